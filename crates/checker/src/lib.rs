@@ -1,0 +1,1 @@
+//! Models, algorithms and evidence for lock histories.

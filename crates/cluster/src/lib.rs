@@ -1,0 +1,1 @@
+//! What a node is, and the drivers that start nodes.

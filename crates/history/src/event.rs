@@ -1,0 +1,137 @@
+//! One line of a history, and the completion of an operation.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::fmt;
+
+/// The names of operations (`f`) that Fencepost's own workloads use.
+///
+/// An adapter or a foreign history may hold others; a checker says which ones it knows.
+pub mod f {
+    pub const ACQUIRE: &str = "acquire";
+    pub const RELEASE: &str = "release";
+    pub const HOLDS: &str = "holds";
+    pub const READ: &str = "read";
+    pub const WRITE: &str = "write";
+    /// A client's notice that its library reported the lock as lost (`type` is `info`).
+    pub const LOST: &str = "lost";
+    /// A client's notice that a watchdog or keepalive prolonged the lease (`type` is `info`).
+    pub const RENEWED: &str = "renewed";
+}
+
+/// Who an event belongs to.
+///
+/// Processes are logical, single-threaded users of the lock. After an indeterminate operation a process
+/// number is never used again, as in Jepsen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Process {
+    Client(u64),
+    Nemesis,
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Process::Client(number) => write!(out, "{number}"),
+            Process::Nemesis => out.write_str("nemesis"),
+        }
+    }
+}
+
+impl Serialize for Process {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Process::Client(number) => serializer.serialize_u64(*number),
+            Process::Nemesis => serializer.serialize_str("nemesis"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Process {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl serde::de::Visitor<'_> for Visitor {
+            type Value = Process;
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a process number or \"nemesis\"")
+            }
+            fn visit_u64<E>(self, number: u64) -> Result<Process, E> {
+                Ok(Process::Client(number))
+            }
+            fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Process, E> {
+                u64::try_from(number)
+                    .map(Process::Client)
+                    .map_err(|_| E::custom("a process number is not negative"))
+            }
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Process, E> {
+                match text {
+                    "nemesis" => Ok(Process::Nemesis),
+                    _ => Err(E::invalid_value(serde::de::Unexpected::Str(text), &self)),
+                }
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+/// What an event says about its operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// The operation began.
+    Invoke,
+    /// It happened.
+    Ok,
+    /// It certainly did not happen.
+    Fail,
+    /// Nobody knows whether it happened; it may still happen later.
+    Info,
+}
+
+/// One line of a history.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Place in the history, from 0.
+    pub index: u64,
+    /// Nanoseconds since the run began, by the controller's monotonic clock.
+    pub time: u64,
+    pub process: Process,
+    #[serde(rename = "type")]
+    pub kind: Kind,
+    /// The operation's name; see [`f`].
+    pub f: Cow<'static, str>,
+    /// What is locked or counted. Faults have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Cow<'static, str>>,
+    /// Arguments at the invocation, results at the completion.
+    #[serde(default)]
+    pub value: Value,
+    /// Why an operation failed or is indeterminate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Cow<'static, str>>,
+}
+
+/// How an operation ended.
+///
+/// Every error of every client is put into `Fail` or `Info` where it arises, with the reason beside it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Completion {
+    /// It happened, with this result.
+    Ok(Value),
+    /// It certainly did not happen.
+    Fail(String),
+    /// Nobody knows.
+    Info(String),
+}
+
+impl Completion {
+    /// The kind of event that records this completion.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Completion::Ok(_) => Kind::Ok,
+            Completion::Fail(_) => Kind::Fail,
+            Completion::Info(_) => Kind::Info,
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Operations, events and history files: the words that every other part of Fencepost speaks.
+//!
+//! A *history* is the list of everything that was seen in a run, in the order in which it was seen:
+//! invocations, completions, and the faults that were injected, observed and healed. It is kept as JSON
+//! lines with the field names of Jepsen, so that other tools can read it.
+
+mod event;
+mod file;
+mod seed;
+
+pub use event::{Completion, Event, Kind, Process, f};
+pub use file::{HistoryError, Writer, read_history};
+pub use seed::{Seed, Stream};

@@ -1,0 +1,1 @@
+//! Backends: lock services and the client side of the client protocol.
