@@ -1,0 +1,72 @@
+//! Drivers: how nodes come to be.
+
+use crate::ClusterError;
+use crate::node::{Node, NodeSpec};
+use async_trait::async_trait;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What a driver offers on this machine; a nemesis that needs more is refused before anything starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Capability {
+    /// Signals to any process of a node.
+    Signal,
+    /// Stopping a process to change its clock (ptrace).
+    Ptrace,
+    /// Packet filter inside a node (iptables).
+    PacketFilter,
+    /// A FUSE file system under a node's data folder.
+    Fuse,
+    /// The kernel's network emulator (tc … netem).
+    Netem,
+    /// Queueing packets to a program (iptables … NFQUEUE).
+    PacketQueue,
+}
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct ClusterSpec {
+    /// Names the run's containers, networks and folders; unique on this machine.
+    pub run: String,
+    pub nodes: Vec<NodeSpec>,
+    /// Folder for the logs of all nodes; one file a node, appended line by line.
+    pub logs: PathBuf,
+}
+
+/// A way to start nodes.
+#[async_trait]
+pub trait Driver: Send + Sync {
+    fn name(&self) -> &'static str;
+    /// What it offers here, found by looking, not by guessing.
+    async fn supports(&self) -> Vec<Capability>;
+    /// Starts all nodes, each with its agent up and its address set; nothing is left behind on failure.
+    async fn start(&self, spec: &ClusterSpec) -> Result<Cluster, ClusterError>;
+    /// Finds and removes what crashed runs left behind; says what it removed, one line each.
+    async fn clean_up_leftovers(&self) -> Result<Vec<String>, ClusterError>;
+}
+
+/// Nodes that run. Call [`Cluster::stop`]; dropping it without that stops them too, as well as a drop can.
+pub struct Cluster {
+    pub nodes: Vec<Arc<dyn Node>>,
+    pub(crate) stop: Box<dyn Stop>,
+}
+
+/// How a driver takes its nodes down.
+#[async_trait]
+pub(crate) trait Stop: Send + Sync {
+    /// Ends every process and removes every container, network, namespace, mount and folder of the run.
+    async fn stop(self: Box<Self>) -> Result<(), ClusterError>;
+}
+
+impl Cluster {
+    /// The node of that name.
+    pub fn node(&self, name: &str) -> Option<&Arc<dyn Node>> {
+        self.nodes.iter().find(|node| node.name() == name)
+    }
+
+    /// Takes everything down.
+    pub async fn stop(self) -> Result<(), ClusterError> {
+        self.stop.stop().await
+    }
+}

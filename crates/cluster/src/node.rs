@@ -1,0 +1,68 @@
+//! A node: something with an address, a clock, a disk and processes of its own, in which commands run as root.
+//!
+//! There is one code path for all drivers: everything goes over the node's agent. Only how a node comes to be,
+//! and how a client program is attached, is a driver's.
+
+use crate::ClusterError;
+use crate::protocol::{Output, Service};
+use async_trait::async_trait;
+use serde_json::Value;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// What a node is for; it names the image, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    Server,
+    Storage,
+    Client,
+}
+
+/// A node to be started.
+#[derive(Clone, Debug)]
+pub struct NodeSpec {
+    /// `n1` to `n5`, `storage`, `c1` to `c5`: unique in its cluster.
+    pub name: String,
+    pub role: Role,
+    /// Name of an image in [`crate::images`]: `redis`, `etcd`, `client`.
+    pub image: &'static str,
+}
+
+/// The two ends of an attached program's standard streams. Its standard error goes to the node's log.
+pub struct Attached {
+    pub stdin: Box<dyn AsyncWrite + Send + Unpin>,
+    pub stdout: Box<dyn AsyncRead + Send + Unpin>,
+}
+
+/// A running node. All methods fail with one sentence that names the node.
+#[async_trait]
+pub trait Node: Send + Sync {
+    fn name(&self) -> &str;
+    fn role(&self) -> Role;
+    fn address(&self) -> Ipv4Addr;
+    /// Starts a service, or starts it again after it ended. Gives its process number inside the node.
+    async fn start(&self, service: &Service) -> Result<i32, ClusterError>;
+    /// The process number of a running service; none where it is not running.
+    fn service_pid(&self, name: &str) -> Option<i32>;
+    async fn signal(&self, pid: i32, signal: i32) -> Result<(), ClusterError>;
+    async fn await_exit(&self, pid: i32, timeout: Duration) -> Result<(), ClusterError>;
+    /// State letter in /proc; none where there is no such process.
+    async fn state(&self, pid: i32) -> Result<Option<char>, ClusterError>;
+    async fn exec(&self, argv: &[&str], timeout: Duration) -> Result<Output, ClusterError>;
+    async fn put(&self, path: &str, content: &[u8]) -> Result<(), ClusterError>;
+    async fn get(&self, path: &str) -> Result<Vec<u8>, ClusterError>;
+    async fn remove(&self, path: &str) -> Result<(), ClusterError>;
+    /// Round trip of opening a TCP connection to `address` from inside; `Err` of the inner result says why not.
+    async fn connect(
+        &self,
+        address: &str,
+        timeout: Duration,
+    ) -> Result<Result<Duration, String>, ClusterError>;
+    /// Calls a tool of the agent, with what it takes as JSON.
+    async fn tool(&self, name: &str, args: Value) -> Result<Value, ClusterError>;
+    /// Runs a program inside the node with its standard streams attached to the caller: a client.
+    /// `argv[0]` of `fencepost` means this very program.
+    async fn attach(&self, argv: &[String]) -> Result<Attached, ClusterError>;
+}

@@ -1,0 +1,90 @@
+//! What the controller and the agent inside a node say to each other: JSON lines over a pipe.
+//!
+//! The agent is process 1 of its node. It starts the node's server, signals it, runs commands, keeps its files,
+//! and hosts the tools that faults need (clocks, packets, disks). Its standard input is the controller's life
+//! line: when that closes, however the controller died, the agent exits, and the kernel ends everything in the
+//! node with it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// One request of the controller. Answers carry the same `id` and may come in another order.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Request {
+    pub id: u64,
+    #[serde(flatten)]
+    pub op: Op,
+}
+
+/// What an agent can be asked to do.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "kebab-case")]
+pub enum Op {
+    /// Starts the service, or starts it again after it ended. Answers `{"pid":N}`.
+    Start { service: Service },
+    /// Sends a signal to a process of this node (by its number inside the node).
+    Signal { pid: i32, signal: i32 },
+    /// Waits until the process (a service of this agent, or any other) is gone.
+    AwaitExit { pid: i32, timeout_ms: u64 },
+    /// State letter of the process in /proc (`R`, `S`, `T`, `Z`, …). Answers `{"state":"T"}` or null where there is none.
+    State { pid: i32 },
+    /// Runs a command to its end. Answers an [`Output`].
+    Exec { argv: Vec<String>, stdin: String, timeout_ms: u64 },
+    /// Writes a file (`base64`), with its folders.
+    Put { path: String, content: String },
+    /// Reads a file. Answers `{"content": base64}`.
+    Get { path: String },
+    /// Removes a file or folder with all that is in it; none there is no error.
+    Remove { path: String },
+    /// Opens a TCP connection. Answers `{"connected":true,"ms":0.3}` or `{"connected":false,"error":"…"}`.
+    Connect { address: String, timeout_ms: u64 },
+    /// Calls one of the tools that the program gave to this agent.
+    Tool { name: String, args: Value },
+}
+
+/// A long-running program of a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Service {
+    pub name: String,
+    /// The program and its arguments. `{data}` stands for the node's data folder.
+    pub argv: Vec<String>,
+    #[serde(default)]
+    pub env: Vec<(String, String)>,
+}
+
+/// How a command ended. `code` is none where a signal or the time-out ended it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Output {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// One line from an agent.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum FromAgent {
+    /// The first line: the agent is up.
+    Hello {
+        version: String,
+    },
+    Done {
+        id: u64,
+        value: Value,
+    },
+    Failed {
+        id: u64,
+        error: String,
+    },
+    /// A line that a service printed.
+    Log {
+        service: String,
+        line: String,
+    },
+    /// A service ended without having been asked to by `Signal`, or after it; `status` in words.
+    Exited {
+        service: String,
+        pid: i32,
+        status: String,
+    },
+}
