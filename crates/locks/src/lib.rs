@@ -1,1 +1,6 @@
-//! Backends: lock services and the client side of the client protocol.
+//! Backends, one file each, and the client side of the client protocol.
+
+mod backend;
+pub mod protocol;
+
+pub use backend::{Backend, Lock, Notices, Options, Persistence, Session};

@@ -1,0 +1,128 @@
+//! The client protocol: JSON lines on a client's standard input and output.
+//!
+//! Any program that speaks it is a client: Fencepost's own backends (`fencepost client`) and adapters in any
+//! language alike. `docs/client-protocol.md` is its manual.
+
+use fencepost_history::Completion;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// The version that both sides name in their hello.
+pub const VERSION: u32 = 1;
+
+/// The controller's first line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Hello {
+    /// Protocol version.
+    pub hello: u32,
+    /// This client's name (`c1`).
+    pub client: String,
+    pub backend: String,
+    pub servers: Vec<Server>,
+    /// `host:port` of the storage; none where the workload protects nothing.
+    #[serde(default)]
+    pub storage: Option<String>,
+    /// Name of the storage's guard: a client sends with each write what its guard needs.
+    #[serde(default)]
+    pub guard: String,
+    /// Look at the own validity before each write and release.
+    #[serde(default)]
+    pub careful: bool,
+    /// For the client's own random choices.
+    pub seed: u64,
+    /// The backend's options, as in run.toml.
+    #[serde(default)]
+    pub options: Value,
+}
+
+/// A server of the lock service under test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Server {
+    pub name: String,
+    /// `host:port`.
+    pub address: String,
+}
+
+/// The client's first line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HelloBack {
+    pub hello: u32,
+    /// Among `token`, `validity`, `lost`, `extend`.
+    #[serde(default)]
+    pub can: Vec<String>,
+    /// The client's process number, as it sees it itself.
+    pub pid: i32,
+}
+
+/// An operation: one line to a client.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Command {
+    pub id: u64,
+    pub process: u64,
+    pub f: Cow<'static, str>,
+    pub key: Cow<'static, str>,
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub value: Value,
+    /// With `acquire` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_ms: Option<u64>,
+    /// How long the client may try; the client answers by then at the latest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+}
+
+/// One line from a client: the answer to a command, or a notice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum FromClient {
+    Answer(Answer),
+    Notice(Notice),
+}
+
+/// The answer to the command of that `id`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    pub id: u64,
+    #[serde(rename = "type")]
+    pub kind: AnswerKind,
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub value: Value,
+    /// Begins with a code: `taken`, `stale-token`, `timeout`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AnswerKind {
+    Ok,
+    Fail,
+    Info,
+}
+
+/// What a lock library tells its user unasked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Notice {
+    /// `lost` or `renewed`.
+    pub event: String,
+    pub process: u64,
+    pub key: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl Answer {
+    /// The answer that reports this completion.
+    pub fn new(id: u64, completion: Completion) -> Answer {
+        match completion {
+            Completion::Ok(value) => Answer { id, kind: AnswerKind::Ok, value, error: None },
+            Completion::Fail(error) => {
+                Answer { id, kind: AnswerKind::Fail, value: Value::Null, error: Some(error) }
+            }
+            Completion::Info(error) => {
+                Answer { id, kind: AnswerKind::Info, value: Value::Null, error: Some(error) }
+            }
+        }
+    }
+}
