@@ -1,0 +1,341 @@
+//! A run's history, read once: operations paired, holds, faults and phases.
+
+use fencepost_history::{Event, Kind, Process, f};
+use rustc_hash::FxHashMap;
+use serde_json::Value;
+
+/// Everything that checkers and reports need to know about a run, computed in one pass.
+pub struct Digest<'a> {
+    pub events: &'a [Event],
+    /// In order of invocation.
+    pub operations: Vec<Operation<'a>>,
+    /// In order of `from`.
+    pub holds: Vec<Hold<'a>>,
+    /// In order of injection.
+    pub faults: Vec<Fault<'a>>,
+    /// In order.
+    pub phases: Vec<Phase<'a>>,
+    /// Time of the last event.
+    pub end_ns: u64,
+}
+
+/// An invocation with its completion.
+pub struct Operation<'a> {
+    pub process: u64,
+    pub key: &'a str,
+    pub invoke: &'a Event,
+    /// None: it never completed, which says as little as `info`.
+    pub completion: Option<&'a Event>,
+}
+
+impl<'a> Operation<'a> {
+    /// The operation's name.
+    pub fn f(&self) -> &'a str {
+        &self.invoke.f
+    }
+
+    /// The completion, if it is `ok`.
+    pub fn ok(&self) -> Option<&'a Event> {
+        self.completion.filter(|event| event.kind == Kind::Ok)
+    }
+}
+
+/// How a hold ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldEnd {
+    /// The process began to release.
+    Released,
+    /// Its library told it that the lock was lost.
+    Lost,
+    /// The process acquired the key once more without releasing it.
+    Reacquired,
+    /// Neither: the history ends, or the process did.
+    Open,
+}
+
+/// One successful acquire, and how long its process is known to have believed in it.
+///
+/// A hold begins at the completion of the acquire. It lasts, for certain, up to the invocation of the
+/// process's latest operation that shows belief (see [`shows_belief`]). `from` and `until` are indices of
+/// events, and the order of events is the order of time; the nanoseconds are for people.
+#[derive(Debug)]
+pub struct Hold<'a> {
+    pub process: u64,
+    pub key: &'a str,
+    /// Its place in [`Digest::operations`].
+    pub acquire: usize,
+    pub invoke_ns: u64,
+    /// Index of the event that completed the acquire.
+    pub from: u64,
+    pub from_ns: u64,
+    /// Index of the invocation that last showed belief; `from` where none did.
+    pub until: u64,
+    pub until_ns: u64,
+    /// When the process stopped to claim the lock, or the history stopped.
+    pub end_ns: u64,
+    pub end: HoldEnd,
+    pub ttl_ns: Option<u64>,
+    /// Index and time of each notice that the lease was prolonged.
+    pub renewals: Vec<(u64, u64)>,
+    pub token: Option<i64>,
+    pub validity_ms: Option<f64>,
+    /// The servers that granted it, where the backend names them.
+    pub granted_by: Vec<&'a str>,
+}
+
+impl Hold<'_> {
+    /// When the lease ends in true time, as far as could be known at the event `at`: the TTL counted from the
+    /// invocation of the acquire or the last renewal reported before. None without a TTL: it never ends.
+    ///
+    /// A lock server starts counting when the request reaches it, which is after the invocation. So the lease
+    /// really lasts at least until then, and whoever else is granted the lock before was granted it too early.
+    pub fn expires_ns(&self, at: u64) -> Option<u64> {
+        let renewed = self.renewals.iter().rev().find(|(index, _)| *index <= at);
+        let start = renewed.map_or(self.invoke_ns, |&(_, time)| time);
+        self.ttl_ns.map(|ttl| start.saturating_add(ttl))
+    }
+}
+
+/// A fault with its healing.
+#[derive(Debug)]
+pub struct Fault<'a> {
+    pub id: u64,
+    /// `clock-jump`, `pause`, …
+    pub name: &'a str,
+    pub targets: Vec<&'a str>,
+    pub asked: &'a Value,
+    /// Per target, what was seen from inside it.
+    pub observed: &'a Value,
+    pub effective: bool,
+    /// Index of the event at which it began.
+    pub inject: u64,
+    pub inject_ns: u64,
+    /// When it was known to be in force, or to have failed.
+    pub injected_ns: Option<u64>,
+    pub error: Option<&'a str>,
+    /// When its healing was complete.
+    pub healed_ns: Option<u64>,
+}
+
+/// From here on, the run was in this phase.
+#[derive(Debug)]
+pub struct Phase<'a> {
+    pub name: &'a str,
+    pub from: u64,
+    pub from_ns: u64,
+}
+
+/// Why a history cannot be read as one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("event {index}: {reason}")]
+pub struct Malformed {
+    pub index: u64,
+    pub reason: String,
+}
+
+/// Whether an operation proves that its process believed, as it invoked it, that it held the key.
+///
+/// - `holds` that answered true: belief only ever ends, so who believed at the answer did at the question.
+/// - A write that the storage took, or refused for what it carried: the client chose to send it. A client that
+///   looked first and held back ends with another code, and an indeterminate write may never have been sent
+///   (its client may have slept through it, looked at its clock and given up), so neither proves anything.
+/// - A release whose client says that it still believed as it began.
+pub fn shows_belief(name: &str, completion: &Event) -> bool {
+    match name {
+        f::HOLDS => completion.kind == Kind::Ok && completion.value == Value::Bool(true),
+        f::WRITE => match completion.kind {
+            Kind::Ok => true,
+            Kind::Fail => completion.error.as_deref().is_some_and(|error| error.starts_with("stale-")),
+            Kind::Invoke | Kind::Info => false,
+        },
+        f::RELEASE => completion.value.get("believed") == Some(&Value::Bool(true)),
+        _ => false,
+    }
+}
+
+/// Whether this is a client's notice, which has no invocation and can come at any time.
+pub fn is_notice(event: &Event) -> bool {
+    event.kind == Kind::Info && (event.f == f::LOST || event.f == f::RENEWED)
+}
+
+impl<'a> Digest<'a> {
+    /// Reads a history.
+    ///
+    /// # Errors
+    /// Indices that do not grow, a completion without its invocation, a second open operation of a process.
+    pub fn new(events: &'a [Event]) -> Result<Digest<'a>, Malformed> {
+        let mut reader = Reader::default();
+        let mut last = None;
+        for event in events {
+            if last.is_some_and(|last| last >= event.index) {
+                return Err(malformed(event, "its index is not greater than the one before"));
+            }
+            last = Some(event.index);
+            match event.process {
+                Process::Nemesis => reader.nemesis(event),
+                Process::Client(process) if is_notice(event) => reader.notice(process, event),
+                Process::Client(process) if event.kind == Kind::Invoke => reader.invoke(process, event)?,
+                Process::Client(process) => reader.complete(process, event)?,
+            }
+        }
+        let end_ns = events.last().map_or(0, |event| event.time);
+        let Reader { operations, mut holds, faults, phases, .. } = reader;
+        for hold in holds.iter_mut().filter(|hold| hold.end == HoldEnd::Open) {
+            hold.end_ns = end_ns;
+        }
+        Ok(Digest { events, operations, holds, faults, phases, end_ns })
+    }
+
+    /// The time at which a phase began, with the index of its event.
+    pub fn phase(&self, name: &str) -> Option<&Phase<'a>> {
+        self.phases.iter().find(|phase| phase.name == name)
+    }
+
+    /// The hold that an acquire's completion began.
+    pub fn hold_from(&self, event: u64) -> Option<&Hold<'a>> {
+        let at = self.holds.binary_search_by_key(&event, |hold| hold.from).ok()?;
+        Some(&self.holds[at])
+    }
+}
+
+fn malformed(event: &Event, reason: impl Into<String>) -> Malformed {
+    Malformed { index: event.index, reason: reason.into() }
+}
+
+fn key_of(event: &Event) -> &str {
+    event.key.as_deref().unwrap_or("")
+}
+
+/// What is open while the events go by.
+#[derive(Default)]
+struct Reader<'a> {
+    operations: Vec<Operation<'a>>,
+    holds: Vec<Hold<'a>>,
+    faults: Vec<Fault<'a>>,
+    phases: Vec<Phase<'a>>,
+    /// The open operation of each process, and the hold that it was invoked under.
+    open: FxHashMap<u64, (usize, Option<usize>)>,
+    held: FxHashMap<(u64, &'a str), usize>,
+}
+
+impl<'a> Reader<'a> {
+    fn invoke(&mut self, process: u64, event: &'a Event) -> Result<(), Malformed> {
+        let key = key_of(event);
+        let hold = self.held.get(&(process, key)).copied();
+        if self.open.insert(process, (self.operations.len(), hold)).is_some() {
+            return Err(malformed(event, format!("process {process} already has an operation open")));
+        }
+        match &*event.f {
+            // The belief that a release shows is known at its completion; the claim ends here in any case.
+            f::RELEASE => self.end(process, key, event, HoldEnd::Released),
+            f::ACQUIRE => self.end(process, key, event, HoldEnd::Reacquired),
+            _ => {}
+        }
+        self.operations.push(Operation { process, key, invoke: event, completion: None });
+        Ok(())
+    }
+
+    fn complete(&mut self, process: u64, event: &'a Event) -> Result<(), Malformed> {
+        let Some((at, hold)) = self.open.remove(&process) else {
+            return Err(malformed(event, format!("process {process} completes what it never invoked")));
+        };
+        let operation = &mut self.operations[at];
+        if operation.invoke.f != event.f || event.key.is_some() && event.key != operation.invoke.key {
+            return Err(malformed(
+                event,
+                format!("process {process} completes another operation than it invoked"),
+            ));
+        }
+        operation.completion = Some(event);
+        if let Some(hold) = hold
+            && shows_belief(&event.f, event)
+        {
+            let (hold, invoke) = (&mut self.holds[hold], self.operations[at].invoke);
+            (hold.until, hold.until_ns) = (invoke.index, invoke.time);
+        }
+        if event.f == f::ACQUIRE && event.kind == Kind::Ok {
+            self.hold(at, event);
+        }
+        Ok(())
+    }
+
+    fn hold(&mut self, at: usize, event: &'a Event) {
+        let Operation { process, key, invoke, .. } = self.operations[at];
+        self.held.insert((process, key), self.holds.len());
+        let names = event.value.get("granted_by").and_then(Value::as_array);
+        self.holds.push(Hold {
+            process,
+            key,
+            acquire: at,
+            invoke_ns: invoke.time,
+            from: event.index,
+            from_ns: event.time,
+            until: event.index,
+            until_ns: event.time,
+            end_ns: event.time,
+            end: HoldEnd::Open,
+            ttl_ns: invoke.value.get("ttl_ms").and_then(Value::as_f64).map(|ms| (ms * 1e6) as u64),
+            renewals: Vec::new(),
+            token: event.value.get("token").and_then(Value::as_i64),
+            validity_ms: event.value.get("validity_ms").and_then(Value::as_f64),
+            granted_by: names.map_or(Vec::new(), |names| names.iter().filter_map(Value::as_str).collect()),
+        });
+    }
+
+    fn end(&mut self, process: u64, key: &'a str, event: &Event, how: HoldEnd) {
+        if let Some(hold) = self.held.remove(&(process, key)) {
+            self.holds[hold].end = how;
+            self.holds[hold].end_ns = event.time;
+        }
+    }
+
+    fn notice(&mut self, process: u64, event: &'a Event) {
+        let key = key_of(event);
+        if event.f == f::LOST {
+            self.end(process, key, event, HoldEnd::Lost);
+        } else if let Some(&hold) = self.held.get(&(process, key)) {
+            self.holds[hold].renewals.push((event.index, event.time));
+        }
+    }
+
+    fn nemesis(&mut self, event: &'a Event) {
+        if event.f == "phase" {
+            if let Some(name) = event.value.as_str() {
+                self.phases.push(Phase { name, from: event.index, from_ns: event.time });
+            }
+            return;
+        }
+        let Some(id) = event.value.get("id").and_then(Value::as_u64) else { return };
+        let inject = event.value.get("stage").and_then(Value::as_str) == Some("inject");
+        let at = self.faults.iter().rposition(|fault| fault.id == id && fault.name == event.f);
+        match (inject, at) {
+            (true, None) => self.faults.push(fault(id, event)),
+            (true, Some(at)) => {
+                let fault = &mut self.faults[at];
+                fault.injected_ns = Some(event.time);
+                fault.observed = event.value.get("observed").unwrap_or(&Value::Null);
+                fault.effective = event.kind == Kind::Ok && event.value["effective"] == Value::Bool(true);
+                fault.error = event.error.as_deref();
+            }
+            (false, Some(at)) if event.kind == Kind::Ok => self.faults[at].healed_ns = Some(event.time),
+            (false, _) => {}
+        }
+    }
+}
+
+fn fault<'a>(id: u64, event: &'a Event) -> Fault<'a> {
+    let targets = event.value.get("targets").and_then(Value::as_array);
+    Fault {
+        id,
+        name: &event.f,
+        targets: targets.map_or(Vec::new(), |names| names.iter().filter_map(Value::as_str).collect()),
+        asked: event.value.get("asked").unwrap_or(&Value::Null),
+        observed: &Value::Null,
+        effective: false,
+        inject: event.index,
+        inject_ns: event.time,
+        injected_ns: None,
+        error: None,
+        healed_ns: None,
+    }
+}

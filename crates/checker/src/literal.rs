@@ -1,0 +1,56 @@
+//! Histories written out in tests: a line is `time_ms process type f key value error`.
+//!
+//! The last two may be left out; the key `-` is none; names inside a value need no quotes: `{ttl_ms:2000}`.
+
+use crate::digest::Digest;
+use crate::promises::Checker;
+use crate::verdict::Verdict;
+use fencepost_history::{Event, Process};
+use serde_json::{Value, json};
+
+/// Reads a literal history.
+pub fn events(text: &str) -> Vec<Event> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.enumerate().map(|(index, line)| event(index as u64, line)).collect()
+}
+
+fn event(index: u64, line: &str) -> Event {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [time, process, kind, f, key, rest @ ..] = &words[..] else { panic!("too short: {line}") };
+    let value = rest.first().map_or(Value::Null, |value| relaxed(value));
+    Event {
+        index,
+        time: time.parse::<u64>().unwrap() * 1_000_000,
+        process: process.parse().map_or(Process::Nemesis, Process::Client),
+        kind: serde_json::from_value(json!(kind)).unwrap(),
+        f: (*f).to_owned().into(),
+        key: (*key != "-").then(|| (*key).to_owned().into()),
+        value,
+        error: rest.get(1).map(|error| (*error).to_owned().into()),
+    }
+}
+
+/// JSON whose object keys may stand without quotes.
+fn relaxed(text: &str) -> Value {
+    let mut json = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(':') {
+        let start = rest[..at].rfind(['{', ',']).map_or(0, |at| at + 1);
+        json.push_str(&rest[..start]);
+        json.push_str(&format!("\"{}\":", rest[start..at].trim_matches('"')));
+        rest = &rest[at + 1..];
+    }
+    json.push_str(rest);
+    serde_json::from_str(&json).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// What a checker says about a literal history, if it says anything.
+pub fn maybe_verdict(checker: &dyn Checker, text: &str) -> Option<Verdict> {
+    let events = events(text);
+    checker.check(&Digest::new(&events).unwrap())
+}
+
+/// What a checker says about a literal history.
+pub fn verdict(checker: &dyn Checker, text: &str) -> Verdict {
+    maybe_verdict(checker, text).expect("the checker has nothing to say")
+}

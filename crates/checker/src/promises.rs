@@ -1,0 +1,55 @@
+//! The promises of a lock, each with its checker: a pure function from a digested history to a verdict.
+
+mod exclusion;
+mod fencing;
+mod lost_updates;
+mod progress;
+mod stale_writes;
+mod vacuous;
+
+use crate::digest::Digest;
+use crate::verdict::{Outcome, RunVerdict, Verdict};
+use fencepost_history::Event;
+
+pub(crate) use exclusion::reason as overlap_reason;
+pub use exclusion::{Class, Overlap, overlaps};
+
+/// One promise and how it is checked. A new one is a file of its own and a line in [`registry`].
+pub trait Checker: Sync {
+    /// Its name in verdicts and on the command line.
+    fn name(&self) -> &'static str;
+    /// Which promise it checks, in one line.
+    fn about(&self) -> &'static str;
+    /// Judges a history. None: the history has nothing that this promise is about.
+    fn check(&self, run: &Digest) -> Option<Verdict>;
+}
+
+/// All checkers, in the order in which reports show them.
+pub fn registry() -> &'static [&'static dyn Checker] {
+    &[
+        &exclusion::Exclusion,
+        &lost_updates::LostUpdates,
+        &stale_writes::StaleWrites,
+        &fencing::Fencing,
+        &progress::Progress,
+        &vacuous::Vacuous,
+    ]
+}
+
+/// Judges a run by every checker that has something to say about it.
+///
+/// A history that is not one is `unknown`, said by a checker named `history`.
+pub fn check_run(events: &[Event]) -> RunVerdict {
+    match Digest::new(events) {
+        Ok(run) => check_digest(&run),
+        Err(error) => {
+            let summary = format!("the history is malformed: {error}");
+            RunVerdict::of(vec![Verdict::new("history", Outcome::Unknown, summary)])
+        }
+    }
+}
+
+/// As [`check_run`], for a history that was digested before.
+pub fn check_digest(run: &Digest) -> RunVerdict {
+    RunVerdict::of(registry().iter().filter_map(|checker| checker.check(run)).collect())
+}

@@ -1,0 +1,247 @@
+//! The data: every acknowledged increment is in the final value.
+//!
+//! In the increment workload a process writes what it read plus one. The final value F of a key is reached by a
+//! chain of writes, one for each value up to F. So of the acknowledged writes of one value at most one can be in
+//! the chain, and of those above F none: **at least** (acknowledged writes) − (distinct acknowledged values up to
+//! F) updates are lost. Indeterminate writes are left out altogether. They can only stand in the chain where an
+//! acknowledged one might have stood, which makes the true loss greater, never smaller.
+
+use super::Checker;
+use crate::digest::Digest;
+use crate::verdict::{Finding, Outcome, Verdict, seconds};
+use fencepost_history::{Kind, f};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
+
+pub struct LostUpdates;
+
+/// A write that the storage acknowledged.
+#[derive(Clone, Copy)]
+struct Write {
+    process: u64,
+    value: i64,
+    invoke: u64,
+    ok: u64,
+    ok_ns: u64,
+}
+
+#[derive(Default)]
+struct Key {
+    /// In order of completion.
+    acknowledged: Vec<Write>,
+    indeterminate: usize,
+    rejected: usize,
+    /// The last value read in the closing phase, with the event and its time.
+    closing: Option<(i64, u64, u64)>,
+}
+
+impl Checker for LostUpdates {
+    fn name(&self) -> &'static str {
+        "lost-updates"
+    }
+
+    fn about(&self) -> &'static str {
+        "the data: every acknowledged increment is in the final value"
+    }
+
+    fn check(&self, run: &Digest) -> Option<Verdict> {
+        let keys = collect(run);
+        if keys.is_empty() {
+            return None;
+        }
+        let sum = |count: fn(&Key) -> usize| keys.values().map(count).sum::<usize>();
+        let acknowledged = sum(|key| key.acknowledged.len());
+        let lost: usize = keys.values().map(lost_at_least).sum();
+        let share = if acknowledged == 0 { 0.0 } else { lost as f64 / acknowledged as f64 };
+        let unread: Vec<&str> =
+            keys.iter().filter(|(_, key)| key.closing.is_none()).map(|(name, _)| *name).collect();
+
+        let (outcome, summary) = if lost > 0 {
+            let percent = share * 100.0;
+            (
+                Outcome::Violation,
+                format!("{lost} of {acknowledged} acknowledged updates are lost ({percent:.1} %)"),
+            )
+        } else if let Some(key) = unread.first() {
+            let more =
+                if unread.len() > 1 { format!(" and {} more", unread.len() - 1) } else { String::new() };
+            (Outcome::Unknown, format!("nobody read the final value of {key}{more}"))
+        } else {
+            (Outcome::Valid, format!("all {acknowledged} acknowledged updates are in the final values"))
+        };
+        let finals: serde_json::Map<_, _> =
+            keys.iter().filter_map(|(name, key)| Some(((*name).to_owned(), key.closing?.0.into()))).collect();
+        let findings = keys.iter().flat_map(|(name, key)| findings(name, key)).collect();
+        let verdict = Verdict::new(self.name(), outcome, summary)
+            .stat("acknowledged", acknowledged)
+            .stat("lost", lost)
+            .stat("share", share)
+            .stat("indeterminate", sum(|key| key.indeterminate))
+            .stat("rejected", sum(|key| key.rejected))
+            .stat("final", finals);
+        Some(verdict.with_findings(findings))
+    }
+}
+
+fn collect<'a>(run: &Digest<'a>) -> BTreeMap<&'a str, Key> {
+    let closing = run.phase("closing").map(|phase| phase.from);
+    let mut keys: BTreeMap<&str, Key> = BTreeMap::new();
+    for operation in run.operations.iter().filter(|operation| operation.f() == f::WRITE) {
+        let key = keys.entry(operation.key).or_default();
+        match operation.completion.map(|event| event.kind) {
+            Some(Kind::Ok) => {}
+            Some(Kind::Fail) => key.rejected += 1,
+            _ => key.indeterminate += 1,
+        }
+        if let (Some(ok), Some(value)) = (operation.ok(), operation.invoke.value.as_i64()) {
+            key.acknowledged.push(Write {
+                process: operation.process,
+                value,
+                invoke: operation.invoke.index,
+                ok: ok.index,
+                ok_ns: ok.time,
+            });
+        }
+    }
+    for operation in run.operations.iter().filter(|operation| operation.f() == f::READ) {
+        if let Some(key) = keys.get_mut(operation.key)
+            && closing.is_some_and(|from| operation.invoke.index > from)
+            && let Some(ok) = operation.ok()
+            && let Some(value) = ok.value.as_i64()
+        {
+            key.closing = Some((value, ok.index, ok.time));
+        }
+    }
+    keys.values_mut().for_each(|key| key.acknowledged.sort_by_key(|write| write.ok));
+    keys
+}
+
+/// How many acknowledged writes cannot be in the final value; see the top of this file. Where nobody read the
+/// final value, only those count that took another's place.
+fn lost_at_least(key: &Key) -> usize {
+    let last = key.closing.map_or(i64::MAX, |(value, ..)| value);
+    let kept: FxHashSet<i64> =
+        key.acknowledged.iter().map(|write| write.value).filter(|value| *value <= last).collect();
+    key.acknowledged.len() - kept.len()
+}
+
+fn findings(name: &str, key: &Key) -> Vec<Finding> {
+    let mut first: FxHashMap<i64, Write> = FxHashMap::default();
+    let mut greatest: Option<Write> = None;
+    let mut findings = Vec::new();
+    let finding = |write: &Write, events: Vec<u64>, sentence: String| Finding {
+        class: "lost-update".to_owned(),
+        key: name.to_owned(),
+        time: write.ok_ns,
+        events,
+        sentence,
+    };
+    for write in &key.acknowledged {
+        let Write { process, value, ok_ns, .. } = *write;
+        let time = seconds(ok_ns);
+        if let Some(before) = first.get(&value) {
+            let sentence = format!(
+                "process {} and process {process} were both told that their write of {value} was done, at {} and at \
+                 {time}: two increments, and the value grew by one",
+                before.process,
+                seconds(before.ok_ns),
+            );
+            findings.push(finding(write, vec![before.ok, write.ok], sentence));
+        } else if let Some(before) = greatest
+            && before.ok < write.invoke
+            && before.value > value
+        {
+            let sentence = format!(
+                "process {process} wrote {value} at {time}, after process {} had been told at {} that its write of {} \
+                 was done: the counter went back",
+                before.process,
+                seconds(before.ok_ns),
+                before.value,
+            );
+            findings.push(finding(write, vec![before.ok, write.ok], sentence));
+        }
+        first.entry(value).or_insert(*write);
+        if greatest.is_none_or(|before| before.value < value) {
+            greatest = Some(*write);
+        }
+    }
+    if let (Some((last, read, _)), Some(write)) = (key.closing, greatest)
+        && write.value > last
+    {
+        let sentence = format!(
+            "process {} was told at {} that its write of {} was done, but the final value is {last}",
+            write.process,
+            seconds(write.ok_ns),
+            write.value,
+        );
+        findings.push(finding(&write, vec![write.ok, read], sentence));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::literal::{maybe_verdict, verdict};
+    use serde_json::json;
+
+    fn history(writes: &[(u64, i64, &str)], last: i64) -> String {
+        let mut text = String::new();
+        for (at, (process, value, end)) in writes.iter().enumerate() {
+            let time = at * 10;
+            text += &format!(
+                "{time} {process} invoke write a {value}\n{} {process} {end} write a {value}\n",
+                time + 5
+            );
+        }
+        text + &format!("900 nemesis info phase - \"closing\"\n901 9 invoke read a\n902 9 ok read a {last}")
+    }
+
+    #[test]
+    fn accepts_increments_that_are_all_there() {
+        let history = history(&[(1, 1, "ok"), (2, 2, "ok"), (3, 3, "fail"), (1, 3, "ok")], 3);
+        let verdict = verdict(&LostUpdates, &history);
+        assert_eq!(verdict.outcome, Outcome::Valid);
+        assert_eq!(verdict.stats["rejected"], json!(1));
+    }
+
+    #[test]
+    fn rejects_a_value_acknowledged_twice() {
+        let verdict = verdict(&LostUpdates, &history(&[(1, 1, "ok"), (2, 2, "ok"), (3, 2, "ok")], 2));
+        assert_eq!(verdict.summary, "1 of 3 acknowledged updates are lost (33.3 %)");
+        assert_eq!(verdict.findings[0].events, [3, 5]);
+        assert_eq!(
+            verdict.findings[0].sentence,
+            "process 2 and process 3 were both told that their write of 2 was done, at 0.015 s and at 0.025 s: two \
+             increments, and the value grew by one"
+        );
+    }
+
+    #[test]
+    fn rejects_a_counter_that_went_back_and_a_write_that_vanished() {
+        let back = verdict(&LostUpdates, &history(&[(1, 3, "ok"), (2, 2, "ok")], 2));
+        assert_eq!(back.findings.len(), 2, "{:?}", back.findings);
+        assert!(back.findings[0].sentence.ends_with("but the final value is 2"));
+        assert!(back.findings[1].sentence.ends_with("the counter went back"));
+        assert_eq!(back.stats["lost"], json!(1));
+    }
+
+    #[test]
+    fn an_indeterminate_write_is_never_held_against_anyone() {
+        // 2 may have been written by the indeterminate one, so 3 may stand on it.
+        let fine = history(&[(1, 1, "ok"), (2, 2, "info"), (3, 3, "ok")], 3);
+        assert_eq!(verdict(&LostUpdates, &fine).outcome, Outcome::Valid);
+        let late = history(&[(1, 1, "ok"), (2, 2, "info")], 1);
+        assert_eq!(verdict(&LostUpdates, &late).outcome, Outcome::Valid);
+    }
+
+    #[test]
+    fn does_not_know_without_a_closing_read_unless_the_writes_tell() {
+        let cut = |text: String| text.split("900").next().unwrap().to_owned();
+        let fine = cut(history(&[(1, 1, "ok"), (2, 2, "ok")], 2));
+        assert_eq!(verdict(&LostUpdates, &fine).outcome, Outcome::Unknown);
+        let twice = cut(history(&[(1, 1, "ok"), (2, 1, "ok")], 1));
+        assert_eq!(verdict(&LostUpdates, &twice).outcome, Outcome::Violation);
+        assert!(maybe_verdict(&LostUpdates, "0 1 invoke read a").is_none());
+    }
+}

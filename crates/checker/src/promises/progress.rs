@@ -1,0 +1,141 @@
+//! No deadlock: after all faults are healed and the longest TTL has passed, the lock can be acquired again.
+//!
+//! A key is stuck if somebody tried in earnest after healing and nobody got it. An attempt counts in the closing
+//! phase (which begins when every lock must be free), and in the healing phase once the longest TTL has passed
+//! since it began. An attempt that never completed says nothing: the run may have been cut there.
+
+use super::Checker;
+use crate::digest::{Digest, Operation};
+use crate::verdict::{Finding, Outcome, Verdict, seconds};
+use fencepost_history::{Kind, f};
+use std::collections::BTreeMap;
+
+pub struct Progress;
+
+#[derive(Default)]
+struct Key<'a> {
+    acquired: bool,
+    failed: Vec<&'a Operation<'a>>,
+}
+
+impl Checker for Progress {
+    fn name(&self) -> &'static str {
+        "progress"
+    }
+
+    fn about(&self) -> &'static str {
+        "no deadlock: once the faults are healed, every lock can be acquired again"
+    }
+
+    fn check(&self, run: &Digest) -> Option<Verdict> {
+        let unknown = |why: String| Some(Verdict::new(self.name(), Outcome::Unknown, why));
+        let Some(heal) = run.phase("heal").or(run.phase("closing")) else {
+            return unknown("the history ends before the faults were healed".to_owned());
+        };
+        if let Some(fault) = run.faults.iter().find(|fault| fault.effective && fault.healed_ns.is_none()) {
+            let (name, id) = (fault.name, fault.id);
+            return unknown(format!("the fault {name} (number {id}) was never healed for certain"));
+        }
+        let keys = attempts(run, heal.from, heal.from_ns);
+        let stuck: Vec<_> = keys.iter().filter(|(_, key)| !key.acquired && !key.failed.is_empty()).collect();
+        let untried: Vec<_> = keys.iter().filter(|(_, key)| !key.acquired && key.failed.is_empty()).collect();
+        let (outcome, summary) = if let [(name, key), ..] = &stuck[..] {
+            let (count, tries) = (stuck.len(), key.failed.len());
+            let summary = format!(
+                "{count} of {} locks stayed stuck after healing; nobody could acquire {name} in {tries} attempts",
+                keys.len(),
+            );
+            (Outcome::Violation, summary)
+        } else if let [(name, _), ..] = &untried[..] {
+            (Outcome::Unknown, format!("nobody tried to acquire {name} once it had to be free"))
+        } else if keys.is_empty() {
+            (Outcome::Unknown, "nobody ever tried to acquire a lock".to_owned())
+        } else {
+            (Outcome::Valid, format!("each of {} locks was acquired again after healing", keys.len()))
+        };
+        let findings = stuck.iter().map(|(name, key)| finding(name, key)).collect();
+        let verdict = Verdict::new(self.name(), outcome, summary);
+        Some(verdict.stat("keys", keys.len()).stat("stuck", stuck.len()).with_findings(findings))
+    }
+}
+
+/// Of each key that anybody ever tried to acquire: whether and how it went after healing.
+fn attempts<'a>(run: &'a Digest<'a>, heal: u64, heal_ns: u64) -> BTreeMap<&'a str, Key<'a>> {
+    let closing = run.phase("closing").map_or(u64::MAX, |phase| phase.from);
+    let acquires = || run.operations.iter().filter(|operation| operation.f() == f::ACQUIRE);
+    let ttl_ms =
+        acquires().filter_map(|acquire| acquire.invoke.value.get("ttl_ms")?.as_f64()).fold(0.0, f64::max);
+    let free_ns = heal_ns.saturating_add((ttl_ms * 1e6) as u64);
+    let mut keys: BTreeMap<&str, Key> = BTreeMap::new();
+    for acquire in acquires() {
+        let key = keys.entry(acquire.key).or_default();
+        let invoke = acquire.invoke;
+        match acquire.completion {
+            Some(event) if event.kind == Kind::Ok => key.acquired |= event.index > heal,
+            Some(_) if invoke.index > closing || invoke.index > heal && invoke.time >= free_ns => {
+                key.failed.push(acquire);
+            }
+            _ => {}
+        }
+    }
+    keys
+}
+
+fn finding(name: &str, key: &Key) -> Finding {
+    let (first, last) = (key.failed[0], key.failed[key.failed.len() - 1]);
+    let error = last.completion.and_then(|event| event.error.as_deref()).unwrap_or("no reason given");
+    Finding {
+        class: "stuck".to_owned(),
+        key: name.to_owned(),
+        time: last.completion.map_or(last.invoke.time, |event| event.time),
+        events: key.failed.iter().take(10).map(|acquire| acquire.invoke.index).collect(),
+        sentence: format!(
+            "all faults were healed and every TTL had passed, yet none of {} attempts to acquire {name} from {} on \
+             succeeded; the last ended with: {error}",
+            key.failed.len(),
+            seconds(first.invoke.time),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::literal::verdict;
+
+    const HEALED: &str = "
+        0    1 invoke acquire a {ttl_ms:2000}
+        1    1 ok     acquire a
+        5000 nemesis info phase - \"heal\"
+        5001 2 invoke acquire a {ttl_ms:2000}
+        6001 2 fail   acquire a null taken
+        8000 nemesis info phase - \"closing\"
+        8001 3 invoke acquire a {ttl_ms:2000}
+        9001 3 ok     acquire a";
+
+    #[test]
+    fn accepts_a_lock_that_comes_free() {
+        assert_eq!(verdict(&Progress, HEALED).outcome, Outcome::Valid);
+    }
+
+    #[test]
+    fn rejects_a_lock_that_stays_stuck() {
+        let stuck = verdict(&Progress, &HEALED.replace("3 ok     acquire a", "3 fail acquire a null taken"));
+        assert_eq!(stuck.outcome, Outcome::Violation);
+        // The attempt right after healing does not count: the TTL of the first holder may still have run.
+        assert_eq!(stuck.findings[0].events, [6]);
+    }
+
+    #[test]
+    fn does_not_know_without_healing_or_without_an_attempt() {
+        let before = HEALED.split("5000").next().unwrap();
+        assert_eq!(verdict(&Progress, before).outcome, Outcome::Unknown);
+        let untried = HEALED.split("8001").next().unwrap();
+        assert_eq!(verdict(&Progress, untried).outcome, Outcome::Unknown);
+        let unhealed = format!(
+            "0 nemesis invoke kill - {{id:1,stage:\"inject\",targets:[\"n1\"]}}
+             1 nemesis ok kill - {{id:1,stage:\"inject\",effective:true}}{HEALED}"
+        );
+        assert!(verdict(&Progress, &unhealed).summary.contains("never healed"));
+    }
+}

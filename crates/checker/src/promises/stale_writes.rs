@@ -1,0 +1,164 @@
+//! The guard: the storage accepts no write from a holder that has been superseded.
+//!
+//! A holder is superseded, as far as a storage can know, once a later holder has read or written there: from
+//! then on a write of the earlier one changes the value behind the later one's back. A write that comes before
+//! the later holder's first request harms nobody, and no fencing can tell it from one in time. So a finding is a
+//! write acknowledged to holder A, invoked after the storage had answered a holder B whose hold began after A's.
+
+use super::Checker;
+use crate::digest::{Digest, Operation};
+use crate::verdict::{Finding, Outcome, Verdict, seconds};
+use fencepost_history::{Kind, f};
+use rustc_hash::FxHashMap;
+
+pub struct StaleWrites;
+
+/// The latest holder of a key that the storage has answered, and the answer.
+#[derive(Clone, Copy)]
+struct Seen {
+    hold: usize,
+    answer: u64,
+    answer_ns: u64,
+    wrote: bool,
+}
+
+impl Checker for StaleWrites {
+    fn name(&self) -> &'static str {
+        "stale-writes"
+    }
+
+    fn about(&self) -> &'static str {
+        "the guard: the storage accepts no write from a holder that has been superseded"
+    }
+
+    fn check(&self, run: &Digest) -> Option<Verdict> {
+        let writes = run.operations.iter().filter(|operation| operation.f() == f::WRITE).count();
+        if writes == 0 || run.holds.is_empty() {
+            return None;
+        }
+        let rejected = run.operations.iter().filter(|operation| rejected_as_stale(operation)).count();
+        let findings = stale(run);
+        let count = findings.len();
+        let (outcome, summary) = match (count, rejected) {
+            (0, 0) => (Outcome::Valid, format!("none of {writes} writes came from a superseded holder")),
+            (0, _) => {
+                (Outcome::Valid, format!("the storage rejected {rejected} stale writes and accepted none"))
+            }
+            _ => (
+                Outcome::Violation,
+                format!("the storage accepted {count} writes from holders that had been superseded"),
+            ),
+        };
+        let verdict = Verdict::new(self.name(), outcome, summary);
+        Some(verdict.stat("accepted", count).stat("rejected", rejected).with_findings(findings))
+    }
+}
+
+fn rejected_as_stale(operation: &Operation) -> bool {
+    let fail = operation.completion.filter(|event| operation.f() == f::WRITE && event.kind == Kind::Fail);
+    fail.and_then(|event| event.error.as_deref()).is_some_and(|error| error.starts_with("stale-"))
+}
+
+/// One pass over the events: at a write's invocation note who had been answered by then, at its `ok` compare.
+fn stale(run: &Digest) -> Vec<Finding> {
+    let by_invocation: FxHashMap<u64, &Operation> =
+        run.operations.iter().map(|operation| (operation.invoke.index, operation)).collect();
+    let by_acquire: FxHashMap<u64, usize> =
+        run.holds.iter().enumerate().map(|(at, hold)| (hold.from, at)).collect();
+    // The last hold of a process on a key, whether released or not: a late write still belongs to it.
+    let mut holds: FxHashMap<(u64, &str), usize> = FxHashMap::default();
+    let mut latest: FxHashMap<&str, Seen> = FxHashMap::default();
+    // Of each process's open operation: the operation, its hold, and who had been answered at its invocation.
+    let mut open: FxHashMap<u64, (&Operation, Option<usize>, Option<Seen>)> = FxHashMap::default();
+    let mut findings = Vec::new();
+    for event in run.events {
+        let fencepost_history::Process::Client(process) = event.process else { continue };
+        if let Some(&operation) = by_invocation.get(&event.index) {
+            let hold = holds.get(&(process, operation.key)).copied();
+            open.insert(process, (operation, hold, latest.get(operation.key).copied()));
+            continue;
+        }
+        if let Some(&hold) = by_acquire.get(&event.index) {
+            holds.insert((process, run.holds[hold].key), hold);
+        }
+        if crate::digest::is_notice(event) {
+            continue;
+        }
+        let Some((operation, Some(hold), seen)) = open.remove(&process) else { continue };
+        let wrote = operation.f() == f::WRITE;
+        if event.kind != Kind::Ok || !(wrote || operation.f() == f::READ) {
+            continue;
+        }
+        if let Some(seen) = seen.filter(|seen| wrote && seen.hold > hold) {
+            findings.push(finding(run, operation, hold, seen));
+        }
+        let seen = latest.get(operation.key).filter(|seen| seen.hold > hold);
+        if seen.is_none() {
+            latest.insert(operation.key, Seen { hold, answer: event.index, answer_ns: event.time, wrote });
+        }
+    }
+    findings
+}
+
+fn finding(run: &Digest, write: &Operation, hold: usize, seen: Seen) -> Finding {
+    let (a, b) = (&run.holds[hold], &run.holds[seen.hold]);
+    let ok = write.completion.expect("only acknowledged writes are looked at");
+    Finding {
+        class: "stale-write".to_owned(),
+        key: write.key.to_owned(),
+        time: ok.time,
+        events: vec![a.from, b.from, seen.answer, write.invoke.index, ok.index],
+        sentence: format!(
+            "the storage accepted the write of {} by process {} at {}, although process {}, which had acquired the \
+             lock after it, had already {} at {}",
+            write.invoke.value,
+            write.process,
+            seconds(ok.time),
+            b.process,
+            if seen.wrote { "written" } else { "read" },
+            seconds(seen.answer_ns),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::literal::verdict;
+
+    const SUPERSEDED: &str = "
+        0  1 invoke acquire a {ttl_ms:10}
+        1  1 ok     acquire a {token:1}
+        20 2 invoke acquire a {ttl_ms:10}
+        21 2 ok     acquire a {token:2}
+        22 2 invoke write   a 1
+        23 2 ok     write   a 1
+        30 1 invoke write   a 1
+        31 1 ok     write   a 1";
+
+    #[test]
+    fn rejects_a_write_behind_the_back_of_a_later_holder() {
+        let verdict = verdict(&StaleWrites, SUPERSEDED);
+        assert_eq!(verdict.outcome, Outcome::Violation);
+        assert_eq!(verdict.findings[0].events, [1, 3, 5, 6, 7]);
+    }
+
+    #[test]
+    fn accepts_when_the_guard_rejects_it() {
+        let guarded = SUPERSEDED.replace("31 1 ok     write   a 1", "31 1 fail write a null stale-token");
+        let verdict = verdict(&StaleWrites, &guarded);
+        assert_eq!(verdict.outcome, Outcome::Valid);
+        assert_eq!(verdict.summary, "the storage rejected 1 stale writes and accepted none");
+    }
+
+    #[test]
+    fn a_write_before_the_later_holder_touches_the_storage_harms_nobody() {
+        let early = SUPERSEDED.replace("22 2 invoke write   a 1\n        23 2 ok     write   a 1\n", "");
+        assert_eq!(verdict(&StaleWrites, &early).outcome, Outcome::Valid);
+        // A later holder that has only read is harmed just as well.
+        let read = SUPERSEDED
+            .replace("2 invoke write   a 1", "2 invoke read a")
+            .replace("2 ok     write", "2 ok read");
+        assert_eq!(verdict(&StaleWrites, &read).outcome, Outcome::Violation);
+    }
+}

@@ -1,0 +1,122 @@
+//! Whether the run tested anything: processes competed for a lock, and the faults took effect.
+//!
+//! Two processes compete when one begins to acquire a key while another is acquiring it or holds it. Faults took
+//! effect when at least one of those injected was observed to change something; a run without faults needs none.
+
+use super::Checker;
+use crate::digest::{Digest, HoldEnd};
+use crate::verdict::{Outcome, Verdict};
+use fencepost_history::f;
+use rustc_hash::FxHashMap;
+
+pub struct Vacuous;
+
+impl Checker for Vacuous {
+    fn name(&self) -> &'static str {
+        "vacuous"
+    }
+
+    fn about(&self) -> &'static str {
+        "the test itself: processes competed for a lock, and the faults took effect"
+    }
+
+    fn check(&self, run: &Digest) -> Option<Verdict> {
+        let contended = contended(run);
+        let (faults, effective) =
+            (run.faults.len(), run.faults.iter().filter(|fault| fault.effective).count());
+        let (outcome, summary) = if contended == 0 {
+            (Outcome::Vacuous, "no two processes ever competed for a lock: nothing was tested".to_owned())
+        } else if faults > 0 && effective == 0 {
+            (
+                Outcome::Vacuous,
+                format!("none of {faults} faults had an effect that could be observed: nothing was tested"),
+            )
+        } else if faults == 0 {
+            (Outcome::Valid, format!("processes competed for a lock {contended} times, without faults"))
+        } else {
+            let summary = format!(
+                "processes competed for a lock {contended} times; {effective} of {faults} faults took effect"
+            );
+            (Outcome::Valid, summary)
+        };
+        let verdict = Verdict::new(self.name(), outcome, summary);
+        Some(verdict.stat("contended", contended).stat("faults", faults).stat("effective", effective))
+    }
+}
+
+/// How many acquires began while another process was acquiring the same key or held it.
+fn contended(run: &Digest) -> usize {
+    // Of each key, the latest time until which anybody so far wants or has it, and the same for anybody but that
+    // process, so that a process is not counted against itself.
+    let mut claims: FxHashMap<&str, [(u64, u64); 2]> = FxHashMap::default();
+    let ends: FxHashMap<usize, u64> = run
+        .holds
+        .iter()
+        .map(|hold| (hold.acquire, if hold.end == HoldEnd::Open { u64::MAX } else { hold.end_ns }))
+        .collect();
+    let mut count = 0;
+    for (at, acquire) in
+        run.operations.iter().enumerate().filter(|(_, operation)| operation.f() == f::ACQUIRE)
+    {
+        let completed = acquire.completion.map_or(u64::MAX, |event| event.time);
+        let claim = (acquire.process, ends.get(&at).copied().unwrap_or(completed));
+        let [best, second] = claims.entry(acquire.key).or_insert([(acquire.process, 0); 2]);
+        let other = if best.0 == acquire.process { &*second } else { &*best };
+        count += usize::from(other.0 != acquire.process && other.1 > acquire.invoke.time);
+        if best.0 == claim.0 {
+            best.1 = best.1.max(claim.1);
+        } else if claim.1 > best.1 {
+            (*second, *best) = (*best, claim);
+        } else if claim.1 > second.1 || second.0 == best.0 {
+            *second = claim;
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::literal::verdict;
+
+    const COMPETING: &str = "
+        0  1 invoke acquire a
+        10 1 ok     acquire a
+        20 2 invoke acquire a
+        30 1 invoke release a
+        31 1 ok     release a
+        40 2 ok     acquire a";
+
+    fn with_fault(effective: bool) -> String {
+        format!(
+            "0 nemesis invoke pause - {{id:1,stage:\"inject\",targets:[\"c1\"]}}
+             0 nemesis ok     pause - {{id:1,stage:\"inject\",effective:{effective}}}{COMPETING}"
+        )
+    }
+
+    #[test]
+    fn accepts_competition_and_an_effective_fault() {
+        assert_eq!(verdict(&Vacuous, COMPETING).outcome, Outcome::Valid);
+        let verdict = verdict(&Vacuous, &with_fault(true));
+        assert_eq!(verdict.summary, "processes competed for a lock 1 times; 1 of 1 faults took effect");
+    }
+
+    #[test]
+    fn rejects_what_tested_nothing() {
+        assert_eq!(verdict(&Vacuous, &with_fault(false)).outcome, Outcome::Vacuous);
+        // One after the other, and a process against itself.
+        let apart = COMPETING.replace("20 2 invoke", "35 2 invoke");
+        assert_eq!(verdict(&Vacuous, &apart).outcome, Outcome::Vacuous);
+        let alone = COMPETING.replace("20 2 invoke acquire a", "").replace("40 2 ok     acquire a", "");
+        assert_eq!(verdict(&Vacuous, &alone).outcome, Outcome::Vacuous);
+        assert_eq!(verdict(&Vacuous, "").outcome, Outcome::Vacuous);
+    }
+
+    #[test]
+    fn each_key_is_competed_for_by_itself() {
+        let apart = COMPETING
+            .replace("2 invoke acquire a", "2 invoke acquire b")
+            .replace("2 ok     acquire a", "2 ok acquire b");
+        assert_eq!(verdict(&Vacuous, &apart).outcome, Outcome::Vacuous);
+    }
+}

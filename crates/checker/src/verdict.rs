@@ -1,0 +1,180 @@
+//! What a checker says: an outcome, one plain sentence, and the evidence.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// The outcome of one checker, or of a run. Ordered by badness, so that the worst is the greatest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// The promise was put to the test, and held.
+    Valid,
+    /// Nothing was tested: no contention, or no fault that took effect.
+    Vacuous,
+    /// Not decided; the summary says why.
+    Unknown,
+    /// The promise was broken; the findings prove it.
+    Violation,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // `pad` rather than `write_str`, so that columns of verdicts can be aligned.
+        out.pad(match self {
+            Outcome::Valid => "valid",
+            Outcome::Vacuous => "vacuous",
+            Outcome::Unknown => "unknown",
+            Outcome::Violation => "violation",
+        })
+    }
+}
+
+impl Outcome {
+    /// The exit code of a command that ends with this outcome: 0 valid, 1 violation, 2 unknown or vacuous.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Outcome::Valid => 0,
+            Outcome::Violation => 1,
+            Outcome::Unknown | Outcome::Vacuous => 2,
+        }
+    }
+}
+
+/// One proven breach of a promise.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// What kind of breach, in a word that stays the same over versions (`granted-twice`, `overstayed`, …).
+    pub class: String,
+    pub key: String,
+    /// When it was complete, in nanoseconds since the run began.
+    pub time: u64,
+    /// Indices of the events that prove it.
+    pub events: Vec<u64>,
+    /// What happened, for somebody who has not seen the history.
+    pub sentence: String,
+}
+
+/// What one checker says about one history.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    pub checker: String,
+    pub outcome: Outcome,
+    /// One plain sentence.
+    pub summary: String,
+    /// In order of time; at most [`FINDINGS_MAX`] of each class. The counts in `stats` are complete.
+    pub findings: Vec<Finding>,
+    /// Counts and measures, by name.
+    pub stats: Map<String, Value>,
+}
+
+/// How many findings of one class a verdict carries. A lock that excludes nobody breaks its promise at every
+/// acquisition, and nobody reads the millionth proof.
+pub const FINDINGS_MAX: usize = 100;
+
+impl Verdict {
+    /// A verdict without findings and figures; add them to the fields.
+    pub fn new(checker: &str, outcome: Outcome, summary: impl Into<String>) -> Verdict {
+        Verdict {
+            checker: checker.to_owned(),
+            outcome,
+            summary: summary.into(),
+            findings: Vec::new(),
+            stats: Map::new(),
+        }
+    }
+
+    /// Adds one figure.
+    pub fn stat(mut self, name: &str, value: impl Into<Value>) -> Verdict {
+        self.stats.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Adds findings, sorted by time and cut to [`FINDINGS_MAX`] of each class.
+    pub fn with_findings(mut self, mut findings: Vec<Finding>) -> Verdict {
+        findings.sort_by_key(|finding| finding.time);
+        let mut kept: std::collections::BTreeMap<String, usize> = Default::default();
+        findings.retain(|finding| {
+            let count = kept.entry(finding.class.clone()).or_default();
+            *count += 1;
+            *count <= FINDINGS_MAX
+        });
+        self.findings = findings;
+        self
+    }
+}
+
+/// What all checkers say about a run. The worst outcome is the run's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunVerdict {
+    pub outcome: Outcome,
+    pub verdicts: Vec<Verdict>,
+}
+
+impl RunVerdict {
+    /// Combines verdicts. Without any, nothing was tested.
+    pub fn of(verdicts: Vec<Verdict>) -> RunVerdict {
+        let outcome = verdicts.iter().map(|verdict| verdict.outcome).max().unwrap_or(Outcome::Vacuous);
+        RunVerdict { outcome, verdicts }
+    }
+
+    /// The verdict of one checker, if it had anything to say.
+    pub fn of_checker(&self, name: &str) -> Option<&Verdict> {
+        self.verdicts.iter().find(|verdict| verdict.checker == name)
+    }
+}
+
+/// Nanoseconds as seconds with three decimals, as every sentence shows time: `3.214 s`.
+pub fn seconds(ns: u64) -> String {
+    let ms = ns / 1_000_000;
+    format!("{}.{:03} s", ms / 1000, ms % 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_outcome_wins() {
+        let verdict = |outcome| Verdict::new("x", outcome, "");
+        let run = |outcomes: &[Outcome]| RunVerdict::of(outcomes.iter().copied().map(verdict).collect());
+        assert_eq!(run(&[]).outcome, Outcome::Vacuous);
+        assert_eq!(run(&[Outcome::Valid]).outcome, Outcome::Valid);
+        assert_eq!(run(&[Outcome::Valid, Outcome::Vacuous]).outcome, Outcome::Vacuous);
+        assert_eq!(run(&[Outcome::Unknown, Outcome::Vacuous]).outcome, Outcome::Unknown);
+        assert_eq!(run(&[Outcome::Violation, Outcome::Unknown]).outcome, Outcome::Violation);
+        assert_eq!(Outcome::Vacuous.exit_code(), 2);
+    }
+
+    #[test]
+    fn verdicts_survive_json() {
+        let finding = Finding {
+            class: "overstayed".into(),
+            key: "a".into(),
+            time: 7,
+            events: vec![1, 2],
+            sentence: "so".into(),
+        };
+        let verdict = Verdict::new("exclusion", Outcome::Violation, "broken").stat("overstayed", 1);
+        let run = RunVerdict::of(vec![verdict.with_findings(vec![finding])]);
+        let text = serde_json::to_string(&run).unwrap();
+        assert!(text.starts_with(r#"{"outcome":"violation""#), "{text}");
+        assert_eq!(serde_json::from_str::<RunVerdict>(&text).unwrap(), run);
+    }
+
+    #[test]
+    fn a_class_is_cut_but_not_at_the_cost_of_another() {
+        let finding = |class: &str, time| Finding {
+            class: class.into(),
+            key: String::new(),
+            time,
+            events: vec![],
+            sentence: String::new(),
+        };
+        let mut findings: Vec<_> = (0..500).map(|time| finding("many", time)).collect();
+        findings.push(finding("few", 1000));
+        let verdict = Verdict::new("x", Outcome::Violation, "").with_findings(findings);
+        assert_eq!(verdict.findings.len(), FINDINGS_MAX + 1);
+        assert_eq!(verdict.findings.last().unwrap().class, "few");
+    }
+}
