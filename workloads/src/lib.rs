@@ -1,1 +1,153 @@
-//! What the processes of a test do.
+//! What the processes of a test do. One file a workload; [`registry`] names them all.
+
+mod increment;
+mod lock;
+mod section;
+
+use fencepost_history::{Completion, Stream};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::time::Duration;
+
+/// What processes of a test do, and what is read at the end.
+pub trait Workload: Send + Sync {
+    /// As on the command line.
+    fn name(&self) -> &'static str;
+    /// One line for `fencepost list`.
+    fn about(&self) -> &'static str;
+    /// Whether it reads and writes the storage that the lock protects.
+    fn uses_storage(&self) -> bool;
+    /// What one process does from now on, drawing from its own random stream.
+    fn script(&self, settings: &Settings, random: Stream) -> Box<dyn Script>;
+}
+
+/// A process's next step, given how the last operation ended.
+pub trait Script: Send {
+    /// `last` is none at the start and after a wait. `closing` is true once the time is up: a script then ends what
+    /// it is in the middle of (it writes and releases) and begins nothing.
+    fn next(&mut self, last: Option<&Completion>, closing: bool) -> Step;
+}
+
+/// One step of a process.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    Do(Op),
+    Wait(Duration),
+    Done,
+}
+
+/// An operation to be sent to the process's client.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Op {
+    pub f: &'static str,
+    pub key: Cow<'static, str>,
+    pub value: Value,
+}
+
+/// What the command line says about workloads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Number of keys; a process draws one for each critical section.
+    pub keys: usize,
+    /// How long a critical section lasts.
+    pub hold: Duration,
+    /// Mean wait of a process between two critical sections.
+    pub pause: Duration,
+}
+
+/// Every workload.
+pub fn registry() -> &'static [&'static dyn Workload] {
+    &[&increment::Increment, &lock::Lock]
+}
+
+/// The name of key `number`, as in histories: `k0`, `k1`, ….
+pub fn key_name(number: usize) -> String {
+    format!("k{number}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fencepost_history::{Seed, f};
+    use serde_json::json;
+
+    fn script(name: &str, keys: usize) -> Box<dyn Script> {
+        let settings = Settings { keys, hold: Duration::from_millis(30), pause: Duration::from_millis(10) };
+        let workload = registry().iter().find(|workload| workload.name() == name).unwrap();
+        workload.script(&settings, Seed(1).stream("process-0"))
+    }
+
+    /// Follows a script, skipping its waits, with these answers; gives the names and values of what it did.
+    fn follow(script: &mut dyn Script, answers: &[Completion], closing_after: usize) -> Vec<String> {
+        let mut done = Vec::new();
+        let mut last = None;
+        let mut answers = answers.iter();
+        loop {
+            match script.next(last.take(), done.len() >= closing_after) {
+                Step::Done => return done,
+                Step::Wait(_) => {}
+                Step::Do(op) => {
+                    done.push(format!("{} {}", op.f, op.value));
+                    last = answers.next();
+                    if last.is_none() {
+                        return done;
+                    }
+                }
+            }
+        }
+    }
+
+    fn ok(value: Value) -> Completion {
+        Completion::Ok(value)
+    }
+
+    #[test]
+    fn increment_reads_and_writes_back_one_more() {
+        let answers =
+            [ok(json!({})), ok(json!(7)), ok(json!(8)), ok(json!({})), Completion::Fail("taken".into())];
+        let done = follow(&mut *script("increment", 1), &answers, 99);
+        assert_eq!(
+            done,
+            ["acquire null", "read null", "write 8", "release null", "acquire null", "acquire null"]
+        );
+    }
+
+    #[test]
+    fn increment_releases_without_writing_what_it_could_not_read() {
+        let answers = [ok(json!({})), Completion::Fail("refused".into())];
+        let done = follow(&mut *script("increment", 1), &answers, 99);
+        assert_eq!(done, ["acquire null", "read null", "release null"]);
+    }
+
+    #[test]
+    fn closing_ends_a_section_and_begins_none() {
+        let answers = [ok(json!({})), ok(json!(0)), ok(json!(1)), ok(json!({})), ok(json!({}))];
+        let done = follow(&mut *script("increment", 1), &answers, 1);
+        assert_eq!(done, ["acquire null", "read null", "write 1", "release null"]);
+        assert_eq!(follow(&mut *script("increment", 1), &answers, 0), Vec::<String>::new());
+    }
+
+    #[test]
+    fn lock_checks_and_gives_up_when_it_no_longer_believes() {
+        let answers = [ok(json!({})), ok(json!(true)), ok(json!(true)), ok(json!(true))];
+        let done = follow(&mut *script("lock", 1), &answers, 99);
+        assert_eq!(done, ["acquire null", "holds null", "holds null", "holds null", "release null"]);
+        let done = follow(&mut *script("lock", 1), &[ok(json!({})), ok(json!(false))], 99);
+        assert_eq!(done, ["acquire null", "holds null", "release null"]);
+    }
+
+    #[test]
+    fn every_workload_draws_among_all_keys_and_names_known_operations() {
+        for workload in registry() {
+            let mut script = script(workload.name(), 4);
+            let mut keys = std::collections::BTreeSet::new();
+            for _ in 0..200 {
+                if let Step::Do(op) = script.next(Some(&Completion::Fail("taken".into())), false) {
+                    assert!([f::ACQUIRE, f::RELEASE, f::HOLDS, f::READ, f::WRITE].contains(&op.f));
+                    keys.insert(op.key.into_owned());
+                }
+            }
+            assert_eq!(keys.len(), 4, "{}", workload.name());
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! `lock`: acquire, hold, check, release. Nothing is protected: only the lock itself is judged.
+
+use crate::section::{Do, Sections, Work};
+use crate::{Script, Settings, Workload};
+use fencepost_history::{Completion, Stream, f};
+use serde_json::Value;
+use std::time::Duration;
+
+/// How often a holder is asked whether it still believes that it holds, in each critical section.
+const CHECKS: u32 = 3;
+
+pub(crate) struct Lock;
+
+impl Workload for Lock {
+    fn name(&self) -> &'static str {
+        "lock"
+    }
+
+    fn about(&self) -> &'static str {
+        "acquire, hold, ask the holder now and then whether it believes that it still holds, release"
+    }
+
+    fn uses_storage(&self) -> bool {
+        false
+    }
+
+    fn script(&self, settings: &Settings, random: Stream) -> Box<dyn Script> {
+        Box::new(Sections::new(settings, random, |settings| Section {
+            slice: settings.hold / CHECKS,
+            checks_left: CHECKS,
+            waited: settings.hold.is_zero(),
+        }))
+    }
+}
+
+struct Section {
+    slice: Duration,
+    checks_left: u32,
+    waited: bool,
+}
+
+impl Work for Section {
+    fn next(&mut self, last: Option<&Completion>) -> Option<Do> {
+        // A holder that no longer believes does not go on.
+        if self.checks_left == 0 || matches!(last, Some(Completion::Ok(Value::Bool(false)))) {
+            return None;
+        }
+        if !self.waited {
+            self.waited = true;
+            return Some(Do::Wait(self.slice));
+        }
+        self.waited = self.slice.is_zero();
+        self.checks_left -= 1;
+        Some(Do::Op(f::HOLDS, Value::Null))
+    }
+}
