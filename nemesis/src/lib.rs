@@ -1,1 +1,112 @@
-//! What goes wrong in a test, when, and to whom.
+//! What goes wrong in a test, when, and to whom. One file a nemesis; [`registry`] names them all.
+
+mod clock_jump;
+mod clock_tool;
+mod kill;
+mod partition;
+mod pause;
+mod plan;
+pub mod tools;
+mod world;
+
+pub use clock_tool::ClockTool;
+pub use plan::{Plan, Strike, draw};
+pub use world::{Clients, Running, World};
+
+use async_trait::async_trait;
+use fencepost_cluster::Capability;
+use fencepost_history::Stream;
+use serde_json::{Map, Value};
+use std::time::Duration;
+
+/// Something that goes wrong: how it is drawn, and how one strike of it becomes a fault.
+pub trait Nemesis: Send + Sync {
+    /// As on the command line.
+    fn name(&self) -> &'static str;
+    /// One line for `fencepost list`.
+    fn about(&self) -> &'static str;
+    /// What a driver must offer for it.
+    fn needs(&self) -> &'static [Capability];
+    /// Draws whom to strike, how long and how hard. None where this scene offers nothing to strike.
+    fn draw(&self, scene: &Scene, settings: &Settings, random: &mut Stream) -> Option<Aim>;
+    /// Makes a strike ready; refuses a dose that it does not understand, in one sentence.
+    fn prepare(&self, strike: &Strike) -> Result<Box<dyn Fault>, String>;
+}
+
+/// One strike, ready to be injected. The runner keeps it before it injects it, and heals it whatever happens.
+#[async_trait]
+pub trait Fault: Send {
+    /// Makes it happen and looks, from inside the targets, what did happen. An error means that it counts as not
+    /// injected; healing still follows, since part of it may have been done.
+    async fn inject(&mut self, world: &World) -> Result<Seen, FaultError>;
+    /// Undoes what `inject` did, and nothing else, and looks whether it is undone.
+    async fn heal(&mut self, world: &World) -> Result<Value, FaultError>;
+}
+
+/// What was observed of an injected fault.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    /// Per target, in the fault's own terms.
+    pub observed: Map<String, Value>,
+    /// Whether anything was seen to change.
+    pub effective: bool,
+}
+
+/// Why a fault could not be injected or healed: one sentence that names the target.
+#[derive(Debug, thiserror::Error)]
+pub enum FaultError {
+    #[error(transparent)]
+    Cluster(#[from] fencepost_cluster::ClusterError),
+    #[error("{0}")]
+    Other(String),
+}
+
+/// Whom there is to strike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scene {
+    pub servers: Vec<String>,
+    pub clients: Vec<String>,
+    pub ttl: Duration,
+}
+
+/// What the command line says about nemeses.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Length of the main phase.
+    pub time_limit: Duration,
+    /// Mean time between the end of a strike and the beginning of the next of the same nemesis.
+    pub interval: Duration,
+    /// Size of a clock jump; none: drawn on a logarithmic scale from twice to thirty times the TTL.
+    pub clock_amplitude: Option<Duration>,
+}
+
+/// Whom a strike hits, how long and how hard.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Aim {
+    pub on: Vec<String>,
+    pub length: Duration,
+    pub dose: Value,
+}
+
+/// Every nemesis. `none` is the absence of any, and therefore not in it.
+pub fn registry() -> &'static [&'static dyn Nemesis] {
+    &[&clock_jump::ClockJump, &pause::Pause, &partition::Partition, &kill::Kill]
+}
+
+/// The nemesis of that name.
+pub fn find(name: &str) -> Option<&'static dyn Nemesis> {
+    registry().iter().copied().find(|nemesis| nemesis.name() == name)
+}
+
+/// A length between `low` and `high` times the TTL.
+pub(crate) fn around_ttl(ttl: Duration, low: f64, high: f64, random: &mut Stream) -> Duration {
+    use rand::Rng;
+    ttl.mul_f64(random.random_range(low..=high))
+}
+
+/// A random subset of `size` of the names, in their order.
+pub(crate) fn subset(names: &[String], size: usize, random: &mut Stream) -> Vec<String> {
+    let mut chosen = rand::seq::index::sample(random, names.len(), size.min(names.len())).into_vec();
+    chosen.sort_unstable();
+    chosen.into_iter().map(|index| names[index].clone()).collect()
+}

@@ -1,0 +1,76 @@
+//! `kill`: ends servers with SIGKILL and starts them again.
+//!
+//! The page cache survives, so what was written but not fsynced is still there: this is a crash of the process, not
+//! a loss of power.
+
+use crate::{Aim, Fault, FaultError, Nemesis, Scene, Seen, Settings, Strike, World, around_ttl, subset};
+use async_trait::async_trait;
+use fencepost_cluster::Capability;
+use fencepost_history::Stream;
+use futures_util::future::try_join_all;
+use nix::sys::signal::Signal;
+use rand::Rng;
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+pub(crate) struct Kill;
+
+impl Nemesis for Kill {
+    fn name(&self) -> &'static str {
+        "kill"
+    }
+
+    fn about(&self) -> &'static str {
+        "ends servers with SIGKILL and starts them again; the page cache survives"
+    }
+
+    fn needs(&self) -> &'static [Capability] {
+        &[Capability::Signal]
+    }
+
+    fn draw(&self, scene: &Scene, _: &Settings, random: &mut Stream) -> Option<Aim> {
+        if scene.servers.is_empty() {
+            return None;
+        }
+        let on = subset(&scene.servers, random.random_range(1..=scene.servers.len()), random);
+        Some(Aim { on, length: around_ttl(scene.ttl, 0.05, 0.5, random), dose: Value::Null })
+    }
+
+    fn prepare(&self, strike: &Strike) -> Result<Box<dyn Fault>, String> {
+        Ok(Box::new(Killed { on: strike.on.clone(), down: Vec::new() }))
+    }
+}
+
+struct Killed {
+    on: Vec<String>,
+    /// Those that were killed and are to be started again.
+    down: Vec<String>,
+}
+
+#[async_trait]
+impl Fault for Killed {
+    async fn inject(&mut self, world: &World) -> Result<Seen, FaultError> {
+        let mut observed = Map::new();
+        for target in &self.on {
+            let (node, pid) = (world.node(target)?, world.pid(target)?);
+            self.down.push(target.clone());
+            node.signal(pid, Signal::SIGKILL as i32).await?;
+            node.await_exit(pid, Duration::from_secs(5)).await?;
+            let state = node.state(pid).await?;
+            observed.insert(target.clone(), json!({"pid": pid, "gone": state.is_none()}));
+        }
+        let effective = observed.values().any(|seen| seen["gone"] == true);
+        Ok(Seen { observed, effective })
+    }
+
+    async fn heal(&mut self, world: &World) -> Result<Value, FaultError> {
+        let pids = try_join_all(self.down.iter().map(|target| async move {
+            if world.pid(target).is_err() {
+                world.restart(target).await?;
+            }
+            Ok::<_, FaultError>((target.clone(), json!({"pid": world.pid(target)?})))
+        }))
+        .await?;
+        Ok(Value::Object(pids.into_iter().collect()))
+    }
+}
