@@ -1,0 +1,114 @@
+//! Asks a process for its time from within: one of its threads is made to call the process's own
+//! `__vdso_clock_gettime`, patched or not, and gets everything back as it was.
+//!
+//! What makes this safe:
+//! - The call runs on a page of its own, mapped for it and unmapped afterwards. Room below the thread's stack would
+//!   not do: a goroutine's stack ends anywhere, and what lies beneath belongs to somebody else.
+//! - The call returns to address 0, where nothing is, and the fault stops the thread. So no breakpoint is written.
+//! - All signals but that of the fault and that of a step are blocked meanwhile.
+//! - A thread that was stopped inside a system call has its number in `orig_rax`. While that is -1 the kernel leaves
+//!   `rax` alone; when it is put back, with the rest, the call is restarted or fails with EINTR as after any stop.
+
+use super::threads::{Registers, Thread};
+use super::{ClockError, now_ns};
+use nix::libc;
+
+const PAGE: u64 = 4096;
+/// Where in the page the result goes, and where the stack begins: as at the entry of a function, 8 beyond a
+/// multiple of 16. The word there is the return address, 0.
+const RESULT: u64 = 3072;
+const STACK: u64 = 2048 + 8;
+
+/// A thread whose registers are ours until this is dropped.
+pub struct Borrowed<'a> {
+    thread: &'a mut Thread,
+    saved: Registers,
+    blocked: u64,
+    pid: i32,
+}
+
+impl<'a> Borrowed<'a> {
+    pub fn new(pid: i32, thread: &'a mut Thread) -> Result<Borrowed<'a>, ClockError> {
+        let (saved, blocked) = (thread.registers()?, thread.blocked()?);
+        let ours = [libc::SIGTRAP, libc::SIGSEGV].iter().fold(0, |mask, signal| mask | 1 << (signal - 1));
+        thread.block(!ours)?;
+        Ok(Borrowed { thread, saved, blocked, pid })
+    }
+
+    /// How far one clock, as the process sees it, is ahead of the true one, and the most by which that may be wrong.
+    /// Both in nanoseconds; the best of three readings.
+    pub fn ahead_ns(&mut self, clock: i32, function: u64, page: u64) -> Result<(i64, u64), ClockError> {
+        let mut best = (0, u64::MAX);
+        for _ in 0..3 {
+            let memory = super::vdso::Memory::open(self.pid)?;
+            let before = now_ns(clock);
+            self.call(function, [clock as u64, page + RESULT], page)?;
+            let after = now_ns(clock);
+            let read = memory.read(page + RESULT, 16)?;
+            let word = |at: usize| i64::from_le_bytes(read[at..at + 8].try_into().expect("eight bytes"));
+            let seen = word(0).wrapping_mul(1_000_000_000).wrapping_add(word(8));
+            let error = after.abs_diff(before).div_ceil(2);
+            if error < best.1 {
+                best = (seen - (before + (after - before) / 2), error);
+            }
+        }
+        Ok(best)
+    }
+
+    /// Maps a page for [`Self::ahead_ns`]. `gate` is the address of a `syscall` instruction.
+    pub fn map_page(&mut self, gate: u64) -> Result<u64, ClockError> {
+        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        self.syscall(gate, libc::SYS_mmap, [0, PAGE, access as u64, flags as u64, u64::MAX, 0])
+    }
+
+    pub fn unmap_page(&mut self, gate: u64, page: u64) -> Result<(), ClockError> {
+        self.syscall(gate, libc::SYS_munmap, [page, PAGE, 0, 0, 0, 0]).map(drop)
+    }
+
+    fn syscall(
+        &mut self,
+        gate: u64,
+        number: i64,
+        [rdi, rsi, rdx, r10, r8, r9]: [u64; 6],
+    ) -> Result<u64, ClockError> {
+        let rax = number as u64;
+        self.thread.set_registers(&Registers { rax, rdi, rsi, rdx, r10, r8, r9, ..self.at(gate) })?;
+        // A stop of the whole group may come between: then the instruction is still to be executed.
+        while self.thread.registers()?.rip == gate {
+            self.thread.step_quietly()?;
+        }
+        let result = self.thread.registers()?.rax as i64;
+        if (-4095..0).contains(&result) {
+            let source = std::io::Error::from_raw_os_error(-result as i32);
+            return Err(ClockError::Io { pid: self.pid, doing: "map a page in it", source });
+        }
+        Ok(result as u64)
+    }
+
+    fn call(&mut self, function: u64, [rdi, rsi]: [u64; 2], page: u64) -> Result<(), ClockError> {
+        self.thread.set_registers(&Registers { rsp: page + STACK, rdi, rsi, ..self.at(function) })?;
+        // Stops for other reasons than the fault at address 0 are ours to pass over.
+        for _ in 0..100 {
+            self.thread.run()?;
+            if self.thread.registers()?.rip == 0 {
+                return Ok(());
+            }
+        }
+        Err(ClockError::NotPatchable { pid: self.pid, why: "its vDSO does not return" })
+    }
+
+    /// The saved registers, as if the thread had been stopped in its own code at this address.
+    fn at(&self, rip: u64) -> Registers {
+        const TRAP_AND_DIRECTION: u64 = 0x500;
+        let eflags = self.saved.eflags & !TRAP_AND_DIRECTION;
+        Registers { rip, eflags, orig_rax: u64::MAX, ..self.saved }
+    }
+}
+
+impl Drop for Borrowed<'_> {
+    fn drop(&mut self) {
+        // These fail only if the thread was killed meanwhile, and then it misses nothing.
+        let _ = self.thread.set_registers(&self.saved);
+        let _ = self.thread.block(self.blocked);
+    }
+}

@@ -1,0 +1,227 @@
+//! Puts the stub into a process, sets it, takes it out, and asks the process what it sees.
+
+use super::inject::Borrowed;
+use super::stub::{self, Entry};
+use super::threads::{Stopped, on_own_thread};
+use super::vdso::{Memory, Vdso};
+use super::{ClockError, Observed, Skew, now_ns};
+use nix::libc;
+use std::fs;
+use std::ops::Range;
+use std::time::Duration;
+
+/// A process whose clocks can be set. Dropping it leaves the process as it is: [`install`] finds the patch again.
+///
+/// The patch survives fork and is lost by exec; after an exec, or the end of the process, every call says
+/// [`ClockError::Gone`], even if its number has been given to another. Two at a time must not set the same process.
+#[derive(Debug)]
+pub struct Patched {
+    pid: i32,
+    memory: Memory,
+    /// Addresses in the process.
+    vdso: u64,
+    stub: u64,
+}
+
+/// Makes the clocks of a process settable, without changing what they show. A process patched before, by whomever,
+/// keeps its skew. Stops all threads for a moment (0.3 to 5 ms, more where many threads compete for processors).
+pub fn install(pid: i32) -> Result<Patched, ClockError> {
+    super::supported()?;
+    same_time_namespace(pid)?;
+    if let Some(patched) = Patched::find(pid)? {
+        return Ok(patched);
+    }
+    with_all_stopped(pid, |stopped| {
+        // Only now: before the stop the process might have been about to exec.
+        let memory = Memory::open(pid)?;
+        let vdso = vdso(pid, &memory)?;
+        let entries = entries(pid, &vdso)?;
+        let within: Vec<Range<u64>> =
+            entries.iter().map(|&(entry, _)| vdso.base + entry as u64).map(|at| at + 1..at + 5).collect();
+        if !stopped.leave(&within, &memory)? {
+            return Ok(None);
+        }
+        // A stub that `remove` had to leave is the same code; any other was put there by something else.
+        let at = vdso.find(stub::MAGIC).unwrap_or_else(|| vdso.room());
+        let mut stub = stub::bytes().to_vec();
+        match vdso.image.get(at..at + stub.len()) {
+            None => return Err(ClockError::NotPatchable { pid, why: "its vDSO has no room" }),
+            Some(there)
+                if there.iter().all(|&byte| byte == 0) || there[stub::CODE..] == stub[stub::CODE..] => {}
+            Some(_) => return Err(ClockError::NotPatchable { pid, why: "another program has patched it" }),
+        }
+        for ((entry, _), record) in entries.iter().zip(stub[stub::ORIGINALS].chunks_exact_mut(16)) {
+            record[..8].copy_from_slice(&(*entry as u64).to_le_bytes());
+            record[8..].copy_from_slice(&vdso.image[*entry..entry + 8]);
+        }
+        memory.write(vdso.base + at as u64, &stub)?;
+        for (entry, target) in entries {
+            memory.write(vdso.base + entry as u64, &jump(entry, at + target))?;
+        }
+        let stub = vdso.base + at as u64;
+        Ok(Some(Patched { pid, memory, vdso: vdso.base, stub }))
+    })
+}
+
+/// What the patch of this process makes its clocks show now, drift included; `None` if it has no patch. This is what
+/// was asked for: for what the process sees, [`observe`] it.
+pub fn read_skew(pid: i32) -> Result<Option<Skew>, ClockError> {
+    super::supported()?;
+    Patched::find(pid)?.map(|patched| patched.skew()).transpose()
+}
+
+/// Asks the process for its time: stops one thread, preferably one that sleeps, and makes it call the process's own
+/// vDSO, as its program would. Knows nothing of the patch. A program that does not use the vDSO sees true clocks all
+/// the same. A system call which that thread sleeps in may end with EINTR, as after any stop.
+pub fn observe(pid: i32) -> Result<Observed, ClockError> {
+    super::supported()?;
+    same_time_namespace(pid)?;
+    on_own_thread(|| {
+        let mut stopped = Stopped::one(pid)?;
+        let vdso = vdso(pid, &Memory::open(pid)?)?;
+        let why = "its vDSO has no clock_gettime, or no system call";
+        let function = vdso.function(stub::replacements()[0].0).map(|(at, _)| at);
+        let Some((function, gate)) = function.zip(vdso.find(&[0x0f, 0x05])) else {
+            return Err(ClockError::NotPatchable { pid, why });
+        };
+        let (function, gate) = (vdso.base + function as u64, vdso.base + gate as u64);
+        let mut thread = Borrowed::new(pid, &mut stopped.threads[0])?;
+        let page = thread.map_page(gate)?;
+        let wall = thread.ahead_ns(libc::CLOCK_REALTIME, function, page);
+        let monotonic = thread.ahead_ns(libc::CLOCK_MONOTONIC, function, page);
+        thread.unmap_page(gate, page)?;
+        let ((wall_ns, wall_error), (monotonic_ns, monotonic_error)) = (wall?, monotonic?);
+        Ok(Observed { wall_ns, monotonic_ns, error_ns: wall_error.max(monotonic_error) })
+    })
+}
+
+impl Patched {
+    /// The process's patch, if it has one.
+    fn find(pid: i32) -> Result<Option<Patched>, ClockError> {
+        let memory = Memory::open(pid)?;
+        let Some(vdso) = Vdso::of(pid, &memory)? else { return Ok(None) };
+        let Some(at) = vdso.find(stub::MAGIC) else { return Ok(None) };
+        let code = stub::bytes();
+        let same = vdso.image.get(at + stub::CODE..at + code.len()) == Some(&code[stub::CODE..]);
+        let active = entries(pid, &vdso)?
+            .iter()
+            .all(|&(entry, to)| vdso.image[entry..].starts_with(&jump(entry, at + to)));
+        let stub = vdso.base + at as u64;
+        Ok((same && active).then_some(Patched { pid, memory, vdso: vdso.base, stub }))
+    }
+
+    /// The process.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Makes the clocks show this from now on, counted from the true clocks and not from what was set before. Stops
+    /// nothing.
+    pub fn set(&self, skew: Skew) -> Result<(), ClockError> {
+        for drift in [skew.wall_drift_ppm, skew.monotonic_drift_ppm] {
+            if !(Skew::FROZEN_PPM..=Skew::DRIFT_PPM_MAX).contains(&drift) {
+                return Err(ClockError::Drift(drift));
+            }
+        }
+        let next = self.generation()?.wrapping_add(1);
+        let slot = stub::slot(skew, now_ns).map_err(ClockError::Range)?;
+        self.memory.write(self.stub + stub::slot_at(next) as u64, &slot)?;
+        self.memory.write(self.stub + stub::GENERATION as u64, &[next])
+    }
+
+    /// What the clocks are made to show now, drift included: setting this again keeps them where they are.
+    pub fn skew(&self) -> Result<Skew, ClockError> {
+        let at = self.stub + stub::slot_at(self.generation()?) as u64;
+        let slot = self.memory.read(at, stub::SLOT_LENGTH)?;
+        let entry = |clock: i32| Entry::read(&slot, clock as usize);
+        let (wall, monotonic) = (entry(libc::CLOCK_REALTIME), entry(libc::CLOCK_MONOTONIC));
+        Ok(Skew {
+            wall_ns: wall.ahead_ns(now_ns(libc::CLOCK_REALTIME)),
+            monotonic_ns: monotonic.ahead_ns(now_ns(libc::CLOCK_MONOTONIC)),
+            wall_drift_ppm: wall.drift_ppm(),
+            monotonic_drift_ppm: monotonic.drift_ppm(),
+        })
+    }
+
+    /// Takes the patch out: the vDSO is, byte for byte, as it was. Stops all threads for a moment, as [`install`]
+    /// does. Only if a signal handler stays on top of an interrupted stub, its code has to be left, reached by nothing.
+    pub fn remove(self) -> Result<(), ClockError> {
+        let stub = self.stub..self.stub + stub::bytes().len() as u64;
+        let originals = self.memory.read(self.stub + stub::ORIGINALS.start as u64, stub::ORIGINALS.len())?;
+        let restore = || {
+            for record in originals.chunks_exact(16) {
+                let (entry, bytes) = record.split_at(8);
+                let entry = u64::from_le_bytes(entry.try_into().expect("eight bytes"));
+                self.memory.write(self.vdso + entry, bytes)?;
+            }
+            Ok(())
+        };
+        let wiped = with_all_stopped(self.pid, |stopped| {
+            if !stopped.leave(std::slice::from_ref(&stub), &self.memory)? {
+                return Ok(None);
+            }
+            restore()?;
+            self.memory.write(stub.start, &vec![0; stub::bytes().len()]).map(Some)
+        });
+        match wiped {
+            // No thread is in an entry's bytes 1 to 4, since those are one instruction, the jump.
+            Err(ClockError::Busy { .. }) => with_all_stopped(self.pid, |_| restore().map(Some)),
+            other => other,
+        }
+    }
+
+    fn generation(&self) -> Result<u8, ClockError> {
+        Ok(self.memory.read(self.stub + stub::GENERATION as u64, 1)?[0])
+    }
+}
+
+/// Runs `work` while all threads stand still, again if it says `None`: then some thread is where it must not be, and
+/// is given time to leave.
+fn with_all_stopped<T: Send>(
+    pid: i32,
+    mut work: impl FnMut(&mut Stopped) -> Result<Option<T>, ClockError> + Send,
+) -> Result<T, ClockError> {
+    on_own_thread(|| {
+        for attempt in 0..8 {
+            if let Some(done) = work(&mut Stopped::all(pid)?)? {
+                return Ok(done);
+            }
+            std::thread::sleep(Duration::from_millis(1 + attempt));
+        }
+        Err(ClockError::Busy { pid })
+    })
+}
+
+fn vdso(pid: i32, memory: &Memory) -> Result<Vdso, ClockError> {
+    Vdso::of(pid, memory)?.ok_or(ClockError::NotPatchable { pid, why: "it has no vDSO" })
+}
+
+/// Where the functions to be replaced begin in the vDSO, and where in the stub their replacements begin.
+fn entries(pid: i32, vdso: &Vdso) -> Result<[(usize, usize); 3], ClockError> {
+    let mut entries = stub::replacements().map(|(_, target)| (0, target));
+    for ((entry, _), (name, _)) in entries.iter_mut().zip(stub::replacements()) {
+        // Eight bytes are kept and put back, five are overwritten.
+        *entry = match vdso.function(name) {
+            Some((at, length)) if length >= 8 && at + length <= vdso.image.len() => at,
+            _ => return Err(ClockError::NotPatchable { pid, why: "its vDSO is not one of 64-bit x86" }),
+        };
+    }
+    Ok(entries)
+}
+
+/// `jmp rel32`, from one place of the vDSO to another.
+fn jump(from: usize, to: usize) -> [u8; 5] {
+    let [a, b, c, d] = (to as i32 - from as i32 - 5).to_le_bytes();
+    [0xe9, a, b, c, d]
+}
+
+/// A time namespace shifts the monotonic clock by itself: what is true there cannot be told from here.
+fn same_time_namespace(pid: i32) -> Result<(), ClockError> {
+    let namespace = |who: &str| fs::read_link(format!("/proc/{who}/ns/time")).ok();
+    match namespace(&pid.to_string()).zip(namespace("self")) {
+        Some((theirs, ours)) if theirs != ours => {
+            Err(ClockError::NotPatchable { pid, why: "it is in another time namespace" })
+        }
+        _ => Ok(()),
+    }
+}

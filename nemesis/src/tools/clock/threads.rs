@@ -1,0 +1,261 @@
+//! Stops threads of another process, looks into them, and lets them go.
+//!
+//! All of it happens on one thread, since ptrace binds a tracee to the thread that seized it; and on a thread of its
+//! own ([`on_own_thread`]), since the end of that thread frees every tracee, even those that never stopped.
+
+use super::ClockError;
+use super::vdso::Memory;
+use nix::errno::Errno;
+use nix::libc;
+use std::fs;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+pub type Registers = libc::user_regs_struct;
+
+/// How long a thread may take to stop. Spinning threads on busy processors were seen to need 0.6 s; one that hangs
+/// in the kernel (a frozen container, a stuck disk) never stops.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
+/// How much of each stack is searched for frames of signal handlers.
+const STACK_SEARCHED: usize = 64 << 10;
+const SETSIGMASK: libc::c_uint = 0x420b;
+
+/// Runs `work` on a thread that ends with it.
+pub fn on_own_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| scope.spawn(work).join())
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Stopped threads of one process. When dropped they go on, each with the signal that it was about to take. A process
+/// under SIGSTOP stays stopped: the kernel puts a freed thread back into the stop of its group.
+pub struct Stopped {
+    pid: i32,
+    pub threads: Vec<Thread>,
+}
+
+impl Stopped {
+    /// Stops all threads, and those which they start meanwhile.
+    pub fn all(pid: i32) -> Result<Stopped, ClockError> {
+        let mut stopped = Stopped { pid, threads: Vec::new() };
+        // A stopped thread starts no other: once a listing shows none that is new, there are no more.
+        loop {
+            let known = stopped.threads.len();
+            for tid in living(pid)? {
+                if stopped.threads.iter().all(|thread| thread.tid != tid) {
+                    stopped.threads.extend(Thread::seize(pid, tid)?);
+                }
+            }
+            if stopped.threads.len() == known {
+                break;
+            }
+            let deadline = Instant::now() + STOP_LIMIT;
+            for thread in &mut stopped.threads[known..] {
+                thread.wait(deadline)?;
+            }
+            stopped.threads.retain(|thread| !thread.ended);
+        }
+        if stopped.threads.is_empty() { Err(ClockError::Gone { pid }) } else { Ok(stopped) }
+    }
+
+    /// Stops one thread. One that sleeps in a system call is preferred, since it is in the middle of nothing.
+    pub fn one(pid: i32) -> Result<Stopped, ClockError> {
+        let mut candidates = living(pid)?;
+        candidates.sort_by_key(|&tid| state(pid, tid) != Some('S'));
+        for tid in candidates {
+            let Some(mut thread) = Thread::seize(pid, tid)? else { continue };
+            thread.wait(Instant::now() + STOP_LIMIT)?;
+            if !thread.ended {
+                return Ok(Stopped { pid, threads: vec![thread] });
+            }
+        }
+        Err(ClockError::Gone { pid })
+    }
+
+    /// Walks every thread out of these addresses, step by step. `false` if one cannot be walked out: a signal handler
+    /// runs on top of what it interrupted there, and will return to it.
+    pub fn leave(&mut self, ranges: &[Range<u64>], memory: &Memory) -> Result<bool, ClockError> {
+        let within = |address: u64| ranges.iter().any(|range| range.contains(&address));
+        for thread in &mut self.threads {
+            let mut steps = 0;
+            while within(thread.registers()?.rip) {
+                if steps == 1000 {
+                    return Ok(false);
+                }
+                steps += 1;
+                thread.step()?;
+            }
+            let stack = memory.read_some(thread.registers()?.rsp, STACK_SEARCHED);
+            let mut words =
+                stack.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight")));
+            if words.any(within) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        for thread in self.threads.iter().filter(|thread| !thread.ended) {
+            thread.detach();
+        }
+        tracing::trace!(pid = self.pid, threads = self.threads.len(), "let go");
+    }
+}
+
+/// One seized thread.
+pub struct Thread {
+    pid: i32,
+    tid: i32,
+    /// The signal that it was about to take when it stopped: it gets it when it goes on.
+    signal: Option<libc::siginfo_t>,
+    ended: bool,
+}
+
+impl Thread {
+    /// `None` if the thread has ended meanwhile.
+    fn seize(pid: i32, tid: i32) -> Result<Option<Thread>, ClockError> {
+        match ptrace(libc::PTRACE_SEIZE, tid, 0, 0).and_then(|()| ptrace(libc::PTRACE_INTERRUPT, tid, 0, 0)) {
+            Ok(()) => Ok(Some(Thread { pid, tid, signal: None, ended: false })),
+            Err(_) if matches!(state(pid, tid), None | Some('Z' | 'X')) => Ok(None),
+            Err(Errno::EPERM) => match tracer(pid, tid) {
+                0 => Err(ClockError::NotAllowed { pid }),
+                by => Err(ClockError::Traced { pid, by }),
+            },
+            Err(errno) => Err(self::failed(pid, errno)),
+        }
+    }
+
+    /// Waits until it stands still. Asks the thread instead of calling `waitpid`: whoever reaps this program's
+    /// children on another thread also gets the stops of its tracees, and would have taken them from here.
+    fn wait(&mut self, deadline: Instant) -> Result<(), ClockError> {
+        for attempt in 0u32.. {
+            let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+            match ptrace(libc::PTRACE_GETSIGINFO, self.tid, 0, info.as_mut_ptr() as usize) {
+                // SAFETY: zeroed is a valid siginfo_t, and the kernel has filled it in.
+                Ok(()) => {
+                    self.keep_signal(unsafe { info.assume_init() });
+                    return Ok(());
+                }
+                // ESRCH means "not stopped" as well as "not there".
+                Err(Errno::ESRCH) if attempt < 20 => std::thread::yield_now(),
+                Err(Errno::ESRCH) => {
+                    if matches!(state(self.pid, self.tid), None | Some('Z' | 'X')) {
+                        self.ended = true;
+                        return Ok(());
+                    }
+                    if Instant::now() > deadline {
+                        return Err(ClockError::Stuck { pid: self.pid, tid: self.tid, limit: STOP_LIMIT });
+                    }
+                    std::thread::sleep(Duration::from_micros(if attempt < 200 { 20 } else { 1000 }));
+                }
+                Err(errno) => return Err(failed(self.pid, errno)),
+            }
+        }
+        unreachable!("the loop ends by its deadline")
+    }
+
+    /// Keeps what stopped it if that was a signal meant for the program, and not this stop or a step of ours.
+    fn keep_signal(&mut self, info: libc::siginfo_t) {
+        let (signal, code) = (info.si_signo, info.si_code);
+        let event_stop = code >> 8 == libc::PTRACE_EVENT_STOP;
+        let ours = event_stop || (signal == libc::SIGTRAP && code > 0);
+        if !ours && !(signal == libc::SIGSEGV && code > 0) {
+            self.signal = Some(info);
+        }
+    }
+
+    /// Executes one instruction, or enters the handler of a signal that was pending.
+    pub fn step(&mut self) -> Result<(), ClockError> {
+        let signal = self.signal.take().map_or(0, |info| info.si_signo as usize);
+        self.resume(libc::PTRACE_SINGLESTEP, signal)
+    }
+
+    /// Lets it run until it stops again. Signals that arrive are kept for later.
+    pub fn run(&mut self) -> Result<(), ClockError> {
+        self.resume(libc::PTRACE_CONT, 0)
+    }
+
+    /// Executes one instruction, keeping signals for later.
+    pub fn step_quietly(&mut self) -> Result<(), ClockError> {
+        self.resume(libc::PTRACE_SINGLESTEP, 0)
+    }
+
+    fn resume(&mut self, how: libc::c_uint, signal: usize) -> Result<(), ClockError> {
+        ptrace(how, self.tid, 0, signal).map_err(|errno| failed(self.pid, errno))?;
+        self.wait(Instant::now() + STOP_LIMIT)?;
+        if self.ended { Err(ClockError::Gone { pid: self.pid }) } else { Ok(()) }
+    }
+
+    pub fn registers(&self) -> Result<Registers, ClockError> {
+        let mut registers = MaybeUninit::<Registers>::zeroed();
+        ptrace(libc::PTRACE_GETREGS, self.tid, 0, registers.as_mut_ptr() as usize)
+            .map_err(|errno| failed(self.pid, errno))?;
+        // SAFETY: all zeros are valid registers, and the kernel has filled them in.
+        Ok(unsafe { registers.assume_init() })
+    }
+
+    pub fn set_registers(&self, registers: &Registers) -> Result<(), ClockError> {
+        let from = std::ptr::from_ref(registers) as usize;
+        ptrace(libc::PTRACE_SETREGS, self.tid, 0, from).map_err(|errno| failed(self.pid, errno))
+    }
+
+    /// The signals it blocks, one bit each.
+    pub fn blocked(&self) -> Result<u64, ClockError> {
+        let mut mask = 0u64;
+        let into = std::ptr::from_mut(&mut mask) as usize;
+        ptrace(libc::PTRACE_GETSIGMASK, self.tid, 8, into).map_err(|errno| failed(self.pid, errno))?;
+        Ok(mask)
+    }
+
+    pub fn block(&self, mask: u64) -> Result<(), ClockError> {
+        let from = std::ptr::from_ref(&mask) as usize;
+        ptrace(SETSIGMASK, self.tid, 8, from).map_err(|errno| failed(self.pid, errno))
+    }
+
+    fn detach(&self) {
+        let mut signal = 0;
+        if let Some(info) = &self.signal {
+            // So that the program still sees who sent it. Refused where the present stop is not one of a signal.
+            let _ = ptrace(libc::PTRACE_SETSIGINFO, self.tid, 0, std::ptr::from_ref(info) as usize);
+            signal = info.si_signo as usize;
+        }
+        // Fails only if it was killed meanwhile, and then there is nothing to free.
+        let _ = ptrace(libc::PTRACE_DETACH, self.tid, 0, signal);
+    }
+}
+
+fn failed(pid: i32, errno: Errno) -> ClockError {
+    match errno {
+        Errno::ESRCH => ClockError::Gone { pid },
+        Errno::EPERM => ClockError::NotAllowed { pid },
+        other => ClockError::Io { pid, doing: "trace it", source: other.into() },
+    }
+}
+
+fn ptrace(request: libc::c_uint, tid: i32, address: usize, data: usize) -> Result<(), Errno> {
+    // SAFETY: every caller passes, where the request wants a pointer, one to a live value of the right type.
+    Errno::result(unsafe { libc::ptrace(request, tid, address, data) }).map(drop)
+}
+
+/// Threads of the process that have not ended.
+fn living(pid: i32) -> Result<Vec<i32>, ClockError> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).map_err(|_| ClockError::Gone { pid })?;
+    let tids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    Ok(tids.filter(|&tid| !matches!(state(pid, tid), None | Some('Z' | 'X'))).collect())
+}
+
+/// The state letter of a thread, as in `ps`; `None` if it is not there.
+fn state(pid: i32, tid: i32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// Who traces a thread already; 0 is nobody.
+fn tracer(pid: i32, tid: i32) -> i32 {
+    let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
+    line.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
+}

@@ -1,0 +1,131 @@
+//! The memory of another process, and the vDSO in it.
+
+use super::ClockError;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+
+/// The memory of one process, as it was when opened: after its end, or its exec, all access fails. So a number that
+/// has since been given to another process can do no harm.
+#[derive(Debug)]
+pub struct Memory {
+    pid: i32,
+    file: File,
+}
+
+impl Memory {
+    pub fn open(pid: i32) -> Result<Memory, ClockError> {
+        let opened = File::options().read(true).write(true).open(format!("/proc/{pid}/mem"));
+        Ok(Memory { pid, file: opened.map_err(|error| ClockError::from_io(pid, "open its memory", error))? })
+    }
+
+    pub fn read(&self, at: u64, length: usize) -> Result<Vec<u8>, ClockError> {
+        let mut bytes = vec![0; length];
+        match self.file.read_exact_at(&mut bytes, at) {
+            Ok(()) => Ok(bytes),
+            Err(error) => Err(ClockError::from_io(self.pid, "read its memory", error)),
+        }
+    }
+
+    /// Reads up to `length` bytes: fewer where the mapping ends.
+    pub fn read_some(&self, at: u64, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        let got = self.file.read_at(&mut bytes, at).unwrap_or(0);
+        bytes.truncate(got);
+        bytes
+    }
+
+    /// Writes through the protection of the page, which becomes this process's own.
+    pub fn write(&self, at: u64, bytes: &[u8]) -> Result<(), ClockError> {
+        let written = self.file.write_all_at(bytes, at);
+        written.map_err(|error| ClockError::from_io(self.pid, "write to its memory", error))
+    }
+}
+
+/// A process's vDSO: where it lies, and its bytes when they were read.
+#[derive(Debug)]
+pub struct Vdso {
+    pub base: u64,
+    pub image: Vec<u8>,
+}
+
+impl Vdso {
+    /// The vDSO of this process; `None` if it has none (a kernel thread, a process that has ended).
+    pub fn of(pid: i32, memory: &Memory) -> Result<Option<Vdso>, ClockError> {
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps"))
+            .map_err(|error| ClockError::from_io(pid, "read its memory map", error))?;
+        let Some(line) = maps.lines().find(|line| line.ends_with("[vdso]")) else { return Ok(None) };
+        let bounds = line.split(' ').next().and_then(|range| range.split_once('-'));
+        let parse = |text: &str| u64::from_str_radix(text, 16).ok();
+        let Some((base, end)) = bounds.and_then(|(begin, end)| parse(begin).zip(parse(end))) else {
+            return Ok(None);
+        };
+        Ok(Some(Vdso { base, image: memory.read(base, (end - base) as usize)? }))
+    }
+
+    /// Where a function begins and how long it is. `None` if it is not there, or this is not a 64-bit ELF image.
+    pub fn function(&self, name: &str) -> Option<(usize, usize)> {
+        const DYNSYM: u64 = 11;
+        if self.image.get(..6)? != b"\x7fELF\x02\x01" {
+            return None;
+        }
+        let (headers, count) = (self.word(0x28, 8)?, self.word(0x3c, 2)?);
+        // A section's offset and size, and its type and link, which for symbols is the section of their names.
+        let section = |index: usize| {
+            let at = headers + 64 * index;
+            Some((
+                self.word(at + 4, 4)?,
+                self.word(at + 0x18, 8)?,
+                self.word(at + 0x20, 8)?,
+                self.word(at + 0x28, 4)?,
+            ))
+        };
+        let (_, symbols, size, link) =
+            (0..count).filter_map(section).find(|&(kind, ..)| kind as u64 == DYNSYM)?;
+        let (_, names, _, _) = section(link)?;
+        (0..size / 24).map(|index| symbols + 24 * index).find_map(|symbol| {
+            let text = self.image.get(names + self.word(symbol, 4)?..)?;
+            let same = text.strip_prefix(name.as_bytes())?.first() == Some(&0);
+            same.then_some((self.word(symbol + 8, 8)?, self.word(symbol + 16, 8)?))
+        })
+    }
+
+    /// Where the zeros at the end begin, aligned for code.
+    pub fn room(&self) -> usize {
+        let used = self.image.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        used.next_multiple_of(16)
+    }
+
+    /// Where these bytes first stand.
+    pub fn find(&self, bytes: &[u8]) -> Option<usize> {
+        self.image.windows(bytes.len()).position(|window| window == bytes)
+    }
+
+    fn word(&self, at: usize, length: usize) -> Option<usize> {
+        let mut word = [0; 8];
+        word[..length].copy_from_slice(self.image.get(at..at.checked_add(length)?)?);
+        usize::try_from(u64::from_le_bytes(word)).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_functions_of_our_own_vdso_are_found_within_it() {
+        let pid = std::process::id() as i32;
+        let vdso = Vdso::of(pid, &Memory::open(pid).unwrap()).unwrap().expect("a vDSO");
+        for (name, _) in super::super::stub::replacements() {
+            let (at, length) = vdso.function(name).expect(name);
+            assert!(length > 5 && at + length < vdso.room(), "{name} at {at}, {length} long");
+        }
+        assert_eq!(vdso.function("__vdso_clock"), None, "a prefix is not a name");
+    }
+
+    #[test]
+    fn nothing_is_found_in_what_is_no_image() {
+        for image in [vec![], vec![0; 8192], b"\x7fELF\x02\x01".repeat(200)] {
+            assert_eq!(Vdso { base: 0, image }.function("__vdso_time"), None);
+        }
+    }
+}

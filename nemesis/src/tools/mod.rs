@@ -1,0 +1,3 @@
+//! Tools that work inside a node: on its processes, its network, its disk.
+
+pub mod clock;

@@ -1,0 +1,189 @@
+//! What becomes of each packet of a link: pure arithmetic, the same as netem's.
+
+use super::impairment::{Distribution, Impairment};
+use rand::Rng;
+use serde::{Deserialize, Serialize};
+
+/// Bytes that netem counts on top of an IP packet when it limits the rate.
+const ETHERNET: u64 = 14;
+
+/// netem's tables reach no further than this many σ.
+const FARTHEST: f64 = 4.0;
+
+/// The way to one other node, with what it remembers from packet to packet.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub impairment: Impairment,
+    pub counts: Counts,
+    lost_last: bool,
+    /// When the last packet of the link falls due, for the rate.
+    last_due_ns: u64,
+}
+
+/// What happened to the packets of a link since it was first impaired.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counts {
+    /// Packets that went on, sooner or later; copies are not counted.
+    pub passed: u64,
+    /// Packets that were lost on purpose.
+    pub lost: u64,
+    /// Copies that were sent.
+    pub duplicated: u64,
+    /// Packets that skipped the delay.
+    pub reordered: u64,
+}
+
+/// When a packet and its copy go on; none: never.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Fate {
+    pub due_ns: Option<u64>,
+    pub copy_due_ns: Option<u64>,
+}
+
+impl Link {
+    pub fn new(impairment: Impairment) -> Link {
+        Link { impairment, counts: Counts::default(), lost_last: false, last_due_ns: 0 }
+    }
+
+    /// Decides about an IP packet of `bytes` bytes that leaves at `now_ns`.
+    pub fn fate(&mut self, now_ns: u64, bytes: usize, random: &mut impl Rng) -> Fate {
+        let copied = self.impairment.duplicate > 0.0 && random.random_bool(self.impairment.duplicate);
+        let mut fate = Fate::default();
+        if self.loses(random) {
+            self.counts.lost += 1;
+        } else {
+            self.counts.passed += 1;
+            fate.due_ns = Some(self.due(now_ns, bytes, random));
+        }
+        if copied {
+            self.counts.duplicated += 1;
+            fate.copy_due_ns = Some(self.due(now_ns, bytes, random));
+        }
+        fate
+    }
+
+    fn loses(&mut self, random: &mut impl Rng) -> bool {
+        self.lost_last =
+            self.impairment.loss > 0.0 && random.random_bool(self.impairment.loss_after(self.lost_last).min(1.0));
+        self.lost_last
+    }
+
+    fn due(&mut self, now_ns: u64, bytes: usize, random: &mut impl Rng) -> u64 {
+        let Impairment { reorder, rate_kbit, .. } = self.impairment;
+        if reorder > 0.0 && random.random_bool(reorder) {
+            self.counts.reordered += 1;
+            return now_ns;
+        }
+        let arrives_ns = now_ns + self.delay_ns(random);
+        if rate_kbit == 0 {
+            return arrives_ns;
+        }
+        // A packet can begin only when the one before is through.
+        let takes_ns = (bytes as u64 + ETHERNET) * 8 * 1_000_000 / rate_kbit;
+        self.last_due_ns = arrives_ns.max(self.last_due_ns) + takes_ns;
+        self.last_due_ns
+    }
+
+    fn delay_ns(&self, random: &mut impl Rng) -> u64 {
+        let Impairment { delay_ms, jitter_ms, distribution, .. } = self.impairment;
+        let spread = if jitter_ms == 0.0 { 0.0 } else { deviation(distribution, random) };
+        ((delay_ms + jitter_ms * spread).max(0.0) * 1e6) as u64
+    }
+}
+
+/// How far from the mean, in units of the jitter.
+fn deviation(distribution: Distribution, random: &mut impl Rng) -> f64 {
+    match distribution {
+        Distribution::Uniform => random.random_range(-1.0..=1.0),
+        Distribution::Normal => {
+            // Box and Muller; 1 − u is never 0, so that the logarithm is finite.
+            let (radius, angle) = (1.0 - random.random::<f64>(), random.random::<f64>());
+            let normal = (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos();
+            normal.clamp(-FARTHEST, FARTHEST)
+        }
+        // As iproute2's table: a Pareto distribution of shape 3, its mean of 1.5 moved to 0, stretched by 4/3.
+        Distribution::Pareto => {
+            let heavy = (1.0 - random.random::<f64>()).powf(-1.0 / 3.0);
+            ((heavy - 1.5) * 4.0 / 3.0).min(FARTHEST)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+    use rand::rngs::SmallRng;
+
+    const PACKETS: usize = 200_000;
+
+    fn fates(impairment: Impairment) -> (Vec<Fate>, Counts) {
+        let (mut link, mut random) = (Link::new(impairment), SmallRng::seed_from_u64(1));
+        let fates = (0..PACKETS).map(|_| link.fate(0, 1000, &mut random)).collect();
+        (fates, link.counts)
+    }
+
+    fn mean_and_deviation(delays_ms: &[f64]) -> (f64, f64) {
+        let count = delays_ms.len() as f64;
+        let mean = delays_ms.iter().sum::<f64>() / count;
+        let variance = delays_ms.iter().map(|delay| (delay - mean).powi(2)).sum::<f64>() / count;
+        (mean, variance.sqrt())
+    }
+
+    #[test]
+    fn delays_have_the_mean_and_the_spread_of_netem() {
+        for (distribution, deviation) in
+            // The Pareto table is cut off at four σ, which takes some of its weight.
+            [(Distribution::Uniform, 5.77), (Distribution::Normal, 10.0), (Distribution::Pareto, 7.9)]
+        {
+            let impairment =
+                Impairment { delay_ms: 100.0, jitter_ms: 10.0, distribution, ..Impairment::default() };
+            let delays_ms: Vec<f64> =
+                fates(impairment).0.iter().map(|fate| fate.due_ns.unwrap() as f64 / 1e6).collect();
+            let (mean, seen) = mean_and_deviation(&delays_ms);
+            assert!((mean - 100.0).abs() < 0.5, "{distribution:?}: mean {mean}");
+            assert!((seen - deviation).abs() < 0.5, "{distribution:?}: deviation {seen}");
+            assert!(delays_ms.iter().all(|delay| *delay <= 140.0));
+        }
+    }
+
+    #[test]
+    fn losses_have_their_share_and_their_correlation() {
+        for correlation in [0.0, 0.6] {
+            let impairment = Impairment { loss: 0.2, loss_correlation: correlation, ..Impairment::default() };
+            let (fates, counts) = fates(impairment);
+            let lost: Vec<f64> = fates.iter().map(|fate| f64::from(u8::from(fate.due_ns.is_none()))).collect();
+            let (share, deviation) = mean_and_deviation(&lost);
+            let covariance = lost.windows(2).map(|pair| (pair[0] - share) * (pair[1] - share)).sum::<f64>()
+                / (PACKETS - 1) as f64;
+            assert!((share - 0.2).abs() < 0.01, "share {share}");
+            assert!((covariance / deviation.powi(2) - correlation).abs() < 0.02, "correlation");
+            assert_eq!(counts.lost + counts.passed, PACKETS as u64);
+        }
+    }
+
+    #[test]
+    fn copies_and_overtaking_have_their_shares() {
+        let impairment = Impairment { delay_ms: 5.0, duplicate: 0.3, reorder: 0.25, ..Impairment::default() };
+        let (fates, counts) = fates(impairment);
+        let share = |count: usize| count as f64 / PACKETS as f64;
+        assert!((share(fates.iter().filter(|fate| fate.copy_due_ns.is_some()).count()) - 0.3).abs() < 0.01);
+        assert!((share(fates.iter().filter(|fate| fate.due_ns == Some(0)).count()) - 0.25).abs() < 0.01);
+        assert!(fates.iter().all(|fate| matches!(fate.due_ns, Some(0 | 5_000_000))));
+        assert!((counts.duplicated as f64 / PACKETS as f64 - 0.3).abs() < 0.01);
+    }
+
+    #[test]
+    fn a_rate_lets_one_packet_through_after_the_other() {
+        let (mut link, mut random) = (
+            Link::new(Impairment { delay_ms: 10.0, rate_kbit: 8, ..Impairment::default() }),
+            SmallRng::seed_from_u64(1),
+        );
+        // 986 + 14 bytes at 8 kbit/s: one second each, after the delay.
+        let due: Vec<_> = (0..3).map(|_| link.fate(0, 986, &mut random).due_ns.unwrap() / 1_000_000).collect();
+        assert_eq!(due, [1010, 2010, 3010]);
+        let idle = link.fate(60_000_000_000, 986, &mut random).due_ns.unwrap() / 1_000_000;
+        assert_eq!(idle, 61_010, "an idle link saves nothing up");
+    }
+}

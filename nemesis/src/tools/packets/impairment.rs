@@ -1,0 +1,170 @@
+//! What is done to the packets on their way from this node to one other.
+
+use serde::{Deserialize, Serialize};
+
+/// How a link is made worse. The fields mean what they mean to `tc netem`, in both mechanisms.
+///
+/// ```
+/// use fencepost_nemesis::tools::packets::Impairment;
+/// let far_and_lossy = Impairment { delay_ms: 100.0, jitter_ms: 10.0, loss: 0.02, ..Impairment::default() };
+/// assert!(far_and_lossy.check().is_ok());
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Impairment {
+    /// Mean time that a packet is held, in milliseconds.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub delay_ms: f64,
+    /// Spread of the delay in milliseconds: half the width of the uniform distribution, σ of the others. Packets
+    /// overtake each other where the spread exceeds the time between them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub jitter_ms: f64,
+    /// How the delay spreads.
+    #[serde(skip_serializing_if = "is_uniform")]
+    pub distribution: Distribution,
+    /// Share of packets that are lost, 0 to 1.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub loss: f64,
+    /// Correlation of each loss with the loss of the packet before, 0 to below 1: losses come in bursts of
+    /// 1 / ((1 − loss) (1 − correlation)) packets in the mean, and their share stays the same.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub loss_correlation: f64,
+    /// Share of packets that arrive twice, 0 to 1.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub duplicate: f64,
+    /// Share of packets that skip the delay, and so overtake those before them, 0 to 1.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub reorder: f64,
+    /// Bandwidth in kilobits a second, counting Ethernet's 14 bytes a packet; 0 is unlimited.
+    #[serde(skip_serializing_if = "is_unlimited")]
+    pub rate_kbit: u64,
+}
+
+/// How a delay spreads around its mean. The shapes are netem's own, also in that none reaches beyond four σ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Distribution {
+    #[default]
+    Uniform,
+    Normal,
+    /// A long tail: few packets take much longer.
+    Pareto,
+}
+
+/// The longest delay that is taken: netem and the emulator both hold every packet for so long.
+const LONGEST_MS: f64 = 600_000.0;
+
+impl Impairment {
+    /// Refuses what makes no sense, in one sentence.
+    pub fn check(&self) -> Result<(), String> {
+        let shares = [("loss", self.loss), ("duplicate", self.duplicate), ("reorder", self.reorder)];
+        if let Some((name, share)) = shares.iter().find(|(_, share)| !(0.0..=1.0).contains(share)) {
+            return Err(format!("{name} is a share between 0 and 1, not {share}"));
+        }
+        if !(0.0..1.0).contains(&self.loss_correlation) {
+            return Err(format!(
+                "loss_correlation is at least 0 and below 1, not {}: at 1 the first packet would decide for all",
+                self.loss_correlation
+            ));
+        }
+        let times = [("delay_ms", self.delay_ms), ("jitter_ms", self.jitter_ms)];
+        if let Some((name, time)) = times.iter().find(|(_, time)| !(0.0..=LONGEST_MS).contains(time)) {
+            return Err(format!("{name} is between 0 and {LONGEST_MS} ms, not {time}"));
+        }
+        if self.reorder > 0.0 && self.delay_ms == 0.0 {
+            return Err("reorder needs a delay_ms: packets overtake by skipping the delay".to_owned());
+        }
+        if self.jitter_ms > 0.0 && self.delay_ms == 0.0 {
+            return Err("jitter_ms needs a delay_ms around which it spreads".to_owned());
+        }
+        if *self == Impairment::default() {
+            return Err("nothing is asked for: neither delay, loss, reorder, duplicate nor rate".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Both at once, as if the packet passed one link after the other: delays add up, losses are independent, the
+    /// lower rate counts. Of two shapes that of the wider jitter, of two correlations that of the greater loss is kept.
+    #[must_use]
+    pub fn and(self, other: Impairment) -> Impairment {
+        let either = |one: f64, two: f64| 1.0 - (1.0 - one) * (1.0 - two);
+        let (wider, lossier) = (
+            if self.jitter_ms >= other.jitter_ms { self } else { other },
+            if self.loss >= other.loss { self } else { other },
+        );
+        let rate_kbit = match (self.rate_kbit, other.rate_kbit) {
+            (0, rate) | (rate, 0) => rate,
+            (one, two) => one.min(two),
+        };
+        Impairment {
+            delay_ms: self.delay_ms + other.delay_ms,
+            jitter_ms: self.jitter_ms.hypot(other.jitter_ms),
+            distribution: wider.distribution,
+            loss: either(self.loss, other.loss),
+            loss_correlation: lossier.loss_correlation,
+            duplicate: either(self.duplicate, other.duplicate),
+            reorder: either(self.reorder, other.reorder),
+            rate_kbit,
+        }
+    }
+
+    /// Chance that a packet is lost, given whether the one before was: two states (Gilbert's model) whose share of
+    /// losses is `loss` and whose correlation is `loss_correlation`, exactly.
+    pub(super) fn loss_after(&self, lost_before: bool) -> f64 {
+        let pull = if lost_before { self.loss_correlation } else { 0.0 };
+        self.loss * (1.0 - self.loss_correlation) + pull
+    }
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
+}
+
+fn is_uniform(distribution: &Distribution) -> bool {
+    *distribution == Distribution::Uniform
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_unlimited(rate_kbit: &u64) -> bool {
+    *rate_kbit == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nonsense_is_refused_with_a_reason() {
+        let refused = |json: &str| serde_json::from_str::<Impairment>(json).unwrap().check().unwrap_err();
+        assert_eq!(refused(r#"{"loss":1.5}"#), "loss is a share between 0 and 1, not 1.5");
+        assert_eq!(refused(r#"{"delay_ms":-1}"#), "delay_ms is between 0 and 600000 ms, not -1");
+        assert!(refused(r#"{"reorder":0.5}"#).starts_with("reorder needs a delay_ms"));
+        assert!(refused(r#"{"jitter_ms":5}"#).starts_with("jitter_ms needs a delay_ms"));
+        assert!(refused(r#"{"loss":0.1,"loss_correlation":1}"#).starts_with("loss_correlation is at least 0"));
+        assert!(refused("{}").starts_with("nothing is asked for"));
+        assert!(serde_json::from_str::<Impairment>(r#"{"delay":1}"#).is_err(), "an unknown field");
+    }
+
+    #[test]
+    fn two_impairments_add_up() {
+        let slow = Impairment { delay_ms: 100.0, jitter_ms: 3.0, rate_kbit: 64, ..Impairment::default() };
+        let lossy = Impairment {
+            delay_ms: 10.0,
+            jitter_ms: 4.0,
+            distribution: Distribution::Pareto,
+            loss: 0.5,
+            loss_correlation: 0.2,
+            ..Impairment::default()
+        };
+        let both = slow.and(lossy).and(Impairment { loss: 0.5, rate_kbit: 32, ..Impairment::default() });
+        assert_eq!((both.delay_ms, both.jitter_ms, both.loss, both.rate_kbit), (110.0, 5.0, 0.75, 32));
+        assert_eq!((both.distribution, both.loss_correlation), (Distribution::Pareto, 0.2));
+        assert_eq!(slow.and(Impairment::default()), slow);
+    }
+
+    #[test]
+    fn only_what_is_asked_for_is_written() {
+        let text = serde_json::to_string(&Impairment { loss: 0.25, ..Impairment::default() }).unwrap();
+        assert_eq!(text, r#"{"loss":0.25}"#);
+    }
+}
