@@ -1,7 +1,8 @@
 //! Drivers: how nodes come to be.
 
-use crate::ClusterError;
+use crate::local::LocalDriver;
 use crate::node::{Node, NodeSpec};
+use crate::{ClusterError, Progress};
 use async_trait::async_trait;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -50,6 +51,39 @@ pub trait Driver: Send + Sync {
 pub struct Cluster {
     pub nodes: Vec<Arc<dyn Node>>,
     pub(crate) stop: Box<dyn Stop>,
+}
+
+/// What all drivers are told.
+#[derive(Clone)]
+pub struct Options {
+    /// The program that is to be the agent; its `main` begins with [`crate::hidden_main`].
+    pub program: PathBuf,
+    /// Run servers out of the images' root file systems even where this machine has them (local driver).
+    pub prefer_rootfs: bool,
+    /// Hears what takes long.
+    pub progress: Progress,
+}
+
+impl Options {
+    /// The running program is the agent; what takes long is told on standard error.
+    pub fn new() -> Result<Options, ClusterError> {
+        let program = std::env::current_exe()
+            .map_err(|error| ClusterError::new(format!("cannot find the running program: {error}")))?;
+        Ok(Options { program, prefer_rootfs: false, progress: crate::progress_to_stderr() })
+    }
+}
+
+/// The driver of that name: `docker`, `local`, or `auto`.
+pub async fn select(name: &str) -> Result<Box<dyn Driver>, ClusterError> {
+    select_with(name, Options::new()?).await
+}
+
+/// As [`select`], with options.
+pub async fn select_with(name: &str, options: Options) -> Result<Box<dyn Driver>, ClusterError> {
+    match name {
+        "local" | "auto" => Ok(Box::new(LocalDriver::new(options))),
+        _ => Err(ClusterError::new(format!("there is no driver {name}; use docker, local or auto"))),
+    }
 }
 
 /// How a driver takes its nodes down.

@@ -81,6 +81,11 @@ pub enum FromAgent {
         service: String,
         line: String,
     },
+    /// A service was started; comes before the answer that says so.
+    Started {
+        service: String,
+        pid: i32,
+    },
     /// A service ended without having been asked to by `Signal`, or after it; `status` in words.
     Exited {
         service: String,

@@ -1,0 +1,208 @@
+//! The agent: process 1 of every node, Fencepost's hands inside it.
+//!
+//! It is told what to do by lines on its standard input (see [`crate::protocol`]). When that closes, however the
+//! controller died, it exits, and the kernel ends every process of the node with it.
+//!
+//! Everything runs on one thread, but for the tools. So nothing can reap a child between its start and the moment it
+//! is known here, and a service's end is always reported before anyone is told that its process is gone.
+
+mod attach;
+mod children;
+mod files;
+mod output;
+
+use crate::program;
+use crate::protocol::{Op, Output, Request, Service};
+use children::{Children, Spawned};
+use output::Out;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::pipe;
+
+/// How much of what a command prints is kept.
+const OUTPUT_MAX: u64 = 16 << 20;
+
+/// How long to wait for the rest of a command's output once it has ended: a child of its own may hold the pipe.
+const OUTPUT_PATIENCE: Duration = Duration::from_millis(200);
+
+/// Something that faults need inside a node, in a form that can be called from outside.
+pub trait Tool: Send + Sync {
+    fn name(&self) -> &'static str;
+    /// Does what `args` say. May block: it runs on a thread of its own. It must not wait for children of the agent.
+    fn call(&self, args: Value) -> Result<Value, String>;
+}
+
+/// What an agent is told on its command line.
+#[derive(Debug)]
+pub struct Options {
+    /// The node's data folder; `{data}` in arguments and paths stands for it.
+    pub data: String,
+    /// A socket over which the local driver sends the streams of programs to be attached.
+    pub attach: Option<OwnedFd>,
+}
+
+struct Agent {
+    data: String,
+    tools: HashMap<&'static str, Arc<dyn Tool>>,
+    children: Children,
+    services: Mutex<HashMap<String, i32>>,
+    out: Out,
+}
+
+/// Serves the controller until standard input closes, and then ends this process.
+pub async fn run(tools: Vec<Box<dyn Tool>>, options: Options) -> ! {
+    let out = Out::to_stdout();
+    out.hello(env!("CARGO_PKG_VERSION"));
+    let agent = Arc::new(Agent {
+        data: options.data,
+        tools: tools.into_iter().map(|tool| (tool.name(), Arc::from(tool))).collect(),
+        children: Children::default(),
+        services: Mutex::default(),
+        out,
+    });
+    let reaper = agent.clone();
+    tokio::spawn(async move { reaper.children.reap(&reaper.out).await });
+    if let Some(socket) = options.attach {
+        attach::listen(socket, agent.clone());
+    }
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        match serde_json::from_str::<Request>(&line) {
+            Ok(request) => {
+                let agent = agent.clone();
+                tokio::spawn(async move {
+                    let answer = agent.carry_out(request.op).await;
+                    agent.out.answer(request.id, answer);
+                });
+            }
+            Err(error) => agent.out.log("agent", format!("cannot read the request {line:?}: {error}")).await,
+        }
+    }
+    std::process::exit(0)
+}
+
+impl Agent {
+    async fn carry_out(&self, op: Op) -> Result<Value, String> {
+        match op {
+            Op::Start { service } => self.start(&service).map(|pid| json!({"pid": pid})),
+            Op::Signal { pid, signal } => children::signal(pid, signal).map(|()| Value::Null),
+            Op::AwaitExit { pid, timeout_ms } => {
+                children::await_exit(pid, Duration::from_millis(timeout_ms)).await.map(|()| Value::Null)
+            }
+            Op::State { pid } => Ok(json!({"state": children::state(pid)})),
+            Op::Exec { argv, stdin, timeout_ms } => {
+                let output = self.exec(&argv, stdin, Duration::from_millis(timeout_ms)).await?;
+                serde_json::to_value(output).map_err(|error| error.to_string())
+            }
+            Op::Put { path, content } => files::put(&self.place(&path), &content).map(|()| Value::Null),
+            Op::Get { path } => files::get(&self.place(&path)).map(|content| json!({"content": content})),
+            Op::Remove { path } => files::remove(&self.place(&path)).map(|()| Value::Null),
+            Op::Connect { address, timeout_ms } => {
+                Ok(connect(&address, Duration::from_millis(timeout_ms)).await)
+            }
+            Op::Tool { name, args } => self.tool(&name, args).await,
+        }
+    }
+
+    /// With the data folder put in.
+    fn place(&self, text: &str) -> String {
+        text.replace("{data}", &self.data)
+    }
+
+    /// A command, ready to be spawned. `fencepost` means this very program.
+    fn command(&self, argv: &[String]) -> Result<Command, String> {
+        let argv: Vec<String> = argv.iter().map(|arg| self.place(arg)).collect();
+        let argv = program::resolve(argv);
+        let (name, args) = argv.split_first().ok_or("an empty command was asked for; name a program")?;
+        let mut command = Command::new(name);
+        command.args(args);
+        Ok(command)
+    }
+
+    fn start(&self, service: &Service) -> Result<i32, String> {
+        let mut services = self.services.lock().expect("never poisoned");
+        if let Some(pid) = services.get(&service.name).filter(|pid| self.children.runs(**pid)) {
+            return Err(format!("the service {} runs already, as process {pid}; end it first", service.name));
+        }
+        let mut command = self.command(&service.argv)?;
+        command.envs(service.env.iter().map(|(name, value)| (name, self.place(value))));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let spawned = self.children.spawn(&mut command, Some(&service.name))?;
+        let pid = spawned.pid;
+        services.insert(service.name.clone(), pid);
+        self.out.started(&service.name, pid);
+        for stream in [spawned.stdout, spawned.stderr].into_iter().flatten() {
+            self.out.log_lines(&service.name, stream);
+        }
+        Ok(pid)
+    }
+
+    async fn exec(&self, argv: &[String], stdin: String, timeout: Duration) -> Result<Output, String> {
+        let mut command = self.command(argv)?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let Spawned { pid, stdin: input, stdout, stderr, end } = self.children.spawn(&mut command, None)?;
+        if let Some(mut input) = input {
+            // A command that does not read its input is none of our business.
+            tokio::spawn(async move { input.write_all(stdin.as_bytes()).await });
+        }
+        let (stdout, stderr) = (Kept::read(stdout), Kept::read(stderr));
+        let ended = tokio::time::timeout(timeout, end).await;
+        if ended.is_err() {
+            let _ = children::signal(pid, nix::libc::SIGKILL);
+        }
+        let code = ended.ok().and_then(Result::ok).and_then(|status| status.code());
+        Ok(Output { code, stdout: stdout.take().await, stderr: stderr.take().await })
+    }
+
+    async fn tool(&self, name: &str, args: Value) -> Result<Value, String> {
+        let tool = self.tools.get(name).cloned().ok_or_else(|| {
+            format!("this agent has no tool {name}; the controller and the agent are different programs")
+        })?;
+        let called = tokio::task::spawn_blocking(move || tool.call(args)).await;
+        called.unwrap_or_else(|error| Err(format!("the tool {name} failed in itself: {error}")))
+    }
+}
+
+/// What a command has printed so far.
+struct Kept {
+    text: Arc<Mutex<Vec<u8>>>,
+    reader: tokio::task::JoinHandle<()>,
+}
+
+impl Kept {
+    fn read(stream: Option<pipe::Receiver>) -> Kept {
+        let text = Arc::new(Mutex::new(Vec::new()));
+        let sink = text.clone();
+        let reader = tokio::spawn(async move {
+            let Some(stream) = stream else { return };
+            let mut stream = stream.take(OUTPUT_MAX);
+            let mut chunk = vec![0; 64 << 10];
+            while let Ok(length @ 1..) = stream.read(&mut chunk).await {
+                sink.lock().expect("never poisoned").extend_from_slice(&chunk[..length]);
+            }
+        });
+        Kept { text, reader }
+    }
+
+    async fn take(mut self) -> String {
+        let _ = tokio::time::timeout(OUTPUT_PATIENCE, &mut self.reader).await;
+        self.reader.abort();
+        String::from_utf8_lossy(&self.text.lock().expect("never poisoned")).into_owned()
+    }
+}
+
+async fn connect(address: &str, timeout: Duration) -> Value {
+    let begun = Instant::now();
+    match tokio::time::timeout(timeout, tokio::net::TcpStream::connect(address)).await {
+        Ok(Ok(_)) => json!({"connected": true, "ms": begun.elapsed().as_secs_f64() * 1e3}),
+        Ok(Err(error)) => json!({"connected": false, "error": error.to_string()}),
+        Err(_) => {
+            json!({"connected": false, "error": format!("no answer within {} ms", timeout.as_millis())})
+        }
+    }
+}

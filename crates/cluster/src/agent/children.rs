@@ -1,0 +1,180 @@
+//! Processes that the agent starts, and their ends.
+//!
+//! As process 1 the agent inherits every orphan of its node and must reap it. It asks /proc who has ended instead of
+//! calling `waitpid(-1)`, because that would also take the stops of processes that a tool is tracing.
+
+use super::output::Out;
+use nix::errno::Errno;
+use nix::sys::signal;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+use tokio::net::unix::pipe;
+use tokio::signal::unix::SignalKind;
+use tokio::sync::oneshot;
+
+/// Children that have not been reaped.
+#[derive(Default)]
+pub(super) struct Children {
+    known: Mutex<HashMap<i32, Known>>,
+}
+
+struct Known {
+    /// The service that it is, if it is one.
+    service: Option<String>,
+    end: oneshot::Sender<ExitStatus>,
+}
+
+/// A child that was just started, with those of its streams that are pipes.
+pub(super) struct Spawned {
+    pub(super) pid: i32,
+    pub(super) stdin: Option<pipe::Sender>,
+    pub(super) stdout: Option<pipe::Receiver>,
+    pub(super) stderr: Option<pipe::Receiver>,
+    pub(super) end: oneshot::Receiver<ExitStatus>,
+}
+
+impl Children {
+    pub(super) fn spawn(&self, command: &mut Command, service: Option<&str>) -> Result<Spawned, String> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let mut child = command.spawn().map_err(|error| format!("cannot start {name}: {error}"))?;
+        let pid = i32::try_from(child.id()).map_err(|error| error.to_string())?;
+        let (end, ended) = oneshot::channel();
+        self.known
+            .lock()
+            .expect("never poisoned")
+            .insert(pid, Known { service: service.map(str::to_owned), end });
+        let cannot = |error: std::io::Error| format!("cannot read from {name}: {error}");
+        Ok(Spawned {
+            pid,
+            stdin: child
+                .stdin
+                .take()
+                .map(|it| pipe::Sender::from_owned_fd(it.into()))
+                .transpose()
+                .map_err(cannot)?,
+            stdout: child.stdout.take().map(|it| receiver(it.into())).transpose().map_err(cannot)?,
+            stderr: child.stderr.take().map(|it| receiver(it.into())).transpose().map_err(cannot)?,
+            end: ended,
+        })
+    }
+
+    /// Whether this child has not ended yet.
+    pub(super) fn runs(&self, pid: i32) -> bool {
+        self.known.lock().expect("never poisoned").contains_key(&pid)
+    }
+
+    /// Reaps children and orphans as they end, for ever, and reports the ends of services.
+    pub(super) async fn reap(&self, out: &Out) {
+        let mut signals = match tokio::signal::unix::signal(SignalKind::child()) {
+            Ok(signals) => signals,
+            Err(error) => {
+                out.log("agent", format!("cannot listen for the ends of processes: {error}")).await;
+                return;
+            }
+        };
+        loop {
+            for pid in ended_children() {
+                self.reap_one(pid, out);
+            }
+            if signals.recv().await.is_none() {
+                return;
+            }
+        }
+    }
+
+    fn reap_one(&self, pid: i32, out: &Out) {
+        let status = match waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::Exited(_, code)) => ExitStatus::from_raw(code << 8),
+            Ok(WaitStatus::Signaled(_, signal, _)) => ExitStatus::from_raw(signal as i32),
+            // Its first thread has ended and others still run, or someone else was told.
+            _ => return,
+        };
+        let Some(known) = self.known.lock().expect("never poisoned").remove(&pid) else { return };
+        if let Some(service) = known.service {
+            out.exited(&service, pid, &in_words(status));
+        }
+        let _ = known.end.send(status);
+    }
+}
+
+fn receiver(stream: OwnedFd) -> std::io::Result<pipe::Receiver> {
+    pipe::Receiver::from_owned_fd(stream)
+}
+
+fn in_words(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(0), _) => "ended by itself, without error".to_owned(),
+        (Some(code), _) => format!("ended by itself, with code {code}"),
+        (None, Some(signal)) => match signal::Signal::try_from(signal) {
+            Ok(signal) => format!("was ended by {}", signal.as_str()),
+            Err(_) => format!("was ended by signal {signal}"),
+        },
+        (None, None) => "ended".to_owned(),
+    }
+}
+
+/// This process's children that are zombies.
+fn ended_children() -> Vec<i32> {
+    let me = std::process::id().to_string();
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        .filter(|pid| matches!(stat(*pid), Some((b'Z', parent)) if parent == me))
+        .collect()
+}
+
+/// State and parent, from /proc. The name before them is in brackets and may itself hold brackets and spaces.
+fn stat(pid: i32) -> Option<(u8, String)> {
+    let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let after = &text[text.iter().rposition(|byte| *byte == b')')? + 1..];
+    let text = std::str::from_utf8(after).ok()?;
+    let mut fields = text.split_ascii_whitespace();
+    let state = *fields.next()?.as_bytes().first()?;
+    Some((state, fields.next()?.to_owned()))
+}
+
+/// The process's state letter, if there is such a process.
+pub(super) fn state(pid: i32) -> Option<char> {
+    stat(pid).map(|(state, _)| char::from(state))
+}
+
+pub(super) fn signal(pid: i32, signal: i32) -> Result<(), String> {
+    if pid <= 1 {
+        return Err(format!(
+            "process {pid} is not one that can be signalled: 1 is the agent, below are groups"
+        ));
+    }
+    let number = signal;
+    let signal = signal::Signal::try_from(number).map_err(|_| format!("there is no signal {number}"))?;
+    signal::kill(Pid::from_raw(pid), signal).map_err(|error| match error {
+        Errno::ESRCH => format!("there is no process {pid}"),
+        error => format!("cannot send {signal} to process {pid}: {}", error.desc()),
+    })
+}
+
+/// Returns when there is no such process any more. A zombie that someone outside is about to reap counts as gone.
+pub(super) async fn await_exit(pid: i32, timeout: Duration) -> Result<(), String> {
+    let begun = Instant::now();
+    let me = std::process::id().to_string();
+    loop {
+        match stat(pid) {
+            None => return Ok(()),
+            Some((b'Z', parent)) if parent != me => return Ok(()),
+            Some((state, _)) if begun.elapsed() >= timeout => {
+                let state = char::from(state);
+                return Err(format!(
+                    "process {pid} is still there after {} ms, in state {state}",
+                    timeout.as_millis()
+                ));
+            }
+            Some(_) => tokio::time::sleep(Duration::from_millis(1)).await,
+        }
+    }
+}

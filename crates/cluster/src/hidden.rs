@@ -1,0 +1,52 @@
+//! The subcommands that Fencepost starts itself with: inside nodes, and around them.
+
+use crate::agent::{self, Tool};
+use crate::{local, probe};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use std::ffi::OsString;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+/// Runs the hidden subcommand that the command line names, and gives its exit code; none where it names none.
+///
+/// A program that starts clusters calls this first in its `main`, before it starts any thread: namespaces can only be
+/// made by a process of a single one.
+///
+/// ```no_run
+/// if let Some(code) = fencepost_cluster::hidden_main(Vec::new) {
+///     std::process::exit(code);
+/// }
+/// ```
+pub fn hidden_main(tools: fn() -> Vec<Box<dyn Tool>>) -> Option<i32> {
+    let mut args = std::env::args_os().skip(1);
+    let command = args.next()?;
+    let args: Vec<OsString> = args.collect();
+    match command.to_str()? {
+        "agent" => Some(run_agent(tools(), &args)),
+        "sandbox" => Some(local::sandbox::main()),
+        "probe" => Some(probe::main()),
+        _ => None,
+    }
+}
+
+/// `agent DATA [FD]`: the node's data folder, and the socket for programs to be attached.
+fn run_agent(tools: Vec<Box<dyn Tool>>, args: &[OsString]) -> i32 {
+    let Some(data) = args.first().and_then(|it| it.to_str()) else {
+        eprintln!("fencepost agent: the data folder is missing; this command is for Fencepost itself");
+        return 254;
+    };
+    let attach = args.get(1).and_then(|it| it.to_str()?.parse().ok());
+    // SAFETY: whoever started this agent left the descriptor open for it, and nothing has been opened yet.
+    let attach = attach.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+    if let Some(socket) = &attach {
+        // It must not live on in the agent's children.
+        let _ = fcntl(socket, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
+    }
+    let options = agent::Options { data: data.to_owned(), attach };
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(agent::run(tools, options)),
+        Err(error) => {
+            eprintln!("fencepost agent: cannot start: {error}");
+            255
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The driver `local`: nodes are plain processes of this machine, in namespaces of their own.
+
+pub(crate) mod sandbox;
+
+mod attach;
+mod keeper;
+mod netlink;
+mod root;
+
+use crate::connection::AgentNode;
+use crate::driver::{Capability, Cluster, ClusterSpec, Driver, Options};
+use crate::log::Log;
+use crate::program::Program;
+use crate::state::{self, RunFolder};
+use crate::{ClusterError, NodeSpec, images, probe};
+use async_trait::async_trait;
+use attach::Socket;
+use futures_util::future::try_join_all;
+use keeper::Keeper;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+use sandbox::{Plan, PlannedNode};
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where a node sees its data folder.
+const DATA: &str = "/data";
+
+/// Starts nodes as processes of this machine.
+pub(crate) struct LocalDriver {
+    options: Options,
+}
+
+/// A node that is about to be started: the controller's ends of its streams.
+struct Wiring {
+    spec: NodeSpec,
+    address: Ipv4Addr,
+    stream: UnixStream,
+    attach: OwnedFd,
+}
+
+impl LocalDriver {
+    pub(crate) fn new(options: Options) -> LocalDriver {
+        LocalDriver { options }
+    }
+
+    /// What the nodes of each image see as their root.
+    async fn roots(&self, spec: &ClusterSpec) -> Result<HashMap<&'static str, PathBuf>, ClusterError> {
+        let mut roots = HashMap::new();
+        for image in spec.nodes.iter().map(|node| node.image) {
+            if !roots.contains_key(image) {
+                roots.insert(image, self.root(image).await?);
+            }
+        }
+        Ok(roots)
+    }
+
+    async fn root(&self, name: &'static str) -> Result<PathBuf, ClusterError> {
+        let image = images::find(name)?;
+        if !self.options.prefer_rootfs && image.missing_here().is_empty() {
+            return Ok(PathBuf::from("/"));
+        }
+        images::root_file_system(image, &self.options.progress).await
+    }
+}
+
+#[async_trait]
+impl Driver for LocalDriver {
+    fn name(&self) -> &'static str {
+        "local"
+    }
+
+    async fn supports(&self) -> Vec<Capability> {
+        probe::capabilities(self, &probe::this_boot()).await
+    }
+
+    async fn start(&self, spec: &ClusterSpec) -> Result<Cluster, ClusterError> {
+        let roots = self.roots(spec).await?;
+        let executable = self.options.program.clone();
+        let program = tokio::task::spawn_blocking(move || Program::prepare(&executable));
+        let program = program.await.map_err(|error| ClusterError::new(error.to_string()))??;
+        // The bridge lies in a namespace of its own: only what nodes may want to reach from outside it matters.
+        let folder = RunFolder::create(&spec.run, |subnet| !subnet.is_routed_here())?;
+        let (plan, wiring, inherited) = plan(spec, &folder, &roots, &program)?;
+        let executable = self.options.program.clone();
+        let keeper = Keeper::start(&executable, &plan, inherited, folder, program).await?;
+        let nodes = try_join_all(wiring.into_iter().map(|it| connect(it, &spec.logs))).await?;
+        Ok(Cluster { nodes, stop: Box::new(keeper) })
+    }
+
+    async fn clean_up_leftovers(&self) -> Result<Vec<String>, ClusterError> {
+        // Processes, mounts and networks went with the controller. Only folders stay.
+        let removed = tokio::task::spawn_blocking(state::remove_dead).await;
+        let removed = removed.map_err(|error| ClusterError::new(error.to_string()))??;
+        Ok(removed.into_iter().map(|run| format!("removed the folder of the crashed run {run}")).collect())
+    }
+}
+
+/// Makes the nodes' folders and streams. The last part is what the sandbox is to inherit.
+fn plan(
+    spec: &ClusterSpec,
+    folder: &RunFolder,
+    roots: &HashMap<&'static str, PathBuf>,
+    program: &Program,
+) -> Result<(Plan, Vec<Wiring>, Vec<OwnedFd>), ClusterError> {
+    let mount_place = folder.path.join("root");
+    make_folder(&mount_place)?;
+    let mut plan = Plan { nodes: Vec::new(), mount_place, program: program.folder.clone() };
+    let (mut wiring, mut inherited) = (Vec::new(), Vec::new());
+    for (node, address) in spec.nodes.iter().zip(folder.subnet.hosts()) {
+        let data = folder.path.join("nodes").join(&node.name);
+        make_folder(&data)?;
+        let cannot = |error| ClusterError::new(format!("{}: cannot make its streams: {error}", node.name));
+        let (stream, agents_stream) = UnixStream::pair().map_err(cannot)?;
+        let (attach, agents_attach) =
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)
+                .map_err(|error| cannot(error.into()))?;
+        plan.nodes.push(PlannedNode {
+            name: node.name.clone(),
+            address,
+            root: roots[node.image].clone(),
+            data,
+            agent: program.argv(&["agent", DATA, &agents_attach.as_raw_fd().to_string()]),
+            stream: agents_stream.as_raw_fd(),
+            attach: agents_attach.as_raw_fd(),
+        });
+        wiring.push(Wiring { spec: node.clone(), address, stream, attach });
+        inherited.extend([agents_stream.into(), agents_attach]);
+    }
+    Ok((plan, wiring, inherited))
+}
+
+async fn connect(wiring: Wiring, logs: &Path) -> Result<Arc<dyn crate::Node>, ClusterError> {
+    let Wiring { spec, address, stream, attach } = wiring;
+    let cannot = |error| ClusterError::new(format!("{}: cannot use its streams: {error}", spec.name));
+    stream.set_nonblocking(true).map_err(cannot)?;
+    let (from_agent, to_agent) = tokio::net::UnixStream::from_std(stream).map_err(cannot)?.into_split();
+    let log = Log::open(logs, &spec.name)?;
+    let attach = Box::new(Socket::new(attach));
+    Ok(Arc::new(AgentNode::connect(&spec, address, log, from_agent, to_agent, attach).await?))
+}
+
+fn make_folder(path: &Path) -> Result<(), ClusterError> {
+    std::fs::create_dir_all(path)
+        .map_err(|error| ClusterError::new(format!("cannot make the folder {}: {error}", path.display())))
+}

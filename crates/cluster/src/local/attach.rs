@@ -1,0 +1,53 @@
+//! Attaching programs: the agent is sent one end of a pair of sockets, and makes it the program's streams.
+
+use crate::ClusterError;
+use crate::connection::Attach;
+use crate::log::Log;
+use crate::node::Attached;
+use async_trait::async_trait;
+use nix::sys::socket::{ControlMessage, MsgFlags, recv, sendmsg};
+use serde_json::Value;
+use std::io::IoSlice;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+
+/// The controller's end of the socket that the agent listens to.
+pub(super) struct Socket(Arc<Mutex<OwnedFd>>);
+
+impl Socket {
+    pub(super) fn new(socket: OwnedFd) -> Socket {
+        Socket(Arc::new(Mutex::new(socket)))
+    }
+}
+
+#[async_trait]
+impl Attach for Socket {
+    async fn attach(&self, argv: &[String], _: &Log) -> Result<Attached, ClusterError> {
+        let request = serde_json::to_vec(argv).map_err(|error| ClusterError::new(error.to_string()))?;
+        let (ours, theirs) = UnixStream::pair().map_err(cannot)?;
+        let socket = self.0.clone();
+        let answer = tokio::task::spawn_blocking(move || ask(&socket, &request, &theirs)).await;
+        let answer = answer.map_err(|error| ClusterError::new(error.to_string()))?.map_err(cannot)?;
+        if let Some(error) = answer["error"].as_str() {
+            return Err(ClusterError::new(error));
+        }
+        ours.set_nonblocking(true).map_err(cannot)?;
+        let (stdout, stdin) = tokio::net::UnixStream::from_std(ours).map_err(cannot)?.into_split();
+        Ok(Attached { stdin: Box::new(stdin), stdout: Box::new(stdout) })
+    }
+}
+
+fn ask(socket: &Mutex<OwnedFd>, request: &[u8], stream: &UnixStream) -> std::io::Result<Value> {
+    let socket = socket.lock().expect("never poisoned");
+    let fds = [stream.as_raw_fd()];
+    let rights = [ControlMessage::ScmRights(&fds)];
+    sendmsg::<()>(socket.as_raw_fd(), &[IoSlice::new(request)], &rights, MsgFlags::MSG_NOSIGNAL, None)?;
+    let mut answer = [0; 4096];
+    let length = recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty())?;
+    Ok(serde_json::from_slice(&answer[..length])?)
+}
+
+fn cannot(error: std::io::Error) -> ClusterError {
+    ClusterError::new(format!("cannot attach a program: {error}"))
+}

@@ -1,0 +1,211 @@
+//! `fencepost sandbox`: the process that holds all nodes of a run, in namespaces of its own.
+//!
+//! Its network namespace has the bridge and one end of each node's cable; its PID namespace has all nodes' processes.
+//! So this machine sees no interface, no address and no rule, and when the sandbox dies the kernel removes
+//! everything. It dies with the thread that started it (PR_SET_PDEATHSIG), and when its standard input closes.
+
+use super::netlink::Netlink;
+use super::root::Root;
+use crate::subnet::Subnet;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::libc;
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+use nix::sys::wait::waitpid;
+use nix::unistd::{self, ForkResult, Pid, fork};
+use serde::{Deserialize, Serialize};
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, BufRead, Read, Write};
+use std::net::Ipv4Addr;
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::path::PathBuf;
+
+/// What a sandbox holds: one line of JSON on its standard input.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Plan {
+    pub(super) nodes: Vec<PlannedNode>,
+    /// An empty folder.
+    pub(super) mount_place: PathBuf,
+    /// The folder of the program, on this machine.
+    pub(super) program: PathBuf,
+}
+
+/// A node of a sandbox.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct PlannedNode {
+    pub(super) name: String,
+    pub(super) address: Ipv4Addr,
+    /// What its root file system is made of: `/`, or an unpacked image.
+    pub(super) root: PathBuf,
+    pub(super) data: PathBuf,
+    /// The agent's command line.
+    pub(super) agent: Vec<String>,
+    /// The sandbox inherits these two: the agent's standard input and output, and where attached programs come from.
+    pub(super) stream: RawFd,
+    pub(super) attach: RawFd,
+}
+
+/// What a sandbox says, once.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Said {
+    /// Every node's agent was started.
+    Ready,
+    Failed(String),
+}
+
+/// The whole of the hidden subcommand.
+pub(crate) fn main() -> i32 {
+    match enter_namespaces() {
+        Ok(ForkResult::Parent { child }) => {
+            // Only the inner process holds the nodes: whoever waits for a stream to close must not wait for this one.
+            close_inherited();
+            let _ = waitpid(child, None);
+            0
+        }
+        Ok(ForkResult::Child) => inner(),
+        Err(error) => say(&Said::Failed(format!("cannot make namespaces: {error}"))),
+    }
+}
+
+/// Makes the namespaces that hold everything, and forks into the new PID namespace.
+fn enter_namespaces() -> io::Result<ForkResult> {
+    let (user, group) = (unistd::geteuid(), unistd::getegid());
+    let mut flags = CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID;
+    if !user.is_root() {
+        flags |= CloneFlags::CLONE_NEWUSER;
+    }
+    unshare(flags)?;
+    if !user.is_root() {
+        std::fs::write("/proc/self/setgroups", "deny")?;
+        std::fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
+        std::fs::write("/proc/self/gid_map", format!("0 {group} 1"))?;
+    }
+    die_with_parent()?;
+    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)?;
+    // SAFETY: this process has a single thread.
+    Ok(unsafe { fork() }?)
+}
+
+/// A parent that died before this call leaves standard input closed, which ends the sandbox, too.
+fn die_with_parent() -> io::Result<()> {
+    Ok(set_pdeathsig(Signal::SIGKILL)?)
+}
+
+/// Process 1 of the sandbox.
+fn inner() -> i32 {
+    let mut input = io::stdin().lock();
+    let started = die_with_parent().and_then(|()| {
+        let mut line = String::new();
+        input.read_line(&mut line)?;
+        let plan: Plan = serde_json::from_str(&line)?;
+        start(&plan)
+    });
+    let code = say(&match started {
+        Ok(()) => Said::Ready,
+        Err(error) => Said::Failed(error.to_string()),
+    });
+    if code == 0 {
+        let _ = input.read_to_end(&mut Vec::new());
+    }
+    // The kernel now kills every process of this namespace.
+    code
+}
+
+fn say(said: &Said) -> i32 {
+    let line = serde_json::to_string(said).unwrap_or_default();
+    let written = writeln!(io::stdout(), "{line}").and_then(|()| io::stdout().flush());
+    i32::from(written.is_err() || matches!(said, Said::Failed(_)))
+}
+
+fn start(plan: &Plan) -> io::Result<()> {
+    let netlink = Netlink::open()?;
+    let bridge = netlink.add_bridge("fencepost")?;
+    // Closes when every child has become an agent. What comes out of it before is the reason why one has not.
+    let (mut troubles, trouble) = pipe()?;
+    for fd in plan.nodes.iter().flat_map(|node| [node.stream, node.attach]) {
+        // SAFETY: the controller left it open for this process.
+        fcntl(unsafe { BorrowedFd::borrow_raw(fd) }, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+    }
+    for (index, node) in plan.nodes.iter().enumerate() {
+        let (wired, mut door) = pipe()?;
+        let child = spawn(plan, node, wired, &trouble)?;
+        netlink.add_cable(&format!("node{index}"), bridge, "eth0", child.as_raw().unsigned_abs()).map_err(
+            |error| io::Error::other(format!("{}: cannot add its network cable: {error}", node.name)),
+        )?;
+        // The children go on side by side.
+        door.write_all(&[0])?;
+    }
+    drop(trouble);
+    for node in &plan.nodes {
+        let _ = unistd::close(node.stream);
+        let _ = unistd::close(node.attach);
+    }
+    let mut text = String::new();
+    troubles.read_to_string(&mut text)?;
+    if text.is_empty() { Ok(()) } else { Err(io::Error::other(text.trim().to_owned())) }
+}
+
+/// A child in namespaces of its own, which waits until its network is there and becomes the node's agent.
+fn spawn(plan: &Plan, node: &PlannedNode, mut wired: File, trouble: &File) -> io::Result<Pid> {
+    let flags = libc::CLONE_NEWNET | libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWUTS;
+    // SAFETY: like fork, in a process of a single thread: no stack is given, so the child goes on with a copy of
+    // this one.
+    let child =
+        unsafe { libc::syscall(libc::SYS_clone, libc::c_long::from(flags | libc::SIGCHLD), 0, 0, 0, 0) };
+    match nix::errno::Errno::result(child)? {
+        0 => {
+            let Err(error) = become_agent(plan, node, &mut wired);
+            let _ = writeln!(&mut { trouble }, "{}: {error}", node.name);
+            // SAFETY: ends the process, and nothing else.
+            unsafe { libc::_exit(1) }
+        }
+        child => Ok(Pid::from_raw(i32::try_from(child).expect("process numbers are small"))),
+    }
+}
+
+fn become_agent(plan: &Plan, node: &PlannedNode, wired: &mut File) -> io::Result<std::convert::Infallible> {
+    unistd::sethostname(&node.name)?;
+    // SAFETY: inherited for this purpose, and used nowhere else in this process.
+    let (stream, attach) = unsafe { (OwnedFd::from_raw_fd(node.stream), OwnedFd::from_raw_fd(node.attach)) };
+    wired.read_exact(&mut [0])?;
+    let netlink = Netlink::open()?;
+    netlink.set_up("lo")?;
+    netlink.add_address("eth0", node.address, Subnet::PREFIX)?;
+    netlink.set_up("eth0")?;
+    let root =
+        Root { place: &plan.mount_place, source: &node.root, data: &node.data, program: &plan.program };
+    root.enter()?;
+    unistd::dup2_stdin(&stream)?;
+    unistd::dup2_stdout(&stream)?;
+    let argv = node.agent.iter().map(|arg| CString::new(arg.as_str())).collect::<Result<Vec<_>, _>>()?;
+    let env = environment()?;
+    // Stays open for the agent; whatever else this process has open closes by itself.
+    fcntl(&attach, FcntlArg::F_SETFD(FdFlag::empty()))?;
+    Ok(unistd::execve(&argv[0], &argv, &env)?)
+}
+
+/// What the programs of a node find in their environment: nothing of the user's.
+fn environment() -> io::Result<Vec<CString>> {
+    let path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    let passed = ["RUST_LOG", "RUST_BACKTRACE"]
+        .into_iter()
+        .filter_map(|name| std::env::var(name).ok().map(|value| format!("{name}={value}")));
+    let all = [path.to_owned(), "HOME=/tmp".to_owned(), "LANG=C.UTF-8".to_owned()].into_iter().chain(passed);
+    all.map(|entry| CString::new(entry).map_err(io::Error::other)).collect()
+}
+
+fn pipe() -> io::Result<(File, File)> {
+    let (read, write) = unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
+    Ok((File::from(read), File::from(write)))
+}
+
+/// All but the standard streams.
+fn close_inherited() {
+    for fd in 3..1024 {
+        let _ = unistd::close(fd);
+    }
+}

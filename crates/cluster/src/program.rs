@@ -1,0 +1,151 @@
+//! The program in the nodes: Fencepost itself, with the libraries that it is linked to, in a folder that works in any
+//! root file system.
+
+use crate::ClusterError;
+use crate::state::{self, Held};
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where the folder lies in a node.
+const LOADER: &str = "/fencepost/ld.so";
+const PROGRAM: &str = "/fencepost/fencepost";
+const LIBRARIES: &str = "/fencepost/lib";
+
+/// The folder, for the executable that is to be the agent.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) folder: PathBuf,
+    /// Changes whenever the executable does.
+    pub(crate) hash: String,
+    dynamic: bool,
+    /// Keeps the folder from being removed by a run of a newer executable.
+    _held: Held,
+}
+
+impl Program {
+    /// Makes the folder in the cache, unless it is there, and removes those of former builds that nobody uses.
+    pub(crate) fn prepare(executable: &Path) -> Result<Program, ClusterError> {
+        let cannot = |error: std::io::Error| {
+            ClusterError::new(format!("cannot read the program {}: {error}", executable.display()))
+        };
+        let executable = executable.canonicalize().map_err(cannot)?;
+        let found = executable.metadata().map_err(cannot)?;
+        let path_hash = short_hash(executable.as_os_str().as_encoded_bytes());
+        let version = format!("{} {}.{}", found.ino(), found.mtime(), found.mtime_nsec());
+        let hash = format!("{path_hash}-{}", short_hash(format!("{version} {}", found.len()).as_bytes()));
+        let programs = state::cache()?.join("programs");
+        let folder = programs.join(&hash);
+        let _alone = state::lock(&programs.join("lock"))?;
+        if !folder.exists() {
+            let unfinished = programs.join(format!(".{hash}"));
+            let _ = std::fs::remove_dir_all(&unfinished);
+            fill(&executable, &unfinished)?;
+            std::fs::rename(&unfinished, &folder).map_err(cannot)?;
+        }
+        remove_others(&programs, &path_hash, &hash);
+        let held = state::hold(&programs.join(format!("{hash}.lock")))?;
+        Ok(Program { dynamic: folder.join("ld.so").exists(), folder, hash, _held: held })
+    }
+
+    /// The command that runs it inside a node.
+    pub(crate) fn argv(&self, args: &[&str]) -> Vec<String> {
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        invocation(self.dynamic, args)
+    }
+}
+
+/// Inside a node: puts this very program in the place of the name `fencepost`.
+pub(crate) fn resolve(argv: Vec<String>) -> Vec<String> {
+    match argv.split_first() {
+        Some((name, args)) if name == "fencepost" => invocation(Path::new(LOADER).exists(), args.to_vec()),
+        _ => argv,
+    }
+}
+
+fn invocation(dynamic: bool, args: Vec<String>) -> Vec<String> {
+    let start: &[&str] = if dynamic {
+        &[LOADER, "--argv0", "fencepost", "--library-path", LIBRARIES, PROGRAM]
+    } else {
+        &[PROGRAM]
+    };
+    start.iter().map(|part| (*part).to_owned()).chain(args).collect()
+}
+
+fn fill(executable: &Path, folder: &Path) -> Result<(), ClusterError> {
+    let cannot = |what: &Path, error: std::io::Error| {
+        ClusterError::new(format!("cannot copy {} to {}: {error}", what.display(), folder.display()))
+    };
+    let copy = |from: &Path, to: &str| {
+        std::fs::copy(from, folder.join(to)).map(drop).map_err(|error| cannot(from, error))
+    };
+    std::fs::create_dir_all(folder.join("lib")).map_err(|error| cannot(folder, error))?;
+    copy(executable, "fencepost")?;
+    let Some(loader) = loader(executable)? else { return Ok(()) };
+    copy(&loader, "ld.so")?;
+    for (name, path) in libraries(executable)? {
+        copy(&path, &format!("lib/{name}"))?;
+    }
+    Ok(())
+}
+
+/// The dynamic loader that the executable names; none for one that is linked statically.
+fn loader(executable: &Path) -> Result<Option<PathBuf>, ClusterError> {
+    let bytes = std::fs::read(executable)
+        .map_err(|error| ClusterError::new(format!("cannot read {}: {error}", executable.display())))?;
+    Ok(interpreter(&bytes).map(PathBuf::from))
+}
+
+/// The program interpreter of a 64-bit ELF file: the segment of type 3.
+fn interpreter(file: &[u8]) -> Option<String> {
+    let number = |at: usize, length: usize| -> Option<usize> {
+        let bytes = file.get(at..at + length)?;
+        usize::try_from(bytes.iter().rev().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte))).ok()
+    };
+    let (table, entry_size, entries) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
+    let entry = (0..entries).map(|index| table + index * entry_size).find(|at| number(*at, 4) == Some(3))?;
+    let (start, length) = (number(entry + 8, 8)?, number(entry + 32, 8)?);
+    let name = file.get(start..start + length)?.split(|byte| *byte == 0).next()?;
+    String::from_utf8(name.to_vec()).ok()
+}
+
+/// Names and places of the libraries it needs, as the loader itself finds them.
+fn libraries(executable: &Path) -> Result<HashMap<String, PathBuf>, ClusterError> {
+    let listed = Command::new(executable).env("LD_TRACE_LOADED_OBJECTS", "1").output().map_err(|error| {
+        ClusterError::new(format!("cannot list the libraries of {}: {error}", executable.display()))
+    })?;
+    let text = String::from_utf8_lossy(&listed.stdout);
+    if let Some(missing) = text.lines().find(|line| line.contains("not found")) {
+        return Err(ClusterError::new(format!(
+            "{} needs a library that this machine does not have: {}",
+            executable.display(),
+            missing.trim()
+        )));
+    }
+    // `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x…)`
+    Ok(text
+        .lines()
+        .filter_map(|line| line.trim().split_once(" => "))
+        .filter_map(|(name, rest)| Some((name.to_owned(), PathBuf::from(rest.split_whitespace().next()?))))
+        .collect())
+}
+
+/// Folders of former builds of the same executable.
+fn remove_others(programs: &Path, path_hash: &str, hash: &str) {
+    let Ok(entries) = std::fs::read_dir(programs) else { return };
+    for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
+        let old = name.starts_with(path_hash) && !name.starts_with(hash) && !name.ends_with(".lock");
+        let lock = programs.join(format!("{name}.lock"));
+        if old && !state::is_held(&lock) {
+            let _ = std::fs::remove_dir_all(programs.join(&name));
+            let _ = std::fs::remove_file(lock);
+        }
+    }
+}
+
+/// Twelve hexadecimal digits that name some content.
+pub(crate) fn short_hash(content: &[u8]) -> String {
+    Sha256::digest(content).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,162 @@
+//! Folders and locks of Fencepost on this machine: the cache, and one folder for each run that is going on.
+//!
+//! A run holds a lock on a file in its folder for as long as its controller lives; the kernel lets go of it however
+//! the controller dies. So whoever can take the lock knows that the run is over.
+
+use crate::ClusterError;
+use crate::subnet::Subnet;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// A lock that is held until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Held(#[expect(dead_code, reason = "the lock lasts as long as the file is open")] File);
+
+/// Where images' root file systems and the program's folders are kept: `$FENCEPOST_CACHE`, else `fencepost` in
+/// `$XDG_CACHE_HOME` or in `~/.cache`.
+pub(crate) fn cache() -> Result<PathBuf, ClusterError> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set("FENCEPOST_CACHE")
+        .or_else(|| set("XDG_CACHE_HOME").map(|it| it.join("fencepost")))
+        .or_else(|| set("HOME").map(|it| it.join(".cache/fencepost")))
+        .ok_or_else(|| ClusterError::new("no folder for the cache: set HOME, or FENCEPOST_CACHE to a folder"))
+}
+
+/// Waits for the lock on this file, and makes the file and its folder if need be.
+pub(crate) fn lock(path: &Path) -> Result<Held, ClusterError> {
+    let file = open(path)?;
+    file.lock().map_err(|error| cannot_lock(path, &error))?;
+    Ok(Held(file))
+}
+
+/// Shares a lock on this file with others who hold it so.
+pub(crate) fn hold(path: &Path) -> Result<Held, ClusterError> {
+    let file = open(path)?;
+    file.lock_shared().map_err(|error| cannot_lock(path, &error))?;
+    Ok(Held(file))
+}
+
+/// Whether anyone holds a lock on this file.
+pub(crate) fn is_held(path: &Path) -> bool {
+    File::open(path).is_ok_and(|file| file.try_lock().is_err())
+}
+
+fn open(path: &Path) -> Result<File, ClusterError> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(|error| {
+            ClusterError::new(format!(
+                "cannot make the folder {}: {error}; set FENCEPOST_CACHE to a folder that can be written to",
+                folder.display()
+            ))
+        })?;
+    }
+    OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path)
+        .map_err(|error| cannot_lock(path, &error))
+}
+
+fn cannot_lock(path: &Path, error: &std::io::Error) -> ClusterError {
+    ClusterError::new(format!("cannot lock {}: {error}", path.display()))
+}
+
+/// The folder of a run that is going on. Dropping it removes it.
+#[derive(Debug)]
+pub(crate) struct RunFolder {
+    pub(crate) path: PathBuf,
+    pub(crate) subnet: Subnet,
+    _held: Held,
+}
+
+impl RunFolder {
+    /// Makes it, with a subnet that no other run has and that `is_free` agrees to.
+    pub(crate) fn create(run: &str, is_free: impl Fn(Subnet) -> bool) -> Result<RunFolder, ClusterError> {
+        let runs = runs()?;
+        let _alone = lock(&runs.join("lock"))?;
+        let path = runs.join(run);
+        let cannot = |error: std::io::Error| {
+            ClusterError::new(format!("cannot make the folder of the run, {}: {error}", path.display()))
+        };
+        if is_held(&path.join("lock")) {
+            return Err(ClusterError::new(format!(
+                "a run named {run} is going on already; give this one another name"
+            )));
+        }
+        let _ = std::fs::remove_dir_all(&path);
+        let others: Vec<Subnet> = alive(&runs).iter().filter_map(|folder| subnet_of(folder)).collect();
+        let subnet =
+            Subnet::all().find(|subnet| !others.contains(subnet) && is_free(*subnet)).ok_or_else(|| {
+                ClusterError::new("no subnet of 198.18.0.0/15 is free; remove networks that use it")
+            })?;
+        std::fs::create_dir(&path).map_err(cannot)?;
+        let held = lock(&path.join("lock"))?;
+        std::fs::write(path.join("subnet"), subnet.to_string()).map_err(cannot)?;
+        Ok(RunFolder { path, subnet, _held: held })
+    }
+}
+
+impl Drop for RunFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Whether the controller of that run lives.
+pub(crate) fn is_alive(run: &str) -> Result<bool, ClusterError> {
+    let runs = runs()?;
+    let _alone = lock(&runs.join("lock"))?;
+    Ok(is_held(&runs.join(run).join("lock")))
+}
+
+/// Removes the folders of runs whose controllers are dead, and gives their names.
+pub(crate) fn remove_dead() -> Result<Vec<String>, ClusterError> {
+    let runs = runs()?;
+    let _alone = lock(&runs.join("lock"))?;
+    let mut removed = Vec::new();
+    for folder in folders(&runs).into_iter().filter(|folder| !is_held(&folder.join("lock"))) {
+        std::fs::remove_dir_all(&folder).map_err(|error| {
+            ClusterError::new(format!(
+                "cannot remove {}, which a crashed run left: {error}",
+                folder.display()
+            ))
+        })?;
+        removed.extend(folder.file_name().map(|name| name.to_string_lossy().into_owned()));
+    }
+    Ok(removed)
+}
+
+fn alive(runs: &Path) -> Vec<PathBuf> {
+    folders(runs).into_iter().filter(|folder| is_held(&folder.join("lock"))).collect()
+}
+
+fn folders(runs: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(runs) else { return Vec::new() };
+    entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}
+
+fn subnet_of(folder: &Path) -> Option<Subnet> {
+    std::fs::read_to_string(folder.join("subnet")).ok()?.parse().ok()
+}
+
+/// The folder of all runs of this user. Temporary by nature, and nobody else's business.
+fn runs() -> Result<PathBuf, ClusterError> {
+    let user = nix::unistd::geteuid().as_raw();
+    let path = std::env::temp_dir().join(format!("fencepost-{user}"));
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
+    let found = made.and_then(|()| std::fs::symlink_metadata(&path)).map_err(|error| {
+        ClusterError::new(format!(
+            "cannot make the folder {}: {error}; set TMPDIR to another place",
+            path.display()
+        ))
+    })?;
+    if found.uid() != user || !found.is_dir() {
+        return Err(ClusterError::new(format!(
+            "the folder {} belongs to another user; remove it, or set TMPDIR to another place",
+            path.display()
+        )));
+    }
+    Ok(path)
+}
