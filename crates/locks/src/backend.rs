@@ -24,6 +24,10 @@ pub trait Backend: Send + Sync {
     fn default_nodes(&self) -> usize;
     /// Refuses options that make no sense for it, in one sentence.
     fn check(&self, options: &Options) -> Result<(), String>;
+    /// Refuses a TTL that it cannot keep, in one sentence.
+    fn check_ttl(&self, _ttl: Duration) -> Result<(), String> {
+        Ok(())
+    }
     /// Port at which clients reach its servers.
     fn port(&self) -> u16;
     /// What server `index` of these nodes runs.
@@ -49,6 +53,8 @@ pub trait Session: Send + Sync {
 pub type Notices = tokio::sync::mpsc::UnboundedSender<crate::protocol::Notice>;
 
 /// One process's use of the lock. Calls come one at a time.
+///
+/// Dropping it is the crash of that user: nothing is released, and whatever kept its lease alive stops.
 #[async_trait]
 pub trait Lock: Send {
     /// Tries to acquire for at most `timeout`. `Ok` holds what the history documents: `token`, `validity_ms`,

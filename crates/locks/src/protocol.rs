@@ -3,10 +3,11 @@
 //! Any program that speaks it is a client: Fencepost's own backends (`fencepost client`) and adapters in any
 //! language alike. `docs/client-protocol.md` is its manual.
 
-use fencepost_history::Completion;
+use fencepost_history::{Completion, f};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
+use std::time::Duration;
 
 /// The version that both sides name in their hello.
 pub const VERSION: u32 = 1;
@@ -110,6 +111,22 @@ pub struct Notice {
     pub key: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// With `renewed`: how long ago, by the client's own clock, the keepalive was sent that prolonged the lease. The
+    /// lease runs for its TTL from some moment since then; a client that was stopped reads old answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_ms: Option<u64>,
+}
+
+impl Notice {
+    pub fn lost(process: u64, key: &str, reason: impl Into<String>) -> Notice {
+        let reason = Some(reason.into());
+        Notice { event: f::LOST.to_owned(), process, key: key.to_owned(), reason, age_ms: None }
+    }
+
+    pub fn renewed(process: u64, key: &str, age: Duration) -> Notice {
+        let age_ms = u64::try_from(age.as_millis()).ok();
+        Notice { event: f::RENEWED.to_owned(), process, key: key.to_owned(), reason: None, age_ms }
+    }
 }
 
 impl Answer {

@@ -1,0 +1,254 @@
+//! The client's loop over in-memory pipes, with a backend that does what the key says.
+
+use super::*;
+use crate::backend::{Notices, Options};
+use async_trait::async_trait;
+use fencepost_cluster::protocol::Service;
+use fencepost_cluster::{ClusterError, Node};
+use tokio::io::{DuplexStream, Lines, ReadHalf, WriteHalf, split};
+
+/// A backend without servers. The key says how its lock behaves: `lost` reports the loss at once, `expired` is no
+/// longer valid, `unsure` ends every acquire as indeterminate, `taken` is always another's.
+struct Fake;
+
+#[async_trait]
+impl Backend for Fake {
+    fn name(&self) -> &'static str {
+        "fake"
+    }
+    fn about(&self) -> &'static str {
+        "for tests"
+    }
+    fn has_token(&self) -> bool {
+        true
+    }
+    fn image(&self) -> Option<&'static str> {
+        None
+    }
+    fn default_nodes(&self) -> usize {
+        0
+    }
+    fn check(&self, _options: &Options) -> Result<(), String> {
+        Ok(())
+    }
+    fn port(&self) -> u16 {
+        0
+    }
+    fn service(&self, _index: usize, _nodes: &[Arc<dyn Node>], _options: &Options) -> Service {
+        unreachable!("no servers")
+    }
+    async fn await_ready(&self, _nodes: &[Arc<dyn Node>], _options: &Options) -> Result<(), ClusterError> {
+        Ok(())
+    }
+    async fn version(&self, _node: &Arc<dyn Node>) -> Result<String, ClusterError> {
+        Ok("none".to_owned())
+    }
+    async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, String> {
+        if hello.servers.is_empty() { Ok(Box::new(FakeSession)) } else { Err("no servers wanted".to_owned()) }
+    }
+}
+
+struct FakeSession;
+
+impl Session for FakeSession {
+    fn can(&self) -> Vec<String> {
+        vec!["token".to_owned()]
+    }
+    fn lock(&self, process: u64, notices: Notices) -> Box<dyn Lock> {
+        Box::new(FakeLock { process, notices })
+    }
+}
+
+struct FakeLock {
+    process: u64,
+    notices: Notices,
+}
+
+#[async_trait]
+impl Lock for FakeLock {
+    async fn acquire(&mut self, key: &str, _ttl: Duration, _timeout: Duration) -> Completion {
+        match key {
+            "unsure" => return Completion::Info("timeout: n1".to_owned()),
+            "taken" => return Completion::Fail("taken: by another".to_owned()),
+            "slow" => tokio::time::sleep(Duration::from_millis(100)).await,
+            "lost" => {
+                let notices = self.notices.clone();
+                let notice = Notice::lost(self.process, key, "session expired");
+                tokio::spawn(async move {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    let _ = notices.send(notice);
+                });
+            }
+            _ => {}
+        }
+        Completion::Ok(json!({"token": 33}))
+    }
+    async fn release(&mut self, key: &str, _timeout: Duration) -> Completion {
+        if key == "expired" { Completion::Fail("not-held".to_owned()) } else { Completion::Ok(Value::Null) }
+    }
+    fn still_valid(&self, key: &str) -> Option<bool> {
+        Some(key != "expired")
+    }
+    fn token(&self, _key: &str) -> Option<u64> {
+        Some(33)
+    }
+}
+
+/// The controller's end.
+struct Talk {
+    to: WriteHalf<DuplexStream>,
+    from: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    client: tokio::task::JoinHandle<Result<(), ClientError>>,
+}
+
+impl Talk {
+    fn begin() -> Talk {
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        let (input, output) = split(theirs);
+        let find = |name: &str| (name == "fake").then_some(&Fake as &dyn Backend);
+        let client = tokio::spawn(async move { serve_client(input, output, find).await });
+        let (from, to) = split(ours);
+        Talk { to, from: BufReader::new(from).lines(), client }
+    }
+
+    /// Says hello with these extra fields and reads the answer.
+    async fn hello(extra: Value) -> Talk {
+        let mut talk = Talk::begin();
+        let mut hello =
+            json!({"hello": VERSION, "client": "c1", "backend": "fake", "servers": [], "seed": 7});
+        hello.as_object_mut().expect("an object").extend(extra.as_object().cloned().unwrap_or_default());
+        talk.say(&hello.to_string()).await;
+        let back: HelloBack = serde_json::from_str(&talk.next().await).expect("a hello");
+        assert_eq!((back.hello, back.can), (VERSION, vec!["token".to_owned()]));
+        talk
+    }
+
+    async fn say(&mut self, line: &str) {
+        self.to.write_all(line.as_bytes()).await.expect("the client reads");
+        self.to.write_all(b"\n").await.expect("the client reads");
+    }
+
+    async fn next(&mut self) -> String {
+        let line = tokio::time::timeout(Duration::from_secs(5), self.from.next_line()).await;
+        line.expect("in time").expect("readable").expect("not the end")
+    }
+
+    /// Sends an operation of process 3 and gives the next line.
+    async fn op(&mut self, f: &str, key: &str, extra: &str) -> String {
+        self.say(&format!(r#"{{"id":1,"process":3,"f":"{f}","key":"{key}"{extra}}}"#)).await;
+        self.next().await
+    }
+
+    async fn acquire(&mut self, key: &str) -> String {
+        self.op("acquire", key, r#","ttl_ms":2000,"timeout_ms":1000"#).await
+    }
+
+    async fn end(mut self) -> Result<(), ClientError> {
+        self.to.shutdown().await.expect("open until now");
+        self.client.await.expect("no panic")
+    }
+}
+
+#[tokio::test]
+async fn believes_from_acquire_to_release() {
+    let mut talk = Talk::hello(json!({})).await;
+    assert_eq!(talk.op("holds", "a", "").await, r#"{"id":1,"type":"ok","value":false}"#);
+    assert_eq!(talk.acquire("a").await, r#"{"id":1,"type":"ok","value":{"token":33}}"#);
+    assert_eq!(talk.op("holds", "a", "").await, r#"{"id":1,"type":"ok","value":true}"#);
+    assert_eq!(talk.op("holds", "b", "").await, r#"{"id":1,"type":"ok","value":false}"#);
+    assert_eq!(talk.op("release", "a", "").await, r#"{"id":1,"type":"ok","value":{"believed":true}}"#);
+    assert_eq!(talk.op("holds", "a", "").await, r#"{"id":1,"type":"ok","value":false}"#);
+    assert!(talk.end().await.is_ok());
+}
+
+#[tokio::test]
+async fn failing_operations_say_why() {
+    let mut talk = Talk::hello(json!({})).await;
+    assert_eq!(talk.acquire("taken").await, r#"{"id":1,"type":"fail","error":"taken: by another"}"#);
+    for (f, code) in [("dance", "bad-command"), ("acquire", "bad-command"), ("read", "no-storage")] {
+        let answer = talk.op(f, "a", "").await;
+        assert!(answer.contains(r#""type":"fail""#) && answer.contains(code), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_lost_notice_ends_the_belief() {
+    let mut talk = Talk::hello(json!({})).await;
+    talk.acquire("lost").await;
+    let notice = talk.next().await;
+    assert_eq!(notice, r#"{"event":"lost","process":3,"key":"lost","reason":"session expired"}"#);
+    assert_eq!(talk.op("holds", "lost", "").await, r#"{"id":1,"type":"ok","value":false}"#);
+    assert_eq!(talk.op("release", "lost", "").await, r#"{"id":1,"type":"ok","value":{"believed":false}}"#);
+}
+
+#[tokio::test]
+async fn the_careless_do_not_look_at_their_validity_and_the_careful_do() {
+    let mut careless = Talk::hello(json!({})).await;
+    careless.acquire("expired").await;
+    assert!(careless.op("holds", "expired", "").await.contains("true"));
+    let released = careless.op("release", "expired", "").await;
+    assert_eq!(released, r#"{"id":1,"type":"fail","value":{"believed":true},"error":"not-held"}"#);
+
+    let mut careful = Talk::hello(json!({"careful": true, "storage": "127.0.0.1:1"})).await;
+    careful.acquire("expired").await;
+    assert!(careful.op("holds", "expired", "").await.contains("false"));
+    assert!(careful.op("write", "expired", r#","value":8"#).await.contains("gave-up"));
+    assert!(careful.op("release", "expired", "").await.contains(r#""believed":false"#));
+}
+
+#[tokio::test]
+async fn an_indeterminate_operation_ends_its_process() {
+    let mut talk = Talk::hello(json!({})).await;
+    talk.acquire("a").await;
+    assert_eq!(talk.acquire("unsure").await, r#"{"id":1,"type":"info","error":"timeout: n1"}"#);
+    assert!(talk.op("holds", "a", "").await.contains("false"), "the number is a new process");
+}
+
+#[tokio::test]
+async fn processes_do_not_wait_for_each_other() {
+    let mut talk = Talk::hello(json!({})).await;
+    talk.say(r#"{"id":1,"process":1,"f":"acquire","key":"slow","ttl_ms":2000}"#).await;
+    talk.say(r#"{"id":2,"process":1,"f":"holds","key":"slow"}"#).await;
+    talk.say(r#"{"id":3,"process":2,"f":"holds","key":"slow"}"#).await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let answer: Answer = serde_json::from_str(&talk.next().await).expect("an answer");
+        ids.push(answer.id);
+    }
+    assert_eq!(ids, [3, 1, 2], "process 1 does one thing after the other");
+}
+
+#[tokio::test]
+async fn sends_the_token_that_the_guard_needs() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let storage = listener.local_addr().expect("bound").to_string();
+    tokio::spawn(crate::storage::serve_storage(listener, find_guard("token").expect("there")));
+    let mut talk = Talk::hello(json!({"storage": storage, "guard": "token"})).await;
+    talk.acquire("a").await;
+    assert_eq!(talk.op("write", "a", r#","value":8"#).await, r#"{"id":1,"type":"ok","value":8}"#);
+    assert_eq!(talk.op("read", "a", "").await, r#"{"id":1,"type":"ok","value":8}"#);
+    let stats = talk.op("stats", "", "").await;
+    assert_eq!(stats, r#"{"id":1,"type":"ok","value":{"accepted":1,"reads":1,"rejected":0}}"#);
+}
+
+#[tokio::test]
+async fn a_bad_hello_is_refused_in_one_sentence() {
+    let cases = [
+        ("what?", "no hello"),
+        (r#"{"hello":2}"#, "version 2"),
+        (r#"{"hello":1,"client":"c1"}"#, "not complete"),
+        (
+            r#"{"hello":1,"client":"c1","backend":"nope","servers":[],"seed":1}"#,
+            "backend that is not known: `nope`",
+        ),
+        (r#"{"hello":1,"client":"c1","backend":"fake","servers":[],"seed":1,"guard":"dog"}"#, "guard"),
+    ];
+    for (line, sentence) in cases {
+        let mut talk = Talk::begin();
+        talk.say(line).await;
+        match talk.end().await {
+            Err(ClientError::BadHello(why)) => assert!(why.contains(sentence), "{why}"),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+}

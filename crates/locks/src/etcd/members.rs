@@ -1,0 +1,147 @@
+//! Calls to the members of an etcd cluster: one at a time, the next where one does not answer.
+
+use crate::protocol::Server;
+use etcd_client::{Client, ConnectOptions, Error};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// How long one member may take before the next is asked.
+const ATTEMPT: Duration = Duration::from_millis(500);
+const CONNECT: Duration = Duration::from_millis(300);
+/// Rest after a member failed at once, so that a cluster without a leader is not hammered.
+const REST: Duration = Duration::from_millis(20);
+
+/// The members as one client program knows them.
+pub(super) struct Members {
+    endpoints: Vec<String>,
+    clients: Vec<Mutex<Client>>,
+    current: AtomicUsize,
+}
+
+/// How a call ended that was answered.
+pub(super) struct Answered<T> {
+    pub(super) answer: T,
+    /// An earlier attempt of this call was not answered: it may still be executed, after everything that the
+    /// caller does from now on.
+    pub(super) doubt: bool,
+}
+
+/// Why a call gave no result.
+#[derive(Debug)]
+pub(super) enum CallError {
+    /// A member answered with an error that excludes that the request was or will be executed. Unless there is doubt:
+    /// an earlier attempt of it was not answered.
+    Refused { why: String, lease_not_found: bool, doubt: bool },
+    /// No member answered in time.
+    Unanswered(String),
+}
+
+impl CallError {
+    pub(super) fn why(self) -> String {
+        match self {
+            CallError::Refused { why, .. } | CallError::Unanswered(why) => why,
+        }
+    }
+}
+
+impl Members {
+    pub(super) async fn open(servers: &[Server], client_name: &str) -> Result<Members, String> {
+        if servers.is_empty() {
+            return Err("etcd needs servers, and the hello names none".to_owned());
+        }
+        let endpoints: Vec<String> =
+            servers.iter().map(|server| format!("http://{}", server.address)).collect();
+        let mut clients = Vec::new();
+        for endpoint in &endpoints {
+            clients
+                .push(Mutex::new(connect(endpoint).await.map_err(|error| format!("{endpoint}: {error}"))?));
+        }
+        // Clients begin with different members, so that the load and the bad luck are spread.
+        let spread: usize = client_name.bytes().map(usize::from).sum();
+        Ok(Members { current: AtomicUsize::new(spread % endpoints.len()), endpoints, clients })
+    }
+
+    /// The member in use: its place, and a client for it.
+    pub(super) fn current(&self) -> (usize, Client) {
+        let place = self.current.load(Ordering::Relaxed);
+        (place, self.clients[place].lock().expect("never poisoned").clone())
+    }
+
+    /// Turns to the next member, if `place` is still the one in use. The silent one gets a new connection for the
+    /// next time: the old one may lead into a partition that has long healed.
+    pub(super) async fn turn_from(&self, place: usize) {
+        let next = (place + 1) % self.endpoints.len();
+        if self.current.compare_exchange(place, next, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            return;
+        }
+        if let Ok(client) = connect(&self.endpoints[place]).await {
+            *self.clients[place].lock().expect("never poisoned") = client;
+        }
+    }
+
+    /// Makes a call until it is answered or the deadline has passed. It may be executed more than once: only for
+    /// requests for which that does not matter.
+    pub(super) async fn call<T, Called>(
+        &self,
+        deadline: Instant,
+        request: impl Fn(Client) -> Called + Send,
+    ) -> Result<Answered<T>, CallError>
+    where
+        Called: Future<Output = Result<T, Error>> + Send,
+    {
+        let mut doubt = false;
+        loop {
+            let (place, client) = self.current();
+            let attempt = timeout_at(deadline.min(Instant::now() + ATTEMPT), request(client)).await;
+            let why = match attempt {
+                Ok(Ok(answer)) => return Ok(Answered { answer, doubt }),
+                Ok(Err(error)) => match definite(&error) {
+                    Some(lease_not_found) => {
+                        return Err(CallError::Refused {
+                            why: format!("refused: {error}"),
+                            lease_not_found,
+                            doubt,
+                        });
+                    }
+                    // No leader, a new leader, a broken connection, …: whether it was executed is not known.
+                    None => format!("unavailable: {error}"),
+                },
+                // A time-out: it may have been executed, and may still be.
+                Err(_) => format!("timeout: {} did not answer in time", self.endpoints[place]),
+            };
+            doubt = true;
+            self.turn_from(place).await;
+            if Instant::now() + REST >= deadline {
+                return Err(CallError::Unanswered(why));
+            }
+            sleep(REST).await;
+        }
+    }
+}
+
+/// Opens lazily: the first request connects.
+async fn connect(endpoint: &str) -> Result<Client, Error> {
+    // A member that knows no leader says so at once instead of letting requests and streams wait.
+    let options = ConnectOptions::new().with_connect_timeout(CONNECT).with_require_leader(true);
+    Client::connect([endpoint], Some(options)).await
+}
+
+/// Whether the error excludes that the request was executed; then, whether it is because there is no such lease.
+///
+/// The codes are those of gRPC's `google.rpc.Code`; which errors etcd gives them to stands in its
+/// `api/v3rpc/rpctypes/error.go`.
+fn definite(error: &Error) -> Option<bool> {
+    const INVALID_ARGUMENT: i32 = 3;
+    const NOT_FOUND: i32 = 5;
+    const RESOURCE_EXHAUSTED: i32 = 8;
+    const FAILED_PRECONDITION: i32 = 9;
+    const OUT_OF_RANGE: i32 = 11;
+    let Error::GRpcStatus(status) = error else { return None };
+    match status.code() as i32 {
+        NOT_FOUND => Some(status.message().contains("lease not found")),
+        INVALID_ARGUMENT | RESOURCE_EXHAUSTED | FAILED_PRECONDITION | OUT_OF_RANGE => Some(false),
+        _ => None,
+    }
+}

@@ -1,0 +1,210 @@
+//! A session: a lease, and the task that keeps it alive until it is dropped.
+//!
+//! Source: `client/v3/concurrency/session.go` and `client/v3/lease.go` of etcd: a keepalive every third of the TTL;
+//! the session is over when the server says so, or when no keepalive was answered for the whole TTL.
+
+use super::members::{CallError, Members};
+use crate::backend::Notices;
+use crate::protocol::Notice;
+use etcd_client::{Error, LeaseKeepAliveStream, LeaseKeeper};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+
+/// A keepalive that fails at once is tried again after this rest.
+const REST: Duration = Duration::from_millis(50);
+
+/// A lease that is being kept alive. Dropping it stops that, and the lease ends with its TTL.
+pub(super) struct LeaseSession {
+    pub(super) lease: i64,
+    pub(super) ttl: Duration,
+    state: Arc<State>,
+    keeper: tokio::task::JoinHandle<()>,
+}
+
+struct State {
+    /// When the last keepalive that was answered was sent: the lease runs for its TTL from some moment since then.
+    renewed: watch::Sender<Instant>,
+    /// Why the session is over, once it is.
+    lost: watch::Sender<Option<String>>,
+    /// Asks for a keepalive now.
+    wanted: Notify,
+    /// The keys that the process holds under this lease.
+    held: Mutex<Vec<String>>,
+    process: u64,
+    notices: Notices,
+}
+
+impl LeaseSession {
+    /// Has a lease granted and begins to keep it alive.
+    pub(super) async fn open(
+        members: &Arc<Members>,
+        ttl: Duration,
+        process: u64,
+        notices: Notices,
+        deadline: Instant,
+    ) -> Result<LeaseSession, CallError> {
+        let seconds = i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX);
+        // A lease that was granted without our seeing the answer has no keys, and ends by itself.
+        let granted = members
+            .call(deadline, |mut client| async move {
+                let sent = Instant::now();
+                client.lease_grant(seconds, None).await.map(|lease| (sent, lease))
+            })
+            .await?;
+        let (sent, lease) = granted.answer;
+        if lease.ttl() != seconds || ttl.subsec_nanos() != 0 {
+            let why =
+                format!("ttl: etcd gave a lease of {} s for a TTL of {} ms", lease.ttl(), ttl.as_millis());
+            return Err(CallError::Refused { why, lease_not_found: false, doubt: false });
+        }
+        let state = Arc::new(State {
+            renewed: watch::Sender::new(sent),
+            lost: watch::Sender::new(None),
+            wanted: Notify::new(),
+            held: Mutex::new(Vec::new()),
+            process,
+            notices,
+        });
+        let keeper = tokio::spawn(keep_alive(members.clone(), lease.id(), ttl, state.clone()));
+        Ok(LeaseSession { lease: lease.id(), ttl, state, keeper })
+    }
+
+    /// Why the session is over; none while it is not, as far as this client knows.
+    pub(super) fn lost(&self) -> Option<String> {
+        self.state.lost.borrow().clone()
+    }
+
+    /// Returns when the session is over.
+    pub(super) async fn until_lost(&self) -> String {
+        let mut lost = self.state.lost.subscribe();
+        let reason = lost.wait_for(Option::is_some).await.ok().and_then(|reason| reason.clone());
+        reason.unwrap_or_default()
+    }
+
+    /// Returns when a keepalive that was sent at `since` or later was answered: the lease then runs for at least
+    /// its TTL from `since`.
+    pub(super) async fn renewed_since(&self, since: Instant) {
+        let mut renewed = self.state.renewed.subscribe();
+        if *renewed.borrow_and_update() < since {
+            self.state.wanted.notify_one();
+            let _ = renewed.wait_for(|sent| *sent >= since).await;
+        }
+    }
+
+    /// Until when the lease runs at least, by this client's own clock.
+    pub(super) fn valid_until(&self) -> Instant {
+        *self.state.renewed.borrow() + self.ttl
+    }
+
+    /// The process holds this key from now on: it is told when the lease is prolonged or lost.
+    pub(super) fn hold(&self, key: &str) {
+        self.state.held.lock().expect("never poisoned").push(key.to_owned());
+    }
+
+    /// The process no longer holds this key.
+    pub(super) fn let_go(&self, key: &str) {
+        self.state.held.lock().expect("never poisoned").retain(|held| held != key);
+    }
+}
+
+impl Drop for LeaseSession {
+    fn drop(&mut self) {
+        self.keeper.abort();
+        self.state.end("the session was given up");
+    }
+}
+
+impl State {
+    fn end(&self, reason: &str) {
+        if self.lost.borrow().is_some() {
+            return;
+        }
+        self.lost.send_replace(Some(reason.to_owned()));
+        for key in self.held.lock().expect("never poisoned").drain(..) {
+            let _ = self.notices.send(Notice::lost(self.process, &key, reason));
+        }
+    }
+
+    fn renew(&self, sent: Instant, ttl: Duration) {
+        self.renewed.send_replace(sent);
+        let age = sent.elapsed();
+        // An answer that was read late says little about now, and the next keepalive is due already.
+        if age < ttl / 3 {
+            for key in self.held.lock().expect("never poisoned").iter() {
+                let _ = self.notices.send(Notice::renewed(self.process, key, age));
+            }
+        }
+    }
+}
+
+/// What a keepalive brought.
+enum Beat {
+    Alive,
+    Expired,
+    Failed,
+}
+
+async fn keep_alive(members: Arc<Members>, lease: i64, ttl: Duration, state: Arc<State>) {
+    let mut stream = None;
+    loop {
+        let last = *state.renewed.borrow();
+        tokio::select! {
+            () = sleep_until(last + ttl / 3) => {}
+            () = state.wanted.notified() => {}
+        }
+        let end = last + ttl;
+        let sent = Instant::now();
+        // This is also what a client finds that was stopped for longer than the TTL: it does not ask any more.
+        if sent >= end {
+            return state.end("no keepalive was answered for the whole TTL");
+        }
+        let (place, beat) = beat(&members, lease, &mut stream, end.min(sent + ttl / 3)).await;
+        match beat {
+            Beat::Alive => state.renew(sent, ttl),
+            Beat::Expired => return state.end("the lease expired: the server no longer knows it"),
+            Beat::Failed => {
+                stream = None;
+                members.turn_from(place).await;
+                sleep(REST).await;
+                // Until it is answered, the next one is due at once.
+                state.wanted.notify_one();
+            }
+        }
+    }
+}
+
+type Stream = (usize, LeaseKeeper, LeaseKeepAliveStream);
+
+/// Sends one keepalive and reads its answer. Gives the member that was asked, too.
+async fn beat(
+    members: &Members,
+    lease: i64,
+    stream: &mut Option<Stream>,
+    deadline: Instant,
+) -> (usize, Beat) {
+    if let Some((place, keeper, answers)) = stream {
+        let exchange = async {
+            keeper.keep_alive().await?;
+            answers.message().await
+        };
+        let beat = match timeout_at(deadline, exchange).await {
+            Ok(Ok(Some(answer))) if answer.ttl() > 0 => Beat::Alive,
+            Ok(Ok(Some(_))) => Beat::Expired,
+            Ok(Ok(None) | Err(_)) | Err(_) => Beat::Failed,
+        };
+        return (*place, beat);
+    }
+    // Opening a stream sends the first keepalive on it and reads its answer.
+    let (place, mut client) = members.current();
+    match timeout_at(deadline, client.lease_keep_alive(lease)).await {
+        Ok(Ok((keeper, answers))) => {
+            *stream = Some((place, keeper, answers));
+            (place, Beat::Alive)
+        }
+        // The crate's words for an answer with a TTL of 0.
+        Ok(Err(Error::LeaseKeepAliveError(why))) if why == "lease not found" => (place, Beat::Expired),
+        Ok(Err(_)) | Err(_) => (place, Beat::Failed),
+    }
+}

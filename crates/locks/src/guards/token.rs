@@ -1,0 +1,59 @@
+//! `token`: rejects a fencing token lower than the highest seen for the key, in one step with the write.
+//!
+//! Source: Martin Kleppmann, "How to do distributed locking" (2016), "Making the lock safe with fencing". Reads
+//! do not advance the token: only writes carry one.
+
+use super::{Guard, Record, Write};
+
+pub(super) struct Token;
+
+impl Guard for Token {
+    fn name(&self) -> &'static str {
+        "token"
+    }
+
+    fn about(&self) -> &'static str {
+        "rejects a write whose fencing token is lower than the highest seen, in one step with the write"
+    }
+
+    fn needs_token(&self) -> bool {
+        true
+    }
+
+    fn admit(&self, record: &mut Record, write: &Write) -> Result<(), String> {
+        let Some(token) = write.token else {
+            return Err("no-token: this storage takes only writes with a fencing token".to_owned());
+        };
+        match record.token_max {
+            Some(highest) if token < highest => Err(format!("stale-token: {token} < {highest}")),
+            // An equal token is the same holder, which may write more than once.
+            _ => {
+                record.token_max = Some(token);
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepts_tokens_that_do_not_fall() {
+        let mut record = Record::default();
+        for token in [33, 33, 35] {
+            assert_eq!(Token.admit(&mut record, &Write { value: 1, token: Some(token) }), Ok(()));
+        }
+    }
+
+    #[test]
+    fn rejects_a_stale_token_and_a_missing_one() {
+        let mut record = Record { value: 1, token_max: Some(35) };
+        let stale = Token.admit(&mut record, &Write { value: 2, token: Some(33) });
+        assert_eq!(stale, Err("stale-token: 33 < 35".to_owned()));
+        let missing = Token.admit(&mut record, &Write { value: 2, token: None });
+        assert!(missing.is_err_and(|why| why.starts_with("no-token")));
+        assert_eq!(record, Record { value: 1, token_max: Some(35) });
+    }
+}

@@ -1,0 +1,172 @@
+//! Keeps one connection to a server, and replaces it by itself when it died or went silent.
+//!
+//! A connection that is merely silent stays in use until a new one has been answered: requests that go the same
+//! way are executed in the order in which they were sent, and recipes rely on that (a release that follows a
+//! lost acquire must not overtake it).
+
+use std::future::Future;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+/// The first attempt to connect gets this long; each failure doubles it, so that a slow network is reached, too.
+const DIAL_TIMEOUT_MIN: Duration = Duration::from_millis(300);
+const DIAL_TIMEOUT_MAX: Duration = Duration::from_millis(2400);
+/// Rest after a failed attempt: short, so that a server that returns is used at once.
+const DIAL_REST: Duration = Duration::from_millis(25);
+
+/// A connection that is kept up.
+pub(crate) struct Link<C> {
+    current: watch::Receiver<Option<Wire<C>>>,
+    doubt: Arc<Notify>,
+}
+
+/// One connection of a [`Link`]. Clones are the same connection.
+#[derive(Clone)]
+pub(crate) struct Wire<C> {
+    connection: C,
+    dead: Arc<AtomicBool>,
+}
+
+impl<C> Wire<C> {
+    /// Nothing more can be sent on it.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Relaxed)
+    }
+}
+
+impl<C> Deref for Wire<C> {
+    type Target = C;
+    fn deref(&self) -> &C {
+        &self.connection
+    }
+}
+
+impl<C: Clone + Send + Sync + 'static> Link<C> {
+    /// Begins to connect. `dial` opens a connection on which the server has answered, and gives a future that
+    /// moves its data and ends when it dies.
+    pub(crate) fn open<Dial, Dialled, Driver>(dial: Dial) -> Link<C>
+    where
+        Dial: Fn() -> Dialled + Send + 'static,
+        Dialled: Future<Output = std::io::Result<(C, Driver)>> + Send + 'static,
+        Driver: Future<Output = ()> + Send + 'static,
+    {
+        let (publish, current) = watch::channel(None);
+        let doubt = Arc::new(Notify::new());
+        doubt.notify_one();
+        tokio::spawn(keep(dial, publish, doubt.clone()));
+        Link { current, doubt }
+    }
+
+    /// The connection; none where there is none now.
+    pub(crate) fn wire(&self) -> Option<Wire<C>> {
+        self.current.borrow().as_ref().filter(|wire| !wire.is_dead()).cloned()
+    }
+
+    /// The connection, as soon as there is one.
+    pub(crate) async fn wait_for_wire(&self, deadline: Instant) -> Option<Wire<C>> {
+        if let Some(wire) = self.wire() {
+            return Some(wire);
+        }
+        let alive = |wire: &Option<Wire<C>>| wire.as_ref().is_some_and(|wire| !wire.is_dead());
+        let mut current = self.current.clone();
+        timeout_at(deadline, current.wait_for(alive)).await.ok()?.ok()?.clone()
+    }
+
+    /// Says that a request on this connection was not answered in time: another connection is tried beside it.
+    pub(crate) fn doubt(&self, wire: &Wire<C>) {
+        let is_current =
+            self.current.borrow().as_ref().is_some_and(|current| Arc::ptr_eq(&current.dead, &wire.dead));
+        if is_current {
+            self.doubt.notify_one();
+        }
+    }
+}
+
+async fn keep<C, Dial, Dialled, Driver>(
+    dial: Dial,
+    publish: watch::Sender<Option<Wire<C>>>,
+    doubt: Arc<Notify>,
+) where
+    Dial: Fn() -> Dialled,
+    Dialled: Future<Output = std::io::Result<(C, Driver)>>,
+    Driver: Future<Output = ()> + Send + 'static,
+{
+    loop {
+        tokio::select! {
+            () = doubt.notified() => {}
+            () = publish.closed() => return,
+        }
+        let mut patience = DIAL_TIMEOUT_MIN;
+        let (connection, driver) = loop {
+            if let Ok(Ok(dialled)) = timeout(patience, dial()).await {
+                break dialled;
+            }
+            if publish.is_closed() {
+                return;
+            }
+            patience = (patience * 2).min(DIAL_TIMEOUT_MAX);
+            sleep(DIAL_REST).await;
+        };
+        let dead = Arc::new(AtomicBool::new(false));
+        publish.send_replace(Some(Wire { connection, dead: dead.clone() }));
+        let doubt = doubt.clone();
+        tokio::spawn(async move {
+            driver.await;
+            dead.store(true, Ordering::Relaxed);
+            doubt.notify_one();
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+    use tokio::sync::oneshot;
+
+    /// Gives connections 1, 2, 3, …; each dies when its sender is dropped.
+    fn numbered() -> (Link<u32>, tokio::sync::mpsc::UnboundedReceiver<oneshot::Sender<()>>) {
+        let (lives, deaths) = tokio::sync::mpsc::unbounded_channel();
+        let count = Arc::new(AtomicU32::new(0));
+        let link = Link::open(move || {
+            let number = count.fetch_add(1, Ordering::Relaxed) + 1;
+            let (life, death) = oneshot::channel();
+            let _ = lives.send(life);
+            async move {
+                Ok((number, async move {
+                    let _ = death.await;
+                }))
+            }
+        });
+        (link, deaths)
+    }
+
+    #[tokio::test]
+    async fn a_dead_connection_is_replaced() {
+        let (link, mut lives) = numbered();
+        let soon = || Instant::now() + Duration::from_secs(5);
+        let first = link.wait_for_wire(soon()).await.expect("connects");
+        assert_eq!(*first, 1);
+        drop(lives.recv().await);
+        while !first.is_dead() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(*link.wait_for_wire(soon()).await.expect("connects again"), 2);
+    }
+
+    #[tokio::test]
+    async fn a_doubted_connection_stays_until_another_answers() {
+        let (link, _lives) = numbered();
+        let first = link.wait_for_wire(Instant::now() + Duration::from_secs(5)).await.expect("connects");
+        link.doubt(&first);
+        assert_eq!(*link.wire().expect("still there"), 1);
+        while *link.wire().expect("never gone") == 1 {
+            tokio::task::yield_now().await;
+        }
+        assert!(!first.is_dead(), "requests in flight on the old connection may still be answered");
+    }
+}

@@ -1,0 +1,159 @@
+//! A client's way to one Redis server: the two commands of the recipes, and what became of them.
+
+use crate::link::{Link, Wire};
+use crate::protocol::Server;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisConnectionInfo};
+use std::sync::LazyLock;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
+
+/// Deletes the key only while it holds this client's value, in one step.
+/// From the Redis documentation, "Distributed locks with Redis", section "Correct implementation with a single
+/// instance".
+const COMPARE_AND_DELETE: &str =
+    r#"if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end"#;
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Reply<T> {
+    /// The server executed it.
+    Answer(T),
+    /// The server answered with an error: it did not execute it.
+    Refused(String),
+    /// There was no connection: it was not sent.
+    Unsent(String),
+    /// It was sent, and no answer came. It may have been executed, or may still be, as long as its bytes are
+    /// under way or wait in the buffers of a stopped server.
+    Unknown(String),
+}
+
+/// One Redis server, as the processes of a client share it.
+pub(crate) struct RedisNode {
+    pub(crate) name: String,
+    link: Link<MultiplexedConnection>,
+}
+
+/// A connection to a server. Commands on one connection are executed in the order in which they were sent.
+#[derive(Clone)]
+pub(crate) struct Connection(Wire<MultiplexedConnection>);
+
+impl RedisNode {
+    /// Begins to connect, and keeps at it.
+    pub(crate) fn open(server: &Server) -> RedisNode {
+        let address = server.address.clone();
+        RedisNode { name: server.name.clone(), link: Link::open(move || dial(address.clone())) }
+    }
+
+    /// Returns once connected, or at the deadline.
+    pub(crate) async fn ready(&self, deadline: Instant) {
+        self.link.wait_for_wire(deadline).await;
+    }
+
+    /// The connection that is up now.
+    pub(crate) fn connection(&self) -> Option<Connection> {
+        self.link.wire().map(Connection)
+    }
+
+    /// The reply where there is no connection.
+    pub(crate) fn unreachable<T>(&self) -> Reply<T> {
+        Reply::Unsent(format!("unreachable: no connection to {}", self.name))
+    }
+
+    /// `SET key value NX PX ttl`: true if the key was free.
+    pub(crate) async fn set_if_free(
+        &self,
+        connection: &Connection,
+        key: &str,
+        value: &str,
+        ttl: Duration,
+        deadline: Instant,
+    ) -> Reply<bool> {
+        let mut command = redis::cmd("SET");
+        command
+            .arg(key)
+            .arg(value)
+            .arg("NX")
+            .arg("PX")
+            .arg(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+        let reply: Reply<Option<String>> = self.ask(connection, &command, deadline).await;
+        reply.map(|status| status.is_some())
+    }
+
+    /// Deletes the key if it holds `value`: true if it did.
+    pub(crate) async fn delete_if_mine(
+        &self,
+        connection: &Connection,
+        key: &str,
+        value: &str,
+        deadline: Instant,
+    ) -> Reply<bool> {
+        // EVAL and not EVALSHA: one round trip always, also on a server that lost its script cache in a restart.
+        let mut command = redis::cmd("EVAL");
+        command.arg(COMPARE_AND_DELETE).arg(1).arg(key).arg(value);
+        self.ask(connection, &command, deadline).await.map(|deleted: i64| deleted > 0)
+    }
+
+    async fn ask<T: FromRedisValue>(
+        &self,
+        connection: &Connection,
+        command: &Cmd,
+        deadline: Instant,
+    ) -> Reply<T> {
+        let Connection(wire) = connection;
+        if wire.is_dead() {
+            return self.unreachable();
+        }
+        let mut clone = (**wire).clone();
+        match timeout_at(deadline, command.query_async(&mut clone)).await {
+            Ok(Ok(answer)) => Reply::Answer(answer),
+            // The server's own words (LOADING, OOM, MISCONF, …): it looked at the command and did not run it.
+            Ok(Err(error)) if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => {
+                Reply::Refused(format!("refused: {}: {error}", self.name))
+            }
+            // The connection broke with the command on it, or it sent something that is not Redis: unknown.
+            Ok(Err(error)) => {
+                self.link.doubt(wire);
+                Reply::Unknown(format!("disconnected: {}: {error}", self.name))
+            }
+            // A write that timed out may have been executed, and may still be.
+            Err(_) => {
+                self.link.doubt(wire);
+                Reply::Unknown(format!("timeout: {} did not answer in time", self.name))
+            }
+        }
+    }
+}
+
+impl<T> Reply<T> {
+    fn map<U>(self, f: impl FnOnce(T) -> U) -> Reply<U> {
+        match self {
+            Reply::Answer(answer) => Reply::Answer(f(answer)),
+            Reply::Refused(why) => Reply::Refused(why),
+            Reply::Unsent(why) => Reply::Unsent(why),
+            Reply::Unknown(why) => Reply::Unknown(why),
+        }
+    }
+}
+
+/// Database 0, no password.
+static PLAIN: LazyLock<RedisConnectionInfo> = LazyLock::new(RedisConnectionInfo::default);
+
+/// Connects and lets the server answer once (the crate names itself with CLIENT SETINFO): a stopped server's
+/// kernel accepts connections, too.
+async fn dial(address: String) -> std::io::Result<(MultiplexedConnection, impl Future<Output = ()>)> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    // Every request has its own deadline.
+    let config = AsyncConnectionConfig::new().set_response_timeout(None);
+    MultiplexedConnection::new_with_config(&PLAIN, stream, config).await.map_err(std::io::Error::other)
+}
+
+/// A value that no other acquire of any client in any run has: whoever holds it owns the lock.
+///
+/// Readable, so that one sees in Redis itself whose lock it is; the random part comes from the system and not
+/// from the run's seed, because a client that is restarted with the same seed must not repeat itself.
+pub(crate) fn unique_value(client: &str, process: u64, count: u64) -> String {
+    format!("{client}-{process}-{count}-{:016x}", rand::random::<u64>())
+}

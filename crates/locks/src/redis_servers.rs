@@ -1,0 +1,93 @@
+//! The server side of every backend on Redis.
+
+use crate::backend::{Options, Persistence};
+use fencepost_cluster::protocol::Service;
+use fencepost_cluster::{ClusterError, Node};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+pub(crate) const IMAGE: &str = "redis";
+pub(crate) const PORT: u16 = 6379;
+/// How long a client waits for its servers before it says hello without them.
+pub(crate) const FIRST_CONNECT: Duration = Duration::from_secs(2);
+
+const READY_WITHIN: Duration = Duration::from_secs(10);
+const READY_POLL: Duration = Duration::from_millis(5);
+
+/// What a node runs.
+pub(crate) fn service(options: &Options) -> Service {
+    // `--save ''`: no snapshots. What survives a restart is then exactly what the append-only file holds.
+    let fixed =
+        ["redis-server", "--bind", "0.0.0.0", "--protected-mode", "no", "--save", "", "--dir", "{data}"];
+    let mut argv: Vec<String> = fixed.map(str::to_owned).to_vec();
+    argv.extend(["--port".to_owned(), PORT.to_string()]);
+    let append: &[&str] = match options.redis_persistence {
+        Persistence::None => &["--appendonly", "no"],
+        Persistence::Everysec => &["--appendonly", "yes", "--appendfsync", "everysec"],
+        Persistence::Always => &["--appendonly", "yes", "--appendfsync", "always"],
+    };
+    argv.extend(append.iter().map(|word| (*word).to_owned()));
+    Service { name: "redis".to_owned(), argv, env: Vec::new() }
+}
+
+/// Returns when every server takes connections. One that still loads its file answers LOADING, and clients
+/// treat that as a refusal and try again.
+pub(crate) async fn await_ready(nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
+    let deadline = Instant::now() + READY_WITHIN;
+    for node in nodes {
+        let address = format!("{}:{PORT}", node.address());
+        loop {
+            let refusal = match node.connect(&address, Duration::from_millis(500)).await? {
+                Ok(_) => break,
+                Err(refusal) => refusal,
+            };
+            if Instant::now() > deadline {
+                return Err(ClusterError::new(format!(
+                    "Redis on {} did not take connections within {} s: {refusal}; its log says why",
+                    node.name(),
+                    READY_WITHIN.as_secs()
+                )));
+            }
+            sleep(READY_POLL).await;
+        }
+    }
+    Ok(())
+}
+
+/// `redis-server 7.0.15`.
+pub(crate) async fn version(node: &Arc<dyn Node>) -> Result<String, ClusterError> {
+    let output = node.exec(&["redis-server", "--version"], Duration::from_secs(5)).await?;
+    parse_version(&output.stdout).ok_or_else(|| {
+        ClusterError::new(format!(
+            "redis-server on {} did not tell its version: {}",
+            node.name(),
+            output.stderr
+        ))
+    })
+}
+
+/// From `Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=…`.
+fn parse_version(stdout: &str) -> Option<String> {
+    let version = stdout.split_whitespace().find_map(|word| word.strip_prefix("v="))?;
+    Some(format!("redis-server {version}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_is_read_from_the_servers_own_words() {
+        let line = "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=ae4d7c971a948f0";
+        assert_eq!(parse_version(line).as_deref(), Some("redis-server 7.0.15"));
+        assert_eq!(parse_version("sh: redis-server: not found"), None);
+    }
+
+    #[test]
+    fn persistence_reaches_the_command_line() {
+        let line = |redis_persistence| service(&Options { nodes: None, redis_persistence }).argv.join(" ");
+        assert!(line(Persistence::None).ends_with("--appendonly no"));
+        assert!(line(Persistence::Always).ends_with("--appendonly yes --appendfsync always"));
+    }
+}

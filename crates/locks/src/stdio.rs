@@ -1,0 +1,67 @@
+//! Standard input and output as streams of the runtime.
+//!
+//! Tokio's own read and write on a thread apart, which costs two switches of threads a line. Pipes and sockets,
+//! which is what a controller gives its clients, can be waited for like any connection.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+
+/// Standard input.
+pub(crate) fn stdin() -> Box<dyn AsyncRead + Send + Unpin> {
+    let Ok(fd) = std::io::stdin().as_fd().try_clone_to_owned() else { return Box::new(tokio::io::stdin()) };
+    match kind(&fd) {
+        Kind::Pipe => match pipe::Receiver::from_owned_fd(fd) {
+            Ok(receiver) => Box::new(receiver),
+            Err(_) => Box::new(tokio::io::stdin()),
+        },
+        Kind::Socket => match socket(fd) {
+            Ok(stream) => Box::new(stream),
+            Err(_) => Box::new(tokio::io::stdin()),
+        },
+        Kind::Other => Box::new(tokio::io::stdin()),
+    }
+}
+
+/// Standard output.
+pub(crate) fn stdout() -> Box<dyn AsyncWrite + Send + Unpin> {
+    let Ok(fd) = std::io::stdout().as_fd().try_clone_to_owned() else { return Box::new(tokio::io::stdout()) };
+    match kind(&fd) {
+        Kind::Pipe => match pipe::Sender::from_owned_fd(fd) {
+            Ok(sender) => Box::new(sender),
+            Err(_) => Box::new(tokio::io::stdout()),
+        },
+        Kind::Socket => match socket(fd) {
+            Ok(stream) => Box::new(stream),
+            Err(_) => Box::new(tokio::io::stdout()),
+        },
+        Kind::Other => Box::new(tokio::io::stdout()),
+    }
+}
+
+enum Kind {
+    Pipe,
+    Socket,
+    /// A terminal or a file: what is set on it is set for the shell, too, so it is left alone.
+    Other,
+}
+
+fn kind(fd: &OwnedFd) -> Kind {
+    let Ok(file_type) = fd.try_clone().map(std::fs::File::from).and_then(|file| file.metadata()) else {
+        return Kind::Other;
+    };
+    match file_type.file_type() {
+        file_type if file_type.is_fifo() => Kind::Pipe,
+        file_type if file_type.is_socket() => Kind::Socket,
+        _ => Kind::Other,
+    }
+}
+
+fn socket(fd: OwnedFd) -> std::io::Result<UnixStream> {
+    let stream = StdUnixStream::from(fd);
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
+}
