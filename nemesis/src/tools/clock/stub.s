@@ -5,6 +5,12 @@
 # modulo 2^64: a jump is a constant, a drift a rate, and a frozen clock has rate -2^32 and shows its constant.
 # Nothing here can trap, whatever the data says: no division can overflow, no address comes from the data.
 
+        # Seen by other objects of this program, since the compiler may put what refers to them into another.
+        .globl  fencepost_clock_stub, fencepost_clock_gettime, fencepost_clock_gettimeofday
+        .globl  fencepost_clock_time, fencepost_clock_stub_end
+        .hidden fencepost_clock_stub, fencepost_clock_gettime, fencepost_clock_gettimeofday
+        .hidden fencepost_clock_time, fencepost_clock_stub_end
+
         .balign 16
 fencepost_clock_stub:
         .ascii  "fencepost-clock1"

@@ -161,8 +161,9 @@ impl Thread {
     fn keep_signal(&mut self, info: libc::siginfo_t) {
         let (signal, code) = (info.si_signo, info.si_code);
         let event_stop = code >> 8 == libc::PTRACE_EVENT_STOP;
-        let ours = event_stop || (signal == libc::SIGTRAP && code > 0);
-        if !ours && !(signal == libc::SIGSEGV && code > 0) {
+        // A fault raises its signal again when its instruction is executed again, so it need not be kept.
+        let trap_or_fault = code > 0 && (signal == libc::SIGTRAP || signal == libc::SIGSEGV);
+        if !event_stop && !trap_or_fault {
             self.signal = Some(info);
         }
     }
