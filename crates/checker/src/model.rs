@@ -1,0 +1,159 @@
+//! What an object is: a state, and what each operation does to it.
+
+use crate::operations::Operations;
+use std::fmt::Debug;
+use std::hash::Hash;
+
+/// A sequential specification. Pure: a step depends on nothing but its arguments.
+///
+/// Implement it to check histories of an object of your own; [`role`](Model::role) and
+/// [`doomed`](Model::doomed) only make the search faster.
+///
+/// ```
+/// use fencepost_checker::{Budget, Builder, Found, Model, search};
+///
+/// /// A stack of numbers.
+/// struct Stack;
+///
+/// #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// enum Op {
+///     Push(i64),
+///     Pop,
+/// }
+///
+/// impl Model for Stack {
+///     type State = Vec<i64>;
+///     type Op = Op;
+///     /// What a pop returned; none for a push, and for a pop of an empty stack.
+///     type Ret = Option<i64>;
+///
+///     fn start(&self) -> Vec<i64> {
+///         Vec::new()
+///     }
+///
+///     fn step(&self, state: &Vec<i64>, op: &Op, ret: Option<&Option<i64>>) -> Option<Vec<i64>> {
+///         let mut state = state.clone();
+///         match op {
+///             Op::Push(value) => state.push(*value),
+///             Op::Pop => {
+///                 let popped = state.pop();
+///                 // An indeterminate pop may have returned anything.
+///                 if ret.is_some_and(|ret| *ret != popped) {
+///                     return None;
+///                 }
+///             }
+///         }
+///         Some(state)
+///     }
+/// }
+///
+/// let mut history = Builder::new();
+/// let first = history.invoke(1, Op::Push(1));
+/// let second = history.invoke(2, Op::Push(2));
+/// history.complete(first, None);
+/// history.complete(second, None);
+/// let pop = history.invoke(1, Op::Pop);
+/// history.complete(pop, Some(2));
+/// let history = history.finish();
+/// assert!(matches!(search(&Stack, &history, &Budget::unlimited()), Found::Order(_)));
+/// ```
+pub trait Model: Sync {
+    type State: Clone + Eq + Hash + Debug + Send;
+    type Op: Clone + Eq + Hash + Debug + Send + Sync;
+    /// What an operation that happened returned.
+    type Ret: Clone + Eq + Hash + Debug + Send + Sync;
+
+    /// The state before the first operation.
+    fn start(&self) -> Self::State;
+
+    /// The state after an operation, or none if it cannot happen in this state or not with this result.
+    ///
+    /// `ret` is none for an indeterminate operation: then any result will do. Whenever a step is possible with a
+    /// result, it must be possible without, and lead to the same state.
+    fn step(&self, state: &Self::State, op: &Self::Op, ret: Option<&Self::Ret>) -> Option<Self::State>;
+
+    /// What can be said of an operation beforehand. A wrong answer makes verdicts wrong.
+    fn role(&self, _op: &Self::Op, _ret: Option<&Self::Ret>) -> Role {
+        Role::Other
+    }
+
+    /// Whether an operation can never happen any more once this state is reached, whatever else happens. A wrong
+    /// `true` makes verdicts wrong.
+    fn doomed(&self, _state: &Self::State, _op: &Self::Op, _ret: Option<&Self::Ret>) -> bool {
+        false
+    }
+
+    /// The value of the object in this state, if the model gives operations the roles that speak of values.
+    fn value(&self, _state: &Self::State) -> Option<u32> {
+        None
+    }
+
+    /// The operation as people write it: `write 3`, `read → 3`.
+    fn show(&self, op: &Self::Op, ret: Option<&Self::Ret>) -> String {
+        match ret {
+            Some(ret) => format!("{op:?} → {ret:?}"),
+            None => format!("{op:?}"),
+        }
+    }
+
+    /// The state as people write it.
+    fn show_state(&self, state: &Self::State) -> String {
+        format!("{state:?}")
+    }
+}
+
+/// What is known of an operation without knowing the state. Values are numbered from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Nothing.
+    Other,
+    /// It never changes any state.
+    Pure,
+    /// It never changes any state, and fits exactly where the object has this value.
+    Read(u32),
+    /// It never changes any state, and fits exactly where the object has another value.
+    Differs(u32),
+    /// It fits everywhere, and the object then has this value and no other memory.
+    Write(u32),
+    /// It fits exactly where the object has the first value, and then the object has the second.
+    Swap(u32, u32),
+}
+
+/// The operations of a history of `M`.
+pub type History<M> = Operations<<M as Model>::Op, <M as Model>::Ret>;
+
+/// A model that also has an algorithm of its own, faster than the search.
+pub trait Special: Model + Sized {
+    /// Decides a history, or says why the algorithm does not apply to it. Where it is linearizable and `order`
+    /// is given, an order that explains it is put there.
+    fn decide(&self, history: &History<Self>, order: Option<&mut Vec<u32>>) -> Decision;
+}
+
+/// What a special algorithm says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    Linearizable,
+    Impossible(Conflict),
+    /// The history is not of the kind that the algorithm decides; the reason.
+    Unfit(&'static str),
+}
+
+/// Why no order exists: a few operations that cannot all have happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The operations, by their place in the history, in order of invocation. Empty where the algorithm knows
+    /// only that there is no order.
+    pub core: Vec<u32>,
+    /// The operation at which it shows.
+    pub stuck: u32,
+    /// One sentence with times.
+    pub sentence: String,
+}
+
+impl Conflict {
+    pub(crate) fn new(mut core: Vec<u32>, stuck: u32, sentence: String) -> Conflict {
+        core.sort_unstable();
+        core.dedup();
+        Conflict { core, stuck, sentence }
+    }
+}

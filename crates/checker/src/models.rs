@@ -1,0 +1,53 @@
+//! The objects that locks are made of: for each, a model, what it is called in history files, and an algorithm
+//! of its own.
+
+mod counter;
+mod fetch_add;
+mod mutex;
+mod owner_mutex;
+mod pending;
+mod register;
+mod set;
+mod values;
+
+pub use counter::{Counter, CounterOp};
+pub use fetch_add::{FetchAdd, FetchAddOp};
+pub use mutex::{Mutex, MutexOp};
+pub use owner_mutex::{FencedMutex, LockOp, OwnerMutex};
+pub use register::{Register, RegisterOp, RegisterRet};
+pub use set::{Set, SetOp};
+pub use values::Values;
+
+use crate::model::Special;
+
+/// How a model's operations are written in a history file. Values come as JSON text.
+pub trait Vocabulary: Special {
+    /// The operation that an invocation asks for.
+    fn invoke(&mut self, process: u64, f: &str, value: &str) -> Result<Self::Op, Refusal>;
+
+    /// What an operation returned, from the value of its `ok`.
+    fn complete(&mut self, op: &Self::Op, value: &str) -> Result<Self::Ret, Refusal>;
+
+    /// What a `fail` with this error says about the object; none where it says only that nothing happened.
+    fn fail(&mut self, _op: &Self::Op, _error: &str) -> Option<Self::Ret> {
+        None
+    }
+}
+
+/// Why an event is none of a model's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The model does not know the operation. Carries those that it knows.
+    UnknownOperation(&'static str),
+    /// The value is of the wrong kind. Says what it should be.
+    WrongValue(&'static str),
+}
+
+/// Reads a JSON integer.
+pub(crate) fn integer(value: &str) -> Option<i64> {
+    value.trim().parse().ok().or_else(|| {
+        // 3.0 is a whole number too, to whoever wrote it.
+        let number: f64 = serde_json::from_str(value).ok()?;
+        (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
+    })
+}

@@ -1,0 +1,224 @@
+//! An anonymous mutex: acquired only when free, released only when held, by whomever.
+//!
+//! # The algorithm
+//! Be lazy: an operation takes effect when it must, at its completion. If the state does not allow it then
+//! (an acquire while held, a release while free), exactly one operation of the other kind has to take effect
+//! before it. Which one does not matter to the state, since all of a kind do the same; so take the invoked one
+//! that must complete earliest, and an indeterminate one only if there is no other.
+//!
+//! *Exact.* Laziness loses nothing: whatever could take effect now can as well later, until its own completion.
+//! Earliest deadline first loses nothing: suppose an order uses y here and x, which has the earlier deadline,
+//! later. Exchange them. x was invoked already, so it may stand here; y stands where x stood, before x's
+//! completion and so before its own. An indeterminate operation has no deadline at all, which makes it the last
+//! choice by the same exchange. So where this finds no operation to take, none exists in any order.
+//!
+//! O(n log c) time for c operations open at once, O(n) memory.
+//!
+//! # The core of a violation
+//! Between the invocation at which a window begins and the completion at which it ends, let a acquires lie
+//! wholly inside, and let r releases be open at some moment of it. In any order acquires and releases alternate,
+//! so a ≤ r + 1. (Acquires and releases can change places; and as the mutex starts free, a window that begins
+//! with the history has at most as many releases as acquires.) The shortest window that breaks this, ending at
+//! the operation that got stuck, is the core: nothing outside it could have helped.
+
+use super::pending::Pending;
+use super::{Refusal, Vocabulary};
+use crate::model::{Conflict, Decision, History, Model, Special};
+
+/// An anonymous mutex.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mutex;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MutexOp {
+    Acquire,
+    Release,
+}
+
+impl Model for Mutex {
+    /// Whether it is held.
+    type State = bool;
+    type Op = MutexOp;
+    type Ret = ();
+
+    fn start(&self) -> bool {
+        false
+    }
+
+    fn step(&self, held: &bool, op: &MutexOp, _ret: Option<&()>) -> Option<bool> {
+        match op {
+            MutexOp::Acquire => (!held).then_some(true),
+            MutexOp::Release => held.then_some(false),
+        }
+    }
+
+    fn show(&self, op: &MutexOp, _ret: Option<&()>) -> String {
+        match op {
+            MutexOp::Acquire => "acquire".to_owned(),
+            MutexOp::Release => "release".to_owned(),
+        }
+    }
+
+    fn show_state(&self, held: &bool) -> String {
+        if *held { "held".to_owned() } else { "free".to_owned() }
+    }
+}
+
+impl Vocabulary for Mutex {
+    fn invoke(&mut self, _process: u64, f: &str, _value: &str) -> Result<MutexOp, Refusal> {
+        match f {
+            "acquire" => Ok(MutexOp::Acquire),
+            "release" => Ok(MutexOp::Release),
+            _ => Err(Refusal::UnknownOperation("acquire and release")),
+        }
+    }
+
+    fn complete(&mut self, _op: &MutexOp, _value: &str) -> Result<(), Refusal> {
+        Ok(())
+    }
+}
+
+impl Special for Mutex {
+    fn decide(&self, history: &History<Self>, mut order: Option<&mut Vec<u32>>) -> Decision {
+        let mut acquires = Pending::default();
+        let mut releases = Pending::default();
+        let mut held = false;
+        let mut put = |at: u32| {
+            if let Some(order) = order.as_deref_mut() {
+                order.push(at);
+            }
+        };
+        for (place, &event) in history.order.iter().enumerate() {
+            let at = event >> 1;
+            let operation = &history.list[at as usize];
+            let acquire = operation.op == MutexOp::Acquire;
+            let (same, other) =
+                if acquire { (&mut acquires, &mut releases) } else { (&mut releases, &mut acquires) };
+            if event & 1 == 0 {
+                same.push(at, operation.complete);
+                continue;
+            }
+            if !same.take_completing(place as u32) {
+                continue;
+            }
+            if held == acquire {
+                match other.take() {
+                    Some(helper) => put(helper),
+                    None => return Decision::Impossible(conflict(history, at)),
+                }
+            }
+            put(at);
+            held = acquire;
+        }
+        Decision::Linearizable
+    }
+}
+
+/// The shortest window that ends with the operation and has too few of the other kind.
+fn conflict(history: &History<Mutex>, stuck: u32) -> Conflict {
+    let end = history.list[stuck as usize].complete;
+    let kind = history.list[stuck as usize].op;
+    let before = &history.order[..=end as usize];
+    let mut inside = Vec::new();
+    // Those of the other kind that are open at the end; an indeterminate one stays open for ever.
+    let open = |&event: &u32| {
+        let operation = &history.list[(event >> 1) as usize];
+        event & 1 == 0 && operation.op != kind && operation.complete > end
+    };
+    let mut across: Vec<u32> = before.iter().filter(|event| open(event)).map(|event| event >> 1).collect();
+    let mut begins_with_history = true;
+    for &event in before.iter().rev() {
+        let operation = &history.list[(event >> 1) as usize];
+        if event & 1 == 1 && operation.op != kind {
+            across.push(event >> 1);
+        } else if event & 1 == 0 && operation.op == kind && operation.complete <= end {
+            inside.push(event >> 1);
+            if inside.len() >= across.len() + 2 {
+                begins_with_history = false;
+                break;
+            }
+        }
+    }
+    let sentence = sentence(history, stuck, &inside, across.len(), begins_with_history);
+    inside.extend(across);
+    Conflict::new(inside, stuck, sentence)
+}
+
+fn sentence(history: &History<Mutex>, stuck: u32, inside: &[u32], across: usize, from_start: bool) -> String {
+    let (verb, noun, other) = match history.list[stuck as usize].op {
+        MutexOp::Acquire => ("acquired", "acquires", "release"),
+        MutexOp::Release => ("released", "releases", "acquire"),
+    };
+    let (process, count) = (history.process(stuck), inside.len());
+    let first = inside.iter().copied().min_by_key(|&at| history.list[at as usize].invoke).unwrap_or(stuck);
+    let (since, until) = (history.invoked(first), history.completed(stuck));
+    let others = match across {
+        0 => format!("no {other} was"),
+        1 => format!("only one {other} was"),
+        _ => format!("only {across} {other}s were"),
+    };
+    if from_start {
+        return format!(
+            "process {process} {verb} by {until}, and with it there were {count} {noun} since the beginning, when the \
+             mutex was free; {others} under way in that time"
+        );
+    }
+    if let ([_, one], 0) = (inside, across) {
+        let earlier = if *one == stuck { inside[0] } else { *one };
+        return format!(
+            "process {process} {verb} by {until} after process {} had {verb} (from {} to {}), and {others} under way \
+             in between",
+            history.process(earlier),
+            history.invoked(earlier),
+            history.completed(earlier),
+        );
+    }
+    format!("{count} {noun} began and ended between {since} and {until}, but {others} under way in that time")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{accepts, rejects};
+
+    #[test]
+    fn accepts_taking_turns() {
+        accepts::<Mutex>("1( acquire) 1( release) 2( acquire) 2( release)");
+        accepts::<Mutex>("");
+        // Released by another; and overlapping in either order.
+        accepts::<Mutex>("1( acquire) 2( release) 3( acquire)");
+        accepts::<Mutex>("1( release 2( acquire 1) 2)");
+    }
+
+    #[test]
+    fn rejects_two_at_once() {
+        let conflict = rejects::<Mutex>("1( acquire) 2( acquire) 1( release)");
+        assert_eq!(conflict.core, [0, 1]);
+        assert_eq!(
+            conflict.sentence,
+            "process 2 acquired by event 3 after process 1 had acquired (from event 0 to event 1), and no release was \
+             under way in between"
+        );
+        rejects::<Mutex>("1( release)");
+        rejects::<Mutex>("1( acquire) 1( release) 2( release)");
+        // One release cannot stand between three acquires.
+        rejects::<Mutex>("1( acquire 2( acquire 3( acquire 4( release 1) 2) 3) 4)");
+    }
+
+    #[test]
+    fn indeterminate_operations_may_have_happened_or_not() {
+        accepts::<Mutex>("1( acquire) 2( release? 3( acquire)");
+        accepts::<Mutex>("1( acquire? 2( acquire)");
+        accepts::<Mutex>("1( acquire? 2( release) 3( acquire)");
+        rejects::<Mutex>("1( acquire) 2( acquire) 3( release?");
+        rejects::<Mutex>("1( acquire) 2( release? 3( acquire) 4( acquire)");
+        // Even long after.
+        accepts::<Mutex>("9( release? 1( acquire) 1( release) 2( acquire) 3( acquire)");
+    }
+
+    #[test]
+    fn what_failed_did_not_happen() {
+        accepts::<Mutex>("1( acquire) 2( acquire! 1( release)");
+        rejects::<Mutex>("1( acquire) 2( release! 3( acquire)");
+    }
+}

@@ -1,0 +1,377 @@
+//! A mutex that only its holder releases, and one whose every acquisition carries a greater token.
+//!
+//! # The algorithm
+//! It applies where no process goes on after an indeterminate operation, as in Jepsen. Then the operations of a
+//! process follow each other, and all but the last are certain.
+//!
+//! *Certain holds.* Between the completion of its acquire and the invocation of its release a process holds the
+//! mutex for certain, whatever the order. So if two certain holds meet, there is no order. If no two meet, there
+//! is one: let each acquire take effect at its completion and each release at its invocation. A release that is
+//! certain must be its owner's, since nobody else can have acquired in its name.
+//!
+//! *Indeterminate operations.* An acquire without a certain end is the last thing its process does; if it took
+//! effect nobody could acquire any more, so every order remains one without it. A release without a certain end
+//! is best for everybody else if it takes effect at its invocation.
+//!
+//! *Tokens.* Disjoint holds have one order, so each token has to be compared with the one before it only.
+//!
+//! Where a process does go on after an indeterminate operation, the search decides. O(n) time and memory.
+
+use super::{Refusal, Vocabulary};
+use crate::model::{Conflict, Decision, History, Model, Special};
+use rustc_hash::FxHashSet;
+use serde::Deserialize;
+
+/// A mutex that only its holder releases.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OwnerMutex;
+
+/// An [`OwnerMutex`] whose every acquisition gets a greater token than all before.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FencedMutex;
+
+/// An operation with its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LockOp {
+    Acquire(u32),
+    Release(u32),
+}
+
+impl LockOp {
+    fn process(self) -> u32 {
+        let (LockOp::Acquire(process) | LockOp::Release(process)) = self;
+        process
+    }
+
+    fn step(self, holder: Option<u32>) -> Option<Option<u32>> {
+        match self {
+            LockOp::Acquire(process) => holder.is_none().then_some(Some(process)),
+            LockOp::Release(process) => (holder == Some(process)).then_some(None),
+        }
+    }
+
+    fn read(process: u64, f: &str) -> Result<LockOp, Refusal> {
+        let process =
+            u32::try_from(process).map_err(|_| Refusal::WrongValue("a process number below 2^32"))?;
+        match f {
+            "acquire" => Ok(LockOp::Acquire(process)),
+            "release" => Ok(LockOp::Release(process)),
+            _ => Err(Refusal::UnknownOperation("acquire and release")),
+        }
+    }
+
+    fn show(self) -> String {
+        match self {
+            LockOp::Acquire(_) => "acquire".to_owned(),
+            LockOp::Release(_) => "release".to_owned(),
+        }
+    }
+}
+
+fn show_holder(holder: Option<u32>) -> String {
+    holder.map_or_else(|| "free".to_owned(), |process| format!("held by process {process}"))
+}
+
+impl Model for OwnerMutex {
+    /// Who holds it.
+    type State = Option<u32>;
+    type Op = LockOp;
+    type Ret = ();
+
+    fn start(&self) -> Option<u32> {
+        None
+    }
+
+    fn step(&self, holder: &Option<u32>, op: &LockOp, _ret: Option<&()>) -> Option<Option<u32>> {
+        op.step(*holder)
+    }
+
+    fn show(&self, op: &LockOp, _ret: Option<&()>) -> String {
+        op.show()
+    }
+
+    fn show_state(&self, holder: &Option<u32>) -> String {
+        show_holder(*holder)
+    }
+}
+
+impl Vocabulary for OwnerMutex {
+    fn invoke(&mut self, process: u64, f: &str, _value: &str) -> Result<LockOp, Refusal> {
+        LockOp::read(process, f)
+    }
+
+    fn complete(&mut self, _op: &LockOp, _value: &str) -> Result<(), Refusal> {
+        Ok(())
+    }
+}
+
+impl Model for FencedMutex {
+    /// Who holds it, and the greatest token so far.
+    type State = (Option<u32>, Option<i64>);
+    type Op = LockOp;
+    /// The token of an acquire; none for a release.
+    type Ret = Option<i64>;
+
+    fn start(&self) -> Self::State {
+        (None, None)
+    }
+
+    fn step(&self, state: &Self::State, op: &LockOp, ret: Option<&Option<i64>>) -> Option<Self::State> {
+        let holder = op.step(state.0)?;
+        match ret.copied().flatten() {
+            Some(token) => (state.1 < Some(token)).then_some((holder, Some(token))),
+            None => Some((holder, state.1)),
+        }
+    }
+
+    fn doomed(&self, state: &Self::State, _op: &LockOp, ret: Option<&Option<i64>>) -> bool {
+        ret.copied().flatten().is_some_and(|token| state.1 >= Some(token))
+    }
+
+    fn show(&self, op: &LockOp, ret: Option<&Option<i64>>) -> String {
+        match ret.copied().flatten() {
+            Some(token) => format!("{} → token {token}", op.show()),
+            None => op.show(),
+        }
+    }
+
+    fn show_state(&self, state: &Self::State) -> String {
+        match state.1 {
+            Some(token) => format!("{}, greatest token {token}", show_holder(state.0)),
+            None => show_holder(state.0),
+        }
+    }
+}
+
+impl Vocabulary for FencedMutex {
+    fn invoke(&mut self, process: u64, f: &str, _value: &str) -> Result<LockOp, Refusal> {
+        LockOp::read(process, f)
+    }
+
+    fn complete(&mut self, op: &LockOp, value: &str) -> Result<Option<i64>, Refusal> {
+        #[derive(Deserialize)]
+        struct Granted {
+            token: i64,
+        }
+        match op {
+            LockOp::Acquire(_) => match serde_json::from_str(value) {
+                Ok(Granted { token }) => Ok(Some(token)),
+                Err(_) => Err(Refusal::WrongValue("{\"token\": n} with a whole number n")),
+            },
+            LockOp::Release(_) => Ok(None),
+        }
+    }
+}
+
+impl Special for OwnerMutex {
+    fn decide(&self, history: &History<Self>, order: Option<&mut Vec<u32>>) -> Decision {
+        decide::<Self>(history, order, |_| None)
+    }
+}
+
+impl Special for FencedMutex {
+    fn decide(&self, history: &History<Self>, order: Option<&mut Vec<u32>>) -> Decision {
+        decide::<Self>(history, order, |ret| *ret)
+    }
+}
+
+fn decide<M: Model<Op = LockOp>>(
+    history: &History<M>,
+    mut order: Option<&mut Vec<u32>>,
+    token_of: impl Fn(&M::Ret) -> Option<i64>,
+) -> Decision {
+    if somebody_goes_on(history.list.iter().map(|operation| (operation.op.process(), operation.certain()))) {
+        return Decision::Unfit("a process goes on after an indeterminate operation");
+    }
+    let mut put = |at: u32| {
+        if let Some(order) = order.as_deref_mut() {
+            order.push(at);
+        }
+    };
+    let mut holder: Option<(u32, u32)> = None;
+    let mut last: Option<(i64, u32)> = None;
+    for &event in &history.order {
+        let at = event >> 1;
+        let operation = &history.list[at as usize];
+        match (operation.op, event & 1) {
+            (LockOp::Acquire(process), 1) => {
+                if let Some((_, earlier)) = holder {
+                    return Decision::Impossible(held_twice::<M>(history, earlier, at));
+                }
+                let token = operation.ret.as_ref().and_then(&token_of);
+                if let (Some((greatest, earlier)), Some(token)) = (last, token)
+                    && token <= greatest
+                {
+                    return Decision::Impossible(token_not_greater::<M>(
+                        history,
+                        (greatest, earlier),
+                        (token, at),
+                    ));
+                }
+                last = token.map(|token| (token, at)).or(last);
+                holder = Some((process, at));
+                put(at);
+            }
+            (LockOp::Release(process), 0) => {
+                if holder.is_some_and(|(holder, _)| holder == process) {
+                    holder = None;
+                    put(at);
+                } else if operation.certain() {
+                    return Decision::Impossible(not_owner::<M>(history, at));
+                }
+            }
+            _ => {}
+        }
+    }
+    Decision::Linearizable
+}
+
+/// Whether a process invokes anything after an operation without a certain end.
+fn somebody_goes_on(operations: impl Iterator<Item = (u32, bool)> + Clone) -> bool {
+    let greatest = operations.clone().map(|(process, _)| process).max().unwrap_or(0) as usize;
+    let count = operations.clone().count();
+    // Process numbers are dense in most histories; a bit each is then faster than a hash table.
+    if greatest <= 64 * count + 1024 {
+        let mut gone = vec![0_u64; greatest / 64 + 1];
+        for (process, certain) in operations {
+            let (word, bit) = (&mut gone[process as usize / 64], process % 64);
+            if *word >> bit & 1 == 1 {
+                return true;
+            }
+            *word |= u64::from(!certain) << bit;
+        }
+        return false;
+    }
+    let mut gone = FxHashSet::default();
+    for (process, certain) in operations {
+        if gone.contains(&process) {
+            return true;
+        }
+        if !certain {
+            gone.insert(process);
+        }
+    }
+    false
+}
+
+/// The release that belongs to an acquire, if there is one.
+fn release_of<M: Model<Op = LockOp>>(history: &History<M>, acquire: u32) -> Option<u32> {
+    let process = history.list[acquire as usize].op.process();
+    let mut after =
+        (acquire + 1..history.len() as u32).filter(|&at| history.list[at as usize].op.process() == process);
+    after.next().filter(|&at| matches!(history.list[at as usize].op, LockOp::Release(_)))
+}
+
+fn held_twice<M: Model<Op = LockOp>>(history: &History<M>, earlier: u32, later: u32) -> Conflict {
+    let (first, second) = (history.process(earlier), history.process(later));
+    let release = release_of::<M>(history, earlier);
+    let state = match release {
+        Some(release) => format!("did not begin to release before {}", history.invoked(release)),
+        None => "never began to release".to_owned(),
+    };
+    let sentence = if first == second {
+        format!(
+            "process {second} acquired at {} although it had already acquired at {} and not released",
+            history.completed(later),
+            history.completed(earlier),
+        )
+    } else {
+        format!(
+            "process {second} acquired at {} while process {first}, which had acquired at {}, {state}",
+            history.completed(later),
+            history.completed(earlier),
+        )
+    };
+    let core = [Some(earlier), release, Some(later), release_of::<M>(history, later)];
+    Conflict::new(core.into_iter().flatten().collect(), later, sentence)
+}
+
+fn token_not_greater<M: Model<Op = LockOp>>(
+    history: &History<M>,
+    earlier: (i64, u32),
+    later: (i64, u32),
+) -> Conflict {
+    let sentence = format!(
+        "process {} acquired at {} and got token {}, although process {} had acquired before it, at {}, with token {}",
+        history.process(later.1),
+        history.completed(later.1),
+        later.0,
+        history.process(earlier.1),
+        history.completed(earlier.1),
+        earlier.0,
+    );
+    let core = [
+        Some(earlier.1),
+        release_of::<M>(history, earlier.1),
+        Some(later.1),
+        release_of::<M>(history, later.1),
+    ];
+    Conflict::new(core.into_iter().flatten().collect(), later.1, sentence)
+}
+
+fn not_owner<M: Model<Op = LockOp>>(history: &History<M>, release: u32) -> Conflict {
+    let process = history.process(release);
+    let sentence = format!(
+        "process {process} released from {} to {}, but it had not acquired since it last released",
+        history.invoked(release),
+        history.completed(release),
+    );
+    Conflict::new(vec![release], release, sentence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{accepts, rejects, undecided_specially};
+
+    #[test]
+    fn accepts_holds_one_after_the_other() {
+        accepts::<OwnerMutex>("1( acquire) 2( acquire 1( release 2) 1) 2( release)");
+        accepts::<FencedMutex>("1( acquire {\"token\":3}) 1( release) 2( acquire {\"token\":7}) 2( release)");
+    }
+
+    #[test]
+    fn rejects_two_holders() {
+        let conflict = rejects::<OwnerMutex>("3( acquire) 7( acquire) 3( release) 7( release)");
+        assert_eq!(
+            conflict.sentence,
+            "process 7 acquired at event 3 while process 3, which had acquired at event 1, did not begin to release \
+             before event 4"
+        );
+        assert_eq!(conflict.core, [0, 1, 2, 3]);
+        rejects::<OwnerMutex>("1( acquire) 1( acquire)");
+    }
+
+    #[test]
+    fn rejects_a_release_by_another() {
+        let conflict = rejects::<OwnerMutex>("1( acquire) 2( release)");
+        assert_eq!(conflict.core, [1]);
+        rejects::<OwnerMutex>("1( acquire) 1( release) 1( release)");
+    }
+
+    #[test]
+    fn rejects_a_token_that_is_not_greater() {
+        for token in [3, 2] {
+            let history = "1( acquire {\"token\":3}) 1( release) 2( acquire {\"token\":T}) 2( release)";
+            let conflict = rejects::<FencedMutex>(&history.replace('T', &token.to_string()));
+            assert_eq!(conflict.core, [0, 1, 2, 3]);
+        }
+        // In between somebody may have held it, with a token that nobody knows.
+        accepts::<FencedMutex>("1( acquire {\"token\":3}) 1( release) 9( acquire? 2( acquire {\"token\":4})");
+    }
+
+    #[test]
+    fn a_release_may_end_a_hold_that_nobody_saw_released() {
+        accepts::<OwnerMutex>("1( acquire) 1( release? 2( acquire)");
+        rejects::<OwnerMutex>("1( acquire) 2( acquire) 1( release?");
+        accepts::<OwnerMutex>("1( acquire? 2( acquire) 2( release) 3( acquire)");
+    }
+
+    #[test]
+    fn a_process_that_goes_on_is_left_to_the_search() {
+        accepts::<OwnerMutex>("1( acquire? 1( release) 2( acquire)");
+        undecided_specially::<OwnerMutex>("1( acquire? 1( release) 2( acquire)");
+        rejects::<OwnerMutex>("1( acquire? 1( acquire) 2( acquire)");
+        accepts::<OwnerMutex>("4000000000( acquire) 4000000000( release? 2( acquire)");
+    }
+}

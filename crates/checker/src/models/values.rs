@@ -1,0 +1,83 @@
+//! Numbers for values, so that algorithms deal with small integers only.
+
+use super::integer;
+use rustc_hash::FxHashMap;
+
+/// The values of one register or set, numbered in order of appearance. 0 is null.
+#[derive(Clone, Debug)]
+pub struct Values {
+    integers: FxHashMap<i64, u32>,
+    others: FxHashMap<String, u32>,
+    names: Vec<Name>,
+}
+
+#[derive(Clone, Debug)]
+enum Name {
+    Integer(i64),
+    Json(String),
+}
+
+impl Default for Values {
+    fn default() -> Self {
+        let null = "null".to_owned();
+        let others = FxHashMap::from_iter([(null.clone(), 0)]);
+        Values { integers: FxHashMap::default(), others, names: vec![Name::Json(null)] }
+    }
+}
+
+impl Values {
+    /// The number of a JSON value. None if it is not JSON.
+    pub fn number(&mut self, json: &str) -> Option<u32> {
+        let next = self.names.len() as u32;
+        if let Some(value) = integer(json) {
+            let number = *self.integers.entry(value).or_insert(next);
+            if number == next {
+                self.names.push(Name::Integer(value));
+            }
+            return Some(number);
+        }
+        if json == "null" {
+            return Some(0);
+        }
+        // Through a value, so that two spellings of the same are the same.
+        let value: serde_json::Value = serde_json::from_str(json).ok()?;
+        let text = value.to_string();
+        let number = *self.others.entry(text.clone()).or_insert(next);
+        if number == next {
+            self.names.push(Name::Json(text));
+        }
+        Some(number)
+    }
+
+    /// How many numbers were given out.
+    pub fn count(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The value as JSON.
+    pub fn name(&self, number: u32) -> String {
+        match self.names.get(number as usize) {
+            Some(Name::Integer(value)) => value.to_string(),
+            Some(Name::Json(text)) => text.clone(),
+            // A history that was built by hand has its own numbers.
+            None => format!("#{number}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_value_has_the_same_number() {
+        let mut values = Values::default();
+        assert_eq!(values.number("null"), Some(0));
+        assert_eq!(values.number("7"), Some(1));
+        assert_eq!(values.number("\"7\""), Some(2));
+        assert_eq!(values.number(" 7.0"), Some(1));
+        assert_eq!(values.number(r#"{"b":1,"a":2}"#), values.number(r#"{ "a": 2, "b": 1 }"#));
+        assert_eq!(values.number("{"), None);
+        assert_eq!(values.name(2), "\"7\"");
+    }
+}

@@ -1,0 +1,96 @@
+//! The general search, for every model.
+//!
+//! After G. Lowe, "Testing for linearizability", Concurrency and Computation 29(4), 2017, which improves on J. Wing
+//! and C. Gong, "Testing and verifying concurrent objects", J. Parallel and Distributed Computing 17, 1993. The
+//! history is walked event by event with the set of all *configurations* that explain it so far: a state, and
+//! which of the open operations have taken effect. Just in time: an operation takes effect at its completion at
+//! the latest, and nothing takes effect without a need, that is, but to let an operation that completes take effect.
+//! When the set becomes empty there is no order. The window of open operations is small though the history be
+//! long, so that the whole takes time in proportion to the history and to how much the window leaves open.
+//!
+//! What keeps the set small, each with why it loses nothing:
+//!
+//! 1. *Operations without effect* ([`Role::Pure`] and its kin) take effect as soon as the state allows: they change
+//!    nothing, and are done.
+//! 2. *Equal operations* (same operation, same result) are taken in order of deadline: exchange two that are not.
+//! 3. *Indeterminate operations* that are equal are a class with a count. A certain one is preferred to an equal
+//!    indeterminate one, which can wait for ever. One that would not change the state is not tried.
+//! 4. *Dominance*: of two configurations with the same state and the same open operations done, the one that used
+//!    no more of any class can do all that the other can.
+//! 5. *Doomed*: a configuration in which an open operation can never take effect is dropped.
+//! 6. What [`Role`]s tell about values; see [`values`].
+
+mod bits;
+mod frontier;
+mod trail;
+mod used;
+mod values;
+mod walk;
+
+use crate::budget::Budget;
+use crate::model::{History, Model, Role};
+
+/// What the search says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found<S> {
+    /// The history is linearizable: here is an order that explains it. It holds every certain operation, and the
+    /// indeterminate ones that have to have happened.
+    Order(Vec<u32>),
+    /// There is no order.
+    Stuck(Stuck<S>),
+    /// The budget was used up.
+    Exhausted(Exhausted),
+}
+
+/// Where every order gets stuck.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stuck<S> {
+    /// The operation that can take effect in none of them.
+    pub at: u32,
+    /// A longest order that explains everything before it, and the state that it leads to.
+    pub longest: Vec<u32>,
+    pub state: S,
+}
+
+/// How far a search came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exhausted {
+    pub reason: &'static str,
+    /// Events that were explained, of how many.
+    pub events_done: usize,
+    pub events: usize,
+}
+
+/// Searches for an order that explains a history.
+pub fn search<M: Model>(model: &M, history: &History<M>, budget: &Budget) -> Found<M::State> {
+    let open = open_max(model, history);
+    match open {
+        0..=64 => walk::walk::<M, 1>(model, history, budget),
+        65..=256 => walk::walk::<M, 4>(model, history, budget),
+        257..=4096 => walk::walk::<M, 64>(model, history, budget),
+        _ => Found::Exhausted(Exhausted {
+            reason: "more than 4096 operations are open at the same time",
+            events_done: 0,
+            events: history.order.len(),
+        }),
+    }
+}
+
+/// How many certain operations are open at the same time, at most.
+fn open_max<M: Model>(_model: &M, history: &History<M>) -> usize {
+    let (mut open, mut most) = (0_usize, 0);
+    for &event in &history.order {
+        if event & 1 == 1 {
+            open -= 1;
+        } else if history.list[(event >> 1) as usize].certain() {
+            open += 1;
+            most = most.max(open);
+        }
+    }
+    most
+}
+
+/// Whether an operation with this role never changes the state.
+fn is_pure(role: Role) -> bool {
+    matches!(role, Role::Pure | Role::Read(_) | Role::Differs(_))
+}

@@ -1,0 +1,156 @@
+//! What the search knows from roles that speak of values.
+//!
+//! It is used only where every operation of the history has such a role. Say that an operation *needs* the value
+//! that it reads or swaps away, and *gives* the one that it writes or swaps in. Three things follow:
+//!
+//! - *Lost.* If the value is about to be overwritten while somebody still needs it, and nobody can give it again,
+//!   the configuration leads nowhere.
+//! - *Closed.* A value is closed when all that need it were invoked, and are reads, and no operation is open or to
+//!   come that wants just another value ([`Role::Differs`]). An open write of a closed value can then take effect,
+//!   with all its reads, right before any other write: nobody sees it, and four obligations less are all that
+//!   remains of it. It is of no use later either, since nobody needs the value any more. So this is always done.
+//! - *Worth.* Any other write takes effect early only if something that is open needs its value at once, or if it
+//!   is not closed and can be spared. An indeterminate write is worth it only if something open needs it.
+
+use super::bits::Bits;
+use crate::model::{History, Model, Role};
+
+/// Counts, by value, of what is to come.
+pub(super) struct Values {
+    /// Whether all roles speak of values; else nothing here is used.
+    pub active: bool,
+    /// Certain operations that need the value and were not invoked yet.
+    needs_to_come: Vec<u32>,
+    /// Operations that give the value and were not invoked yet.
+    gives_to_come: Vec<u32>,
+    /// Swaps that need the value, open or to come. An indeterminate one stays open.
+    swaps: Vec<u32>,
+    /// Operations that want another value than some, open or to come.
+    differs: u32,
+}
+
+/// The open operations of a configuration that have not taken effect, with the roles of all slots.
+#[derive(Clone, Copy)]
+pub(super) struct Left<'a, const W: usize> {
+    pub slots: Bits<W>,
+    pub roles: &'a [Role],
+}
+
+impl<const W: usize> Left<'_, W> {
+    fn roles(&self) -> impl Iterator<Item = Role> {
+        self.slots.iter().map(|slot| self.roles[slot])
+    }
+}
+
+/// Whether an operation needs a value.
+pub(super) fn needs(role: Role, value: u32) -> bool {
+    matches!(role, Role::Read(needed) | Role::Swap(needed, _) if needed == value)
+}
+
+fn gives(role: Role, value: u32) -> bool {
+    matches!(role, Role::Write(given) | Role::Swap(_, given) if given == value)
+}
+
+impl Values {
+    pub fn new<M: Model>(model: &M, history: &History<M>) -> Values {
+        let roles = || {
+            let role = |operation: &crate::operations::Operation<M::Op, M::Ret>| {
+                (model.role(&operation.op, operation.ret.as_ref()), operation.certain())
+            };
+            // An indeterminate operation without effect does not matter at all.
+            history.list.iter().map(role).filter(|(role, certain)| *certain || !super::is_pure(*role))
+        };
+        let mut values =
+            Values { active: true, needs_to_come: vec![], gives_to_come: vec![], swaps: vec![], differs: 0 };
+        let mut greatest = 0;
+        for (role, _) in roles() {
+            match role {
+                Role::Other | Role::Pure => values.active = false,
+                Role::Read(value) | Role::Write(value) | Role::Differs(value) => {
+                    greatest = greatest.max(value)
+                }
+                Role::Swap(from, to) => greatest = greatest.max(from).max(to),
+            }
+        }
+        values.active &= greatest as usize <= 4 * history.len() + 1024;
+        if !values.active {
+            return values;
+        }
+        let count = greatest as usize + 1;
+        for counts in [&mut values.needs_to_come, &mut values.gives_to_come, &mut values.swaps] {
+            counts.resize(count, 0);
+        }
+        for (role, certain) in roles() {
+            match role {
+                Role::Read(value) => values.needs_to_come[value as usize] += 1,
+                Role::Write(value) => values.gives_to_come[value as usize] += 1,
+                Role::Differs(_) => values.differs += 1,
+                Role::Swap(from, to) => {
+                    values.needs_to_come[from as usize] += u32::from(certain);
+                    values.gives_to_come[to as usize] += 1;
+                    values.swaps[from as usize] += 1;
+                }
+                Role::Other | Role::Pure => {}
+            }
+        }
+        values
+    }
+
+    pub fn invoked(&mut self, role: Role, certain: bool) {
+        if !self.active {
+            return;
+        }
+        match role {
+            Role::Read(value) => self.needs_to_come[value as usize] -= 1,
+            Role::Write(value) => self.gives_to_come[value as usize] -= 1,
+            Role::Swap(from, to) => {
+                self.needs_to_come[from as usize] -= u32::from(certain);
+                self.gives_to_come[to as usize] -= 1;
+            }
+            Role::Differs(_) | Role::Other | Role::Pure => {}
+        }
+    }
+
+    pub fn completed(&mut self, role: Role) {
+        if !self.active {
+            return;
+        }
+        match role {
+            Role::Swap(from, _) => self.swaps[from as usize] -= 1,
+            Role::Differs(_) => self.differs -= 1,
+            _ => {}
+        }
+    }
+
+    /// Whether a write of the value can be hidden right before another write at no cost.
+    pub fn closed(&self, value: u32) -> bool {
+        self.needs_to_come[value as usize] == 0 && self.swaps[value as usize] == 0 && self.differs == 0
+    }
+
+    /// Whether somebody still needs the value.
+    pub fn needed<const W: usize>(&self, value: u32, left: Left<W>) -> bool {
+        self.needs_to_come[value as usize] > 0 || left.roles().any(|role| needs(role, value))
+    }
+
+    /// Whether an operation that is to come needs the value. Open reads do not matter to a write: they take effect
+    /// with it.
+    pub fn needed_later(&self, value: u32) -> bool {
+        self.needs_to_come[value as usize] > 0
+    }
+
+    /// Whether the value can come again by a certain operation, or by an indeterminate one that is to come.
+    pub fn comes_again<const W: usize>(&self, value: u32, left: Left<W>) -> bool {
+        self.gives_to_come[value as usize] > 0 || left.roles().any(|role| gives(role, value))
+    }
+
+    /// Whether something open wants the value right now: the operation that completes, or a swap, or one that
+    /// wants another value than it has now.
+    pub fn wanted_now<const W: usize>(&self, value: u32, completing: Role, left: Left<W>) -> bool {
+        needs(completing, value)
+            || left.roles().any(|role| match role {
+                Role::Swap(from, _) => from == value,
+                Role::Differs(other) => other != value,
+                _ => false,
+            })
+    }
+}
