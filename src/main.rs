@@ -1,1 +1,5 @@
-fn main() { println!("x"); }
+//! The program `fencepost`.
+
+fn main() {
+    std::process::exit(fencepost::main());
+}

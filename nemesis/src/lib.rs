@@ -7,10 +7,12 @@ mod partition;
 mod pause;
 mod plan;
 pub mod tools;
+mod trigger;
 mod world;
 
 pub use clock_tool::ClockTool;
 pub use plan::{Plan, Strike, draw};
+pub use trigger::Trigger;
 pub use world::{Clients, Running, World};
 
 use async_trait::async_trait;
@@ -67,6 +69,18 @@ pub struct Scene {
     pub servers: Vec<String>,
     pub clients: Vec<String>,
     pub ttl: Duration,
+}
+
+impl Scene {
+    /// Refuses a name that is nobody's here.
+    pub fn check_name(&self, name: &str) -> Result<(), String> {
+        let known = || self.servers.iter().chain(&self.clients);
+        if known().any(|known| known == name) {
+            return Ok(());
+        }
+        let all: Vec<&str> = known().map(String::as_str).collect();
+        Err(format!("there is no node {name} in this run (there are: {})", all.join(", ")))
+    }
 }
 
 /// What the command line says about nemeses.

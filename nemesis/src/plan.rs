@@ -1,7 +1,7 @@
 //! The schedule of a run: which fault strikes whom, when, and for how long. Drawn from the seed before anything
 //! starts, and kept with the results.
 
-use crate::{Nemesis, Scene, Settings};
+use crate::{Nemesis, Scene, Settings, Trigger};
 use fencepost_history::Seed;
 use rand::Rng;
 use serde::{Deserialize, Serialize};
@@ -10,26 +10,101 @@ use std::time::Duration;
 
 /// One fault: named, aimed and dosed, with its beginning and its end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Strike {
-    /// Milliseconds from the start of the main phase to the injection.
+    /// Time from the start of the main phase, or from the moment that `when` names, to the injection.
+    #[serde(rename = "at", with = "span", default)]
     pub at_ms: u64,
-    /// Milliseconds from the injection to the healing.
+    /// Time from the injection to the healing.
+    #[serde(rename = "for", with = "span")]
     pub for_ms: u64,
     /// Name of the nemesis.
     pub fault: String,
     /// Whom it strikes: `n1`, `c2`, `storage`.
     pub on: Vec<String>,
-    /// The dose, in the nemesis's own terms.
+    /// Waits for this event of the history first, so that a directed plan does not rest on sleeps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<Trigger>,
+    /// In the nemesis's own terms.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub dose: Value,
 }
 
-/// All strikes of a run, by time.
+/// All strikes of a run, by time. As a file it is TOML, one `[[strike]]` each.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Plan {
     #[serde(default, rename = "strike")]
     pub strikes: Vec<Strike>,
+}
+
+impl Plan {
+    /// Reads a plan from TOML and checks it against the nodes that there are.
+    ///
+    /// # Errors
+    /// One sentence that names the line, or the strike by its number.
+    pub fn parse(text: &str, scene: &Scene) -> Result<Plan, String> {
+        let plan: Plan = toml::from_str(text).map_err(|error| error.to_string())?;
+        for (number, strike) in (1..).zip(&plan.strikes) {
+            strike.check(scene).map_err(|reason| format!("strike {number} ({}): {reason}", strike.fault))?;
+        }
+        Ok(plan)
+    }
+
+    /// The plan as a file.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a plan is always TOML")
+    }
+}
+
+impl Strike {
+    fn check(&self, scene: &Scene) -> Result<(), String> {
+        let nemesis = crate::find(&self.fault).ok_or_else(|| {
+            let names: Vec<&str> = crate::registry().iter().map(|nemesis| nemesis.name()).collect();
+            format!("there is no nemesis of that name (there are: {})", names.join(", "))
+        })?;
+        if self.on.is_empty() {
+            return Err("`on` names nobody to strike".to_owned());
+        }
+        if self.for_ms == 0 {
+            return Err("`for` must be longer than 0".to_owned());
+        }
+        for name in &self.on {
+            scene.check_name(name)?;
+        }
+        if let Some(client) = self.when.as_ref().and_then(|when| when.client.as_ref()) {
+            scene.check_name(client)?;
+        }
+        nemesis.prepare(self).map(|_| ())
+    }
+}
+
+/// Lengths of time in files: `"3s"`, `"250ms"`; a plain number counts seconds.
+mod span {
+    use serde::{Deserialize, Deserializer, Serializer};
+    use std::time::Duration;
+
+    pub fn serialize<S: Serializer>(milliseconds: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        let text = humantime::format_duration(Duration::from_millis(*milliseconds)).to_string();
+        serializer.serialize_str(&text)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Text {
+            Words(String),
+            Seconds(f64),
+        }
+        let text = Text::deserialize(deserializer)?;
+        let time = match &text {
+            Text::Words(words) => humantime::parse_duration(words).ok(),
+            Text::Seconds(seconds) => Duration::try_from_secs_f64(*seconds).ok(),
+        };
+        time.map(super::millis).ok_or_else(|| {
+            serde::de::Error::custom("not a length of time: write \"3s\" or \"250ms\", and nothing below 0")
+        })
+    }
 }
 
 /// Draws the plan of a run: each nemesis from a random stream of its own, so that adding one shifts no other.
@@ -59,7 +134,7 @@ fn draw_one(nemesis: &dyn Nemesis, scene: &Scene, settings: &Settings, seed: See
             break;
         }
         let fault = nemesis.name().to_owned();
-        strikes.push(Strike { at_ms, for_ms, fault, on: aim.on, dose: aim.dose });
+        strikes.push(Strike { at_ms, for_ms, fault, on: aim.on, when: None, dose: aim.dose });
         at_ms += for_ms + gap_ms(&mut random);
     }
     strikes
@@ -123,9 +198,54 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_survives_json() {
+    fn a_plan_survives_its_file() {
         let plan = draw(crate::registry(), &scene(5, 5), &settings(20), Seed(1));
-        let text = serde_json::to_string(&plan).unwrap();
-        assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
+        assert_eq!(Plan::parse(&plan.to_toml(), &scene(5, 5)).unwrap(), plan);
+    }
+
+    #[test]
+    fn a_plan_can_be_written_by_hand() {
+        let text = r#"
+            [[strike]]
+            at = 3.5
+            for = "2s"
+            fault = "clock-jump"
+            on = ["n3"]
+            dose = { wall_ms = 30000, monotonic_ms = 30000 }
+
+            [[strike]]
+            when = { f = "acquire", client = "c1" }
+            at = "10ms"
+            for = "5s"
+            fault = "pause"
+            on = ["c1"]
+        "#;
+        let plan = Plan::parse(text, &scene(5, 5)).unwrap();
+        assert_eq!((plan.strikes[0].at_ms, plan.strikes[0].for_ms), (3500, 2000));
+        assert_eq!(plan.strikes[1].when.as_ref().unwrap().client.as_deref(), Some("c1"));
+        assert_eq!(Plan::parse(&plan.to_toml(), &scene(5, 5)).unwrap(), plan);
+    }
+
+    #[test]
+    fn mistakes_in_a_plan_are_named() {
+        let refused = |strike: &str| {
+            let text = format!("[[strike]]\nat = 1\nfor = 1\nfault = \"pause\"\non = [\"n1\"]\n{strike}");
+            // A key that stands twice is itself a mistake: the later line replaces the earlier one here.
+            let lines: Vec<&str> = text.lines().collect();
+            let key = |line: &str| line.split('=').next().unwrap_or_default().trim().to_owned();
+            let kept = lines.iter().enumerate().filter(|(at, line)| {
+                !lines[at + 1..].iter().any(|later| key(later) == key(line))
+            });
+            let text: Vec<&str> = kept.map(|(_, line)| *line).collect();
+            Plan::parse(&text.join("\n"), &scene(2, 2)).unwrap_err()
+        };
+        assert!(refused("on = [\"n9\"]").contains("n9"));
+        assert!(refused("on = []").contains("nobody"));
+        assert!(refused("for = -2").contains("length of time"));
+        assert!(refused("for = 0").contains("longer than 0"));
+        assert!(refused("fault = \"puase\"").contains("no nemesis"));
+        assert!(refused("until = 7").contains("until"));
+        assert!(refused("when = { f = \"acquire\", client = \"c7\" }").contains("c7"));
+        assert!(refused("for = \"x\"").contains("line 3"), "{}", refused("for = \"x\""));
     }
 }

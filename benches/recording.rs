@@ -1,0 +1,95 @@
+//! Events recorded a second with a lock inside this process and no servers: what the controller itself costs.
+//!
+//! One operation goes through everything that a real one does (script, command, client program, answer, history
+//! file), except that client and controller share this process and the lock always says yes.
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use fencepost::link::{Link, Listener};
+use fencepost::processes::{Shared, Times, run_process};
+use fencepost::recorder::{Recorder, Seats};
+use fencepost::stop::Stop;
+use fencepost_history::{Completion, Seed, Writer};
+use fencepost_locks::protocol::{Hello, Notice, VERSION};
+use fencepost_workloads::{Script, Step, registry};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+const PROCESSES: usize = 10;
+const OPERATIONS: u64 = 20_000;
+
+struct Deaf;
+
+impl Listener for Deaf {
+    fn notice(&self, _: Notice) {}
+    fn gone(&self, _: &str, _: &str) {}
+}
+
+/// The workload `lock` without its waits, ended after a number of operations.
+struct Counted {
+    script: Box<dyn Script>,
+    left: Arc<AtomicU64>,
+}
+
+impl Script for Counted {
+    fn next(&mut self, last: Option<&Completion>, closing: bool) -> Step {
+        let over = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err();
+        self.script.next(last, closing || over)
+    }
+}
+
+async fn client() -> Arc<Link> {
+    let (ours, theirs) = tokio::io::duplex(1 << 16);
+    let (reads, writes) = tokio::io::split(theirs);
+    tokio::spawn(async move { fencepost_locks::serve_client(reads, writes, fencepost_locks::find).await });
+    let hello = Hello {
+        hello: VERSION,
+        client: "c1".to_owned(),
+        backend: "canary-nolock".to_owned(),
+        servers: Vec::new(),
+        storage: None,
+        guard: "none".to_owned(),
+        careful: false,
+        seed: 1,
+        options: serde_json::Value::Null,
+    };
+    let (stdout, stdin) = tokio::io::split(ours);
+    let link = Link::open(&hello, stdin, stdout, Duration::from_secs(5), Arc::new(Deaf)).await;
+    Arc::new(link.expect("the client answers"))
+}
+
+async fn run() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let writer = Writer::create(&folder.path().join("history.jsonl")).expect("a history");
+    let seats = Seats { slots: PROCESSES, clients: 2 };
+    let recorder = Arc::new(Recorder::new(writer, seats, Arc::new(Stop::default()), false));
+    let second = Duration::from_secs(1);
+    let times = Times { ttl: second, acquire: second, free_again: second, patience: second };
+    let shared = Arc::new(Shared::new(recorder, times, PROCESSES));
+    let links = [client().await, client().await];
+    let left = Arc::new(AtomicU64::new(OPERATIONS));
+    let settings = fencepost_workloads::Settings { keys: 10, hold: Duration::ZERO, pause: Duration::ZERO };
+    let lock = registry().iter().find(|workload| workload.name() == "lock").expect("registered");
+    let mut processes = tokio::task::JoinSet::new();
+    for slot in 0..PROCESSES {
+        let (settings, left) = (settings.clone(), left.clone());
+        let new_script = move |process| -> Box<dyn Script> {
+            let script = lock.script(&settings, Seed(1).stream(&format!("process-{process}")));
+            Box::new(Counted { script, left: left.clone() })
+        };
+        processes.spawn(run_process(shared.clone(), links[slot % 2].clone(), slot, new_script));
+    }
+    while processes.join_next().await.is_some() {}
+}
+
+fn recording(criterion: &mut Criterion) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let mut group = criterion.benchmark_group("recording");
+    // An operation is two events: its invocation and its completion.
+    group.throughput(Throughput::Elements(2 * OPERATIONS)).sample_size(10);
+    group.bench_function("events, in-process lock", |bencher| bencher.iter(|| runtime.block_on(run())));
+    group.finish();
+}
+
+criterion_group!(benches, recording);
+criterion_main!(benches);

@@ -1,0 +1,97 @@
+//! What a strike waits for: an event of the history.
+
+use fencepost_history::{Event, Kind, Process, f};
+use serde::{Deserialize, Serialize};
+
+/// The first event that fits everything that is said here; what is left out fits any.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Trigger {
+    /// Name of the operation, or of a nemesis.
+    pub f: String,
+    /// `invoke`, `ok`, `fail` or `info`.
+    #[serde(default = "ok", rename = "type")]
+    pub kind: Kind,
+    /// Client whose process it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// A server that granted, as an acquire's `granted_by` names them: "when n3 has answered".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub granted_by: Option<String>,
+    /// Waits for the event to have come this many times.
+    #[serde(default = "once", skip_serializing_if = "is_once")]
+    pub times: u64,
+}
+
+fn ok() -> Kind {
+    Kind::Ok
+}
+
+fn once() -> u64 {
+    1
+}
+
+fn is_once(times: &u64) -> bool {
+    *times == 1
+}
+
+impl Trigger {
+    /// Whether this event fits. `client_of` names the client that hosts a process.
+    pub fn fits(&self, event: &Event, client_of: impl Fn(u64) -> String) -> bool {
+        let is = |wanted: &Option<String>, there: Option<&str>| {
+            wanted.as_deref().is_none_or(|wanted| there == Some(wanted))
+        };
+        let client = match event.process {
+            Process::Client(process) if self.client.is_some() => Some(client_of(process)),
+            _ => None,
+        };
+        event.f == self.f
+            && event.kind == self.kind
+            && is(&self.client, client.as_deref())
+            && is(&self.key, event.key.as_deref())
+            && self.granted_by.as_deref().is_none_or(|server| granted_by(event, server))
+    }
+}
+
+fn granted_by(event: &Event, server: &str) -> bool {
+    let names = event.value.get("granted_by").and_then(serde_json::Value::as_array);
+    event.f == f::ACQUIRE && names.is_some_and(|names| names.iter().any(|name| name == server))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn acquired(process: u64) -> Event {
+        Event {
+            index: 0,
+            time: 0,
+            process: Process::Client(process),
+            kind: Kind::Ok,
+            f: f::ACQUIRE.into(),
+            key: Some("k0".into()),
+            value: json!({"granted_by": ["n1", "n3"]}),
+            error: None,
+        }
+    }
+
+    fn trigger(text: &str) -> Trigger {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn what_is_left_out_fits_any() {
+        let client_of = |process| format!("c{process}");
+        let fits = |text: &str| trigger(text).fits(&acquired(2), client_of);
+        assert!(fits("f = 'acquire'"));
+        assert!(fits("f = 'acquire'\nclient = 'c2'\nkey = 'k0'\ngranted-by = 'n3'"));
+        assert!(!fits("f = 'release'"));
+        assert!(!fits("f = 'acquire'\ntype = 'invoke'"));
+        assert!(!fits("f = 'acquire'\nclient = 'c1'"));
+        assert!(!fits("f = 'acquire'\nkey = 'k1'"));
+        assert!(!fits("f = 'acquire'\ngranted-by = 'n2'"));
+    }
+}

@@ -1,0 +1,204 @@
+//! The command line.
+
+use crate::spec::{BadUsage, RunSpec};
+use clap::{Args, Parser, Subcommand};
+use fencepost_history::Seed;
+use fencepost_locks::{Options, Persistence};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Tells you, with evidence, whether your distributed lock holds.
+#[derive(Debug, Parser)]
+#[command(name = "fencepost", version, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start a cluster, take its lock from many clients, break the world, and judge whether the lock held.
+    Test(Box<TestArgs>),
+    /// Judge and draw a run again, from its folder alone.
+    Analyze(AnalyzeArgs),
+    /// List backends, workloads, nemeses, guards and checkers.
+    List(ListArgs),
+    /// Show what this machine can do, and how to get the rest.
+    Doctor,
+    /// Make, list and remove the images that the nodes are made of.
+    Images(ImagesArgs),
+    /// A client of the lock under test; speaks the client protocol on standard input and output.
+    #[command(hide = true)]
+    Client,
+    /// The storage that the lock protects.
+    #[command(hide = true)]
+    Storage(StorageArgs),
+}
+
+/// What a test does. The defaults are those of [`RunSpec::default`].
+#[derive(Debug, Args)]
+pub struct TestArgs {
+    /// The lock under test (see `fencepost list backends`).
+    #[arg(long, default_value = "redlock")]
+    pub backend: String,
+    /// What the processes do (see `fencepost list workloads`).
+    #[arg(long, default_value = "increment")]
+    pub workload: String,
+    /// What goes wrong: one or several, separated by commas, or none (see `fencepost list nemeses`).
+    #[arg(long, value_delimiter = ',', default_value = "none")]
+    pub nemesis: Vec<String>,
+    /// A plan of faults in TOML, in place of a drawn one (each run keeps its own as plan.toml).
+    #[arg(long, value_name = "FILE")]
+    pub nemesis_file: Option<PathBuf>,
+    /// Where the nodes run: docker, local, or auto (docker if an engine answers, else local).
+    #[arg(long, default_value = "auto")]
+    pub driver: String,
+    /// What the storage checks before it accepts a write (see `fencepost list guards`).
+    #[arg(long, default_value = "none")]
+    pub guard: String,
+    /// Client programs, each with an address and a clock of its own.
+    #[arg(long, default_value_t = 5)]
+    pub clients: usize,
+    /// Processes that use the lock, spread over the clients.
+    #[arg(long, default_value_t = 10)]
+    pub concurrency: usize,
+    /// Locks (and counters); each critical section draws one.
+    #[arg(long, default_value_t = 1)]
+    pub keys: usize,
+    /// Critical sections begun a second, at most, by all processes together; 0 for no limit.
+    #[arg(long, default_value_t = 0.0)]
+    pub rate: f64,
+    /// Time to live of the lock.
+    #[arg(long, default_value = "2s", value_parser = duration)]
+    pub ttl: Duration,
+    /// How long a critical section lasts.
+    #[arg(long, default_value = "100ms", value_parser = duration)]
+    pub hold: Duration,
+    /// How long one acquire may try.
+    #[arg(long, default_value = "2s", value_parser = duration)]
+    pub acquire_timeout: Duration,
+    /// How long the test lasts, before everything is healed.
+    #[arg(long, default_value = "20s", value_parser = duration)]
+    pub time_limit: Duration,
+    /// Mean time between the end of a fault and the next one of its kind.
+    #[arg(long, default_value = "1s", value_parser = duration)]
+    pub nemesis_interval: Duration,
+    /// How far clocks jump [default: drawn, between 2 and 30 times the TTL].
+    #[arg(long, value_parser = duration)]
+    pub clock_amplitude: Option<Duration>,
+    /// Clients look at the validity of their lock before each write and release.
+    #[arg(long)]
+    pub careful: bool,
+    /// Servers of the lock service [default: the backend's].
+    #[arg(long)]
+    pub nodes: Option<usize>,
+    /// What Redis makes durable, and when.
+    #[arg(long, value_enum, default_value = "none")]
+    pub redis_persistence: PersistenceArg,
+    /// Repeats the random choices of the run with this seed [default: a fresh one].
+    #[arg(long)]
+    pub seed: Option<Seed>,
+    /// Stop at the first violation.
+    #[arg(long)]
+    pub fail_fast: bool,
+    /// Folder of all runs.
+    #[arg(long, default_value = "results")]
+    pub results: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum PersistenceArg {
+    None,
+    Everysec,
+    Always,
+}
+
+#[derive(Debug, Args)]
+pub struct AnalyzeArgs {
+    /// The run's folder: results/latest, for instance.
+    pub run: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// backends, workloads, nemeses, guards or checkers [default: all].
+    pub what: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct ImagesArgs {
+    #[command(subcommand)]
+    pub command: ImagesCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ImagesCommand {
+    /// Make the images that are not there yet.
+    Build {
+        /// Names of images [default: all].
+        names: Vec<String>,
+    },
+    /// List images and unpacked root file systems.
+    List,
+    /// Remove all images and root file systems of Fencepost.
+    Remove,
+}
+
+#[derive(Debug, Args)]
+pub struct StorageArgs {
+    #[arg(long)]
+    pub listen: String,
+    #[arg(long)]
+    pub guard: String,
+}
+
+/// `2s`, `500ms`, `1m30s`; a plain number counts seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).map_err(|_| format!("`{text}` is no length of time"));
+    }
+    humantime::parse_duration(text).map_err(|_| format!("`{text}` is no length of time; write 2s, 500ms or 1m30s"))
+}
+
+impl TestArgs {
+    /// The spec that these arguments ask for. A seed is drawn where none is given.
+    pub fn spec(&self) -> Result<RunSpec, BadUsage> {
+        let nemesis: Vec<String> = self.nemesis.iter().filter(|name| *name != "none").cloned().collect();
+        if nemesis.len() < self.nemesis.len() && !nemesis.is_empty() {
+            return Err(BadUsage(format!("--nemesis none goes with no other; leave it out to get {}", nemesis.join(","))));
+        }
+        Ok(RunSpec {
+            backend: self.backend.clone(),
+            workload: self.workload.clone(),
+            nemesis,
+            nemesis_file: self.nemesis_file.clone(),
+            driver: self.driver.clone(),
+            guard: self.guard.clone(),
+            seed: self.seed.unwrap_or_else(Seed::fresh),
+            clients: self.clients,
+            concurrency: self.concurrency,
+            keys: self.keys,
+            rate: self.rate,
+            ttl_ms: millis(self.ttl),
+            hold_ms: millis(self.hold),
+            acquire_timeout_ms: millis(self.acquire_timeout),
+            time_limit_ms: millis(self.time_limit),
+            nemesis_interval_ms: millis(self.nemesis_interval),
+            clock_amplitude_ms: self.clock_amplitude.map(millis),
+            careful: self.careful,
+            fail_fast: self.fail_fast,
+            options: Options {
+                nodes: self.nodes,
+                redis_persistence: match self.redis_persistence {
+                    PersistenceArg::None => Persistence::None,
+                    PersistenceArg::Everysec => Persistence::Everysec,
+                    PersistenceArg::Always => Persistence::Always,
+                },
+            },
+        })
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,177 @@
+//! Brings a run's cluster to life: servers, storage and clients, in that order, and everything a nemesis can strike.
+
+use crate::link::{Link, Listener};
+use crate::spec::{Parts, RunSpec};
+use anyhow::{Context, Result, anyhow};
+use async_trait::async_trait;
+use fencepost_cluster::protocol::Service;
+use fencepost_cluster::{Cluster, Node, NodeSpec, Role};
+use fencepost_locks::Backend;
+use fencepost_locks::protocol::{Hello, Server, VERSION};
+use fencepost_nemesis::{Clients, Running, Scene, World};
+use futures_util::future::try_join_all;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where the storage listens, inside its node.
+const STORAGE_PORT: u16 = 7000;
+
+/// A client connects to its servers before it answers the hello.
+const HELLO: Duration = Duration::from_secs(20);
+
+/// A living cluster.
+pub struct Crew {
+    pub links: Vec<Arc<Link>>,
+    pub world: Arc<World>,
+    /// `n1: redis-server 7.0.15`, once for servers that are alike.
+    pub versions: Vec<String>,
+}
+
+/// The nodes that a spec needs.
+pub fn nodes(spec: &RunSpec, parts: &Parts) -> Vec<NodeSpec> {
+    let node = |name: String, role, image| NodeSpec { name, role, image };
+    let mut nodes = Vec::new();
+    if let Some(image) = parts.backend.image() {
+        nodes.extend(server_names(spec, parts.backend).into_iter().map(|name| node(name, Role::Server, image)));
+    }
+    if parts.workload.uses_storage() {
+        nodes.push(node("storage".to_owned(), Role::Storage, "client"));
+    }
+    nodes.extend(client_names(spec).into_iter().map(|name| node(name, Role::Client, "client")));
+    nodes
+}
+
+/// Whom the nemeses can strike.
+pub fn scene(spec: &RunSpec, backend: &dyn Backend) -> Scene {
+    Scene { servers: server_names(spec, backend), clients: client_names(spec), ttl: spec.ttl() }
+}
+
+fn server_names(spec: &RunSpec, backend: &dyn Backend) -> Vec<String> {
+    if backend.image().is_none() {
+        return Vec::new();
+    }
+    let count = spec.options.nodes.unwrap_or_else(|| backend.default_nodes());
+    (1..=count).map(|number| format!("n{number}")).collect()
+}
+
+fn client_names(spec: &RunSpec) -> Vec<String> {
+    (1..=spec.clients).map(|number| format!("c{number}")).collect()
+}
+
+/// Starts servers, storage and clients, and waits until each one serves.
+pub async fn start(
+    spec: &RunSpec,
+    parts: &Parts,
+    cluster: &Cluster,
+    listener: Arc<dyn Listener>,
+) -> Result<Crew> {
+    let of_role = |role| cluster.nodes.iter().filter(|node| node.role() == role).cloned().collect::<Vec<_>>();
+    let (servers, clients) = (of_role(Role::Server), of_role(Role::Client));
+    let mut services = HashMap::new();
+    for (index, node) in servers.iter().enumerate() {
+        let service = parts.backend.service(index, &servers, &spec.options);
+        services.insert(node.name().to_owned(), Running { service, port: parts.backend.port() });
+    }
+    if let Some(node) = of_role(Role::Storage).first() {
+        services.insert(node.name().to_owned(), Running { service: storage(spec), port: STORAGE_PORT });
+    }
+    try_join_all(services.iter().map(|(name, running)| async move {
+        let node = cluster.node(name).ok_or_else(|| anyhow!("the driver started no node {name}"))?;
+        node.start(&running.service).await?;
+        Ok::<_, anyhow::Error>(())
+    }))
+    .await?;
+    if !servers.is_empty() {
+        parts.backend.await_ready(&servers, &spec.options).await?;
+    }
+    if let Some(node) = of_role(Role::Storage).first() {
+        await_port(node, STORAGE_PORT).await?;
+    }
+    let versions = versions(parts, &servers).await?;
+    let links = try_join_all(
+        clients
+            .iter()
+            .map(|node| connect(spec, parts, node, &servers, of_role(Role::Storage), listener.clone())),
+    )
+    .await?;
+    let pids = links.iter().map(|(name, link)| (name.clone(), link.hello.pid)).collect();
+    let world = World::new(&cluster.nodes, services, Arc::new(Pids(pids)));
+    let links = links.into_iter().map(|(_, link)| link).collect();
+    Ok(Crew { links, world: Arc::new(world), versions })
+}
+
+fn storage(spec: &RunSpec) -> Service {
+    let listen = format!("0.0.0.0:{STORAGE_PORT}");
+    let argv = ["fencepost", "storage", "--listen", &listen, "--guard", &spec.guard];
+    Service { name: "storage".to_owned(), argv: argv.map(str::to_owned).to_vec(), env: Vec::new() }
+}
+
+async fn await_port(node: &Arc<dyn Node>, port: u16) -> Result<()> {
+    let address = format!("{}:{port}", node.address());
+    let begun = std::time::Instant::now();
+    loop {
+        match node.connect(&address, Duration::from_millis(200)).await? {
+            Ok(_) => return Ok(()),
+            Err(reason) if begun.elapsed() > Duration::from_secs(5) => {
+                return Err(anyhow!("{} does not answer at {address}: {reason}; its log says why", node.name()));
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(2)).await,
+        }
+    }
+}
+
+async fn versions(parts: &Parts, servers: &[Arc<dyn Node>]) -> Result<Vec<String>> {
+    let told = try_join_all(servers.iter().map(|node| parts.backend.version(node))).await?;
+    let mut versions: Vec<(String, Vec<&str>)> = Vec::new();
+    for (node, version) in servers.iter().zip(told) {
+        match versions.iter_mut().find(|(known, _)| *known == version) {
+            Some((_, names)) => names.push(node.name()),
+            None => versions.push((version, vec![node.name()])),
+        }
+    }
+    Ok(versions.into_iter().map(|(version, names)| format!("{version} on {}", names.join(", "))).collect())
+}
+
+async fn connect(
+    spec: &RunSpec,
+    parts: &Parts,
+    node: &Arc<dyn Node>,
+    servers: &[Arc<dyn Node>],
+    storage: Vec<Arc<dyn Node>>,
+    listener: Arc<dyn Listener>,
+) -> Result<(String, Arc<Link>)> {
+    let name = node.name().to_owned();
+    let hello = Hello {
+        hello: VERSION,
+        client: name.clone(),
+        backend: spec.backend.clone(),
+        servers: servers
+            .iter()
+            .map(|server| Server {
+                name: server.name().to_owned(),
+                address: format!("{}:{}", server.address(), parts.backend.port()),
+            })
+            .collect(),
+        storage: storage.first().map(|storage| format!("{}:{STORAGE_PORT}", storage.address())),
+        guard: spec.guard.clone(),
+        careful: spec.careful,
+        seed: rand::Rng::random(&mut spec.seed.stream(&format!("client-{name}"))),
+        options: serde_json::to_value(&spec.options).context("the options of the backend are no JSON")?,
+    };
+    let attached = node.attach(&["fencepost".to_owned(), "client".to_owned()]).await?;
+    let link = Link::open(&hello, attached.stdin, attached.stdout, HELLO, listener)
+        .await
+        .map_err(|sentence| anyhow!("{sentence}; its log says why"))?;
+    Ok((name, Arc::new(link)))
+}
+
+/// The process numbers of the client programs, inside their nodes.
+struct Pids(HashMap<String, i32>);
+
+#[async_trait]
+impl Clients for Pids {
+    fn pid(&self, client: &str) -> Option<i32> {
+        self.0.get(client).copied()
+    }
+}

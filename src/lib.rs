@@ -1,0 +1,83 @@
+//! Fencepost: tells you, with evidence, whether your distributed lock holds.
+//!
+//! This is the program as a library, so that benchmarks and tests can reach its parts. `ARCHITECTURE.md` is the map.
+
+mod agent_tools;
+mod analyze;
+mod cli;
+mod crew;
+pub mod link;
+mod list;
+mod live;
+pub mod processes;
+pub mod recorder;
+mod repeat;
+pub mod report;
+mod results;
+mod runner;
+mod spec;
+pub mod stop;
+mod strikes;
+mod summary;
+mod test;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use spec::BadUsage;
+use std::io::Write;
+
+/// Exit codes, as in Jepsen. 0, 1 and 2 are an outcome's own.
+const BAD_USAGE: i32 = 254;
+const FAILED: i32 = 255;
+
+/// Runs the program and gives its exit code.
+pub fn main() -> i32 {
+    // Agents and sandboxes make namespaces, which needs a process with a single thread: before anything else.
+    if let Some(code) = fencepost_cluster::hidden_main(agent_tools::all) {
+        return code;
+    }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { BAD_USAGE } else { 0 };
+        }
+    };
+    log_to_stderr();
+    match dispatch(cli.command) {
+        Ok(code) => code,
+        Err(error) => {
+            let _ = std::io::stdout().flush();
+            eprintln!("fencepost: {error:#}");
+            if error.is::<BadUsage>() { BAD_USAGE } else { FAILED }
+        }
+    }
+}
+
+fn dispatch(command: Command) -> anyhow::Result<i32> {
+    match command {
+        Command::Test(args) => test::test(&args),
+        Command::Analyze(args) => analyze::analyze(&args.run),
+        Command::List(args) => list::list(args.what.as_deref()),
+        Command::Doctor => runtime()?.block_on(list::doctor()),
+        Command::Images(args) => runtime()?.block_on(list::images(args.command)),
+        Command::Client => Ok(small_runtime()?.block_on(fencepost_locks::run_client())),
+        Command::Storage(args) => Ok(small_runtime()?.block_on(fencepost_locks::run_storage(&args.listen, &args.guard))),
+    }
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+}
+
+/// For programs inside nodes: many of them share a few cores.
+fn small_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}
+
+/// Warnings of Fencepost's own parts; `RUST_LOG` asks for more.
+fn log_to_stderr() {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("fencepost=warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().with_target(false).init();
+}

@@ -1,0 +1,171 @@
+//! The logical processes of a run: each follows its script, one operation after the other, through a client.
+
+use crate::link::{Called, Link};
+use crate::recorder::Recorder;
+use crate::spec::RunSpec;
+use fencepost_history::{Completion, f};
+use fencepost_locks::protocol::Command;
+use fencepost_workloads::{Op, Script, Step};
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// What the processes of a run share.
+pub struct Shared {
+    pub recorder: Arc<Recorder>,
+    pub times: Times,
+    /// Set once the time is up: scripts end what they are in the middle of and begin nothing.
+    pub closing: Closing,
+    /// For each slot, how many process numbers it has used up. A slot is one of the processes that run at a time.
+    used: Vec<AtomicU64>,
+}
+
+/// How long operations may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    pub ttl: Duration,
+    pub acquire: Duration,
+    /// After this long without faults every lock must be free again: the longest lease has run out.
+    pub free_again: Duration,
+    /// How long the controller waits beyond what the client was given. A stopped client answers when it wakes, and
+    /// what it did then is worth knowing: so the wait outlasts every pause.
+    pub patience: Duration,
+}
+
+/// How long a client may try for everything but an acquire.
+const OPERATION: Duration = Duration::from_millis(2000);
+
+/// A flag that can be waited for.
+#[derive(Debug, Default)]
+pub struct Closing {
+    set: AtomicBool,
+    changed: Notify,
+}
+
+impl Closing {
+    pub fn set(&self) {
+        self.set.store(true, Ordering::Release);
+        self.changed.notify_waiters();
+    }
+
+    pub fn is_set(&self) -> bool {
+        self.set.load(Ordering::Acquire)
+    }
+
+    /// Waits for `time`, or until the flag is set.
+    async fn wait(&self, time: Duration) {
+        let changed = self.changed.notified();
+        tokio::pin!(changed);
+        changed.as_mut().enable();
+        if !self.is_set() {
+            let _ = tokio::time::timeout(time, changed).await;
+        }
+    }
+}
+
+impl Shared {
+    pub fn new(recorder: Arc<Recorder>, times: Times, processes: usize) -> Shared {
+        let used = (0..processes).map(|_| AtomicU64::new(0)).collect();
+        Shared { recorder, times, closing: Closing::default(), used }
+    }
+
+    /// A process number that nobody has used. It tells its slot, and thereby its client, by the rest of its division
+    /// by the number of slots, as in Jepsen.
+    pub fn fresh_process(&self, slot: usize) -> u64 {
+        slot as u64 + self.used[slot].fetch_add(1, Ordering::Relaxed) * self.used.len() as u64
+    }
+
+    /// Sends one operation, and records its invocation and its completion.
+    pub async fn perform(&self, link: &Link, process: u64, op: &Op) -> Completion {
+        let limit = if op.f == f::ACQUIRE { self.times.acquire } else { OPERATION };
+        self.perform_within(limit, link, process, op).await
+    }
+
+    /// As [`Shared::perform`], with a time limit of its own for the client.
+    async fn perform_within(&self, limit: Duration, link: &Link, process: u64, op: &Op) -> Completion {
+        let Times { ttl, patience, .. } = self.times;
+        let is_acquire = op.f == f::ACQUIRE;
+        let (ttl_ms, timeout_ms) = (millis(ttl), millis(limit));
+        let recorded =
+            if is_acquire { json!({"ttl_ms": ttl_ms, "timeout_ms": timeout_ms}) } else { op.value.clone() };
+        let command = Command {
+            id: 0,
+            process,
+            f: Cow::Borrowed(op.f),
+            key: op.key.clone(),
+            value: op.value.clone(),
+            ttl_ms: is_acquire.then_some(ttl_ms),
+            timeout_ms: Some(timeout_ms),
+        };
+        self.recorder.invoke(process, op.f, &op.key, recorded);
+        let Called { completion, value } = link.call(command, limit + patience).await;
+        self.recorder.complete(process, op.f, &op.key, &completion, value);
+        completion
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Runs one process to its end. After an indeterminate operation it goes on under a fresh number with a script of its
+/// own, as a program that was restarted would: nobody knows what the old one still holds.
+pub async fn run_process(
+    shared: Arc<Shared>,
+    link: Arc<Link>,
+    slot: usize,
+    mut new_script: impl FnMut(u64) -> Box<dyn Script> + Send,
+) {
+    let mut process = shared.fresh_process(slot);
+    let mut script = new_script(process);
+    let mut last: Option<Completion> = None;
+    loop {
+        match script.next(last.take().as_ref(), shared.closing.is_set()) {
+            Step::Done => return,
+            Step::Wait(time) => shared.closing.wait(time).await,
+            Step::Do(op) => {
+                let completion = shared.perform(&link, process, &op).await;
+                match completion {
+                    Completion::Info(_) if shared.closing.is_set() => return,
+                    Completion::Info(_) => {
+                        process = shared.fresh_process(slot);
+                        script = new_script(process);
+                    }
+                    // A dead client answers every call at once: without a pause this loop would spin.
+                    Completion::Fail(ref reason) if reason.starts_with("client-gone") => {
+                        shared.closing.wait(Duration::from_millis(100)).await;
+                        last = Some(completion);
+                    }
+                    completion => last = Some(completion),
+                }
+            }
+        }
+    }
+}
+
+/// Acquires each key once more with a fresh process, reads it and releases it: whether the locks became free again,
+/// and the final values.
+pub async fn closing_reads(shared: &Shared, spec: &RunSpec, links: &[Arc<Link>], reads: bool) {
+    for number in 0..spec.keys {
+        let slot = number % links.len();
+        let (process, link) = (shared.fresh_process(slot), &links[slot]);
+        let op = |f: &'static str| {
+            Op { f, key: Cow::Owned(fencepost_workloads::key_name(number)), value: Value::Null }
+        };
+        let acquired = shared.perform_within(shared.times.free_again, link, process, &op(f::ACQUIRE)).await;
+        let process = match acquired {
+            // Its number is used up; the value can be read all the same.
+            Completion::Info(_) => shared.fresh_process(slot),
+            _ => process,
+        };
+        if reads {
+            shared.perform(link, process, &op(f::READ)).await;
+        }
+        if matches!(acquired, Completion::Ok(_)) {
+            shared.perform(link, process, &op(f::RELEASE)).await;
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Records what happens, as it happens: one place where every event gets its index and its time.
+
+use crate::stop::Stop;
+use fencepost_checker::Watch;
+use fencepost_history::{Completion, Event, Kind, Process, Writer};
+use fencepost_nemesis::Trigger;
+use serde_json::Value;
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// Appends events to the history, and keeps the figures that the progress line shows.
+pub struct Recorder {
+    begun: Instant,
+    stop: Arc<Stop>,
+    seats: Seats,
+    fail_fast: bool,
+    inner: Mutex<Inner>,
+}
+
+/// Which client hosts which process: slots are dealt out to clients in turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Seats {
+    pub slots: usize,
+    pub clients: usize,
+}
+
+impl Seats {
+    /// The client's place among the clients, from 0.
+    pub fn client_of(self, process: u64) -> usize {
+        (process % self.slots as u64) as usize % self.clients
+    }
+}
+
+struct Inner {
+    writer: Writer,
+    next_index: u64,
+    watch: Watch,
+    tally: Tally,
+    /// Who waits for an event, and how many times it has yet to come.
+    waiting: Vec<(Trigger, u64, oneshot::Sender<()>)>,
+}
+
+/// Counts so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Tally {
+    /// Completed operations.
+    pub operations: u64,
+    /// Successful acquires.
+    pub acquisitions: u64,
+    /// Overlaps that the watcher is certain of.
+    pub violations: u64,
+}
+
+impl Recorder {
+    /// Time 0 is now. `stop` is pulled when the history cannot be written, and on the first violation if `fail_fast`.
+    pub fn new(writer: Writer, seats: Seats, stop: Arc<Stop>, fail_fast: bool) -> Recorder {
+        let inner = Inner {
+            writer,
+            next_index: 0,
+            watch: Watch::new(),
+            tally: Tally::default(),
+            waiting: Vec::new(),
+        };
+        Recorder { begun: Instant::now(), stop, seats, fail_fast, inner: Mutex::new(inner) }
+    }
+
+    /// Gives a channel that hears when the trigger has fired.
+    pub fn await_event(&self, trigger: Trigger) -> oneshot::Receiver<()> {
+        let (sender, fired) = oneshot::channel();
+        let times = trigger.times;
+        self.inner.lock().expect("never poisoned").waiting.push((trigger, times, sender));
+        fired
+    }
+
+    /// Time since the recording began.
+    pub fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// Counts so far.
+    pub fn tally(&self) -> Tally {
+        self.inner.lock().expect("never poisoned").tally
+    }
+
+    /// Records an invocation.
+    pub fn invoke(&self, process: u64, f: &'static str, key: &Cow<'static, str>, value: Value) {
+        self.record(Process::Client(process), Kind::Invoke, Cow::Borrowed(f), Some(key.clone()), value, None);
+    }
+
+    /// Records how an operation ended. `value` is what a fail or an info still knows.
+    pub fn complete(
+        &self,
+        process: u64,
+        f: &'static str,
+        key: &Cow<'static, str>,
+        completion: &Completion,
+        value: Value,
+    ) {
+        let (value, error) = match completion {
+            Completion::Ok(value) => (value.clone(), None),
+            Completion::Fail(error) | Completion::Info(error) => (value, Some(Cow::Owned(error.clone()))),
+        };
+        let process = Process::Client(process);
+        self.record(process, completion.kind(), Cow::Borrowed(f), Some(key.clone()), value, error);
+    }
+
+    /// Records something of the nemesis: a fault's stage, or a phase.
+    pub fn nemesis(&self, kind: Kind, f: &str, value: Value, error: Option<String>) {
+        self.record(Process::Nemesis, kind, Cow::Owned(f.to_owned()), None, value, error.map(Cow::Owned));
+    }
+
+    /// Records a notice of a client's library.
+    pub fn notice(&self, process: u64, event: &str, key: &str, value: Value) {
+        let (f, key) = (Cow::Owned(event.to_owned()), Some(Cow::Owned(key.to_owned())));
+        self.record(Process::Client(process), Kind::Info, f, key, value, None);
+    }
+
+    fn record(
+        &self,
+        process: Process,
+        kind: Kind,
+        f: Cow<'static, str>,
+        key: Option<Cow<'static, str>>,
+        value: Value,
+        error: Option<Cow<'static, str>>,
+    ) {
+        let mut inner = self.inner.lock().expect("never poisoned");
+        // The time is taken under the lock, so that the order of the lines is the order of time.
+        let time = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let index = inner.next_index;
+        inner.next_index += 1;
+        let event = Event { index, time, process, kind, f, key, value, error };
+        if let Err(error) = inner.writer.append(&event) {
+            self.stop.fail(error.to_string());
+        }
+        inner.fire(&event, self.seats);
+        inner.watch.push(&event);
+        let violations = inner.watch.violations();
+        let tally = &mut inner.tally;
+        tally.violations = violations;
+        if matches!(event.process, Process::Client(_)) && event.kind != Kind::Invoke {
+            tally.operations += 1;
+            let acquired = event.kind == Kind::Ok && event.f == fencepost_history::f::ACQUIRE;
+            tally.acquisitions += u64::from(acquired);
+        }
+        if self.fail_fast && violations > 0 {
+            self.stop.violation();
+        }
+    }
+}
+
+impl Inner {
+    fn fire(&mut self, event: &Event, seats: Seats) {
+        let client_of = |process| format!("c{}", seats.client_of(process) + 1);
+        let mut at = 0;
+        while at < self.waiting.len() {
+            let (trigger, times, _) = &mut self.waiting[at];
+            if trigger.fits(event, client_of) {
+                *times = times.saturating_sub(1);
+                if *times == 0 {
+                    let (_, _, sender) = self.waiting.swap_remove(at);
+                    // Nobody listens any more where the run is already being healed.
+                    let _ = sender.send(());
+                    continue;
+                }
+            }
+            at += 1;
+        }
+    }
+}

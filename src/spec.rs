@@ -1,0 +1,234 @@
+//! What a run is to do: the command line, validated and whole, as it is kept in `run.toml`.
+
+use fencepost_history::Seed;
+use fencepost_locks::{Backend, Options};
+use fencepost_nemesis::{Nemesis, Plan, Scene};
+use fencepost_workloads::Workload;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Everything that shapes a run. Two runs of one spec have the same plan: who does what, which fault strikes when.
+/// What real servers make of it is not repeatable to the microsecond.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct RunSpec {
+    pub backend: String,
+    pub workload: String,
+    /// Names of nemeses; empty for none.
+    pub nemesis: Vec<String>,
+    /// A plan written by hand, or kept by an earlier run, in place of drawn ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nemesis_file: Option<PathBuf>,
+    /// `auto`, `docker` or `local`, as asked for.
+    pub driver: String,
+    pub guard: String,
+    pub seed: Seed,
+    pub clients: usize,
+    /// Number of logical processes, spread over the clients.
+    pub concurrency: usize,
+    pub keys: usize,
+    /// Critical sections begun a second, at most, by all processes together; 0: no limit.
+    pub rate: f64,
+    pub ttl_ms: u64,
+    pub hold_ms: u64,
+    pub acquire_timeout_ms: u64,
+    pub time_limit_ms: u64,
+    pub nemesis_interval_ms: u64,
+    /// Size of clock jumps; none: drawn around the TTL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_amplitude_ms: Option<u64>,
+    pub careful: bool,
+    pub fail_fast: bool,
+    pub options: Options,
+}
+
+/// A mistake in what the user asked for: one sentence. Exit code 254.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct BadUsage(pub String);
+
+/// The parts that a spec names.
+pub struct Parts {
+    pub backend: &'static dyn Backend,
+    pub workload: &'static dyn Workload,
+    pub nemeses: Vec<&'static dyn Nemesis>,
+    /// Which fault strikes whom, when: drawn from the seed, or read from a file.
+    pub plan: Plan,
+}
+
+impl RunSpec {
+    /// Refuses what cannot work, before anything starts, and gives the parts that the spec names.
+    pub fn validate(&self) -> Result<Parts, BadUsage> {
+        pick("driver", &self.driver, &["auto", "docker", "local"], |name| name)?;
+        let backends = fencepost_locks::registry();
+        let backend = pick("backend", &self.backend, backends, |backend| backend.name())?;
+        let workloads = fencepost_workloads::registry();
+        let workload = pick("workload", &self.workload, workloads, |workload| workload.name())?;
+        let mut nemeses = self.nemeses()?;
+        self.check_numbers()?;
+        self.check_guard(backend, workload)?;
+        backend.check(&self.options).map_err(BadUsage)?;
+        backend.check_ttl(Duration::from_millis(self.ttl_ms)).map_err(BadUsage)?;
+        let scene = crate::crew::scene(self, backend);
+        let plan = match &self.nemesis_file {
+            Some(file) => read_plan(file, &scene)?,
+            None => fencepost_nemesis::draw(&nemeses, &scene, &self.nemesis_settings(), self.seed),
+        };
+        let named = fencepost_nemesis::registry().iter().copied();
+        let in_plan = |nemesis: &&dyn Nemesis| plan.strikes.iter().any(|strike| strike.fault == nemesis.name());
+        if self.nemesis_file.is_some() {
+            nemeses = named.filter(in_plan).collect();
+        }
+        Ok(Parts { backend, workload, nemeses, plan })
+    }
+
+    fn nemeses(&self) -> Result<Vec<&'static dyn Nemesis>, BadUsage> {
+        let mut nemeses: Vec<&dyn Nemesis> = Vec::new();
+        for name in &self.nemesis {
+            let nemesis = pick("nemesis", name, fencepost_nemesis::registry(), |nemesis| nemesis.name())?;
+            if nemeses.iter().any(|other| other.name() == nemesis.name()) {
+                return bad(format!("the nemesis {name} is named twice; name each once"));
+            }
+            nemeses.push(nemesis);
+        }
+        if self.nemesis_file.is_some() && !nemeses.is_empty() {
+            return bad("--nemesis and --nemesis-file exclude each other: a plan says all that goes wrong".to_owned());
+        }
+        Ok(nemeses)
+    }
+
+    fn check_numbers(&self) -> Result<(), BadUsage> {
+        let positive = [
+            ("--ttl", self.ttl_ms),
+            ("--time-limit", self.time_limit_ms),
+            ("--acquire-timeout", self.acquire_timeout_ms),
+            ("--nemesis-interval", self.nemesis_interval_ms),
+        ];
+        for (option, milliseconds) in positive {
+            if milliseconds == 0 {
+                return bad(format!("{option} must be longer than 0; try `{option} 2s`"));
+            }
+        }
+        let counts = [("--clients", self.clients), ("--concurrency", self.concurrency), ("--keys", self.keys)];
+        for (option, count) in counts {
+            if count == 0 {
+                return bad(format!("{option} must be at least 1"));
+            }
+        }
+        if self.clients > 50 {
+            return bad(format!(
+                "--clients {} is more than the 50 that one machine is trusted with; use --concurrency for more processes",
+                self.clients
+            ));
+        }
+        if self.concurrency < self.clients {
+            return bad(format!(
+                "--concurrency {} leaves some of the {} clients without a process; make it at least {}",
+                self.concurrency, self.clients, self.clients
+            ));
+        }
+        if !self.rate.is_finite() || self.rate < 0.0 {
+            return bad(format!("--rate {} is not a number of critical sections a second", self.rate));
+        }
+        if self.options.nodes.is_some_and(|nodes| nodes == 0 || nodes > 50) {
+            return bad("--nodes must be between 1 and 50".to_owned());
+        }
+        Ok(())
+    }
+
+    fn check_guard(&self, backend: &dyn Backend, workload: &dyn Workload) -> Result<(), BadUsage> {
+        let guards = fencepost_locks::guards();
+        let guard = pick("guard", &self.guard, guards, |guard| guard.name())?;
+        if guard.needs_token() && !backend.has_token() {
+            return bad(format!(
+                "--guard {} needs a fencing token, and {} hands out none; use a backend that does (see `fencepost list backends`) or --guard none",
+                self.guard, self.backend
+            ));
+        }
+        if self.guard != "none" && !workload.uses_storage() {
+            return bad(format!(
+                "--guard {} protects the storage, which the workload {} does not use; use --workload increment",
+                self.guard, self.workload
+            ));
+        }
+        Ok(())
+    }
+
+    pub fn ttl(&self) -> Duration {
+        Duration::from_millis(self.ttl_ms)
+    }
+
+    pub fn time_limit(&self) -> Duration {
+        Duration::from_millis(self.time_limit_ms)
+    }
+
+    /// What the workload is told.
+    pub fn workload_settings(&self) -> fencepost_workloads::Settings {
+        let hold = Duration::from_millis(self.hold_ms);
+        // Without a rate, processes rest between sections about as long as a section takes, so that the lock is
+        // contended and no process keeps it all to itself.
+        let pause =
+            if self.rate > 0.0 { Duration::from_secs_f64(self.concurrency as f64 / self.rate) } else { hold };
+        fencepost_workloads::Settings { keys: self.keys, hold, pause }
+    }
+
+    /// What the nemeses are told.
+    pub fn nemesis_settings(&self) -> fencepost_nemesis::Settings {
+        fencepost_nemesis::Settings {
+            time_limit: self.time_limit(),
+            interval: Duration::from_millis(self.nemesis_interval_ms),
+            clock_amplitude: self.clock_amplitude_ms.map(Duration::from_millis),
+        }
+    }
+
+    /// The nemeses in one word: `none`, `clock-jump+pause`, `plan`.
+    pub fn nemesis_name(&self) -> String {
+        match (&self.nemesis_file, self.nemesis.is_empty()) {
+            (Some(_), _) => "plan".to_owned(),
+            (None, true) => "none".to_owned(),
+            (None, false) => self.nemesis.join("+"),
+        }
+    }
+}
+
+fn read_plan(file: &Path, scene: &Scene) -> Result<Plan, BadUsage> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| BadUsage(format!("cannot read the plan {}: {error}", file.display())))?;
+    let plan = Plan::parse(&text, scene)
+        .map_err(|reason| BadUsage(format!("the plan {} is no plan: {}", file.display(), reason.trim_end())))?;
+    if plan.strikes.is_empty() {
+        return bad(format!("the plan {} has no [[strike]]; leave it out to run without faults", file.display()));
+    }
+    Ok(plan)
+}
+
+fn bad<T>(sentence: String) -> Result<T, BadUsage> {
+    Err(BadUsage(sentence))
+}
+
+/// The one of that name, or a sentence that offers the nearest right one.
+pub fn pick<T: Copy>(
+    what: &str,
+    name: &str,
+    all: &[T],
+    name_of: impl Fn(&T) -> &'static str,
+) -> Result<T, BadUsage> {
+    if let Some(found) = all.iter().find(|each| name_of(each) == name) {
+        return Ok(*found);
+    }
+    let names: Vec<&str> = all.iter().map(&name_of).collect();
+    Err(BadUsage(unknown(what, name, &names)))
+}
+
+/// "there is no backend redlok; did you mean redlock? …"
+pub fn unknown(what: &str, name: &str, names: &[&str]) -> String {
+    let nearest = names
+        .iter()
+        .map(|known| (strsim::damerau_levenshtein(name, known), *known))
+        .min()
+        .filter(|(distance, known)| *distance <= known.len().div_ceil(2));
+    let hint = nearest.map(|(_, known)| format!("; did you mean {known}?")).unwrap_or_default();
+    let all = names.join(", ");
+    format!("there is no {what} `{name}`{hint} (there are: {all})")
+}

@@ -1,0 +1,58 @@
+//! Why a run ends before its time: Ctrl-C, a failure of the environment, or the first violation.
+
+use std::sync::OnceLock;
+use tokio::sync::Notify;
+
+/// The first reason wins.
+#[derive(Debug, Default)]
+pub struct Stop {
+    reason: OnceLock<Reason>,
+    pulled: Notify,
+}
+
+/// Why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Ctrl-C or SIGTERM.
+    Interrupted,
+    /// Fencepost or the environment failed: one sentence.
+    Failed(String),
+    /// A violation was seen, and `--fail-fast` was given.
+    Violation,
+}
+
+impl Stop {
+    pub fn interrupt(&self) {
+        self.pull(Reason::Interrupted);
+    }
+
+    pub fn fail(&self, sentence: String) {
+        self.pull(Reason::Failed(sentence));
+    }
+
+    pub fn violation(&self) {
+        self.pull(Reason::Violation);
+    }
+
+    fn pull(&self, reason: Reason) {
+        if self.reason.set(reason).is_ok() {
+            self.pulled.notify_waiters();
+        }
+    }
+
+    /// The reason, once there is one.
+    pub fn reason(&self) -> Option<&Reason> {
+        self.reason.get()
+    }
+
+    /// Returns when there is a reason.
+    pub async fn pulled(&self) {
+        let pulled = self.pulled.notified();
+        tokio::pin!(pulled);
+        // Enabled before the look, so that a pull between the two is not missed.
+        pulled.as_mut().enable();
+        if self.reason.get().is_none() {
+            pulled.await;
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The command `fencepost test`.
+
+use crate::analyze::{self, Judged};
+use crate::cli::TestArgs;
+use crate::results::{RunFile, RunFolder};
+use crate::spec::{Parts, RunSpec};
+use crate::stop::{Reason, Stop};
+use crate::{FAILED, runner, runtime, summary};
+use anyhow::Result;
+use fencepost_checker::Outcome;
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Runs a test and gives the exit code of its verdict.
+pub fn test(args: &TestArgs) -> Result<i32> {
+    let spec = args.spec()?;
+    let parts = spec.validate()?;
+    println!("seed {}; to repeat this run: {}\n", spec.seed, crate::repeat::command(&spec));
+    let stop = Arc::new(Stop::default());
+    let runtime = runtime()?;
+    let code = runtime.block_on(run_and_judge(args, &spec, &parts, &stop));
+    // A client that hangs in a blocking call must not keep a finished run from ending.
+    runtime.shutdown_background();
+    code
+}
+
+async fn run_and_judge(args: &TestArgs, spec: &RunSpec, parts: &Parts, stop: &Arc<Stop>) -> Result<i32> {
+    tokio::spawn(listen_for_signals(stop.clone()));
+    let folder = RunFolder::create(&args.results, spec)?;
+    let announce = |run: &RunFile| println!("{}", summary::heading_text(&run.heading()));
+    let troubles = match runner::run(spec, parts, &folder, stop, announce).await {
+        Ok(troubles) => troubles,
+        Err(error) => return after_failure(&folder, error),
+    };
+    let Judged { outcome, text } = analyze::judge(&folder)?;
+    println!("{text}");
+    for trouble in &troubles {
+        eprintln!("fencepost: {trouble}");
+    }
+    // Whatever else went wrong, a violation stays one; but what was not healed or removed is no success.
+    if outcome != Outcome::Violation && !troubles.is_empty() {
+        return Ok(FAILED);
+    }
+    Ok(i32::from(outcome.exit_code()))
+}
+
+/// A run that failed may have recorded a violation before it did: a violation outranks everything.
+fn after_failure(folder: &RunFolder, error: anyhow::Error) -> Result<i32> {
+    if !folder.history().is_file() {
+        return Err(error);
+    }
+    match analyze::judge(folder) {
+        Ok(Judged { outcome: Outcome::Violation, text }) => {
+            println!("{text}");
+            eprintln!("fencepost: the run ended early: {error:#}");
+            Ok(i32::from(Outcome::Violation.exit_code()))
+        }
+        _ => Err(error),
+    }
+}
+
+/// The first Ctrl-C ends the run in order; the second ends the program at once, and the kernel and the next run clean
+/// up after it.
+async fn listen_for_signals(stop: Arc<Stop>) {
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        return;
+    };
+    loop {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        if matches!(stop.reason(), Some(Reason::Interrupted)) {
+            std::process::exit(FAILED);
+        }
+        eprintln!("fencepost: ending the run: healing what is broken, removing what was started (once more to quit at once)");
+        stop.interrupt();
+    }
+}

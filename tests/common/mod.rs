@@ -1,0 +1,131 @@
+//! Runs the program as a user would, on real clusters.
+
+#![allow(dead_code, reason = "each test file uses its own part of this")]
+
+use fencepost_checker::{Outcome, RunVerdict};
+use fencepost_history::{Event, Kind, Process, read_history};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Clusters are started one at a time, so that a test can tell what its own left behind, and two cores are enough.
+pub fn one_at_a_time() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The program with these arguments.
+pub fn fencepost(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fencepost"));
+    command.args(args).stdin(Stdio::null()).env_remove("RUST_LOG").env_remove("CARGO");
+    command
+}
+
+/// What a run of the program left.
+pub struct Ran {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+    /// Holds `latest`, the run's folder, if it came that far.
+    pub results: tempfile::TempDir,
+}
+
+/// Runs `fencepost test` with these arguments, separated by blanks, to its end.
+pub fn test(args: &str) -> Ran {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let mut words = vec!["test", "--results", results.path().to_str().expect("a path in UTF-8")];
+    words.extend(args.split_whitespace());
+    let output = fencepost(&words).output().expect("the program starts");
+    let ran = Ran::new(output, results);
+    eprintln!("--- fencepost test {args}: exit {}\n{}\n{}", ran.code, ran.stdout, ran.stderr);
+    ran
+}
+
+impl Ran {
+    fn new(output: Output, results: tempfile::TempDir) -> Ran {
+        let text = |bytes| String::from_utf8(bytes).expect("output in UTF-8");
+        Ran {
+            code: output.status.code().expect("not ended by a signal"),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+            results,
+        }
+    }
+
+    /// The run's folder.
+    pub fn folder(&self) -> PathBuf {
+        self.results.path().join("latest").canonicalize().expect("the run left a folder")
+    }
+
+    pub fn history(&self) -> Vec<Event> {
+        read_history(&self.folder().join("history.jsonl")).expect("a readable history")
+    }
+
+    pub fn verdict(&self) -> RunVerdict {
+        let text = std::fs::read_to_string(self.folder().join("verdict.json")).expect("a verdict");
+        serde_json::from_str(&text).expect("a readable verdict")
+    }
+
+    /// The outcome of one checker.
+    pub fn outcome(&self, checker: &str) -> Outcome {
+        let verdict = self.verdict();
+        verdict.of_checker(checker).unwrap_or_else(|| panic!("{checker} said nothing")).outcome
+    }
+
+    /// How many findings of that class a checker has.
+    pub fn findings(&self, checker: &str, class: &str) -> usize {
+        let verdict = self.verdict();
+        let findings = verdict.of_checker(checker).map(|verdict| verdict.findings.clone()).unwrap_or_default();
+        findings.iter().filter(|finding| finding.class == class).count()
+    }
+
+    /// Values of the nemesis's events of this stage and kind.
+    pub fn stages(&self, stage: &str, kind: Kind) -> Vec<Value> {
+        let of_nemesis = |event: &Event| event.process == Process::Nemesis && event.kind == kind;
+        let mut values: Vec<Value> =
+            self.history().into_iter().filter(of_nemesis).map(|event| event.value).collect();
+        values.retain(|value| value["stage"] == stage);
+        values
+    }
+
+    /// Every fault that was injected was seen to take effect, and was healed.
+    pub fn assert_faults_real(&self) {
+        let injected = self.stages("inject", Kind::Invoke).len();
+        assert!(injected > 0, "no fault was injected");
+        let effective = self.stages("inject", Kind::Ok).iter().filter(|value| value["effective"] == true).count();
+        assert!(effective > 0, "none of {injected} faults was seen to take effect");
+        assert_eq!(self.stages("heal", Kind::Ok).len(), injected, "not every fault was healed");
+    }
+}
+
+/// What on this machine a run must not change.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Surroundings {
+    containers: String,
+    networks: String,
+    namespaces: String,
+    links: String,
+    packet_filter: String,
+    mounts: String,
+    processes: String,
+}
+
+impl Surroundings {
+    pub fn look() -> Surroundings {
+        let said = |command: &str| {
+            let output = Command::new("sh").args(["-c", command]).output().expect("a shell");
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        Surroundings {
+            containers: said("docker ps -a --format '{{.Names}}'"),
+            networks: said("docker network ls --format '{{.Name}}'"),
+            namespaces: said("ip netns list"),
+            links: said("ip -o link show | cut -d: -f2"),
+            // Counters and the time stand in comments and brackets.
+            packet_filter: said("iptables-save | grep -v '^#' | sed 's/\\[.*\\]//'"),
+            mounts: said("cut -d' ' -f1-3 /proc/mounts"),
+            processes: said("ps -eo args | grep -E 'redis-server|[e]tcd --|fencepost (agent|sandbox|client|storage)' | grep -v grep"),
+        }
+    }
+}
