@@ -1,5 +1,6 @@
 //! Drivers: how nodes come to be.
 
+use crate::docker::{DockerDriver, Engine};
 use crate::local::LocalDriver;
 use crate::node::{Node, NodeSpec};
 use crate::{ClusterError, Progress};
@@ -81,7 +82,12 @@ pub async fn select(name: &str) -> Result<Box<dyn Driver>, ClusterError> {
 /// As [`select`], with options.
 pub async fn select_with(name: &str, options: Options) -> Result<Box<dyn Driver>, ClusterError> {
     match name {
-        "local" | "auto" => Ok(Box::new(LocalDriver::new(options))),
+        "local" => Ok(Box::new(LocalDriver::new(options))),
+        "docker" => Ok(Box::new(DockerDriver::new(Engine::connect().await?, options))),
+        "auto" => Ok(match Engine::connect().await {
+            Ok(engine) => Box::new(DockerDriver::new(engine, options)),
+            Err(_) => Box::new(LocalDriver::new(options)),
+        }),
         _ => Err(ClusterError::new(format!("there is no driver {name}; use docker, local or auto"))),
     }
 }

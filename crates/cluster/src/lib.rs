@@ -2,6 +2,7 @@
 
 pub mod agent;
 mod connection;
+mod docker;
 mod driver;
 mod error;
 mod hidden;

@@ -50,6 +50,16 @@ impl Program {
         Ok(Program { dynamic: folder.join("ld.so").exists(), folder, hash, _held: held })
     }
 
+    /// Whether that hash is of a former build of the same executable, which nobody uses any more.
+    pub(crate) fn is_former(&self, hash: &str) -> bool {
+        let same = self
+            .hash
+            .split_once('-')
+            .is_some_and(|(path, _)| hash.split_once('-').is_some_and(|it| it.0 == path));
+        let lock = self.folder.with_file_name(format!("{hash}.lock"));
+        same && hash != self.hash && !state::is_held(&lock)
+    }
+
     /// The command that runs it inside a node.
     pub(crate) fn argv(&self, args: &[&str]) -> Vec<String> {
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();

@@ -98,17 +98,25 @@ impl RunFolder {
     }
 }
 
+impl RunFolder {
+    /// What the run's controller has locked, for as long as it lives.
+    pub(crate) fn lock_file(&self) -> PathBuf {
+        self.path.join("lock")
+    }
+}
+
 impl Drop for RunFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }
 
-/// Whether the controller of that run lives.
-pub(crate) fn is_alive(run: &str) -> Result<bool, ClusterError> {
-    let runs = runs()?;
-    let _alone = lock(&runs.join("lock"))?;
-    Ok(is_held(&runs.join(run).join("lock")))
+/// Whether the run that locked this file is over. One that may not be looked at, another user's, counts as alive.
+pub(crate) fn is_over(lock_file: &Path) -> bool {
+    match File::open(lock_file) {
+        Ok(file) => file.try_lock().is_ok(),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    }
 }
 
 /// Removes the folders of runs whose controllers are dead, and gives their names.

@@ -1,0 +1,131 @@
+//! The driver `docker`: a container for each node, on a network of their own.
+
+mod attach;
+mod containers;
+mod engine;
+mod frames;
+mod keeper;
+mod leftovers;
+mod make;
+
+use crate::connection::AgentNode;
+use crate::driver::{Capability, Cluster, ClusterSpec, Driver, Options};
+use crate::log::Log;
+use crate::program::Program;
+use crate::state::RunFolder;
+use crate::subnet::Subnet;
+use crate::{ClusterError, images, probe, state};
+use async_trait::async_trait;
+use attach::Exec;
+use containers::{Plan, PlannedNode, Started};
+pub(crate) use engine::Engine;
+use frames::Frames;
+use futures_util::future::try_join_all;
+use keeper::Keeper;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The data folder in every container.
+const DATA: &str = "/data";
+
+/// Starts nodes as containers.
+pub(crate) struct DockerDriver {
+    engine: Engine,
+    options: Options,
+}
+
+impl DockerDriver {
+    pub(crate) fn new(engine: Engine, options: Options) -> DockerDriver {
+        DockerDriver { engine, options }
+    }
+
+    /// The images of all nodes, with this program in them; made now where they are missing.
+    async fn images(
+        &self,
+        spec: &ClusterSpec,
+        program: &Program,
+    ) -> Result<HashMap<&'static str, String>, ClusterError> {
+        let mut tags = HashMap::new();
+        for name in spec.nodes.iter().map(|node| node.image) {
+            if !tags.contains_key(name) {
+                let image = images::find(name)?;
+                let base = self.engine.image(image, &self.options.progress).await?;
+                tags.insert(name, self.engine.layer(image, &base, program, &self.options.progress).await?);
+            }
+        }
+        Ok(tags)
+    }
+}
+
+#[async_trait]
+impl Driver for DockerDriver {
+    fn name(&self) -> &'static str {
+        "docker"
+    }
+
+    async fn supports(&self) -> Vec<Capability> {
+        match self.engine.identity().await {
+            Ok(identity) => probe::capabilities(self, &identity).await,
+            Err(error) => {
+                tracing::warn!("{error}");
+                Vec::new()
+            }
+        }
+    }
+
+    async fn start(&self, spec: &ClusterSpec) -> Result<Cluster, ClusterError> {
+        let executable = self.options.program.clone();
+        let program = tokio::task::spawn_blocking(move || Program::prepare(&executable)).await;
+        let program = program.map_err(|error| ClusterError::new(error.to_string()))??;
+        let tags = self.images(spec, &program).await?;
+        let taken = self.engine.networks().await?;
+        let is_free = |subnet: Subnet| {
+            let is_taken = taken.iter().any(|(network, prefix)| subnet.overlaps(*network, *prefix));
+            !is_taken && !subnet.is_routed_here()
+        };
+        let folder = RunFolder::create(&spec.run, is_free)?;
+        let plan = plan(spec, &folder, &tags, &program)?;
+        let (keeper, started) = Keeper::start(plan, folder, program).await?;
+        let nodes = started.into_iter().zip(&spec.nodes).map(|(started, node)| {
+            let keeper = &keeper;
+            async move {
+                let Started { container, address, streams } = started;
+                let log = Log::open(&spec.logs, &node.name)?;
+                let from_agent = Frames::new(streams.output, "agent", log.clone());
+                let attach = Box::new(Exec::new(&self.engine, container, &keeper.program));
+                let node = AgentNode::connect(node, address, log, from_agent, streams.input, attach).await?;
+                Ok::<_, ClusterError>(Arc::new(node) as Arc<dyn crate::Node>)
+            }
+        });
+        let nodes = try_join_all(nodes).await?;
+        Ok(Cluster { nodes, stop: Box::new(keeper) })
+    }
+
+    async fn clean_up_leftovers(&self) -> Result<Vec<String>, ClusterError> {
+        let mut removed = leftovers::remove(&self.engine).await?;
+        let folders = tokio::task::spawn_blocking(state::remove_dead).await;
+        let folders = folders.map_err(|error| ClusterError::new(error.to_string()))??;
+        removed.extend(folders.into_iter().map(|run| format!("removed the folder of the crashed run {run}")));
+        Ok(removed)
+    }
+}
+
+fn plan(
+    spec: &ClusterSpec,
+    folder: &RunFolder,
+    tags: &HashMap<&'static str, String>,
+    program: &Program,
+) -> Result<Plan, ClusterError> {
+    let nodes = spec.nodes.iter().zip(folder.subnet.hosts()).map(|(node, address)| PlannedNode {
+        name: node.name.clone(),
+        image: tags[node.image].clone(),
+        address,
+    });
+    Ok(Plan {
+        run: spec.run.clone(),
+        subnet: folder.subnet,
+        labels: leftovers::labels(&spec.run, folder),
+        agent: program.argv(&["agent", DATA]),
+        nodes: nodes.collect(),
+    })
+}

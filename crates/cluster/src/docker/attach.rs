@@ -1,0 +1,57 @@
+//! Attaching programs: by the engine's exec, whose streams come over a connection of their own.
+
+use super::DATA;
+use super::engine::{Engine, failed};
+use super::frames::Frames;
+use crate::ClusterError;
+use crate::connection::Attach;
+use crate::log::Log;
+use crate::node::Attached;
+use crate::program::Program;
+use async_trait::async_trait;
+use bollard::Docker;
+use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};
+
+/// Starts programs in one container.
+pub(super) struct Exec {
+    docker: Docker,
+    container: String,
+    /// What stands for the name `fencepost`.
+    program: Vec<String>,
+}
+
+impl Exec {
+    pub(super) fn new(engine: &Engine, container: String, program: &Program) -> Exec {
+        Exec { docker: engine.docker.clone(), container, program: program.argv(&[]) }
+    }
+}
+
+#[async_trait]
+impl Attach for Exec {
+    async fn attach(&self, argv: &[String], log: &Log) -> Result<Attached, ClusterError> {
+        let argv: Vec<String> = argv.iter().map(|arg| arg.replace("{data}", DATA)).collect();
+        let (name, args) =
+            argv.split_first().ok_or_else(|| ClusterError::new("no program to attach was named"))?;
+        let start = if name == "fencepost" { self.program.clone() } else { vec![name.clone()] };
+        let what = format!("attach {name}");
+        let config = CreateExecOptions {
+            attach_stdin: Some(true),
+            attach_stdout: Some(true),
+            attach_stderr: Some(true),
+            cmd: Some(start.into_iter().chain(args.iter().cloned()).collect()),
+            ..CreateExecOptions::default()
+        };
+        let created = self.docker.create_exec(&self.container, config).await;
+        let id = created.map_err(|error| failed(&what, &error))?.id;
+        let started = self.docker.start_exec(&id, None::<StartExecOptions>).await;
+        match started.map_err(|error| failed(&what, &error))? {
+            StartExecResults::Attached { output, input } => Ok(Attached {
+                stdin: Box::new(input),
+                stdout: Box::new(Frames::new(output, name, log.clone())),
+            }),
+            StartExecResults::Detached => {
+                Err(ClusterError::new(format!("cannot {what}: the engine detached it")))
+            }
+        }
+    }
+}

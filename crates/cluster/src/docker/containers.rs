@@ -1,0 +1,210 @@
+//! Making a run's network and containers, and removing them.
+
+use super::DATA;
+use super::engine::{failed, has_status};
+use super::leftovers::RUN;
+use crate::ClusterError;
+use crate::subnet::Subnet;
+use bollard::Docker;
+use bollard::container::AttachContainerResults;
+use bollard::models::{
+    ContainerCreateBody, EndpointIpamConfig, EndpointSettings, HostConfig, HostConfigLogConfig, Ipam,
+    IpamConfig, NetworkCreateRequest, NetworkingConfig,
+};
+use bollard::query_parameters::{
+    AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, ListContainersOptionsBuilder,
+    RemoveContainerOptionsBuilder, StartContainerOptions,
+};
+use futures_util::future::{join_all, try_join_all};
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long the engine may take to take down what was killed.
+const REMOVAL: Duration = Duration::from_secs(20);
+
+/// What a run is made of.
+pub(super) struct Plan {
+    pub(super) run: String,
+    pub(super) subnet: Subnet,
+    pub(super) labels: HashMap<String, String>,
+    /// The agent's command line.
+    pub(super) agent: Vec<String>,
+    pub(super) nodes: Vec<PlannedNode>,
+}
+
+pub(super) struct PlannedNode {
+    pub(super) name: String,
+    pub(super) image: String,
+    pub(super) address: Ipv4Addr,
+}
+
+/// A container that runs.
+pub(super) struct Started {
+    pub(super) container: String,
+    pub(super) address: Ipv4Addr,
+    /// Its agent's standard streams.
+    pub(super) streams: AttachContainerResults,
+}
+
+impl Plan {
+    /// Also the network's name.
+    fn prefix(&self) -> String {
+        format!("fencepost-{}", self.run)
+    }
+
+    /// Makes the network and starts all containers. Gives up between two steps when `given_up` is set; what was made
+    /// by then is the caller's to remove.
+    pub(super) async fn start(
+        &self,
+        docker: &Docker,
+        given_up: &AtomicBool,
+    ) -> Result<Vec<Started>, ClusterError> {
+        self.create_network(docker).await?;
+        try_join_all(self.nodes.iter().map(|node| self.start_node(docker, node, given_up))).await
+    }
+
+    async fn create_network(&self, docker: &Docker) -> Result<(), ClusterError> {
+        let config = IpamConfig {
+            subnet: Some(self.subnet.to_string()),
+            gateway: Some(self.subnet.address(1).to_string()),
+            ..IpamConfig::default()
+        };
+        let request = NetworkCreateRequest {
+            name: self.prefix(),
+            driver: Some("bridge".to_owned()),
+            // Nodes reach one another and nothing else, and see each other's own addresses.
+            internal: Some(true),
+            ipam: Some(Ipam { config: Some(vec![config]), ..Ipam::default() }),
+            labels: Some(self.labels.clone()),
+            ..NetworkCreateRequest::default()
+        };
+        let created = docker.create_network(request).await;
+        created.map(drop).map_err(|error| failed(&format!("make the network {}", self.subnet), &error))
+    }
+
+    async fn start_node(
+        &self,
+        docker: &Docker,
+        node: &PlannedNode,
+        given_up: &AtomicBool,
+    ) -> Result<Started, ClusterError> {
+        let go_on = || match given_up.load(Ordering::Relaxed) {
+            true => Err(ClusterError::new("the start was given up")),
+            false => Ok(()),
+        };
+        let what = format!("start the container of {}", node.name);
+        let cannot = |error| failed(&what, &error);
+        go_on()?;
+        let name = format!("{}-{}", self.prefix(), node.name);
+        let options = CreateContainerOptionsBuilder::default().name(&name).build();
+        let id = docker.create_container(Some(options), self.container(node)).await.map_err(cannot)?.id;
+        go_on()?;
+        let options = AttachContainerOptionsBuilder::default()
+            .stdin(true)
+            .stdout(true)
+            .stderr(true)
+            .stream(true)
+            .build();
+        let streams = docker.attach_container(&id, Some(options)).await.map_err(cannot)?;
+        docker.start_container(&id, None::<StartContainerOptions>).await.map_err(cannot)?;
+        Ok(Started { container: id, address: node.address, streams })
+    }
+
+    fn container(&self, node: &PlannedNode) -> ContainerCreateBody {
+        let address = EndpointIpamConfig {
+            ipv4_address: Some(node.address.to_string()),
+            ..EndpointIpamConfig::default()
+        };
+        let endpoint = EndpointSettings { ipam_config: Some(address), ..EndpointSettings::default() };
+        let host = HostConfig {
+            // The agent ends when its standard input closes: a container whose controller is gone removes itself.
+            auto_remove: Some(true),
+            cap_add: Some(vec!["NET_ADMIN".to_owned(), "SYS_PTRACE".to_owned()]),
+            network_mode: Some(self.prefix()),
+            log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
+            ..HostConfig::default()
+        };
+        let passed = ["RUST_LOG", "RUST_BACKTRACE"].into_iter();
+        let passed =
+            passed.filter_map(|name| std::env::var(name).ok().map(|value| format!("{name}={value}")));
+        let env = [
+            "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME=/tmp",
+            "LANG=C.UTF-8",
+        ];
+        ContainerCreateBody {
+            image: Some(node.image.clone()),
+            entrypoint: Some(self.agent.clone()),
+            hostname: Some(node.name.clone()),
+            user: Some("0".to_owned()),
+            env: Some(env.into_iter().map(str::to_owned).chain(passed).collect()),
+            labels: Some(self.labels.clone()),
+            open_stdin: Some(true),
+            stdin_once: Some(true),
+            attach_stdin: Some(true),
+            attach_stdout: Some(true),
+            attach_stderr: Some(true),
+            // A volume of its own: on the engine's own disk, and not on the layers of an image.
+            volumes: Some(vec![DATA.to_owned()]),
+            host_config: Some(host),
+            networking_config: Some(NetworkingConfig {
+                endpoints_config: Some(HashMap::from([(self.prefix(), endpoint)])),
+            }),
+            ..ContainerCreateBody::default()
+        }
+    }
+
+    /// Removes everything that bears the run's label, even if we never heard that it was made.
+    pub(super) async fn remove(&self, docker: &Docker) -> Result<(), ClusterError> {
+        remove_run(docker, &self.run).await?;
+        remove_network(docker, &self.prefix()).await
+    }
+}
+
+/// Kills and removes the containers of a run, and returns when they are gone.
+pub(super) async fn remove_run(docker: &Docker, run: &str) -> Result<(), ClusterError> {
+    let begun = Instant::now();
+    let filters = HashMap::from([("label", vec![format!("{RUN}={run}")])]);
+    loop {
+        let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+        let found = docker.list_containers(Some(options)).await;
+        let found = found.map_err(|error| failed("list the containers of the run", &error))?;
+        let ids: Vec<String> = found.into_iter().filter_map(|container| container.id).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        if begun.elapsed() > REMOVAL {
+            let what = format!("the Docker engine has not removed the containers of the run {run}");
+            return Err(ClusterError::new(format!(
+                "{what}; remove them with `docker rm --force {}`",
+                ids.join(" ")
+            )));
+        }
+        join_all(ids.iter().map(|id| async move {
+            let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
+            // It may be removing itself already. What counts is whether it is gone the next time we look.
+            if let Err(error) = docker.remove_container(id, Some(options)).await {
+                tracing::debug!("{}", failed("remove a container", &error));
+            }
+        }))
+        .await;
+    }
+}
+
+/// A network that is still in use is tried again for a while: the engine lets go of a container's end after it has
+/// told that the container is gone.
+pub(super) async fn remove_network(docker: &Docker, name: &str) -> Result<(), ClusterError> {
+    let begun = Instant::now();
+    loop {
+        match docker.remove_network(name).await {
+            Ok(()) => return Ok(()),
+            Err(error) if has_status(&error, 404) => return Ok(()),
+            Err(error) if begun.elapsed() > REMOVAL => {
+                return Err(failed(&format!("remove the network {name}"), &error));
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The container engine: reaching it, and saying in one sentence what it says.
+
+use crate::ClusterError;
+use bollard::Docker;
+use bollard::errors::Error;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+/// How long the engine may take to say that it is there.
+const PING: Duration = Duration::from_secs(3);
+
+/// An engine that answers.
+pub(crate) struct Engine {
+    pub(super) docker: Docker,
+}
+
+impl Engine {
+    /// The engine at `$DOCKER_HOST`, or at its usual socket.
+    pub(crate) async fn connect() -> Result<Engine, ClusterError> {
+        let place = std::env::var("DOCKER_HOST").unwrap_or_else(|_| "/var/run/docker.sock".to_owned());
+        let unreachable = |reason: String| {
+            ClusterError::new(format!(
+                "no Docker engine answers at {place} ({reason}); start it, set DOCKER_HOST, or use --driver local"
+            ))
+        };
+        let docker = Docker::connect_with_defaults().map_err(|error| unreachable(reason(&error)))?;
+        match tokio::time::timeout(PING, docker.ping()).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => return Err(unreachable(reason(&error))),
+            Err(_) => return Err(unreachable(format!("no answer within {} s", PING.as_secs()))),
+        }
+        let docker = docker.negotiate_version().await.map_err(|error| unreachable(reason(&error)))?;
+        Ok(Engine { docker })
+    }
+
+    /// Changes when it is another engine, another version, or another kernel.
+    pub(crate) async fn identity(&self) -> Result<String, ClusterError> {
+        let info = self.docker.info().await.map_err(|error| failed("ask the engine about itself", &error))?;
+        let parts =
+            [info.id, info.server_version, info.kernel_version, info.cgroup_version.map(|it| it.to_string())];
+        Ok(parts.into_iter().flatten().collect::<Vec<_>>().join(" "))
+    }
+
+    /// What the engine calls itself, and how it keeps images.
+    pub(crate) async fn about(&self) -> Result<String, ClusterError> {
+        let info = self.docker.info().await.map_err(|error| failed("ask the engine about itself", &error))?;
+        let (version, storage) = (info.server_version.unwrap_or_default(), info.driver.unwrap_or_default());
+        Ok(format!("version {version}, storage {storage}"))
+    }
+
+    /// The subnets of all its networks.
+    pub(super) async fn networks(&self) -> Result<Vec<(Ipv4Addr, u8)>, ClusterError> {
+        let networks =
+            self.docker.list_networks(None).await.map_err(|error| failed("list networks", &error))?;
+        let configs = networks.into_iter().filter_map(|network| network.ipam?.config).flatten();
+        let subnets = configs.filter_map(|config| {
+            let (network, prefix) =
+                config.subnet?.split_once('/').map(|(a, b)| (a.to_owned(), b.to_owned()))?;
+            Some((network.parse().ok()?, prefix.parse().ok()?))
+        });
+        Ok(subnets.collect())
+    }
+}
+
+/// "cannot `what`: the Docker engine says …".
+pub(super) fn failed(what: &str, error: &Error) -> ClusterError {
+    ClusterError::new(format!("cannot {what}: {}", reason(error)))
+}
+
+fn reason(error: &Error) -> String {
+    match error {
+        Error::DockerResponseServerError { message, .. } => {
+            format!("the Docker engine says: {}", message.trim())
+        }
+        Error::DockerStreamError { error } => format!("the Docker engine says: {}", error.trim()),
+        Error::SocketNotFoundError(_) => "there is no such socket".to_owned(),
+        Error::RequestTimeoutError => "the Docker engine did not answer in time".to_owned(),
+        Error::IOError { err } => err.to_string(),
+        Error::HyperLegacyError { err } => {
+            // The reason lies at the bottom: no such file, refused, not permitted.
+            let mut innermost: &dyn std::error::Error = err;
+            while let Some(source) = innermost.source() {
+                innermost = source;
+            }
+            innermost.to_string()
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Whether the engine answered with this status.
+pub(super) fn has_status(error: &Error, wanted: u16) -> bool {
+    matches!(error, Error::DockerResponseServerError { status_code, .. } if *status_code == wanted)
+}

@@ -1,0 +1,102 @@
+//! Holds a run's containers and network, on a thread with a runtime of its own: whoever drops a cluster in the middle
+//! of its start, at Ctrl-C say, waits until nothing of it is left.
+
+use super::containers::{Plan, Started};
+use super::engine::Engine;
+use crate::ClusterError;
+use crate::driver::Stop;
+use crate::program::Program;
+use crate::state::RunFolder;
+use async_trait::async_trait;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use tokio::sync::oneshot;
+
+/// Dropping it takes everything down, and waits for that.
+pub(super) struct Keeper {
+    /// Dropping it tells the thread to take everything down.
+    life_line: Option<oneshot::Sender<()>>,
+    given_up: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<(), ClusterError>>>,
+    /// Kept in the cache for as long as containers run it.
+    pub(super) program: Program,
+    _folder: RunFolder,
+}
+
+impl Keeper {
+    /// Returns when all containers run.
+    pub(super) async fn start(
+        plan: Plan,
+        folder: RunFolder,
+        program: Program,
+    ) -> Result<(Keeper, Vec<Started>), ClusterError> {
+        let given_up = Arc::new(AtomicBool::new(false));
+        let (life_line, end) = oneshot::channel();
+        let (report, started) = oneshot::channel();
+        let thread = std::thread::spawn({
+            let given_up = given_up.clone();
+            move || keep(&plan, &given_up, report, end)
+        });
+        let keeper =
+            Keeper { life_line: Some(life_line), given_up, thread: Some(thread), program, _folder: folder };
+        match started.await {
+            Ok(Ok(started)) => Ok((keeper, started)),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(ClusterError::new("the thread that starts the containers ended too early")),
+        }
+    }
+
+    fn take_down(&mut self) -> Result<(), ClusterError> {
+        self.given_up.store(true, Ordering::Relaxed);
+        drop(self.life_line.take());
+        match self.thread.take().map(JoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(result)) => result,
+            Some(Err(_)) => Err(ClusterError::new("the thread that removes the containers failed in itself")),
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if let Err(error) = self.take_down() {
+            tracing::warn!("{error}");
+        }
+    }
+}
+
+#[async_trait]
+impl Stop for Keeper {
+    async fn stop(mut self: Box<Self>) -> Result<(), ClusterError> {
+        let stopped = tokio::task::spawn_blocking(move || self.take_down()).await;
+        stopped.map_err(|error| ClusterError::new(error.to_string()))?
+    }
+}
+
+type Report = oneshot::Sender<Result<Vec<Started>, ClusterError>>;
+
+fn keep(
+    plan: &Plan,
+    given_up: &AtomicBool,
+    report: Report,
+    end: oneshot::Receiver<()>,
+) -> Result<(), ClusterError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| ClusterError::new(format!("cannot start a runtime: {error}")))?;
+    runtime.block_on(async {
+        let engine = match Engine::connect().await {
+            Ok(engine) => engine,
+            Err(error) => {
+                let _ = report.send(Err(error));
+                return Ok(());
+            }
+        };
+        let started = plan.start(&engine.docker, given_up).await;
+        if report.send(started).is_ok() {
+            // Ends when the sender is dropped, too. After a start that failed that is at once.
+            let _ = end.await;
+        }
+        plan.remove(&engine.docker).await
+    })
+}

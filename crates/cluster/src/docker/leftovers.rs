@@ -1,0 +1,62 @@
+//! What crashed runs left in the engine. Containers end by themselves when their controller is gone, but one that was
+//! made and never started does not, and neither does a network.
+
+use super::containers::{remove_network, remove_run};
+use super::engine::{Engine, failed};
+use crate::ClusterError;
+use crate::state::{self, RunFolder};
+use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOptionsBuilder};
+use std::collections::{BTreeSet, HashMap};
+
+/// Label: the run's name.
+pub(super) const RUN: &str = "fencepost.run";
+/// Label: the file that the run's controller has locked.
+const LOCK: &str = "fencepost.lock";
+/// Label: the machine of the controller. Several machines can share an engine.
+const MACHINE: &str = "fencepost.machine";
+
+/// The labels of everything that a run makes.
+pub(super) fn labels(run: &str, folder: &RunFolder) -> HashMap<String, String> {
+    let lock = folder.lock_file().display().to_string();
+    HashMap::from(
+        [(RUN, run.to_owned()), (LOCK, lock), (MACHINE, machine())]
+            .map(|(name, value)| (name.to_owned(), value)),
+    )
+}
+
+/// Removes the containers and networks of runs of this machine whose controllers are dead.
+pub(super) async fn remove(engine: &Engine) -> Result<Vec<String>, ClusterError> {
+    let docker = &engine.docker;
+    let filters = HashMap::from([("label", vec![RUN.to_owned()])]);
+    let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+    let containers = docker.list_containers(Some(options)).await;
+    let containers = containers.map_err(|error| failed("list containers", &error))?;
+    let options = ListNetworksOptionsBuilder::default().filters(&filters).build();
+    let networks = docker.list_networks(Some(options)).await;
+    let networks = networks.map_err(|error| failed("list networks", &error))?;
+
+    let dead = |labels: &Option<HashMap<String, String>>| {
+        let labels = labels.as_ref()?;
+        let ours = labels.get(MACHINE) == Some(&machine());
+        (ours && state::is_over(labels.get(LOCK)?.as_ref())).then(|| labels.get(RUN).cloned())?
+    };
+    let mut removed = Vec::new();
+    let runs: BTreeSet<String> = containers.iter().filter_map(|container| dead(&container.labels)).collect();
+    for run in runs {
+        remove_run(docker, &run).await?;
+        removed.push(format!("removed the containers of the crashed run {run}"));
+    }
+    for network in networks.iter().filter(|network| dead(&network.labels).is_some()) {
+        let name = network.name.as_deref().unwrap_or_default();
+        remove_network(docker, name).await?;
+        removed.push(format!("removed the network {name} of a crashed run"));
+    }
+    Ok(removed)
+}
+
+/// This machine, as long as it lives.
+fn machine() -> String {
+    let id = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    let name = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    format!("{} {name}", id.trim())
+}

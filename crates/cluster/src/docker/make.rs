@@ -1,0 +1,225 @@
+//! Images in the engine: built from a Dockerfile where a registry answers, else from Debian's packages; and on top a
+//! layer with this very program.
+
+use super::engine::{Engine, failed, has_status};
+use crate::images::{self, Image, Kind, Made};
+use crate::program::Program;
+use crate::{ClusterError, Progress, state};
+use bollard::query_parameters::{
+    BuildImageOptionsBuilder, CreateImageOptionsBuilder, ListImagesOptionsBuilder, RemoveImageOptionsBuilder,
+};
+use futures_util::{Stream, StreamExt, TryStreamExt};
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::process::Command;
+
+const REPOSITORY: &str = "fencepost";
+
+/// How long a registry may take to answer at all.
+const REGISTRY: Duration = Duration::from_secs(15);
+
+impl Engine {
+    /// The tag of the image; made now if it is not there.
+    pub(crate) async fn image(&self, image: &Image, progress: &Progress) -> Result<String, ClusterError> {
+        let repository = format!("{REPOSITORY}/{}", image.name);
+        let tag = format!("{repository}:{}", image.hash());
+        if self.has(&tag).await? {
+            return Ok(tag);
+        }
+        let _alone = lock(&format!("{}.lock", image.name)).await?;
+        if self.has(&tag).await? {
+            return Ok(tag);
+        }
+        let Err(no_registry) = self.build_from_registry(image, &tag, progress).await else { return Ok(tag) };
+        tracing::info!("{no_registry}");
+        progress(&format!("no container registry gives the base of the image {}", image.name));
+        let root = images::root_file_system(image, progress).await?;
+        progress(&format!("importing the image {} into the Docker engine", image.name));
+        self.import(&root, &repository, &image.hash()).await?;
+        Ok(tag)
+    }
+
+    async fn has(&self, tag: &str) -> Result<bool, ClusterError> {
+        match self.docker.inspect_image(tag).await {
+            Ok(_) => Ok(true),
+            Err(error) if has_status(&error, 404) => Ok(false),
+            Err(error) => Err(failed(&format!("look for the image {tag}"), &error)),
+        }
+    }
+
+    async fn build_from_registry(
+        &self,
+        image: &Image,
+        tag: &str,
+        progress: &Progress,
+    ) -> Result<(), ClusterError> {
+        let base =
+            image.dockerfile.lines().find_map(|line| line.strip_prefix("FROM ")).unwrap_or_default().trim();
+        if !self.has(base).await? {
+            let options = CreateImageOptionsBuilder::default().from_image(base).build();
+            let mut pull = Box::pin(self.docker.create_image(Some(options), None, None));
+            let what = format!("pull {base}");
+            // Where no registry answers this must show at once; a slow one may take its time after its first word.
+            let first = tokio::time::timeout(REGISTRY, pull.next()).await;
+            let first =
+                first.map_err(|_| ClusterError::new(format!("cannot {what}: no registry answers")))?;
+            if let Some(first) = first {
+                first.map_err(|error| failed(&what, &error))?;
+            }
+            progress(&format!("pulling {base}"));
+            pull.try_for_each(|_| async { Ok(()) }).await.map_err(|error| failed(&what, &error))?;
+        }
+        progress(&format!("building the image {}", image.name));
+        let mut context = tar::Builder::new(Vec::new());
+        add_file(&mut context, "Dockerfile", image.dockerfile)?;
+        add_file(&mut context, "packages", image.packages)?;
+        self.build(context, tag).await
+    }
+
+    async fn import(&self, root: &Path, repository: &str, hash: &str) -> Result<(), ClusterError> {
+        let what = format!("import {}", root.display());
+        let options = CreateImageOptionsBuilder::default().from_src("-").repo(repository).tag(hash).build();
+        let body = bollard::body_try_stream(archive(root)?.map_ok(Into::into));
+        let imported = self.docker.create_image(Some(options), Some(body), None);
+        imported.try_for_each(|_| async { Ok(()) }).await.map_err(|error| failed(&what, &error))
+    }
+
+    /// The tag of the image with this program in it; made now if it is not there. Those of former builds of the same
+    /// program that nobody uses are removed.
+    pub(crate) async fn layer(
+        &self,
+        image: &Image,
+        base: &str,
+        program: &Program,
+        progress: &Progress,
+    ) -> Result<String, ClusterError> {
+        let tag = format!("{base}-{}", program.hash);
+        if self.has(&tag).await? {
+            return Ok(tag);
+        }
+        let _alone = lock("layers.lock").await?;
+        if self.has(&tag).await? {
+            return Ok(tag);
+        }
+        progress(&format!("adding this build of Fencepost to the image {}", image.name));
+        let mut context = tar::Builder::new(Vec::new());
+        add_file(&mut context, "Dockerfile", &format!("FROM {base}\nCOPY fencepost /fencepost\n"))?;
+        context.append_dir_all("fencepost", &program.folder).map_err(|error| cannot_pack(&error))?;
+        self.build(context, &tag).await?;
+        self.remove_former_layers(image, program).await?;
+        Ok(tag)
+    }
+
+    async fn build(&self, context: tar::Builder<Vec<u8>>, tag: &str) -> Result<(), ClusterError> {
+        let context = context.into_inner().map_err(|error| cannot_pack(&error))?;
+        let options = BuildImageOptionsBuilder::default()
+            .dockerfile("Dockerfile")
+            .t(tag)
+            .rm(true)
+            .forcerm(true)
+            .build();
+        let body = bollard::body_full(context.into());
+        let built = self.docker.build_image(options, None, Some(body));
+        let what = format!("build the image {tag}");
+        built.try_for_each(|_| async { Ok(()) }).await.map_err(|error| failed(&what, &error))
+    }
+
+    async fn remove_former_layers(&self, image: &Image, program: &Program) -> Result<(), ClusterError> {
+        let former = self.list_images().await?.into_iter().filter(|made| {
+            let hash = made.place.split_once('-').map(|(_, hash)| hash).unwrap_or_default();
+            made.name == image.name && made.kind == Kind::Layer && program.is_former(hash)
+        });
+        for made in former {
+            self.remove_image(&made.place).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes a tag, unless a container uses the image.
+    async fn remove_image(&self, tag: &str) -> Result<(), ClusterError> {
+        let options = RemoveImageOptionsBuilder::default().build();
+        match self.docker.remove_image(tag, Some(options), None).await {
+            Err(error) if !has_status(&error, 404) && !has_status(&error, 409) => {
+                Err(failed(&format!("remove the image {tag}"), &error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// All images of Fencepost, of whatever version.
+    pub(crate) async fn list_images(&self) -> Result<Vec<Made>, ClusterError> {
+        let filters = HashMap::from([("reference", vec![format!("{REPOSITORY}/*")])]);
+        let options = ListImagesOptionsBuilder::default().filters(&filters).build();
+        let found = self.docker.list_images(Some(options)).await;
+        let found = found.map_err(|error| failed("list images", &error))?;
+        let tags = found.into_iter().flat_map(|image| {
+            let bytes = u64::try_from(image.size).unwrap_or(0);
+            image.repo_tags.into_iter().map(move |tag| (tag, bytes))
+        });
+        Ok(tags.filter_map(|(tag, bytes)| describe(&tag, bytes)).collect())
+    }
+
+    /// Removes all images of Fencepost that no container uses.
+    pub(crate) async fn remove_images(&self, progress: &Progress) -> Result<(), ClusterError> {
+        let mut made = self.list_images().await?;
+        // A layer holds on to what it lies on.
+        made.sort_by_key(|made| made.kind != Kind::Layer);
+        for made in made {
+            progress(&format!("removing the image {}", made.place));
+            self.remove_image(&made.place).await?;
+        }
+        Ok(())
+    }
+}
+
+/// `fencepost/redis:HASH` or `fencepost/redis:HASH-PROGRAM`.
+fn describe(tag: &str, bytes: u64) -> Option<Made> {
+    let (name, version) = tag.strip_prefix(REPOSITORY)?.strip_prefix('/')?.split_once(':')?;
+    let hash = version.split('-').next()?;
+    let current = images::find(name).is_ok_and(|image| image.hash() == hash);
+    let kind = if version.contains('-') { Kind::Layer } else { Kind::Container };
+    Some(Made { name: name.to_owned(), kind, place: tag.to_owned(), bytes, current })
+}
+
+/// The folder as a tar archive, all of it root's. An archive that ends early is an error, not an image.
+fn archive(
+    folder: &Path,
+) -> Result<impl Stream<Item = std::io::Result<Vec<u8>>> + Send + use<>, ClusterError> {
+    let mut command = Command::new("tar");
+    command.arg("-C").arg(folder).args(["--owner=0", "--group=0", "--numeric-owner", "-c", "."]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+    let mut child = command.spawn().map_err(|error| cannot_pack(&error))?;
+    let stdout = child.stdout.take().ok_or_else(|| ClusterError::new("cannot read what tar writes"))?;
+    Ok(futures_util::stream::try_unfold((child, stdout), |(mut child, mut stdout)| async move {
+        let mut chunk = vec![0; 256 << 10];
+        let length = stdout.read(&mut chunk).await?;
+        if length > 0 {
+            chunk.truncate(length);
+            return Ok(Some((chunk, (child, stdout))));
+        }
+        match child.wait().await?.success() {
+            true => Ok(None),
+            false => Err(std::io::Error::other("tar failed")),
+        }
+    }))
+}
+
+fn add_file(archive: &mut tar::Builder<Vec<u8>>, name: &str, text: &str) -> Result<(), ClusterError> {
+    let mut header = tar::Header::new_gnu();
+    header.set_size(text.len() as u64);
+    header.set_mode(0o644);
+    archive.append_data(&mut header, name, text.as_bytes()).map_err(|error| cannot_pack(&error))
+}
+
+fn cannot_pack(error: &std::io::Error) -> ClusterError {
+    ClusterError::new(format!("cannot pack what the image is made of: {error}"))
+}
+
+async fn lock(name: &str) -> Result<state::Held, ClusterError> {
+    let path = state::cache()?.join("locks").join(name);
+    let held = tokio::task::spawn_blocking(move || state::lock(&path)).await;
+    held.map_err(|error| ClusterError::new(error.to_string()))?
+}

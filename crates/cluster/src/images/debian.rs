@@ -1,0 +1,144 @@
+//! A root file system out of Debian's packages, without a registry, an engine, or the right to install anything.
+//!
+//! Packages are unpacked, not installed, so what their scripts would have set up is set up here: the links of the
+//! merged /usr, the alternatives of iptables, and a few files in /etc.
+
+use super::apt::{self, Apt, make_folder, write};
+use super::run::{remove_folder, run};
+use super::{Image, installed};
+use crate::{ClusterError, Progress};
+use nix::libc;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use tokio::process::Command;
+
+/// What every root file system has: the shell and the commands that backends and faults run.
+const BASE: [&str; 10] =
+    ["base-files", "bash", "coreutils", "dash", "findutils", "grep", "hostname", "libc-bin", "procps", "sed"];
+
+/// Not unpacked: nobody reads it there.
+const LEFT_OUT: [&str; 6] = ["doc", "info", "locale", "man", "lintian", "bug"];
+
+const FILES: [(&str, &str); 4] = [
+    ("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"),
+    ("etc/group", "root:x:0:\nnogroup:x:65534:\n"),
+    ("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"),
+    ("etc/hosts", "127.0.0.1 localhost\n::1 localhost\n"),
+];
+
+/// Makes it under another name, tries it, and then gives it its name: what bears the name is whole.
+pub(super) async fn make(image: &Image, folder: &Path, progress: &Progress) -> Result<(), ClusterError> {
+    check_programs(image)?;
+    progress(&format!("making the image {} from Debian's packages; this takes a minute, once", image.name));
+    let (apt_folder, _alone) = apt::folder().await?;
+    let apt = Apt::open(apt_folder, progress).await?;
+    let packages: Vec<&str> = BASE.into_iter().chain(image.package_names()).collect();
+    progress(&format!("downloading the packages of {}", image.name));
+    let files = apt.download(&packages).await?;
+    progress(&format!("unpacking {} packages of {}", files.len(), image.name));
+    let unfinished = folder.with_extension("unfinished");
+    if unfinished.exists() {
+        remove_folder(&unfinished).await?;
+    }
+    let made = fill(image, &unfinished, &files).await;
+    if made.is_err() {
+        let _ = remove_folder(&unfinished).await;
+    }
+    made?;
+    std::fs::rename(&unfinished, folder)
+        .map_err(|error| ClusterError::new(format!("cannot rename to {}: {error}", folder.display())))
+}
+
+fn check_programs(image: &Image) -> Result<(), ClusterError> {
+    let missing: Vec<&str> =
+        ["apt-get", "dpkg-deb", "tar"].into_iter().filter(|name| installed(name).is_none()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(ClusterError::new(format!(
+        "cannot make the image {}: no container registry answers, and this machine has no {} to make it from \
+         Debian's packages; connect the Docker engine to a registry, or install {} here and use --driver local",
+        image.name,
+        missing.join(", "),
+        image.programs.join(", ")
+    )))
+}
+
+async fn fill(image: &Image, root: &Path, packages: &[PathBuf]) -> Result<(), ClusterError> {
+    for name in ["bin", "sbin", "lib", "lib64"] {
+        make_folder(&root.join("usr").join(name))?;
+        link(&format!("usr/{name}"), &root.join(name))?;
+    }
+    for package in packages {
+        unpack(package, root).await?;
+    }
+    for (path, text) in FILES {
+        write(&root.join(path), text)?;
+    }
+    for family in ["iptables", "ip6tables"] {
+        for suffix in ["", "-save", "-restore"] {
+            link("xtables-nft-multi", &root.join(format!("usr/sbin/{family}{suffix}")))?;
+        }
+    }
+    link("dash", &root.join("usr/bin/sh"))?;
+    for program in image.programs {
+        try_program(root, program).await?;
+    }
+    Ok(())
+}
+
+async fn unpack(package: &Path, root: &Path) -> Result<(), ClusterError> {
+    let what = format!("unpack {}", package.display());
+    let cannot = |error: std::io::Error| ClusterError::new(format!("cannot {what}: {error}"));
+    let (read, write) = std::io::pipe().map_err(cannot)?;
+    let mut from = Command::new("dpkg-deb");
+    from.arg("--fsys-tarfile").arg(package).stdin(Stdio::null()).stdout(write).kill_on_drop(true);
+    let mut from_child = from.spawn().map_err(cannot)?;
+    // The other end of the pipe must be the child's alone, or tar would wait for ever.
+    drop(from);
+    let mut into = Command::new("tar");
+    into.arg("-C").arg(root).args(["-x", "-p", "--keep-directory-symlink", "--no-same-owner"]);
+    into.args(LEFT_OUT.map(|name| format!("--exclude=./usr/share/{name}/*")));
+    let output = into.stdin(read).kill_on_drop(true).output().await.map_err(cannot)?;
+    let unpacked = from_child.wait().await.map_err(cannot)?;
+    if unpacked.success() && output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(ClusterError::new(format!("cannot {what}: {}", said.lines().next().unwrap_or("dpkg-deb failed"))))
+}
+
+/// Unless something is there already.
+fn link(to: &str, at: &Path) -> Result<(), ClusterError> {
+    match symlink(to, at) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(ClusterError::new(format!("cannot make the link {}: {error}", at.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Runs the program inside, so that a root file system that lacks something never counts.
+async fn try_program(root: &Path, program: &str) -> Result<(), ClusterError> {
+    let path =
+        CString::new(root.as_os_str().as_bytes()).map_err(|error| ClusterError::new(error.to_string()))?;
+    let is_root = nix::unistd::geteuid().is_root();
+    let mut command = Command::new(program);
+    let version = if program == "etcdctl" { "version" } else { "--version" };
+    command.arg(version).env_clear().env("PATH", "/usr/sbin:/usr/bin").env("ETCDCTL_API", "3");
+    let enter = move || {
+        // SAFETY: system calls only, as is right between fork and exec; the path ends in a zero byte.
+        let entered = unsafe {
+            (is_root || libc::unshare(libc::CLONE_NEWUSER) == 0)
+                && libc::chroot(path.as_ptr()) == 0
+                && libc::chdir(c"/".as_ptr()) == 0
+        };
+        if entered { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    };
+    // SAFETY: the closure makes system calls only.
+    unsafe { command.pre_exec(enter) };
+    run(&mut command, &format!("run {program} in the new root file system")).await.map(drop)
+}
