@@ -33,7 +33,13 @@ impl Nemesis for Kill {
             return None;
         }
         let on = subset(&scene.servers, random.random_range(1..=scene.servers.len()), random);
-        Some(Aim { on, length: around_ttl(scene.ttl, 0.05, 0.5, random), dose: Value::Null })
+        // Half of them restart at once, as a supervisor would do it: whoever forgot its locks then is asked too soon.
+        let length = if random.random_bool(0.5) {
+            Duration::from_millis(1)
+        } else {
+            around_ttl(scene.ttl, 0.05, 0.5, random)
+        };
+        Some(Aim { on, length, dose: Value::Null })
     }
 
     fn prepare(&self, strike: &Strike) -> Result<Box<dyn Fault>, String> {

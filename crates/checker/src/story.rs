@@ -132,6 +132,11 @@ fn and(names: &[&str]) -> String {
     }
 }
 
+/// "n1 was", "n1 and n2 were".
+fn was(names: &[&str]) -> &'static str {
+    if names.len() == 1 { "was" } else { "were" }
+}
+
 /// What the process of a hold did under it, and how it ended.
 fn tell_hold(run: &Digest, hold: &Hold, earlier: bool, (begin, end): (u64, u64), lines: &mut Vec<StoryLine>) {
     let process = hold.process;
@@ -222,7 +227,9 @@ fn tell_releases(run: &Digest, overlap: &Overlap, lines: &mut Vec<StoryLine>) {
         .rev()
         .take_while(|operation| operation.invoke.time >= a.invoke_ns.saturating_sub(a.ttl_ns.unwrap_or(0)));
     for release in between.filter(|operation| operation.f() == f::RELEASE && operation.key == a.key) {
-        let Some(done) = release.ok().filter(|done| done.index > a.from && done.index < b.from) else {
+        // Begun earlier, it was the release that let the first holder in.
+        let during = |done: &&fencepost_history::Event| release.invoke.index > a.from && done.index < b.from;
+        let Some(done) = release.ok().filter(during) else {
             continue;
         };
         if release.process != a.process && release.process != b.process {
@@ -242,7 +249,7 @@ fn tell_fault(fault: &Fault, begin: u64, end: u64, lines: &mut Vec<StoryLine>) {
     if let Some(healed) = fault.healed_ns.filter(|healed| *healed <= end) {
         let text = match fault.name {
             "pause" => format!("{} ran again", and(&fault.targets)),
-            "kill" => format!("{} was started again", and(&fault.targets)),
+            "kill" => format!("{} {} started again", and(&fault.targets), was(&fault.targets)),
             "partition" => "the network was whole again".to_owned(),
             "clock-jump" => format!("the clock of {} was set right", and(&fault.targets)),
             name => format!("the fault {name} on {} was healed", and(&fault.targets)),
@@ -259,8 +266,8 @@ pub fn describe_fault(fault: &Fault) -> String {
             let jumps: Vec<String> = fault.targets.iter().map(|target| jump(fault, target)).collect();
             jumps.join("; ")
         }
-        "pause" => format!("{targets} was stopped (SIGSTOP)"),
-        "kill" => format!("{targets} was killed (SIGKILL)"),
+        "pause" => format!("{targets} {} stopped (SIGSTOP)", was(&fault.targets)),
+        "kill" => format!("{targets} {} killed (SIGKILL)", was(&fault.targets)),
         "partition" => match fault.asked.get("groups").and_then(Value::as_array) {
             Some(groups) => {
                 let names = |group: &Value| {
