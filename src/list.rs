@@ -3,6 +3,7 @@
 use crate::cli::ImagesCommand;
 use crate::spec::{BadUsage, unknown};
 use anyhow::Result;
+use fencepost_cluster::images;
 
 /// A name and its line.
 type Row = (&'static str, &'static str);
@@ -41,5 +42,34 @@ pub fn list(what: Option<&str>) -> Result<i32> {
         })
         .collect();
     print!("{}", blocks.join("\n"));
+    Ok(0)
+}
+
+/// `fencepost images`.
+pub async fn images(command: ImagesCommand) -> Result<i32> {
+    match command {
+        ImagesCommand::Build { names } => images::build(&names, &fencepost_cluster::progress_to_stderr()).await?,
+        ImagesCommand::Remove => images::remove(&fencepost_cluster::progress_to_stderr()).await?,
+        ImagesCommand::List => {}
+    }
+    let made = images::list().await?;
+    if made.is_empty() {
+        println!("no images; a test makes the ones it needs, and `fencepost images build` makes all");
+    }
+    for each in made {
+        let note = if each.current { "" } else { "  (of another version of Fencepost)" };
+        let kind = match each.kind {
+            images::Kind::Container => "image",
+            images::Kind::Layer => "image with this program",
+            images::Kind::RootFileSystem => "root file system",
+        };
+        let megabytes = each.bytes as f64 / 1e6;
+        println!("{:<8} {kind:<23} {megabytes:>7.1} MB  {}{note}", each.name, each.place);
+    }
+    Ok(0)
+}
+
+/// TEMP
+pub async fn doctor() -> Result<i32> {
     Ok(0)
 }

@@ -3,7 +3,7 @@
 use crate::cli::{Cli, Command};
 use crate::spec::RunSpec;
 use clap::Parser;
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 /// The exact command that repeats this run: everything that differs from the defaults, and the seed.
 pub fn command(spec: &RunSpec) -> String {
@@ -16,7 +16,7 @@ pub fn command(spec: &RunSpec) -> String {
                 words.extend([option, items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(",")]);
             }
             Value::String(text) => words.extend([option, text.clone()]),
-            Value::Number(number) if name.ends_with("-ms") => words.extend([option, format!("{number}ms")]),
+            Value::Number(number) if name.ends_with("-ms") => words.extend([option, length(number)]),
             Value::Number(number) => words.extend([option, number.to_string()]),
             Value::Bool(false) | Value::Null | Value::Object(_) => {}
         }
@@ -34,6 +34,14 @@ pub fn command(spec: &RunSpec) -> String {
         }
     }
     words.join(" ")
+}
+
+/// `4s` rather than `4000ms`.
+fn length(milliseconds: &Number) -> String {
+    match milliseconds.as_u64() {
+        Some(whole) if whole > 0 && whole % 1000 == 0 => format!("{}s", whole / 1000),
+        _ => format!("{milliseconds}ms"),
+    }
 }
 
 /// How the program was called: through cargo, or by itself.
