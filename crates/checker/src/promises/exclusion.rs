@@ -113,7 +113,7 @@ impl Checker for Exclusion {
             (Outcome::Valid, format!("no two of {holds} holds overlapped"))
         } else {
             let summary = format!(
-                "two processes held the same lock at the same time {} of {holds} times: {twice} granted twice, \
+                "two holds of one lock overlapped {} times, among {holds} holds: {twice} granted twice, \
                  {overstayed} overstayed",
                 overlaps.len(),
             );
