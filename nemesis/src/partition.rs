@@ -166,8 +166,9 @@ impl Fault for Cut {
 
     async fn heal(&mut self, world: &World) -> Result<Value, FaultError> {
         // Every node is mended before the first error is reported.
-        let mended = join_all(self.at.iter().map(|node| async move {
-            self.mend(world, node).await.map(|dropped| (node.clone(), json!({"packets_dropped": dropped})))
+        let cut = &*self;
+        let mended = join_all(cut.at.iter().map(|node| async move {
+            cut.mend(world, node).await.map(|dropped| (node.clone(), json!({"packets_dropped": dropped})))
         }))
         .await;
         mended.into_iter().collect::<Result<Map<_, _>, _>>().map(Value::Object)
