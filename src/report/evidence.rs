@@ -1,0 +1,77 @@
+//! Which findings a report tells in full, and which holds they are about.
+
+use fencepost_checker::{Digest, Finding, Outcome, RunVerdict, StoryLine, story};
+use fencepost_history::Process;
+
+/// A finding that is told in full.
+pub struct Exhibit<'a> {
+    pub finding: &'a Finding,
+    /// The holds that it is about, by their places in [`Digest::holds`], in order.
+    pub holds: Vec<usize>,
+    pub story: Vec<StoryLine>,
+}
+
+/// The classes of findings, those that say most first. Others follow in the order of the verdicts.
+const CLASSES: [&str; 6] =
+    ["granted-twice", "overstayed", "stale-write", "lost-update", "token-not-greater", "stuck"];
+
+/// How many findings are told in full.
+const EXHIBITS_MAX: usize = 4;
+
+/// One finding of each class of violation, the worst first, and none whose holds another one is about already.
+pub fn exhibits<'a>(run: &Digest, verdict: &'a RunVerdict) -> Vec<Exhibit<'a>> {
+    let mut exhibits: Vec<Exhibit> = Vec::new();
+    for class in classes(verdict) {
+        let Some(finding) = most_telling(run, verdict, class) else { continue };
+        let holds = holds_of(run, finding);
+        let told = exhibits.iter().any(|exhibit| !holds.is_empty() && exhibit.holds == holds);
+        if !told && exhibits.len() < EXHIBITS_MAX {
+            exhibits.push(Exhibit { finding, holds, story: story(run, finding) });
+        }
+    }
+    exhibits
+}
+
+/// All findings that belong to violations.
+pub fn findings(verdict: &RunVerdict) -> impl Iterator<Item = &Finding> {
+    let broken = verdict.verdicts.iter().filter(|verdict| verdict.outcome == Outcome::Violation);
+    broken.flat_map(|verdict| &verdict.findings)
+}
+
+fn classes(verdict: &RunVerdict) -> Vec<&str> {
+    let mut classes: Vec<&str> = Vec::new();
+    for finding in findings(verdict) {
+        if !classes.contains(&finding.class.as_str()) {
+            classes.push(&finding.class);
+        }
+    }
+    let known = |class: &str| CLASSES.iter().position(|known| *known == class).unwrap_or(CLASSES.len());
+    classes.sort_by_key(|class| known(class));
+    classes
+}
+
+/// The first finding of a class of which an update was lost, or else the first.
+fn most_telling<'a>(run: &Digest, verdict: &'a RunVerdict, class: &str) -> Option<&'a Finding> {
+    let lost: Vec<Vec<usize>> = findings(verdict)
+        .filter(|finding| finding.class == "lost-update")
+        .map(|finding| holds_of(run, finding))
+        .collect();
+    let mine = || findings(verdict).filter(|finding| finding.class == class);
+    mine().find(|finding| lost.contains(&holds_of(run, finding))).or_else(|| mine().next())
+}
+
+/// The holds under which the cited events happened.
+pub fn holds_of(run: &Digest, finding: &Finding) -> Vec<usize> {
+    let mut holds: Vec<usize> = Vec::new();
+    for &index in &finding.events {
+        let Ok(at) = run.events.binary_search_by_key(&index, |event| event.index) else { continue };
+        let Process::Client(process) = run.events[at].process else { continue };
+        let begun = run.holds.partition_point(|hold| hold.from <= index);
+        let mine =
+            run.holds[..begun].iter().rposition(|hold| hold.process == process && hold.key == finding.key);
+        holds.extend(mine);
+    }
+    holds.sort_unstable();
+    holds.dedup();
+    holds
+}

@@ -1,0 +1,152 @@
+//! How faults are drawn: a strip of labelled bars on top, and faint bands through the picture below.
+
+use super::canvas::{Anchor, Canvas, Rows, SMALL, TimeAxis, text_width};
+use super::palette::{self, Colour};
+use fencepost_checker::Digest;
+use fencepost_checker::digest::Fault;
+use serde_json::Value;
+
+/// How many rows of labelled faults the strip has at most. Where that is not enough, it has one row without labels,
+/// rather than labels for some: the table has them all.
+const ROWS_MAX: usize = 6;
+/// More bands than this are drawn without a line at their beginning.
+const LINES_MAX: usize = 100;
+const ROW: i32 = 17;
+
+/// The faults of a run, placed on an axis.
+pub struct Strip<'a> {
+    bars: Vec<Bar<'a>>,
+    rows: usize,
+    axis: TimeAxis,
+}
+
+struct Bar<'a> {
+    fault: &'a Fault<'a>,
+    colour: Colour,
+    label: String,
+    /// Where the label begins.
+    label_x: i32,
+    /// None: there is no room for it. Only while bars are placed.
+    row: Option<usize>,
+    from: i32,
+    to: i32,
+}
+
+impl<'a> Strip<'a> {
+    /// All faults of a run.
+    pub fn new(run: &'a Digest, axis: TimeAxis) -> Strip<'a> {
+        Strip::of(run, run.faults.iter(), axis)
+    }
+
+    /// Some of them, in order of injection.
+    pub fn of(run: &'a Digest, faults: impl Iterator<Item = &'a Fault<'a>>, axis: TimeAxis) -> Strip<'a> {
+        let mut rows = Rows::new(ROWS_MAX);
+        let place = |fault: &'a Fault<'a>| {
+            let (from, to) = (axis.x(fault.inject_ns), axis.x(fault.healed_ns.unwrap_or(run.end_ns)));
+            let to = to.max(from + 3);
+            let label = short(fault);
+            let room = text_width(&label, SMALL) + 8;
+            // Inside if it fits, else to the right, else (at the edge of the picture) to the left.
+            let (left, right, label_x) = if to - from >= room {
+                (from, to, from + 4)
+            } else if to + room <= axis.right {
+                (from, to + room, to + 4)
+            } else {
+                (from - room, to, from + 4 - room)
+            };
+            let row = rows.place(left, right + 4);
+            Bar { label_x, fault, colour: colour(run, fault), label, row, from, to }
+        };
+        let mut bars: Vec<_> = faults.map(place).collect();
+        let mut rows = rows.count();
+        if bars.iter().any(|bar| bar.row.is_none()) {
+            rows = 1;
+            bars.iter_mut().for_each(|bar| (bar.row, bar.label) = (Some(0), String::new()));
+        }
+        Strip { bars, rows, axis }
+    }
+
+    /// How high the strip is.
+    pub fn height(&self) -> i32 {
+        if self.rows == 0 { 0 } else { self.rows as i32 * ROW + 6 }
+    }
+
+    /// The labelled bars, from `top` down, with `title` left of them.
+    pub fn draw(&self, canvas: &Canvas, top: i32) {
+        if self.rows == 0 {
+            return;
+        }
+        canvas.text((self.axis.left - 8, top + ROW / 2), "faults", SMALL, palette::MUTED, Anchor::End);
+        for bar in &self.bars {
+            let Some(row) = bar.row else { continue };
+            let y = top + row as i32 * ROW;
+            let (from, to) = ((bar.from, y + 1), (bar.to, y + ROW - 2));
+            if bar.fault.effective {
+                canvas.rect(from, to, bar.colour, 0.45);
+            } else {
+                canvas.frame(from, to, bar.colour);
+            }
+            if bar.label.is_empty() {
+                continue;
+            }
+            canvas.text((bar.label_x, y + ROW / 2), &bar.label, SMALL, palette::INK, Anchor::Start);
+        }
+    }
+
+    /// Faint bands over a height, for the faults that took effect.
+    pub fn bands(&self, canvas: &Canvas, top: i32, bottom: i32) {
+        for bar in self.bars.iter().filter(|bar| bar.fault.effective) {
+            canvas.rect((bar.from, top), (bar.to, bottom), bar.colour, 0.15);
+            if self.bars.len() <= LINES_MAX {
+                canvas.rect((bar.from, top), (bar.from + 1, bottom), bar.colour, 0.7);
+            }
+        }
+    }
+}
+
+/// The colour of a fault's kind.
+pub fn colour(run: &Digest, fault: &Fault) -> Colour {
+    let mut kinds: Vec<&str> = Vec::new();
+    for other in &run.faults {
+        if !kinds.contains(&other.name) {
+            kinds.push(other.name);
+        }
+    }
+    let kind = kinds.iter().position(|kind| *kind == fault.name).unwrap_or(0);
+    palette::FAULTS[kind % palette::FAULTS.len()]
+}
+
+/// A fault in a few characters: `n3 clock +60.0 s`, `c2 stopped`.
+pub fn short(fault: &Fault) -> String {
+    let targets = fault.targets.join(" ");
+    match fault.name {
+        "clock-jump" => match jump_ms(fault) {
+            Some(ms) => format!("{targets} clock {:+.1} s", ms / 1000.0),
+            None => format!("{targets} clock"),
+        },
+        "pause" => format!("{targets} stopped"),
+        "kill" => format!("{targets} killed"),
+        "partition" => match cut(fault) {
+            Some(cut) => format!("cut {cut}"),
+            None => format!("cut {targets}"),
+        },
+        name => format!("{targets} {name}"),
+    }
+}
+
+/// How far the clocks jumped: as observed in the first target, or else as asked for.
+fn jump_ms(fault: &Fault) -> Option<f64> {
+    let seen = fault.targets.first().and_then(|target| fault.observed.get(target)).unwrap_or(fault.asked);
+    let ms = |name: &str| seen.get(name).and_then(Value::as_f64).filter(|ms| ms.abs() >= 1.0);
+    ms("wall_ms").or_else(|| ms("monotonic_ms"))
+}
+
+/// "n1 n2 | n3 n4 n5", the smaller side first; long sides are counted.
+fn cut(fault: &Fault) -> Option<String> {
+    let groups = fault.asked.get("groups")?.as_array()?;
+    let side = |group: &Value| {
+        let names: Vec<&str> = group.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        if names.len() > 5 { format!("{} others", names.len()) } else { names.join(" ") }
+    };
+    Some(groups.iter().map(side).collect::<Vec<_>>().join(" | "))
+}

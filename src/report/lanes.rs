@@ -1,0 +1,65 @@
+//! Which lane of the timeline a process has.
+//!
+//! After an indeterminate operation a process number is never used again: another takes its place. So a run can have
+//! many more numbers than processes at a time. Numbers that do not overlap in time share a lane.
+
+use fencepost_checker::Digest;
+use fencepost_history::Process;
+use std::collections::HashMap;
+
+/// The lanes of a run.
+pub struct Lanes {
+    /// Of each lane its processes, with the time of the first event of each.
+    pub lanes: Vec<Vec<(u64, u64)>>,
+    /// Of each process its lane and the time of its last event.
+    of: HashMap<u64, (usize, u64)>,
+}
+
+impl Lanes {
+    pub fn of(run: &Digest) -> Lanes {
+        let mut spans: HashMap<u64, (u64, u64)> = HashMap::default();
+        for event in run.events {
+            if let Process::Client(process) = event.process {
+                spans.entry(process).or_insert((event.time, event.time)).1 = event.time;
+            }
+        }
+        let mut spans: Vec<(u64, u64, u64)> =
+            spans.into_iter().map(|(p, (from, to))| (from, p, to)).collect();
+        spans.sort_unstable();
+        let mut lanes: Vec<Vec<(u64, u64)>> = Vec::new();
+        let mut ends: Vec<u64> = Vec::new();
+        let mut of = HashMap::default();
+        for (from, process, to) in spans {
+            // The lane that fell free last: most likely that of the process whose place this one takes.
+            let free = (0..ends.len()).filter(|&lane| ends[lane] < from).max_by_key(|&lane| ends[lane]);
+            let lane = free.unwrap_or(lanes.len());
+            if lane == lanes.len() {
+                lanes.push(Vec::new());
+                ends.push(0);
+            }
+            lanes[lane].push((process, from));
+            ends[lane] = to;
+            of.insert(process, (lane, to));
+        }
+        Lanes { lanes, of }
+    }
+
+    pub fn lane(&self, process: u64) -> usize {
+        self.of[&process].0
+    }
+
+    /// The time of a process's last event.
+    pub fn last_ns(&self, process: u64) -> u64 {
+        self.of[&process].1
+    }
+
+    /// "3", "3, 13" or "3 … 43".
+    pub fn label(&self, lane: usize) -> String {
+        match &self.lanes[lane][..] {
+            [] => String::new(),
+            [(one, _)] => one.to_string(),
+            [(one, _), (two, _)] => format!("{one}, {two}"),
+            [(first, _), .., (last, _)] => format!("{first} … {last}"),
+        }
+    }
+}
