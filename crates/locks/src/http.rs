@@ -1,78 +1,94 @@
 //! A tool for a node's agent: one HTTP GET. etcd says over HTTP whether it serves.
 
+use fencepost_cluster::agent::Tool;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::io::{Error, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
-/// Name under which the program gives [`http_get`] to its agents.
-pub(crate) const TOOL: &str = "http-get";
 /// More than this of an answer is not read.
 const ANSWER_MAX: u64 = 64 * 1024;
 
+/// The agent's tool `http-get`: takes `{"address":"198.18.0.2:2379","path":"/health","timeout_ms":500}` and gives
+/// `{"status":200,"body":"…"}`. [`crate::Backend::await_ready`] of `etcd` needs it.
+pub struct HttpTool;
+
+impl HttpTool {
+    pub(crate) const NAME: &str = "http-get";
+}
+
+impl Tool for HttpTool {
+    fn name(&self) -> &'static str {
+        HttpTool::NAME
+    }
+
+    fn call(&self, args: Value) -> Result<Value, String> {
+        let get: Get =
+            serde_json::from_value(args).map_err(|error| format!("{}: {error}", HttpTool::NAME))?;
+        let answer = get.exchange().map_err(|error| format!("{}: {error}", get.address))?;
+        let text = String::from_utf8_lossy(&answer);
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let status = head.split(' ').nth(1).and_then(|word| word.parse::<u16>().ok());
+        let status = status.ok_or_else(|| format!("{} did not answer with HTTP", get.address))?;
+        Ok(json!({"status": status, "body": body}))
+    }
+}
+
 #[derive(Deserialize)]
 struct Get {
-    /// `host:port`.
-    address: String,
+    address: SocketAddr,
     path: String,
+    /// For each step: connecting, and each wait for data.
     timeout_ms: u64,
 }
 
-/// The agent's tool `http-get`: takes `{"address":"host:port","path":"/health","timeout_ms":500}` and gives
-/// `{"status":200,"body":"…"}`.
-///
-/// # Errors
-/// One sentence: bad arguments, no connection, no answer in time, or an answer that is not HTTP.
-pub async fn http_get(args: Value) -> Result<Value, String> {
-    let get: Get = serde_json::from_value(args).map_err(|error| format!("http-get: {error}"))?;
-    let exchange = async {
-        let mut stream = TcpStream::connect(&get.address).await?;
-        // HTTP/1.0: the server closes the connection after the answer and sends it in one piece.
-        let request = format!("GET {} HTTP/1.0\r\nHost: {}\r\n\r\n", get.path, get.address);
-        stream.write_all(request.as_bytes()).await?;
+impl Get {
+    fn exchange(&self) -> std::io::Result<Vec<u8>> {
+        if self.timeout_ms == 0 {
+            return Err(Error::new(ErrorKind::InvalidInput, "a time-out of 0"));
+        }
+        let timeout = Duration::from_millis(self.timeout_ms);
+        let mut stream = TcpStream::connect_timeout(&self.address, timeout)?;
+        stream.set_read_timeout(Some(timeout))?;
+        stream.set_write_timeout(Some(timeout))?;
+        // HTTP/1.0: the server sends the answer in one piece and closes the connection after it.
+        write!(stream, "GET {} HTTP/1.0\r\nHost: {}\r\n\r\n", self.path, self.address)?;
         let mut answer = Vec::new();
-        stream.take(ANSWER_MAX).read_to_end(&mut answer).await?;
-        std::io::Result::Ok(answer)
-    };
-    let answer = tokio::time::timeout(Duration::from_millis(get.timeout_ms), exchange)
-        .await
-        .map_err(|_| format!("{} did not answer within {} ms", get.address, get.timeout_ms))?
-        .map_err(|error| format!("{}: {error}", get.address))?;
-    let text = String::from_utf8_lossy(&answer);
-    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-    let status = head.split(' ').nth(1).and_then(|word| word.parse::<u16>().ok());
-    let status = status.ok_or_else(|| format!("{} did not answer with HTTP", get.address))?;
-    Ok(json!({"status": status, "body": body}))
+        stream.take(ANSWER_MAX).read_to_end(&mut answer)?;
+        Ok(answer)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::net::TcpListener;
+    use std::net::TcpListener;
 
-    async fn answered_with(answer: &'static str) -> Result<Value, String> {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    fn answered_with(answer: &'static str) -> Result<Value, String> {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("bound").to_string();
-        tokio::spawn(async move {
-            let (mut stream, _) = listener.accept().await.expect("a connection");
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a connection");
             let mut request = [0; 256];
-            let _ = stream.read(&mut request).await;
-            let _ = stream.write_all(answer.as_bytes()).await;
+            let length = stream.read(&mut request).expect("a request");
+            stream.write_all(answer.as_bytes()).expect("still open");
+            String::from_utf8_lossy(&request[..length]).into_owned()
         });
-        http_get(json!({"address": address, "path": "/health", "timeout_ms": 2000})).await
+        let answer = HttpTool.call(json!({"address": address, "path": "/health", "timeout_ms": 2000}));
+        assert!(server.join().expect("no panic").starts_with("GET /health HTTP/1.0\r\n"));
+        answer
     }
 
-    #[tokio::test]
-    async fn gives_status_and_body() {
-        let answer =
-            answered_with("HTTP/1.0 503 Service Unavailable\r\nA: b\r\n\r\n{\"health\":\"false\"}").await;
+    #[test]
+    fn gives_status_and_body() {
+        let answer = answered_with("HTTP/1.0 503 Service Unavailable\r\nA: b\r\n\r\n{\"health\":\"false\"}");
         assert_eq!(answer, Ok(json!({"status": 503, "body": "{\"health\":\"false\"}"})));
     }
 
-    #[tokio::test]
-    async fn says_what_is_wrong() {
-        assert!(answered_with("-ERR unknown command\r\n").await.is_err_and(|why| why.contains("HTTP")));
-        assert!(http_get(json!({"address": "x"})).await.is_err());
+    #[test]
+    fn says_what_is_wrong() {
+        assert!(answered_with("-ERR unknown command\r\n").is_err_and(|why| why.contains("HTTP")));
+        assert!(HttpTool.call(json!({"address": "x"})).is_err());
     }
 }

@@ -8,7 +8,7 @@ mod mutex;
 mod session;
 
 use crate::backend::{Backend, Lock, Notices, Options, Persistence, Session};
-use crate::http;
+use crate::http::HttpTool;
 use crate::protocol::Hello;
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
@@ -123,7 +123,7 @@ impl Backend for Etcd {
                 "timeout_ms": 500,
             });
             loop {
-                let why_not = match node.tool(http::TOOL, args.clone()).await {
+                let why_not = match node.tool(HttpTool::NAME, args.clone()).await {
                     Ok(answer) if answer["status"] == 200 => break,
                     Ok(answer) => answer.to_string(),
                     // Not listening yet, or gone for good: the deadline tells.
