@@ -14,7 +14,7 @@ use crate::log::Log;
 use crate::program::Program;
 use crate::state::RunFolder;
 use crate::subnet::Subnet;
-use crate::{ClusterError, images, probe, state};
+use crate::{ClusterError, capabilities, images, state};
 use async_trait::async_trait;
 use attach::Exec;
 use containers::{Plan, PlannedNode, Started};
@@ -37,6 +37,11 @@ pub(crate) struct DockerDriver {
 impl DockerDriver {
     pub(crate) fn new(engine: Engine, options: Options) -> DockerDriver {
         DockerDriver { engine, options }
+    }
+
+    /// Changes with the engine and its kernel.
+    pub(crate) async fn identity(&self) -> String {
+        self.engine.identity().await.unwrap_or_default()
     }
 
     /// The images of all nodes, with this program in them; made now where they are missing.
@@ -64,16 +69,11 @@ impl Driver for DockerDriver {
     }
 
     async fn supports(&self) -> Vec<Capability> {
-        match self.engine.identity().await {
-            Ok(identity) => probe::capabilities(self, &identity).await,
-            Err(error) => {
-                tracing::warn!("{error}");
-                Vec::new()
-            }
-        }
+        capabilities::of(self, &self.identity().await).await
     }
 
     async fn start(&self, spec: &ClusterSpec) -> Result<Cluster, ClusterError> {
+        spec.check()?;
         let executable = self.options.program.clone();
         let program = tokio::task::spawn_blocking(move || Program::prepare(&executable)).await;
         let program = program.map_err(|error| ClusterError::new(error.to_string()))??;

@@ -3,8 +3,10 @@
 use crate::docker::{DockerDriver, Engine};
 use crate::local::LocalDriver;
 use crate::node::{Node, NodeSpec};
+use crate::subnet::Subnet;
 use crate::{ClusterError, Progress};
 use async_trait::async_trait;
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -24,6 +26,17 @@ pub enum Capability {
     Netem,
     /// Queueing packets to a program (iptables … NFQUEUE).
     PacketQueue,
+}
+
+impl Capability {
+    pub const ALL: [Capability; 6] = [
+        Capability::Signal,
+        Capability::Ptrace,
+        Capability::PacketFilter,
+        Capability::Fuse,
+        Capability::Netem,
+        Capability::PacketQueue,
+    ];
 }
 
 /// What to start.
@@ -97,6 +110,43 @@ pub async fn select_with(name: &str, options: Options) -> Result<Box<dyn Driver>
 pub(crate) trait Stop: Send + Sync {
     /// Ends every process and removes every container, network, namespace, mount and folder of the run.
     async fn stop(self: Box<Self>) -> Result<(), ClusterError>;
+}
+
+impl ClusterSpec {
+    /// Refuses what no driver can start.
+    pub(crate) fn check(&self) -> Result<(), ClusterError> {
+        let simple = |name: &str| {
+            let allowed = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
+            !name.is_empty() && name.len() <= 60 && !name.starts_with('-') && name.chars().all(allowed)
+        };
+        let mut names = HashSet::new();
+        for name in self.nodes.iter().map(|node| node.name.as_str()) {
+            if !simple(name) {
+                return Err(ClusterError::new(format!(
+                    "{name:?} is no name for a node; use letters, digits and dashes"
+                )));
+            }
+            if !names.insert(name) {
+                return Err(ClusterError::new(format!(
+                    "two nodes are named {name}; give each a name of its own"
+                )));
+            }
+        }
+        if !simple(&self.run) {
+            let run = &self.run;
+            return Err(ClusterError::new(format!(
+                "{run:?} is no name for a run; use letters, digits and dashes"
+            )));
+        }
+        let most = Subnet::HOSTS;
+        match self.nodes.len() > most {
+            true => Err(ClusterError::new(format!(
+                "a cluster of {} nodes is too large; the most is {most}",
+                names.len()
+            ))),
+            false => Ok(()),
+        }
+    }
 }
 
 impl Cluster {

@@ -8,6 +8,9 @@ use crate::program::short_hash;
 use crate::{ClusterError, Progress, docker, state};
 use std::path::{Path, PathBuf};
 
+/// Programs that make a root file system.
+pub(crate) const MAKERS: [&str; 3] = ["apt-get", "dpkg-deb", "tar"];
+
 /// Changes when root file systems are put together in another way.
 const RECIPE: &str = "1";
 
@@ -89,6 +92,11 @@ impl Image {
 
     fn package_names(&self) -> impl Iterator<Item = &'static str> {
         self.packages.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
+    }
+
+    /// Whether its root file system is there.
+    pub(crate) fn unpacked(&self) -> bool {
+        self.folder().is_ok_and(|folder| folder.exists())
     }
 
     fn folder(&self) -> Result<PathBuf, ClusterError> {

@@ -1,8 +1,10 @@
 //! What a node is (processes, signals, address, files), and the drivers that start nodes.
 
 pub mod agent;
+mod capabilities;
 mod connection;
 mod docker;
+pub mod doctor;
 mod driver;
 mod error;
 mod hidden;

@@ -12,7 +12,7 @@ use crate::driver::{Capability, Cluster, ClusterSpec, Driver, Options};
 use crate::log::Log;
 use crate::program::Program;
 use crate::state::{self, RunFolder};
-use crate::{ClusterError, NodeSpec, images, probe};
+use crate::{ClusterError, NodeSpec, capabilities, images};
 use async_trait::async_trait;
 use attach::Socket;
 use futures_util::future::try_join_all;
@@ -58,6 +58,13 @@ impl LocalDriver {
         Ok(roots)
     }
 
+    /// Changes when the machine is booted, perhaps with another kernel or other modules.
+    pub(crate) fn identity(&self) -> String {
+        let user = nix::unistd::geteuid();
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        format!("{user} {}", boot.trim())
+    }
+
     async fn root(&self, name: &'static str) -> Result<PathBuf, ClusterError> {
         let image = images::find(name)?;
         if !self.options.prefer_rootfs && image.missing_here().is_empty() {
@@ -74,10 +81,11 @@ impl Driver for LocalDriver {
     }
 
     async fn supports(&self) -> Vec<Capability> {
-        probe::capabilities(self, &probe::this_boot()).await
+        capabilities::of(self, &self.identity()).await
     }
 
     async fn start(&self, spec: &ClusterSpec) -> Result<Cluster, ClusterError> {
+        spec.check()?;
         let roots = self.roots(spec).await?;
         let executable = self.options.program.clone();
         let program = tokio::task::spawn_blocking(move || Program::prepare(&executable));
@@ -97,6 +105,17 @@ impl Driver for LocalDriver {
         let removed = removed.map_err(|error| ClusterError::new(error.to_string()))??;
         Ok(removed.into_iter().map(|run| format!("removed the folder of the crashed run {run}")).collect())
     }
+}
+
+/// Whether namespaces can be made here: starts a sandbox of no nodes.
+pub(crate) async fn try_namespaces(options: &Options) -> Result<(), ClusterError> {
+    let spec = ClusterSpec {
+        run: format!("namespaces-{}", std::process::id()),
+        nodes: Vec::new(),
+        logs: PathBuf::new(),
+    };
+    let driver = LocalDriver::new(options.clone());
+    driver.start(&spec).await?.stop().await
 }
 
 /// Makes the nodes' folders and streams. The last part is what the sandbox is to inherit.

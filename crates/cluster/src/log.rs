@@ -9,7 +9,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Appends to `<node>.log`. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Log(Arc<Mutex<File>>);
+pub(crate) struct Log(Arc<Mutex<Inner>>);
+
+struct Inner {
+    file: File,
+    /// Whether the user was told that it cannot be written: once is enough.
+    warned: bool,
+}
 
 impl Log {
     pub(crate) fn open(folder: &Path, node: &str) -> Result<Log, ClusterError> {
@@ -19,13 +25,16 @@ impl Log {
             .map_err(|error| {
                 ClusterError::new(format!("cannot write the log {}: {error}", path.display()))
             })?;
-        Ok(Log(Arc::new(Mutex::new(file))))
+        Ok(Log(Arc::new(Mutex::new(Inner { file, warned: false }))))
     }
 
     /// One line. A log that cannot be written must not end a run: the history is what counts.
     pub(crate) fn line(&self, service: &str, line: &str) {
         let line = format!("{} {service} | {line}\n", time_of_day());
-        if let Err(error) = self.0.lock().expect("never poisoned").write_all(line.as_bytes()) {
+        let mut inner = self.0.lock().expect("never poisoned");
+        if let Err(error) = inner.file.write_all(line.as_bytes())
+            && !std::mem::replace(&mut inner.warned, true)
+        {
             tracing::warn!("cannot write a node's log: {error}");
         }
     }

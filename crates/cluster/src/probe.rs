@@ -1,15 +1,12 @@
-//! What a node can do, found by trying it inside one.
+//! Inside a node: what it can do, found by trying it.
 
-use crate::driver::{Capability, ClusterSpec, Driver};
-use crate::node::{NodeSpec, Role};
-use crate::state;
+use crate::driver::Capability;
 use nix::sys::ptrace;
 use nix::sys::signal::{Signal, raise};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, fork};
 use serde::{Deserialize, Serialize};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 /// What was tried inside a node, and how it went.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,57 +31,6 @@ pub(crate) fn main() -> i32 {
     .collect();
     println!("{}", serde_json::to_string(&found).unwrap_or_default());
     0
-}
-
-/// Starts a single node with this driver and tries everything inside it.
-pub(crate) async fn run_in_node(driver: &dyn Driver) -> Result<Vec<Found>, crate::ClusterError> {
-    let run = format!("probe-{}", std::process::id());
-    let logs = std::env::temp_dir().join(format!("fencepost-{run}"));
-    let node = NodeSpec { name: "probe".to_owned(), role: Role::Client, image: "client" };
-    let cluster = driver.start(&ClusterSpec { run, nodes: vec![node], logs: logs.clone() }).await?;
-    let probed = cluster.nodes[0].exec(&["fencepost", "probe"], Duration::from_secs(20)).await;
-    let stopped = cluster.stop().await;
-    let _ = std::fs::remove_dir_all(logs);
-    let output = probed?;
-    stopped?;
-    serde_json::from_str(&output.stdout).map_err(|error| {
-        crate::ClusterError::new(format!(
-            "the probe of a node said {:?} {:?}: {error}",
-            output.stdout, output.stderr
-        ))
-    })
-}
-
-/// As [`run_in_node`], but tried once only for each `key`: the driver's engine and this machine's kernel.
-pub(crate) async fn remembered(driver: &dyn Driver, key: &str) -> Result<Vec<Found>, crate::ClusterError> {
-    let name = crate::program::short_hash(format!("{} {key}", env!("CARGO_PKG_VERSION")).as_bytes());
-    let path = state::cache()?.join("probes").join(format!("{}-{name}.json", driver.name()));
-    if let Some(found) = std::fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok()) {
-        return Ok(found);
-    }
-    let found = run_in_node(driver).await?;
-    // What cannot be remembered is tried again.
-    let _ = std::fs::create_dir_all(path.with_file_name(""))
-        .and_then(|()| std::fs::write(&path, serde_json::to_vec(&found).unwrap_or_default()));
-    Ok(found)
-}
-
-/// What works. A driver that cannot even start a node offers nothing; its start then says why.
-pub(crate) async fn capabilities(driver: &dyn Driver, key: &str) -> Vec<Capability> {
-    match remembered(driver, key).await {
-        Ok(found) => found.into_iter().filter(|it| it.trouble.is_none()).map(|it| it.capability).collect(),
-        Err(error) => {
-            tracing::warn!("cannot find out what nodes can do: {error}");
-            Vec::new()
-        }
-    }
-}
-
-/// Changes when the machine is booted, perhaps with another kernel or other modules.
-pub(crate) fn this_boot() -> String {
-    let user = nix::unistd::geteuid();
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    format!("{user} {}", boot.trim())
 }
 
 fn try_rule(target: &[&str]) -> Result<(), String> {

@@ -14,6 +14,9 @@ pub(crate) struct Subnet {
 }
 
 impl Subnet {
+    /// How many addresses are for nodes.
+    pub(crate) const HOSTS: usize = 253;
+
     /// How many bits all addresses of a subnet share.
     pub(crate) const PREFIX: u8 = 24;
 

@@ -190,6 +190,7 @@ pub(super) async fn remove_run(docker: &Docker, run: &str) -> Result<(), Cluster
             }
         }))
         .await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::apt::{self, Apt, make_folder, write};
 use super::run::{remove_folder, run};
-use super::{Image, installed};
+use super::{Image, MAKERS, installed};
 use crate::{ClusterError, Progress};
 use nix::libc;
 use std::ffi::CString;
@@ -53,8 +53,7 @@ pub(super) async fn make(image: &Image, folder: &Path, progress: &Progress) -> R
 }
 
 fn check_programs(image: &Image) -> Result<(), ClusterError> {
-    let missing: Vec<&str> =
-        ["apt-get", "dpkg-deb", "tar"].into_iter().filter(|name| installed(name).is_none()).collect();
+    let missing: Vec<&str> = MAKERS.into_iter().filter(|name| installed(name).is_none()).collect();
     if missing.is_empty() {
         return Ok(());
     }

@@ -13,8 +13,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Not taken over from the source.
+/// Not taken over from the source: the node has its own.
 const OWN: [&str; 7] = ["proc", "sys", "dev", "tmp", "run", "data", "fencepost"];
+
+/// Not taken over either, for no program lies there.
+const LEFT_OUT: [&str; 4] = ["boot", "lost+found", "media", "mnt"];
 
 /// What a root is made of.
 pub(super) struct Root<'a> {
@@ -33,7 +36,7 @@ impl Root<'_> {
         for entry in std::fs::read_dir(self.source)? {
             let entry = entry?;
             let name = entry.file_name();
-            if !OWN.iter().any(|own| name == *own) {
+            if !OWN.iter().chain(&LEFT_OUT).any(|other| name == *other) {
                 self.take_over(&entry.path(), &self.place.join(&name), entry.file_type()?)?;
             }
         }

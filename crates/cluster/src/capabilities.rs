@@ -1,0 +1,70 @@
+//! What a driver's nodes can do on this machine: a node is started, tries everything, and is taken down again.
+
+use crate::ClusterError;
+use crate::driver::{Capability, ClusterSpec, Driver};
+use crate::node::{NodeSpec, Role};
+use crate::probe::Found;
+use crate::program::short_hash;
+use crate::state;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What works. Tried once only for each `key`, which names the driver's engine and this machine's kernel;
+/// `fencepost doctor` tries again.
+///
+/// Where no node can be started this gives everything: the start that follows then tells the reason.
+pub(crate) async fn of(driver: &dyn Driver, key: &str) -> Vec<Capability> {
+    let found = match remembered(driver, key) {
+        Some(found) => Ok(found),
+        None => afresh(driver, key).await,
+    };
+    match found {
+        Ok(found) => found.into_iter().filter(|it| it.trouble.is_none()).map(|it| it.capability).collect(),
+        Err(error) => {
+            tracing::debug!("cannot find out what nodes can do: {error}");
+            Capability::ALL.to_vec()
+        }
+    }
+}
+
+/// Tries everything now, and remembers it.
+pub(crate) async fn afresh(driver: &dyn Driver, key: &str) -> Result<Vec<Found>, ClusterError> {
+    let found = in_a_node(driver).await?;
+    let memory = memory(driver, key)?;
+    // What cannot be remembered is tried again the next time.
+    let folder = memory.parent().unwrap_or(Path::new(""));
+    let _ = std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(&memory, serde_json::to_vec(&found).unwrap_or_default()));
+    Ok(found)
+}
+
+fn remembered(driver: &dyn Driver, key: &str) -> Option<Vec<Found>> {
+    serde_json::from_slice(&std::fs::read(memory(driver, key).ok()?).ok()?).ok()
+}
+
+fn memory(driver: &dyn Driver, key: &str) -> Result<PathBuf, ClusterError> {
+    let name = short_hash(format!("{} {key}", env!("CARGO_PKG_VERSION")).as_bytes());
+    Ok(state::cache()?.join("probes").join(format!("{}-{name}.json", driver.name())))
+}
+
+async fn in_a_node(driver: &dyn Driver) -> Result<Vec<Found>, ClusterError> {
+    let run = format!("probe-{}-{}", std::process::id(), driver.name());
+    let logs = std::env::temp_dir().join(format!("fencepost-{run}"));
+    let node = NodeSpec { name: "probe".to_owned(), role: Role::Client, image: "client" };
+    let cluster = driver.start(&ClusterSpec { run, nodes: vec![node], logs: logs.clone() }).await;
+    let probed = match &cluster {
+        Ok(cluster) => cluster.nodes[0].exec(&["fencepost", "probe"], Duration::from_secs(20)).await,
+        Err(error) => Err(ClusterError::new(error.0.clone())),
+    };
+    if let Ok(cluster) = cluster {
+        cluster.stop().await?;
+    }
+    let _ = std::fs::remove_dir_all(logs);
+    let output = probed?;
+    serde_json::from_str(&output.stdout).map_err(|_| {
+        ClusterError::new(format!(
+            "a node that was to try everything said {:?} {:?}",
+            output.stdout, output.stderr
+        ))
+    })
+}

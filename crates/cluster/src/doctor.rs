@@ -1,0 +1,178 @@
+//! What this machine can do, found by trying, and how to get the rest.
+
+use crate::capabilities;
+use crate::docker::{DockerDriver, Engine};
+use crate::driver::{Capability, Driver, Options};
+use crate::images::{self, installed};
+use crate::local::{self, LocalDriver};
+use crate::{ClusterError, Progress};
+use std::sync::Arc;
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// What it belongs to: `docker`, `local`, or `images`.
+    pub area: &'static str,
+    pub name: String,
+    pub ok: bool,
+    /// What was found.
+    pub detail: String,
+    /// What to do; none where nothing needs to be done.
+    pub remedy: Option<String>,
+}
+
+/// Looks at everything. Never fails: what cannot be looked at is a finding, too.
+pub async fn examine() -> Vec<Check> {
+    let silent: Progress = Arc::new(|_| {});
+    let mut checks = Vec::new();
+    match Options::new() {
+        Ok(options) => {
+            let options = Options { progress: silent, ..options };
+            checks.extend(docker(&options).await);
+            checks.extend(local(&options).await);
+        }
+        Err(error) => {
+            checks.push(Check::no("local", "program", error.0, "run fencepost from a readable file"))
+        }
+    }
+    checks.extend(images());
+    checks
+}
+
+impl Check {
+    fn yes(area: &'static str, name: impl Into<String>, detail: impl Into<String>) -> Check {
+        Check { area, name: name.into(), ok: true, detail: detail.into(), remedy: None }
+    }
+
+    fn no(
+        area: &'static str,
+        name: impl Into<String>,
+        detail: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Check {
+        Check { area, name: name.into(), ok: false, detail: detail.into(), remedy: Some(remedy.into()) }
+    }
+}
+
+async fn docker(options: &Options) -> Vec<Check> {
+    const AREA: &str = "docker";
+    let engine = match Engine::connect().await {
+        Ok(engine) => engine,
+        Err(error) => {
+            let remedy = "install and start Docker, or use --driver local, which needs no engine";
+            return vec![Check::no(AREA, "engine", error.0, remedy)];
+        }
+    };
+    let about = engine.about().await.unwrap_or_else(|error| error.0);
+    let mut checks = vec![Check::yes(AREA, "engine", about)];
+    let made = engine.list_images().await.unwrap_or_default();
+    let is_there = |name: &str| made.iter().any(|made| made.name == name && made.current);
+    for image in &images::ALL {
+        let name = format!("image {}", image.name);
+        checks.push(match is_there(image.name) {
+            true => Check::yes(AREA, name, "is there"),
+            false => Check::no(
+                AREA,
+                name,
+                "is not there yet",
+                "nothing: the first test makes it, and so does `fencepost images build`",
+            ),
+        });
+    }
+    if is_there("client") {
+        checks.extend({
+            let driver = DockerDriver::new(engine, options.clone());
+            let key = driver.identity().await;
+            tried(AREA, &driver, &key).await
+        });
+    }
+    checks
+}
+
+async fn local(options: &Options) -> Vec<Check> {
+    const AREA: &str = "local";
+    let who = if nix::unistd::geteuid().is_root() { "as root" } else { "in a user namespace" };
+    let mut checks = match local::try_namespaces(options).await {
+        Ok(()) => vec![Check::yes(AREA, "namespaces", format!("can be made, {who}"))],
+        Err(error) => {
+            let remedy = "run as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1; on Ubuntu \
+                          also kernel.apparmor_restrict_unprivileged_userns=0)";
+            return vec![Check::no(AREA, "namespaces", error.0, remedy)];
+        }
+    };
+    for image in &images::ALL {
+        let name = format!("programs of {}", image.name);
+        let missing = image.missing_here();
+        let unpacked = image.unpacked();
+        checks.push(match (missing.is_empty(), unpacked) {
+            (true, _) => Check::yes(AREA, name, "are installed"),
+            (false, true) => Check::yes(AREA, name, "are in the unpacked root file system"),
+            (false, false) => Check::no(
+                AREA,
+                name,
+                format!("not installed: {}", missing.join(", ")),
+                "nothing, if root file systems can be made (see below); else install them",
+            ),
+        });
+    }
+    if images::find("client").is_ok_and(|image| image.missing_here().is_empty() || image.unpacked()) {
+        checks.extend({
+            let driver = LocalDriver::new(options.clone());
+            let key = driver.identity();
+            tried(AREA, &driver, &key).await
+        });
+    }
+    checks
+}
+
+/// What nodes of this driver can do. Tried afresh: the user may just have changed something.
+async fn tried(area: &'static str, driver: &dyn Driver, key: &str) -> Vec<Check> {
+    match capabilities::afresh(driver, key).await {
+        Ok(found) => found
+            .into_iter()
+            .map(|found| {
+                let (name, remedy) = describe(found.capability, area);
+                match found.trouble {
+                    None => Check::yes(area, name, "works inside a node"),
+                    Some(trouble) => Check::no(area, name, trouble, remedy),
+                }
+            })
+            .collect(),
+        Err(ClusterError(error)) => {
+            vec![Check::no(area, "nodes", error, "see the reason; the other driver may work")]
+        }
+    }
+}
+
+fn describe(capability: Capability, area: &str) -> (&'static str, &'static str) {
+    match capability {
+        Capability::Signal => ("signals", "nothing helps: every node can send signals"),
+        Capability::Ptrace => ("ptrace", "clock faults need it: set kernel.yama.ptrace_scope to less than 3"),
+        Capability::PacketFilter => ("iptables", "partitions need it: load the kernel module nf_tables"),
+        Capability::PacketQueue => {
+            ("NFQUEUE", "packet delays by a program need it: load the kernel module nfnetlink_queue")
+        }
+        Capability::Netem => (
+            "netem",
+            "only the kernel's own packet delays need it: load the kernel module sch_netem, if there is one",
+        ),
+        Capability::Fuse if area == "docker" => {
+            ("FUSE", "only lost writes need it: use --driver local, where nodes may mount")
+        }
+        Capability::Fuse => ("FUSE", "only lost writes need it: load the kernel module fuse"),
+    }
+}
+
+fn images() -> Vec<Check> {
+    let missing: Vec<&str> =
+        images::MAKERS.into_iter().filter(|program| installed(program).is_none()).collect();
+    vec![match missing.is_empty() {
+        true => Check::yes("images", "without a registry", "can be made from Debian's packages"),
+        false => Check::no(
+            "images",
+            "without a registry",
+            format!("cannot be made here: no {}", missing.join(", ")),
+            "nothing, if the Docker engine reaches a registry; else use a Debian or Ubuntu machine",
+        ),
+    }]
+}
