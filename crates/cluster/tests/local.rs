@@ -2,42 +2,56 @@
 
 mod common;
 
-use common::*;
-use fencepost_cluster::protocol::Service;
+use common::scenarios;
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn quick() {
-    let begun = std::time::Instant::now();
-    let driver = driver("local").await;
-    let cluster = driver.start(&spec("quick", &["n1", "n2"], "redis")).await.unwrap();
-    eprintln!("up after {:?}", begun.elapsed());
-    let node = cluster.node("n1").unwrap();
-    let out = node
-        .exec(&["sh", "-c", "id; ps ax; mount; ip a; hostname; ls -la / /data"], Duration::from_secs(5))
-        .await
-        .unwrap();
-    eprintln!("{}{}", out.stdout, out.stderr);
-    let service = Service {
-        name: "redis".into(),
-        argv: [
-            "redis-server",
-            "--dir",
-            "{data}",
-            "--save",
-            "",
-            "--bind",
-            "0.0.0.0",
-            "--protected-mode",
-            "no",
-        ]
-        .map(str::to_owned)
-        .into(),
-        env: vec![],
-    };
-    let pid = node.start(&service).await.unwrap();
-    eprintln!("pid {pid} {:?}", node.service_pid("redis"));
-    let begun = std::time::Instant::now();
-    cluster.stop().await.unwrap();
-    eprintln!("down after {:?}", begun.elapsed());
+async fn service_lives_and_dies() {
+    scenarios::service_lives_and_dies("local").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_are_hosts_of_their_own() {
+    scenarios::nodes_are_hosts_of_their_own("local").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_and_files() {
+    scenarios::commands_and_files("local").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attached_programs() {
+    scenarios::attached_programs("local").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_at_once() {
+    scenarios::two_at_once("local").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropped() {
+    scenarios::dropped("local").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_controller() {
+    scenarios::killed_controller("local").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn capabilities() {
+    scenarios::capabilities("local").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fast() {
+    scenarios::fast("local", Duration::from_millis(700), Duration::from_secs(2)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "started by killed_controller, which kills it"]
+async fn controller_that_is_killed() {
+    scenarios::controller("local").await;
 }

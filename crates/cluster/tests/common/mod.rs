@@ -1,20 +1,84 @@
-//! What the tests of all drivers share.
+//! What the tests of both drivers share: each scenario runs under both.
 
-use fencepost_cluster::{ClusterSpec, Driver, NodeSpec, Options, Role};
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+pub mod leftovers;
+pub mod scenarios;
+
+use fencepost_cluster::protocol::Service;
+use fencepost_cluster::{Cluster, ClusterSpec, Driver, Node, NodeSpec, Options, Role};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The driver of that name. Where it cannot work the test fails, and says why.
 pub async fn driver(name: &str) -> Box<dyn Driver> {
-    let options =
-        Options { program: PathBuf::from(env!("CARGO_BIN_EXE_fencepost-bare")), ..Options::new().unwrap() };
-    fencepost_cluster::select_with(name, options).await.unwrap()
+    driver_with(name, false).await
 }
 
-pub fn spec(run: &str, names: &[&str], image: &'static str) -> ClusterSpec {
-    let nodes =
-        names.iter().map(|name| NodeSpec { name: (*name).to_owned(), role: Role::Server, image }).collect();
-    ClusterSpec {
-        run: format!("{run}-{}", std::process::id()),
-        nodes,
-        logs: std::env::temp_dir().join("fencepost-logs"),
+pub async fn driver_with(name: &str, prefer_rootfs: bool) -> Box<dyn Driver> {
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_fencepost-bare"));
+    let options = Options { program, prefer_rootfs, ..Options::new().unwrap() };
+    match fencepost_cluster::select_with(name, options).await {
+        Ok(driver) => driver,
+        Err(error) => panic!("this test needs the driver {name}: {error}"),
+    }
+}
+
+/// A run of these nodes, named after the test.
+pub fn spec(test: &str, nodes: &[(&str, &'static str)]) -> ClusterSpec {
+    let run = format!("test-{test}-{}", std::process::id());
+    let nodes = nodes
+        .iter()
+        .map(|(name, image)| NodeSpec {
+            name: (*name).to_owned(),
+            role: if *image == "client" { Role::Client } else { Role::Server },
+            image,
+        })
+        .collect();
+    let logs = std::env::temp_dir().join(format!("fencepost-logs-{run}"));
+    ClusterSpec { run, nodes, logs }
+}
+
+pub async fn start(driver: &dyn Driver, spec: &ClusterSpec) -> Cluster {
+    driver.start(spec).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Stops the cluster and removes its logs.
+pub async fn stop(cluster: Cluster, spec: &ClusterSpec) {
+    cluster.stop().await.unwrap();
+    let _ = std::fs::remove_dir_all(&spec.logs);
+}
+
+pub fn redis() -> Service {
+    let argv =
+        ["redis-server", "--dir", "{data}", "--save", "", "--bind", "0.0.0.0", "--protected-mode", "no"];
+    Service { name: "redis".to_owned(), argv: argv.map(str::to_owned).to_vec(), env: Vec::new() }
+}
+
+/// Starts Redis on the node and waits until it accepts connections.
+pub async fn start_redis(node: &Arc<dyn Node>) -> i32 {
+    let pid = node.start(&redis()).await.unwrap();
+    let address = format!("{}:6379", node.address());
+    eventually("Redis accepts connections", async || node.connect(&address, PATIENCE).await.unwrap().is_ok())
+        .await;
+    pid
+}
+
+/// What a command prints inside the node. It must succeed.
+pub async fn output(node: &Arc<dyn Node>, argv: &[&str]) -> String {
+    let output = node.exec(argv, PATIENCE).await.unwrap();
+    assert_eq!(output.code, Some(0), "{argv:?} on {}: {output:?}", node.name());
+    output.stdout
+}
+
+/// Waits until it is so.
+pub async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so().await {
+        assert!(begun.elapsed() < PATIENCE, "still not so: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

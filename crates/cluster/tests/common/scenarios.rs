@@ -1,0 +1,252 @@
+//! What every driver's nodes must do.
+
+use super::*;
+use fencepost_cluster::{Attached, Capability};
+use std::process::{Command, Stdio};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+
+const SIGKILL: i32 = 9;
+const SIGSTOP: i32 = 19;
+const SIGCONT: i32 = 18;
+
+/// A server is started, stopped, continued, killed, and started again.
+pub async fn service_lives_and_dies(name: &str) {
+    let (driver, spec) = (driver(name).await, spec(&format!("service-{name}"), &[("n1", "redis")]));
+    let cluster = start(&*driver, &spec).await;
+    let node = cluster.node("n1").unwrap();
+    assert_eq!(node.service_pid("redis"), None);
+    let pid = start_redis(node).await;
+    assert_eq!(node.service_pid("redis"), Some(pid));
+    let again = node.start(&redis()).await.unwrap_err().0;
+    assert_eq!(again, format!("n1: the service redis runs already, as process {pid}; end it first"));
+
+    node.signal(pid, SIGSTOP).await.unwrap();
+    eventually("Redis is stopped", async || node.state(pid).await.unwrap() == Some('T')).await;
+    node.signal(pid, SIGCONT).await.unwrap();
+    eventually("Redis goes on", async || node.state(pid).await.unwrap() != Some('T')).await;
+
+    let early = node.await_exit(pid, Duration::from_millis(20)).await.unwrap_err().0;
+    assert!(early.starts_with(&format!("n1: process {pid} is still there after 20 ms")), "{early}");
+    node.signal(pid, SIGKILL).await.unwrap();
+    node.await_exit(pid, PATIENCE).await.unwrap();
+    // No waiting in between: the end is reported before the wait is over.
+    assert_eq!(node.service_pid("redis"), None);
+    assert_eq!(node.state(pid).await.unwrap(), None);
+    assert_eq!(node.signal(pid, SIGKILL).await.unwrap_err().0, format!("n1: there is no process {pid}"));
+
+    let pid = start_redis(node).await;
+    assert_eq!(node.service_pid("redis"), Some(pid));
+    let log = std::fs::read_to_string(spec.logs.join("n1.log")).unwrap();
+    assert!(log.contains("redis | -- process"), "{log}");
+    assert!(log.contains("was ended by SIGKILL"), "{log}");
+    assert!(log.contains("Ready to accept connections"), "{log}");
+    stop(cluster, &spec).await;
+}
+
+/// Nodes reach each other, see each other's real addresses, and can be cut off by a packet filter.
+pub async fn nodes_are_hosts_of_their_own(name: &str) {
+    let nodes = [("n1", "redis"), ("n2", "redis"), ("c1", "client")];
+    let (driver, spec) = (driver(name).await, spec(&format!("hosts-{name}"), &nodes));
+    let cluster = start(&*driver, &spec).await;
+    let [n1, n2, c1] = ["n1", "n2", "c1"].map(|name| cluster.node(name).unwrap());
+    start_redis(n1).await;
+    assert_ne!(n1.address(), n2.address());
+    assert_eq!(output(n2, &["hostname"]).await.trim(), "n2");
+    let redis = n1.address().to_string();
+    let clients = output(n2, &["redis-cli", "-h", &redis, "client", "list"]).await;
+    assert!(clients.contains(&format!("addr={}:", n2.address())), "{clients}");
+
+    let server = format!("{redis}:6379");
+    assert!(c1.connect(&server, PATIENCE).await.unwrap().unwrap() < Duration::from_secs(1));
+    let rule = ["INPUT", "-s", &c1.address().to_string(), "-j", "DROP"].map(str::to_owned);
+    let filter = |verb| {
+        ["iptables", "-w", verb].into_iter().chain(rule.iter().map(String::as_str)).collect::<Vec<_>>()
+    };
+    output(n1, &filter("-A")).await;
+    let cut = c1.connect(&server, Duration::from_millis(200)).await.unwrap();
+    assert_eq!(cut, Err("no answer within 200 ms".to_owned()));
+    assert!(n2.connect(&server, PATIENCE).await.unwrap().is_ok(), "only c1 is cut off");
+    output(n1, &filter("-D")).await;
+    assert!(c1.connect(&server, PATIENCE).await.unwrap().is_ok());
+    let refused = c1.connect(&format!("{}:6379", n2.address()), PATIENCE).await.unwrap().unwrap_err();
+    assert!(refused.contains("refused"), "{refused}");
+    stop(cluster, &spec).await;
+}
+
+/// Commands and files, and what is said when they fail.
+pub async fn commands_and_files(name: &str) {
+    let (driver, spec) = (driver(name).await, spec(&format!("files-{name}"), &[("c1", "client")]));
+    let cluster = start(&*driver, &spec).await;
+    let node = cluster.node("c1").unwrap();
+    let content: Vec<u8> = (0..=255).collect();
+    node.put("{data}/deep/down/file", &content).await.unwrap();
+    assert_eq!(node.get("{data}/deep/down/file").await.unwrap(), content);
+    assert_eq!(output(node, &["sh", "-c", "wc -c < {data}/deep/down/file"]).await.trim(), "256");
+    node.remove("{data}/deep").await.unwrap();
+    node.remove("{data}/deep").await.unwrap();
+    let missing = node.get("{data}/deep/down/file").await.unwrap_err().0;
+    assert!(missing.starts_with("c1: cannot read /data/deep/down/file: No such file"), "{missing}");
+
+    let failed = node.exec(&["sh", "-c", "echo out; echo err >&2; exit 3"], PATIENCE).await.unwrap();
+    assert_eq!((failed.code, failed.stdout.as_str(), failed.stderr.as_str()), (Some(3), "out\n", "err\n"));
+    let slow = node.exec(&["sleep", "60"], Duration::from_millis(50)).await.unwrap();
+    assert_eq!(slow.code, None);
+    let absent = node.exec(&["no-such-program"], PATIENCE).await.unwrap_err().0;
+    assert!(absent.starts_with("c1: cannot start no-such-program: No such file"), "{absent}");
+    // A child that outlives its parent is the agent's to reap, and holds up nobody.
+    let orphan = output(node, &["sh", "-c", "sleep 0.1 & echo $!"]).await;
+    let orphan: i32 = orphan.trim().parse().unwrap();
+    node.await_exit(orphan, PATIENCE).await.unwrap();
+    assert_eq!(node.state(orphan).await.unwrap(), None);
+    let tool = node.tool("clock", serde_json::Value::Null).await.unwrap_err().0;
+    assert!(tool.starts_with("c1: this agent has no tool clock"), "{tool}");
+    stop(cluster, &spec).await;
+}
+
+/// A program attached to its caller: streams, log, signals, end.
+pub async fn attached_programs(name: &str) {
+    let (driver, spec) = (driver(name).await, spec(&format!("attach-{name}"), &[("c1", "client")]));
+    let cluster = start(&*driver, &spec).await;
+    let node = cluster.node("c1").unwrap();
+    let script = "echo $$; echo trouble >&2; exec cat";
+    let Attached { mut stdin, stdout } = node.attach(&["sh", "-c", script].map(str::to_owned)).await.unwrap();
+    let mut lines = BufReader::new(stdout).lines();
+    let pid: i32 = lines.next_line().await.unwrap().unwrap().parse().unwrap();
+    for number in 0..1000 {
+        stdin.write_all(format!("line {number}\n").as_bytes()).await.unwrap();
+        stdin.flush().await.unwrap();
+        assert_eq!(lines.next_line().await.unwrap().unwrap(), format!("line {number}"));
+    }
+    node.signal(pid, SIGSTOP).await.unwrap();
+    eventually("the program is stopped", async || node.state(pid).await.unwrap() == Some('T')).await;
+    node.signal(pid, SIGKILL).await.unwrap();
+    node.await_exit(pid, PATIENCE).await.unwrap();
+    assert_eq!(lines.next_line().await.unwrap(), None);
+    let log = spec.logs.join("c1.log");
+    eventually("its standard error is in the log", async || {
+        std::fs::read_to_string(&log).unwrap().contains("sh | trouble")
+    })
+    .await;
+
+    // The name `fencepost` means this program; and closing its input is seen by the program.
+    let Attached { stdin, mut stdout } =
+        node.attach(&["fencepost", "agent", "/data"].map(str::to_owned)).await.unwrap();
+    let mut hello = vec![0; 16];
+    stdout.read_exact(&mut hello).await.unwrap();
+    assert_eq!(hello, *br#"{"type":"hello","#);
+    drop(stdin);
+    tokio::time::timeout(PATIENCE, stdout.read_to_end(&mut hello)).await.unwrap().unwrap();
+    stop(cluster, &spec).await;
+}
+
+/// Two clusters at once do not see each other, and a name is not used twice.
+pub async fn two_at_once(name: &str) {
+    let driver = driver(name).await;
+    let (one, two) =
+        (spec(&format!("one-{name}"), &[("n1", "redis")]), spec(&format!("two-{name}"), &[("n1", "redis")]));
+    let (first, second) = tokio::join!(start(&*driver, &one), start(&*driver, &two));
+    let same = driver.start(&one).await.err().unwrap().0;
+    assert_eq!(same, format!("a run named {} is going on already; give this one another name", one.run));
+    let (n1, other) = (first.node("n1").unwrap(), second.node("n1").unwrap());
+    assert_ne!(n1.address(), other.address());
+    start_redis(n1).await;
+    let across = format!("{}:6379", n1.address());
+    assert!(other.connect(&across, Duration::from_millis(200)).await.unwrap().is_err());
+    // What cleans up after the dead leaves the living alone.
+    driver.clean_up_leftovers().await.unwrap();
+    stop(second, &two).await;
+    assert!(n1.connect(&across, PATIENCE).await.unwrap().is_ok());
+    stop(first, &one).await;
+    for run in [&one.run, &two.run] {
+        assert_eq!(leftovers::of_run(name, run).await, Vec::<String>::new());
+    }
+}
+
+/// However a cluster is dropped, in the middle of its start or later, nothing of it is left.
+pub async fn dropped(name: &str) {
+    let driver = driver(name).await;
+    let nodes = [("n1", "redis"), ("n2", "redis"), ("c1", "client")];
+    // The first start makes images, if need be: that is another matter.
+    let whole = spec(&format!("whole-{name}"), &nodes);
+    let cluster = start(&*driver, &whole).await;
+    start_redis(cluster.node("n1").unwrap()).await;
+    drop(cluster);
+    assert_eq!(leftovers::of_run(name, &whole.run).await, Vec::<String>::new());
+    for after_ms in [0, 5, 20, 60, 150, 400, 800] {
+        let spec = spec(&format!("dropped-{name}-{after_ms}"), &nodes);
+        let given_up = tokio::time::timeout(Duration::from_millis(after_ms), driver.start(&spec)).await;
+        drop(given_up);
+        let left = leftovers::of_run(name, &spec.run).await;
+        assert_eq!(left, Vec::<String>::new(), "given up after {after_ms} ms");
+        let _ = std::fs::remove_dir_all(spec.logs);
+    }
+}
+
+/// What a controller that is killed leaves goes away by itself, but for what the next start removes.
+pub async fn killed_controller(name: &str) {
+    let test = "controller_that_is_killed";
+    let run = format!("test-killed-{name}-{}", std::process::id());
+    let mut controller = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "--nocapture", test])
+        .env("FENCEPOST_TEST_RUN", &run)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines =
+        BufReader::new(tokio::process::ChildStdout::from_std(controller.stdout.take().unwrap()).unwrap())
+            .lines();
+    while lines.next_line().await.unwrap().expect("the controller starts its cluster") != "it is up" {}
+    assert_ne!(leftovers::of_run(name, &run).await, Vec::<String>::new());
+    controller.kill().unwrap();
+    controller.wait().unwrap();
+    match name {
+        "docker" => {
+            eventually("containers are gone", async || leftovers::containers(&run).await.is_empty()).await
+        }
+        _ => eventually("processes are gone", async || leftovers::of_local_run(&run).is_empty()).await,
+    }
+    let removed = driver(name).await.clean_up_leftovers().await.unwrap();
+    assert!(removed.iter().any(|line| line.contains(&run)), "{removed:?}");
+    assert_eq!(leftovers::of_run(name, &run).await, Vec::<String>::new());
+}
+
+/// The controller of [`killed_controller`], in a process of its own.
+pub async fn controller(name: &str) {
+    let Ok(run) = std::env::var("FENCEPOST_TEST_RUN") else { return };
+    let spec = ClusterSpec { run, ..spec("killed", &[("n1", "redis"), ("c1", "client")]) };
+    let driver = driver(name).await;
+    let cluster = start(&*driver, &spec).await;
+    let pid = start_redis(cluster.node("n1").unwrap()).await;
+    cluster.node("n1").unwrap().signal(pid, SIGSTOP).await.unwrap();
+    let _attached = cluster.node("c1").unwrap().attach(&["cat".to_owned()]).await.unwrap();
+    println!("it is up");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+}
+
+/// What the driver says that it offers was tried, and what every fault of the first slice needs is there.
+pub async fn capabilities(name: &str) {
+    let offered = driver(name).await.supports().await;
+    for needed in [Capability::Signal, Capability::Ptrace, Capability::PacketFilter] {
+        assert!(offered.contains(&needed), "{needed:?} is not among {offered:?}");
+    }
+}
+
+/// Eleven nodes come up and go down fast.
+pub async fn fast(name: &str, up_max: Duration, down_max: Duration) {
+    let driver = driver(name).await;
+    let nodes = ["n1", "n2", "n3", "n4", "n5"].map(|name| (name, "redis"));
+    let clients = ["storage", "c1", "c2", "c3", "c4", "c5"].map(|name| (name, "client"));
+    let spec = spec(&format!("fast-{name}"), &[&nodes[..], &clients[..]].concat());
+    // The first start makes images, if need be.
+    stop(start(&*driver, &spec).await, &spec).await;
+    let mut best = (Duration::MAX, Duration::MAX);
+    for _ in 0..3 {
+        let begun = Instant::now();
+        let cluster = start(&*driver, &spec).await;
+        let up = begun.elapsed();
+        stop(cluster, &spec).await;
+        best = (best.0.min(up), best.1.min(begun.elapsed() - up));
+    }
+    println!("{name}: eleven nodes up in {:?}, down in {:?}", best.0, best.1);
+    assert!(best.0 <= up_max && best.1 <= down_max, "up {:?}, down {:?}", best.0, best.1);
+}
