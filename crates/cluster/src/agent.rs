@@ -11,6 +11,8 @@ mod children;
 mod files;
 mod output;
 
+pub use children::output_of;
+
 use crate::program;
 use crate::protocol::{Op, Output, Request, Service};
 use children::{Children, Spawned};
@@ -33,7 +35,7 @@ const OUTPUT_PATIENCE: Duration = Duration::from_millis(200);
 /// Something that faults need inside a node, in a form that can be called from outside.
 pub trait Tool: Send + Sync {
     fn name(&self) -> &'static str;
-    /// Does what `args` say. May block: it runs on a thread of its own. It must not wait for children of the agent.
+    /// Does what `args` say. May block: it runs on a thread of its own. Commands it runs by [`output_of`].
     fn call(&self, args: Value) -> Result<Value, String>;
 }
 

@@ -8,11 +8,12 @@ use nix::errno::Errno;
 use nix::sys::signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitStatus};
-use std::sync::Mutex;
+use std::process::{Command, ExitStatus, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::net::unix::pipe;
 use tokio::signal::unix::SignalKind;
@@ -28,6 +29,30 @@ struct Known {
     /// The service that it is, if it is one.
     service: Option<String>,
     end: oneshot::Sender<ExitStatus>,
+}
+
+/// Commands that tools run; whoever started one waits for it.
+static OF_TOOLS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+
+fn of_tools() -> MutexGuard<'static, BTreeSet<i32>> {
+    OF_TOOLS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs a command of a tool to its end, and gives what it printed. A tool must wait for its children in no other way:
+/// the agent reaps them all.
+pub fn output_of(command: &mut Command) -> io::Result<Output> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let (child, pid) = {
+        // Under the lock, so that even a command that ends at once is known before it can be reaped.
+        let mut of_tools = of_tools();
+        let child = command.spawn()?;
+        let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
+        of_tools.insert(pid);
+        (child, pid)
+    };
+    let output = child.wait_with_output();
+    of_tools().remove(&pid);
+    output
 }
 
 /// A child that was just started, with those of its streams that are pipes.
@@ -89,12 +114,17 @@ impl Children {
     }
 
     fn reap_one(&self, pid: i32, out: &Out) {
+        let of_tools = of_tools();
+        if of_tools.contains(&pid) {
+            return;
+        }
         let status = match waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::Exited(_, code)) => ExitStatus::from_raw(code << 8),
             Ok(WaitStatus::Signaled(_, signal, _)) => ExitStatus::from_raw(signal as i32),
             // Its first thread has ended and others still run, or someone else was told.
             _ => return,
         };
+        drop(of_tools);
         let Some(known) = self.known.lock().expect("never poisoned").remove(&pid) else { return };
         if let Some(service) = known.service {
             out.exited(&service, pid, &in_words(status));

@@ -11,6 +11,11 @@ use crate::program::Program;
 use async_trait::async_trait;
 use bollard::Docker;
 use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};
+use std::io::Result as IoResult;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::runtime::Handle;
 
 /// Starts programs in one container.
 pub(super) struct Exec {
@@ -46,12 +51,41 @@ impl Attach for Exec {
         let started = self.docker.start_exec(&id, None::<StartExecOptions>).await;
         match started.map_err(|error| failed(&what, &error))? {
             StartExecResults::Attached { output, input } => Ok(Attached {
-                stdin: Box::new(input),
+                stdin: Box::new(Stdin(input)),
                 stdout: Box::new(Frames::new(output, name, log.clone())),
             }),
             StartExecResults::Detached => {
                 Err(ClusterError::new(format!("cannot {what}: the engine detached it")))
             }
+        }
+    }
+}
+
+type Input = Pin<Box<dyn AsyncWrite + Send>>;
+
+/// The program's standard input. Dropping it closes that, as with a pipe: both directions share a connection, which
+/// lives for as long as either does, so its end has to be said aloud.
+struct Stdin(Input);
+
+impl AsyncWrite for Stdin {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<IoResult<usize>> {
+        self.get_mut().0.as_mut().poll_write(context, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<IoResult<()>> {
+        self.get_mut().0.as_mut().poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<IoResult<()>> {
+        self.get_mut().0.as_mut().poll_shutdown(context)
+    }
+}
+
+impl Drop for Stdin {
+    fn drop(&mut self) {
+        let mut input: Input = std::mem::replace(&mut self.0, Box::pin(tokio::io::sink()));
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move { input.shutdown().await });
         }
     }
 }
