@@ -64,8 +64,8 @@ impl Link {
     }
 
     fn loses(&mut self, random: &mut impl Rng) -> bool {
-        self.lost_last =
-            self.impairment.loss > 0.0 && random.random_bool(self.impairment.loss_after(self.lost_last).min(1.0));
+        self.lost_last = self.impairment.loss > 0.0
+            && random.random_bool(self.impairment.loss_after(self.lost_last).min(1.0));
         self.lost_last
     }
 
@@ -153,7 +153,8 @@ mod tests {
         for correlation in [0.0, 0.6] {
             let impairment = Impairment { loss: 0.2, loss_correlation: correlation, ..Impairment::default() };
             let (fates, counts) = fates(impairment);
-            let lost: Vec<f64> = fates.iter().map(|fate| f64::from(u8::from(fate.due_ns.is_none()))).collect();
+            let lost: Vec<f64> =
+                fates.iter().map(|fate| f64::from(u8::from(fate.due_ns.is_none()))).collect();
             let (share, deviation) = mean_and_deviation(&lost);
             let covariance = lost.windows(2).map(|pair| (pair[0] - share) * (pair[1] - share)).sum::<f64>()
                 / (PACKETS - 1) as f64;
@@ -181,7 +182,8 @@ mod tests {
             SmallRng::seed_from_u64(1),
         );
         // 986 + 14 bytes at 8 kbit/s: one second each, after the delay.
-        let due: Vec<_> = (0..3).map(|_| link.fate(0, 986, &mut random).due_ns.unwrap() / 1_000_000).collect();
+        let due: Vec<_> =
+            (0..3).map(|_| link.fate(0, 986, &mut random).due_ns.unwrap() / 1_000_000).collect();
         assert_eq!(due, [1010, 2010, 3010]);
         let idle = link.fate(60_000_000_000, 986, &mut random).due_ns.unwrap() / 1_000_000;
         assert_eq!(idle, 61_010, "an idle link saves nothing up");

@@ -140,7 +140,9 @@ mod tests {
         assert_eq!(refused(r#"{"delay_ms":-1}"#), "delay_ms is between 0 and 600000 ms, not -1");
         assert!(refused(r#"{"reorder":0.5}"#).starts_with("reorder needs a delay_ms"));
         assert!(refused(r#"{"jitter_ms":5}"#).starts_with("jitter_ms needs a delay_ms"));
-        assert!(refused(r#"{"loss":0.1,"loss_correlation":1}"#).starts_with("loss_correlation is at least 0"));
+        assert!(
+            refused(r#"{"loss":0.1,"loss_correlation":1}"#).starts_with("loss_correlation is at least 0")
+        );
         assert!(refused("{}").starts_with("nothing is asked for"));
         assert!(serde_json::from_str::<Impairment>(r#"{"delay":1}"#).is_err(), "an unknown field");
     }

@@ -6,7 +6,8 @@
 
 use nix::libc;
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, send, setsockopt, socket, sockopt,
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, send, setsockopt,
+    socket, sockopt,
 };
 use std::io;
 use std::net::Ipv4Addr;
@@ -66,61 +67,79 @@ impl Queue {
             setsockopt(&socket, sockopt::RcvBuf, &BUFFER_BYTES)?;
         }
         let queue = Queue { socket, number };
-        let command = [libc::NFQNL_CFG_CMD_BIND as u8, 0, 0, 0];
-        queue.configure(&[(libc::NFQA_CFG_CMD, &command)])?;
-        queue.configure(&[(libc::NFQA_CFG_QUEUE_MAXLEN, &HELD_MAX.to_be_bytes())])?;
+        queue.ask(&[(libc::NFQA_CFG_CMD, &[libc::NFQNL_CFG_CMD_BIND as u8, 0, 0, 0])])?;
+        queue.ask(&[(libc::NFQA_CFG_QUEUE_MAXLEN, &HELD_MAX.to_be_bytes())])?;
         queue.show(Show::Headers)?;
         Ok(queue)
     }
 
     /// Changes how much of the packets to come is shown.
     pub fn show(&self, what: Show) -> io::Result<()> {
+        let gso = libc::NFQA_CFG_F_GSO as u32;
         let (bytes, flags) = match what {
-            Show::Headers => (HEADER_BYTES, libc::NFQA_CFG_F_GSO as u32),
+            Show::Headers => (HEADER_BYTES, gso),
             Show::Whole => (0xffff, 0),
         };
         let mut copy = bytes.to_be_bytes().to_vec();
         copy.push(libc::NFQNL_COPY_PACKET as u8);
-        self.configure(&[
-            (libc::NFQA_CFG_PARAMS, &copy),
-            (libc::NFQA_CFG_MASK, &(libc::NFQA_CFG_F_GSO as u32).to_be_bytes()),
-            (libc::NFQA_CFG_FLAGS, &flags.to_be_bytes()),
-        ])
+        // No answer is asked for: it would come among the packets.
+        self.send(&configuration(
+            self.number,
+            0,
+            &[
+                (libc::NFQA_CFG_PARAMS, &copy),
+                (libc::NFQA_CFG_MASK, &gso.to_be_bytes()),
+                (libc::NFQA_CFG_FLAGS, &flags.to_be_bytes()),
+            ],
+        ))
     }
 
-    /// Reads what has come in since, without waiting, and gives whether there may be more.
+    /// Reads what has come in since, without waiting; gives whether there may be more.
     pub fn receive(&self, buffer: &mut [u8], packets: &mut Vec<Packet>) -> io::Result<bool> {
         match recv(self.socket.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT) {
             Ok(bytes) => packets.extend(messages(&buffer[..bytes]).filter_map(packet)),
             Err(nix::Error::EAGAIN) => return Ok(false),
-            // The kernel had more packets than room: it dropped some, as a full line does.
+            // The kernel had more packets than room: it lost some, as a full line does.
             Err(nix::Error::ENOBUFS | nix::Error::EINTR) => {}
             Err(error) => return Err(error.into()),
         }
         Ok(true)
     }
 
-    /// Lets packets go on (true), or loses them.
+    /// Lets packets go on (true), or loses them (false).
     pub fn judge(&self, verdicts: &[(u32, bool)]) -> io::Result<()> {
-        // Some hundred in one message: the kernel copies the whole of it into one buffer.
+        // Some hundred at a time: the kernel copies the whole of it into one buffer.
         for part in verdicts.chunks(256) {
             let mut bytes = Vec::with_capacity(part.len() * 32);
             for (id, passes) in part {
                 let verdict = if *passes { libc::NF_ACCEPT } else { libc::NF_DROP } as u32;
                 let header = [verdict.to_be_bytes(), id.to_be_bytes()].concat();
-                let attributes: [(i32, &[u8]); 1] = [(libc::NFQA_VERDICT_HDR, &header)];
-                append(&mut bytes, libc::NFQNL_MSG_VERDICT, self.number, 0, &attributes);
+                append(
+                    &mut bytes,
+                    libc::NFQNL_MSG_VERDICT,
+                    self.number,
+                    0,
+                    &[(libc::NFQA_VERDICT_HDR, &header)],
+                );
             }
-            send(self.socket.as_raw_fd(), &bytes, MsgFlags::empty())?;
+            self.send(&bytes)?;
         }
         Ok(())
     }
 
-    /// Sends a setting and waits for the kernel's word on it. Only before packets are read: it eats them else.
-    fn configure(&self, attributes: &[(i32, &[u8])]) -> io::Result<()> {
-        let mut bytes = Vec::new();
-        append(&mut bytes, libc::NFQNL_MSG_CONFIG, self.number, libc::NLM_F_ACK, attributes);
-        send(self.socket.as_raw_fd(), &bytes, MsgFlags::empty())?;
+    /// Sends a setting and waits for the kernel's word on it. Only before packets come: it would eat one of them.
+    fn ask(&self, attributes: &[(i32, &[u8])]) -> io::Result<()> {
+        self.send(&configuration(self.number, libc::NLM_F_ACK, attributes))?;
+        let mut answer = [0; 1024];
+        let bytes = recv(self.socket.as_raw_fd(), &mut answer, MsgFlags::empty())?;
+        let refused = messages(&answer[..bytes]).find(|message| message.kind == libc::NLMSG_ERROR as u16);
+        let code =
+            refused.and_then(|message| message.body.first_chunk().copied()).map_or(0, i32::from_ne_bytes);
+        if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-code)) }
+    }
+
+    fn send(&self, bytes: &[u8]) -> io::Result<()> {
+        send(self.socket.as_raw_fd(), bytes, MsgFlags::empty())?;
         Ok(())
     }
 }
@@ -129,4 +148,92 @@ impl AsFd for Queue {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// One netlink message: its type, and what follows the header.
+struct Message<'a> {
+    kind: u16,
+    body: &'a [u8],
+}
+
+/// Length of the header of a netlink message, and of netfilter's after it.
+const NETLINK_HEADER: usize = 16;
+const NETFILTER_HEADER: usize = 4;
+
+/// The messages of one datagram.
+fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
+    std::iter::from_fn(move || {
+        let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
+        let kind = u16::from_ne_bytes(bytes.get(4..6)?.try_into().ok()?);
+        let body = bytes.get(NETLINK_HEADER..length)?;
+        bytes = bytes.get(aligned(length)..).unwrap_or_default();
+        Some(Message { kind, body })
+    })
+}
+
+/// The attributes of a message: number and value.
+fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (i32, &[u8])> {
+    std::iter::from_fn(move || {
+        let length = usize::from(u16::from_ne_bytes(*bytes.first_chunk()?));
+        let number = u16::from_ne_bytes(bytes.get(2..4)?.try_into().ok()?);
+        let value = bytes.get(4..length)?;
+        bytes = bytes.get(aligned(length)..).unwrap_or_default();
+        Some((i32::from(number), value))
+    })
+}
+
+/// The packet that a message tells of; none where it tells of something else.
+fn packet(message: Message<'_>) -> Option<Packet> {
+    if message.kind != message_type(libc::NFQNL_MSG_PACKET) {
+        return None;
+    }
+    let (mut id, mut length, mut payload) = (None, None, None);
+    for (number, value) in attributes(message.body.get(NETFILTER_HEADER..)?) {
+        match number {
+            libc::NFQA_PACKET_HDR => id = Some(u32::from_be_bytes(*value.first_chunk()?)),
+            libc::NFQA_CAP_LEN => length = Some(u32::from_be_bytes(*value.first_chunk()?) as usize),
+            libc::NFQA_PAYLOAD => payload = Some(value),
+            _ => {}
+        }
+    }
+    let (id, payload) = (id?, payload?);
+    let destination: [u8; 4] = payload.get(16..20)?.try_into().ok()?;
+    // The kernel tells the length only of what it cut.
+    let whole = length.is_none().then(|| payload.to_vec());
+    Some(Packet { id, destination: destination.into(), length: length.unwrap_or(payload.len()), whole })
+}
+
+fn configuration(queue: u16, flags: i32, attributes: &[(i32, &[u8])]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    append(&mut bytes, libc::NFQNL_MSG_CONFIG, queue, flags, attributes);
+    bytes
+}
+
+/// Appends a message about a queue.
+fn append(bytes: &mut Vec<u8>, kind: i32, queue: u16, flags: i32, attributes: &[(i32, &[u8])]) {
+    let start = bytes.len();
+    bytes.extend([0; 4]);
+    bytes.extend(message_type(kind).to_ne_bytes());
+    bytes.extend(((libc::NLM_F_REQUEST | flags) as u16).to_ne_bytes());
+    // Sequence and port: nobody looks at them.
+    bytes.extend([0; 8]);
+    bytes.extend([libc::AF_UNSPEC as u8, libc::NFNETLINK_V0 as u8]);
+    bytes.extend(queue.to_be_bytes());
+    for (number, value) in attributes {
+        bytes.extend(((4 + value.len()) as u16).to_ne_bytes());
+        bytes.extend((*number as u16).to_ne_bytes());
+        bytes.extend(*value);
+        bytes.resize(start + aligned(bytes.len() - start), 0);
+    }
+    let length = ((bytes.len() - start) as u32).to_ne_bytes();
+    bytes[start..start + 4].copy_from_slice(&length);
+}
+
+fn message_type(kind: i32) -> u16 {
+    (libc::NFNL_SUBSYS_QUEUE << 8 | kind) as u16
+}
+
+/// Netlink pads everything to four bytes.
+fn aligned(length: usize) -> usize {
+    length.next_multiple_of(4)
 }

@@ -1,0 +1,173 @@
+//! Makes the way from this node to others worse: delay, loss, copies, overtaking, a lower rate.
+//!
+//! Two mechanisms do the same: the kernel's `netem` where it has it, and else the project's own emulator over the
+//! kernel's packet queue. Both work on what *leaves* this node, inside its own network namespace, for chosen
+//! destinations only; what comes back is a matter of the nodes there. `docs/packets.md` has limits and measurements.
+
+mod chain;
+mod emulator;
+mod fate;
+mod impairment;
+mod netem;
+mod probe;
+mod queue;
+
+pub use fate::Counts;
+pub use impairment::{Distribution, Impairment};
+pub use probe::{Echoes, Probe};
+
+use fencepost_cluster::agent::output_of;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::process::Command;
+
+/// Why packets could not be impaired, or are not let go: one sentence.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct PacketsError {
+    message: String,
+}
+
+impl PacketsError {
+    pub(crate) fn new(message: String) -> PacketsError {
+        PacketsError { message }
+    }
+}
+
+/// Who holds the packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mechanism {
+    /// The kernel's own (`tc … netem`).
+    Netem,
+    /// The project's, over NFQUEUE.
+    Emulator,
+}
+
+/// What is in force for each destination.
+type Table = BTreeMap<Ipv4Addr, Impairment>;
+
+/// A mechanism at work.
+trait Engine: Send {
+    /// Brings the kernel to this table; an empty one removes everything that was added.
+    fn apply(&mut self, table: &Table) -> Result<(), PacketsError>;
+    /// What happened so far to the packets of each destination of the table.
+    fn counts(&self) -> Result<BTreeMap<Ipv4Addr, Counts>, PacketsError>;
+    /// Whether nothing is left of what was added, by asking the kernel.
+    fn is_gone(&self) -> Result<bool, PacketsError>;
+}
+
+/// The outgoing packets of this network namespace, and the faults that are in force on them.
+///
+/// Several faults may be in force at once, each under an id of its own; where they meet on one destination, they add up
+/// ([`Impairment::and`]). Dropping it heals everything.
+#[derive(Default)]
+pub struct Network {
+    faults: BTreeMap<String, (Vec<Ipv4Addr>, Impairment)>,
+    engine: Option<(Mechanism, Box<dyn Engine>)>,
+}
+
+/// What is in force, and what it did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// None as long as nothing was ever impaired.
+    pub mechanism: Option<Mechanism>,
+    /// The ids of the faults in force.
+    pub faults: Vec<String>,
+    /// By destination.
+    pub counts: BTreeMap<Ipv4Addr, Counts>,
+}
+
+impl Network {
+    /// Which mechanism this node offers, found by trying: netem if it can, else the emulator, else the reasons why not.
+    pub fn offers() -> Result<Mechanism, PacketsError> {
+        let Err(no_netem) = netem::try_out() else { return Ok(Mechanism::Netem) };
+        match emulator::Emulator::try_out() {
+            Ok(()) => Ok(Mechanism::Emulator),
+            Err(no_emulator) => Err(PacketsError::new(format!(
+                "packets can be impaired neither by netem ({no_netem}) nor by the emulator ({no_emulator})"
+            ))),
+        }
+    }
+
+    /// Uses this mechanism, whatever else the node offers. Only before the first fault.
+    #[must_use]
+    pub fn by(mechanism: Mechanism) -> Network {
+        let engine: Box<dyn Engine> = match mechanism {
+            Mechanism::Netem => Box::new(netem::Netem::default()),
+            Mechanism::Emulator => Box::new(emulator::Emulator::new()),
+        };
+        Network { faults: BTreeMap::new(), engine: Some((mechanism, engine)) }
+    }
+
+    /// Impairs what leaves for these addresses, under a new id or in place of what was asked under that id. If it
+    /// fails, everything is as before.
+    pub fn set(
+        &mut self,
+        id: &str,
+        to: &[Ipv4Addr],
+        impairment: Impairment,
+    ) -> Result<Mechanism, PacketsError> {
+        impairment.check().map_err(PacketsError::new)?;
+        if self.engine.is_none() {
+            *self = Network::by(Network::offers()?);
+        }
+        let before = self.faults.insert(id.to_owned(), (to.to_vec(), impairment));
+        let applied = self.apply();
+        if applied.is_err() {
+            match before {
+                Some(before) => self.faults.insert(id.to_owned(), before),
+                None => self.faults.remove(id),
+            };
+            // The first error says more than what follows from it.
+            let _ = self.apply();
+        }
+        applied?;
+        Ok(self.engine.as_ref().map_or(Mechanism::Emulator, |(mechanism, _)| *mechanism))
+    }
+
+    /// Ends the fault of that id; none of that id is no error. What it held back goes on at once, if the emulator held
+    /// it; netem loses what it holds when the last fault ends.
+    pub fn clear(&mut self, id: &str) -> Result<(), PacketsError> {
+        self.faults.remove(id);
+        self.apply()
+    }
+
+    /// What is in force, and what it did.
+    pub fn look(&self) -> Result<State, PacketsError> {
+        let counts = self.engine.as_ref().map_or(Ok(BTreeMap::new()), |(_, engine)| engine.counts())?;
+        let mechanism = self.engine.as_ref().map(|(mechanism, _)| *mechanism);
+        Ok(State { mechanism, faults: self.faults.keys().cloned().collect(), counts })
+    }
+
+    /// Whether no rule of ours is left in this namespace, by asking the kernel.
+    pub fn is_gone(&self) -> Result<bool, PacketsError> {
+        self.engine.as_ref().map_or(Ok(true), |(_, engine)| engine.is_gone())
+    }
+
+    fn apply(&mut self) -> Result<(), PacketsError> {
+        let mut table = Table::new();
+        for (addresses, impairment) in self.faults.values() {
+            for address in addresses {
+                let sum = table.entry(*address).or_default();
+                *sum = sum.and(*impairment);
+            }
+        }
+        match &mut self.engine {
+            Some((_, engine)) => engine.apply(&table),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Runs a command of the system's to its end, and gives what it printed.
+fn run(argv: &[&str]) -> Result<String, PacketsError> {
+    let failed = |why: &str| PacketsError::new(format!("`{}` failed: {why}", argv.join(" ")));
+    let output =
+        output_of(Command::new(argv[0]).args(&argv[1..])).map_err(|error| failed(&error.to_string()))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(failed(&String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ")))
+}

@@ -1,0 +1,325 @@
+//! The project's own network emulator: a thread that takes packets from the kernel's queue and lets each go on when
+//! its time has come.
+//!
+//! Should the thread or its program end, the kernel loses what it held and lets everything else pass untouched
+//! (`--queue-bypass`).
+
+use super::chain::Chain;
+use super::fate::{Counts, Link};
+use super::queue::{MESSAGE_BYTES, Packet, Queue, Show};
+use super::{Engine, PacketsError, Table};
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, setsockopt, socket,
+    sockopt,
+};
+use nix::sys::time::TimeSpec;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::io::{self, Read, Write};
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The queue's number, unlikely to be anybody else's in a node's namespace.
+const QUEUE: u16 = 20_011;
+
+/// Packets taken in at once before the due ones get their turn.
+const AT_ONCE: usize = 64;
+
+/// The emulator as the tool sees it.
+pub(super) struct Emulator {
+    chain: Chain,
+    worker: Option<Worker>,
+}
+
+struct Worker {
+    shared: Arc<Mutex<Shared>>,
+    /// A byte on it makes the thread look at `shared`.
+    bell: UnixStream,
+    thread: JoinHandle<io::Result<()>>,
+}
+
+/// What the tool tells the thread, and what the thread counts.
+#[derive(Default)]
+struct Shared {
+    links: HashMap<Ipv4Addr, Link>,
+    stop: bool,
+}
+
+impl Emulator {
+    pub fn new() -> Emulator {
+        Emulator { chain: Chain::new(QUEUE), worker: None }
+    }
+
+    /// Whether this node's kernel and packet filter can do it, by doing it.
+    pub fn try_out() -> Result<(), PacketsError> {
+        Queue::open(QUEUE).map_err(|error| {
+            PacketsError::new(format!("the kernel gives no packet queue (NFQUEUE): {error}"))
+        })?;
+        Chain::new(QUEUE).try_out()
+    }
+
+    fn start(&mut self) -> Result<&Worker, PacketsError> {
+        let failed =
+            |error: io::Error| PacketsError::new(format!("the packet emulator did not start: {error}"));
+        if self.worker.as_ref().is_some_and(|worker| worker.thread.is_finished()) {
+            self.stop()?;
+        }
+        match self.worker {
+            Some(ref worker) => Ok(worker),
+            None => Ok(self.worker.insert(Worker::start().map_err(failed)?)),
+        }
+    }
+
+    fn stop(&mut self) -> Result<(), PacketsError> {
+        let Some(worker) = self.worker.take() else { return Ok(()) };
+        worker.lock().stop = true;
+        worker.ring();
+        match worker.thread.join() {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(PacketsError::new(format!("the packet emulator broke down: {error}"))),
+            Err(_) => Err(PacketsError::new("the packet emulator panicked".to_owned())),
+        }
+    }
+}
+
+impl Engine for Emulator {
+    fn apply(&mut self, table: &Table) -> Result<(), PacketsError> {
+        if table.is_empty() {
+            // First the rules, so that no packet comes any more to a queue that is being closed.
+            let unruled = self.chain.apply([]);
+            self.stop()?;
+            return unruled;
+        }
+        let worker = self.start()?;
+        {
+            let mut shared = worker.lock();
+            shared.links.retain(|address, _| table.contains_key(address));
+            for (address, impairment) in table {
+                let link = shared.links.entry(*address).or_insert_with(|| Link::new(*impairment));
+                link.impairment = *impairment;
+            }
+        }
+        worker.ring();
+        self.chain.apply(table.keys().copied())
+    }
+
+    fn counts(&self) -> Result<BTreeMap<Ipv4Addr, Counts>, PacketsError> {
+        let Some(worker) = &self.worker else { return Ok(BTreeMap::new()) };
+        if worker.thread.is_finished() {
+            return Err(PacketsError::new(
+                "the packet emulator broke down, and packets pass untouched".to_owned(),
+            ));
+        }
+        Ok(worker.lock().links.iter().map(|(address, link)| (*address, link.counts)).collect())
+    }
+
+    fn is_gone(&self) -> Result<bool, PacketsError> {
+        Ok(self.worker.is_none() && self.chain.is_gone()?)
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        // A drop can tell nobody.
+        let _ = self.apply(&Table::new());
+    }
+}
+
+impl Worker {
+    fn start() -> io::Result<Worker> {
+        let (bell, door) = UnixStream::pair()?;
+        bell.set_nonblocking(true)?;
+        door.set_nonblocking(true)?;
+        let shared = Arc::new(Mutex::new(Shared::default()));
+        let post = Post {
+            queue: Queue::open(QUEUE)?,
+            copies: raw_socket()?,
+            door,
+            shared: shared.clone(),
+            held: BinaryHeap::new(),
+            showing: Show::Headers,
+            begun: Instant::now(),
+            taken: 0,
+            random: SmallRng::from_os_rng(),
+        };
+        let thread = std::thread::Builder::new().name("packets".to_owned()).spawn(move || post.run())?;
+        Ok(Worker { shared, bell, thread })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ring(&self) {
+        // Full: then it rings already.
+        let _ = (&self.bell).write(&[1]);
+    }
+}
+
+/// Makes this thread wake when it asked to, even where servers and clients keep every core busy. Without the right to
+/// do so (in most containers) packets are late by what the machine's load makes of it.
+fn be_punctual() {
+    // By default a sleeper may be woken 50 µs late.
+    let _ = nix::sys::prctl::set_timerslack(1);
+    let first = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the kernel only reads `first`; 0 is this very thread.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const first) };
+}
+
+/// Sends packets as they are, past the emulator's own rule.
+fn raw_socket() -> io::Result<OwnedFd> {
+    let socket = socket(AddressFamily::Inet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::Raw)?;
+    setsockopt(&socket, sockopt::Mark, &super::chain::COPY_MARK)?;
+    Ok(socket)
+}
+
+/// The thread's side.
+struct Post {
+    queue: Queue,
+    copies: OwnedFd,
+    door: UnixStream,
+    shared: Arc<Mutex<Shared>>,
+    held: BinaryHeap<Reverse<Held>>,
+    showing: Show,
+    begun: Instant,
+    /// Packets taken in so far; those that fall due together leave in this order.
+    taken: u64,
+    random: SmallRng,
+}
+
+/// A packet that waits for its time. Ordered by that, then by arrival.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Held {
+    due_ns: u64,
+    order: u64,
+    destination: Ipv4Addr,
+    what: What,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    /// The packet of that number, in the kernel's keeping.
+    Original(u32),
+    /// A copy, in ours.
+    Copy(Vec<u8>),
+}
+
+impl Post {
+    fn run(mut self) -> io::Result<()> {
+        be_punctual();
+        let mut buffer = vec![0; MESSAGE_BYTES];
+        loop {
+            self.release(self.now_ns())?;
+            let rung = self.wait()?;
+            self.take_in(&mut buffer)?;
+            if rung && self.obey()? {
+                while self.take_in(&mut buffer)? {}
+                return self.release(u64::MAX);
+            }
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.begun.elapsed().as_nanos() as u64
+    }
+
+    /// Lets go on what is due at `now_ns`.
+    fn release(&mut self, now_ns: u64) -> io::Result<()> {
+        let mut verdicts = Vec::new();
+        while self.held.peek().is_some_and(|Reverse(next)| next.due_ns <= now_ns) {
+            let Some(Reverse(held)) = self.held.pop() else { break };
+            match held.what {
+                What::Original(id) => verdicts.push((id, true)),
+                What::Copy(bytes) => self.send_copy(&bytes, held.destination),
+            }
+        }
+        self.queue.judge(&verdicts)
+    }
+
+    fn send_copy(&self, bytes: &[u8], destination: Ipv4Addr) {
+        let to = SockaddrIn::from(std::net::SocketAddrV4::new(destination, 0));
+        // A copy that cannot be sent (no route any more) is one that the network lost.
+        let _ = sendto(self.copies.as_raw_fd(), bytes, &to, MsgFlags::empty());
+    }
+
+    /// Waits for packets, for the next to fall due, or for the bell; gives whether it was the bell.
+    fn wait(&self) -> io::Result<bool> {
+        let next = self.held.peek().map(|Reverse(next)| next.due_ns.saturating_sub(self.now_ns()));
+        let timeout = next.map(|ns| TimeSpec::from_duration(Duration::from_nanos(ns)));
+        let mut ends = [
+            PollFd::new(self.queue.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.door.as_fd(), PollFlags::POLLIN),
+        ];
+        match ppoll(&mut ends, timeout, None) {
+            Ok(_) => Ok(ends[1].any().unwrap_or(true)),
+            Err(nix::Error::EINTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes in some of the packets that wait, and decides about each; gives whether there were as many as fit.
+    fn take_in(&mut self, buffer: &mut [u8]) -> io::Result<bool> {
+        let mut packets = Vec::new();
+        while packets.len() < AT_ONCE && self.queue.receive(buffer, &mut packets)? {}
+        let (full, now_ns) = (packets.len() >= AT_ONCE, self.now_ns());
+        let mut lost = Vec::new();
+        let shared = self.shared.clone();
+        let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        for packet in packets {
+            let Packet { id, destination, length, whole } = packet;
+            let Some(link) = shared.links.get_mut(&destination) else {
+                self.hold(now_ns, destination, What::Original(id));
+                continue;
+            };
+            let fate = link.fate(now_ns, length, &mut self.random);
+            match fate.due_ns {
+                Some(due_ns) => self.hold(due_ns, destination, What::Original(id)),
+                None => lost.push((id, false)),
+            }
+            if let (Some(due_ns), Some(bytes)) = (fate.copy_due_ns, whole) {
+                self.hold(due_ns, destination, What::Copy(bytes));
+            }
+        }
+        drop(shared);
+        self.queue.judge(&lost)?;
+        Ok(full)
+    }
+
+    fn hold(&mut self, due_ns: u64, destination: Ipv4Addr, what: What) {
+        self.taken += 1;
+        self.held.push(Reverse(Held { due_ns, order: self.taken, destination, what }));
+    }
+
+    /// Does what the tool asks for; gives whether that is to stop.
+    fn obey(&mut self) -> io::Result<bool> {
+        while (&self.door).read(&mut [0; 64]).is_ok_and(|bytes| bytes > 0) {}
+        let shared = self.shared.clone();
+        let shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let copies = shared.links.values().any(|link| link.impairment.duplicate > 0.0);
+        let show = if copies { Show::Whole } else { Show::Headers };
+        if show != self.showing {
+            self.queue.show(show)?;
+            self.showing = show;
+        }
+        // Healed links let go of what they hold.
+        let held = std::mem::take(&mut self.held).into_vec();
+        self.held = held
+            .into_iter()
+            .map(|Reverse(mut held)| {
+                if !shared.links.contains_key(&held.destination) {
+                    held.due_ns = 0;
+                }
+                Reverse(held)
+            })
+            .collect();
+        Ok(shared.stop)
+    }
+}
