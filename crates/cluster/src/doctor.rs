@@ -23,18 +23,20 @@ pub struct Check {
 
 /// Looks at everything. Never fails: what cannot be looked at is a finding, too.
 pub async fn examine() -> Vec<Check> {
-    let silent: Progress = Arc::new(|_| {});
-    let mut checks = Vec::new();
     match Options::new() {
-        Ok(options) => {
-            let options = Options { progress: silent, ..options };
-            checks.extend(docker(&options).await);
-            checks.extend(local(&options).await);
-        }
+        Ok(options) => examine_with(options).await,
         Err(error) => {
-            checks.push(Check::no("local", "program", error.0, "run fencepost from a readable file"))
+            vec![Check::no("local", "program", error.0, "run Fencepost from a file that can be read")]
         }
     }
+}
+
+/// As [`examine`], with options.
+pub async fn examine_with(options: Options) -> Vec<Check> {
+    let silent: Progress = Arc::new(|_| {});
+    let options = Options { progress: silent, ..options };
+    let mut checks = docker(&options).await;
+    checks.extend(local(&options).await);
     checks.extend(images());
     checks
 }

@@ -47,7 +47,7 @@ async fn capabilities() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fast() {
-    scenarios::fast("docker", Duration::from_secs(4), Duration::from_secs(2)).await;
+    scenarios::fast("docker", Duration::from_secs(8), Duration::from_secs(4)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

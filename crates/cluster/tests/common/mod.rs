@@ -18,9 +18,12 @@ pub async fn driver(name: &str) -> Box<dyn Driver> {
     driver_with(name, false).await
 }
 
+pub fn options() -> Options {
+    Options { program: PathBuf::from(env!("CARGO_BIN_EXE_fencepost-bare")), ..Options::new().unwrap() }
+}
+
 pub async fn driver_with(name: &str, prefer_rootfs: bool) -> Box<dyn Driver> {
-    let program = PathBuf::from(env!("CARGO_BIN_EXE_fencepost-bare"));
-    let options = Options { program, prefer_rootfs, ..Options::new().unwrap() };
+    let options = Options { prefer_rootfs, ..options() };
     match fencepost_cluster::select_with(name, options).await {
         Ok(driver) => driver,
         Err(error) => panic!("this test needs the driver {name}: {error}"),

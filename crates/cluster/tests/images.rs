@@ -1,0 +1,59 @@
+//! Images and root file systems, made for real, and what `doctor` finds.
+
+mod common;
+
+use common::*;
+use fencepost_cluster::{doctor, images};
+
+/// Servers run out of an unpacked root file system, whatever this machine has installed.
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_run_out_of_root_file_systems() {
+    let driver = driver_with("local", true).await;
+    let spec = spec("rootfs", &[("n1", "redis"), ("n2", "etcd"), ("c1", "client")]);
+    let cluster = start(&*driver, &spec).await;
+    let [n1, n2, c1] = ["n1", "n2", "c1"].map(|name| cluster.node(name).unwrap());
+    start_redis(n1).await;
+    assert!(output(n2, &["etcd", "--version"]).await.contains("etcd Version"));
+    assert!(output(c1, &["iptables", "--version"]).await.contains("iptables"));
+    assert!(output(n1, &["tc", "-V"]).await.contains("iproute2"));
+    // What the image is made of cannot be changed by a node; its own folders can.
+    let denied = n1.put("/etc/passwd", b"").await.unwrap_err().0;
+    assert!(denied.contains("Read-only file system"), "{denied}");
+    n1.put("/tmp/own", b"").await.unwrap();
+    assert!(n2.get("/tmp/own").await.is_err());
+    stop(cluster, &spec).await;
+
+    let made = images::list().await.unwrap();
+    for name in ["redis", "etcd", "client"] {
+        let found = made.iter().find(|made| made.name == name && made.kind == images::Kind::RootFileSystem);
+        let found = found.unwrap_or_else(|| panic!("{name} is not in {made:?}"));
+        assert!(found.current && found.bytes > 10 << 20, "{found:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_engine_has_every_image_once_it_is_built() {
+    driver("docker").await;
+    images::build(&[], &fencepost_cluster::progress_to_stderr()).await.unwrap();
+    let made = images::list().await.unwrap();
+    for name in ["redis", "etcd", "client"] {
+        let is_it =
+            |made: &&images::Made| made.name == name && made.kind == images::Kind::Container && made.current;
+        assert!(made.iter().any(|made| is_it(&made)), "{name} is not in {made:?}");
+    }
+    let unknown = images::build(&["postgres".to_owned()], &fencepost_cluster::progress_to_stderr()).await;
+    assert_eq!(unknown.unwrap_err().0, "there is no image postgres; there are redis, etcd, client");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_says_what_to_do_about_every_trouble() {
+    let checks = doctor::examine_with(options()).await;
+    for check in &checks {
+        println!("{} {} {} {} {:?}", check.area, check.name, check.ok, check.detail, check.remedy);
+        assert!(!check.detail.is_empty(), "{check:?}");
+        assert_eq!(check.ok, check.remedy.is_none(), "{check:?}");
+    }
+    for area in ["docker", "local", "images"] {
+        assert!(checks.iter().any(|check| check.area == area), "{area} is not in {checks:?}");
+    }
+}
