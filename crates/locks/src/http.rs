@@ -53,7 +53,8 @@ impl Get {
         stream.set_read_timeout(Some(timeout))?;
         stream.set_write_timeout(Some(timeout))?;
         // HTTP/1.0: the server sends the answer in one piece and closes the connection after it.
-        write!(stream, "GET {} HTTP/1.0\r\nHost: {}\r\n\r\n", self.path, self.address)?;
+        let request = format!("GET {} HTTP/1.0\r\nHost: {}\r\n\r\n", self.path, self.address);
+        stream.write_all(request.as_bytes())?;
         let mut answer = Vec::new();
         stream.take(ANSWER_MAX).read_to_end(&mut answer)?;
         Ok(answer)

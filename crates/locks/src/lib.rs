@@ -10,6 +10,7 @@ mod canary;
 mod client;
 mod etcd;
 mod guards;
+mod held;
 mod http;
 mod link;
 pub mod protocol;

@@ -4,6 +4,7 @@
 //! instance".
 
 use crate::backend::{Backend, Lock, Notices, Options, Session};
+use crate::held::{Held, millis_until};
 use crate::protocol::Hello;
 use crate::redis_node::{RedisNode, Reply, unique_value};
 use crate::redis_servers;
@@ -119,14 +120,6 @@ struct SingleLock {
     held: Vec<Held>,
 }
 
-/// A lock that was granted and not yet given back.
-pub(crate) struct Held {
-    pub(crate) key: String,
-    pub(crate) value: String,
-    /// By this process's own clock the lease runs until then.
-    pub(crate) valid_until: Instant,
-}
-
 #[async_trait]
 impl Lock for SingleLock {
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
@@ -206,9 +199,4 @@ impl Lock for SingleLock {
     fn token(&self, _key: &str) -> Option<u64> {
         None
     }
-}
-
-/// Whole milliseconds left; 0 where the time is over.
-pub(crate) fn millis_until(end: Instant) -> u64 {
-    u64::try_from(end.saturating_duration_since(Instant::now()).as_millis()).unwrap_or(u64::MAX)
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
 /// How long one member may take before the next is asked.
-const ATTEMPT: Duration = Duration::from_millis(500);
+const ATTEMPT: Duration = Duration::from_millis(300);
 const CONNECT: Duration = Duration::from_millis(300);
 /// Rest after a member failed at once, so that a cluster without a leader is not hammered.
 const REST: Duration = Duration::from_millis(20);

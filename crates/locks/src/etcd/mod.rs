@@ -5,6 +5,7 @@
 
 mod members;
 mod mutex;
+mod queue;
 mod session;
 
 use crate::backend::{Backend, Lock, Notices, Options, Persistence, Session};

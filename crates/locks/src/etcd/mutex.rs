@@ -1,31 +1,24 @@
-//! The mutex: a key under the lock's prefix, attached to the session's lease. The oldest key owns the lock.
+//! One process's mutex: which session it uses, and what becomes of its keys.
 //!
 //! Source: `client/v3/concurrency/mutex.go` and `key.go` of etcd.
 
 use super::members::{Answered, CallError, Members};
+use super::queue::{Failure, Taken, prefix, take};
 use super::session::LeaseSession;
 use crate::backend::{Lock, Notices};
-use crate::redis_single::millis_until;
+use crate::held::millis_until;
 use async_trait::async_trait;
-use etcd_client::{
-    Client, Compare, CompareOp, Error, EventType, GetOptions, KeyValue, PutOptions, SortOrder, SortTarget,
-    Txn, TxnOp, TxnOpResponse, TxnResponse, WatchOptions,
-};
+use etcd_client::{Compare, CompareOp, Txn, TxnOp};
 use fencepost_history::{Completion, Stream};
 use rand::Rng;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep};
 
 /// Of an acquire's time-out, this part is kept for taking its key back.
 const CLEANUP_SHARE: u32 = 4;
 const CLEANUP_MAX: Duration = Duration::from_millis(500);
-/// A watch is trusted for so long, and then the key is looked at again: the member that serves it may be cut off
-/// from us without either side noticing.
-const WATCH_MAX: Duration = Duration::from_millis(500);
-/// Rest after a watch that broke off.
-const WATCH_REST: Duration = Duration::from_millis(20);
 /// Rest before a new session is tried, in microseconds.
 const RETRY_DELAY_US: std::ops::RangeInclusive<u64> = 5_000..=20_000;
 
@@ -45,15 +38,6 @@ struct Held {
     create_revision: i64,
     lease: i64,
     /// An attempt to create the key was not answered, and may still create it after it was deleted.
-    doubt: bool,
-}
-
-/// Why a try to acquire did not succeed. Its key is still to be cleared away.
-struct Failure {
-    why: String,
-    /// The lease is dead by the server's own word: its keys are gone, and no more can come.
-    lease_is_gone: bool,
-    /// An attempt to create the key was not answered.
     doubt: bool,
 }
 
@@ -104,146 +88,6 @@ impl EtcdLock {
             Ok(_) => true,
             Err(CallError::Refused { lease_not_found, .. }) => lease_not_found,
             Err(CallError::Unanswered(_)) => false,
-        }
-    }
-}
-
-/// A grant of the lock.
-struct Taken {
-    create_revision: i64,
-    doubt: bool,
-}
-
-/// Puts our key if it is not there, waits until no older one is left, and looks whether it is still there.
-async fn take(
-    members: &Members,
-    session: &LeaseSession,
-    prefix: &str,
-    path: &str,
-    deadline: Instant,
-) -> Result<Taken, Failure> {
-    let begun = Instant::now();
-    let put = PutOptions::new().with_lease(session.lease);
-    let oldest =
-        GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_limit(1);
-    // Executing it twice does no harm: the second time finds the key of the first.
-    let txn = Txn::new()
-        .when([Compare::create_revision(path, CompareOp::Equal, 0)])
-        .and_then([TxnOp::put(path, "", Some(put)), TxnOp::get(prefix, Some(oldest.clone()))])
-        .or_else([TxnOp::get(path, None), TxnOp::get(prefix, Some(oldest))]);
-    let created = members
-        .call(deadline, |mut client| {
-            let txn = txn.clone();
-            async move { client.txn(txn).await }
-        })
-        .await
-        .map_err(|error| Failure::of(error, true))?;
-    let doubt = created.doubt;
-    let fail = |why: &str, lease_is_gone| Failure { why: why.to_owned(), lease_is_gone, doubt };
-    let Some((create_revision, owner)) = read_created(&created.answer) else {
-        return Err(fail("protocol: an answer of etcd lacks a part", false));
-    };
-    if owner.is_some_and(|owner| owner != create_revision) {
-        let waited = wait_for_older(members, prefix, create_revision, deadline).await;
-        waited.map_err(|why| Failure { why, lease_is_gone: false, doubt })?;
-        // The recheck. The lease may have run out while we waited, and with it our key: the lock is then another's.
-        let found = members.call(deadline, |mut client| async move { client.get(path, None).await }).await;
-        let found = found.map_err(|error| Failure::of(error, doubt))?.answer;
-        if found.kvs().first().is_none_or(|kv| kv.create_revision() != create_revision) {
-            return Err(fail("session-expired: the lease ran out while the lock was waited for", true));
-        }
-    }
-    // Beyond the recipe: a keepalive since the acquire began. The session may be old, and its lease have run for
-    // some time; after this one it runs for at least the whole TTL from the beginning of the acquire.
-    match timeout_at(deadline, session.renewed_since(begun)).await {
-        Ok(()) => Ok(Taken { create_revision, doubt }),
-        Err(_) => Err(fail("timeout: no keepalive was answered in time", false)),
-    }
-}
-
-/// Create revisions of our key and of the oldest key in the answer to the first transaction.
-fn read_created(answer: &TxnResponse) -> Option<(i64, Option<i64>)> {
-    let mut parts = answer.op_responses().into_iter();
-    let create_revision = match parts.next()? {
-        TxnOpResponse::Put(_) => answer.header()?.revision(),
-        TxnOpResponse::Get(mine) => mine.kvs().first()?.create_revision(),
-        _ => return None,
-    };
-    match parts.next()? {
-        TxnOpResponse::Get(oldest) => {
-            Some((create_revision, oldest.kvs().first().map(KeyValue::create_revision)))
-        }
-        _ => None,
-    }
-}
-
-/// Waits until no key under the prefix is older than ours. Only the youngest of the older ones is watched, so that a
-/// release wakes one waiter and not all.
-async fn wait_for_older(
-    members: &Members,
-    prefix: &str,
-    create_revision: i64,
-    deadline: Instant,
-) -> Result<(), String> {
-    let older = GetOptions::new()
-        .with_prefix()
-        .with_sort(SortTarget::Create, SortOrder::Descend)
-        .with_limit(1)
-        .with_max_create_revision(create_revision - 1);
-    loop {
-        let found = members
-            .call(deadline, |mut client| {
-                let older = older.clone();
-                async move { client.get(prefix, Some(older)).await }
-            })
-            .await
-            .map_err(CallError::why)?
-            .answer;
-        let Some(predecessor) = found.kvs().first() else { return Ok(()) };
-        if Instant::now() >= deadline {
-            return Err("taken: another client holds the lock".to_owned());
-        }
-        let since = found.header().map_or(0, |header| header.revision() + 1);
-        let (place, client) = members.current();
-        let watched = watch_deletion(client, predecessor.key(), since);
-        match timeout_at(deadline.min(Instant::now() + WATCH_MAX), watched).await {
-            Ok(Ok(())) => {}
-            // The watch broke off (no leader, a member that went down): look again, elsewhere.
-            Ok(Err(_)) => {
-                members.turn_from(place).await;
-                sleep(WATCH_REST).await;
-            }
-            Err(_) if Instant::now() >= deadline => {
-                return Err("taken: another client holds the lock".to_owned());
-            }
-            // Quiet for long: look again, in case the watch is dead and nobody noticed.
-            Err(_) => {}
-        }
-    }
-}
-
-/// Returns when the key is deleted.
-async fn watch_deletion(mut client: Client, key: &[u8], since: i64) -> Result<(), Error> {
-    let mut watch = client.watch(key, Some(WatchOptions::new().with_start_revision(since))).await?;
-    while let Some(response) = watch.message().await? {
-        if response.events().iter().any(|event| event.event_type() == EventType::Delete) {
-            return Ok(());
-        }
-        if response.canceled() {
-            break;
-        }
-    }
-    Err(Error::WatchError("the watch was cancelled".to_owned()))
-}
-
-impl Failure {
-    fn of(error: CallError, doubt_before: bool) -> Failure {
-        match error {
-            CallError::Refused { why, lease_not_found, doubt } => {
-                // Without its lease the key is gone, and an attempt that is still under way finds no lease either.
-                Failure { why, lease_is_gone: lease_not_found, doubt: doubt || doubt_before }
-            }
-            CallError::Unanswered(why) => Failure { why, lease_is_gone: false, doubt: true },
         }
     }
 }
@@ -371,9 +215,4 @@ impl EtcdLock {
             "validity_ms": millis_until(session.valid_until()),
         }))
     }
-}
-
-/// Where the keys of a lock stand. The slash at its end keeps lock `a` apart from lock `ab`.
-fn prefix(key: &str) -> String {
-    format!("fencepost/{key}/")
 }
