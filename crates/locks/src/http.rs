@@ -35,6 +35,15 @@ impl Tool for HttpTool {
     }
 }
 
+/// What [`HttpTool`] does, for a caller inside a runtime.
+///
+/// # Errors
+/// One sentence: bad arguments, no connection, no answer in time, or an answer that is not HTTP.
+pub async fn http_get(args: Value) -> Result<Value, String> {
+    let called = tokio::task::spawn_blocking(move || HttpTool.call(args)).await;
+    called.map_err(|error| format!("{}: {error}", HttpTool::NAME))?
+}
+
 #[derive(Deserialize)]
 struct Get {
     address: SocketAddr,

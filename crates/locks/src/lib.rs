@@ -26,7 +26,7 @@ mod storage_client;
 pub use backend::{Backend, Lock, Notices, Options, Persistence, Session};
 pub use client::{ClientError, run_client, serve_client};
 pub use guards::{Guard, Record, Write, find_guard, guards};
-pub use http::HttpTool;
+pub use http::{HttpTool, http_get};
 pub use registry::{find, registry};
 pub use storage::{Stats, run_storage, serve_storage};
 pub use storage_client::StorageClient;
