@@ -179,6 +179,8 @@ impl RunSpec {
             time_limit: self.time_limit(),
             interval: Duration::from_millis(self.nemesis_interval_ms),
             clock_amplitude: self.clock_amplitude_ms.map(Duration::from_millis),
+            restart_after: None,
+            torn_writes: None,
         }
     }
 

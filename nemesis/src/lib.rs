@@ -2,15 +2,22 @@
 
 mod clock_jump;
 mod clock_tool;
+mod disk_full;
+mod disk_slow;
+mod disk_tool;
+mod disks;
 mod kill;
 mod partition;
 mod pause;
 mod plan;
+mod power_loss;
 pub mod tools;
 mod trigger;
 mod world;
 
 pub use clock_tool::ClockTool;
+pub use disk_tool::{DiskTool, prepare_disk};
+pub use partition::{Groups, OneWay, parse_partition};
 pub use plan::{Plan, Strike, draw};
 pub use trigger::Trigger;
 pub use world::{Clients, Running, World};
@@ -29,6 +36,10 @@ pub trait Nemesis: Send + Sync {
     fn about(&self) -> &'static str;
     /// What a driver must offer for it.
     fn needs(&self) -> &'static [Capability];
+    /// Whether each server's data must lie on a disk that can be broken ([`prepare_disk`]), from before its start.
+    fn prepares_disks(&self) -> bool {
+        false
+    }
     /// Draws whom to strike, how long and how hard. None where this scene offers nothing to strike.
     fn draw(&self, scene: &Scene, settings: &Settings, random: &mut Stream) -> Option<Aim>;
     /// Makes a strike ready; refuses a dose that it does not understand, in one sentence.
@@ -68,13 +79,15 @@ pub enum FaultError {
 pub struct Scene {
     pub servers: Vec<String>,
     pub clients: Vec<String>,
+    /// What the lock protects, where the workload has it.
+    pub storage: Option<String>,
     pub ttl: Duration,
 }
 
 impl Scene {
     /// Refuses a name that is nobody's here.
     pub fn check_name(&self, name: &str) -> Result<(), String> {
-        let known = || self.servers.iter().chain(&self.clients);
+        let known = || self.servers.iter().chain(&self.clients).chain(&self.storage);
         if known().any(|known| known == name) {
             return Ok(());
         }
@@ -92,6 +105,12 @@ pub struct Settings {
     pub interval: Duration,
     /// Size of a clock jump; none: drawn on a logarithmic scale from twice to thirty times the TTL.
     pub clock_amplitude: Option<Duration>,
+    /// How long a server that was killed or lost its power stays down; none: drawn.
+    pub restart_after: Option<Duration>,
+    /// What survives a loss of power of what was not fsynced; none: nothing.
+    pub torn_writes: Option<tools::disk::Torn>,
+    /// Whom a partition cuts off from whom; none: drawn.
+    pub partition: Option<Groups>,
 }
 
 /// Whom a strike hits, how long and how hard.
@@ -104,7 +123,15 @@ pub struct Aim {
 
 /// Every nemesis. `none` is the absence of any, and therefore not in it.
 pub fn registry() -> &'static [&'static dyn Nemesis] {
-    &[&clock_jump::ClockJump, &pause::Pause, &partition::Partition, &kill::Kill]
+    &[
+        &clock_jump::ClockJump,
+        &pause::Pause,
+        &partition::Partition,
+        &kill::Kill,
+        &power_loss::PowerLoss,
+        &disk_full::DiskFull,
+        &disk_slow::DiskSlow,
+    ]
 }
 
 /// The nemesis of that name.

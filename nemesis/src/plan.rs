@@ -127,8 +127,7 @@ fn draw_one(nemesis: &dyn Nemesis, scene: &Scene, settings: &Settings, seed: See
     };
     let mut strikes = Vec::new();
     let mut at_ms = gap_ms(&mut random);
-    loop {
-        let Some(aim) = nemesis.draw(scene, settings, &mut random) else { break };
+    while let Some(aim) = nemesis.draw(scene, settings, &mut random) {
         let for_ms = millis(aim.length).max(1);
         if at_ms + for_ms > limit_ms {
             break;
@@ -160,6 +159,8 @@ mod tests {
             time_limit: Duration::from_secs(limit_s),
             interval: Duration::from_secs(1),
             clock_amplitude: None,
+            restart_after: None,
+            torn_writes: None,
         }
     }
 

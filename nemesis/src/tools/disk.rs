@@ -1,0 +1,237 @@
+//! A disk that loses its power on command, runs full, and gets slow: a FUSE file system over a folder.
+//!
+//! What is written stays in memory until an fsync makes it durable, and a crash drops everything else: what a power cut
+//! takes, and SIGKILL alone does not, since the kernel's page cache outlives a process. `docs/disks.md` says exactly
+//! what is modelled and what is not.
+//!
+//! All functions block.
+
+mod content;
+mod mount;
+mod tree;
+mod volume;
+
+pub use content::Torn;
+pub use volume::Lost;
+
+use fuser::{BackgroundSession, Config, MountOption, SessionACL};
+use mount::Fuse;
+use nix::mount::MntFlags;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+use tree::{Number, ROOT};
+use volume::{Kind, Meta, Room, Volume};
+
+/// Threads that serve the kernel: a slow read must not hold up a write.
+const THREADS: usize = 4;
+
+/// A mounted disk. Dropping it unmounts it, and what was on it is gone.
+pub struct Disk {
+    shared: Arc<Shared>,
+    folder: PathBuf,
+    session: Option<BackgroundSession>,
+}
+
+/// What the disk and the threads that serve the kernel share.
+struct Shared {
+    volume: Mutex<Volume>,
+    delays: Delays,
+    /// The folder beneath the mount, where the content of files lies.
+    beneath: File,
+}
+
+/// How long the disk takes for each request, beyond what it takes anyway.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Slow {
+    /// For each read that the page cache does not answer, in milliseconds.
+    pub read_ms: u64,
+    /// For each write, in milliseconds.
+    pub write_ms: u64,
+    /// For each fsync of a file or folder, in milliseconds.
+    pub fsync_ms: u64,
+}
+
+#[derive(Default)]
+struct Delays {
+    read: Delay,
+    write: Delay,
+    sync: Delay,
+}
+
+#[derive(Default)]
+struct Delay {
+    ms: AtomicU64,
+    /// How many requests had to wait.
+    waited: AtomicU64,
+}
+
+impl Delay {
+    fn wait(&self) {
+        let ms = self.ms.load(Ordering::Relaxed);
+        if ms > 0 {
+            self.waited.fetch_add(1, Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(ms));
+        }
+    }
+}
+
+/// What programs met of a full or slow disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Met {
+    /// Calls refused with ENOSPC.
+    pub refused: u64,
+    /// Reads, writes and fsyncs that had to wait.
+    pub delayed: u64,
+}
+
+/// What a small file on the disk meets that is written and fsynced.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Probe {
+    /// Whether the write was refused for want of space.
+    pub full: bool,
+    /// How long write and fsync took together, in milliseconds.
+    pub ms: f64,
+}
+
+impl Disk {
+    /// Mounts a disk over the folder. What is in the folder is copied onto it, and is durable.
+    ///
+    /// It takes the right to mount, and `/dev/fuse`.
+    pub fn mount(folder: &Path) -> io::Result<Disk> {
+        let beneath = File::open(folder)?;
+        // Once the disk is mounted, this is the way to what lies beneath it.
+        let backing = PathBuf::from(format!("/proc/self/fd/{}", beneath.as_raw_fd()));
+        let mut volume = Volume::new(backing, meta(&beneath.metadata()?)?);
+        copy_in(&mut volume, folder, ROOT)?;
+        volume.settle_all().map_err(real)?;
+        let shared = Arc::new(Shared { volume: Mutex::new(volume), delays: Delays::default(), beneath });
+        let mut config = Config::default();
+        config.mount_options =
+            vec![MountOption::FSName("fencepost-disk".to_owned()), MountOption::DefaultPermissions];
+        // Servers may run as users of their own.
+        config.acl = SessionACL::All;
+        config.n_threads = Some(THREADS);
+        let session = fuser::spawn_mount(Fuse::new(shared.clone()), folder, &config)?;
+        Ok(Disk { shared, folder: folder.to_owned(), session: Some(session) })
+    }
+
+    /// Loses the power: drops what was not fsynced, but for what `torn` lets through, drawn from the seed.
+    ///
+    /// Nobody should be writing at that moment: kill the server first, and wait until it is gone. A process that still
+    /// has a file open gets ESTALE from then on.
+    pub fn crash(&self, torn: Option<Torn>, seed: u64) -> io::Result<Lost> {
+        self.volume().crash(torn, &mut ChaCha8Rng::seed_from_u64(seed))
+    }
+
+    /// Lets files grow by only so many bytes more; then writes fail with ENOSPC. With `copy_on_write` overwriting
+    /// needs room too.
+    pub fn fill(&self, bytes_left: u64, copy_on_write: bool) {
+        self.volume().room = Room { left: Some(bytes_left), copy_on_write, refused: 0 };
+    }
+
+    /// Makes the disk slow, or with the default as fast as it is.
+    pub fn slow(&self, slow: Slow) {
+        let Delays { read, write, sync } = &self.shared.delays;
+        for (delay, ms) in [(read, slow.read_ms), (write, slow.write_ms), (sync, slow.fsync_ms)] {
+            delay.ms.store(ms, Ordering::Relaxed);
+        }
+    }
+
+    /// Neither full nor slow any more; says what programs met while it was.
+    pub fn heal(&self) -> Met {
+        let met = self.met();
+        self.volume().room = Room::default();
+        self.slow(Slow::default());
+        met
+    }
+
+    /// What programs met since this was last asked.
+    pub fn met(&self) -> Met {
+        let refused = std::mem::take(&mut self.volume().room.refused);
+        let Delays { read, write, sync } = &self.shared.delays;
+        let waited = |delay: &Delay| delay.waited.swap(0, Ordering::Relaxed);
+        Met { refused, delayed: waited(read) + waited(write) + waited(sync) }
+    }
+
+    /// Looks what the disk does to somebody who writes so many bytes.
+    pub fn probe(&self, bytes: usize) -> io::Result<Probe> {
+        let path = self.folder.join(".fencepost-probe");
+        let mut file = File::create(&path)?;
+        // Without a name its fsync makes nothing else durable.
+        fs::remove_file(&path)?;
+        let begun = Instant::now();
+        let written = file.write_all(&vec![1; bytes]).and_then(|()| file.sync_data());
+        let ms = begun.elapsed().as_secs_f64() * 1000.0;
+        match written {
+            Ok(()) => Ok(Probe { full: false, ms }),
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(Probe { full: true, ms }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Where it is mounted.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn volume(&self) -> MutexGuard<'_, Volume> {
+        self.shared.volume.lock().expect("never poisoned")
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // Detached, so that it works while somebody still has a file open. An error means that it is unmounted already.
+        let _ = nix::mount::umount2(&self.folder, MntFlags::MNT_DETACH);
+        drop(self.session.take());
+    }
+}
+
+fn meta(found: &fs::Metadata) -> io::Result<Meta> {
+    Ok(Meta {
+        permissions: (found.mode() & 0o7777) as u16,
+        user: found.uid(),
+        group: found.gid(),
+        accessed: found.accessed()?,
+        modified: found.modified()?,
+        changed: found.modified()?,
+    })
+}
+
+fn real(error: fuser::Errno) -> io::Error {
+    io::Error::from_raw_os_error(error.into())
+}
+
+/// Copies the files, folders and symbolic links of `from` into a folder of the volume.
+fn copy_in(volume: &mut Volume, from: &Path, into: Number) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, found) = (entry.path(), entry.metadata()?);
+        let kind = if found.is_dir() {
+            Kind::Folder
+        } else if found.is_symlink() {
+            Kind::Link(fs::read_link(&path)?)
+        } else if found.is_file() {
+            Kind::File(volume.copied(&path)?)
+        } else {
+            continue;
+        };
+        let number = volume.create(into, &entry.file_name(), kind, meta(&found)?).map_err(real)?;
+        // The kernel has not heard of it.
+        volume.forget(number, 1);
+        if found.is_dir() {
+            copy_in(volume, &path, number)?;
+        }
+    }
+    Ok(())
+}
