@@ -21,6 +21,8 @@ pub enum Command {
     Test(Box<TestArgs>),
     /// Judge and draw a run again, from its folder alone.
     Analyze(AnalyzeArgs),
+    /// Decide whether histories are possible, and explain those that are not.
+    Check(crate::check::CheckArgs),
     /// List backends, workloads, nemeses, guards and checkers.
     List(ListArgs),
     /// Show what this machine can do, and how to get the rest.

@@ -4,6 +4,7 @@
 
 mod agent_tools;
 mod analyze;
+mod check;
 mod cli;
 mod crew;
 pub mod link;
@@ -58,6 +59,7 @@ fn dispatch(command: Command) -> anyhow::Result<i32> {
     match command {
         Command::Test(args) => test::test(&args),
         Command::Analyze(args) => analyze::analyze(&args.run),
+        Command::Check(args) => check::check(&args),
         Command::List(args) => list::list(args.what.as_deref()),
         Command::Doctor => runtime()?.block_on(list::doctor()),
         Command::Images(args) => runtime()?.block_on(list::images(args.command)),

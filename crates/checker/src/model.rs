@@ -58,7 +58,7 @@ use std::hash::Hash;
 /// assert!(matches!(search(&Stack, &history, &Budget::unlimited()), Found::Order(_)));
 /// ```
 pub trait Model: Sync {
-    type State: Clone + Eq + Hash + Debug + Send;
+    type State: Clone + Eq + Hash + Debug + Send + Sync;
     type Op: Clone + Eq + Hash + Debug + Send + Sync;
     /// What an operation that happened returned.
     type Ret: Clone + Eq + Hash + Debug + Send + Sync;
@@ -86,6 +86,14 @@ pub trait Model: Sync {
     /// The value of the object in this state, if the model gives operations the roles that speak of values.
     fn value(&self, _state: &Self::State) -> Option<u32> {
         None
+    }
+
+    /// States in which a part of a history may begin when it is shown by itself.
+    fn starts(&self, _part: &History<Self>) -> Vec<Self::State>
+    where
+        Self: Sized,
+    {
+        vec![self.start()]
     }
 
     /// The operation as people write it: `write 3`, `read → 3`.

@@ -11,8 +11,8 @@ use crate::digest::Digest;
 use crate::verdict::{Outcome, RunVerdict, Verdict};
 use fencepost_history::Event;
 
-pub(crate) use exclusion::reason as overlap_reason;
 pub use exclusion::{Class, Overlap, overlaps};
+pub(crate) use exclusion::{reason as overlap_reason, sentence as exclusion_sentence};
 
 /// One promise and how it is checked. A new one is a file of its own and a line in [`registry`].
 pub trait Checker: Sync {

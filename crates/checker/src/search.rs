@@ -63,7 +63,7 @@ pub struct Exhausted {
 
 /// Searches for an order that explains a history.
 pub fn search<M: Model>(model: &M, history: &History<M>, budget: &Budget) -> Found<M::State> {
-    let open = open_max(model, history);
+    let open = open_max::<M>(history);
     match open {
         0..=64 => walk::walk::<M, 1>(model, history, budget),
         65..=256 => walk::walk::<M, 4>(model, history, budget),
@@ -77,7 +77,7 @@ pub fn search<M: Model>(model: &M, history: &History<M>, budget: &Budget) -> Fou
 }
 
 /// How many certain operations are open at the same time, at most.
-fn open_max<M: Model>(_model: &M, history: &History<M>) -> usize {
+fn open_max<M: Model>(history: &History<M>) -> usize {
     let (mut open, mut most) = (0_usize, 0);
     for &event in &history.order {
         if event & 1 == 1 {
@@ -91,6 +91,6 @@ fn open_max<M: Model>(_model: &M, history: &History<M>) -> usize {
 }
 
 /// Whether an operation with this role never changes the state.
-fn is_pure(role: Role) -> bool {
+pub(crate) fn is_pure(role: Role) -> bool {
     matches!(role, Role::Pure | Role::Read(_) | Role::Differs(_))
 }

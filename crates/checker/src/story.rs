@@ -241,11 +241,17 @@ fn tell_releases(run: &Digest, overlap: &Overlap, lines: &mut Vec<StoryLine>) {
     }
 }
 
+/// A difference in time that is worth a word.
+const LATER_NS: u64 = 5_000_000;
+
 fn tell_fault(fault: &Fault, begin: u64, end: u64, lines: &mut Vec<StoryLine>) {
     if fault.inject_ns > end || fault.healed_ns.is_some_and(|healed| healed < begin) || !fault.effective {
         return;
     }
-    lines.push(line(fault.injected_ns.unwrap_or(fault.inject_ns), describe_fault(fault)));
+    // At its beginning, since it works from then on; that it was seen to work is known a little later.
+    let seen = fault.injected_ns.filter(|seen| seen - fault.inject_ns >= LATER_NS);
+    let later = seen.map_or(String::new(), |seen| format!(" (seen to have happened by {})", seconds(seen)));
+    lines.push(line(fault.inject_ns, describe_fault(fault) + &later));
     if let Some(healed) = fault.healed_ns.filter(|healed| *healed <= end) {
         let text = match fault.name {
             "pause" => format!("{} ran again", and(&fault.targets)),
@@ -350,7 +356,7 @@ mod tests {
         let expected = [
             "0.110 s process 3 acquired a on n1, n2 and n3 for 2.000 s (it was told: valid for 1.961 s), with token 33",
             "0.160 s process 3 read 41",
-            "0.510 s the clock of n3 jumped forward by 60.001 s",
+            "0.500 s the clock of n3 jumped forward by 60.001 s (seen to have happened by 0.510 s)",
             "0.810 s process 7 acquired a on n3, n4 and n5 for 2.000 s, with token 34, while process 3 still held it",
             "0.830 s process 7 read 41",
             "0.850 s process 7 wrote 42",
@@ -368,7 +374,7 @@ mod tests {
     fn tells_of_faults_that_it_does_not_know() {
         let odd = JUMP.replace("clock-jump", "cosmic-ray");
         assert!(told(&odd, "exclusion").contains(
-            &"0.510 s the fault cosmic-ray struck n3: {\"n3\":{\"monotonic_ms\":60000,\"wall_ms\":60001}}".to_owned()
+            &"0.500 s the fault cosmic-ray struck n3: {\"n3\":{\"monotonic_ms\":60000,\"wall_ms\":60001}} (seen to have happened by 0.510 s)".to_owned()
         ));
     }
 

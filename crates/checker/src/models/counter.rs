@@ -61,6 +61,11 @@ impl Model for Counter {
         *op == CounterOp::Read && ret.copied().flatten().is_some_and(|value| value < *state)
     }
 
+    fn starts(&self, part: &History<Self>) -> Vec<i64> {
+        let first = part.list.iter().find_map(|operation| operation.ret.flatten());
+        [0].into_iter().chain(first).collect()
+    }
+
     fn show(&self, op: &CounterOp, ret: Option<&Option<i64>>) -> String {
         match (op, ret.copied().flatten()) {
             (CounterOp::Add(amount), _) => format!("add {amount}"),

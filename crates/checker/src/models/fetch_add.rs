@@ -50,6 +50,11 @@ impl Model for FetchAdd {
         if matches!(op, FetchAddOp::Read | FetchAddOp::Add(0)) { Role::Pure } else { Role::Other }
     }
 
+    fn starts(&self, part: &History<Self>) -> Vec<i64> {
+        let least = part.list.iter().filter_map(|operation| operation.ret).min();
+        [0].into_iter().chain(least).collect()
+    }
+
     fn show(&self, op: &FetchAddOp, ret: Option<&i64>) -> String {
         let name = match op {
             FetchAddOp::Add(1) => "fetch-add".to_owned(),

@@ -52,6 +52,10 @@ impl Model for Mutex {
         }
     }
 
+    fn starts(&self, _part: &History<Self>) -> Vec<bool> {
+        vec![false, true]
+    }
+
     fn show(&self, op: &MutexOp, _ret: Option<&()>) -> String {
         match op {
             MutexOp::Acquire => "acquire".to_owned(),

@@ -134,7 +134,19 @@ impl Checker for Exclusion {
 
 fn finding(run: &Digest, overlap: &Overlap) -> Finding {
     let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
-    let sentence = format!(
+    Finding {
+        class: overlap.class.name().to_owned(),
+        key: b.key.to_owned(),
+        time: b.from_ns,
+        events: vec![a.from, b.from, a.until],
+        sentence: sentence(run, overlap),
+    }
+}
+
+/// What happened, and whose fault it is.
+pub(crate) fn sentence(run: &Digest, overlap: &Overlap) -> String {
+    let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
+    format!(
         "process {} acquired {} at {} while process {}, which had acquired it at {}, still believed at {} that it \
          held it; {}",
         b.process,
@@ -144,14 +156,7 @@ fn finding(run: &Digest, overlap: &Overlap) -> Finding {
         seconds(a.from_ns),
         seconds(a.until_ns),
         reason(a, b),
-    );
-    Finding {
-        class: overlap.class.name().to_owned(),
-        key: b.key.to_owned(),
-        time: b.from_ns,
-        events: vec![a.from, b.from, a.until],
-        sentence,
-    }
+    )
 }
 
 #[cfg(test)]

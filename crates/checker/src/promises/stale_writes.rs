@@ -40,7 +40,10 @@ impl Checker for StaleWrites {
         let findings = stale(run);
         let count = findings.len();
         let (outcome, summary) = match (count, rejected) {
-            (0, 0) => (Outcome::Valid, format!("of {writes} writes, none is known to have come from a superseded holder")),
+            (0, 0) => (
+                Outcome::Valid,
+                format!("of {writes} writes, none is known to have come from a superseded holder"),
+            ),
             (0, _) => {
                 (Outcome::Valid, format!("the storage rejected {rejected} stale writes and accepted none"))
             }

@@ -35,10 +35,6 @@ impl Trail {
         operations
     }
 
-    pub fn len(&self) -> usize {
-        self.links.len()
-    }
-
     pub fn bytes(&self) -> usize {
         self.links.capacity() * size_of::<(u32, Link)>()
     }
@@ -89,6 +85,6 @@ mod tests {
         assert_eq!(trail.operations(lost), [10, 11]);
         trail.collect([&mut b, &mut c].into_iter());
         assert_eq!((trail.operations(b), trail.operations(c)), (vec![10, 12], vec![10, 12, 13]));
-        assert_eq!(trail.len(), 4);
+        assert_eq!(trail.links.len(), 4);
     }
 }

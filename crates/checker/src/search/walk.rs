@@ -272,7 +272,7 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
         let swaps_in = |class: &usize| matches!(self.classes[*class].role, Role::Swap(_, to) if to == value);
         self.values.comes_again(value, left)
             || self.writes.contains_key(&value)
-            || self.swaps.values().flatten().any(|class| swaps_in(class))
+            || self.swaps.values().flatten().any(swaps_in)
     }
 
     /// Whether an equal operation that is certain could take effect as well.

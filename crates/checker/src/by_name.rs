@@ -1,0 +1,106 @@
+//! The models by name, as the command line calls them.
+
+use crate::judge::{KeyVerdict, Wanted, judge};
+use crate::lease;
+use crate::models::{Counter, FencedMutex, FetchAdd, Mutex, OwnerMutex, Register, Set};
+use crate::read::{Lines, ReadError, Reading, read};
+use std::fmt;
+use std::str::FromStr;
+
+/// A model that histories can be checked against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelName {
+    Mutex,
+    OwnerMutex,
+    FencedMutex,
+    LeaseMutex,
+    Register,
+    CasRegister,
+    Counter,
+    FetchAdd,
+    Set,
+}
+
+impl ModelName {
+    pub const ALL: [ModelName; 9] = [
+        ModelName::Mutex,
+        ModelName::OwnerMutex,
+        ModelName::FencedMutex,
+        ModelName::LeaseMutex,
+        ModelName::Register,
+        ModelName::CasRegister,
+        ModelName::Counter,
+        ModelName::FetchAdd,
+        ModelName::Set,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            ModelName::Mutex => "mutex",
+            ModelName::OwnerMutex => "owner-mutex",
+            ModelName::FencedMutex => "fenced-mutex",
+            ModelName::LeaseMutex => "lease-mutex",
+            ModelName::Register => "register",
+            ModelName::CasRegister => "cas-register",
+            ModelName::Counter => "counter",
+            ModelName::FetchAdd => "fetch-add",
+            ModelName::Set => "set",
+        }
+    }
+
+    /// What it is, in one line.
+    pub fn about(self) -> &'static str {
+        match self {
+            ModelName::Mutex => "acquire and release, by whomever",
+            ModelName::OwnerMutex => "acquire and release; only the holder releases",
+            ModelName::FencedMutex => "as owner-mutex, and every acquired token is greater than all before",
+            ModelName::LeaseMutex => {
+                "acquire with ttl_ms, release, holds: no two processes certainly believe at once"
+            }
+            ModelName::Register => "read and write",
+            ModelName::CasRegister => "read, write and cas [from, to]",
+            ModelName::Counter => "add and read, from 0",
+            ModelName::FetchAdd => "fetch-add returns the value before, from 0",
+            ModelName::Set => "add and read of the whole set",
+        }
+    }
+}
+
+impl fmt::Display for ModelName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.name())
+    }
+}
+
+impl FromStr for ModelName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ModelName, String> {
+        let names = ModelName::ALL.map(ModelName::name).join(", ");
+        let found = ModelName::ALL.into_iter().find(|model| model.name() == text);
+        found.ok_or_else(|| format!("there is no model {text}; there are {names}"))
+    }
+}
+
+/// Reads a history and judges it by a model, key by key.
+///
+/// # Errors
+/// Text that is no history of this model.
+pub fn check_lines(
+    model: ModelName,
+    lines: &mut dyn Lines,
+    reading: &Reading,
+    wanted: &Wanted,
+) -> Result<Vec<KeyVerdict>, ReadError> {
+    Ok(match model {
+        ModelName::Mutex => judge(&read(&Mutex, lines, reading)?, wanted),
+        ModelName::OwnerMutex => judge(&read(&OwnerMutex, lines, reading)?, wanted),
+        ModelName::FencedMutex => judge(&read(&FencedMutex, lines, reading)?, wanted),
+        ModelName::LeaseMutex => lease::check(lines, reading, wanted)?,
+        ModelName::Register => judge(&read(&Register::default(), lines, reading)?, wanted),
+        ModelName::CasRegister => judge(&read(&Register::with_cas(), lines, reading)?, wanted),
+        ModelName::Counter => judge(&read(&Counter, lines, reading)?, wanted),
+        ModelName::FetchAdd => judge(&read(&FetchAdd, lines, reading)?, wanted),
+        ModelName::Set => judge(&read(&Set::default(), lines, reading)?, wanted),
+    })
+}

@@ -1,0 +1,147 @@
+//! Why a history is impossible, so that a person sees it.
+
+mod svg;
+mod timeline;
+
+use crate::budget::Budget;
+use crate::model::{Conflict, History, Model};
+use crate::search::{Found, Stuck, search};
+use crate::shrink::shrink;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// A few operations that cannot all have happened, with what is to be said about them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// One sentence.
+    pub sentence: String,
+    /// In order of invocation.
+    pub operations: Vec<Shown>,
+    /// The state before them. Other than a new object's where something came before that does not matter here.
+    pub start: String,
+    /// A longest order that goes well, as places in `operations`.
+    pub order: Vec<usize>,
+    /// The state that it leads to.
+    pub state: String,
+    /// The operation that fits into no order, as a place in `operations`.
+    pub stuck: usize,
+    /// Whether the times are real; else events are only numbered.
+    pub timed: bool,
+}
+
+/// One operation of the evidence.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Shown {
+    pub process: u64,
+    /// What it did and returned: `write 3`, `read → 3`.
+    pub text: String,
+    /// Indices of its events in the file. Nobody saw the end of an indeterminate operation.
+    pub invoke_index: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub complete_index: Option<u64>,
+    pub invoke_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub complete_ns: Option<u64>,
+    /// Places of its events in the order of the events shown.
+    pub begin: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end: Option<u32>,
+}
+
+/// Shrinking stops after this time with the best that it found.
+const SHRINK_TIME: Duration = Duration::from_millis(1500);
+
+/// Finds the core of a conflict and says what can be said about it.
+pub fn explain<M: Model>(model: &M, history: &History<M>, conflict: &Conflict, budget: &Budget) -> Evidence {
+    // The time may be over that the verdict was given; what is left to do is small, and bounded by itself.
+    let budget = Budget::new(SHRINK_TIME, budget.memory_bytes);
+    let core = if conflict.core.is_empty() {
+        shrink(model, history, conflict.stuck, &budget)
+    } else {
+        conflict.core.clone()
+    };
+    let part = history.only(&core);
+    let expected = core.iter().position(|&at| at == conflict.stuck).unwrap_or(0);
+    let mut best: Option<(bool, usize, M::State, Stuck<M::State>)> = None;
+    for start in model.starts(&part) {
+        if let Found::Stuck(stuck) = search(&Plain { model, start: start.clone() }, &part, &budget) {
+            let better = (stuck.at as usize == expected, stuck.longest.len());
+            if best.as_ref().is_none_or(|best| better > (best.0, best.1)) {
+                best = Some((better.0, better.1, start, stuck));
+            }
+        }
+    }
+    let (stuck, order, start, state) = match best {
+        Some((_, _, start, stuck)) => (stuck.at as usize, stuck.longest, start, stuck.state),
+        // The search found no time to get stuck.
+        None => (expected, Vec::new(), model.start(), model.start()),
+    };
+    let state = model.show_state(&state);
+    let sentence = if conflict.core.is_empty() {
+        sentence(model, &part, stuck, &order, &state)
+    } else {
+        conflict.sentence.clone()
+    };
+    Evidence {
+        sentence,
+        operations: (0..part.len()).map(|at| shown(model, &part, at)).collect(),
+        order: order.into_iter().map(|at| at as usize).collect(),
+        start: model.show_state(&start),
+        state,
+        stuck,
+        timed: part.timed,
+    }
+}
+
+fn sentence<M: Model>(model: &M, part: &History<M>, stuck: usize, order: &[u32], state: &str) -> String {
+    let operation = &part.list[stuck];
+    let text = model.show(&operation.op, operation.ret.as_ref());
+    let at = stuck as u32;
+    let before = match order.len() {
+        0 => "nothing can come before it".to_owned(),
+        _ => format!("the longest order of what can come before it leads to {state}"),
+    };
+    format!(
+        "process {} did \"{text}\" (from {} to {}), which fits into no order of these {} operations: {before}",
+        part.process(at),
+        part.invoked(at),
+        part.completed(at),
+        part.len(),
+    )
+}
+
+fn shown<M: Model>(model: &M, part: &History<M>, at: usize) -> Shown {
+    let (operation, source) = (&part.list[at], &part.sources[at]);
+    let certain = operation.certain();
+    Shown {
+        process: source.process,
+        text: model.show(&operation.op, operation.ret.as_ref()),
+        invoke_index: source.invoke_index,
+        complete_index: certain.then_some(source.complete_index),
+        invoke_ns: source.invoke_ns,
+        complete_ns: certain.then_some(source.complete_ns),
+        begin: operation.invoke,
+        end: certain.then_some(operation.complete),
+    }
+}
+
+/// The model without its hints, so that the search gets stuck where a person would, and not as soon as it can tell
+/// that it will; and with a state to begin with.
+struct Plain<'a, M: Model> {
+    model: &'a M,
+    start: M::State,
+}
+
+impl<M: Model> Model for Plain<'_, M> {
+    type State = M::State;
+    type Op = M::Op;
+    type Ret = M::Ret;
+
+    fn start(&self) -> M::State {
+        self.start.clone()
+    }
+
+    fn step(&self, state: &M::State, op: &M::Op, ret: Option<&M::Ret>) -> Option<M::State> {
+        self.model.step(state, op, ret)
+    }
+}

@@ -1,0 +1,170 @@
+//! From a history to a verdict with its evidence, for any model.
+
+use crate::budget::Budget;
+use crate::evidence::{Evidence, explain};
+use crate::model::{Conflict, Decision, History, Model, Special};
+use crate::models::Vocabulary;
+use crate::read::Part;
+use crate::search::{Found, search};
+use crate::verdict::Outcome;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+/// Which algorithm is to decide.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Algorithm {
+    /// The model's own where it applies, else the search.
+    #[default]
+    Auto,
+    /// The model's own; where it does not apply the answer is unknown.
+    Special,
+    /// The search.
+    Search,
+}
+
+/// What is wanted of a judgement.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    pub algorithm: Algorithm,
+    pub budget: Budget,
+    /// Evidence for violations.
+    pub evidence: bool,
+    /// Orders for valid histories.
+    pub witness: bool,
+}
+
+/// What is said of one key.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeyVerdict {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    pub outcome: Outcome,
+    pub operations: usize,
+    /// Why it is unknown, or in one sentence why it is a violation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Evidence>,
+    /// The operations in an order that explains the history.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub witness: Option<Vec<Step>>,
+}
+
+/// One operation of an order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    pub process: u64,
+    pub operation: String,
+    /// Index of its invocation in the file.
+    pub index: u64,
+    /// Whether nobody knows that it happened.
+    pub indeterminate: bool,
+}
+
+/// What one algorithm says of one history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Linearizable,
+    Impossible(Conflict),
+    Unknown(String),
+}
+
+/// Decides one history. An order is put into `order` if the history has one and it is given.
+pub fn decide<M: Special>(
+    model: &M,
+    history: &History<M>,
+    algorithm: Algorithm,
+    budget: &Budget,
+    mut order: Option<&mut Vec<u32>>,
+) -> Answer {
+    if algorithm != Algorithm::Search {
+        match model.decide(history, order.as_deref_mut()) {
+            Decision::Linearizable => return Answer::Linearizable,
+            Decision::Impossible(conflict) => return Answer::Impossible(conflict),
+            Decision::Unfit(why) if algorithm == Algorithm::Special => {
+                return Answer::Unknown(format!("the special algorithm does not apply: {why}"));
+            }
+            Decision::Unfit(_) => {
+                if let Some(order) = order.as_deref_mut() {
+                    order.clear();
+                }
+            }
+        }
+    }
+    match search(model, history, budget) {
+        Found::Order(found) => {
+            if let Some(order) = order {
+                *order = found;
+            }
+            Answer::Linearizable
+        }
+        Found::Stuck(stuck) => Answer::Impossible(stuck_conflict(model, history, stuck.at)),
+        Found::Exhausted(exhausted) => Answer::Unknown(format!(
+            "{}: {} of {} events could be explained by then",
+            exhausted.reason, exhausted.events_done, exhausted.events
+        )),
+    }
+}
+
+/// What can be said where only the operation is known at which every order gets stuck.
+pub(crate) fn stuck_conflict<M: Model>(model: &M, history: &History<M>, at: u32) -> Conflict {
+    let operation = &history.list[at as usize];
+    let sentence = format!(
+        "process {} completed \"{}\" at {}, and no order of the operations up to then allows it",
+        history.process(at),
+        model.show(&operation.op, operation.ret.as_ref()),
+        history.completed(at),
+    );
+    Conflict { core: Vec::new(), stuck: at, sentence }
+}
+
+/// Judges each key by itself, on as many cores as there are: a history is linearizable if and only if it is key by
+/// key (M. Herlihy and J. Wing, "Linearizability", ACM TOPLAS 12(3), 1990).
+pub fn judge<M: Vocabulary>(parts: &[Part<M>], wanted: &Wanted) -> Vec<KeyVerdict> {
+    // Large ones first, so that no core ends up alone with the largest.
+    let mut sequence: Vec<usize> = (0..parts.len()).collect();
+    sequence.sort_by_key(|&at| std::cmp::Reverse(parts[at].history.len()));
+    let mut verdicts: Vec<(usize, KeyVerdict)> =
+        sequence.into_par_iter().with_max_len(1).map(|at| (at, judge_part(&parts[at], wanted))).collect();
+    verdicts.sort_by_key(|(at, _)| *at);
+    verdicts.into_iter().map(|(_, verdict)| verdict).collect()
+}
+
+fn judge_part<M: Vocabulary>(part: &Part<M>, wanted: &Wanted) -> KeyVerdict {
+    let (model, history) = (&part.model, &part.history);
+    let mut order = wanted.witness.then(Vec::new);
+    let answer = decide(model, history, wanted.algorithm, &wanted.budget, order.as_mut());
+    let mut verdict = KeyVerdict {
+        key: part.key.clone(),
+        outcome: Outcome::Valid,
+        operations: history.len(),
+        reason: None,
+        evidence: None,
+        witness: None,
+    };
+    match answer {
+        Answer::Linearizable => {
+            verdict.witness = order.map(|order| order.iter().map(|&at| step(model, history, at)).collect());
+        }
+        Answer::Unknown(reason) => {
+            verdict.outcome = Outcome::Unknown;
+            verdict.reason = Some(reason);
+        }
+        Answer::Impossible(conflict) => {
+            verdict.outcome = Outcome::Violation;
+            verdict.reason = Some(conflict.sentence.clone());
+            verdict.evidence = wanted.evidence.then(|| explain(model, history, &conflict, &wanted.budget));
+        }
+    }
+    verdict
+}
+
+fn step<M: Model>(model: &M, history: &History<M>, at: u32) -> Step {
+    let operation = &history.list[at as usize];
+    Step {
+        process: history.process(at),
+        operation: model.show(&operation.op, operation.ret.as_ref()),
+        index: history.sources[at as usize].invoke_index,
+        indeterminate: !operation.certain(),
+    }
+}

@@ -1,0 +1,209 @@
+//! A mutex whose holds can also end by themselves, judged by what processes certainly believed.
+//!
+//! No model of a state: a lease ends at a moment that no history shows. What a history does show is when a process
+//! certainly believed that it held the lock (see [`Hold`](crate::digest::Hold)), and two such beliefs must not
+//! meet. This is the `exclusion` checker on a history file, key by key.
+
+use crate::digest::{Digest, Operation};
+use crate::evidence::{Evidence, Shown};
+use crate::judge::{KeyVerdict, Wanted};
+use crate::promises::{Overlap, exclusion_sentence, overlaps};
+use crate::read::{Line, Lines, ReadError, Reading, malformed, split};
+use crate::verdict::Outcome;
+use fencepost_history::{Event, Kind, Process};
+use serde_json::Value;
+
+/// Reads a history and judges it.
+pub(crate) fn check(
+    lines: &mut dyn Lines,
+    reading: &Reading,
+    wanted: &Wanted,
+) -> Result<Vec<KeyVerdict>, ReadError> {
+    let mut events = Vec::new();
+    // Of each event its line and its index in the file.
+    let mut origins = Vec::new();
+    let mut timed = false;
+    while let Some(line) = lines.next_line()? {
+        if line.process.is_none() || reading.skip.iter().any(|skip| *skip == line.f) {
+            continue;
+        }
+        let mut event = event(&line, events.len() as u64)?;
+        if reading.independent {
+            let (key, value) = split(&line)?;
+            event.key = Some(key.to_owned().into());
+            event.value = json(value, line.number)?;
+        }
+        check_value(&event, line.number)?;
+        timed |= line.time_ns.is_some();
+        origins.push((line.number, line.index.unwrap_or(line.number - 1)));
+        events.push(event);
+    }
+    let digest = match Digest::new(&events) {
+        Ok(digest) => digest,
+        Err(error) => return malformed(origins[error.index as usize].0, error.reason),
+    };
+    Ok(judge(&digest, &origins, timed, wanted))
+}
+
+fn event(line: &Line, index: u64) -> Result<Event, ReadError> {
+    Ok(Event {
+        index,
+        time: line.time_ns.unwrap_or(index),
+        process: line.process.map_or(Process::Nemesis, Process::Client),
+        kind: line.kind,
+        f: line.f.clone().into_owned().into(),
+        key: line.key.clone().map(|key| key.into_owned().into()),
+        value: json(&line.value, line.number)?,
+        error: line.error.clone().map(|error| error.into_owned().into()),
+    })
+}
+
+fn json(text: &str, line: u64) -> Result<Value, ReadError> {
+    serde_json::from_str(text).or_else(|error| malformed(line, format!("the value is no JSON: {error}")))
+}
+
+fn check_value(event: &Event, line: u64) -> Result<(), ReadError> {
+    let wants =
+        |what: &str| malformed(line, format!("{:?} wants {what}, and the value is {}", event.f, event.value));
+    match (&*event.f, event.kind) {
+        ("acquire", Kind::Invoke) => {
+            let ttl = event.value.get("ttl_ms");
+            match ttl.is_none_or(|ttl| ttl.as_f64().is_some_and(|ttl| ttl > 0.0)) {
+                true => Ok(()),
+                false => wants("{\"ttl_ms\": n} with n above 0"),
+            }
+        }
+        ("holds", Kind::Ok) if !event.value.is_boolean() => wants("true or false"),
+        ("acquire" | "release" | "holds" | "read" | "write", _) | ("lost" | "renewed", Kind::Info) => Ok(()),
+        _ => malformed(
+            line,
+            format!(
+                "the model knows acquire, release, holds, read and write, not {:?} (--skip leaves it out)",
+                event.f
+            ),
+        ),
+    }
+}
+
+fn judge(run: &Digest, origins: &[(u64, u64)], timed: bool, wanted: &Wanted) -> Vec<KeyVerdict> {
+    let mut verdicts: Vec<KeyVerdict> = Vec::new();
+    let found = overlaps(run);
+    let mut places = rustc_hash::FxHashMap::default();
+    for operation in &run.operations {
+        let place = *places.entry(operation.key).or_insert_with(|| {
+            verdicts.push(KeyVerdict {
+                key: operation.invoke.key.as_deref().map(str::to_owned),
+                outcome: Outcome::Valid,
+                operations: 0,
+                reason: None,
+                evidence: None,
+                witness: None,
+            });
+            verdicts.len() - 1
+        });
+        verdicts[place].operations += 1;
+    }
+    for overlap in &found {
+        let verdict = &mut verdicts[places[run.holds[overlap.second].key]];
+        if verdict.outcome == Outcome::Valid {
+            verdict.outcome = Outcome::Violation;
+            let sentence = exclusion_sentence(run, overlap);
+            verdict.evidence =
+                wanted.evidence.then(|| evidence(run, overlap, origins, timed, sentence.clone()));
+            verdict.reason = Some(sentence);
+        }
+    }
+    verdicts
+}
+
+fn evidence(
+    run: &Digest,
+    overlap: &Overlap,
+    origins: &[(u64, u64)],
+    timed: bool,
+    sentence: String,
+) -> Evidence {
+    let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
+    let belief = run.operations.iter().position(|operation| operation.invoke.index == a.until);
+    let mut core: Vec<usize> = [Some(a.acquire), Some(b.acquire), belief].into_iter().flatten().collect();
+    core.sort_unstable();
+    core.dedup();
+    let mut indices: Vec<u64> = Vec::new();
+    for operation in core.iter().map(|&at| &run.operations[at]) {
+        indices.push(operation.invoke.index);
+        indices.extend(operation.completion.map(|event| event.index));
+    }
+    indices.sort_unstable();
+    let place = |index: u64| indices.binary_search(&index).map_or(0, |place| place as u32);
+    let shown = |operation: &Operation| Shown {
+        process: operation.process,
+        text: operation.f().to_owned(),
+        invoke_index: origins[operation.invoke.index as usize].1,
+        complete_index: operation.completion.map(|event| origins[event.index as usize].1),
+        invoke_ns: operation.invoke.time,
+        complete_ns: operation.completion.map(|event| event.time),
+        begin: place(operation.invoke.index),
+        end: operation.completion.map(|event| place(event.index)),
+    };
+    Evidence {
+        sentence,
+        operations: core.iter().map(|&at| shown(&run.operations[at])).collect(),
+        start: "free".to_owned(),
+        order: core.iter().position(|&at| at == a.acquire).into_iter().collect(),
+        state: format!("held by process {}", a.process),
+        stuck: core.iter().position(|&at| at == b.acquire).unwrap_or(0),
+        timed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::JsonLines;
+    use crate::{Algorithm, Budget};
+
+    fn verdicts(text: &str) -> Result<Vec<KeyVerdict>, String> {
+        let wanted = Wanted {
+            algorithm: Algorithm::Auto,
+            budget: Budget::unlimited(),
+            evidence: true,
+            witness: false,
+        };
+        check(&mut JsonLines::new(text.as_bytes()), &Reading::default(), &wanted)
+            .map_err(|error| error.to_string())
+    }
+
+    const TWO_HOLDERS: &str = r#"
+        {"time":0,"process":1,"type":"invoke","f":"acquire","key":"a","value":{"ttl_ms":2000}}
+        {"time":1000000,"process":1,"type":"ok","f":"acquire","key":"a","value":null}
+        {"time":2000000,"process":2,"type":"invoke","f":"acquire","key":"a","value":{"ttl_ms":2000}}
+        {"time":3000000,"process":2,"type":"ok","f":"acquire","key":"a","value":null}
+        {"time":4000000,"process":1,"type":"invoke","f":"holds","key":"a"}
+        {"time":5000000,"process":1,"type":"ok","f":"holds","key":"a","value":true}"#;
+
+    #[test]
+    fn accepts_a_holder_that_knows_that_it_is_none() {
+        let verdicts = verdicts(&TWO_HOLDERS.replace("true", "false")).unwrap();
+        assert_eq!((verdicts.len(), verdicts[0].outcome, verdicts[0].operations), (1, Outcome::Valid, 3));
+    }
+
+    #[test]
+    fn rejects_two_who_believe() {
+        let verdicts = verdicts(TWO_HOLDERS).unwrap();
+        assert_eq!(verdicts[0].outcome, Outcome::Violation);
+        let evidence = verdicts[0].evidence.as_ref().unwrap();
+        assert_eq!((evidence.operations.len(), evidence.stuck), (3, 1));
+        assert!(evidence.sentence.contains("still had 1.997 s to run"), "{}", evidence.sentence);
+    }
+
+    #[test]
+    fn refuses_what_is_no_history_of_leases() {
+        let refused = |old: &str, new: &str| verdicts(&TWO_HOLDERS.replacen(old, new, 1)).unwrap_err();
+        assert!(refused("2000}", "\"x\"}").starts_with("line 2: \"acquire\" wants {\"ttl_ms\": n}"));
+        assert!(refused("true", "7").starts_with("line 7: \"holds\" wants true or false"));
+        assert!(refused("\"holds\"", "\"held\"").starts_with("line 6: the model knows"));
+        assert!(
+            refused("\"process\":2,\"type\":\"ok\"", "\"process\":3,\"type\":\"ok\"").starts_with("line 5: ")
+        );
+    }
+}

@@ -1,0 +1,313 @@
+//! Reading histories from text, one event at a time.
+//!
+//! Nothing is kept of an event but what a model makes of it, so that memory grows with the operations and not with
+//! the text. Files are opened elsewhere.
+
+mod edn;
+mod json;
+
+pub use edn::Edn;
+pub use json::JsonLines;
+
+use crate::model::History;
+use crate::models::{Refusal, Vocabulary};
+use crate::operations::{Builder, Handle, Stamp};
+use fencepost_history::Kind;
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+
+/// One event as it stands in a file. Values are JSON text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line<'a> {
+    /// Where it stands, from 1.
+    pub number: u64,
+    pub index: Option<u64>,
+    pub time_ns: Option<u64>,
+    /// None for the nemesis.
+    pub process: Option<u64>,
+    pub kind: Kind,
+    pub f: Cow<'a, str>,
+    pub key: Option<Cow<'a, str>>,
+    pub value: Cow<'a, str>,
+    pub error: Option<Cow<'a, str>>,
+}
+
+/// Why a history is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error("cannot be read: {0}")]
+    Io(#[from] std::io::Error),
+    #[error("line {line}: {reason}")]
+    Malformed { line: u64, reason: String },
+}
+
+pub(crate) fn malformed<T>(line: u64, reason: impl Into<String>) -> Result<T, ReadError> {
+    Err(ReadError::Malformed { line, reason: reason.into() })
+}
+
+/// A source of events.
+pub trait Lines {
+    /// The next event; none at the end.
+    fn next_line(&mut self) -> Result<Option<Line<'_>>, ReadError>;
+}
+
+/// How events are to be understood.
+#[derive(Clone, Debug, Default)]
+pub struct Reading {
+    /// Values are `[key, value]`, as Jepsen's independent keys write them.
+    pub independent: bool,
+    /// Operations to leave out.
+    pub skip: Vec<String>,
+}
+
+/// The history of one key.
+pub struct Part<M: Vocabulary> {
+    /// None where the events have no key.
+    pub key: Option<String>,
+    pub model: M,
+    pub history: History<M>,
+}
+
+/// Reads a history, key by key in order of appearance.
+///
+/// # Errors
+/// Text that cannot be read, and events that make no history of this model: see [`ReadError`].
+pub fn read<M: Vocabulary + Clone>(
+    model: &M,
+    lines: &mut dyn Lines,
+    reading: &Reading,
+) -> Result<Vec<Part<M>>, ReadError> {
+    let mut collector = Collector::new(model.clone());
+    while let Some(line) = lines.next_line()? {
+        if line.process.is_none() || is_notice(&line) || reading.skip.iter().any(|skip| *skip == line.f) {
+            continue;
+        }
+        if reading.independent {
+            let (key, value) = split(&line)?;
+            let (key, value) = (key.to_owned(), value.to_owned());
+            collector.take(&Line { key: Some(key.into()), value: value.into(), ..line })?;
+        } else {
+            collector.take(&line)?;
+        }
+    }
+    Ok(collector.finish())
+}
+
+/// Whether this is a client's notice, which has no invocation.
+pub(crate) fn is_notice(line: &Line) -> bool {
+    line.kind == Kind::Info && (line.f == "lost" || line.f == "renewed")
+}
+
+/// The key and the value of a `[key, value]`.
+pub(crate) fn split<'a>(line: &'a Line) -> Result<(&'a str, &'a str), ReadError> {
+    match serde_json::from_str::<[&serde_json::value::RawValue; 2]>(&line.value) {
+        Ok([key, value]) => Ok((key.get(), value.get())),
+        Err(_) => malformed(line.number, format!("the value {} is not [key, value]", line.value)),
+    }
+}
+
+/// An operation that has not completed.
+struct Open {
+    part: usize,
+    f: usize,
+    handle: Handle,
+}
+
+struct Collector<M: Vocabulary> {
+    template: M,
+    parts: Vec<(Option<String>, M, Builder<M::Op, M::Ret>)>,
+    by_key: FxHashMap<String, usize>,
+    /// The part of the events without a key.
+    keyless: Option<usize>,
+    open: FxHashMap<u64, Open>,
+    /// Names of operations, few enough to look through.
+    names: Vec<String>,
+}
+
+impl<M: Vocabulary + Clone> Collector<M> {
+    fn new(template: M) -> Self {
+        let open = FxHashMap::default();
+        Collector {
+            template,
+            parts: vec![],
+            by_key: FxHashMap::default(),
+            keyless: None,
+            open,
+            names: vec![],
+        }
+    }
+
+    fn part(&mut self, key: Option<&str>) -> usize {
+        let known = key.map_or(self.keyless, |key| self.by_key.get(key).copied());
+        known.unwrap_or_else(|| {
+            let part = self.parts.len();
+            self.parts.push((key.map(str::to_owned), self.template.clone(), Builder::new()));
+            match key {
+                Some(key) => drop(self.by_key.insert(key.to_owned(), part)),
+                None => self.keyless = Some(part),
+            }
+            part
+        })
+    }
+
+    fn name(&mut self, f: &str) -> usize {
+        self.names.iter().position(|name| name == f).unwrap_or_else(|| {
+            self.names.push(f.to_owned());
+            self.names.len() - 1
+        })
+    }
+
+    fn take(&mut self, line: &Line) -> Result<(), ReadError> {
+        let process = line.process.expect("the nemesis was left out");
+        let stamp = Stamp { index: line.index.unwrap_or(line.number - 1), time_ns: line.time_ns };
+        let refuse = |refusal| match refusal {
+            Refusal::UnknownOperation(known) => malformed(
+                line.number,
+                format!("the model knows {known}, not {:?} (--skip {} leaves it out)", line.f, line.f),
+            ),
+            Refusal::WrongValue(wanted) => {
+                let (f, value) = (&line.f, &line.value);
+                malformed(line.number, format!("{f:?} wants {wanted}, and the value is {value}"))
+            }
+        };
+        let f = self.name(&line.f);
+        if line.kind == Kind::Invoke {
+            let part = self.part(line.key.as_deref());
+            let (_, model, builder) = &mut self.parts[part];
+            let op = match model.invoke(process, &line.f, &line.value) {
+                Ok(op) => op,
+                Err(refusal) => return refuse(refusal),
+            };
+            let handle = builder.invoke_at(process, op, stamp);
+            if self.open.insert(process, Open { part, f, handle }).is_some() {
+                return malformed(line.number, format!("process {process} already has an operation open"));
+            }
+            return Ok(());
+        }
+        let Some(open) = self.open.remove(&process) else {
+            return malformed(
+                line.number,
+                format!("process {process} completes an operation that it never invoked"),
+            );
+        };
+        let (key, model, builder) = &mut self.parts[open.part];
+        if open.f != f {
+            let invoked = &self.names[open.f];
+            return malformed(
+                line.number,
+                format!("process {process} invoked {invoked:?} and completes {:?}", line.f),
+            );
+        }
+        if line.key.is_some() && line.key.as_deref() != key.as_deref() {
+            let invoked = key.as_deref().unwrap_or("none");
+            return malformed(
+                line.number,
+                format!("process {process} invoked it on another key ({invoked})"),
+            );
+        }
+        let op = builder.op(open.handle).clone();
+        match line.kind {
+            Kind::Ok => match model.complete(&op, &line.value) {
+                Ok(ret) => builder.complete_at(open.handle, ret, stamp),
+                Err(refusal) => return refuse(refusal),
+            },
+            Kind::Fail => match model.fail(&op, line.error.as_deref().unwrap_or("")) {
+                Some(ret) => builder.complete_at(open.handle, ret, stamp),
+                None => builder.drop(open.handle),
+            },
+            // The process may go on, with an operation that nobody will ever know the end of.
+            Kind::Info | Kind::Invoke => {}
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Vec<Part<M>> {
+        let part =
+            |(key, model, builder): (_, _, Builder<_, _>)| Part { key, model, history: builder.finish() };
+        self.parts.into_iter().map(part).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::models::{FencedMutex, Mutex, Register};
+
+    fn parts<M: Vocabulary + Clone>(model: M, text: &str) -> Result<Vec<Part<M>>, String> {
+        read(&model, &mut JsonLines::new(text.as_bytes()), &Reading::default())
+            .map_err(|error| error.to_string())
+    }
+
+    const TURNS: &str = r#"
+        {"index":0,"time":5,"process":1,"type":"invoke","f":"acquire","key":"a","value":{"ttl_ms":3}}
+        {"index":1,"time":6,"process":"nemesis","type":"info","f":"phase","value":"main"}
+        {"index":2,"time":7,"process":1,"type":"ok","f":"acquire","key":"a","value":{"token":3}}
+        {"index":3,"time":8,"process":1,"type":"info","f":"lost","key":"a"}
+        {"index":4,"time":9,"process":2,"type":"invoke","f":"acquire","key":"b","value":null}"#;
+
+    #[test]
+    fn separates_keys_and_skips_notices_and_faults() {
+        let parts = parts(FencedMutex, TURNS).unwrap();
+        assert_eq!(parts.iter().map(|part| part.key.as_deref()).collect::<Vec<_>>(), [Some("a"), Some("b")]);
+        let (a, b) = (&parts[0].history, &parts[1].history);
+        assert_eq!((a.list[0].ret, b.list[0].ret), (Some(Some(3)), None));
+        assert_eq!((a.sources[0].complete_index, a.sources[0].complete_ns), (2, 7));
+    }
+
+    #[test]
+    fn refuses_what_is_no_history_and_says_where() {
+        let refused =
+            |old: &str, new: &str| parts(FencedMutex, &TURNS.replacen(old, new, 1)).err().unwrap_or_default();
+        assert_eq!(
+            refused(r#""f":"acquire""#, r#""f":"grab""#),
+            "line 2: the model knows acquire and release, not \"grab\" (--skip grab leaves it out)"
+        );
+        assert_eq!(
+            refused(r#"{"token":3}"#, "7"),
+            "line 4: \"acquire\" wants {\"token\": n} with a whole number n, and the value is 7"
+        );
+        assert!(refused(r#""process":2"#, r#""process":-2"#).starts_with("line 6: "));
+        assert!(
+            refused(r#""process":1,"type":"ok""#, r#""process":4,"type":"ok""#).contains("never invoked")
+        );
+        assert!(
+            refused(r#""process":1,"type":"ok""#, r#""process":1,"type":"invoke""#).contains("already has")
+        );
+        assert!(
+            refused(r#""ok","f":"acquire""#, r#""ok","f":"release""#)
+                .contains("invoked \"acquire\" and completes")
+        );
+        assert!(
+            refused(
+                r#""f":"acquire","key":"a","value":{"token"#,
+                r#""f":"acquire","key":"z","value":{"token"#
+            )
+            .contains("another key")
+        );
+        assert!(refused(r#""type":"ok""#, r#""type":"done""#).starts_with("line 4: "));
+        assert!(refused("null}", "null").starts_with("line 6: "));
+    }
+
+    #[test]
+    fn reads_values_of_independent_keys_and_skips_on_demand() {
+        let text = r#"{"process":1,"type":"invoke","f":"write","value":["x",3]}
+            {"process":1,"type":"ok","f":"write","value":["x",3]}
+            {"process":1,"type":"invoke","f":"noise","value":3}"#;
+        let reading = Reading { independent: true, skip: vec!["noise".to_owned()] };
+        let parts = read(&Register::default(), &mut JsonLines::new(text.as_bytes()), &reading).unwrap();
+        assert_eq!(parts[0].key.as_deref(), Some("\"x\""));
+        assert_eq!(parts[0].history.len(), 1);
+        let reading = Reading { skip: vec![], ..reading };
+        assert!(read(&Register::default(), &mut JsonLines::new(text.as_bytes()), &reading).is_err());
+    }
+
+    #[test]
+    fn an_info_closes_the_operation_and_not_the_process() {
+        let text = r#"{"process":1,"type":"invoke","f":"acquire"}
+            {"process":1,"type":"info","f":"acquire","error":"timeout"}
+            {"process":1,"type":"invoke","f":"release"}
+            {"process":1,"type":"fail","f":"release"}"#;
+        let parts = parts(Mutex, text).unwrap();
+        assert_eq!((parts[0].history.len(), parts[0].history.order.len()), (1, 1));
+    }
+}

@@ -1,0 +1,124 @@
+//! Histories as JSON lines, with the field names of Jepsen.
+
+use super::{Line, Lines, ReadError, malformed};
+use fencepost_history::Kind;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::io::BufRead;
+
+/// Reads JSON lines. Empty lines are skipped.
+pub struct JsonLines<R> {
+    reader: R,
+    line: Vec<u8>,
+    number: u64,
+}
+
+impl<R: BufRead> JsonLines<R> {
+    pub fn new(reader: R) -> Self {
+        JsonLines { reader, line: Vec::with_capacity(256), number: 0 }
+    }
+}
+
+/// No event is longer than this; text without line ends must not fill the memory.
+const LINE_BYTES_MAX: u64 = 1 << 26;
+
+#[derive(Deserialize)]
+struct Fields<'a> {
+    #[serde(default)]
+    index: Option<u64>,
+    #[serde(default, borrow)]
+    time: Option<&'a RawValue>,
+    #[serde(borrow)]
+    process: &'a RawValue,
+    #[serde(rename = "type")]
+    kind: Kind,
+    #[serde(borrow)]
+    f: Cow<'a, str>,
+    #[serde(default, borrow)]
+    key: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    value: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    error: Option<&'a RawValue>,
+}
+
+impl<R: BufRead> Lines for JsonLines<R> {
+    fn next_line(&mut self) -> Result<Option<Line<'_>>, ReadError> {
+        loop {
+            self.line.clear();
+            self.number += 1;
+            let mut limited = std::io::Read::take(&mut self.reader, LINE_BYTES_MAX);
+            if limited.read_until(b'\n', &mut self.line)? == 0 {
+                return Ok(None);
+            }
+            if self.line.len() as u64 == LINE_BYTES_MAX {
+                return malformed(self.number, "the line is longer than 64 MiB");
+            }
+            if !self.line.iter().all(u8::is_ascii_whitespace) {
+                return parse(&self.line, self.number).map(Some);
+            }
+        }
+    }
+}
+
+fn parse(text: &[u8], number: u64) -> Result<Line<'_>, ReadError> {
+    let fields: Fields = match serde_json::from_slice(text) {
+        Ok(fields) => fields,
+        Err(error) => return malformed(number, describe(&error)),
+    };
+    let time_ns = match fields.time.map(|time| (time.get(), time.get().parse::<u64>())) {
+        None => None,
+        Some((_, Ok(time_ns))) => Some(time_ns),
+        Some((text, Err(_))) => {
+            return malformed(number, format!("the time {text} is no number of nanoseconds"));
+        }
+    };
+    Ok(Line {
+        number,
+        index: fields.index,
+        time_ns,
+        process: process(fields.process.get(), number)?,
+        kind: fields.kind,
+        f: fields.f,
+        key: fields.key.map(|key| plain(key.get())),
+        value: fields.value.map_or(Cow::Borrowed("null"), |value| Cow::Borrowed(value.get())),
+        error: fields.error.map(|error| first_word(error.get())),
+    })
+}
+
+/// What serde says, without the position in the line that it takes for a position in a file.
+fn describe(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" at line ").next().unwrap_or_default();
+    format!("{text}, at character {}", error.column())
+}
+
+fn process(text: &str, number: u64) -> Result<Option<u64>, ReadError> {
+    match text.parse() {
+        Ok(process) => Ok(Some(process)),
+        Err(_) if text == "\"nemesis\"" => Ok(None),
+        Err(_) => malformed(number, format!("the process {text} is neither a number nor \"nemesis\"")),
+    }
+}
+
+/// A string without its quotes; anything else as it stands.
+pub(super) fn plain(json: &str) -> Cow<'_, str> {
+    let inner = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    match inner {
+        Some(inner) if !inner.contains('\\') => Cow::Borrowed(inner),
+        Some(_) => Cow::Owned(serde_json::from_str(json).unwrap_or_else(|_| json.to_owned())),
+        None => Cow::Borrowed(json),
+    }
+}
+
+/// An error as a text that begins with its code: a string, or the first of a list as Jepsen writes them.
+pub(super) fn first_word(json: &str) -> Cow<'_, str> {
+    match serde_json::from_str::<Vec<serde_json::Value>>(json) {
+        Ok(list) => match list.first() {
+            Some(serde_json::Value::String(code)) => Cow::Owned(code.clone()),
+            _ => Cow::Borrowed(json),
+        },
+        Err(_) => plain(json),
+    }
+}

@@ -1,0 +1,191 @@
+//! From an impossible history to a small part of it that is impossible for the same reason.
+//!
+//! Operations are taken away as long as what remains has no order. Not any operations: without the release between
+//! two acquires there would be no order either, but that says nothing of the history. What remains must be
+//! *closed*: whatever order the whole history had, its restriction to the part would be an order of the part. Then
+//! a part without an order proves that the whole has none.
+//!
+//! Where roles speak of values, a part is closed if every operation that needs a value has with it all those that
+//! may have given it: those that began before it ended, and that were not overwritten for certain before it
+//! began, by an operation of the part. For the state that an operation sees is what the last one before it gave,
+//! and that one is still there. Elsewhere a part is closed if it has everything that began before any of it ended,
+//! but for operations without effect, which can always go.
+
+use crate::budget::Budget;
+use crate::model::{History, Model, Role};
+use crate::operations::NEVER;
+use crate::search::{Found, is_pure, search};
+use rustc_hash::FxHashMap;
+
+/// A small closed part of an impossible history that is impossible too; the best that was found within the budget.
+/// `stuck` is an operation at whose completion no order is left.
+pub fn shrink<M: Model>(model: &M, history: &History<M>, stuck: u32, budget: &Budget) -> Vec<u32> {
+    let roles = Roles::new(model, history);
+    let impossible = |part: &[u32]| matches!(search(model, &history.only(part), budget), Found::Stuck(_));
+    let end = history.list[stuck as usize].complete;
+    let all: Vec<u32> = (0..history.len() as u32).collect();
+    let mut part = all.clone();
+    // First a short stretch before the operation that got stuck, if one will do; then what began before its end.
+    let started = history.list.partition_point(|operation| operation.invoke < end) as u32;
+    let mut stretch = 16;
+    loop {
+        let first = started.saturating_sub(stretch);
+        let candidate = roles.close(history, (first..started).collect());
+        if impossible(&candidate) {
+            part = candidate;
+            break;
+        }
+        if first == 0 || budget.is_over() {
+            break;
+        }
+        stretch = stretch.saturating_mul(4);
+    }
+    // Then ever smaller pieces of what is left.
+    let mut piece = part.len().div_ceil(2);
+    while piece > 0 && !budget.is_over() {
+        let mut at = 0;
+        while at < part.len() && !budget.is_over() {
+            let mut candidate = part.clone();
+            candidate.drain(at..(at + piece).min(part.len()));
+            let candidate = roles.close(history, candidate);
+            if candidate.len() < part.len() && impossible(&candidate) {
+                part = candidate;
+            } else {
+                at += piece;
+            }
+        }
+        piece = if piece == 1 { 0 } else { piece.div_ceil(2) };
+    }
+    part
+}
+
+/// What closing a part needs to know.
+struct Roles {
+    roles: Vec<Role>,
+    /// Whether all roles speak of values.
+    of_values: bool,
+    /// The operations that give a value: the certain ones in order of completion, and the others.
+    givers: FxHashMap<u32, (Vec<u32>, Vec<u32>)>,
+}
+
+impl Roles {
+    fn new<M: Model>(model: &M, history: &History<M>) -> Roles {
+        let role = |operation: &crate::operations::Operation<M::Op, M::Ret>| {
+            model.role(&operation.op, operation.ret.as_ref())
+        };
+        let roles: Vec<Role> = history.list.iter().map(role).collect();
+        let of_values = !roles.iter().any(|role| matches!(role, Role::Other | Role::Pure));
+        let mut givers: FxHashMap<u32, (Vec<u32>, Vec<u32>)> = FxHashMap::default();
+        for (at, role) in (0..).zip(&roles) {
+            if let Role::Write(value) | Role::Swap(_, value) = role {
+                let (certain, others) = givers.entry(*value).or_default();
+                if history.list[at as usize].certain() { certain.push(at) } else { others.push(at) }
+            }
+        }
+        for (certain, _) in givers.values_mut() {
+            certain.sort_by_key(|&at| history.list[at as usize].complete);
+        }
+        Roles { roles, of_values, givers }
+    }
+
+    /// The part without what cannot stand in it. `part` is ascending, and so is the answer.
+    fn close<Op, Ret>(
+        &self,
+        history: &crate::operations::Operations<Op, Ret>,
+        mut part: Vec<u32>,
+    ) -> Vec<u32> {
+        if !self.of_values {
+            return self.close_prefix(history, part);
+        }
+        loop {
+            let before = part.len();
+            let setters = Setters::new(self, history, &part);
+            let stands = |&at: &u32| self.stands(history, &part, &setters, at);
+            let kept: Vec<u32> = part.iter().copied().filter(stands).collect();
+            part = kept;
+            if part.len() == before {
+                return part;
+            }
+        }
+    }
+
+    /// Whether all that may have given what an operation needs are in the part.
+    fn stands<Op, Ret>(
+        &self,
+        history: &crate::operations::Operations<Op, Ret>,
+        part: &[u32],
+        setters: &Setters,
+        at: u32,
+    ) -> bool {
+        let operation = &history.list[at as usize];
+        let covered = setters.covered_before(operation.invoke);
+        let visible = |giver: u32| {
+            let giver = &history.list[giver as usize];
+            giver.complete >= covered && giver.invoke < operation.complete
+        };
+        let present = |(certain, others): &(Vec<u32>, Vec<u32>)| {
+            let first = certain.partition_point(|&giver| history.list[giver as usize].complete < covered);
+            let mut may_give =
+                certain[first..].iter().chain(others).filter(|&&giver| giver != at && visible(giver));
+            may_give.all(|giver| part.binary_search(giver).is_ok())
+        };
+        match self.roles[at as usize] {
+            Role::Read(value) | Role::Swap(value, _) => self.givers.get(&value).is_none_or(present),
+            // Any other value will do, whoever gave it.
+            Role::Differs(unwanted) => {
+                self.givers.iter().all(|(value, givers)| *value == unwanted || present(givers))
+            }
+            Role::Write(_) | Role::Other | Role::Pure => true,
+        }
+    }
+
+    /// Without roles: everything up to the first gap, and operations without effect wherever they are.
+    fn close_prefix<Op, Ret>(
+        &self,
+        history: &crate::operations::Operations<Op, Ret>,
+        part: Vec<u32>,
+    ) -> Vec<u32> {
+        let pure = |at: u32| is_pure(self.roles[at as usize]);
+        let missing = (0..history.len() as u32).find(|&at| !pure(at) && part.binary_search(&at).is_err());
+        let end = missing.map_or(NEVER, |at| history.list[at as usize].invoke);
+        let stands = |at: &u32| {
+            let operation = &history.list[*at as usize];
+            operation.complete < end || !operation.certain() && operation.invoke < end
+        };
+        part.into_iter().filter(stands).collect()
+    }
+}
+
+/// The certain operations of a part that give a value, so that one can ask which the last was for certain.
+struct Setters {
+    /// Completions, ascending, and for each the latest invocation so far.
+    by_completion: Vec<(u32, u32)>,
+}
+
+impl Setters {
+    fn new<Op, Ret>(
+        roles: &Roles,
+        history: &crate::operations::Operations<Op, Ret>,
+        part: &[u32],
+    ) -> Setters {
+        let gives = |at: &&u32| {
+            let certain = history.list[**at as usize].certain();
+            certain && matches!(roles.roles[**at as usize], Role::Write(_) | Role::Swap(..))
+        };
+        let times = |&at: &u32| (history.list[at as usize].complete, history.list[at as usize].invoke);
+        let mut by_completion: Vec<(u32, u32)> = part.iter().filter(gives).map(times).collect();
+        by_completion.sort_unstable();
+        let mut latest = 0;
+        for (_, invoke) in &mut by_completion {
+            latest = latest.max(*invoke);
+            *invoke = latest;
+        }
+        Setters { by_completion }
+    }
+
+    /// Whatever was complete before this was overwritten before the given moment.
+    fn covered_before(&self, moment: u32) -> u32 {
+        let count = self.by_completion.partition_point(|(complete, _)| *complete < moment);
+        count.checked_sub(1).map_or(0, |last| self.by_completion[last].1)
+    }
+}

@@ -1,0 +1,200 @@
+//! `fencepost check`: is this history possible?
+
+use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use fencepost_checker::read::{Edn, JsonLines, Lines, ReadError, Reading};
+use fencepost_checker::{Algorithm, Budget, KeyVerdict, ModelName, Outcome, Wanted, check_lines};
+use serde::Serialize;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// What is to be checked, and how.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// What the history is a history of: mutex, owner-mutex, fenced-mutex, lease-mutex, register, cas-register,
+    /// counter, fetch-add or set.
+    #[arg(long)]
+    pub model: ModelName,
+    /// auto takes the model's own algorithm where it applies, and else searches.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub algorithm: AlgorithmArg,
+    /// One JSON object a file.
+    #[arg(long)]
+    pub json: bool,
+    /// For each violation: what cannot be, in a few operations.
+    #[arg(long)]
+    pub explain: bool,
+    /// For each valid history: an order of its operations that explains it.
+    #[arg(long)]
+    pub witness: bool,
+    /// Draws the first violation.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Seconds after which the answer for a file is "unknown".
+    #[arg(long, value_name = "N", default_value_t = 60.0)]
+    pub budget_s: f64,
+    /// Memory for searching, past which the answer is "unknown".
+    #[arg(long, value_name = "N", default_value_t = 2048)]
+    pub memory_mb: usize,
+    /// Values are [key value], as Jepsen's independent keys write them.
+    #[arg(long)]
+    pub independent: bool,
+    /// Operations to leave out, separated by commas.
+    #[arg(long, value_delimiter = ',', value_name = "F")]
+    pub skip: Vec<String>,
+    /// Histories: .jsonl, .jsonl.zst, .edn; - for standard input.
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum AlgorithmArg {
+    Auto,
+    Special,
+    Search,
+}
+
+/// What is said of one file.
+#[derive(Serialize)]
+struct FileVerdict<'a> {
+    file: &'a str,
+    model: &'a str,
+    outcome: Outcome,
+    operations: usize,
+    ms: f64,
+    /// Those keys that are not valid, and with `--witness` all.
+    keys: Vec<KeyVerdict>,
+}
+
+/// Keys of a file that are explained at most.
+const EXPLAINED_MAX: usize = 3;
+
+/// Checks all files. The exit code is 0 if all are valid, 1 if any is a violation, else 2 if any is unknown; 254 if
+/// any is no history.
+pub fn check(args: &CheckArgs) -> Result<i32> {
+    let mut worst = Outcome::Valid;
+    let mut refused = false;
+    let mut svg = args.svg.as_deref();
+    for file in &args.files {
+        let name = file.display().to_string();
+        match check_file(args, file, svg.is_some()) {
+            Ok(verdict) => {
+                worst = worst.max(verdict.outcome);
+                print(args, &verdict)?;
+                let evidence = verdict.keys.iter().find_map(|key| key.evidence.as_ref());
+                if let (Some(path), Some(evidence)) = (svg, evidence) {
+                    std::fs::write(path, evidence.svg())
+                        .with_context(|| format!("cannot write {}", path.display()))?;
+                    svg = None;
+                }
+            }
+            Err(error) => {
+                refused = true;
+                std::io::stdout().flush()?;
+                // "FILE, line 3: …", as compilers say it.
+                match error.downcast_ref() {
+                    Some(ReadError::Malformed { line, reason }) => {
+                        eprintln!("fencepost: {name}, line {line}: {reason}")
+                    }
+                    _ => eprintln!("fencepost: {name}: {error:#}"),
+                }
+            }
+        }
+    }
+    Ok(if refused { crate::BAD_USAGE } else { i32::from(worst.exit_code()) })
+}
+
+fn check_file<'a>(args: &'a CheckArgs, file: &'a Path, draw: bool) -> Result<FileVerdict<'a>> {
+    let began = Instant::now();
+    let time = Duration::try_from_secs_f64(args.budget_s)
+        .map_err(|_| anyhow!("--budget-s {} is no time", args.budget_s))?;
+    let reading = Reading { independent: args.independent, skip: args.skip.clone() };
+    // Keys are judged at the same time, and share the memory.
+    let memory_bytes = args.memory_mb.saturating_mul(1 << 20) / rayon::current_num_threads().max(1);
+    let wanted = Wanted {
+        algorithm: match args.algorithm {
+            AlgorithmArg::Auto => Algorithm::Auto,
+            AlgorithmArg::Special => Algorithm::Special,
+            AlgorithmArg::Search => Algorithm::Search,
+        },
+        budget: Budget::new(time, memory_bytes),
+        evidence: args.explain || args.json || draw,
+        witness: args.witness,
+    };
+    let mut lines = open(file)?;
+    let mut keys = check_lines(args.model, &mut *lines, &reading, &wanted)?;
+    let operations = keys.iter().map(|key| key.operations).sum();
+    let outcome = keys.iter().map(|key| key.outcome).max().unwrap_or(Outcome::Valid);
+    keys.retain(|key| args.witness || key.outcome != Outcome::Valid);
+    let ms = began.elapsed().as_secs_f64() * 1e3;
+    let file = file.to_str().unwrap_or("(a name that is not UTF-8)");
+    Ok(FileVerdict {
+        file,
+        model: args.model.name(),
+        outcome,
+        operations,
+        ms: (ms * 1e3).round() / 1e3,
+        keys,
+    })
+}
+
+/// Opens a history, compressed or not, in whichever of the formats it is.
+fn open(file: &Path) -> Result<Box<dyn Lines>> {
+    let raw: Box<dyn Read> =
+        if file == Path::new("-") { Box::new(std::io::stdin()) } else { Box::new(File::open(file)?) };
+    let mut raw = BufReader::with_capacity(1 << 18, raw);
+    let is_zstd = raw.fill_buf()?.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
+    let text: Box<dyn Read> =
+        if is_zstd { Box::new(zstd::stream::read::Decoder::with_buffer(raw)?) } else { Box::new(raw) };
+    let mut text = BufReader::with_capacity(1 << 18, text);
+    let name = file.to_string_lossy();
+    let name = name.strip_suffix(".zst").unwrap_or(&name);
+    let edn = name.ends_with(".edn") || !name.ends_with(".jsonl") && looks_like_edn(text.fill_buf()?);
+    Ok(if edn { Box::new(Edn::new(text)) } else { Box::new(JsonLines::new(text)) })
+}
+
+/// JSON lines begin with `{"`; EDN with anything else.
+fn looks_like_edn(text: &[u8]) -> bool {
+    let mut bytes = text.iter().filter(|byte| !byte.is_ascii_whitespace());
+    match (bytes.next(), bytes.next()) {
+        (Some(b'{'), second) => second == Some(&b':'),
+        (first, _) => matches!(first, Some(b'[' | b'(' | b';' | b'#')),
+    }
+}
+
+fn print(args: &CheckArgs, verdict: &FileVerdict) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        serde_json::to_writer(&mut out, verdict)?;
+        writeln!(out)?;
+        return Ok(());
+    }
+    let FileVerdict { file, outcome, operations, ms, .. } = verdict;
+    writeln!(out, "{file}  {outcome}  {operations}  {ms:.1}")?;
+    let mut explained = 0;
+    for key in &verdict.keys {
+        let of_key = key.key.as_ref().map_or(String::new(), |key| format!("key {key}: "));
+        match (key.outcome, &key.evidence) {
+            (Outcome::Violation, Some(evidence)) if args.explain => {
+                explained += 1;
+                if explained <= EXPLAINED_MAX {
+                    write!(out, "\n{of_key}{evidence}\n")?;
+                }
+            }
+            (Outcome::Unknown, _) => {
+                eprintln!("fencepost: {file}: {of_key}{}", key.reason.as_deref().unwrap_or("no reason"));
+            }
+            _ => {}
+        }
+        for (at, step) in key.witness.iter().flatten().enumerate() {
+            let unseen = if step.indeterminate { " (nobody saw its end)" } else { "" };
+            writeln!(out, "  {of_key}{}  process {}: {}{unseen}", at + 1, step.process, step.operation)?;
+        }
+    }
+    if explained > EXPLAINED_MAX {
+        writeln!(out, "and {} more keys with violations\n", explained - EXPLAINED_MAX)?;
+    }
+    Ok(())
+}
