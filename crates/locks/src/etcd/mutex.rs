@@ -206,8 +206,12 @@ impl Lock for EtcdLock {
 impl EtcdLock {
     fn granted(&mut self, key: &str, path: String, taken: &Taken) -> Completion {
         let Some(session) = &self.session else { unreachable!("the lock was taken under a session") };
-        let Taken { create_revision, doubt } = *taken;
+        let Taken { create_revision, doubt, waited } = *taken;
         session.hold(key);
+        if waited {
+            // The lease was prolonged while the process waited; whoever judges counts from the last report.
+            session.report(key);
+        }
         self.held.retain(|held| held.key != key);
         self.held.push(Held { key: key.to_owned(), path, create_revision, lease: session.lease, doubt });
         Completion::Ok(json!({

@@ -43,6 +43,8 @@ pub(super) struct Taken {
     pub(super) create_revision: i64,
     /// An attempt to create the key was not answered, and may still create it after it was deleted.
     pub(super) doubt: bool,
+    /// Others were first.
+    pub(super) waited: bool,
 }
 
 /// Puts our key if it is not there, waits until no older one is left, and looks whether it is still there.
@@ -74,9 +76,10 @@ pub(super) async fn take(
     let Some((create_revision, owner)) = read_created(&created.answer) else {
         return Err(fail("protocol: an answer of etcd lacks a part", false));
     };
-    if owner.is_some_and(|owner| owner != create_revision) {
-        let waited = wait_for_older(members, prefix, create_revision, deadline).await;
-        waited.map_err(|why| Failure { why, lease_is_gone: false, doubt })?;
+    let waited = owner.is_some_and(|owner| owner != create_revision);
+    if waited {
+        let alone = wait_for_older(members, prefix, create_revision, deadline).await;
+        alone.map_err(|why| Failure { why, lease_is_gone: false, doubt })?;
         // The recheck. The lease may have run out while we waited, and with it our key: the lock is then another's.
         let found = members.call(deadline, |mut client| async move { client.get(path, None).await }).await;
         let found = found.map_err(|error| Failure::of(error, doubt))?.answer;
@@ -87,7 +90,7 @@ pub(super) async fn take(
     // Beyond the recipe: a keepalive since the acquire began. The session may be old, and its lease have run for
     // some time; after this one it runs for at least the whole TTL from the beginning of the acquire.
     match timeout_at(deadline, session.renewed_since(begun)).await {
-        Ok(()) => Ok(Taken { create_revision, doubt }),
+        Ok(()) => Ok(Taken { create_revision, doubt, waited }),
         Err(_) => Err(fail("timeout: no keepalive was answered in time", false)),
     }
 }

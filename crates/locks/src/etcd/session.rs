@@ -103,6 +103,11 @@ impl LeaseSession {
         self.state.held.lock().expect("never poisoned").push(key.to_owned());
     }
 
+    /// Reports the last renewal for this key.
+    pub(super) fn report(&self, key: &str) {
+        self.state.report(key, self.state.renewed.borrow().elapsed());
+    }
+
     /// The process no longer holds this key.
     pub(super) fn let_go(&self, key: &str) {
         self.state.held.lock().expect("never poisoned").retain(|held| held != key);
@@ -133,9 +138,13 @@ impl State {
         // An answer that was read late says little about now, and the next keepalive is due already.
         if age < ttl / 3 {
             for key in self.held.lock().expect("never poisoned").iter() {
-                let _ = self.notices.send(Notice::renewed(self.process, key, age));
+                self.report(key, age);
             }
         }
+    }
+
+    fn report(&self, key: &str, age: Duration) {
+        let _ = self.notices.send(Notice::renewed(self.process, key, age));
     }
 }
 
