@@ -1,12 +1,12 @@
 //! The tools of the agents inside nodes: what faults and readiness probes need.
 
 use fencepost_cluster::agent::Tool;
-use fencepost_nemesis::ClockTool;
+use fencepost_nemesis::{ClockTool, DiskTool, PacketsTool};
 use serde_json::Value;
 
 /// One line a tool.
 pub fn all() -> Vec<Box<dyn Tool>> {
-    vec![Box::new(ClockTool), Box::new(HttpGet)]
+    vec![Box::new(ClockTool), Box::new(DiskTool::default()), Box::new(PacketsTool::default()), Box::new(HttpGet)]
 }
 
 /// Asks a server of the node over HTTP, for backends whose servers tell their health that way.

@@ -9,6 +9,7 @@ use fencepost_cluster::{Cluster, Node, NodeSpec, Role};
 use fencepost_locks::Backend;
 use fencepost_locks::protocol::{Hello, Server, VERSION};
 use fencepost_nemesis::{Clients, Running, Scene, World};
+use fencepost_workloads::Workload;
 use futures_util::future::try_join_all;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,7 +31,10 @@ pub struct Crew {
 
 /// The nodes that a spec needs.
 pub fn nodes(spec: &RunSpec, parts: &Parts) -> Vec<NodeSpec> {
-    let node = |name: String, role, image| NodeSpec { name, role, image };
+    let node = |name: String, role, image| {
+        let may_mount = role == Role::Server && breaks_disks(parts);
+        NodeSpec { name, role, image, may_mount }
+    };
     let mut nodes = Vec::new();
     if let Some(image) = parts.backend.image() {
         nodes.extend(server_names(spec, parts.backend).into_iter().map(|name| node(name, Role::Server, image)));
@@ -42,9 +46,18 @@ pub fn nodes(spec: &RunSpec, parts: &Parts) -> Vec<NodeSpec> {
     nodes
 }
 
+fn breaks_disks(parts: &Parts) -> bool {
+    parts.nemeses.iter().any(|nemesis| nemesis.prepares_disks())
+}
+
 /// Whom the nemeses can strike.
-pub fn scene(spec: &RunSpec, backend: &dyn Backend) -> Scene {
-    Scene { servers: server_names(spec, backend), clients: client_names(spec), ttl: spec.ttl() }
+pub fn scene(spec: &RunSpec, backend: &dyn Backend, workload: &dyn Workload) -> Scene {
+    Scene {
+        servers: server_names(spec, backend),
+        clients: client_names(spec),
+        storage: workload.uses_storage().then(|| "storage".to_owned()),
+        ttl: spec.ttl(),
+    }
 }
 
 fn server_names(spec: &RunSpec, backend: &dyn Backend) -> Vec<String> {
@@ -75,6 +88,9 @@ pub async fn start(
     }
     if let Some(node) = of_role(Role::Storage).first() {
         services.insert(node.name().to_owned(), Running { service: storage(spec), port: STORAGE_PORT });
+    }
+    if breaks_disks(parts) {
+        try_join_all(servers.iter().map(|node| fencepost_nemesis::prepare_disk(node.as_ref()))).await?;
     }
     try_join_all(services.iter().map(|(name, running)| async move {
         let node = cluster.node(name).ok_or_else(|| anyhow!("the driver started no node {name}"))?;

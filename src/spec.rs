@@ -70,7 +70,7 @@ impl RunSpec {
         self.check_guard(backend, workload)?;
         backend.check(&self.options).map_err(BadUsage)?;
         backend.check_ttl(Duration::from_millis(self.ttl_ms)).map_err(BadUsage)?;
-        let scene = crate::crew::scene(self, backend);
+        let scene = crate::crew::scene(self, backend, workload);
         let plan = match &self.nemesis_file {
             Some(file) => read_plan(file, &scene)?,
             None => fencepost_nemesis::draw(&nemeses, &scene, &self.nemesis_settings(), self.seed),
@@ -181,6 +181,7 @@ impl RunSpec {
             clock_amplitude: self.clock_amplitude_ms.map(Duration::from_millis),
             restart_after: None,
             torn_writes: None,
+            partition: None,
         }
     }
 

@@ -2,21 +2,29 @@
 
 mod clock_jump;
 mod clock_tool;
+mod delay;
 mod disk_full;
 mod disk_slow;
 mod disk_tool;
 mod disks;
+mod duplicate;
 mod kill;
+mod loss;
+mod network;
+mod packets_tool;
 mod partition;
 mod pause;
 mod plan;
 mod power_loss;
+mod reorder;
+mod slow;
 pub mod tools;
 mod trigger;
 mod world;
 
 pub use clock_tool::ClockTool;
 pub use disk_tool::{DiskTool, prepare_disk};
+pub use packets_tool::PacketsTool;
 pub use partition::{Groups, OneWay, parse_partition};
 pub use plan::{Plan, Strike, draw};
 pub use trigger::Trigger;
@@ -127,6 +135,11 @@ pub fn registry() -> &'static [&'static dyn Nemesis] {
         &clock_jump::ClockJump,
         &pause::Pause,
         &partition::Partition,
+        &delay::Delay,
+        &loss::Loss,
+        &reorder::Reorder,
+        &duplicate::Duplicate,
+        &slow::Slow,
         &kill::Kill,
         &power_loss::PowerLoss,
         &disk_full::DiskFull,

@@ -1,19 +1,22 @@
-//! `partition`: packets between two sides are dropped, both ways, by rules inside the nodes (iptables).
+//! `partition`: packets between some nodes are dropped, both ways or one way, by rules inside the nodes (iptables).
 //!
-//! Shapes: halves (servers and clients fall apart into two sides), one node alone, one client cut off from a
-//! majority of the servers. The storage is on everybody's side: what the lock protects stays reachable, as in the
-//! stories of the debate.
+//! Shapes: halves (servers and clients fall apart into two sides), one server alone, one client cut off from a majority
+//! of the servers, a bridge (two sides that meet in one server), a ring (everyone reaches a majority, no two the same),
+//! answers lost, requests lost, a client cut off from the storage; or the sets that were asked for. In all
+//! but that the storage is on everybody's side: what the lock protects stays reachable, as in the stories of the debate.
 
-use crate::{Aim, Fault, FaultError, Nemesis, Scene, Seen, Settings, Strike, World, around_ttl, subset};
+mod shapes;
+
+pub use shapes::{Groups, OneWay, parse_partition};
+
+use crate::{Aim, Fault, FaultError, Nemesis, Scene, Seen, Settings, Strike, World, around_ttl};
 use async_trait::async_trait;
 use fencepost_cluster::Capability;
 use fencepost_history::Stream;
 use futures_util::future::{join_all, try_join_all};
-use rand::Rng;
-use rand::seq::IndexedRandom;
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Time to run one command of the packet filter.
@@ -24,60 +27,39 @@ const PROBE: Duration = Duration::from_millis(250);
 
 pub(crate) struct Partition;
 
-/// The two sides; whoever stands on neither is reached by both.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Dose {
-    groups: (Vec<String>, Vec<String>),
-}
-
 impl Nemesis for Partition {
     fn name(&self) -> &'static str {
         "partition"
     }
 
     fn about(&self) -> &'static str {
-        "drops all packets between two sides: halves, one node alone, or one client from a majority of the servers"
+        "drops packets: halves, one node, a client from a majority, bridge, ring, one way only, a client from the storage"
     }
 
     fn needs(&self) -> &'static [Capability] {
         &[Capability::PacketFilter]
     }
 
-    fn draw(&self, scene: &Scene, _: &Settings, random: &mut Stream) -> Option<Aim> {
-        if scene.servers.is_empty() || scene.clients.is_empty() {
-            return None;
-        }
-        let everyone: Vec<String> = scene.servers.iter().chain(&scene.clients).cloned().collect();
-        let one_side = match random.random_range(0..3) {
-            0 => {
-                let mut half = subset(&scene.servers, scene.servers.len() / 2, random);
-                half.extend(subset(&scene.clients, scene.clients.len().div_ceil(2), random));
-                half
-            }
-            1 => vec![scene.servers.choose(random)?.clone()],
-            _ => vec![scene.clients.choose(random)?.clone()],
-        };
-        let is_client = one_side.len() == 1 && scene.clients.contains(&one_side[0]);
-        let other_side = if is_client {
-            subset(&scene.servers, scene.servers.len() / 2 + 1, random)
-        } else {
-            everyone.into_iter().filter(|name| !one_side.contains(name)).collect()
-        };
-        let dose = json!(Dose { groups: (one_side.clone(), other_side) });
-        Some(Aim { on: one_side, length: around_ttl(scene.ttl, 0.5, 2.0, random), dose })
+    fn draw(&self, scene: &Scene, settings: &Settings, random: &mut Stream) -> Option<Aim> {
+        let length = around_ttl(scene.ttl, 0.5, 2.0, random);
+        let groups = settings.partition.clone().or_else(|| shapes::draw(scene, random))?;
+        Some(Aim { on: groups.struck(), length, dose: json!(groups) })
     }
 
     fn prepare(&self, strike: &Strike) -> Result<Box<dyn Fault>, String> {
-        let dose: Dose = serde_json::from_value(strike.dose.clone())
-            .map_err(|error| format!("partition takes two lists of names as groups: {error}"))?;
-        // Chains are told apart by the time of the strike, which no two partitions of one run share.
-        Ok(Box::new(Cut { sides: dose.groups, chain: format!("fencepost-{}", strike.at_ms), at: Vec::new() }))
+        let groups: Groups = serde_json::from_value(strike.dose.clone())
+            .map_err(|error| format!("partition takes lists of names as groups: {error}"))?;
+        groups.check()?;
+        // Partitions may overlap: each has a chain of its own.
+        static NUMBER: AtomicU64 = AtomicU64::new(1);
+        let chain = format!("fencepost-cut-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        Ok(Box::new(Cut { deaf: groups.deaf(), chain, at: Vec::new() }))
     }
 }
 
 struct Cut {
-    sides: (Vec<String>, Vec<String>),
+    /// At each node, the nodes whose packets it loses.
+    deaf: BTreeMap<String, BTreeSet<String>>,
     chain: String,
     /// Nodes in which rules may have been made.
     at: Vec<String>,
@@ -85,17 +67,16 @@ struct Cut {
 
 impl Cut {
     /// Pairs whose connection can be tried: the second is a server.
-    fn probes(&self, world: &World) -> Vec<(String, String)> {
-        let (left, right) = &self.sides;
-        let towards = |from: &[String], to: &[String]| {
-            to.iter()
-                .filter(|to| world.server_address(to).is_some())
-                .filter_map(|to| from.first().map(|from| (from.clone(), to.clone())))
-                .collect::<Vec<_>>()
-        };
-        let mut pairs = towards(left, right);
-        pairs.extend(towards(right, left));
-        pairs
+    fn probes(&self, world: &World) -> BTreeSet<(String, String)> {
+        let serves = |name: &String| world.server_address(name).is_some();
+        let pairs = self.deaf.iter().flat_map(|(node, others)| others.iter().map(move |other| (node, other)));
+        let tried = pairs.filter_map(|(node, other)| match (serves(node), serves(other)) {
+            (true, true) => Some((node.min(other), node.max(other))),
+            (true, false) => Some((other, node)),
+            (false, true) => Some((node, other)),
+            (false, false) => None,
+        });
+        tried.map(|(from, to)| (from.clone(), to.clone())).collect()
     }
 
     /// Tries each pair; gives which could connect.
@@ -110,7 +91,7 @@ impl Cut {
     }
 
     /// Drops at `node` what comes from any of `others`.
-    async fn cut_off(&self, world: &World, node: &str, others: &[String]) -> Result<(), FaultError> {
+    async fn deafen(&self, world: &World, node: &str, others: &BTreeSet<String>) -> Result<(), FaultError> {
         iptables(world, node, &["-N", &self.chain]).await?;
         for other in others {
             let source = world.node(other)?.address().to_string();
@@ -149,10 +130,9 @@ async fn iptables(world: &World, node: &str, args: &[&str]) -> Result<String, Fa
 impl Fault for Cut {
     async fn inject(&mut self, world: &World) -> Result<Seen, FaultError> {
         let before = self.probe(world).await?;
-        let (left, right) = self.sides.clone();
-        self.at = left.iter().chain(&right).cloned().collect();
-        let cuts = left.iter().map(|node| (node, &right)).chain(right.iter().map(|node| (node, &left)));
-        try_join_all(cuts.map(|(node, others)| self.cut_off(world, node, others))).await?;
+        self.at = self.deaf.keys().cloned().collect();
+        let cut = &*self;
+        try_join_all(self.deaf.iter().map(|(node, others)| cut.deafen(world, node, others))).await?;
         let after = self.probe(world).await?;
         let mut observed = Map::new();
         let mut effective = false;
@@ -167,10 +147,15 @@ impl Fault for Cut {
     async fn heal(&mut self, world: &World) -> Result<Value, FaultError> {
         // Every node is mended before the first error is reported.
         let cut = &*self;
-        let mended = join_all(cut.at.iter().map(|node| async move {
-            cut.mend(world, node).await.map(|dropped| (node.clone(), json!({"packets_dropped": dropped})))
+        let mended = join_all(self.at.iter().map(|node| async move {
+            let dropped = cut.mend(world, node).await?;
+            Ok::<_, FaultError>((node.clone(), json!({"packets_dropped": dropped})))
         }))
         .await;
-        mended.into_iter().collect::<Result<Map<_, _>, _>>().map(Value::Object)
+        let mut observed = mended.into_iter().collect::<Result<Map<_, _>, _>>()?;
+        // What does not connect now may be down, or cut off by another fault; that the rules are gone is certain.
+        let pairs = self.probe(world).await?.into_iter();
+        observed.extend(pairs.map(|(pair, connected)| (pair, json!({"connected": connected}))));
+        Ok(Value::Object(observed))
     }
 }

@@ -151,7 +151,12 @@ mod tests {
 
     fn scene(servers: usize, clients: usize) -> Scene {
         let names = |letter: &str, count| (1..=count).map(|number| format!("{letter}{number}")).collect();
-        Scene { servers: names("n", servers), clients: names("c", clients), ttl: Duration::from_secs(2) }
+        Scene {
+            servers: names("n", servers),
+            clients: names("c", clients),
+            storage: Some("storage".to_owned()),
+            ttl: Duration::from_secs(2),
+        }
     }
 
     fn settings(limit_s: u64) -> Settings {
@@ -161,6 +166,7 @@ mod tests {
             clock_amplitude: None,
             restart_after: None,
             torn_writes: None,
+            partition: None,
         }
     }
 

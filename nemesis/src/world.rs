@@ -43,6 +43,13 @@ impl World {
         World { nodes, services, clients, skews: Mutex::default() }
     }
 
+    /// The names of all nodes, sorted.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.nodes.keys().cloned().collect();
+        names.sort_unstable();
+        names
+    }
+
     /// The node of that name.
     pub fn node(&self, name: &str) -> Result<&Arc<dyn Node>, FaultError> {
         self.nodes.get(name).ok_or_else(|| FaultError::Other(format!("there is no node {name} in this run")))

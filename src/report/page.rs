@@ -8,6 +8,7 @@ use super::{latency, palette, rate, timeline, violation, words};
 use fencepost_checker::digest::Fault;
 use fencepost_checker::{Digest, Outcome, RunVerdict, describe_fault, seconds};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde_json::Value;
 
 /// More faults than this are left to the history file.
 const FAULTS_MAX: usize = 1000;
@@ -210,16 +211,35 @@ fn fault_row(fault: &Fault) -> Markup {
             td.n { (fault.id) }
             td { (fault.name) }
             td { (fault.targets.join(", ")) }
-            td { code { (fault.asked) } }
+            td { (plain(fault.asked)) }
             td {
                 @if let Some(error) = fault.error { "failed: " (error) }
                 @else if fault.effective { (describe_fault(fault)) }
-                @else if !fault.observed.is_null() { code { (fault.observed) } }
+                @else { (plain(fault.observed)) }
             }
             td { (effect) }
             td.n { (seconds(fault.inject_ns)) }
             td.n { @match fault.healed_ns { Some(healed) => (seconds(healed)), None => "not healed" } }
         }
+    }
+}
+
+/// A value for people: `wall_ms 60000, monotonic_ms 60000`.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(" "),
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, value)| match value {
+                Value::Array(items) if items.iter().any(Value::is_array) => {
+                    format!("{name} {}", items.iter().map(plain).collect::<Vec<_>>().join(" | "))
+                }
+                value => format!("{name} {}", plain(value)),
+            });
+            fields.collect::<Vec<_>>().join(", ")
+        }
+        value => value.to_string(),
     }
 }
 

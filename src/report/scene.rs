@@ -62,8 +62,10 @@ impl<'a> Scene<'a> {
             .zip(palette::ACTORS)
             .map(|(hold, colour)| Actor { hold, colour, operations: operations(run, hold) })
             .collect();
-        let begin = holds.first()?.invoke_ns;
         let end = actors.iter().map(last_ns).max()?;
+        // How long the first one had waited before is of little interest.
+        let first = holds.first()?;
+        let begin = first.invoke_ns.max(first.from_ns.saturating_sub((end - first.from_ns) / 3));
         let margin = ((end - begin) / 16).max(2_000_000);
         let (from_ns, to_ns) = (begin.saturating_sub(margin), end + 2 * margin);
         let both = both(&holds);

@@ -134,11 +134,13 @@ fn draws_reports_for_looking_at() {
     let simulated = |size| Fixture { events: redlock(size), ..redlock_clock_jump() };
     let usual = Size { processes: 10, keys: 1, seconds: 20, hold_ms: 60, unsure: 40 };
     let large = Size { processes: 30, keys: 8, seconds: 600, hold_ms: 10, unsure: 500 };
+    let crowd = Size { processes: 200, keys: 20, seconds: 30, hold_ms: 30, unsure: 300 };
     let fixtures = [
         ("redlock", redlock_clock_jump()),
         ("etcd", etcd_pause_token()),
         ("redis", redis_single_none()),
         ("usual", simulated(usual)),
+        ("crowd", simulated(crowd)),
         ("large", simulated(large)),
     ];
     for (name, fixture) in fixtures {
@@ -147,5 +149,8 @@ fn draws_reports_for_looking_at() {
         let (events, bytes) = (fixture.events.len(), page.len());
         println!("{name}: {events} events, {bytes} bytes, {:?}", begin.elapsed());
         std::fs::write(format!("{folder}/{name}.html"), page).unwrap();
+        for (plot, svg) in drawn(&fixture) {
+            std::fs::write(format!("{folder}/{name}-{plot}"), svg).unwrap();
+        }
     }
 }

@@ -107,13 +107,24 @@ impl Agent {
             Op::Connect { address, timeout_ms } => {
                 Ok(connect(&address, Duration::from_millis(timeout_ms)).await)
             }
-            Op::Tool { name, args } => self.tool(&name, args).await,
+            Op::Tool { name, args } => self.tool(&name, self.place_in(args)).await,
         }
     }
 
     /// With the data folder put in.
     fn place(&self, text: &str) -> String {
         text.replace("{data}", &self.data)
+    }
+
+    /// The same in the texts that a tool is given.
+    fn place_in(&self, args: Value) -> Value {
+        match args {
+            Value::String(text) => Value::String(self.place(&text)),
+            Value::Object(fields) => {
+                fields.into_iter().map(|(name, value)| (name, self.place_in(value))).collect()
+            }
+            other => other,
+        }
     }
 
     /// A command, ready to be spawned. `fencepost` means this very program.

@@ -50,8 +50,13 @@ fn memory(driver: &dyn Driver, key: &str) -> Result<PathBuf, ClusterError> {
 async fn in_a_node(driver: &dyn Driver) -> Result<Vec<Found>, ClusterError> {
     let run = format!("probe-{}-{}", std::process::id(), driver.name());
     let logs = std::env::temp_dir().join(format!("fencepost-{run}"));
-    let node = NodeSpec { name: "probe".to_owned(), role: Role::Client, image: "client" };
-    let cluster = driver.start(&ClusterSpec { run, nodes: vec![node], logs: logs.clone() }).await;
+    let node = |may_mount| NodeSpec { name: "probe".to_owned(), role: Role::Client, image: "client", may_mount };
+    let spec = |may_mount| ClusterSpec { run: run.clone(), nodes: vec![node(may_mount)], logs: logs.clone() };
+    let cluster = match driver.start(&spec(true)).await {
+        Ok(cluster) => Ok(cluster),
+        // Perhaps it is only the right to mount that cannot be given here.
+        Err(_) => driver.start(&spec(false)).await,
+    };
     let probed = match &cluster {
         Ok(cluster) => cluster.nodes[0].exec(&["fencepost", "probe"], Duration::from_secs(20)).await,
         Err(error) => Err(ClusterError::new(error.0.clone())),

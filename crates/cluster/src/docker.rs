@@ -120,6 +120,7 @@ fn plan(
         name: node.name.clone(),
         image: tags[node.image].clone(),
         address,
+        may_mount: node.may_mount,
     });
     Ok(Plan {
         run: spec.run.clone(),

@@ -28,6 +28,9 @@ pub struct NodeSpec {
     pub role: Role,
     /// Name of an image in [`crate::images`]: `redis`, `etcd`, `client`.
     pub image: &'static str,
+    /// Whether its agent may mount a FUSE file system over the data folder ([`crate::Capability::Fuse`]): a right that
+    /// a node gets only where a fault needs it.
+    pub may_mount: bool,
 }
 
 /// The two ends of an attached program's standard streams. Its standard error goes to the node's log.

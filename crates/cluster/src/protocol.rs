@@ -38,7 +38,8 @@ pub enum Op {
     Remove { path: String },
     /// Opens a TCP connection. Answers `{"connected":true,"ms":0.3}` or `{"connected":false,"error":"…"}`.
     Connect { address: String, timeout_ms: u64 },
-    /// Calls one of the tools that the program gave to this agent.
+    /// Calls one of the tools that the program gave to this agent. `{data}` in a text of an object stands for the
+    /// node's data folder.
     Tool { name: String, args: Value },
 }
 

@@ -26,8 +26,8 @@ pub struct Writer {
 impl Writer {
     /// Creates the file; an existing one is an error, since a history is never written over.
     pub fn create(path: &Path) -> Result<Writer, HistoryError> {
-        let file = File::create_new(path)
-            .map_err(|source| HistoryError::Write { path: path.to_owned(), source })?;
+        let file =
+            File::create_new(path).map_err(|source| HistoryError::Write { path: path.to_owned(), source })?;
         Ok(Writer { file, path: path.to_owned(), line: Vec::with_capacity(256) })
     }
 

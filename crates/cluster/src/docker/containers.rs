@@ -8,7 +8,7 @@ use crate::subnet::Subnet;
 use bollard::Docker;
 use bollard::container::AttachContainerResults;
 use bollard::models::{
-    ContainerCreateBody, EndpointIpamConfig, EndpointSettings, HostConfig, HostConfigLogConfig, Ipam,
+    ContainerCreateBody, DeviceMapping, EndpointIpamConfig, EndpointSettings, HostConfig, HostConfigLogConfig, Ipam,
     IpamConfig, NetworkCreateRequest, NetworkingConfig,
 };
 use bollard::query_parameters::{
@@ -38,6 +38,7 @@ pub(super) struct PlannedNode {
     pub(super) name: String,
     pub(super) image: String,
     pub(super) address: Ipv4Addr,
+    pub(super) may_mount: bool,
 }
 
 /// A container that runs.
@@ -118,10 +119,22 @@ impl Plan {
             ..EndpointIpamConfig::default()
         };
         let endpoint = EndpointSettings { ipam_config: Some(address), ..EndpointSettings::default() };
+        let mut capabilities = vec!["NET_ADMIN".to_owned(), "SYS_PTRACE".to_owned()];
+        if node.may_mount {
+            capabilities.push("SYS_ADMIN".to_owned());
+        }
+        let fuse = DeviceMapping {
+            path_on_host: Some("/dev/fuse".to_owned()),
+            path_in_container: Some("/dev/fuse".to_owned()),
+            cgroup_permissions: Some("rw".to_owned()),
+        };
         let host = HostConfig {
             // The agent ends when its standard input closes: a container whose controller is gone removes itself.
             auto_remove: Some(true),
-            cap_add: Some(vec!["NET_ADMIN".to_owned(), "SYS_PTRACE".to_owned()]),
+            cap_add: Some(capabilities),
+            devices: node.may_mount.then(|| vec![fuse]),
+            // Where there is AppArmor, its profile for containers forbids to mount whatever the capabilities.
+            security_opt: node.may_mount.then(|| vec!["apparmor=unconfined".to_owned()]),
             network_mode: Some(self.prefix()),
             log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
             ..HostConfig::default()

@@ -39,6 +39,7 @@ pub fn spec(test: &str, nodes: &[(&str, &'static str)]) -> ClusterSpec {
             name: (*name).to_owned(),
             role: if *image == "client" { Role::Client } else { Role::Server },
             image,
+            may_mount: false,
         })
         .collect();
     let logs = std::env::temp_dir().join(format!("fencepost-logs-{run}"));

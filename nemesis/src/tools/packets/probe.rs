@@ -45,6 +45,24 @@ pub struct Echoes {
     pub most_ms: Option<f64>,
 }
 
+impl Echoes {
+    /// All of these together; of the medians the median.
+    pub(crate) fn sum(all: &[Echoes]) -> Echoes {
+        let total = |count: fn(&Echoes) -> u64| all.iter().map(count).sum();
+        let mut medians: Vec<f64> = all.iter().filter_map(|echoes| echoes.median_ms).collect();
+        medians.sort_unstable_by(f64::total_cmp);
+        Echoes {
+            sent: total(|echoes| echoes.sent),
+            answered: total(|echoes| echoes.answered),
+            duplicates: total(|echoes| echoes.duplicates),
+            overtaken: total(|echoes| echoes.overtaken),
+            median_ms: medians.get(medians.len() / 2).copied(),
+            least_ms: all.iter().filter_map(|echoes| echoes.least_ms).min_by(f64::total_cmp),
+            most_ms: all.iter().filter_map(|echoes| echoes.most_ms).max_by(f64::total_cmp),
+        }
+    }
+}
+
 /// Lengths of the headers of IP and ICMP.
 const IP_BYTES: usize = 20;
 const ICMP_BYTES: usize = 8;

@@ -1,0 +1,288 @@
+//! Who does not hear whom, and the shapes that this takes.
+
+use crate::{Scene, subset};
+use fencepost_history::Stream;
+use rand::Rng;
+use rand::seq::{IndexedRandom, SliceRandom};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Sets of nodes that a partition tears apart. Whoever is in none is reached by all: a bridge.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Groups {
+    /// At least two, without anyone in common.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Vec<String>>,
+    /// With two groups: packets are lost on this way only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way: Option<OneWay>,
+    /// Where no groups say it: at each node, the nodes whose packets it loses.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub deaf: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// Which packets a partition of two groups loses, if not all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OneWay {
+    /// Those to the first group.
+    ToFirst,
+    /// Those to the second group.
+    ToSecond,
+}
+
+/// Reads who is to be cut off from whom: `c1|n4,n5` loses all packets between c1 and the two, `c1>n4,n5` only those
+/// from c1 to them, `c1<n4,n5` only those from them to c1. More groups than two may be parted by `|`.
+///
+/// # Errors
+/// One sentence: a name that is nobody's here or stands in two groups, an empty group, or one group alone.
+pub fn parse_partition(text: &str, scene: &Scene) -> Result<Groups, String> {
+    let (separator, one_way) = match text.chars().find(|sign| "|<>".contains(*sign)) {
+        Some('<') => ('<', Some(OneWay::ToFirst)),
+        Some('>') => ('>', Some(OneWay::ToSecond)),
+        _ => ('|', None),
+    };
+    let names = |group: &str| group.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>();
+    let groups: Vec<Vec<String>> = text.split(separator).map(names).collect();
+    if groups.iter().flatten().any(String::is_empty) {
+        return Err(format!("the partition `{text}` has an empty place where a node should be named"));
+    }
+    for name in groups.iter().flatten() {
+        scene.check_name(name).map_err(|reason| format!("the partition `{text}` cannot be: {reason}"))?;
+    }
+    let groups = Groups { groups, one_way, deaf: BTreeMap::new() };
+    groups.check().map_err(|reason| format!("the partition `{text}` cannot be: {reason}"))?;
+    Ok(groups)
+}
+
+impl Groups {
+    /// Packets between the two are lost, both ways.
+    fn apart(first: Vec<String>, second: Vec<String>) -> Groups {
+        Groups { groups: vec![first, second], ..Groups::default() }
+    }
+
+    /// Refuses what tears nothing apart, in one sentence.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.groups.is_empty() && !self.deaf.is_empty() && self.one_way.is_none() {
+            return Ok(());
+        }
+        if self.groups.len() < 2 || self.groups.iter().any(Vec::is_empty) {
+            return Err("it takes at least two groups, and somebody in each, like `c1|n4,n5`".to_owned());
+        }
+        if self.one_way.is_some() && self.groups.len() != 2 {
+            return Err("packets can be lost one way only between two groups".to_owned());
+        }
+        let mut known = BTreeSet::new();
+        match self.groups.iter().flatten().find(|name| !known.insert(*name)) {
+            Some(twice) => Err(format!("{twice} stands in it twice")),
+            None => Ok(()),
+        }
+    }
+
+    /// At each node, the nodes whose packets are lost there.
+    pub(super) fn deaf(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let mut deaf = self.deaf.clone();
+        for (hearer, group) in self.groups.iter().enumerate() {
+            for (speaker, others) in self.groups.iter().enumerate() {
+                let spared = match self.one_way {
+                    Some(OneWay::ToFirst) => hearer != 0,
+                    Some(OneWay::ToSecond) => hearer != 1,
+                    None => false,
+                };
+                if hearer == speaker || spared {
+                    continue;
+                }
+                for name in group {
+                    deaf.entry(name.clone()).or_default().extend(others.iter().cloned());
+                }
+            }
+        }
+        deaf
+    }
+
+    /// Those that a reader would call struck: the first group, or all.
+    pub(super) fn struck(&self) -> Vec<String> {
+        match self.groups.first() {
+            Some(first) => first.clone(),
+            None => self.deaf.keys().cloned().collect(),
+        }
+    }
+}
+
+/// Draws one of the shapes that this scene allows; none where there is nobody to be parted.
+pub(super) fn draw(scene: &Scene, random: &mut Stream) -> Option<Groups> {
+    let mut shapes: Vec<fn(&Scene, &mut Stream) -> Option<Groups>> = Vec::new();
+    if !scene.servers.is_empty() && !scene.clients.is_empty() {
+        shapes.extend([halves, one_server, one_client, lost_answers, lost_requests] as [_; 5]);
+    }
+    if scene.servers.len() >= 3 && scene.clients.len() >= 2 {
+        shapes.extend([bridge, ring] as [fn(&Scene, &mut Stream) -> Option<Groups>; 2]);
+    }
+    if scene.storage.is_some() && !scene.clients.is_empty() {
+        shapes.push(client_from_storage);
+    }
+    shapes.choose(random)?(scene, random)
+}
+
+fn others<'a>(all: impl IntoIterator<Item = &'a String>, without: &[String]) -> Vec<String> {
+    all.into_iter().filter(|name| !without.contains(name)).cloned().collect()
+}
+
+/// Servers and clients fall apart into two sides.
+fn halves(scene: &Scene, random: &mut Stream) -> Option<Groups> {
+    let mut half = subset(&scene.servers, scene.servers.len() / 2, random);
+    half.extend(subset(&scene.clients, scene.clients.len().div_ceil(2), random));
+    let rest = others(scene.servers.iter().chain(&scene.clients), &half);
+    Some(Groups::apart(half, rest))
+}
+
+/// One server hears nobody, and nobody hears it.
+fn one_server(scene: &Scene, random: &mut Stream) -> Option<Groups> {
+    let alone = vec![scene.servers.choose(random)?.clone()];
+    let rest = others(scene.servers.iter().chain(&scene.clients), &alone);
+    Some(Groups::apart(alone, rest))
+}
+
+fn majority(scene: &Scene, random: &mut Stream) -> Vec<String> {
+    subset(&scene.servers, scene.servers.len() / 2 + 1, random)
+}
+
+/// One client reaches no more than a minority of the servers.
+fn one_client(scene: &Scene, random: &mut Stream) -> Option<Groups> {
+    Some(Groups::apart(vec![scene.clients.choose(random)?.clone()], majority(scene, random)))
+}
+
+/// What some clients ask of a majority of the servers is done, but they do not learn of it.
+fn lost_answers(scene: &Scene, random: &mut Stream) -> Option<Groups> {
+    let clients = subset(&scene.clients, random.random_range(1..=scene.clients.len().div_ceil(2)), random);
+    Some(Groups { one_way: Some(OneWay::ToFirst), ..Groups::apart(clients, majority(scene, random)) })
+}
+
+/// What some clients ask does not arrive, while what the servers have to say still does.
+fn lost_requests(scene: &Scene, random: &mut Stream) -> Option<Groups> {
+    let lost = lost_answers(scene, random)?;
+    Some(Groups { one_way: Some(OneWay::ToSecond), ..lost })
+}
+
+/// Two sides that meet in one server.
+fn bridge(scene: &Scene, random: &mut Stream) -> Option<Groups> {
+    let bridge = scene.servers.choose(random)?;
+    let beside = Scene { servers: others(&scene.servers, std::slice::from_ref(bridge)), ..scene.clone() };
+    halves(&beside, random)
+}
+
+/// Everyone reaches a majority of the servers, and no two the same one. Servers stand in a circle, and reach their
+/// neighbours only; with three there would be nobody left to lose, so that only clients lose anyone.
+fn ring(scene: &Scene, random: &mut Stream) -> Option<Groups> {
+    let mut circle = scene.servers.clone();
+    circle.shuffle(random);
+    let (count, majority) = (circle.len(), circle.len() / 2 + 1);
+    let mut deaf: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut cut = |one: &String, other: &String| {
+        deaf.entry(one.clone()).or_default().insert(other.clone());
+        deaf.entry(other.clone()).or_default().insert(one.clone());
+    };
+    let reach = (majority - 1).div_ceil(2);
+    for (place, server) in circle.iter().enumerate() {
+        let beyond = (reach + 1)..(count - reach);
+        beyond.for_each(|step| cut(server, &circle[(place + step) % count]));
+    }
+    for (place, client) in scene.clients.iter().enumerate() {
+        (majority..count).for_each(|step| cut(client, &circle[(place + step) % count]));
+    }
+    Some(Groups { deaf, ..Groups::default() })
+}
+
+/// The lock works, but what it protects is out of reach of a client.
+fn client_from_storage(scene: &Scene, random: &mut Stream) -> Option<Groups> {
+    let client = scene.clients.choose(random)?.clone();
+    Some(Groups::apart(vec![client], vec![scene.storage.clone()?]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fencepost_history::Seed;
+    use std::time::Duration;
+
+    fn scene(servers: usize, clients: usize) -> Scene {
+        let names = |letter: &str, count| (1..=count).map(|number| format!("{letter}{number}")).collect();
+        Scene {
+            servers: names("n", servers),
+            clients: names("c", clients),
+            storage: Some("storage".to_owned()),
+            ttl: Duration::from_secs(2),
+        }
+    }
+
+    /// `n1<c1,c2`: n1 loses the packets of the two.
+    fn deaf(groups: &Groups) -> String {
+        let line = |(node, others): (String, BTreeSet<String>)| {
+            format!("{node}<{}", others.into_iter().collect::<Vec<_>>().join(","))
+        };
+        groups.deaf().into_iter().map(line).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn explicit_sets_are_read() {
+        let read = |text| deaf(&parse_partition(text, &scene(5, 2)).unwrap());
+        assert_eq!(read("c1|n4,n5"), "c1<n4,n5 n4<c1 n5<c1");
+        assert_eq!(read("c1 > n4"), "n4<c1");
+        assert_eq!(read("c1<n4"), "c1<n4");
+        assert_eq!(read("n1|n2|c1,storage"), "c1<n1,n2 n1<c1,n2,storage n2<c1,n1,storage storage<n1,n2");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused_with_the_reason() {
+        let refused = |text| parse_partition(text, &scene(2, 1)).unwrap_err();
+        assert_eq!(
+            refused("c1|n4"),
+            "the partition `c1|n4` cannot be: there is no node n4 in this run (there are: n1, n2, c1, storage)"
+        );
+        assert_eq!(refused("c1|n1,c1"), "the partition `c1|n1,c1` cannot be: c1 stands in it twice");
+        assert_eq!(
+            refused("c1"),
+            "the partition `c1` cannot be: it takes at least two groups, and somebody in each, like `c1|n4,n5`"
+        );
+        assert_eq!(refused("c1|"), "the partition `c1|` has an empty place where a node should be named");
+        assert_eq!(
+            refused("c1>n1>n2"),
+            "the partition `c1>n1>n2` cannot be: packets can be lost one way only between two groups"
+        );
+    }
+
+    #[test]
+    fn in_a_ring_everyone_reaches_a_majority_and_not_everyone() {
+        for servers in [3, 4, 5, 6, 7] {
+            let (scene, mut random) = (scene(servers, 5), Seed(servers as u64).stream("ring"));
+            let deaf = ring(&scene, &mut random).unwrap().deaf();
+            for (node, lost) in &deaf {
+                let reached = servers - lost.iter().filter(|other| other.starts_with('n')).count();
+                assert!(reached > servers / 2, "{node} of {servers} reaches {reached}");
+                assert!(lost.iter().all(|other| deaf[other].contains(node)), "both ways");
+            }
+            let deaf_to_servers =
+                |node: &String| deaf.get(node).is_some_and(|lost| lost.iter().any(|it| it.starts_with('n')));
+            assert!(scene.clients.iter().all(deaf_to_servers));
+            assert!(servers == 3 || scene.servers.iter().all(deaf_to_servers));
+        }
+    }
+
+    #[test]
+    fn every_shape_that_is_drawn_holds() {
+        for (servers, clients) in [(0, 0), (0, 2), (1, 1), (2, 3), (3, 2), (5, 5), (7, 1)] {
+            for seed in 0..200 {
+                let scene = scene(servers, clients);
+                let Some(groups) = draw(&scene, &mut Seed(seed).stream("draw")) else {
+                    assert_eq!(clients, 0);
+                    continue;
+                };
+                groups.check().unwrap();
+                assert!(!groups.deaf().is_empty() && !groups.struck().is_empty());
+                let text = serde_json::to_string(&groups).unwrap();
+                assert_eq!(serde_json::from_str::<Groups>(&text).unwrap(), groups);
+            }
+        }
+    }
+}
