@@ -6,7 +6,12 @@ use serde_json::Value;
 
 /// One line a tool.
 pub fn all() -> Vec<Box<dyn Tool>> {
-    vec![Box::new(ClockTool), Box::new(DiskTool::default()), Box::new(PacketsTool::default()), Box::new(HttpGet)]
+    vec![
+        Box::new(ClockTool),
+        Box::new(DiskTool::default()),
+        Box::new(PacketsTool::default()),
+        Box::new(HttpGet),
+    ]
 }
 
 /// Asks a server of the node over HTTP, for backends whose servers tell their health that way.
