@@ -50,7 +50,8 @@ fn memory(driver: &dyn Driver, key: &str) -> Result<PathBuf, ClusterError> {
 async fn in_a_node(driver: &dyn Driver) -> Result<Vec<Found>, ClusterError> {
     let run = format!("probe-{}-{}", std::process::id(), driver.name());
     let logs = std::env::temp_dir().join(format!("fencepost-{run}"));
-    let node = |may_mount| NodeSpec { name: "probe".to_owned(), role: Role::Client, image: "client", may_mount };
+    let node =
+        |may_mount| NodeSpec { name: "probe".to_owned(), role: Role::Client, image: "client", may_mount };
     let spec = |may_mount| ClusterSpec { run: run.clone(), nodes: vec![node(may_mount)], logs: logs.clone() };
     let cluster = match driver.start(&spec(true)).await {
         Ok(cluster) => Ok(cluster),

@@ -5,7 +5,7 @@ mod debian;
 mod run;
 
 use crate::program::short_hash;
-use crate::{ClusterError, Progress, docker, state};
+use crate::{ClusterError, Progress, docker, program, state};
 use std::path::{Path, PathBuf};
 
 /// Programs that make a root file system.
@@ -194,7 +194,7 @@ pub async fn remove(progress: &Progress) -> Result<(), ClusterError> {
             run::remove_folder(&folder).await?;
         }
     }
-    Ok(())
+    program::remove_unused()
 }
 
 #[cfg(test)]

@@ -148,11 +148,19 @@ fn remove_others(programs: &Path, path_hash: &str, hash: &str) {
     for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
         let old = name.starts_with(path_hash) && !name.starts_with(hash) && !name.ends_with(".lock");
         let lock = programs.join(format!("{name}.lock"));
-        if old && !state::is_held(&lock) {
+        if old && programs.join(&name).is_dir() && !state::is_held(&lock) {
             let _ = std::fs::remove_dir_all(programs.join(&name));
             let _ = std::fs::remove_file(lock);
         }
     }
+}
+
+/// Removes the folders of all builds that nobody uses.
+pub(crate) fn remove_unused() -> Result<(), ClusterError> {
+    let programs = state::cache()?.join("programs");
+    let _alone = state::lock(&programs.join("lock"))?;
+    remove_others(&programs, "", "none");
+    Ok(())
 }
 
 /// Twelve hexadecimal digits that name some content.

@@ -8,8 +8,8 @@ use crate::subnet::Subnet;
 use bollard::Docker;
 use bollard::container::AttachContainerResults;
 use bollard::models::{
-    ContainerCreateBody, DeviceMapping, EndpointIpamConfig, EndpointSettings, HostConfig, HostConfigLogConfig, Ipam,
-    IpamConfig, NetworkCreateRequest, NetworkingConfig,
+    ContainerCreateBody, DeviceMapping, EndpointIpamConfig, EndpointSettings, HostConfig,
+    HostConfigLogConfig, Ipam, IpamConfig, NetworkCreateRequest, NetworkingConfig,
 };
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, ListContainersOptionsBuilder,

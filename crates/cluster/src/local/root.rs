@@ -46,6 +46,7 @@ impl Root<'_> {
         std::fs::set_permissions(self.place.join("tmp"), std::fs::Permissions::from_mode(0o1777))?;
         bind(self.data, &self.place.join("data"))?;
         bind(self.program, &self.place.join("fencepost"))?;
+        read_only(&self.place.join("fencepost"))?;
         bind(Path::new("/dev"), &self.place.join("dev"))?;
         let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
         let proc = self.place.join("proc");

@@ -42,8 +42,11 @@ pub fn spec(test: &str, nodes: &[(&str, &'static str)]) -> ClusterSpec {
             may_mount: false,
         })
         .collect();
-    let logs = std::env::temp_dir().join(format!("fencepost-logs-{run}"));
-    ClusterSpec { run, nodes, logs }
+    ClusterSpec { logs: logs(&run), run, nodes }
+}
+
+pub fn logs(run: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("fencepost-logs-{run}"))
 }
 
 pub async fn start(driver: &dyn Driver, spec: &ClusterSpec) -> Cluster {

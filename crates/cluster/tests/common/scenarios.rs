@@ -171,6 +171,7 @@ pub async fn dropped(name: &str) {
     let cluster = start(&*driver, &whole).await;
     start_redis(cluster.node("n1").unwrap()).await;
     drop(cluster);
+    let _ = std::fs::remove_dir_all(&whole.logs);
     assert_eq!(leftovers::of_run(name, &whole.run).await, Vec::<String>::new());
     for after_ms in [0, 5, 20, 60, 150, 400, 800] {
         let spec = spec(&format!("dropped-{name}-{after_ms}"), &nodes);
@@ -197,6 +198,7 @@ pub async fn killed_controller(name: &str) {
             .lines();
     while lines.next_line().await.unwrap().expect("the controller starts its cluster") != "it is up" {}
     assert_ne!(leftovers::of_run(name, &run).await, Vec::<String>::new());
+    let _ = std::fs::remove_dir_all(logs(&run));
     controller.kill().unwrap();
     controller.wait().unwrap();
     match name {
@@ -213,7 +215,7 @@ pub async fn killed_controller(name: &str) {
 /// The controller of [`killed_controller`], in a process of its own.
 pub async fn controller(name: &str) {
     let Ok(run) = std::env::var("FENCEPOST_TEST_RUN") else { return };
-    let spec = ClusterSpec { run, ..spec("killed", &[("n1", "redis"), ("c1", "client")]) };
+    let spec = ClusterSpec { logs: logs(&run), run, ..spec("killed", &[("n1", "redis"), ("c1", "client")]) };
     let driver = driver(name).await;
     let cluster = start(&*driver, &spec).await;
     let pid = start_redis(cluster.node("n1").unwrap()).await;
