@@ -207,7 +207,10 @@ struct Ears {
 impl Listener for Ears {
     fn notice(&self, notice: Notice) {
         if let Some(recorder) = self.recorder.get() {
-            let value = notice.reason.map_or(Value::Null, |reason| json!({"reason": reason}));
+            let mut value = serde_json::Map::new();
+            value.extend(notice.reason.map(|reason| ("reason".to_owned(), json!(reason))));
+            value.extend(notice.age_ms.map(|age_ms| ("age_ms".to_owned(), json!(age_ms))));
+            let value = if value.is_empty() { Value::Null } else { Value::Object(value) };
             recorder.notice(notice.process, &notice.event, &notice.key, value);
         }
     }

@@ -75,7 +75,7 @@ pub struct Hold<'a> {
     pub end_ns: u64,
     pub end: HoldEnd,
     pub ttl_ns: Option<u64>,
-    /// Index and time of each notice that the lease was prolonged.
+    /// Of each notice that the lease was prolonged: its index, and the time at which that was asked for.
     pub renewals: Vec<(u64, u64)>,
     pub token: Option<i64>,
     pub validity_ms: Option<f64>,
@@ -294,7 +294,9 @@ impl<'a> Reader<'a> {
         if event.f == f::LOST {
             self.end(process, key, event, HoldEnd::Lost);
         } else if let Some(&hold) = self.held.get(&(process, key)) {
-            self.holds[hold].renewals.push((event.index, event.time));
+            // A client that was stopped reads the answer to a keepalive long after it sent it.
+            let age_ns = event.value.get("age_ms").and_then(Value::as_f64).map_or(0, |ms| (ms * 1e6) as u64);
+            self.holds[hold].renewals.push((event.index, event.time.saturating_sub(age_ns)));
         }
     }
 
