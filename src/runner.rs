@@ -77,6 +77,14 @@ async fn check_capabilities(parts: &Parts, driver: &dyn Driver) -> Result<()> {
                 driver.name()
             );
         }
+        let one_of = nemesis.needs_one_of();
+        if !one_of.is_empty() && !one_of.iter().any(|need| offered.contains(need)) {
+            bail!(
+                "the nemesis {} needs one of {one_of:?}, and the driver {} offers neither on this machine; `fencepost doctor` says why",
+                nemesis.name(),
+                driver.name()
+            );
+        }
     }
     Ok(())
 }
@@ -190,7 +198,8 @@ fn begin_processes(spec: &RunSpec, parts: &Parts, crew: &Crew, shared: &Arc<Shar
     for slot in 0..spec.concurrency {
         let link: Arc<Link> = crew.links[slot % crew.links.len()].clone();
         let (workload, settings, seed) = (parts.workload, spec.workload_settings(), spec.seed);
-        let new_script = move |process| workload.script(&settings, seed.stream(&format!("process-{process}")));
+        let new_script =
+            move |process| workload.script(&settings, seed.stream(&format!("process-{process}")));
         processes.spawn(run_process(shared.clone(), link, slot, new_script));
     }
     processes

@@ -1,14 +1,14 @@
 //! `delay`: packets take longer, from a tenth of the TTL to twice as much: an answer that comes too late, a write that
 //! arrives when the lease has run out.
 
-use crate::network::{Dose, Look, draw_log, draw_sides, prepare};
+use crate::network::{Dose, Look, MECHANISMS, draw_log, draw_sides, peers_in, prepare};
 use crate::tools::packets::{Distribution, Echoes};
 use crate::{Aim, Fault, Nemesis, Scene, Settings, Strike, around_ttl};
 use fencepost_cluster::Capability;
 use fencepost_history::Stream;
 use rand::Rng;
 use rand::seq::IndexedRandom;
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub(crate) struct Delay;
 
@@ -25,6 +25,14 @@ impl Nemesis for Delay {
 
     fn needs(&self) -> &'static [Capability] {
         &[Capability::PacketFilter]
+    }
+
+    fn needs_one_of(&self) -> &'static [Capability] {
+        MECHANISMS
+    }
+
+    fn names_in(&self, dose: &Value) -> Vec<String> {
+        peers_in(dose)
     }
 
     fn draw(&self, scene: &Scene, _: &Settings, random: &mut Stream) -> Option<Aim> {

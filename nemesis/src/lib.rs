@@ -44,6 +44,14 @@ pub trait Nemesis: Send + Sync {
     fn about(&self) -> &'static str;
     /// What a driver must offer for it.
     fn needs(&self) -> &'static [Capability];
+    /// Of these a driver must offer one at least; none: nothing more is needed.
+    fn needs_one_of(&self) -> &'static [Capability] {
+        &[]
+    }
+    /// Nodes that a dose names besides the targets, so that an unknown one is refused before anything starts.
+    fn names_in(&self, _dose: &Value) -> Vec<String> {
+        Vec::new()
+    }
     /// Whether each server's data must lie on a disk that can be broken ([`prepare_disk`]), from before its start.
     fn prepares_disks(&self) -> bool {
         false

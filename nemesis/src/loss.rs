@@ -1,13 +1,13 @@
 //! `loss`: some packets never arrive, one by one or in bursts. TCP sends them again, later: what was lost shows as
 //! time, and as answers that never come to those who do not wait.
 
-use crate::network::{Look, draw_sides, prepare};
+use crate::network::{Look, MECHANISMS, draw_sides, peers_in, prepare};
 use crate::{Aim, Fault, Nemesis, Scene, Settings, Strike, around_ttl};
 use fencepost_cluster::Capability;
 use fencepost_history::Stream;
 use rand::Rng;
 use rand::seq::IndexedRandom;
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub(crate) struct Loss;
 
@@ -25,6 +25,14 @@ impl Nemesis for Loss {
 
     fn needs(&self) -> &'static [Capability] {
         &[Capability::PacketFilter]
+    }
+
+    fn needs_one_of(&self) -> &'static [Capability] {
+        MECHANISMS
+    }
+
+    fn names_in(&self, dose: &Value) -> Vec<String> {
+        peers_in(dose)
     }
 
     fn draw(&self, scene: &Scene, _: &Settings, random: &mut Stream) -> Option<Aim> {

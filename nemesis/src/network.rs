@@ -4,6 +4,7 @@
 use crate::tools::packets::{Counts, Echoes, Impairment, Mechanism, Probe, State};
 use crate::{Fault, FaultError, Scene, Seen, Strike, World, subset};
 use async_trait::async_trait;
+use fencepost_cluster::Capability;
 use fencepost_history::Stream;
 use futures_util::future::{join_all, try_join_all};
 use rand::Rng;
@@ -23,6 +24,9 @@ const PATIENCE_MAX_MS: f64 = 1000.0;
 
 /// How often a way is probed again before it counts as not healed.
 const HEALING_LOOKS: u32 = 5;
+
+/// Either of them can impair packets.
+pub(crate) const MECHANISMS: &[Capability] = &[Capability::Netem, Capability::PacketQueue];
 
 /// What a strike asks for: an [`Impairment`], and between whom.
 #[derive(Clone, Debug)]
@@ -65,6 +69,11 @@ impl Dose {
     pub fn round_trip_ms(&self) -> f64 {
         self.impairment.delay_ms * if self.ways == Ways::Both { 2.0 } else { 1.0 }
     }
+}
+
+/// The peers that a dose names, if it can be read.
+pub(crate) fn peers_in(dose: &Value) -> Vec<String> {
+    Dose::read(dose).map(|dose| dose.peers).unwrap_or_default()
 }
 
 fn take<T: DeserializeOwned + Default>(fields: &mut Map<String, Value>, name: &str) -> Result<T, String> {
@@ -139,10 +148,16 @@ struct Impaired {
 
 impl Impaired {
     fn peers(&self, world: &World) -> Vec<String> {
-        if !self.dose.peers.is_empty() {
-            return self.dose.peers.clone();
-        }
-        world.names().into_iter().filter(|name| !self.on.contains(name)).collect()
+        let peers = if self.dose.peers.is_empty() { world.names() } else { self.dose.peers.clone() };
+        peers.into_iter().filter(|name| !self.on.contains(name)).collect()
+    }
+
+    /// How long echoes may take, with some to spare.
+    fn patience_ms(&self, count: u16, bytes: usize) -> f64 {
+        let Impairment { delay_ms, jitter_ms, rate_kbit, .. } = self.dose.impairment;
+        let line_ms =
+            if rate_kbit > 0 { f64::from(count) * bytes as f64 * 8.0 / rate_kbit as f64 } else { 0.0 };
+        ((2.0 * (delay_ms + jitter_ms) + line_ms) * 1.5 + PATIENCE_MS).min(PATIENCE_MAX_MS).round()
     }
 
     /// Impairs what leaves `node` for `others`.
@@ -232,21 +247,24 @@ impl Fault for Impaired {
         let fault = &*self;
         let used = try_join_all(ways.iter().map(|(node, others)| fault.impair(world, node, others))).await?;
 
-        let Impairment { delay_ms, jitter_ms, .. } = self.dose.impairment;
-        let asked_ms = 2.0 * (delay_ms + jitter_ms);
         let (count, bytes) = (self.look.echoes)(&self.dose.impairment);
-        let patience_ms = (asked_ms * 1.2 + PATIENCE_MS).min(PATIENCE_MAX_MS);
+        let patience_ms = self.patience_ms(count, bytes);
         let after = self.probe(world, &peers, count, bytes, patience_ms).await?;
         let mut seen = Seen { observed: Map::new(), effective: false };
         for ((target, before), after) in self.on.iter().zip(&self.before).zip(&after) {
             // Where no echo came back before, another fault has this way already.
             seen.effective |= before.answered > 0 && (self.look.shows)(&self.dose, before, after);
-            let observed = json!({
+            let mut observed = json!({
                 "mechanism": used.first(),
                 "round_trip_ms_before": before.median_ms,
                 "round_trip_ms": after.median_ms,
                 "echoes": after,
             });
+            if self.dose.impairment.loss == 0.0 && after.answered * 2 < after.sent {
+                // The median of those that were quick would say too little.
+                observed["round_trip_ms"] = Value::Null;
+                observed["round_trip_over_ms"] = json!(patience_ms);
+            }
             seen.observed.insert(target.clone(), observed);
         }
         Ok(seen)

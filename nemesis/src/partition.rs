@@ -40,6 +40,11 @@ impl Nemesis for Partition {
         &[Capability::PacketFilter]
     }
 
+    fn names_in(&self, dose: &Value) -> Vec<String> {
+        let groups: Groups = serde_json::from_value(dose.clone()).unwrap_or_default();
+        groups.deaf().into_iter().flat_map(|(node, others)| others.into_iter().chain([node])).collect()
+    }
+
     fn draw(&self, scene: &Scene, settings: &Settings, random: &mut Stream) -> Option<Aim> {
         let length = around_ttl(scene.ttl, 0.5, 2.0, random);
         let groups = settings.partition.clone().or_else(|| shapes::draw(scene, random))?;

@@ -69,7 +69,7 @@ impl Strike {
         if self.for_ms == 0 {
             return Err("`for` must be longer than 0".to_owned());
         }
-        for name in &self.on {
+        for name in self.on.iter().chain(&nemesis.names_in(&self.dose)) {
             scene.check_name(name)?;
         }
         if let Some(client) = self.when.as_ref().and_then(|when| when.client.as_ref()) {

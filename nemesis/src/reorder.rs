@@ -1,11 +1,11 @@
 //! `reorder`: packets overtake each other, because some skip the delay that holds the others back.
 
-use crate::network::{Look, draw_log, draw_sides, prepare};
+use crate::network::{Look, MECHANISMS, draw_log, draw_sides, peers_in, prepare};
 use crate::{Aim, Fault, Nemesis, Scene, Settings, Strike, around_ttl};
 use fencepost_cluster::Capability;
 use fencepost_history::Stream;
 use rand::Rng;
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub(crate) struct Reorder;
 
@@ -23,6 +23,14 @@ impl Nemesis for Reorder {
 
     fn needs(&self) -> &'static [Capability] {
         &[Capability::PacketFilter]
+    }
+
+    fn needs_one_of(&self) -> &'static [Capability] {
+        MECHANISMS
+    }
+
+    fn names_in(&self, dose: &Value) -> Vec<String> {
+        peers_in(dose)
     }
 
     fn draw(&self, scene: &Scene, _: &Settings, random: &mut Stream) -> Option<Aim> {

@@ -1,12 +1,12 @@
 //! `slow`: the line carries little, so that packets wait for each other. The traffic of a lock is small; a line has to
 //! be very slow to matter to it.
 
-use crate::network::{Dose, Look, draw_log, draw_sides, prepare};
+use crate::network::{Dose, Look, MECHANISMS, draw_log, draw_sides, peers_in, prepare};
 use crate::tools::packets::{Echoes, Impairment};
 use crate::{Aim, Fault, Nemesis, Scene, Settings, Strike, around_ttl};
 use fencepost_cluster::Capability;
 use fencepost_history::Stream;
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub(crate) struct Slow;
 
@@ -23,6 +23,14 @@ impl Nemesis for Slow {
 
     fn needs(&self) -> &'static [Capability] {
         &[Capability::PacketFilter]
+    }
+
+    fn needs_one_of(&self) -> &'static [Capability] {
+        MECHANISMS
+    }
+
+    fn names_in(&self, dose: &Value) -> Vec<String> {
+        peers_in(dose)
     }
 
     fn draw(&self, scene: &Scene, _: &Settings, random: &mut Stream) -> Option<Aim> {

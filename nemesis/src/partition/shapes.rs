@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Sets of nodes that a partition tears apart. Whoever is in none is reached by all: a bridge.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct Groups {
     /// At least two, without anyone in common.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -1,0 +1,153 @@
+//! The network nemeses on real clusters: each shows in what the nodes themselves measure, is gone after healing, and
+//! leaves nothing behind.
+
+mod common;
+
+use common::{Ran, Surroundings, one_at_a_time, test};
+use fencepost_history::Kind;
+use serde_json::Value;
+
+/// Each in a module per driver, one at a time, with nothing of it left afterwards.
+macro_rules! under_both_drivers {
+    ($($name:ident)*) => {
+        mod docker { $(#[test] fn $name() { super::on_clean_ground(|| super::$name("docker")) })* }
+        mod local { $(#[test] fn $name() { super::on_clean_ground(|| super::$name("local")) })* }
+    };
+}
+
+under_both_drivers! {
+    every_impairment_is_seen_and_healed
+    partitions_of_every_kind_are_real
+    drawn_strikes_take_effect
+}
+
+fn on_clean_ground(work: impl FnOnce()) {
+    let _turn = one_at_a_time();
+    let before = Surroundings::look();
+    work();
+    assert_eq!(Surroundings::look(), before, "something was left behind");
+}
+
+/// Runs a plan.
+fn run_plan(driver: &str, plan: &str) -> Ran {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("plan.toml");
+    std::fs::write(&path, plan).expect("a plan");
+    let path = path.to_str().expect("a path in UTF-8");
+    let ran = test(&format!("--backend redlock --driver {driver} --nemesis-file {path} --time-limit 9s"));
+    assert_eq!(ran.code, 0);
+    ran
+}
+
+/// What the nemesis saw on `target` in a stage of the fault of that name.
+fn seen(ran: &Ran, stage: &str, fault: &str, target: &str) -> Value {
+    let history = ran.history();
+    let event = history.iter().find(|event| {
+        event.kind == Kind::Ok
+            && event.f == fault
+            && event.value["stage"] == stage
+            && event.value["observed"][target] != Value::Null
+    });
+    let event = event.unwrap_or_else(|| panic!("{fault} has no {stage} that tells of {target}"));
+    if stage == "inject" {
+        assert_eq!(event.value["effective"], true, "{fault}: {}", event.value);
+    }
+    event.value["observed"][target].clone()
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+fn every_impairment_is_seen_and_healed(driver: &str) {
+    let ran = run_plan(
+        driver,
+        r#"
+        [[strike]]
+        at = "500ms"
+        for = "500ms"
+        fault = "delay"
+        on = ["c1"]
+        dose = { delay_ms = 100, peers = ["n1", "n2", "n3"] }
+        [[strike]]
+        at = "2s"
+        for = "500ms"
+        fault = "loss"
+        on = ["n1"]
+        dose = { loss = 0.5, loss_correlation = 0.2, ways = "out" }
+        [[strike]]
+        at = "3500ms"
+        for = "500ms"
+        fault = "reorder"
+        on = ["c2"]
+        dose = { delay_ms = 20, reorder = 0.3 }
+        [[strike]]
+        at = "5s"
+        for = "500ms"
+        fault = "duplicate"
+        on = ["c1"]
+        dose = { duplicate = 0.5 }
+        [[strike]]
+        at = "6500ms"
+        for = "500ms"
+        fault = "slow"
+        on = ["c1"]
+        dose = { rate_kbit = 64, peers = ["storage"] }
+        "#,
+    );
+    ran.assert_faults_real();
+    let delayed = seen(&ran, "inject", "delay", "c1");
+    assert!(["netem", "emulator"].contains(&delayed["mechanism"].as_str().unwrap()), "{delayed}");
+    assert!((200.0..300.0).contains(&number(&delayed["round_trip_ms"])), "{delayed}");
+    assert!(number(&delayed["round_trip_ms_before"]) < 50.0, "{delayed}");
+    assert!(number(&seen(&ran, "heal", "delay", "c1")["round_trip_ms"]) < 100.0);
+    assert!(number(&seen(&ran, "heal", "loss", "n1")["packets"]["lost"]) > 0.0);
+    assert!(number(&seen(&ran, "inject", "reorder", "c2")["echoes"]["overtaken"]) > 0.0);
+    assert!(number(&seen(&ran, "inject", "duplicate", "c1")["echoes"]["duplicates"]) > 0.0);
+    assert!(number(&seen(&ran, "inject", "slow", "c1")["echoes"]["most_ms"]) > 50.0);
+}
+
+fn partitions_of_every_kind_are_real(driver: &str) {
+    let ran = run_plan(
+        driver,
+        r#"
+        [[strike]]
+        at = "500ms"
+        for = "1s"
+        fault = "partition"
+        on = ["c1"]
+        dose = { groups = [["c1"], ["n4", "n5"]], one_way = "to-first" }
+        [[strike]]
+        at = "2500ms"
+        for = "1s"
+        fault = "partition"
+        on = ["c2"]
+        dose = { groups = [["c2"], ["storage"]] }
+        [[strike]]
+        at = "4500ms"
+        for = "1s"
+        fault = "partition"
+        on = ["n1"]
+        dose = { groups = [["n1"], ["n2"], ["c1", "c2"]] }
+        "#,
+    );
+    ran.assert_faults_real();
+    let cut = |pair| assert_eq!(seen(&ran, "inject", "partition", pair)["connected"], false, "{pair}");
+    ["c1-n4", "c1-n5", "c2-storage", "c1-n1", "c2-n2", "n1-n2"].into_iter().for_each(cut);
+    // Only answers were lost: requests still reached n4, which lost nothing itself.
+    let healed = ran.stages("heal", Kind::Ok).swap_remove(0);
+    assert!(number(&healed["observed"]["c1"]["packets_dropped"]) > 0.0, "{healed}");
+    assert_eq!(healed["observed"]["n4"], Value::Null, "{healed}");
+    let whole = |pair| assert_eq!(seen(&ran, "heal", "partition", pair)["connected"], true, "{pair}");
+    ["c1-n4", "c2-storage", "n1-n2"].into_iter().for_each(whole);
+}
+
+fn drawn_strikes_take_effect(driver: &str) {
+    let ran = test(&format!(
+        "--backend redlock --driver {driver} --nemesis delay,loss,reorder,duplicate,slow --nemesis-interval 500ms \
+         --time-limit 10s --seed 3"
+    ));
+    ran.assert_faults_real();
+    let effective = ran.stages("inject", Kind::Ok).iter().filter(|value| value["effective"] == true).count();
+    assert!(effective >= 4, "only {effective} strikes took effect");
+}
