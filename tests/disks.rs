@@ -1,0 +1,123 @@
+//! Servers on disks that lose their power, run full and get slow, under both drivers.
+
+mod common;
+
+use common::{Ran, Surroundings, one_at_a_time, test};
+use fencepost_checker::Outcome;
+use fencepost_history::Kind;
+use serde_json::Value;
+
+/// Makes one test for each driver out of a function that takes its name.
+macro_rules! under_both_drivers {
+    ($($name:ident),* $(,)?) => {
+        mod docker { $(#[test] fn $name() { super::on_clean_ground(|| super::$name("docker")) })* }
+        mod local { $(#[test] fn $name() { super::on_clean_ground(|| super::$name("local")) })* }
+    };
+}
+
+under_both_drivers!(
+    redis_that_fsyncs_every_second_gives_a_lock_twice,
+    redis_that_always_fsyncs_loses_nothing,
+    etcd_loses_nothing,
+    a_full_disk_is_real,
+    a_slow_disk_is_real,
+);
+
+/// Runs a test alone, and finds the machine afterwards as it was before.
+fn on_clean_ground(test: impl FnOnce()) {
+    let _turn = one_at_a_time();
+    let before = Surroundings::look();
+    test();
+    assert_eq!(Surroundings::look(), before, "something was left behind");
+}
+
+/// Runs this plan of faults.
+fn planned(plan: &str, args: &str) -> Ran {
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(file.path(), plan).expect("a writable file");
+    test(&format!("--nemesis-file {} {args}", file.path().display()))
+}
+
+/// Outages that outlast every lock, each with a second cut as soon as the first new locks are given out.
+fn outages(count: u32, on: &str) -> String {
+    let strike = |number| {
+        format!(
+            "[[strike]]\nat = \"{}ms\"\nfor = \"1100ms\"\nfault = \"power-loss\"\non = {on}\n\
+             dose = {{ flicker_ms = 100 }}\n",
+            500 + number * 2500
+        )
+    };
+    (0..count).map(strike).collect()
+}
+
+/// What the disks said as the power was lost, at both cuts of each outage.
+fn losses(ran: &Ran) -> Vec<Value> {
+    let of = |stage| {
+        ran.stages(stage, Kind::Ok).into_iter().flat_map(|value| match value["observed"].clone() {
+            Value::Object(nodes) => nodes.into_iter().map(|(_, seen)| seen).collect::<Vec<_>>(),
+            _ => Vec::new(),
+        })
+    };
+    of("inject").chain(of("heal").map(|seen| seen["lost_again"].clone())).collect()
+}
+
+fn sum(losses: &[Value], field: &str) -> u64 {
+    losses.iter().map(|lost| lost[field].as_u64().expect("a number")).sum()
+}
+
+/// A hold that was acknowledged is gone, and somebody else gets the lock: at one of a dozen chances for certain.
+fn redis_that_fsyncs_every_second_gives_a_lock_twice(driver: &str) {
+    let args = "--backend redis-single --redis-persistence everysec --ttl 1s --time-limit 32s --fail-fast";
+    let ran = planned(&outages(12, "[\"n1\"]"), &format!("--driver {driver} {args}"));
+    assert_eq!(ran.code, 1);
+    assert!(ran.findings("exclusion", "granted-twice") > 0);
+    assert!(sum(&losses(&ran), "bytes") > 0, "nothing was lost");
+    assert!(ran.stdout.contains("power"), "the story names the fault");
+}
+
+fn redis_that_always_fsyncs_loses_nothing(driver: &str) {
+    let args = "--backend redis-single --redis-persistence always --ttl 1s --time-limit 8s";
+    keeps_everything(&planned(&outages(3, "[\"n1\"]"), &format!("--driver {driver} {args}")));
+}
+
+fn etcd_loses_nothing(driver: &str) {
+    let args = "--backend etcd --ttl 1s --time-limit 10s";
+    keeps_everything(&planned(&outages(2, "[\"n1\", \"n2\", \"n3\"]"), &format!("--driver {driver} {args}")));
+}
+
+/// Whatever else the disks dropped (space set aside, files that nobody had yet relied on), no lock was given twice.
+fn keeps_everything(ran: &Ran) {
+    assert_eq!(ran.code, 0);
+    ran.assert_faults_real();
+    assert_eq!(ran.outcome("exclusion"), Outcome::Valid);
+    let losses = losses(ran);
+    assert!(sum(&losses, "written") > 0 && sum(&losses, "fsyncs") > 0, "the server did not use the disk");
+}
+
+fn a_full_disk_is_real(driver: &str) {
+    let plan = "[[strike]]\nat = 1\nfor = \"1500ms\"\nfault = \"disk-full\"\non = [\"n1\"]\ndose = { bytes_left = 100 }\n";
+    let args = "--backend redis-single --redis-persistence always --time-limit 4s";
+    let ran = planned(plan, &format!("--driver {driver} {args}"));
+    ran.assert_faults_real();
+    let seen = &ran.stages("inject", Kind::Ok)[0]["observed"]["n1"];
+    assert_eq!((&seen["before"]["full"], &seen["after"]["full"]), (&Value::Bool(false), &Value::Bool(true)));
+    let healed = &ran.stages("heal", Kind::Ok)[0]["observed"]["n1"];
+    assert_eq!(healed["after"]["full"], false);
+    assert!(healed["met"]["refused"].as_u64() > Some(0), "Redis was refused nothing");
+    assert_eq!(healed["restarted"], true, "Redis ends when it cannot fsync what it promised");
+    assert_eq!(ran.outcome("progress"), Outcome::Valid);
+}
+
+fn a_slow_disk_is_real(driver: &str) {
+    let plan =
+        "[[strike]]\nat = 1\nfor = 2\nfault = \"disk-slow\"\non = [\"n1\"]\ndose = { fsync_ms = 300 }\n";
+    let args = "--backend redis-single --redis-persistence always --time-limit 5s --hold 20ms";
+    let ran = planned(plan, &format!("--driver {driver} {args}"));
+    assert_eq!(ran.code, 0);
+    ran.assert_faults_real();
+    let seen = &ran.stages("inject", Kind::Ok)[0]["observed"]["n1"];
+    assert!(seen["before"]["ms"].as_f64() < Some(300.0) && seen["after"]["ms"].as_f64() >= Some(300.0));
+    let healed = &ran.stages("heal", Kind::Ok)[0]["observed"]["n1"];
+    assert!(healed["met"]["delayed"].as_u64() > Some(0), "Redis waited for nothing");
+    assert!(healed["after"]["ms"].as_f64() < Some(300.0));
+}
