@@ -9,7 +9,7 @@ use crate::state;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What works. Tried once only for each `key`, which names the driver's engine and this machine's kernel;
+/// What works. Tried once only for each `key`, which names the program, the driver's engine and the kernel;
 /// `fencepost doctor` tries again.
 ///
 /// Where no node can be started this gives everything: the start that follows then tells the reason.
@@ -43,12 +43,12 @@ fn remembered(driver: &dyn Driver, key: &str) -> Option<Vec<Found>> {
 }
 
 fn memory(driver: &dyn Driver, key: &str) -> Result<PathBuf, ClusterError> {
-    let name = short_hash(format!("{} {key}", env!("CARGO_PKG_VERSION")).as_bytes());
+    let name = short_hash(key.as_bytes());
     Ok(state::cache()?.join("probes").join(format!("{}-{name}.json", driver.name())))
 }
 
 async fn in_a_node(driver: &dyn Driver) -> Result<Vec<Found>, ClusterError> {
-    let run = format!("probe-{}-{}", std::process::id(), driver.name());
+    let run = ClusterSpec::own_name("probe");
     let logs = std::env::temp_dir().join(format!("fencepost-{run}"));
     let node =
         |may_mount| NodeSpec { name: "probe".to_owned(), role: Role::Client, image: "client", may_mount };

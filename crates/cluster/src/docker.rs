@@ -11,7 +11,7 @@ mod make;
 use crate::connection::AgentNode;
 use crate::driver::{Capability, Cluster, ClusterSpec, Driver, Options};
 use crate::log::Log;
-use crate::program::Program;
+use crate::program::{self, Program};
 use crate::state::RunFolder;
 use crate::subnet::Subnet;
 use crate::{ClusterError, capabilities, images, state};
@@ -39,9 +39,10 @@ impl DockerDriver {
         DockerDriver { engine, options }
     }
 
-    /// Changes with the engine and its kernel.
+    /// Changes with the program, the engine and its kernel.
     pub(crate) async fn identity(&self) -> String {
-        self.engine.identity().await.unwrap_or_default()
+        let program = program::hash(&self.options.program).unwrap_or_default();
+        format!("{program} {}", self.engine.identity().await.unwrap_or_default())
     }
 
     /// The images of all nodes, with this program in them; made now where they are missing.

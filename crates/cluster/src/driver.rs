@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What a driver offers on this machine; a nemesis that needs more is refused before anything starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -113,6 +114,12 @@ pub(crate) trait Stop: Send + Sync {
 }
 
 impl ClusterSpec {
+    /// A run's name that nobody else on this machine has.
+    pub(crate) fn own_name(what: &str) -> String {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        format!("{what}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+    }
+
     /// Refuses what no driver can start.
     pub(crate) fn check(&self) -> Result<(), ClusterError> {
         let simple = |name: &str| {

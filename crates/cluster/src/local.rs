@@ -10,7 +10,7 @@ mod root;
 use crate::connection::AgentNode;
 use crate::driver::{Capability, Cluster, ClusterSpec, Driver, Options};
 use crate::log::Log;
-use crate::program::Program;
+use crate::program::{self, Program};
 use crate::state::{self, RunFolder};
 use crate::{ClusterError, NodeSpec, capabilities, images};
 use async_trait::async_trait;
@@ -58,11 +58,12 @@ impl LocalDriver {
         Ok(roots)
     }
 
-    /// Changes when the machine is booted, perhaps with another kernel or other modules.
+    /// Changes with the program, and when the machine is booted, perhaps with another kernel or other modules.
     pub(crate) fn identity(&self) -> String {
         let user = nix::unistd::geteuid();
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        format!("{user} {}", boot.trim())
+        let program = program::hash(&self.options.program).unwrap_or_default();
+        format!("{program} {user} {}", boot.trim())
     }
 
     async fn root(&self, name: &'static str) -> Result<PathBuf, ClusterError> {
@@ -109,11 +110,8 @@ impl Driver for LocalDriver {
 
 /// Whether namespaces can be made here: starts a sandbox of no nodes.
 pub(crate) async fn try_namespaces(options: &Options) -> Result<(), ClusterError> {
-    let spec = ClusterSpec {
-        run: format!("namespaces-{}", std::process::id()),
-        nodes: Vec::new(),
-        logs: PathBuf::new(),
-    };
+    let spec =
+        ClusterSpec { run: ClusterSpec::own_name("namespaces"), nodes: Vec::new(), logs: PathBuf::new() };
     let driver = LocalDriver::new(options.clone());
     driver.start(&spec).await?.stop().await
 }

@@ -32,10 +32,8 @@ impl Program {
             ClusterError::new(format!("cannot read the program {}: {error}", executable.display()))
         };
         let executable = executable.canonicalize().map_err(cannot)?;
-        let found = executable.metadata().map_err(cannot)?;
-        let path_hash = short_hash(executable.as_os_str().as_encoded_bytes());
-        let version = format!("{} {}.{}", found.ino(), found.mtime(), found.mtime_nsec());
-        let hash = format!("{path_hash}-{}", short_hash(format!("{version} {}", found.len()).as_bytes()));
+        let hash = hash(&executable).map_err(cannot)?;
+        let path_hash = hash.split('-').next().unwrap_or_default();
         let programs = state::cache()?.join("programs");
         let folder = programs.join(&hash);
         let _alone = state::lock(&programs.join("lock"))?;
@@ -45,7 +43,7 @@ impl Program {
             fill(&executable, &unfinished)?;
             std::fs::rename(&unfinished, &folder).map_err(cannot)?;
         }
-        remove_others(&programs, &path_hash, &hash);
+        remove_others(&programs, path_hash, &hash);
         let held = state::hold(&programs.join(format!("{hash}.lock")))?;
         Ok(Program { dynamic: folder.join("ld.so").exists(), folder, hash, _held: held })
     }
@@ -65,6 +63,15 @@ impl Program {
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
         invocation(self.dynamic, args)
     }
+}
+
+/// Names the executable by its path, and this build of it by what changes whenever the file does: reading it all
+/// would take longer than to start a cluster.
+pub(crate) fn hash(executable: &Path) -> std::io::Result<String> {
+    let found = executable.metadata()?;
+    let build = format!("{} {}.{} {}", found.ino(), found.mtime(), found.mtime_nsec(), found.len());
+    let path = executable.as_os_str().as_encoded_bytes();
+    Ok(format!("{}-{}", short_hash(path), short_hash(build.as_bytes())))
 }
 
 /// Inside a node: puts this very program in the place of the name `fencepost`.
