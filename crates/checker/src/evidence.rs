@@ -145,3 +145,51 @@ impl<M: Model> Model for Plain<'_, M> {
         self.model.step(state, op, ret)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::{Algorithm, Answer, decide};
+    use crate::models::{Counter, FetchAdd, Mutex, OwnerMutex, Register, Set, Vocabulary};
+    use crate::testing::history;
+
+    fn evidence<M: Vocabulary>(mut model: M, text: &str) -> Evidence {
+        let history = history(&mut model, text);
+        let budget = Budget::unlimited();
+        match decide(&model, &history, Algorithm::Auto, &budget, None) {
+            Answer::Impossible(conflict) => explain(&model, &history, &conflict, &budget),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn explanations_read_well() {
+        let turns = "1( acquire) 1( release) 2( acquire) 2( release)";
+        insta::assert_snapshot!(
+            "mutex",
+            evidence(Mutex, &format!("{turns} 1( acquire) 2( acquire) 3( release)"))
+        );
+        let overlap = format!("{turns} 3( acquire 7( acquire 3) 7) 3( release 7( release 3) 7)");
+        insta::assert_snapshot!("owner-mutex", evidence(OwnerMutex, &overlap));
+        let stale = "1( write 1) 1( write 2 2( read 2 3( read 1 2) 2( read 1) 3) 1) 1( write 3)";
+        insta::assert_snapshot!("register", evidence(Register::default(), stale));
+        let cas = "1( write 1) 2( cas [1,2] 3( cas [1,3] 2) 3) 1( write 4) 1( write 1)";
+        insta::assert_snapshot!("cas-register", evidence(Register::with_cas(), cas));
+        let added = "1( add 1) 2( read 1) 1( add 1? 3( add 1) 2( read 4)";
+        insta::assert_snapshot!("counter", evidence(Counter, added));
+        insta::assert_snapshot!(
+            "fetch-add",
+            evidence(FetchAdd, "1( fetch-add 1 2( fetch-add 0) 1) 3( fetch-add 1)")
+        );
+        insta::assert_snapshot!(
+            "set",
+            evidence(Set::default(), "1( add 1) 2( read [1]) 1( add 2) 3( read [1])")
+        );
+    }
+
+    #[test]
+    fn the_picture_shows_the_same() {
+        let evidence = evidence(OwnerMutex, "3( acquire 7( acquire 3) 7) 3( release 7( release 3) 7)");
+        insta::assert_snapshot!("owner-mutex.svg", evidence.svg());
+    }
+}

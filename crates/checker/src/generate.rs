@@ -38,6 +38,8 @@ struct Running<M: Model> {
     number: u32,
     last: Option<M::Op>,
     open: Option<(Handle, M::Op, Option<M::Ret>)>,
+    /// Nobody will see the end of its open operation.
+    fated: bool,
 }
 
 /// Runs the processes of a model against a perfect object.
@@ -49,7 +51,7 @@ pub fn generate<M: Behaviour>(model: &M, shape: &Shape) -> History<M> {
     let mut running: Vec<Running<M>> = numbers
         .by_ref()
         .take(shape.processes as usize)
-        .map(|number| Running { number, last: None, open: None })
+        .map(|number| Running { number, last: None, open: None, fated: false })
         .collect();
     // Operations whose processes are gone. They may take effect at any moment, once.
     let mut lingering: Vec<M::Op> = Vec::new();
@@ -71,12 +73,14 @@ pub fn generate<M: Behaviour>(model: &M, shape: &Shape) -> History<M> {
                 invoked += 1;
                 let handle = builder.invoke_at(process.number.into(), op.clone(), stamp);
                 process.open = Some((handle, op, None));
+                process.fated = shape.indeterminate > 0.0 && random.random_bool(shape.indeterminate);
                 idle = 0;
             }
             Some((_, op, ret @ None)) => {
-                if shape.indeterminate > 0.0 && random.random_bool(shape.indeterminate) {
+                if process.fated {
                     lingering.extend(Some(op.clone()).filter(|op| model.may_linger(op)));
-                    *process = Running { number: numbers.next().unwrap_or(0), last: None, open: None };
+                    *process =
+                        Running { number: numbers.next().unwrap_or(0), last: None, open: None, fated: false };
                 } else if let Some(result) = model.result(random, &state, op)
                     && let Some(next) = model.step(&state, op, Some(&result))
                 {

@@ -1,4 +1,69 @@
-//! Models, algorithms and evidence for lock histories.
+//! Judges of lock histories: was every promise kept, and if not, what exactly went wrong?
+//!
+//! # Two questions
+//!
+//! *Did the lock keep its promises in this run?* A run of Fencepost records what every process did and saw and what
+//! was done to the cluster. [`check_run`] reads such a history and gives a [`RunVerdict`]: one verdict a promise
+//! (mutual exclusion, no lost update, growing fencing tokens, …), each with findings that cite the events that prove
+//! them. [`story()`] tells how a finding came about, [`Watch`] counts violations while the run goes on.
+//!
+//! *Is this history linearizable?* A history of operations on an object is linearizable if every operation can be
+//! given one moment between its invocation and its completion, so that the operations in the order of these moments
+//! do what the object's specification says (M. Herlihy and J. Wing, "Linearizability", ACM TOPLAS 12(3), 1990). An
+//! operation whose end nobody saw may have happened at any moment after its invocation, or never.
+//!
+//! # Models
+//!
+//! A specification is a [`Model`]: a state, and a pure step. [`models`] has those that locks are made of; any type
+//! that implements [`Model`] can be checked (there is an example).
+//!
+//! | model | operations | special algorithm | exact when |
+//! |---|---|---|---|
+//! | [`Mutex`](models::Mutex) | acquire, release by whomever | lazy, earliest deadline first; O(n log n) | always |
+//! | [`OwnerMutex`](models::OwnerMutex) | release only by the holder | certain holds are disjoint; O(n) | no process goes on after an indeterminate operation |
+//! | [`FencedMutex`](models::FencedMutex) | and growing tokens | the same | the same |
+//! | [`Register`](models::Register) | read, write, cas | zones of values (Gibbons and Korach); O(n) | values are written once, no cas |
+//! | [`Counter`](models::Counter) | add, read | bounds swept in order of time; O(n log n) | one amount |
+//! | [`FetchAdd`](models::FetchAdd) | add that returns the value before | places in the order; O(n) | every amount is 1, no reads |
+//! | [`Set`](models::Set) | add, read of the whole | least set | always |
+//!
+//! The argument for each algorithm stands at the top of its file. Where it does not apply, [`search()`] decides any
+//! model, within a [`Budget`] of time and memory: past it the answer is "unknown", never a guess.
+//!
+//! # Guarantees
+//!
+//! - A verdict is a pure function of the history. Only [`Budget`] looks at a clock, and it can but turn an answer into
+//!   "unknown".
+//! - Every special algorithm and the search are held against each other and against a brute force on hundreds of
+//!   thousands of small histories in the tests, indeterminate operations included; every order that is given is
+//!   replayed.
+//! - The core of a violation proves it: operations are left out only where any order of the whole history would be
+//!   one of the core.
+//!
+//! # From a file to an explanation
+//!
+//! ```
+//! use fencepost_checker::read::{JsonLines, Reading};
+//! use fencepost_checker::{Algorithm, Budget, ModelName, Outcome, Wanted, check_lines};
+//! use std::time::Duration;
+//!
+//! let history = r#"
+//!     {"process": 1, "type": "invoke", "f": "acquire"}
+//!     {"process": 1, "type": "ok",     "f": "acquire"}
+//!     {"process": 2, "type": "invoke", "f": "acquire"}
+//!     {"process": 2, "type": "ok",     "f": "acquire"}"#;
+//! let wanted = Wanted {
+//!     algorithm: Algorithm::Auto,
+//!     budget: Budget::new(Duration::from_secs(10), 1 << 30),
+//!     evidence: true,
+//!     witness: false,
+//! };
+//! let mut lines = JsonLines::new(history.as_bytes());
+//! let verdicts = check_lines(ModelName::OwnerMutex, &mut lines, &Reading::default(), &wanted)?;
+//! assert_eq!(verdicts[0].outcome, Outcome::Violation);
+//! println!("{}", verdicts[0].evidence.as_ref().unwrap());
+//! # Ok::<(), fencepost_checker::read::ReadError>(())
+//! ```
 
 #[cfg(test)]
 mod agreement;

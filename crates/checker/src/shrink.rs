@@ -56,6 +56,9 @@ pub fn shrink<M: Model>(model: &M, history: &History<M>, stuck: u32, budget: &Bu
         }
         piece = if piece == 1 { 0 } else { piece.div_ceil(2) };
     }
+    if roles.of_values {
+        roles.add_origins(history, &mut part);
+    }
     part
 }
 
@@ -139,20 +142,47 @@ impl Roles {
         }
     }
 
-    /// Without roles: everything up to the first gap, and operations without effect wherever they are.
+    /// Without roles: everything up to the first gap, and operations without effect wherever they are before it.
     fn close_prefix<Op, Ret>(
         &self,
         history: &crate::operations::Operations<Op, Ret>,
-        part: Vec<u32>,
+        mut part: Vec<u32>,
     ) -> Vec<u32> {
-        let pure = |at: u32| is_pure(self.roles[at as usize]);
-        let missing = (0..history.len() as u32).find(|&at| !pure(at) && part.binary_search(&at).is_err());
-        let end = missing.map_or(NEVER, |at| history.list[at as usize].invoke);
-        let stands = |at: &u32| {
-            let operation = &history.list[*at as usize];
-            operation.complete < end || !operation.certain() && operation.invoke < end
-        };
-        part.into_iter().filter(stands).collect()
+        loop {
+            let missing = (0..history.len() as u32)
+                .find(|&at| !is_pure(self.roles[at as usize]) && part.binary_search(&at).is_err());
+            let end = missing.map_or(NEVER, |at| history.list[at as usize].invoke);
+            let before = part.len();
+            part.retain(|&at| {
+                let operation = &history.list[at as usize];
+                operation.complete < end || !operation.certain() && operation.invoke < end
+            });
+            // What was dropped may itself be a gap.
+            if part.len() == before {
+                return part;
+            }
+        }
+    }
+
+    /// Adds to each value that is needed and that no operation of the part gives the last write of it, for the
+    /// reader: without it the part is impossible as well, but leaves one wondering where the value came from.
+    fn add_origins<Op, Ret>(&self, history: &crate::operations::Operations<Op, Ret>, part: &mut Vec<u32>) {
+        let mut added = Vec::new();
+        for &at in part.iter() {
+            let (Role::Read(value) | Role::Swap(value, _)) = self.roles[at as usize] else { continue };
+            let Some((certain, others)) = self.givers.get(&value) else { continue };
+            let givers = certain.iter().chain(others);
+            if givers.clone().all(|giver| part.binary_search(giver).is_err() && !added.contains(giver)) {
+                let end = history.list[at as usize].complete;
+                let early = |giver: &&u32| {
+                    history.list[**giver as usize].invoke < end
+                        && matches!(self.roles[**giver as usize], Role::Write(_))
+                };
+                added.extend(givers.rev().find(early).copied());
+            }
+        }
+        part.extend(added);
+        part.sort_unstable();
     }
 }
 
@@ -187,5 +217,65 @@ impl Setters {
     fn covered_before(&self, moment: u32) -> u32 {
         let count = self.by_completion.partition_point(|(complete, _)| *complete < moment);
         count.checked_sub(1).map_or(0, |last| self.by_completion[last].1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::{Shape, generate};
+    use crate::models::{Register, Set};
+    use crate::testing::{brute_force, history, literal};
+    use fencepost_history::Seed;
+    use rand::Rng;
+
+    fn core(text: &str) -> String {
+        let mut model = Register::with_cas();
+        let history = history(&mut model, text);
+        let Found::Stuck(stuck) = search(&model, &history, &Budget::unlimited()) else {
+            panic!("{text} is possible")
+        };
+        let part = shrink(&model, &history, stuck.at, &Budget::unlimited());
+        literal(&model, &history.only(&part))
+    }
+
+    #[test]
+    fn leaves_what_matters() {
+        let noise = "1( write 1) 2( cas [1,2]) 3( read 2) 1( write 3) 3( cas [2,9]!mismatch";
+        assert_eq!(
+            core(&format!("{noise} 4( write 5) 5( write 6) 4( read 5) 1( write 7)")),
+            "4( write 5 4) 5( write 6 5) 4( read → 5 4)"
+        );
+        assert_eq!(core(&format!("{noise} 4( cas [5,6]) 5( read 6)")), "4( cas 5 6 4)");
+        // The write that might have given the value has to stay.
+        let core = core(&format!("7( write 5? {noise} 4( read 5) 4( write 6) 4( read 5)"));
+        assert_eq!(core, "7( write 5? 4( read → 5 4) 4( write 6 4) 4( read → 5 4)");
+    }
+
+    #[test]
+    fn a_set_keeps_its_additions() {
+        let mut model = Set::default();
+        let history = history(&mut model, "1( add 1) 2( read [1]) 1( add 2) 3( read [1]) 2( read [1,2])");
+        let part = shrink(&model, &history, 3, &Budget::unlimited());
+        assert_eq!(literal(&model, &history.only(&part)), "1( add 1 1) 1( add 2 1) 3( read → {1} 3)");
+    }
+
+    /// Whatever is taken away, what is closed has an order if the whole has one.
+    #[test]
+    fn closed_parts_of_possible_histories_are_possible() {
+        for seed in 0..20_000 {
+            let random = &mut Seed(seed).stream("parts");
+            let model = Register { with_cas: seed % 2 == 0, ..Register::default() };
+            let shape = Shape { seed, operations: 9, processes: 4, indeterminate: 0.15 };
+            let history = generate(&model, &shape);
+            let roles = Roles::new(&model, &history);
+            let some = (0..history.len() as u32).filter(|_| random.random_ratio(3, 4)).collect();
+            let part = roles.close(&history, some);
+            assert!(
+                brute_force(&model, &history.only(&part)),
+                "{part:?} of {} is impossible",
+                literal(&model, &history)
+            );
+        }
     }
 }

@@ -37,8 +37,8 @@ impl fmt::Display for Evidence {
         if !self.order.is_empty() {
             writeln!(
                 out,
-                "  1, 2, …: the longest order that goes well; it leads to the state: {}",
-                self.state
+                "  1, 2, …: the longest order that goes well, from {} to {}",
+                self.start, self.state
             )?;
         }
         writeln!(out, "  !: fits into no order")

@@ -12,7 +12,7 @@
 //! ended when there were too few to be had fits nowhere. Any other fits: the count was not above what it saw when
 //! it began, not below when it ended, and grew by one at a time.
 //!
-//! O(n log c) time for c operations open at once, O(n) memory.
+//! O(n log n) time, with a logarithm to base 64 (see `pending.rs`), and O(n) memory.
 //!
 //! # The core of a violation
 //! Let an earlier read that saw v be complete before a later one begins. All additions that began and ended
@@ -114,7 +114,13 @@ fn amount(history: &History<Counter>) -> Option<i64> {
 impl Special for Counter {
     fn decide(&self, history: &History<Self>, order: Option<&mut Vec<u32>>) -> Decision {
         let Some(amount) = amount(history) else { return Decision::Unfit("the amounts added differ") };
-        let mut sweep = Sweep { count: 0, pending: Pending::default(), order, waiting: FxHashMap::default() };
+        let mut sweep = Sweep {
+            events: &history.order,
+            count: 0,
+            pending: Pending::new(history.order.len()),
+            order,
+            waiting: FxHashMap::default(),
+        };
         for (place, &event) in history.order.iter().enumerate() {
             let at = event >> 1;
             let operation = &history.list[at as usize];
@@ -153,6 +159,7 @@ impl Special for Counter {
 }
 
 struct Sweep<'a> {
+    events: &'a [u32],
     /// How many additions have taken effect.
     count: i64,
     pending: Pending,
@@ -190,7 +197,7 @@ impl Sweep<'_> {
     fn reach(&mut self, count: i64) -> bool {
         while self.count < count {
             match self.pending.take() {
-                Some(at) => self.add(at),
+                Some(taken) => self.add(taken.operation(self.events)),
                 None => return false,
             }
         }

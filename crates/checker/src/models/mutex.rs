@@ -12,7 +12,7 @@
 //! completion and so before its own. An indeterminate operation has no deadline at all, which makes it the last
 //! choice by the same exchange. So where this finds no operation to take, none exists in any order.
 //!
-//! O(n log c) time for c operations open at once, O(n) memory.
+//! O(n log n) time, with a logarithm to base 64 (see `pending.rs`), and O(n) memory.
 //!
 //! # The core of a violation
 //! Between the invocation at which a window begins and the completion at which it ends, let a acquires lie
@@ -84,8 +84,8 @@ impl Vocabulary for Mutex {
 
 impl Special for Mutex {
     fn decide(&self, history: &History<Self>, mut order: Option<&mut Vec<u32>>) -> Decision {
-        let mut acquires = Pending::default();
-        let mut releases = Pending::default();
+        let mut acquires = Pending::new(history.order.len());
+        let mut releases = Pending::new(history.order.len());
         let mut held = false;
         let mut put = |at: u32| {
             if let Some(order) = order.as_deref_mut() {
@@ -107,7 +107,7 @@ impl Special for Mutex {
             }
             if held == acquire {
                 match other.take() {
-                    Some(helper) => put(helper),
+                    Some(helper) => put(helper.operation(&history.order)),
                     None => return Decision::Impossible(conflict(history, at)),
                 }
             }

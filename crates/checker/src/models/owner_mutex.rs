@@ -228,8 +228,15 @@ fn decide<M: Model<Op = LockOp>>(
 
 /// Whether a process invokes anything after an operation without a certain end.
 fn somebody_goes_on(operations: impl Iterator<Item = (u32, bool)> + Clone) -> bool {
-    let greatest = operations.clone().map(|(process, _)| process).max().unwrap_or(0) as usize;
-    let count = operations.clone().count();
+    let (mut greatest, mut count, mut unseen) = (0, 0, false);
+    for (process, certain) in operations.clone() {
+        greatest = greatest.max(process as usize);
+        count += 1;
+        unseen |= !certain;
+    }
+    if !unseen {
+        return false;
+    }
     // Process numbers are dense in most histories; a bit each is then faster than a hash table.
     if greatest <= 64 * count + 1024 {
         let mut gone = vec![0_u64; greatest / 64 + 1];

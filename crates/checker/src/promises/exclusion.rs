@@ -112,10 +112,13 @@ impl Checker for Exclusion {
         } else if overlaps.is_empty() {
             (Outcome::Valid, format!("no two of {holds} holds overlapped"))
         } else {
+            let times = match overlaps.len() {
+                1 => "once".to_owned(),
+                many => format!("{many} times"),
+            };
             let summary = format!(
-                "two holds of one lock overlapped {} times, among {holds} holds: {twice} granted twice, \
-                 {overstayed} overstayed",
-                overlaps.len(),
+                "two holds of one lock overlapped {times}, among {holds} holds: {twice} granted twice, {overstayed} \
+                 overstayed"
             );
             (Outcome::Violation, summary)
         };
