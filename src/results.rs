@@ -35,6 +35,18 @@ pub struct RunFile {
 }
 
 impl RunFile {
+    /// A run that is about to start.
+    pub fn new(spec: &RunSpec) -> RunFile {
+        RunFile {
+            fencepost: env!("CARGO_PKG_VERSION").to_owned(),
+            command: crate::repeat::command(spec),
+            started: now(),
+            driver: spec.driver.clone(),
+            servers: Vec::new(),
+            spec: spec.clone(),
+        }
+    }
+
     /// What a report says on top.
     pub fn heading(&self) -> Heading {
         let spec = &self.spec;
@@ -160,7 +172,7 @@ fn point_latest(results: &Path, name: &str) -> Result<()> {
 }
 
 /// Seconds since 1970-01-01 UTC.
-pub fn now() -> u64 {
+fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 

@@ -5,7 +5,7 @@ use crate::link::{Link, Listener};
 use crate::live;
 use crate::processes::{Shared, Times, closing_reads, run_process};
 use crate::recorder::{Recorder, Seats};
-use crate::results::{RunFile, RunFolder, now};
+use crate::results::{RunFile, RunFolder};
 use crate::spec::{Parts, RunSpec};
 use crate::stop::{Reason, Stop};
 use crate::strikes::Strikes;
@@ -33,14 +33,7 @@ pub async fn run(
     stop: &Arc<Stop>,
     announce: impl FnOnce(&RunFile),
 ) -> Result<Vec<String>> {
-    let mut run = RunFile {
-        fencepost: env!("CARGO_PKG_VERSION").to_owned(),
-        command: crate::repeat::command(spec),
-        started: now(),
-        driver: spec.driver.clone(),
-        servers: Vec::new(),
-        spec: spec.clone(),
-    };
+    let mut run = RunFile::new(spec);
     folder.write_run(&run)?;
     folder.write("plan.toml", parts.plan.to_toml().as_bytes())?;
     let driver = fencepost_cluster::select(&spec.driver).await?;

@@ -11,18 +11,28 @@ const COLUMNS: usize = 100;
 
 /// The top of the output: what is tested, on what, and how to repeat it.
 pub fn heading_text(heading: &Heading) -> String {
-    let servers = heading.servers.join(", ");
+    plan_text(heading) + &ground_text(heading)
+}
+
+/// What is known before anything starts: what is tested, and how to repeat it.
+pub fn plan_text(heading: &Heading) -> String {
     let seed = heading.seed.to_string();
-    let rows = [
-        ("backend", heading.backend.as_str()),
+    rows(&[
+        ("repeat", &heading.command),
+        ("seed", &seed),
+        ("backend", &heading.backend),
         ("workload", &heading.workload),
         ("nemesis", &heading.nemesis),
         ("guard", &heading.guard),
-        ("driver", &heading.driver),
-        ("servers", &servers),
-        ("seed", &seed),
-        ("repeat", &heading.command),
-    ];
+    ])
+}
+
+/// What is known once the servers run: on what it is tested.
+pub fn ground_text(heading: &Heading) -> String {
+    rows(&[("driver", &heading.driver), ("servers", &heading.servers.join(", "))])
+}
+
+fn rows(rows: &[(&str, &str)]) -> String {
     let mut text = String::new();
     for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
         // The command is to be copied: it stays in one line.

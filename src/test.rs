@@ -15,7 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 pub fn test(args: &TestArgs) -> Result<i32> {
     let spec = args.spec()?;
     let parts = spec.validate()?;
-    println!("seed {}; to repeat this run: {}\n", spec.seed, crate::repeat::command(&spec));
+    print!("{}", summary::plan_text(&RunFile::new(&spec).heading()));
     let stop = Arc::new(Stop::default());
     let runtime = runtime()?;
     let code = runtime.block_on(run_and_judge(args, &spec, &parts, &stop));
@@ -27,7 +27,7 @@ pub fn test(args: &TestArgs) -> Result<i32> {
 async fn run_and_judge(args: &TestArgs, spec: &RunSpec, parts: &Parts, stop: &Arc<Stop>) -> Result<i32> {
     tokio::spawn(listen_for_signals(stop.clone()));
     let folder = RunFolder::create(&args.results, spec)?;
-    let announce = |run: &RunFile| println!("{}", summary::heading_text(&run.heading()));
+    let announce = |run: &RunFile| println!("{}", summary::ground_text(&run.heading()));
     let troubles = match runner::run(spec, parts, &folder, stop, announce).await {
         Ok(troubles) => troubles,
         Err(error) => return after_failure(&folder, error),

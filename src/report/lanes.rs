@@ -17,7 +17,7 @@ pub struct Lanes {
 
 impl Lanes {
     pub fn of(run: &Digest) -> Lanes {
-        let mut spans: HashMap<u64, (u64, u64)> = HashMap::default();
+        let mut spans: HashMap<u64, (u64, u64)> = HashMap::new();
         for event in run.events {
             if let Process::Client(process) = event.process {
                 spans.entry(process).or_insert((event.time, event.time)).1 = event.time;
@@ -28,7 +28,7 @@ impl Lanes {
         spans.sort_unstable();
         let mut lanes: Vec<Vec<(u64, u64)>> = Vec::new();
         let mut ends: Vec<u64> = Vec::new();
-        let mut of = HashMap::default();
+        let mut last: HashMap<u64, u64> = HashMap::new();
         for (from, process, to) in spans {
             // The lane that fell free last: most likely that of the process whose place this one takes.
             let free = (0..ends.len()).filter(|&lane| ends[lane] < from).max_by_key(|&lane| ends[lane]);
@@ -39,8 +39,12 @@ impl Lanes {
             }
             lanes[lane].push((process, from));
             ends[lane] = to;
-            of.insert(process, (lane, to));
+            last.insert(process, to);
         }
+        lanes.sort_unstable_by_key(|lane| lane[0].0);
+        let numbered = lanes.iter().enumerate();
+        let of = numbered.flat_map(|(at, lane)| lane.iter().map(move |(process, _)| (*process, at)));
+        let of = of.map(|(process, at)| (process, (at, last[&process]))).collect();
         Lanes { lanes, of }
     }
 
@@ -61,5 +65,31 @@ impl Lanes {
             [(one, _), (two, _)] => format!("{one}, {two}"),
             [(first, _), .., (last, _)] => format!("{first} … {last}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fencepost_history::{Event, Kind};
+    use serde_json::Value;
+
+    #[test]
+    fn a_successor_takes_the_lane_of_the_one_that_is_gone() {
+        let event = |(index, process): (usize, &u64)| Event {
+            index: index as u64,
+            time: index as u64,
+            process: Process::Client(*process),
+            kind: if index.is_multiple_of(2) { Kind::Invoke } else { Kind::Info },
+            f: "read".into(),
+            key: None,
+            value: Value::Null,
+            error: None,
+        };
+        // 1 is gone when 4 begins; 0 is still there, and so has a lane of its own.
+        let events: Vec<Event> = [0, 0, 1, 1, 4, 4, 0, 0].iter().enumerate().map(event).collect();
+        let lanes = Lanes::of(&Digest::new(&events).unwrap());
+        assert_eq!([0, 1, 4].map(|process| lanes.lane(process)), [0, 1, 1]);
+        assert_eq!([0, 1].map(|lane| lanes.label(lane)), ["0", "1, 4"]);
     }
 }

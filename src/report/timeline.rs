@@ -4,7 +4,7 @@ use super::canvas::{self, Anchor, Canvas, LEFT, RIGHT, Rows, SMALL, TEXT, TimeAx
 use super::faults::Strip;
 use super::lanes::Lanes;
 use super::palette::{self, Colour};
-use fencepost_checker::digest::{Hold, HoldEnd};
+use fencepost_checker::digest::{Hold, HoldEnd, Operation};
 use fencepost_checker::{Class, Digest, Overlap, overlaps};
 use fencepost_history::{Kind, f};
 
@@ -42,7 +42,7 @@ pub fn timeline(run: &Digest) -> String {
     let overlaps = overlaps(run);
     let about = format!("Timeline of {} holds by {count} processes", run.holds.len());
     canvas::picture(width, frame.bottom + 26, &about, |canvas| {
-        legend(canvas, run);
+        legend(canvas, run, &overlaps);
         strip.draw(canvas, LEGEND);
         ground(canvas, &frame, &lanes);
         strip.bands(canvas, frame.top, frame.bottom);
@@ -67,7 +67,8 @@ fn width(run: &Digest) -> i32 {
     (wanted as i32 + LEFT + RIGHT).clamp(WIDTH, WIDTH_MAX)
 }
 
-fn legend(canvas: &Canvas, run: &Digest) {
+/// Names what the picture shows, and only that.
+fn legend(canvas: &Canvas, run: &Digest, overlaps: &[Overlap]) {
     let mut x = LEFT;
     let y = LEGEND / 2 - 1;
     let mut entry = |text: &str, swatch: &dyn Fn(i32)| {
@@ -78,10 +79,17 @@ fn legend(canvas: &Canvas, run: &Digest) {
     let bar =
         |colour: Colour, half: i32| move |x: i32| canvas.rect((x, y - half), (x + 22, y + half), colour, 1.0);
     entry("holds the lock", &bar(palette::HOLD, 6));
-    entry("perhaps", &bar(palette::CLAIM, 6));
-    entry("two at once, granted twice", &bar(palette::CLASH, 6));
-    entry("two at once, overstayed", &bar(palette::CLASH, 3));
-    entry("nobody knows", &bar(palette::UNSURE, 1));
+    entry("perhaps still", &bar(palette::CLAIM, 6));
+    let some = |class| overlaps.iter().any(|overlap| overlap.class == class);
+    if some(Class::GrantedTwice) {
+        entry("two at once, granted twice", &bar(palette::CLASH, 6));
+    }
+    if some(Class::Overstayed) {
+        entry("two at once, overstayed", &bar(palette::CLASH, 3));
+    }
+    if run.operations.iter().any(is_unsure) {
+        entry("nobody knows", &bar(palette::UNSURE, 1));
+    }
     if run.faults.iter().any(|fault| fault.effective) {
         entry("fault", &|x| canvas.rect((x, y - 6), (x + 22, y + 6), palette::FAULTS[0], 0.45));
     }
@@ -129,14 +137,18 @@ fn phases(canvas: &Canvas, run: &Digest, frame: &Frame) {
     }
 }
 
+/// Whether nobody knows if an operation that changes something was done.
+fn is_unsure(operation: &Operation) -> bool {
+    let changes = [f::ACQUIRE, f::WRITE, f::RELEASE].contains(&operation.f());
+    changes && operation.completion.is_none_or(|event| event.kind == Kind::Info)
+}
+
 /// Operations of which nobody knows whether they were done.
 fn unsure(canvas: &Canvas, run: &Digest, frame: &Frame, lanes: &Lanes) {
     let mut bars = Bars::default();
-    for operation in run.operations.iter().filter(|operation| operation.f() != f::HOLDS) {
-        if operation.completion.is_none_or(|event| event.kind == Kind::Info) {
-            let to = operation.completion.map_or(run.end_ns, |event| event.time);
-            bars.add(frame, lanes.lane(operation.process), operation.invoke.time, to, 2);
-        }
+    for operation in run.operations.iter().filter(|operation| is_unsure(operation)) {
+        let to = operation.completion.map_or(run.end_ns, |event| event.time);
+        bars.add(frame, lanes.lane(operation.process), operation.invoke.time, to, 2);
     }
     for (lane, from, to) in bars.merged() {
         let (top, bottom) = frame.bar(lane);
