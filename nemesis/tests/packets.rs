@@ -1,9 +1,12 @@
 //! The packet tools between two network namespaces that each test makes for itself: what a probe sees of each
-//! impairment, and that nothing is left of it.
+//! impairment, by both mechanisms, and that nothing is left of it.
 
+mod guest;
 mod namespaces;
 
-use fencepost_nemesis::tools::packets::{Distribution, Echoes, Impairment, Mechanism, Network, Probe};
+use fencepost_nemesis::tools::packets::{
+    Counts, Distribution, Echoes, Impairment, Mechanism, Network, Probe,
+};
 use namespaces::{LEFT, Pair, RIGHT};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -32,19 +35,15 @@ fn probe(count: u16, gap_ms: f64) -> Echoes {
 }
 
 /// Probes from the left to the right while the left's packets are impaired.
-fn impaired(
-    impairment: Impairment,
-    count: u16,
-    gap_ms: f64,
-) -> (Echoes, fencepost_nemesis::tools::packets::Counts) {
+fn impaired(by: Mechanism, impairment: Impairment, count: u16, gap_ms: f64) -> (Echoes, Counts) {
     let pair = Pair::new();
     pair.left(|| {
-        let mut network = emulator();
+        let mut network = Network::by(by);
         network.set("test", &[RIGHT], impairment).expect("impaired");
         let echoes = probe(count, gap_ms);
         let counts = network.look().expect("counts").counts[&RIGHT];
         network.clear("test").expect("cleared");
-        assert!(network.is_gone().expect("the packet filter answers"));
+        assert!(network.is_gone().expect("the kernel answers"));
         let after = probe(10, 0.0);
         assert_eq!(after.answered, 10, "after healing");
         assert!(after.median_ms.unwrap() < 20.0, "after healing: {after:?}");
@@ -52,77 +51,126 @@ fn impaired(
     })
 }
 
-#[test]
-fn a_delay_shows_in_the_round_trip() {
-    let (echoes, counts) = impaired(HUNDRED_MS, 20, 5.0);
-    assert_eq!((echoes.answered, counts.passed, counts.lost), (20, 20, 0));
-    // Generous, since the machine may be busy with other tests; docs/packets.md has what an idle one does.
-    assert!((100.0..130.0).contains(&echoes.median_ms.unwrap()), "{echoes:?}");
-    assert!(echoes.least_ms.unwrap() >= 100.0, "{echoes:?}");
+/// Each of these is checked with both mechanisms.
+macro_rules! with_both_mechanisms {
+    ($($name:ident)*) => {
+        mod emulated { $(#[test] fn $name() { super::$name(super::Mechanism::Emulator) })* }
+
+        /// In the guest, where there is one.
+        fn with_netem() {
+            $(println!("{}", stringify!($name)); $name(Mechanism::Netem);)*
+        }
+    };
+}
+
+with_both_mechanisms! {
+    a_delay_shows_in_the_round_trip
+    jitter_spreads_the_round_trips_and_lets_packets_overtake
+    packets_are_lost_in_the_share_that_was_asked_for
+    copies_arrive_beside_the_originals
+    some_packets_overtake_the_others
+    a_rate_makes_packets_wait_for_each_other
+    only_the_chosen_destination_is_impaired_and_faults_add_up
 }
 
 #[test]
-fn jitter_spreads_the_round_trips_and_lets_packets_overtake() {
+fn netem_does_the_same() {
+    let pair = Pair::new();
+    match pair.left(Network::offers) {
+        Ok(Mechanism::Netem) => with_netem(),
+        _ => guest::boot("netem_in_the_guest"),
+    }
+}
+
+/// Not a test, but what the guest runs.
+#[test]
+#[ignore = "runs as the first process of a guest"]
+fn netem_in_the_guest() {
+    guest::inside(with_netem);
+}
+
+// Limits are generous, since the machine may be busy with other tests; docs/packets.md has what an idle one does.
+
+fn a_delay_shows_in_the_round_trip(by: Mechanism) {
+    let (echoes, counts) = impaired(by, HUNDRED_MS, 20, 5.0);
+    assert_eq!((echoes.answered, counts.lost), (20, 0));
+    assert!(counts.passed >= 20, "{counts:?}");
+    assert!((99.0..130.0).contains(&echoes.median_ms.unwrap()), "{echoes:?}");
+    assert!(echoes.least_ms.unwrap() >= 99.0, "{echoes:?}");
+}
+
+fn jitter_spreads_the_round_trips_and_lets_packets_overtake(by: Mechanism) {
     let spread =
         Impairment { delay_ms: 60.0, jitter_ms: 20.0, distribution: Distribution::Normal, ..NOTHING };
-    let (echoes, _) = impaired(spread, 200, 1.0);
+    let (echoes, _) = impaired(by, spread, 200, 1.0);
     assert!((50.0..90.0).contains(&echoes.median_ms.unwrap()), "{echoes:?}");
     assert!(echoes.least_ms.unwrap() < 40.0 && echoes.most_ms.unwrap() > 80.0, "{echoes:?}");
     assert!(echoes.overtaken > 20, "{echoes:?}");
 }
 
-#[test]
-fn packets_are_lost_in_the_share_that_was_asked_for() {
-    let (echoes, counts) = impaired(Impairment { loss: 0.3, loss_correlation: 0.3, ..NOTHING }, 1000, 0.1);
-    assert!((620..780).contains(&echoes.answered), "{echoes:?}");
-    assert_eq!(counts.lost, 1000 - echoes.answered);
+fn packets_are_lost_in_the_share_that_was_asked_for(by: Mechanism) {
+    for loss_correlation in [0.0, 0.3] {
+        let (echoes, counts) = impaired(by, Impairment { loss: 0.3, loss_correlation, ..NOTHING }, 1000, 0.1);
+        assert!((600..800).contains(&echoes.answered), "{echoes:?}");
+        assert_eq!(counts.lost, 1000 - echoes.answered);
+    }
 }
 
-#[test]
-fn copies_arrive_beside_the_originals() {
-    let (echoes, counts) = impaired(Impairment { duplicate: 0.5, ..NOTHING }, 200, 1.0);
+fn copies_arrive_beside_the_originals(by: Mechanism) {
+    let (echoes, counts) = impaired(by, Impairment { duplicate: 0.5, ..NOTHING }, 200, 1.0);
     assert_eq!(echoes.answered, 200);
     assert!((60..140).contains(&echoes.duplicates), "{echoes:?}");
-    assert_eq!(counts.duplicated, echoes.duplicates);
+    // netem does not tell how many copies it made.
+    assert_eq!(counts.duplicated, if by == Mechanism::Emulator { echoes.duplicates } else { 0 });
 }
 
-#[test]
-fn some_packets_overtake_the_others() {
+fn some_packets_overtake_the_others(by: Mechanism) {
     let reorder = Impairment { delay_ms: 50.0, reorder: 0.25, ..NOTHING };
-    let (echoes, counts) = impaired(reorder, 200, 1.0);
+    let (echoes, _) = impaired(by, reorder, 200, 1.0);
     assert_eq!(echoes.answered, 200);
-    assert!(echoes.overtaken > 50 && counts.reordered > 20, "{echoes:?} {counts:?}");
+    assert!(echoes.overtaken > 50, "{echoes:?}");
 }
 
-#[test]
-fn a_rate_makes_packets_wait_for_each_other() {
+fn a_rate_makes_packets_wait_for_each_other(by: Mechanism) {
     // 20 packets of 98 bytes at 64 kbit/s take 245 ms.
-    let (echoes, _) = impaired(Impairment { rate_kbit: 64, ..NOTHING }, 20, 0.0);
+    let (echoes, _) = impaired(by, Impairment { rate_kbit: 64, ..NOTHING }, 20, 0.0);
     assert_eq!(echoes.answered, 20);
     assert!((230.0..350.0).contains(&echoes.most_ms.unwrap()), "{echoes:?}");
     assert!(echoes.least_ms.unwrap() < 40.0, "{echoes:?}");
 }
 
-#[test]
-fn only_the_chosen_destination_is_impaired_and_faults_add_up() {
+fn only_the_chosen_destination_is_impaired_and_faults_add_up(by: Mechanism) {
     let pair = Pair::new();
     pair.left(|| {
-        let mut network = emulator();
+        let mut network = Network::by(by);
         let elsewhere = "198.18.0.77".parse().unwrap();
         network.set("other", &[elsewhere], HUNDRED_MS).unwrap();
         assert!(probe(5, 0.0).most_ms.unwrap() < 50.0);
         network.set("one", &[RIGHT, elsewhere], HUNDRED_MS).unwrap();
         network.set("two", &[RIGHT], HUNDRED_MS).unwrap();
-        assert!((200.0..250.0).contains(&probe(5, 0.0).median_ms.unwrap()));
+        assert!((199.0..250.0).contains(&probe(5, 0.0).median_ms.unwrap()));
         network.clear("one").unwrap();
-        assert!((100.0..150.0).contains(&probe(5, 0.0).median_ms.unwrap()));
+        assert!((99.0..150.0).contains(&probe(5, 0.0).median_ms.unwrap()));
         assert_eq!(network.look().unwrap().faults, ["other", "two"]);
         network.clear("two").unwrap();
         assert!(probe(5, 0.0).most_ms.unwrap() < 50.0);
         assert!(!network.is_gone().unwrap(), "one fault is still in force");
     });
     // Dropping the network took the last one away.
-    assert_eq!(pair.left_rules(), Pair::NO_RULES);
+    assert!(pair.left(|| Network::by(by).is_gone().unwrap()));
+}
+
+#[test]
+fn connection_tracking_does_not_lose_what_is_held() {
+    let pair = Pair::new();
+    pair.left(|| {
+        // Any rule about connections makes the kernel track them, as in containers.
+        let rule = ["-A", "INPUT", "-m", "conntrack", "--ctstate", "ESTABLISHED", "-j", "ACCEPT"];
+        assert!(Command::new("iptables").args(rule).status().unwrap().success());
+        let mut network = emulator();
+        network.set("test", &[RIGHT], HUNDRED_MS).unwrap();
+        assert_eq!(probe(10, 1.0).answered, 10);
+    });
 }
 
 #[test]

@@ -17,9 +17,9 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// What `iptables -S` says where nothing was added.
+    /// What [`Pair::left_rules`] gives where nothing was added.
     #[allow(dead_code, reason = "not every test file asks")]
-    pub const NO_RULES: &str = "-P INPUT ACCEPT\n-P FORWARD ACCEPT\n-P OUTPUT ACCEPT\n";
+    pub const NO_RULES: &str = "-P PREROUTING ACCEPT\n-P OUTPUT ACCEPT\n";
 
     pub fn new() -> Pair {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -47,10 +47,11 @@ impl Pair {
         inside(&self.right, work)
     }
 
-    /// The rules of the packet filter on the left side.
+    /// The rules ahead of all others in the packet filter on the left side.
     #[allow(dead_code, reason = "not every test file asks")]
     pub fn left_rules(&self) -> String {
-        let output = self.left(|| Command::new("iptables").arg("-S").output().expect("iptables"));
+        let output =
+            self.left(|| Command::new("iptables").args(["-t", "raw", "-S"]).output().expect("iptables"));
         String::from_utf8(output.stdout).expect("text")
     }
 }

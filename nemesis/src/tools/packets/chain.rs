@@ -1,10 +1,13 @@
 //! The rules that lead packets to the queue, in a chain of their own.
+//!
+//! It hangs in the table `raw`, ahead of connection tracking: behind it, of several first packets of a connection that
+//! are held at once (pings, repeated SYNs) the kernel would let only one go on.
 
 use super::{PacketsError, run};
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-/// The chain, in the table `filter`.
+/// The chain, in the table `raw`.
 const CHAIN: &str = "fencepost-packets";
 
 /// A second one, to try whether the kernel has the target.
@@ -92,7 +95,7 @@ const MARK: &str = "0xfe9ce905";
 
 fn iptables(args: &[&str]) -> Result<String, PacketsError> {
     // -w: another run of iptables in this node may hold the lock.
-    run(&[&["iptables", "-w"], args].concat())
+    run(&[&["iptables", "-w", "-t", "raw"], args].concat())
 }
 
 #[cfg(test)]

@@ -1,0 +1,70 @@
+//! A guest kernel that has netem, for machines whose own has not: Debian's user-mode-linux runs as a plain process,
+//! with this machine's files read-only as its root, and with a test of this very file as its first process.
+
+use nix::kmod::{ModuleInitFlags, finit_module};
+use nix::mount::{MsFlags, mount};
+use nix::sys::reboot::{RebootMode, reboot};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Debian's.
+const KERNEL: &str = "linux.uml";
+const MODULES: &str = "/usr/lib/uml/modules";
+
+/// What the kernel of the guest needs beyond what is built in.
+const NEEDED: [&str; 4] =
+    ["drivers/net/veth.ko", "net/sched/sch_netem.ko", "net/sched/sch_htb.ko", "net/sched/cls_u32.ko"];
+
+/// The guest prints it when the test in it went well.
+const WELL: &str = "guest: all is well";
+
+/// Boots the guest with the ignored test of that name, which must begin by calling [`inside`].
+pub fn boot(test: &str) {
+    let program = std::env::current_exe().expect("the path of this test");
+    let output = Command::new(KERNEL)
+        .args(["mem=256M", "rootfstype=hostfs", "ro", "quiet", "con=null", "con0=null,fd:1", "ssl=null"])
+        .arg("PATH=/usr/sbin:/usr/bin:/sbin:/bin")
+        .arg(format!("init={}", program.display()))
+        .args(["--", "--exact", test, "--ignored", "--nocapture"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap_or_else(|error| {
+            panic!(
+                "this machine's kernel has no netem, and {KERNEL}, whose kernel has, did not start ({error}); \
+                 install Debian's user-mode-linux"
+            )
+        });
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains(WELL), "the test in the guest failed:\n{said}");
+}
+
+/// Does the work as the guest's first process, and turns the guest off.
+pub fn inside(work: impl FnOnce() + std::panic::UnwindSafe) {
+    assert_eq!(std::process::id(), 1, "this is for the guest only");
+    let went = std::panic::catch_unwind(|| {
+        let plain = |what: &str, at: &str| {
+            mount(Some(what), at, Some(what), MsFlags::empty(), None::<&str>).expect("a mount in the guest");
+        };
+        plain("proc", "/proc");
+        plain("sysfs", "/sys");
+        plain("tmpfs", "/run");
+        plain("tmpfs", "/tmp");
+        let modules = modules();
+        for name in NEEDED {
+            let file = File::open(modules.join(name)).expect("a module of the guest's kernel");
+            finit_module(&file, c"", ModuleInitFlags::empty()).expect("to load a module in the guest");
+        }
+        work();
+    });
+    if went.is_ok() {
+        println!("{WELL}");
+    }
+    let _ = reboot(RebootMode::RB_POWER_OFF);
+}
+
+/// Of the kernel that runs.
+fn modules() -> PathBuf {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("the kernel's release");
+    Path::new(MODULES).join(release.trim()).join("kernel")
+}
