@@ -27,8 +27,8 @@ pub fn analyze(path: &Path) -> Result<i32> {
 pub fn judge(folder: &RunFolder) -> Result<Judged> {
     let run: RunFile = folder.read_run()?;
     let events = read_history(&folder.history())?;
-    let digest = Digest::new(&events)
-        .with_context(|| format!("{} is malformed", folder.history().display()))?;
+    let digest =
+        Digest::new(&events).with_context(|| format!("{} is malformed", folder.history().display()))?;
     let verdict = check_digest(&digest);
     let heading = run.heading();
     folder.write("verdict.json", serde_json::to_string_pretty(&verdict)?.as_bytes())?;

@@ -159,7 +159,8 @@ fn duration(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).map_err(|_| format!("`{text}` is no length of time"));
     }
-    humantime::parse_duration(text).map_err(|_| format!("`{text}` is no length of time; write 2s, 500ms or 1m30s"))
+    humantime::parse_duration(text)
+        .map_err(|_| format!("`{text}` is no length of time; write 2s, 500ms or 1m30s"))
 }
 
 impl TestArgs {
@@ -167,7 +168,10 @@ impl TestArgs {
     pub fn spec(&self) -> Result<RunSpec, BadUsage> {
         let nemesis: Vec<String> = self.nemesis.iter().filter(|name| *name != "none").cloned().collect();
         if nemesis.len() < self.nemesis.len() && !nemesis.is_empty() {
-            return Err(BadUsage(format!("--nemesis none goes with no other; leave it out to get {}", nemesis.join(","))));
+            return Err(BadUsage(format!(
+                "--nemesis none goes with no other; leave it out to get {}",
+                nemesis.join(",")
+            )));
         }
         Ok(RunSpec {
             backend: self.backend.clone(),

@@ -37,7 +37,9 @@ pub fn nodes(spec: &RunSpec, parts: &Parts) -> Vec<NodeSpec> {
     };
     let mut nodes = Vec::new();
     if let Some(image) = parts.backend.image() {
-        nodes.extend(server_names(spec, parts.backend).into_iter().map(|name| node(name, Role::Server, image)));
+        nodes.extend(
+            server_names(spec, parts.backend).into_iter().map(|name| node(name, Role::Server, image)),
+        );
     }
     if parts.workload.uses_storage() {
         nodes.push(node("storage".to_owned(), Role::Storage, "client"));
@@ -130,7 +132,10 @@ async fn await_port(node: &Arc<dyn Node>, port: u16) -> Result<()> {
         match node.connect(&address, Duration::from_millis(200)).await? {
             Ok(_) => return Ok(()),
             Err(reason) if begun.elapsed() > Duration::from_secs(5) => {
-                return Err(anyhow!("{} does not answer at {address}: {reason}; its log says why", node.name()));
+                return Err(anyhow!(
+                    "{} does not answer at {address}: {reason}; its log says why",
+                    node.name()
+                ));
             }
             Err(_) => tokio::time::sleep(Duration::from_millis(2)).await,
         }

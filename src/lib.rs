@@ -64,7 +64,9 @@ fn dispatch(command: Command) -> anyhow::Result<i32> {
         Command::Doctor => runtime()?.block_on(list::doctor()),
         Command::Images(args) => runtime()?.block_on(list::images(args.command)),
         Command::Client => Ok(small_runtime()?.block_on(fencepost_locks::run_client())),
-        Command::Storage(args) => Ok(small_runtime()?.block_on(fencepost_locks::run_storage(&args.listen, &args.guard))),
+        Command::Storage(args) => {
+            Ok(small_runtime()?.block_on(fencepost_locks::run_storage(&args.listen, &args.guard)))
+        }
     }
 }
 
@@ -81,5 +83,10 @@ fn small_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("fencepost=warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().with_target(false).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .without_time()
+        .with_target(false)
+        .init();
 }

@@ -94,10 +94,13 @@ impl Link {
         match tokio::time::timeout(patience, answer).await {
             Ok(Ok(answer)) => Called::from(answer),
             // The client died with the command; nobody knows how far it came.
-            Ok(Err(_)) => Called::from(Completion::Info(format!("client-gone: {} ended meanwhile", self.name))),
+            Ok(Err(_)) => {
+                Called::from(Completion::Info(format!("client-gone: {} ended meanwhile", self.name)))
+            }
             Err(_) => {
                 self.waiting.lock().expect("never poisoned").by_id.remove(&id);
-                let message = format!("timeout: {} did not answer within {} s", self.name, patience.as_secs_f64());
+                let message =
+                    format!("timeout: {} did not answer within {} s", self.name, patience.as_secs_f64());
                 Called::from(Completion::Info(message))
             }
         }

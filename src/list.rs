@@ -3,7 +3,8 @@
 use crate::cli::ImagesCommand;
 use crate::spec::{BadUsage, unknown};
 use anyhow::Result;
-use fencepost_cluster::images;
+use fencepost_cluster::{Capability, images};
+use fencepost_nemesis::Nemesis;
 
 /// A name and its line.
 type Row = (&'static str, &'static str);
@@ -37,7 +38,8 @@ pub fn list(what: Option<&str>) -> Result<i32> {
     let shown = sections.iter().filter(|(name, _)| what.is_none_or(|what| what == *name));
     let blocks: Vec<String> = shown
         .map(|(name, rows)| {
-            let rows: String = rows.iter().map(|(name, about)| format!("  {name:width$}  {about}\n")).collect();
+            let rows: String =
+                rows.iter().map(|(name, about)| format!("  {name:width$}  {about}\n")).collect();
             format!("{name}\n{rows}")
         })
         .collect();
@@ -48,7 +50,9 @@ pub fn list(what: Option<&str>) -> Result<i32> {
 /// `fencepost images`.
 pub async fn images(command: ImagesCommand) -> Result<i32> {
     match command {
-        ImagesCommand::Build { names } => images::build(&names, &fencepost_cluster::progress_to_stderr()).await?,
+        ImagesCommand::Build { names } => {
+            images::build(&names, &fencepost_cluster::progress_to_stderr()).await?
+        }
         ImagesCommand::Remove => images::remove(&fencepost_cluster::progress_to_stderr()).await?,
         ImagesCommand::List => {}
     }
@@ -69,7 +73,49 @@ pub async fn images(command: ImagesCommand) -> Result<i32> {
     Ok(0)
 }
 
-/// TEMP
+/// `fencepost doctor`: what this machine can do. Exit code 0 if a driver can run, else 255.
 pub async fn doctor() -> Result<i32> {
-    Ok(0)
+    let checks = fencepost_cluster::doctor::examine().await;
+    let width = checks.iter().map(|check| check.name.chars().count()).max().unwrap_or(0);
+    let mut area = "";
+    for check in &checks {
+        if check.area != area {
+            println!("{}{}", if area.is_empty() { "" } else { "\n" }, check.area);
+            area = check.area;
+        }
+        let answer = if check.ok { "yes" } else { "no " };
+        println!("  {answer}  {:width$}  {}", check.name, check.detail);
+        if let Some(remedy) = &check.remedy {
+            println!("       {:width$}  → {remedy}", "");
+        }
+    }
+    println!("\nnemeses");
+    let offers = offers().await;
+    for nemesis in fencepost_nemesis::registry() {
+        println!("  {:<12} {}", nemesis.name(), where_it_runs(*nemesis, &offers));
+    }
+    Ok(if offers.is_empty() { crate::FAILED } else { 0 })
+}
+
+/// What each driver that can run here offers.
+async fn offers() -> Vec<(&'static str, Vec<Capability>)> {
+    let mut offers = Vec::new();
+    for name in ["docker", "local"] {
+        if let Ok(driver) = fencepost_cluster::select(name).await {
+            offers.push((driver.name(), driver.supports().await));
+        }
+    }
+    offers
+}
+
+/// `docker, local`, or what is missing.
+fn where_it_runs(nemesis: &dyn Nemesis, offers: &[(&'static str, Vec<Capability>)]) -> String {
+    let told: Vec<String> = offers
+        .iter()
+        .map(|(driver, offered)| match nemesis.unmet(offered) {
+            None => (*driver).to_owned(),
+            Some(unmet) => format!("not {driver}, which lacks {unmet}"),
+        })
+        .collect();
+    if told.is_empty() { "nowhere: no driver can run here".to_owned() } else { told.join(", ") }
 }

@@ -100,9 +100,9 @@ impl Shared {
             ttl_ms: is_acquire.then_some(ttl_ms),
             timeout_ms: Some(timeout_ms),
         };
-        self.recorder.invoke(process, op.f, &op.key, recorded);
+        self.recorder.invoke(process, op.f, op.key.clone(), recorded);
         let Called { completion, value } = link.call(command, limit + patience).await;
-        self.recorder.complete(process, op.f, &op.key, &completion, value);
+        self.recorder.complete(process, op.f, op.key.clone(), &completion, value);
         completion
     }
 }
@@ -152,8 +152,10 @@ pub async fn closing_reads(shared: &Shared, spec: &RunSpec, links: &[Arc<Link>],
     for number in 0..spec.keys {
         let slot = number % links.len();
         let (process, link) = (shared.fresh_process(slot), &links[slot]);
-        let op = |f: &'static str| {
-            Op { f, key: Cow::Owned(fencepost_workloads::key_name(number)), value: Value::Null }
+        let op = |f: &'static str| Op {
+            f,
+            key: Cow::Owned(fencepost_workloads::key_name(number)),
+            value: Value::Null,
         };
         let acquired = shared.perform_within(shared.times.free_again, link, process, &op(f::ACQUIRE)).await;
         let process = match acquired {

@@ -85,8 +85,8 @@ impl Recorder {
     }
 
     /// Records an invocation.
-    pub fn invoke(&self, process: u64, f: &'static str, key: &Cow<'static, str>, value: Value) {
-        self.record(Process::Client(process), Kind::Invoke, Cow::Borrowed(f), Some(key.clone()), value, None);
+    pub fn invoke(&self, process: u64, f: &'static str, key: Cow<'static, str>, value: Value) {
+        self.record(Process::Client(process), Kind::Invoke, Cow::Borrowed(f), Some(key), value, None);
     }
 
     /// Records how an operation ended. `value` is what a fail or an info still knows.
@@ -94,7 +94,7 @@ impl Recorder {
         &self,
         process: u64,
         f: &'static str,
-        key: &Cow<'static, str>,
+        key: Cow<'static, str>,
         completion: &Completion,
         value: Value,
     ) {
@@ -103,7 +103,7 @@ impl Recorder {
             Completion::Fail(error) | Completion::Info(error) => (value, Some(Cow::Owned(error.clone()))),
         };
         let process = Process::Client(process);
-        self.record(process, completion.kind(), Cow::Borrowed(f), Some(key.clone()), value, error);
+        self.record(process, completion.kind(), Cow::Borrowed(f), Some(key), value, error);
     }
 
     /// Records something of the nemesis: a fault's stage, or a phase.

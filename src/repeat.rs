@@ -26,7 +26,9 @@ pub fn command(spec: &RunSpec) -> String {
         match name.as_str() {
             "options" => {
                 let options = value.as_object().into_iter().flatten();
-                options.filter(|(name, value)| default["options"][*name] != **value).for_each(|(name, value)| add(name, value));
+                options
+                    .filter(|(name, value)| default["options"][*name] != **value)
+                    .for_each(|(name, value)| add(name, value));
             }
             "seed" => add(name, value),
             _ if default[name] != *value => add(name, value),

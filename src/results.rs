@@ -54,7 +54,9 @@ impl RunFile {
         let mut flat = Vec::new();
         for (name, value) in settings.as_object().into_iter().flatten() {
             match value {
-                Value::Object(options) => flat.extend(options.iter().map(|(name, value)| (name.clone(), plain(value)))),
+                Value::Object(options) => {
+                    flat.extend(options.iter().map(|(name, value)| (name.clone(), plain(value))))
+                }
                 value => flat.push((name.clone(), plain(value))),
             }
         }

@@ -63,17 +63,9 @@ async fn check_capabilities(parts: &Parts, driver: &dyn Driver) -> Result<()> {
     }
     let offered = driver.supports().await;
     for nemesis in &parts.nemeses {
-        if let Some(missing) = nemesis.needs().iter().find(|need| !offered.contains(need)) {
+        if let Some(unmet) = nemesis.unmet(&offered) {
             bail!(
-                "the nemesis {} needs {missing:?}, which the driver {} does not offer on this machine; `fencepost doctor` says why",
-                nemesis.name(),
-                driver.name()
-            );
-        }
-        let one_of = nemesis.needs_one_of();
-        if !one_of.is_empty() && !one_of.iter().any(|need| offered.contains(need)) {
-            bail!(
-                "the nemesis {} needs one of {one_of:?}, and the driver {} offers neither on this machine; `fencepost doctor` says why",
+                "the nemesis {} needs {unmet}, which the driver {} does not offer on this machine; `fencepost doctor` says why",
                 nemesis.name(),
                 driver.name()
             );

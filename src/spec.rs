@@ -76,7 +76,8 @@ impl RunSpec {
             None => fencepost_nemesis::draw(&nemeses, &scene, &self.nemesis_settings(), self.seed),
         };
         let named = fencepost_nemesis::registry().iter().copied();
-        let in_plan = |nemesis: &&dyn Nemesis| plan.strikes.iter().any(|strike| strike.fault == nemesis.name());
+        let in_plan =
+            |nemesis: &&dyn Nemesis| plan.strikes.iter().any(|strike| strike.fault == nemesis.name());
         if self.nemesis_file.is_some() {
             nemeses = named.filter(in_plan).collect();
         }
@@ -93,7 +94,9 @@ impl RunSpec {
             nemeses.push(nemesis);
         }
         if self.nemesis_file.is_some() && !nemeses.is_empty() {
-            return bad("--nemesis and --nemesis-file exclude each other: a plan says all that goes wrong".to_owned());
+            return bad(
+                "--nemesis and --nemesis-file exclude each other: a plan says all that goes wrong".to_owned()
+            );
         }
         Ok(nemeses)
     }
@@ -110,7 +113,8 @@ impl RunSpec {
                 return bad(format!("{option} must be longer than 0; try `{option} 2s`"));
             }
         }
-        let counts = [("--clients", self.clients), ("--concurrency", self.concurrency), ("--keys", self.keys)];
+        let counts =
+            [("--clients", self.clients), ("--concurrency", self.concurrency), ("--keys", self.keys)];
         for (option, count) in counts {
             if count == 0 {
                 return bad(format!("{option} must be at least 1"));
@@ -198,10 +202,14 @@ impl RunSpec {
 fn read_plan(file: &Path, scene: &Scene) -> Result<Plan, BadUsage> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| BadUsage(format!("cannot read the plan {}: {error}", file.display())))?;
-    let plan = Plan::parse(&text, scene)
-        .map_err(|reason| BadUsage(format!("the plan {} is no plan: {}", file.display(), reason.trim_end())))?;
+    let plan = Plan::parse(&text, scene).map_err(|reason| {
+        BadUsage(format!("the plan {} is no plan: {}", file.display(), reason.trim_end()))
+    })?;
     if plan.strikes.is_empty() {
-        return bad(format!("the plan {} has no [[strike]]; leave it out to run without faults", file.display()));
+        return bad(format!(
+            "the plan {} has no [[strike]]; leave it out to run without faults",
+            file.display()
+        ));
     }
     Ok(plan)
 }

@@ -90,11 +90,16 @@ impl One {
 
     async fn inject(&mut self) {
         let Strike { fault: name, on, .. } = &self.strike;
-        self.shared.in_force.lock().expect("never poisoned").insert(self.id, format!("{name} {}", on.join(",")));
+        self.shared
+            .in_force
+            .lock()
+            .expect("never poisoned")
+            .insert(self.id, format!("{name} {}", on.join(",")));
         self.record(Kind::Invoke, "inject", [], None);
         match self.fault.inject(&self.shared.world).await {
             Ok(seen) => {
-                let fields = [("observed", Value::Object(seen.observed)), ("effective", json!(seen.effective))];
+                let fields =
+                    [("observed", Value::Object(seen.observed)), ("effective", json!(seen.effective))];
                 self.record(Kind::Ok, "inject", fields, None);
             }
             Err(error) => {

@@ -75,7 +75,9 @@ async fn listen_for_signals(stop: Arc<Stop>) {
         if matches!(stop.reason(), Some(Reason::Interrupted)) {
             std::process::exit(FAILED);
         }
-        eprintln!("fencepost: ending the run: healing what is broken, removing what was started (once more to quit at once)");
+        eprintln!(
+            "fencepost: ending the run: healing what is broken, removing what was started (once more to quit at once)"
+        );
         stop.interrupt();
     }
 }

@@ -41,7 +41,8 @@ fn on_clean_ground(test: impl FnOnce()) {
 fn holds_in_peace(args: &str) {
     let ran = test(&format!("--nemesis none --time-limit 4s --hold 20ms {args}"));
     assert_eq!(ran.code, 0);
-    let acquired = ran.history().iter().filter(|event| event.f == f::ACQUIRE && event.kind == Kind::Ok).count();
+    let acquired =
+        ran.history().iter().filter(|event| event.f == f::ACQUIRE && event.kind == Kind::Ok).count();
     assert!(acquired > 10, "only {acquired} acquisitions");
     for verdict in ran.verdict().verdicts {
         assert_eq!(verdict.outcome, Outcome::Valid, "{}: {}", verdict.checker, verdict.summary);
@@ -82,7 +83,8 @@ fn redlock_breaks_when_clocks_jump(driver: &str) {
 }
 
 fn a_stopped_holder_loses_updates(driver: &str) {
-    let ran = test(&format!("--driver {driver} --backend redis-single --nemesis pause --guard none --seed 1"));
+    let ran =
+        test(&format!("--driver {driver} --backend redis-single --nemesis pause --guard none --seed 1"));
     assert_eq!(ran.code, 1);
     ran.assert_faults_real();
     assert_eq!(ran.outcome("lost-updates"), Outcome::Violation);
@@ -135,7 +137,8 @@ fn a_kill_is_real(driver: &str) {
 }
 
 fn etcd_under_clock_jumps_says_what_it_saw(driver: &str) {
-    let ran = test(&format!("--driver {driver} --backend etcd --nemesis clock-jump --seed 1 --time-limit 12s"));
+    let ran =
+        test(&format!("--driver {driver} --backend etcd --nemesis clock-jump --seed 1 --time-limit 12s"));
     ran.assert_faults_real();
     assert!([0, 1].contains(&ran.code), "neither held nor broken: {}", ran.code);
     assert_eq!(ran.code == 1, ran.verdict().outcome == Outcome::Violation);

@@ -38,13 +38,14 @@ fn planned(plan: &str, args: &str) -> Ran {
     test(&format!("--nemesis-file {} {args}", file.path().display()))
 }
 
-/// Outages that outlast every lock, each with a second cut as soon as the first new locks are given out.
+/// Outages that outlast every lock, each with a second cut as soon as the first new locks are given out. Not always at
+/// the same moment: a lock is held for 100 ms, and nothing is given twice where the cut falls just before its end.
 fn outages(count: u32, on: &str) -> String {
     let strike = |number| {
+        let (at_ms, flicker_ms) = (500 + number * 3400, 140 + number * 20);
         format!(
-            "[[strike]]\nat = \"{}ms\"\nfor = \"1100ms\"\nfault = \"power-loss\"\non = {on}\n\
-             dose = {{ flicker_ms = 100 }}\n",
-            500 + number * 2500
+            "[[strike]]\nat = \"{at_ms}ms\"\nfor = \"2100ms\"\nfault = \"power-loss\"\non = {on}\n\
+             dose = {{ flicker_ms = {flicker_ms} }}\n"
         )
     };
     (0..count).map(strike).collect()
@@ -65,10 +66,11 @@ fn sum(losses: &[Value], field: &str) -> u64 {
     losses.iter().map(|lost| lost[field].as_u64().expect("a number")).sum()
 }
 
-/// A hold that was acknowledged is gone, and somebody else gets the lock: at one of a dozen chances for certain.
+/// A hold that was acknowledged is gone, and somebody else gets the lock. Each outage is a chance, none a certainty:
+/// the fsync of that second may come just before the cut, or the holder be done before the server is back.
 fn redis_that_fsyncs_every_second_gives_a_lock_twice(driver: &str) {
-    let args = "--backend redis-single --redis-persistence everysec --ttl 1s --time-limit 32s --fail-fast";
-    let ran = planned(&outages(12, "[\"n1\"]"), &format!("--driver {driver} {args}"));
+    let args = "--backend redis-single --redis-persistence everysec --time-limit 21s";
+    let ran = planned(&outages(6, "[\"n1\"]"), &format!("--driver {driver} {args}"));
     assert_eq!(ran.code, 1);
     assert!(ran.findings("exclusion", "granted-twice") > 0);
     assert!(sum(&losses(&ran), "bytes") > 0, "nothing was lost");
@@ -76,12 +78,12 @@ fn redis_that_fsyncs_every_second_gives_a_lock_twice(driver: &str) {
 }
 
 fn redis_that_always_fsyncs_loses_nothing(driver: &str) {
-    let args = "--backend redis-single --redis-persistence always --ttl 1s --time-limit 8s";
-    keeps_everything(&planned(&outages(3, "[\"n1\"]"), &format!("--driver {driver} {args}")));
+    let args = "--backend redis-single --redis-persistence always --time-limit 8s";
+    keeps_everything(&planned(&outages(2, "[\"n1\"]"), &format!("--driver {driver} {args}")));
 }
 
 fn etcd_loses_nothing(driver: &str) {
-    let args = "--backend etcd --ttl 1s --time-limit 10s";
+    let args = "--backend etcd --time-limit 10s";
     keeps_everything(&planned(&outages(2, "[\"n1\", \"n2\", \"n3\"]"), &format!("--driver {driver} {args}")));
 }
 

@@ -48,6 +48,16 @@ pub trait Nemesis: Send + Sync {
     fn needs_one_of(&self) -> &'static [Capability] {
         &[]
     }
+
+    /// What it needs and these capabilities lack, in words; none where it can run.
+    fn unmet(&self, offered: &[Capability]) -> Option<String> {
+        if let Some(missing) = self.needs().iter().find(|need| !offered.contains(need)) {
+            return Some(format!("{missing:?}"));
+        }
+        let one_of = self.needs_one_of();
+        let met = one_of.is_empty() || one_of.iter().any(|need| offered.contains(need));
+        (!met).then(|| format!("one of {one_of:?}"))
+    }
     /// Nodes that a dose names besides the targets, so that an unknown one is refused before anything starts.
     fn names_in(&self, _dose: &Value) -> Vec<String> {
         Vec::new()

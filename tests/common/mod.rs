@@ -76,7 +76,8 @@ impl Ran {
     /// How many findings of that class a checker has.
     pub fn findings(&self, checker: &str, class: &str) -> usize {
         let verdict = self.verdict();
-        let findings = verdict.of_checker(checker).map(|verdict| verdict.findings.clone()).unwrap_or_default();
+        let findings =
+            verdict.of_checker(checker).map(|verdict| verdict.findings.clone()).unwrap_or_default();
         findings.iter().filter(|finding| finding.class == class).count()
     }
 
@@ -93,7 +94,8 @@ impl Ran {
     pub fn assert_faults_real(&self) {
         let injected = self.stages("inject", Kind::Invoke).len();
         assert!(injected > 0, "no fault was injected");
-        let effective = self.stages("inject", Kind::Ok).iter().filter(|value| value["effective"] == true).count();
+        let effective =
+            self.stages("inject", Kind::Ok).iter().filter(|value| value["effective"] == true).count();
         assert!(effective > 0, "none of {injected} faults was seen to take effect");
         assert_eq!(self.stages("heal", Kind::Ok).len(), injected, "not every fault was healed");
     }
@@ -125,7 +127,9 @@ impl Surroundings {
             // Counters and the time stand in comments and brackets.
             packet_filter: said("iptables-save | grep -v '^#' | sed 's/\\[.*\\]//'"),
             mounts: said("cut -d' ' -f1-3 /proc/mounts"),
-            processes: said("ps -eo args | grep -E 'redis-server|[e]tcd --|fencepost (agent|sandbox|client|storage)' | grep -v grep"),
+            processes: said(
+                "ps -eo args | grep -E 'redis-server|[e]tcd --|fencepost (agent|sandbox|client|storage)' | grep -v grep",
+            ),
         }
     }
 }

@@ -1,0 +1,141 @@
+//! `fencepost check` from the command line.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const TURNS: &str = r#"{"index":0,"time":10000000,"process":3,"type":"invoke","f":"acquire","value":{"ttl_ms":2000}}
+{"index":1,"time":20000000,"process":3,"type":"ok","f":"acquire","value":{"token":1}}
+{"index":2,"time":30000000,"process":3,"type":"invoke","f":"release","value":null}
+{"index":3,"time":40000000,"process":3,"type":"ok","f":"release","value":{"believed":true}}
+{"index":4,"time":50000000,"process":7,"type":"invoke","f":"acquire","value":{"ttl_ms":2000}}
+{"index":5,"time":60000000,"process":7,"type":"ok","f":"acquire","value":{"token":2}}
+"#;
+
+/// The release of process 3 comes too late.
+fn two_holders() -> String {
+    let late = |line: &str| line.replace("30000000", "70000000").replace("40000000", "80000000");
+    let lines: Vec<&str> = TURNS.lines().collect();
+    [lines[0], lines[1], lines[4], lines[5], &late(lines[2]), &late(lines[3])].join("\n")
+}
+
+fn check(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_fencepost")).arg("check").args(arguments).output().expect("it runs")
+}
+
+fn file(folder: &Path, name: &str, text: &[u8]) -> String {
+    let path: PathBuf = folder.join(name);
+    std::fs::write(&path, text).expect("it can be written");
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn exit_codes_tell_verdicts_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let valid = file(folder.path(), "valid.jsonl", TURNS.as_bytes());
+    let violation = file(folder.path(), "violation.jsonl", two_holders().as_bytes());
+    let broken = file(folder.path(), "broken.jsonl", TURNS.replace("\"ok\"", "\"done\"").as_bytes());
+    for model in ["mutex", "owner-mutex", "fenced-mutex", "lease-mutex"] {
+        let output = check(&["--model", model, &valid]);
+        assert_eq!(output.status.code(), Some(0), "{model}: {}", text(&output.stderr));
+        assert!(
+            text(&output.stdout).starts_with(&format!("{valid}  valid  3  ")),
+            "{}",
+            text(&output.stdout)
+        );
+    }
+    for algorithm in ["auto", "special", "search"] {
+        let output = check(&["--model", "owner-mutex", "--algorithm", algorithm, &valid, &violation]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(
+            text(&output.stdout).lines().nth(1).unwrap().starts_with(&format!("{violation}  violation  3  "))
+        );
+    }
+    let output = check(&["--model", "mutex", &violation, &broken]);
+    assert_eq!(output.status.code(), Some(254));
+    assert!(text(&output.stderr).contains("broken.jsonl, line 2: "), "{}", text(&output.stderr));
+    assert!(!text(&output.stdout).contains("broken"));
+    assert_eq!(check(&["--model", "mutexx", &valid]).status.code(), Some(254));
+    assert_eq!(check(&["--model", "mutex", "/nowhere.jsonl"]).status.code(), Some(254));
+    assert_eq!(check(&["--model", "mutex"]).status.code(), Some(254));
+    assert_eq!(check(&["--model", "register", &valid]).status.code(), Some(254));
+}
+
+#[test]
+fn a_budget_of_nothing_is_unknown() {
+    let folder = tempfile::tempdir().unwrap();
+    // Many open writes of few values: much to search.
+    let mut history = String::new();
+    for process in 0..40 {
+        history += &format!(
+            "{{\"process\":{process},\"type\":\"invoke\",\"f\":\"write\",\"value\":{}}}\n",
+            process % 7
+        );
+    }
+    for process in 0..40 {
+        history += &format!("{{\"process\":{},\"type\":\"invoke\",\"f\":\"read\"}}\n", process + 100);
+    }
+    for process in 0..40 {
+        let value = (process * 3) % 7;
+        history +=
+            &format!("{{\"process\":{},\"type\":\"ok\",\"f\":\"read\",\"value\":{value}}}\n", process + 100);
+        history += &format!("{{\"process\":{process},\"type\":\"ok\",\"f\":\"write\"}}\n");
+    }
+    let hard = file(folder.path(), "hard.jsonl", history.as_bytes());
+    let output = check(&["--model", "register", "--algorithm", "special", &hard]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+    assert!(text(&output.stderr).contains("a value is written more than once"), "{}", text(&output.stderr));
+    // The search decides or gives up, but is never killed.
+    let output = check(&["--model", "register", "--budget-s", "0.5", "--memory-mb", "64", &hard]);
+    assert!(matches!(output.status.code(), Some(0..=2)), "{}", text(&output.stdout));
+}
+
+#[test]
+fn explains_in_words_as_json_and_as_a_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    let violation = file(folder.path(), "violation.jsonl", two_holders().as_bytes());
+    let svg = folder.path().join("core.svg");
+    let output = check(&["--model", "owner-mutex", "--explain", "--svg", svg.to_str().unwrap(), &violation]);
+    let told = text(&output.stdout);
+    assert!(
+        told.contains(
+            "process 7 acquired at 0.060 s while process 3, which had acquired at 0.020 s, did not begin to release \
+             before 0.070 s"
+        ),
+        "{told}"
+    );
+    assert!(told.contains("|! acquire-|"), "{told}");
+    assert!(std::fs::read_to_string(&svg).unwrap().contains("process 7"));
+    let output = check(&["--model", "owner-mutex", "--json", &violation]);
+    let verdict: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(verdict["outcome"], "violation");
+    assert_eq!(verdict["keys"][0]["evidence"]["operations"].as_array().unwrap().len(), 3);
+    let valid = file(folder.path(), "valid.jsonl", TURNS.as_bytes());
+    let output = check(&["--model", "mutex", "--witness", &valid]);
+    assert!(text(&output.stdout).contains("2  process 3: release"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn reads_compressed_edn_and_standard_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let compressed = zstd::stream::encode_all(TURNS.as_bytes(), 3).unwrap();
+    let compressed = file(folder.path(), "history.jsonl.zst", &compressed);
+    assert_eq!(check(&["--model", "fenced-mutex", &compressed]).status.code(), Some(0));
+    let edn = "[{:type :invoke, :f :write, :value [:x 1], :process 0}\n {:type :ok, :f :write, :value [:x 1], :process 0}
+        {:type :invoke, :f :read, :value [:x nil], :process 0}\n {:type :ok, :f :read, :value [:x 2], :process 0}]";
+    let edn = file(folder.path(), "history.edn", edn.as_bytes());
+    assert_eq!(check(&["--model", "cas-register", "--independent", &edn]).status.code(), Some(1));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_fencepost"))
+        .args(["check", "--model", "mutex", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(TURNS.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stdout).starts_with("-  valid  3  ")), (Some(0), true));
+}
