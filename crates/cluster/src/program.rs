@@ -174,3 +174,33 @@ pub(crate) fn remove_unused() -> Result<(), ClusterError> {
 pub(crate) fn short_hash(content: &[u8]) -> String {
     Sha256::digest(content).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_loader_of_a_program() {
+        let this = std::env::current_exe().unwrap();
+        if let Some(loader) = loader(&this).unwrap() {
+            assert!(loader.exists(), "{loader:?}");
+            assert!(libraries(&this).unwrap().contains_key("libc.so.6"));
+        }
+        assert_eq!(interpreter(b"#!/bin/sh"), None);
+    }
+
+    #[test]
+    fn names_each_build_of_an_executable() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, two) = (folder.path().join("one"), folder.path().join("two"));
+        std::fs::write(&one, "first").unwrap();
+        std::fs::write(&two, "first").unwrap();
+        let first = hash(&one).unwrap();
+        assert_eq!(first, hash(&one).unwrap());
+        assert_ne!(first.split_once('-').unwrap().0, hash(&two).unwrap().split_once('-').unwrap().0);
+        std::fs::write(&one, "a second build").unwrap();
+        let second = hash(&one).unwrap();
+        assert_eq!(first.split_once('-').unwrap().0, second.split_once('-').unwrap().0);
+        assert_ne!(first, second);
+    }
+}

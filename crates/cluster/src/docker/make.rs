@@ -33,9 +33,8 @@ impl Engine {
         if self.has(&tag).await? {
             return Ok(tag);
         }
-        let Err(no_registry) = self.build_from_registry(image, &tag, progress).await else { return Ok(tag) };
-        tracing::info!("{no_registry}");
-        progress(&format!("no container registry gives the base of the image {}", image.name));
+        let Err(reason) = self.build_from_registry(image, &tag, progress).await else { return Ok(tag) };
+        progress(&format!("{reason}; going on without a registry"));
         let root = images::root_file_system(image, progress).await?;
         progress(&format!("importing the image {} into the Docker engine", image.name));
         self.import(&root, &repository, &image.hash()).await?;
