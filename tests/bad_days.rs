@@ -44,19 +44,6 @@ fn signal(child: &Child, signal: Signal) {
     kill(Pid::from_raw(i32::try_from(child.id()).expect("a process number")), signal).expect("it runs");
 }
 
-/// Looks until the surroundings are as before: the kernel and the engine take a moment to end a crashed run.
-fn await_clean(before: &Surroundings) {
-    let begun = Instant::now();
-    loop {
-        let now = Surroundings::look();
-        if now == *before {
-            return;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(20), "left behind:\n{now:#?}\nbefore:\n{before:#?}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
-}
-
 /// SIGKILL in the middle of a fault. What is left, the next start removes.
 fn a_killed_run_is_cleaned_up_by_the_next(driver: &str) {
     let _turn = one_at_a_time();
@@ -68,7 +55,7 @@ fn a_killed_run_is_cleaned_up_by_the_next(driver: &str) {
     child.wait().expect("it ended");
     let next = common::test(&format!("--driver {driver} --backend redis-single --time-limit 2s"));
     assert_eq!(next.code, 0);
-    await_clean(&before);
+    before.assert_as_before();
 }
 
 /// Ctrl-C in the middle of a fault: an orderly end with exit code 255, or 1 if a violation had been seen.
@@ -83,7 +70,7 @@ fn an_interrupted_run_takes_everything_down(driver: &str) {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(matches!(output.status.code(), Some(255 | 1)), "{:?}: {stderr}", output.status);
     assert!(stderr.contains("interrupted"), "{stderr}");
-    await_clean(&before);
+    before.assert_as_before();
 }
 
 /// Ctrl-C while nodes are being started.
@@ -97,7 +84,7 @@ fn an_interrupted_start_takes_everything_down(driver: &str) {
     signal(&child, Signal::SIGINT);
     let output = child.wait_with_output().expect("it ended");
     assert!(matches!(output.status.code(), Some(255 | 1)), "{:?}", output.status);
-    await_clean(&before);
+    before.assert_as_before();
 }
 
 macro_rules! under_both_drivers {

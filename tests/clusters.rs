@@ -35,7 +35,7 @@ fn on_clean_ground(test: impl FnOnce()) {
     let _turn = one_at_a_time();
     let before = Surroundings::look();
     test();
-    assert_eq!(Surroundings::look(), before, "something was left behind");
+    before.assert_as_before();
 }
 
 fn holds_in_peace(args: &str) {

@@ -8,6 +8,7 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Clusters are started one at a time, so that a test can tell what its own left behind, and two cores are enough.
 pub fn one_at_a_time() -> MutexGuard<'static, ()> {
@@ -101,35 +102,49 @@ impl Ran {
     }
 }
 
-/// What on this machine a run must not change.
+/// What on this machine a run must not change: lines of several commands, each with its subject.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Surroundings {
-    containers: String,
-    networks: String,
-    namespaces: String,
-    links: String,
-    packet_filter: String,
-    mounts: String,
-    processes: String,
-}
+pub struct Surroundings(Vec<String>);
+
+/// What is looked at, and how. Counters and times are left out, and so are the empty files in which the engine keeps
+/// network namespaces for a while after it is done with them.
+const LOOKS: &[(&str, &str)] = &[
+    ("container", "docker ps -a --format '{{.Names}}'"),
+    ("network", "docker network ls --format '{{.Name}}'"),
+    ("namespace", "ip netns list"),
+    ("link", "ip -o link show | cut -d: -f2"),
+    ("packet filter", "iptables-save | grep -v '^#' | sed 's/\\[.*\\]//'"),
+    ("mount", "cut -d' ' -f1-3 /proc/mounts | grep -v /run/docker/netns"),
+    (
+        "process",
+        "ps -eo args | grep -E 'redis-server|etcd --|fencepost (agent|sandbox|client|storage)' | grep -v grep",
+    ),
+];
 
 impl Surroundings {
     pub fn look() -> Surroundings {
-        let said = |command: &str| {
+        let lines = LOOKS.iter().flat_map(|(subject, command)| {
             let output = Command::new("sh").args(["-c", command]).output().expect("a shell");
-            String::from_utf8_lossy(&output.stdout).into_owned()
-        };
-        Surroundings {
-            containers: said("docker ps -a --format '{{.Names}}'"),
-            networks: said("docker network ls --format '{{.Name}}'"),
-            namespaces: said("ip netns list"),
-            links: said("ip -o link show | cut -d: -f2"),
-            // Counters and the time stand in comments and brackets.
-            packet_filter: said("iptables-save | grep -v '^#' | sed 's/\\[.*\\]//'"),
-            mounts: said("cut -d' ' -f1-3 /proc/mounts"),
-            processes: said(
-                "ps -eo args | grep -E 'redis-server|[e]tcd --|fencepost (agent|sandbox|client|storage)' | grep -v grep",
-            ),
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            text.lines().map(|line| format!("{subject}: {line}")).collect::<Vec<_>>()
+        });
+        Surroundings(lines.collect())
+    }
+
+    /// Looks until everything is as it was: the kernel and the engine take a moment to end what was killed.
+    pub fn assert_as_before(&self) {
+        let begun = Instant::now();
+        loop {
+            let Surroundings(now) = Surroundings::look();
+            if now == self.0 {
+                return;
+            }
+            if begun.elapsed() > Duration::from_secs(15) {
+                let new: Vec<_> = now.iter().filter(|line| !self.0.contains(line)).collect();
+                let gone: Vec<_> = self.0.iter().filter(|line| !now.contains(line)).collect();
+                panic!("the machine is not as it was before; new: {new:#?}, gone: {gone:#?}");
+            }
+            std::thread::sleep(Duration::from_millis(100));
         }
     }
 }
