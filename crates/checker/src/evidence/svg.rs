@@ -21,7 +21,11 @@ impl Evidence {
         let mut lanes: BTreeMap<u64, usize> = drawn.iter().map(|shown| (shown.process, 0)).collect();
         lanes.values_mut().enumerate().for_each(|(at, lane)| *lane = at);
         let columns = self.picture_columns();
-        let right = columns.last().copied().unwrap_or(LEFT) + 60;
+        // The bar of an operation whose end nobody saw reaches to the right edge, and its label must fit in.
+        let ends = drawn
+            .iter()
+            .map(|shown| columns[shown.begin as usize] + (shown.text.chars().count() + 6) * CHARACTER);
+        let right = ends.chain(columns.last().copied()).max().unwrap_or(LEFT) + 60;
         let sentence = wrap(&self.sentence, (right.max(900) - 32) / (CHARACTER - 1));
         let top = TOP + 18 * sentence.len();
         let (width, height) = (right.max(900) + 20, top + LANE * lanes.len() + 60);

@@ -71,7 +71,13 @@ impl Evidence {
             .collect();
         let labels: Vec<&str> = labels.iter().map(|label| label.trim()).collect();
         let columns = self.columns(&labels);
-        let width = columns.last().map_or(0, |last| last + 6);
+        // The bar of an operation whose end nobody saw reaches to the right edge, and its label must fit in.
+        let ends = self
+            .operations
+            .iter()
+            .zip(&labels)
+            .map(|(shown, label)| columns[shown.begin as usize] + label.chars().count() + 4);
+        let width = ends.chain(columns.last().map(|last| last + 6)).max().unwrap_or(0);
         let name = |process: u64| format!("process {process}");
         let names = self.operations.iter().map(|shown| name(shown.process).len()).max().unwrap_or(0);
         if names + width > WIDTH_MAX {
