@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Surroundings, fencepost, one_at_a_time};
+use common::{fencepost, under_both_drivers};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader};
@@ -46,8 +46,6 @@ fn signal(child: &Child, signal: Signal) {
 
 /// SIGKILL in the middle of a fault. What is left, the next start removes.
 fn a_killed_run_is_cleaned_up_by_the_next(driver: &str) {
-    let _turn = one_at_a_time();
-    let before = Surroundings::look();
     let results = tempfile::tempdir().expect("a temporary folder");
     let mut child = start(driver, results.path());
     await_fault(results.path());
@@ -55,13 +53,10 @@ fn a_killed_run_is_cleaned_up_by_the_next(driver: &str) {
     child.wait().expect("it ended");
     let next = common::test(&format!("--driver {driver} --backend redis-single --time-limit 2s"));
     assert_eq!(next.code, 0);
-    before.assert_as_before();
 }
 
 /// Ctrl-C in the middle of a fault: an orderly end with exit code 255, or 1 if a violation had been seen.
 fn an_interrupted_run_takes_everything_down(driver: &str) {
-    let _turn = one_at_a_time();
-    let before = Surroundings::look();
     let results = tempfile::tempdir().expect("a temporary folder");
     let child = start(driver, results.path());
     await_fault(results.path());
@@ -70,13 +65,10 @@ fn an_interrupted_run_takes_everything_down(driver: &str) {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(matches!(output.status.code(), Some(255 | 1)), "{:?}: {stderr}", output.status);
     assert!(stderr.contains("interrupted"), "{stderr}");
-    before.assert_as_before();
 }
 
 /// Ctrl-C while nodes are being started.
 fn an_interrupted_start_takes_everything_down(driver: &str) {
-    let _turn = one_at_a_time();
-    let before = Surroundings::look();
     let results = tempfile::tempdir().expect("a temporary folder");
     let mut child = start(driver, results.path());
     await_line(&mut child, "guard");
@@ -84,14 +76,6 @@ fn an_interrupted_start_takes_everything_down(driver: &str) {
     signal(&child, Signal::SIGINT);
     let output = child.wait_with_output().expect("it ended");
     assert!(matches!(output.status.code(), Some(255 | 1)), "{:?}", output.status);
-    before.assert_as_before();
-}
-
-macro_rules! under_both_drivers {
-    ($($name:ident),* $(,)?) => {
-        mod docker { $(#[test] fn $name() { super::$name("docker") })* }
-        mod local { $(#[test] fn $name() { super::$name("local") })* }
-    };
 }
 
 under_both_drivers!(

@@ -3,17 +3,9 @@
 
 mod common;
 
-use common::{Surroundings, one_at_a_time, test};
+use common::{test, under_both_drivers};
 use fencepost_checker::Outcome;
 use fencepost_history::{Kind, f};
-
-/// Makes one test for each driver out of a function that takes its name.
-macro_rules! under_both_drivers {
-    ($($name:ident),* $(,)?) => {
-        mod docker { $(#[test] fn $name() { super::on_clean_ground(|| super::$name("docker")) })* }
-        mod local { $(#[test] fn $name() { super::on_clean_ground(|| super::$name("local")) })* }
-    };
-}
 
 under_both_drivers!(
     redis_single_holds_in_peace,
@@ -29,14 +21,6 @@ under_both_drivers!(
     a_kill_is_real,
     etcd_under_clock_jumps_says_what_it_saw,
 );
-
-/// Runs a test alone, and finds the machine afterwards as it was before.
-fn on_clean_ground(test: impl FnOnce()) {
-    let _turn = one_at_a_time();
-    let before = Surroundings::look();
-    test();
-    before.assert_as_before();
-}
 
 fn holds_in_peace(args: &str) {
     let ran = test(&format!("--nemesis none --time-limit 4s --hold 20ms {args}"));

@@ -2,18 +2,10 @@
 
 mod common;
 
-use common::{Ran, Surroundings, one_at_a_time, test};
+use common::{Ran, test, under_both_drivers};
 use fencepost_checker::Outcome;
 use fencepost_history::Kind;
 use serde_json::Value;
-
-/// Makes one test for each driver out of a function that takes its name.
-macro_rules! under_both_drivers {
-    ($($name:ident),* $(,)?) => {
-        mod docker { $(#[test] fn $name() { super::on_clean_ground(|| super::$name("docker")) })* }
-        mod local { $(#[test] fn $name() { super::on_clean_ground(|| super::$name("local")) })* }
-    };
-}
 
 under_both_drivers!(
     redis_that_fsyncs_every_second_gives_a_lock_twice,
@@ -22,14 +14,6 @@ under_both_drivers!(
     a_full_disk_is_real,
     a_slow_disk_is_real,
 );
-
-/// Runs a test alone, and finds the machine afterwards as it was before.
-fn on_clean_ground(test: impl FnOnce()) {
-    let _turn = one_at_a_time();
-    let before = Surroundings::look();
-    test();
-    assert_eq!(Surroundings::look(), before, "something was left behind");
-}
 
 /// Runs this plan of faults.
 fn planned(plan: &str, args: &str) -> Ran {

@@ -3,30 +3,15 @@
 
 mod common;
 
-use common::{Ran, Surroundings, one_at_a_time, test};
+use common::{Ran, test, under_both_drivers};
 use fencepost_history::Kind;
 use serde_json::Value;
 
-/// Each in a module per driver, one at a time, with nothing of it left afterwards.
-macro_rules! under_both_drivers {
-    ($($name:ident)*) => {
-        mod docker { $(#[test] fn $name() { super::on_clean_ground(|| super::$name("docker")) })* }
-        mod local { $(#[test] fn $name() { super::on_clean_ground(|| super::$name("local")) })* }
-    };
-}
-
-under_both_drivers! {
-    every_impairment_is_seen_and_healed
-    partitions_of_every_kind_are_real
-    drawn_strikes_take_effect
-}
-
-fn on_clean_ground(work: impl FnOnce()) {
-    let _turn = one_at_a_time();
-    let before = Surroundings::look();
-    work();
-    assert_eq!(Surroundings::look(), before, "something was left behind");
-}
+under_both_drivers!(
+    every_impairment_is_seen_and_healed,
+    partitions_of_every_kind_are_real,
+    drawn_strikes_take_effect,
+);
 
 /// Runs a plan.
 fn run_plan(driver: &str, plan: &str) -> Ran {

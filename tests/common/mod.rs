@@ -1,6 +1,6 @@
 //! Runs the program as a user would, on real clusters.
 
-#![allow(dead_code, reason = "each test file uses its own part of this")]
+#![allow(dead_code, unused_macros, unused_imports, reason = "each test file uses its own part of this")]
 
 use fencepost_checker::{Outcome, RunVerdict};
 use fencepost_history::{Event, Kind, Process, read_history};
@@ -11,10 +11,27 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Clusters are started one at a time, so that a test can tell what its own left behind, and two cores are enough.
-pub fn one_at_a_time() -> MutexGuard<'static, ()> {
+fn one_at_a_time() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// Runs a test alone, and finds the machine afterwards as it was before.
+pub fn on_clean_ground(test: impl FnOnce()) {
+    let _turn = one_at_a_time();
+    let before = Surroundings::look();
+    test();
+    before.assert_as_before();
+}
+
+/// Makes one test for each driver out of a function that takes its name; each on clean ground.
+macro_rules! under_both_drivers {
+    ($($name:ident),* $(,)?) => {
+        mod docker { $(#[test] fn $name() { crate::common::on_clean_ground(|| super::$name("docker")) })* }
+        mod local { $(#[test] fn $name() { crate::common::on_clean_ground(|| super::$name("local")) })* }
+    };
+}
+pub(crate) use under_both_drivers;
 
 /// The program with these arguments.
 pub fn fencepost(args: &[&str]) -> Command {
@@ -104,7 +121,7 @@ impl Ran {
 
 /// What on this machine a run must not change: lines of several commands, each with its subject.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Surroundings(Vec<String>);
+struct Surroundings(Vec<String>);
 
 /// What is looked at, and how. Counters and times are left out, and so are the empty files in which the engine keeps
 /// network namespaces for a while after it is done with them.
@@ -122,7 +139,7 @@ const LOOKS: &[(&str, &str)] = &[
 ];
 
 impl Surroundings {
-    pub fn look() -> Surroundings {
+    fn look() -> Surroundings {
         let lines = LOOKS.iter().flat_map(|(subject, command)| {
             let output = Command::new("sh").args(["-c", command]).output().expect("a shell");
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -132,7 +149,7 @@ impl Surroundings {
     }
 
     /// Looks until everything is as it was: the kernel and the engine take a moment to end what was killed.
-    pub fn assert_as_before(&self) {
+    fn assert_as_before(&self) {
         let begun = Instant::now();
         loop {
             let Surroundings(now) = Surroundings::look();
