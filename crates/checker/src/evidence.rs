@@ -5,7 +5,7 @@ mod timeline;
 
 use crate::budget::Budget;
 use crate::model::{Conflict, History, Model};
-use crate::search::{Found, Stuck, search};
+use crate::search::{Found, search};
 use crate::shrink::shrink;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -62,17 +62,19 @@ pub fn explain<M: Model>(model: &M, history: &History<M>, conflict: &Conflict, b
     };
     let part = history.only(&core);
     let expected = core.iter().position(|&at| at == conflict.stuck).unwrap_or(0);
-    let mut best: Option<(bool, usize, M::State, Stuck<M::State>)> = None;
-    for start in model.starts(&part) {
-        if let Found::Stuck(stuck) = search(&Plain { model, start: start.clone() }, &part, &budget) {
-            let better = (stuck.at as usize == expected, stuck.longest.len());
-            if best.as_ref().is_none_or(|best| better > (best.0, best.1)) {
-                best = Some((better.0, better.1, start, stuck));
-            }
-        }
-    }
+    let gets_stuck = |start: M::State| match search(&Plain { model, start: start.clone() }, &part, &budget) {
+        Found::Stuck(stuck) => Some((start, stuck)),
+        Found::Order(_) | Found::Exhausted(_) => None,
+    };
+    // Of the states that it may begin in, the one that shows best how far one comes.
+    let best = model
+        .starts(&part)
+        .into_iter()
+        .rev()
+        .filter_map(gets_stuck)
+        .max_by_key(|(_, stuck)| (stuck.at as usize == expected, stuck.longest.len()));
     let (stuck, order, start, state) = match best {
-        Some((_, _, start, stuck)) => (stuck.at as usize, stuck.longest, start, stuck.state),
+        Some((start, stuck)) => (stuck.at as usize, stuck.longest, start, stuck.state),
         // The search found no time to get stuck.
         None => (expected, Vec::new(), model.start(), model.start()),
     };

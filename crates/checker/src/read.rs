@@ -113,9 +113,12 @@ struct Open {
     handle: Handle,
 }
 
+/// A part that still grows.
+type Growing<M> = (Option<String>, M, Builder<<M as crate::Model>::Op, <M as crate::Model>::Ret>);
+
 struct Collector<M: Vocabulary> {
     template: M,
-    parts: Vec<(Option<String>, M, Builder<M::Op, M::Ret>)>,
+    parts: Vec<Growing<M>>,
     by_key: FxHashMap<String, usize>,
     /// The part of the events without a key.
     keyless: Option<usize>,
