@@ -33,7 +33,8 @@ struct Counted {
 
 impl Script for Counted {
     fn next(&mut self, last: Option<&Completion>, closing: bool) -> Step {
-        let over = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err();
+        let over =
+            self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err();
         self.script.next(last, closing || over)
     }
 }
