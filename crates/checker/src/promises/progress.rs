@@ -51,7 +51,11 @@ impl Checker for Progress {
         } else if keys.is_empty() {
             (Outcome::Unknown, "nobody ever tried to acquire a lock".to_owned())
         } else {
-            (Outcome::Valid, format!("each of {} locks was acquired again after healing", keys.len()))
+            let summary = match keys.len() {
+                1 => "the lock was acquired again after healing".to_owned(),
+                count => format!("each of {count} locks was acquired again after healing"),
+            };
+            (Outcome::Valid, summary)
         };
         let findings = stuck.iter().map(|(name, key)| finding(name, key)).collect();
         let verdict = Verdict::new(self.name(), outcome, summary);

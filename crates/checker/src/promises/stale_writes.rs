@@ -49,7 +49,10 @@ impl Checker for StaleWrites {
             }
             _ => (
                 Outcome::Violation,
-                format!("the storage accepted {count} writes from holders that had been superseded"),
+                match count {
+                    1 => "the storage accepted a write from a holder that had been superseded".to_owned(),
+                    _ => format!("the storage accepted {count} writes from holders that had been superseded"),
+                },
             ),
         };
         let verdict = Verdict::new(self.name(), outcome, summary);
