@@ -8,9 +8,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Debian's.
-const KERNEL: &str = "linux.uml";
-const MODULES: &str = "/usr/lib/uml/modules";
+/// The kernel and its modules, where Debian's package puts them below its root.
+const KERNEL: &str = "usr/bin/linux.uml";
+const MODULES: &str = "usr/lib/uml/modules";
 
 /// What the kernel of the guest needs beyond what is built in.
 const NEEDED: [&str; 4] =
@@ -22,21 +22,41 @@ const WELL: &str = "guest: all is well";
 /// Boots the guest with the ignored test of that name, which must begin by calling [`inside`].
 pub fn boot(test: &str) {
     let program = std::env::current_exe().expect("the path of this test");
-    let output = Command::new(KERNEL)
+    let root = unpacked(&program);
+    let output = Command::new(root.join(KERNEL))
         .args(["mem=256M", "rootfstype=hostfs", "ro", "quiet", "con=null", "con0=null,fd:1", "ssl=null"])
         .arg("PATH=/usr/sbin:/usr/bin:/sbin:/bin")
+        // What the kernel does not know itself becomes the first process's environment.
+        .arg(format!("{ROOT}={}", root.display()))
         .arg(format!("init={}", program.display()))
         .args(["--", "--exact", test, "--ignored", "--nocapture"])
         .stdin(Stdio::null())
         .output()
-        .unwrap_or_else(|error| {
-            panic!(
-                "this machine's kernel has no netem, and {KERNEL}, whose kernel has, did not start ({error}); \
-                 install Debian's user-mode-linux"
-            )
-        });
+        .unwrap_or_else(|error| panic!("the guest kernel in {} did not start: {error}", root.display()));
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains(WELL), "the test in the guest failed:\n{said}");
+}
+
+/// Names the root of the guest's kernel to the guest.
+const ROOT: &str = "FENCEPOST_GUEST_ROOT";
+
+/// Where the kernel lies: installed on this machine, or unpacked beside the test from Debian's package.
+fn unpacked(program: &Path) -> PathBuf {
+    let (installed, own) = (PathBuf::from("/"), program.with_file_name("guest-kernel"));
+    if let Some(there) = [&installed, &own].into_iter().find(|root| root.join(KERNEL).is_file()) {
+        return there.clone();
+    }
+    let folder = tempfile::tempdir_in(own.parent().expect("a folder")).expect("a temporary folder");
+    let script = "(apt-get download user-mode-linux || (apt-get update && apt-get download user-mode-linux)) \
+                  && dpkg-deb -x user-mode-linux_*.deb root";
+    let output = Command::new("sh").args(["-c", script]).current_dir(&folder).output().expect("a shell");
+    assert!(
+        output.status.success(),
+        "this machine's kernel has no netem, and Debian's package user-mode-linux, whose kernel has, cannot be had: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    std::fs::rename(folder.path().join("root"), &own).expect("to put the guest's kernel into place");
+    own
 }
 
 /// Does the work as the guest's first process, and turns the guest off.
@@ -66,5 +86,6 @@ pub fn inside(work: impl FnOnce() + std::panic::UnwindSafe) {
 /// Of the kernel that runs.
 fn modules() -> PathBuf {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("the kernel's release");
-    Path::new(MODULES).join(release.trim()).join("kernel")
+    let root = std::env::var(ROOT).expect("the guest was told where its modules are");
+    Path::new(&root).join(MODULES).join(release.trim()).join("kernel")
 }
