@@ -171,7 +171,7 @@ async fn one_process(
         if !matches!(lock.acquire(&key, 2 * SECOND, 2 * SECOND).await, Completion::Ok(_)) {
             continue;
         }
-        let value = match storage.read(&key, SECOND).await {
+        let value = match storage.read(&key, None, SECOND).await {
             Completion::Ok(value) => value.as_i64().unwrap_or_default(),
             _ => continue,
         };

@@ -130,6 +130,8 @@ async fn test(
         patience: 10 * spec.ttl() + Duration::from_secs(5),
     };
     let shared = Arc::new(Shared::new(recorder.clone(), times, spec.concurrency));
+    let asked: Vec<&str> = parts.nemeses.iter().map(|nemesis| nemesis.name()).collect();
+    recorder.nemesis(Kind::Info, "asked", json!(asked), None);
     phase(recorder, "main");
     let strikes = Strikes::begin(&parts.plan, prepare(&parts.plan)?, crew.world.clone(), recorder.clone());
     let mut processes = begin_processes(spec, parts, crew, &shared);

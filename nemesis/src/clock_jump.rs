@@ -77,6 +77,8 @@ struct Jumped {
 struct Clocks {
     wall_ns: i64,
     monotonic_ns: i64,
+    /// The most by which either may be wrong: a busy machine reads clocks slowly.
+    error_ns: i64,
 }
 
 #[derive(Deserialize)]
@@ -92,6 +94,12 @@ impl Moved {
 
     fn monotonic_ms(&self) -> i64 {
         (self.after.monotonic_ns - self.before.monotonic_ns) / 1_000_000
+    }
+
+    /// What neither of the two readings can explain.
+    fn certain_ms(&self) -> i64 {
+        let error_ms = (self.before.error_ns + self.after.error_ns) / 1_000_000;
+        self.wall_ms().abs().max(self.monotonic_ms().abs()) - error_ms
     }
 }
 
@@ -113,7 +121,7 @@ impl Fault for Jumped {
             Ok::<_, FaultError>((target, set(world, target, Some(skew)).await?))
         }))
         .await?;
-        let jumped = |moved: &Moved| moved.wall_ms().abs().max(moved.monotonic_ms().abs()) >= LEAST_JUMP_MS;
+        let jumped = |moved: &Moved| moved.certain_ms() >= LEAST_JUMP_MS;
         let effective = moved.iter().any(|(_, moved)| jumped(moved));
         let observed = moved
             .iter()
@@ -134,7 +142,7 @@ impl Fault for Jumped {
             }
             let after = set(world, target, None).await?.after;
             let (wall_ms, monotonic_ms) = (after.wall_ns / 1_000_000, after.monotonic_ns / 1_000_000);
-            if wall_ms.abs().max(monotonic_ms.abs()) > HEALED_MS {
+            if wall_ms.abs().max(monotonic_ms.abs()) - after.error_ns / 1_000_000 > HEALED_MS {
                 return Err(FaultError::Other(format!(
                     "the clock of {target} is still {wall_ms} ms (wall) and {monotonic_ms} ms (monotonic) off after healing"
                 )));

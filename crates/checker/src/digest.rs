@@ -15,6 +15,8 @@ pub struct Digest<'a> {
     pub faults: Vec<Fault<'a>>,
     /// In order.
     pub phases: Vec<Phase<'a>>,
+    /// Nemeses that the run was asked to bring about, whether or not they did anything.
+    pub asked: Vec<&'a str>,
     /// Time of the last event.
     pub end_ns: u64,
 }
@@ -89,10 +91,15 @@ impl Hold<'_> {
     ///
     /// A lock server starts counting when the request reaches it, which is after the invocation. So the lease
     /// really lasts at least until then, and whoever else is granted the lock before was granted it too early.
+    /// Where the lease is older than the acquire (an etcd session), the client is told how long it is still valid;
+    /// counted from the invocation, that too ends before the lease does.
     pub fn expires_ns(&self, at: u64) -> Option<u64> {
-        let renewed = self.renewals.iter().rev().find(|(index, _)| *index <= at);
-        let start = renewed.map_or(self.invoke_ns, |&(_, time)| time);
-        self.ttl_ns.map(|ttl| start.saturating_add(ttl))
+        let ttl = self.ttl_ns?;
+        if let Some(&(_, asked)) = self.renewals.iter().rev().find(|(index, _)| *index <= at) {
+            return Some(asked.saturating_add(ttl));
+        }
+        let told = self.validity_ms.map_or(ttl, |ms| (ms.max(0.0) * 1e6) as u64);
+        Some(self.invoke_ns.saturating_add(ttl.min(told)))
     }
 }
 
@@ -179,11 +186,11 @@ impl<'a> Digest<'a> {
             }
         }
         let end_ns = events.last().map_or(0, |event| event.time);
-        let Reader { operations, mut holds, faults, phases, .. } = reader;
+        let Reader { operations, mut holds, faults, phases, asked, .. } = reader;
         for hold in holds.iter_mut().filter(|hold| hold.end == HoldEnd::Open) {
             hold.end_ns = end_ns;
         }
-        Ok(Digest { events, operations, holds, faults, phases, end_ns })
+        Ok(Digest { events, operations, holds, faults, phases, asked, end_ns })
     }
 
     /// The time at which a phase began, with the index of its event.
@@ -213,6 +220,7 @@ struct Reader<'a> {
     holds: Vec<Hold<'a>>,
     faults: Vec<Fault<'a>>,
     phases: Vec<Phase<'a>>,
+    asked: Vec<&'a str>,
     /// The open operation of each process, and the hold that it was invoked under.
     open: FxHashMap<u64, (usize, Option<usize>)>,
     held: FxHashMap<(u64, &'a str), usize>,
@@ -305,6 +313,10 @@ impl<'a> Reader<'a> {
             if let Some(name) = event.value.as_str() {
                 self.phases.push(Phase { name, from: event.index, from_ns: event.time });
             }
+            return;
+        }
+        if event.f == "asked" {
+            self.asked.extend(event.value.as_array().into_iter().flatten().filter_map(Value::as_str));
             return;
         }
         let Some(id) = event.value.get("id").and_then(Value::as_u64) else { return };

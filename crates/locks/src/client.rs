@@ -228,7 +228,7 @@ impl ClientProcess {
             f::ACQUIRE => self.acquire(key, command.ttl_ms, timeout).await,
             f::HOLDS => Completion::Ok(self.believes(key).into()),
             f::READ => match &self.storage {
-                Some(storage) => storage.read(key, timeout).await,
+                Some(storage) => storage.read(key, self.token_to_send(key), timeout).await,
                 None => no_storage(),
             },
             f::WRITE => self.write(key, &command.value, timeout).await,
@@ -267,8 +267,12 @@ impl ClientProcess {
                 "gave-up: the lock is no longer valid by this client's own clock".to_owned(),
             );
         }
-        let token = if self.sends_token { self.lock.token(key) } else { None };
-        storage.write(key, value, token, timeout).await
+        storage.write(key, value, self.token_to_send(key), timeout).await
+    }
+
+    /// The fencing token, where the storage's guard wants one.
+    fn token_to_send(&self, key: &str) -> Option<u64> {
+        if self.sends_token { self.lock.token(key) } else { None }
     }
 
     async fn release(&mut self, id: u64, key: &str, timeout: Duration) -> Answer {

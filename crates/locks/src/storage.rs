@@ -3,7 +3,7 @@
 //! It speaks JSON lines over TCP. Requests of one connection are answered in their order:
 //!
 //! ```text
-//! → {"id":1,"f":"read","key":"a"}                          ← {"id":1,"ok":7}
+//! → {"id":1,"f":"read","key":"a","token":33}               ← {"id":1,"ok":7}
 //! → {"id":2,"f":"write","key":"a","value":8,"token":33}    ← {"id":2,"ok":8}   or   {"id":2,"fail":"stale-token: 33 < 35"}
 //! → {"id":3,"f":"stats"}                                   ← {"id":3,"ok":{"reads":1,"accepted":1,"rejected":0}}
 //! ```
@@ -60,20 +60,28 @@ struct Store {
 }
 
 impl Store {
+    fn record(&mut self, key: &str) -> &mut Record {
+        // Not `entry`, which would need a copy of the key each time.
+        if !self.records.contains_key(key) {
+            self.records.insert(key.to_owned(), Record::default());
+        }
+        self.records.get_mut(key).expect("inserted just now")
+    }
+
     fn answer(&mut self, request: &Request) -> Result<Value, String> {
+        let guard = self.guard;
         match request.f.as_ref() {
             "read" => {
                 self.stats.reads += 1;
-                Ok(self.records.get(request.key.as_ref()).map_or(0, |record| record.value).into())
+                let record = self.record(&request.key);
+                guard.saw_read(record, request.token);
+                Ok(record.value.into())
             }
             "write" => {
                 let value = request.value.ok_or("bad-request: a write needs a value, a whole number")?;
-                let record = match self.records.get_mut(request.key.as_ref()) {
-                    Some(record) => record,
-                    None => self.records.entry(request.key.to_string()).or_default(),
-                };
+                let record = self.record(&request.key);
                 // One step: nothing else runs between the guard's decision and the write.
-                match self.guard.admit(record, &Write { value, token: request.token }) {
+                match guard.admit(record, &Write { value, token: request.token }) {
                     Ok(()) => {
                         record.value = value;
                         self.stats.accepted += 1;

@@ -39,15 +39,15 @@ impl StorageClient {
         StorageClient { link: Link::open(move || dial(address.clone())), next_id: AtomicU64::new(1) }
     }
 
-    /// The counter of `key`.
-    pub async fn read(&self, key: &str, timeout: Duration) -> Completion {
-        // A read changes nothing: one that was not answered has not happened, for all that anybody can see.
-        self.ask_harmless("read", key, timeout).await
+    /// The counter of `key`. The token, if there is one, tells the guard who is reading.
+    pub async fn read(&self, key: &str, token: Option<u64>, timeout: Duration) -> Completion {
+        // A read changes no value: one that was not answered has not happened, for all that anybody can see.
+        self.ask_harmless("read", key, token, timeout).await
     }
 
     /// What the storage has done so far.
     pub async fn stats(&self, timeout: Duration) -> Completion {
-        self.ask_harmless("stats", "", timeout).await
+        self.ask_harmless("stats", "", None, timeout).await
     }
 
     /// Sets the counter of `key`, if the guard lets it.
@@ -61,8 +61,8 @@ impl StorageClient {
         }
     }
 
-    async fn ask_harmless(&self, f: &str, key: &str, timeout: Duration) -> Completion {
-        match self.ask(f, key, None, None, timeout).await {
+    async fn ask_harmless(&self, f: &str, key: &str, token: Option<u64>, timeout: Duration) -> Completion {
+        match self.ask(f, key, None, token, timeout).await {
             Ok(response) => completion(response),
             Err(Lost::Unsent(why) | Lost::Unanswered(why)) => Completion::Fail(why),
         }

@@ -79,15 +79,23 @@ pub(crate) fn reason(a: &Hold, b: &Hold) -> String {
             "process {second} got the lock while process {first} held it, and nothing had ended that"
         );
     };
-    let ttl = seconds(ttl);
     match expires.checked_sub(b.from_ns) {
         Some(left) if left > 0 => format!(
-            "process {second} got the lock while the TTL of process {first} ({ttl}) still had {} to run",
+            "process {second} got the lock while the TTL of process {first} ({}) still had {} to run",
+            seconds(ttl),
             seconds(left)
         ),
+        // A grant came before the completion of its acquire, so by then plus the TTL the lease was over for certain.
+        _ if a.renewals.is_empty() && b.from_ns < a.from_ns.saturating_add(ttl) => format!(
+            "the TTL of process {first} ({}) may have run out when process {second} got the lock, {} after {first} \
+             had asked for it, so the lock service is given the benefit of the doubt; process {first} went on",
+            seconds(ttl),
+            seconds(b.from_ns - a.invoke_ns)
+        ),
         _ => format!(
-            "the TTL of process {first} ({ttl}) had run out {} before process {second} got the lock, and \
-             process {first} went on as if it held it",
+            "the TTL of process {first} ({}) had run out {} before process {second} got the lock, and process \
+             {first} went on as if it held it",
+            seconds(ttl),
             seconds(b.from_ns - expires)
         ),
     }

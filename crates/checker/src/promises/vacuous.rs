@@ -31,6 +31,8 @@ impl Checker for Vacuous {
                 Outcome::Vacuous,
                 format!("none of {faults} faults had an effect that could be observed: nothing was tested"),
             )
+        } else if let Some(name) = without_effect(run) {
+            (Outcome::Vacuous, format!("the nemesis {name} was asked for, and no fault of it took effect"))
         } else if faults == 0 {
             (Outcome::Valid, format!("processes competed for a lock {contended} times, without faults"))
         } else {
@@ -42,6 +44,14 @@ impl Checker for Vacuous {
         let verdict = Verdict::new(self.name(), outcome, summary);
         Some(verdict.stat("contended", contended).stat("faults", faults).stat("effective", effective))
     }
+}
+
+/// A nemesis that was asked for and none of whose faults took effect.
+fn without_effect<'a>(run: &Digest<'a>) -> Option<&'a str> {
+    let asked = run.asked.iter().copied();
+    let took_effect = |name: &&str| run.faults.iter().any(|fault| fault.name == *name && fault.effective);
+    let mut missing = asked.filter(|name| !took_effect(name));
+    missing.next()
 }
 
 /// How many acquires began while another process was acquiring the same key or held it.
@@ -86,6 +96,13 @@ mod tests {
         30 1 invoke release a
         31 1 ok     release a
         40 2 ok     acquire a";
+
+    #[test]
+    fn a_nemesis_that_never_struck_is_missed() {
+        let asked = |names: &str| format!("0 nemesis info asked - {names}{COMPETING}");
+        assert_eq!(verdict(&Vacuous, &asked("[]")).outcome, Outcome::Valid);
+        assert_eq!(verdict(&Vacuous, &asked("[\"pause\"]")).outcome, Outcome::Vacuous);
+    }
 
     fn with_fault(effective: bool) -> String {
         format!(

@@ -14,13 +14,15 @@ pub trait Guard: Send + Sync {
     /// Accepts the write, noting in the record what later decisions need, or says why not: a code, a colon and
     /// words. The storage calls it and stores the value in one step.
     fn admit(&self, record: &mut Record, write: &Write) -> Result<(), String>;
+    /// Notes the token of a read, where it carries one. A read is never refused.
+    fn saw_read(&self, _record: &mut Record, _token: Option<u64>) {}
 }
 
 /// What the storage keeps for a key.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Record {
     pub value: i64,
-    /// The highest token of any accepted write.
+    /// The highest token that was seen.
     pub token_max: Option<u64>,
 }
 

@@ -1,7 +1,8 @@
 //! `token`: rejects a fencing token lower than the highest seen for the key, in one step with the write.
 //!
 //! Source: Martin Kleppmann, "How to do distributed locking" (2016), "Making the lock safe with fencing". Reads
-//! do not advance the token: only writes carry one.
+//! advance the token, too: whoever writes back what it read is protected from the moment of its read. If only writes
+//! did, a late write of the old holder could slip in between, and would be overwritten.
 
 use super::{Guard, Record, Write};
 
@@ -33,11 +34,25 @@ impl Guard for Token {
             }
         }
     }
+
+    fn saw_read(&self, record: &mut Record, token: Option<u64>) {
+        record.token_max = record.token_max.max(token);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_read_shuts_older_holders_out() {
+        let mut record = Record::default();
+        Token.saw_read(&mut record, Some(35));
+        Token.saw_read(&mut record, Some(33));
+        Token.saw_read(&mut record, None);
+        assert!(Token.admit(&mut record, &Write { value: 1, token: Some(33) }).is_err());
+        assert!(Token.admit(&mut record, &Write { value: 1, token: Some(35) }).is_ok());
+    }
 
     #[test]
     fn accepts_tokens_that_do_not_fall() {
