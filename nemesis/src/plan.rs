@@ -240,9 +240,10 @@ mod tests {
             // A key that stands twice is itself a mistake: the later line replaces the earlier one here.
             let lines: Vec<&str> = text.lines().collect();
             let key = |line: &str| line.split('=').next().unwrap_or_default().trim().to_owned();
-            let kept = lines.iter().enumerate().filter(|(at, line)| {
-                !lines[at + 1..].iter().any(|later| key(later) == key(line))
-            });
+            let kept = lines
+                .iter()
+                .enumerate()
+                .filter(|(at, line)| !lines[at + 1..].iter().any(|later| key(later) == key(line)));
             let text: Vec<&str> = kept.map(|(_, line)| *line).collect();
             Plan::parse(&text.join("\n"), &scene(2, 2)).unwrap_err()
         };

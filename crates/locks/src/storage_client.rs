@@ -187,11 +187,11 @@ mod tests {
     #[tokio::test]
     async fn reads_writes_and_counts() {
         let client = StorageClient::open(&storage("token").await);
-        assert_eq!(client.read("a", LONG).await, Completion::Ok(0.into()));
+        assert_eq!(client.read("a", None, LONG).await, Completion::Ok(0.into()));
         assert_eq!(client.write("a", 8, Some(35), LONG).await, Completion::Ok(8.into()));
         let stale = client.write("a", 9, Some(33), LONG).await;
         assert_eq!(stale, Completion::Fail("stale-token: 33 < 35".to_owned()));
-        assert_eq!(client.read("a", LONG).await, Completion::Ok(8.into()));
+        assert_eq!(client.read("a", None, LONG).await, Completion::Ok(8.into()));
         let stats = client.stats(LONG).await;
         assert_eq!(stats, Completion::Ok(json!({"reads": 2, "accepted": 1, "rejected": 1})));
     }
@@ -241,6 +241,8 @@ mod tests {
     #[tokio::test]
     async fn a_read_without_an_answer_fails() {
         let client = StorageClient::open(&mute_storage(false).await);
-        assert!(matches!(client.read("a", SHORT).await, Completion::Fail(why) if why.starts_with("timeout")));
+        assert!(
+            matches!(client.read("a", None, SHORT).await, Completion::Fail(why) if why.starts_with("timeout"))
+        );
     }
 }

@@ -133,12 +133,15 @@ impl Content {
         if self.shows < self.durable_size {
             self.backing.set_len(self.shows)?;
         }
-        if self.size != self.shows {
-            self.backing.set_len(self.size)?;
-        }
+        let mut length = self.shows;
         for (index, page) in &self.pages {
-            let offset = index * PAGE as u64 + page.dirty.start as u64;
-            self.backing.write_all_at(&page.bytes[page.dirty.clone()], offset)?;
+            let start = index * PAGE as u64;
+            self.backing.write_all_at(&page.bytes[page.dirty.clone()], start + page.dirty.start as u64)?;
+            length = length.max(start + page.dirty.end as u64);
+        }
+        // Not before the writes: an fsync after them would then take less time than that of a file that grows.
+        if length != self.size {
+            self.backing.set_len(self.size)?;
         }
         self.pages.clear();
         self.durable_size = self.size;
@@ -281,7 +284,7 @@ mod tests {
             let survived = content.tear(Torn::Prefix, &mut ChaCha8Rng::seed_from_u64(seed)).unwrap();
             content.crash();
             assert_eq!(content.size(), 100 + survived);
-            assert!(content.size() % SECTOR as u64 == 0 || [100, 10_100].contains(&content.size()));
+            assert!(content.size().is_multiple_of(SECTOR as u64) || [100, 10_100].contains(&content.size()));
             assert!(all(&content)[100..].iter().all(|&byte| byte == 2));
             sizes.push(content.size());
         }
