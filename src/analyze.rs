@@ -1,6 +1,7 @@
 //! Judges a run and draws its report, from its folder alone.
 
 use crate::results::{RunFile, RunFolder};
+use crate::say;
 use crate::{report, summary};
 use anyhow::{Context, Result};
 use fencepost_checker::{Digest, Outcome, check_digest};
@@ -17,9 +18,9 @@ pub struct Judged {
 /// `fencepost analyze`: the same verdict as at the end of the run, without engine or servers.
 pub fn analyze(path: &Path) -> Result<i32> {
     let folder = RunFolder::open(path)?;
-    println!("{}", summary::heading_text(&folder.read_run()?.heading()));
+    say!("{}", summary::heading_text(&folder.read_run()?.heading()));
     let Judged { outcome, text } = judge(&folder)?;
-    println!("{text}");
+    say!("{text}");
     Ok(i32::from(outcome.exit_code()))
 }
 

@@ -4,6 +4,7 @@ use crate::spec::{BadUsage, RunSpec};
 use clap::{Args, Parser, Subcommand};
 use fencepost_history::Seed;
 use fencepost_locks::{Options, Persistence};
+use fencepost_nemesis::tools::disk::Torn;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -88,6 +89,16 @@ pub struct TestArgs {
     /// How far clocks jump [default: drawn, between 2 and 30 times the TTL].
     #[arg(long, value_parser = duration)]
     pub clock_amplitude: Option<Duration>,
+    /// How long servers that were killed or lost their power stay down [default: drawn, from at once to past the TTL].
+    #[arg(long, value_parser = duration)]
+    pub restart_after: Option<Duration>,
+    /// What a loss of power leaves of what was not fsynced: a `prefix` of each file, or any of its `sectors` [default:
+    /// nothing].
+    #[arg(long, value_parser = torn)]
+    pub torn_writes: Option<Torn>,
+    /// Whom partitions cut off from whom: `c1|n4,n5` both ways, `c1>n4` and `c1<n4` one way [default: drawn].
+    #[arg(long, value_name = "GROUPS")]
+    pub partition: Option<String>,
     /// Clients look at the validity of their lock before each write and release.
     #[arg(long)]
     pub careful: bool,
@@ -163,6 +174,14 @@ fn duration(text: &str) -> Result<Duration, String> {
         .map_err(|_| format!("`{text}` is no length of time; write 2s, 500ms or 1m30s"))
 }
 
+fn torn(text: &str) -> Result<Torn, String> {
+    match text {
+        "prefix" => Ok(Torn::Prefix),
+        "sectors" => Ok(Torn::Sectors),
+        _ => Err("it is either prefix or sectors".to_owned()),
+    }
+}
+
 impl TestArgs {
     /// The spec that these arguments ask for. A seed is drawn where none is given.
     pub fn spec(&self) -> Result<RunSpec, BadUsage> {
@@ -191,6 +210,9 @@ impl TestArgs {
             time_limit_ms: millis(self.time_limit),
             nemesis_interval_ms: millis(self.nemesis_interval),
             clock_amplitude_ms: self.clock_amplitude.map(millis),
+            restart_after_ms: self.restart_after.map(millis),
+            torn_writes: self.torn_writes,
+            partition: self.partition.clone(),
             careful: self.careful,
             fail_fast: self.fail_fast,
             options: Options {

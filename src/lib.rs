@@ -22,6 +22,15 @@ mod strikes;
 mod summary;
 mod test;
 
+/// Prints a line. Whoever reads may have gone (`| head`): the run and its clean-up go on all the same.
+macro_rules! say {
+    ($($words:tt)*) => {{
+        use std::io::Write;
+        let _ = writeln!(std::io::stdout(), $($words)*);
+    }};
+}
+pub(crate) use say;
+
 use clap::Parser;
 use cli::{Cli, Command};
 use spec::BadUsage;

@@ -1,6 +1,7 @@
 //! The commands that only tell: `list`, `doctor`, `images`.
 
 use crate::cli::ImagesCommand;
+use crate::say;
 use crate::spec::{BadUsage, unknown};
 use anyhow::Result;
 use fencepost_cluster::{Capability, images};
@@ -43,7 +44,7 @@ pub fn list(what: Option<&str>) -> Result<i32> {
             format!("{name}\n{rows}")
         })
         .collect();
-    print!("{}", blocks.join("\n"));
+    say!("{}", blocks.join("\n").trim_end());
     Ok(0)
 }
 
@@ -58,7 +59,7 @@ pub async fn images(command: ImagesCommand) -> Result<i32> {
     }
     let made = images::list().await?;
     if made.is_empty() {
-        println!("no images; a test makes the ones it needs, and `fencepost images build` makes all");
+        say!("no images; a test makes the ones it needs, and `fencepost images build` makes all");
     }
     for each in made {
         let note = if each.current { "" } else { "  (of another version of Fencepost)" };
@@ -68,7 +69,7 @@ pub async fn images(command: ImagesCommand) -> Result<i32> {
             images::Kind::RootFileSystem => "root file system",
         };
         let megabytes = each.bytes as f64 / 1e6;
-        println!("{:<8} {kind:<23} {megabytes:>7.1} MB  {}{note}", each.name, each.place);
+        say!("{:<8} {kind:<23} {megabytes:>7.1} MB  {}{note}", each.name, each.place);
     }
     Ok(0)
 }
@@ -80,19 +81,19 @@ pub async fn doctor() -> Result<i32> {
     let mut area = "";
     for check in &checks {
         if check.area != area {
-            println!("{}{}", if area.is_empty() { "" } else { "\n" }, check.area);
+            say!("{}{}", if area.is_empty() { "" } else { "\n" }, check.area);
             area = check.area;
         }
         let answer = if check.ok { "yes" } else { "no " };
-        println!("  {answer}  {:width$}  {}", check.name, check.detail);
+        say!("  {answer}  {:width$}  {}", check.name, check.detail);
         if let Some(remedy) = &check.remedy {
-            println!("       {:width$}  → {remedy}", "");
+            say!("       {:width$}  → {remedy}", "");
         }
     }
-    println!("\nnemeses");
+    say!("\nnemeses");
     let offers = offers().await;
     for nemesis in fencepost_nemesis::registry() {
-        println!("  {:<12} {}", nemesis.name(), where_it_runs(*nemesis, &offers));
+        say!("  {:<12} {}", nemesis.name(), where_it_runs(*nemesis, &offers));
     }
     Ok(if offers.is_empty() { crate::FAILED } else { 0 })
 }

@@ -15,7 +15,7 @@ pub fn command(spec: &RunSpec) -> String {
             Value::Array(items) => {
                 words.extend([option, items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(",")]);
             }
-            Value::String(text) => words.extend([option, text.clone()]),
+            Value::String(text) => words.extend([option, quoted(text)]),
             Value::Number(number) if name.ends_with("-ms") => words.extend([option, length(number)]),
             Value::Number(number) => words.extend([option, number.to_string()]),
             Value::Bool(false) | Value::Null | Value::Object(_) => {}
@@ -36,6 +36,12 @@ pub fn command(spec: &RunSpec) -> String {
         }
     }
     words.join(" ")
+}
+
+/// As a shell takes it: `'c1|n4'`.
+fn quoted(text: &str) -> String {
+    let plain = |sign: char| sign.is_alphanumeric() || "-_./,:=+".contains(sign);
+    if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 /// `4s` rather than `4000ms`.
@@ -74,7 +80,8 @@ mod tests {
     /// Takes the command apart again.
     fn parsed(command: &str) -> RunSpec {
         let words = command.strip_prefix(program()).expect("begins with the program");
-        let words = ["fencepost"].into_iter().chain(words.split_whitespace());
+        let words =
+            ["fencepost"].into_iter().chain(words.split_whitespace().map(|word| word.trim_matches('\'')));
         match Cli::parse_from(words).command {
             Command::Test(args) => args.spec().unwrap(),
             _ => panic!("not a test: {command}"),
@@ -91,6 +98,9 @@ mod tests {
         spec.rate = 2.5;
         spec.clock_amplitude_ms = Some(0);
         spec.careful = true;
+        spec.partition = Some("c1|n4,n5".to_owned());
+        spec.torn_writes = Some(fencepost_nemesis::tools::disk::Torn::Sectors);
+        spec.restart_after_ms = Some(2500);
         spec.options.nodes = Some(7);
         spec.options.redis_persistence = fencepost_locks::Persistence::Everysec;
         spec.seed = fencepost_history::Seed(42);

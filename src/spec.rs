@@ -2,6 +2,7 @@
 
 use fencepost_history::Seed;
 use fencepost_locks::{Backend, Options};
+use fencepost_nemesis::tools::disk::Torn;
 use fencepost_nemesis::{Nemesis, Plan, Scene};
 use fencepost_workloads::Workload;
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,15 @@ pub struct RunSpec {
     /// Size of clock jumps; none: drawn around the TTL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_amplitude_ms: Option<u64>,
+    /// How long servers that were killed or lost their power stay down; none: drawn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart_after_ms: Option<u64>,
+    /// What a loss of power leaves of what was not fsynced; none: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub torn_writes: Option<Torn>,
+    /// Whom partitions cut off from whom; none: drawn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partition: Option<String>,
     pub careful: bool,
     pub fail_fast: bool,
     pub options: Options,
@@ -73,7 +83,7 @@ impl RunSpec {
         let scene = crate::crew::scene(self, backend, workload);
         let plan = match &self.nemesis_file {
             Some(file) => read_plan(file, &scene)?,
-            None => fencepost_nemesis::draw(&nemeses, &scene, &self.nemesis_settings(), self.seed),
+            None => fencepost_nemesis::draw(&nemeses, &scene, &self.nemesis_settings(&scene)?, self.seed),
         };
         let named = fencepost_nemesis::registry().iter().copied();
         let in_plan =
@@ -178,15 +188,17 @@ impl RunSpec {
     }
 
     /// What the nemeses are told.
-    pub fn nemesis_settings(&self) -> fencepost_nemesis::Settings {
-        fencepost_nemesis::Settings {
+    fn nemesis_settings(&self, scene: &Scene) -> Result<fencepost_nemesis::Settings, BadUsage> {
+        let partition = self.partition.as_deref().map(|text| fencepost_nemesis::parse_partition(text, scene));
+        let partition = partition.transpose().map_err(|reason| BadUsage(format!("--partition: {reason}")))?;
+        Ok(fencepost_nemesis::Settings {
             time_limit: self.time_limit(),
             interval: Duration::from_millis(self.nemesis_interval_ms),
             clock_amplitude: self.clock_amplitude_ms.map(Duration::from_millis),
-            restart_after: None,
-            torn_writes: None,
-            partition: None,
-        }
+            restart_after: self.restart_after_ms.map(Duration::from_millis),
+            torn_writes: self.torn_writes,
+            partition,
+        })
     }
 
     /// The nemeses in one word: `none`, `clock-jump+pause`, `plan`.

@@ -3,6 +3,7 @@
 use crate::analyze::{self, Judged};
 use crate::cli::TestArgs;
 use crate::results::{RunFile, RunFolder};
+use crate::say;
 use crate::spec::{Parts, RunSpec};
 use crate::stop::{Reason, Stop};
 use crate::{FAILED, runner, runtime, summary};
@@ -15,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 pub fn test(args: &TestArgs) -> Result<i32> {
     let spec = args.spec()?;
     let parts = spec.validate()?;
-    print!("{}", summary::plan_text(&RunFile::new(&spec).heading()));
+    say!("{}", summary::plan_text(&RunFile::new(&spec).heading()).trim_end());
     let stop = Arc::new(Stop::default());
     let runtime = runtime()?;
     let code = runtime.block_on(run_and_judge(args, &spec, &parts, &stop));
@@ -27,13 +28,13 @@ pub fn test(args: &TestArgs) -> Result<i32> {
 async fn run_and_judge(args: &TestArgs, spec: &RunSpec, parts: &Parts, stop: &Arc<Stop>) -> Result<i32> {
     tokio::spawn(listen_for_signals(stop.clone()));
     let folder = RunFolder::create(&args.results, spec)?;
-    let announce = |run: &RunFile| println!("{}", summary::ground_text(&run.heading()));
+    let announce = |run: &RunFile| say!("{}", summary::ground_text(&run.heading()));
     let troubles = match runner::run(spec, parts, &folder, stop, announce).await {
         Ok(troubles) => troubles,
         Err(error) => return after_failure(&folder, error),
     };
     let Judged { outcome, text } = analyze::judge(&folder)?;
-    println!("{text}");
+    say!("{text}");
     for trouble in &troubles {
         eprintln!("fencepost: {trouble}");
     }
@@ -51,7 +52,7 @@ fn after_failure(folder: &RunFolder, error: anyhow::Error) -> Result<i32> {
     }
     match analyze::judge(folder) {
         Ok(Judged { outcome: Outcome::Violation, text }) => {
-            println!("{text}");
+            say!("{text}");
             eprintln!("fencepost: the run ended early: {error:#}");
             Ok(i32::from(Outcome::Violation.exit_code()))
         }

@@ -46,6 +46,8 @@ fn impossible_numbers_are_refused() {
     assert!(refused("test --nodes 0").contains("--nodes"));
     assert!(refused("test --rate=-1").contains("--rate"));
     assert!(refused("test --seed abc").contains("abc"));
+    assert!(refused("test --partition c1|n9").contains("n9"));
+    assert!(refused("test --torn-writes half").contains("prefix or sectors"));
     assert!(refused("tset").contains("test"));
 }
 

@@ -28,17 +28,18 @@ impl Nemesis for Kill {
         &[Capability::Signal]
     }
 
-    fn draw(&self, scene: &Scene, _: &Settings, random: &mut Stream) -> Option<Aim> {
+    fn draw(&self, scene: &Scene, settings: &Settings, random: &mut Stream) -> Option<Aim> {
         if scene.servers.is_empty() {
             return None;
         }
         let on = subset(&scene.servers, random.random_range(1..=scene.servers.len()), random);
         // Half of them restart at once, as a supervisor would do it: whoever forgot its locks then is asked too soon.
-        let length = if random.random_bool(0.5) {
+        let drawn = if random.random_bool(0.5) {
             Duration::from_millis(1)
         } else {
             around_ttl(scene.ttl, 0.05, 0.5, random)
         };
+        let length = settings.restart_after.unwrap_or(drawn);
         Some(Aim { on, length, dose: Value::Null })
     }
 

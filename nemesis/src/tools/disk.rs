@@ -121,6 +121,8 @@ impl Disk {
         // Servers may run as users of their own.
         config.acl = SessionACL::All;
         config.n_threads = Some(THREADS);
+        // A queue for each thread.
+        config.clone_fd = true;
         let session = fuser::spawn_mount(Fuse::new(shared.clone()), folder, &config)?;
         Ok(Disk { shared, folder: folder.to_owned(), session: Some(session) })
     }
