@@ -20,7 +20,9 @@ fn run_plan(driver: &str, plan: &str) -> Ran {
     std::fs::write(&path, plan).expect("a plan");
     let path = path.to_str().expect("a path in UTF-8");
     let ran = test(&format!("--backend redlock --driver {driver} --nemesis-file {path} --time-limit 9s"));
-    assert_eq!(ran.code, 0);
+    // What is tested is the fault. A holder that a partition keeps waiting for longer than its TTL overstays, and a
+    // verdict that says so is right.
+    assert!([0, 1].contains(&ran.code), "the run itself failed: {}", ran.code);
     ran
 }
 

@@ -254,6 +254,6 @@ mod tests {
         assert!(refused("fault = \"puase\"").contains("no nemesis"));
         assert!(refused("until = 7").contains("until"));
         assert!(refused("when = { f = \"acquire\", client = \"c7\" }").contains("c7"));
-        assert!(refused("for = \"x\"").contains("line 3"), "{}", refused("for = \"x\""));
+        assert!(refused("for = \"x\"").contains("line 5"), "{}", refused("for = \"x\""));
     }
 }
