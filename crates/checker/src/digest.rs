@@ -17,6 +17,8 @@ pub struct Digest<'a> {
     pub phases: Vec<Phase<'a>>,
     /// Nemeses that the run was asked to bring about, whether or not they did anything.
     pub asked: Vec<&'a str>,
+    /// The servers of the lock service, by name; empty where the history does not name them.
+    pub servers: Vec<&'a str>,
     /// Time of the last event.
     pub end_ns: u64,
 }
@@ -77,12 +79,17 @@ pub struct Hold<'a> {
     pub end_ns: u64,
     pub end: HoldEnd,
     pub ttl_ns: Option<u64>,
+    /// Whether the lock was asked for together with others who only read.
+    pub shared: bool,
     /// Of each notice that the lease was prolonged: its index, and the time at which that was asked for.
     pub renewals: Vec<(u64, u64)>,
     pub token: Option<i64>,
     pub validity_ms: Option<f64>,
     /// The servers that granted it, where the backend names them.
     pub granted_by: Vec<&'a str>,
+    /// False where the acquire said that it excludes nobody: then neither overlaps nor writes between each other's are
+    /// anybody's fault.
+    pub exclusive: bool,
 }
 
 impl Hold<'_> {
@@ -149,7 +156,7 @@ pub struct Malformed {
 /// - A release whose client says that it still believed as it began.
 pub fn shows_belief(name: &str, completion: &Event) -> bool {
     match name {
-        f::HOLDS => completion.kind == Kind::Ok && completion.value == Value::Bool(true),
+        f::HOLDS => completion.kind == Kind::Ok && *completion.value == Value::Bool(true),
         f::WRITE => match completion.kind {
             Kind::Ok => true,
             Kind::Fail => completion.error.as_deref().is_some_and(|error| error.starts_with("stale-")),
@@ -160,9 +167,14 @@ pub fn shows_belief(name: &str, completion: &Event) -> bool {
     }
 }
 
+/// Whether an acquire asks for the lock together with others who only read.
+pub fn asks_shared(invoke: &Event) -> bool {
+    invoke.value.get("mode").and_then(Value::as_str) == Some("shared")
+}
+
 /// Whether this is a client's notice, which has no invocation and can come at any time.
 pub fn is_notice(event: &Event) -> bool {
-    event.kind == Kind::Info && (event.f == f::LOST || event.f == f::RENEWED)
+    event.kind == Kind::Info && f::is_notice(&event.f)
 }
 
 impl<'a> Digest<'a> {
@@ -186,11 +198,11 @@ impl<'a> Digest<'a> {
             }
         }
         let end_ns = events.last().map_or(0, |event| event.time);
-        let Reader { operations, mut holds, faults, phases, asked, .. } = reader;
+        let Reader { operations, mut holds, faults, phases, asked, servers, .. } = reader;
         for hold in holds.iter_mut().filter(|hold| hold.end == HoldEnd::Open) {
             hold.end_ns = end_ns;
         }
-        Ok(Digest { events, operations, holds, faults, phases, asked, end_ns })
+        Ok(Digest { events, operations, holds, faults, phases, asked, servers, end_ns })
     }
 
     /// The time at which a phase began, with the index of its event.
@@ -221,9 +233,12 @@ struct Reader<'a> {
     faults: Vec<Fault<'a>>,
     phases: Vec<Phase<'a>>,
     asked: Vec<&'a str>,
+    servers: Vec<&'a str>,
     /// The open operation of each process, and the hold that it was invoked under.
     open: FxHashMap<u64, (usize, Option<usize>)>,
     held: FxHashMap<(u64, &'a str), usize>,
+    /// The last renewal that was reported for a lock that its process did not hold yet.
+    early: FxHashMap<(u64, &'a str), (u64, u64)>,
 }
 
 impl<'a> Reader<'a> {
@@ -270,6 +285,7 @@ impl<'a> Reader<'a> {
     fn hold(&mut self, at: usize, event: &'a Event) {
         let Operation { process, key, invoke, .. } = self.operations[at];
         self.held.insert((process, key), self.holds.len());
+        let early = self.early.remove(&(process, key)).filter(|(index, _)| *index > invoke.index);
         let names = event.value.get("granted_by").and_then(Value::as_array);
         self.holds.push(Hold {
             process,
@@ -282,10 +298,12 @@ impl<'a> Reader<'a> {
             until_ns: event.time,
             end_ns: event.time,
             end: HoldEnd::Open,
+            shared: asks_shared(invoke),
             ttl_ns: invoke.value.get("ttl_ms").and_then(Value::as_f64).map(|ms| (ms * 1e6) as u64),
-            renewals: Vec::new(),
+            renewals: early.into_iter().collect(),
             token: event.value.get("token").and_then(Value::as_i64),
             validity_ms: event.value.get("validity_ms").and_then(Value::as_f64),
+            exclusive: event.value.get("exclusive").and_then(Value::as_bool).unwrap_or(true),
             granted_by: names.map_or(Vec::new(), |names| names.iter().filter_map(Value::as_str).collect()),
         });
     }
@@ -301,10 +319,15 @@ impl<'a> Reader<'a> {
         let key = key_of(event);
         if event.f == f::LOST {
             self.end(process, key, event, HoldEnd::Lost);
-        } else if let Some(&hold) = self.held.get(&(process, key)) {
+        } else if event.f == f::RENEWED {
             // A client that was stopped reads the answer to a keepalive long after it sent it.
             let age_ns = event.value.get("age_ms").and_then(Value::as_f64).map_or(0, |ms| (ms * 1e6) as u64);
-            self.holds[hold].renewals.push((event.index, event.time.saturating_sub(age_ns)));
+            let renewal = (event.index, event.time.saturating_sub(age_ns));
+            match self.held.get(&(process, key)) {
+                Some(&hold) => self.holds[hold].renewals.push(renewal),
+                // What the client says in the moment of the grant can be recorded just before the grant is.
+                None => drop(self.early.insert((process, key), renewal)),
+            }
         }
     }
 
@@ -316,7 +339,11 @@ impl<'a> Reader<'a> {
             return;
         }
         if event.f == "asked" {
-            self.asked.extend(event.value.as_array().into_iter().flatten().filter_map(Value::as_str));
+            self.asked.extend(names(&event.value));
+            return;
+        }
+        if event.f == "servers" {
+            self.servers.extend(names(&event.value));
             return;
         }
         let Some(id) = event.value.get("id").and_then(Value::as_u64) else { return };
@@ -335,6 +362,11 @@ impl<'a> Reader<'a> {
             (false, _) => {}
         }
     }
+}
+
+/// The names in a list.
+fn names(list: &Value) -> impl Iterator<Item = &str> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
 fn fault<'a>(id: u64, event: &'a Event) -> Fault<'a> {

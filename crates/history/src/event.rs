@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 /// The names of operations (`f`) that Fencepost's own workloads use.
 ///
@@ -18,7 +18,17 @@ pub mod f {
     pub const LOST: &str = "lost";
     /// A client's notice that a watchdog or keepalive prolonged the lease (`type` is `info`).
     pub const RENEWED: &str = "renewed";
+    /// A client's notice that its recipe has reached a point at which it was told to linger (`type` is `info`).
+    pub const AT: &str = "at";
+
+    /// Whether this is the name of a client's notice, which has no invocation and can come at any time.
+    pub fn is_notice(name: &str) -> bool {
+        [LOST, RENEWED, AT].contains(&name)
+    }
 }
+
+/// The name of an operation or of a key. Nearly all are short, and are kept in place: a history has millions.
+pub type Name = compact_str::CompactString;
 
 /// Who an event belongs to.
 ///
@@ -100,16 +110,16 @@ pub struct Event {
     #[serde(rename = "type")]
     pub kind: Kind,
     /// The operation's name; see [`f`].
-    pub f: Cow<'static, str>,
+    pub f: Name,
     /// What is locked or counted. Faults have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<Cow<'static, str>>,
-    /// Arguments at the invocation, results at the completion.
+    pub key: Option<Name>,
+    /// Arguments at the invocation, results at the completion. Equal ones that were read from one file are shared.
     #[serde(default)]
-    pub value: Value,
+    pub value: Arc<Value>,
     /// Why an operation failed or is indeterminate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<Cow<'static, str>>,
+    pub error: Option<Name>,
 }
 
 /// How an operation ended.

@@ -2,7 +2,7 @@
 
 use crate::Event;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// What can go wrong with a history file. Each message names the file and what to do or where to look.
@@ -40,33 +40,4 @@ impl Writer {
             .write_all(&self.line)
             .map_err(|source| HistoryError::Write { path: self.path.clone(), source })
     }
-}
-
-/// Reads a whole history. The last line of a run that was killed may be cut short: it is left out.
-///
-/// # Errors
-/// A file that cannot be read, or a line (other than a cut last one) that is no event.
-pub fn read_history(path: &Path) -> Result<Vec<Event>, HistoryError> {
-    let fail = |source| HistoryError::Read { path: path.to_owned(), source };
-    let mut reader = BufReader::with_capacity(1 << 18, File::open(path).map_err(fail)?);
-    let mut events = Vec::new();
-    let mut line = Vec::new();
-    for number in 1.. {
-        line.clear();
-        if reader.read_until(b'\n', &mut line).map_err(fail)? == 0 {
-            break;
-        }
-        if line.iter().all(u8::is_ascii_whitespace) {
-            continue;
-        }
-        match serde_json::from_slice(&line) {
-            Ok(event) => events.push(event),
-            Err(_) if line.last() != Some(&b'\n') => break,
-            Err(error) => {
-                let reason = error.to_string();
-                return Err(HistoryError::Malformed { path: path.to_owned(), line: number, reason });
-            }
-        }
-    }
-    Ok(events)
 }

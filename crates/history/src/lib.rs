@@ -7,7 +7,9 @@
 mod event;
 mod file;
 mod seed;
+mod stored;
 
-pub use event::{Completion, Event, Kind, Process, f};
-pub use file::{HistoryError, Writer, read_history};
+pub use event::{Completion, Event, Kind, Name, Process, f};
+pub use file::{HistoryError, Writer};
 pub use seed::{Seed, Stream};
+pub use stored::{Events, compressed_name, find_history, read_history};

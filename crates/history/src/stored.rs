@@ -1,0 +1,175 @@
+//! Where a history lies and how it is read: as plain text, or compressed.
+
+use crate::{Event, HistoryError};
+use serde_json::Value;
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// `history.jsonl.zst` for `history.jsonl`.
+pub fn compressed_name(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".zst");
+    PathBuf::from(name)
+}
+
+/// The file in which this history lies: itself, or compressed. None if there is neither.
+///
+/// Where both are there, something ended between compressing and removing: the plain one is as good.
+pub fn find_history(path: &Path) -> Option<PathBuf> {
+    [path.to_owned(), compressed_name(path)].into_iter().find(|file| file.is_file())
+}
+
+/// The events of a history, one by one: memory does not grow with the file. The last line of a run that was killed,
+/// or still goes on, may be cut short: it is left out.
+///
+/// Each item is an error if the file cannot be read, or if a line (other than a cut last one) is no event; the first
+/// error is the last item.
+pub struct Events {
+    path: PathBuf,
+    reader: Box<dyn BufRead>,
+    line: Vec<u8>,
+    number: usize,
+    over: bool,
+    values: Values,
+}
+
+impl Events {
+    /// Opens a history by the name of the plain file, whether it lies there or compressed beside it.
+    pub fn open(path: &Path) -> Result<Events, HistoryError> {
+        let path = find_history(path).unwrap_or_else(|| path.to_owned());
+        let fail = |source| HistoryError::Read { path: path.clone(), source };
+        let file = BufReader::with_capacity(1 << 18, File::open(&path).map_err(fail)?);
+        let reader: Box<dyn BufRead> = if path.extension().is_some_and(|extension| extension == "zst") {
+            let text = zstd::stream::read::Decoder::with_buffer(file).map_err(fail)?;
+            Box::new(BufReader::with_capacity(1 << 18, text))
+        } else {
+            Box::new(file)
+        };
+        Ok(Events { path, reader, line: Vec::new(), number: 0, over: false, values: Values::default() })
+    }
+
+    fn read(&mut self) -> Result<Option<Event>, HistoryError> {
+        loop {
+            self.line.clear();
+            self.number += 1;
+            let read = self.reader.read_until(b'\n', &mut self.line);
+            if read.map_err(|source| HistoryError::Read { path: self.path.clone(), source })? == 0 {
+                return Ok(None);
+            }
+            if self.line.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            return match serde_json::from_slice(&self.line) {
+                Ok(event) => Ok(Some(self.values.share(event))),
+                Err(_) if self.line.last() != Some(&b'\n') => Ok(None),
+                Err(error) => {
+                    let (path, line, reason) = (self.path.clone(), self.number, error.to_string());
+                    Err(HistoryError::Malformed { path, line, reason })
+                }
+            };
+        }
+    }
+}
+
+impl Iterator for Events {
+    type Item = Result<Event, HistoryError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.over {
+            return None;
+        }
+        let next = self.read().transpose();
+        self.over = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
+
+/// Values that many events have in common, such as the arguments of an acquire: an object takes over half a kilobyte.
+#[derive(Default)]
+struct Values(HashSet<Arc<Value>>);
+
+impl Values {
+    /// No more than these are looked for: where each event has a value of its own, nothing would be won.
+    const MOST: usize = 1024;
+
+    fn share(&mut self, mut event: Event) -> Event {
+        if let Some(known) = self.0.get(&event.value) {
+            event.value = known.clone();
+        } else if self.0.len() < Values::MOST {
+            self.0.insert(event.value.clone());
+        }
+        event
+    }
+}
+
+/// Reads a whole history, plain or compressed; see [`Events`].
+///
+/// # Errors
+/// Those of [`Events`].
+pub fn read_history(path: &Path) -> Result<Vec<Event>, HistoryError> {
+    Events::open(path)?.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    const LINES: &str = r#"{"index":0,"time":5,"process":1,"type":"invoke","f":"acquire","key":"a","value":{"ttl_ms":3}}
+{"index":1,"time":6,"process":"nemesis","type":"info","f":"phase","value":"main"}
+"#;
+
+    fn folder(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("fencepost-stored-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir(&path).unwrap();
+        path
+    }
+
+    fn compressed(text: &[u8]) -> Vec<u8> {
+        zstd::stream::encode_all(text, 3).unwrap()
+    }
+
+    #[test]
+    fn a_compressed_history_reads_like_a_plain_one() {
+        let folder = folder("both");
+        let path = folder.join("history.jsonl");
+        std::fs::write(&path, LINES).unwrap();
+        let plain = read_history(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(compressed_name(&path), compressed(LINES.as_bytes())).unwrap();
+        assert_eq!(find_history(&path), Some(compressed_name(&path)));
+        assert_eq!((plain.len(), read_history(&path).unwrap()), (2, plain));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn equal_values_are_kept_once() {
+        let folder = folder("shared");
+        let path = folder.join("history.jsonl");
+        std::fs::write(&path, LINES.repeat(3).replace("3}}\n{", "4}}\n{").replacen("4}}", "3}}", 2)).unwrap();
+        let events = read_history(&path).unwrap();
+        std::fs::remove_dir_all(folder).unwrap();
+        let shared = |a: usize, b: usize| Arc::ptr_eq(&events[a].value, &events[b].value);
+        assert!(shared(0, 2) && !shared(0, 4) && !shared(0, 1) && shared(1, 5));
+    }
+
+    #[test]
+    fn a_cut_last_line_is_left_out_and_a_cut_compression_is_an_error() {
+        let folder = folder("cut");
+        let path = folder.join("history.jsonl");
+        std::fs::File::create(&path).unwrap().write_all(&LINES.as_bytes()[..LINES.len() - 9]).unwrap();
+        assert_eq!(read_history(&path).unwrap().len(), 1);
+        std::fs::write(&path, LINES.replace("acquire", "acquire\"")).unwrap();
+        let refused = read_history(&path).unwrap_err().to_string();
+        assert!(refused.contains("history.jsonl, line 1:"), "{refused}");
+        std::fs::remove_file(&path).unwrap();
+        let whole = compressed(LINES.as_bytes());
+        std::fs::write(compressed_name(&path), &whole[..whole.len() - 5]).unwrap();
+        assert!(read_history(&path).unwrap_err().to_string().contains("history.jsonl.zst"));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
