@@ -1,10 +1,13 @@
 //! How fast histories are judged. The table in the README is made from this.
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use fencepost_checker::generate::{Behaviour, Shape, generate};
+use fencepost_checker::generate::{Behaviour, Shape, generate, jepsen_like};
 use fencepost_checker::models::{Counter, FencedMutex, FetchAdd, Mutex, OwnerMutex, Register, Vocabulary};
 use fencepost_checker::read::Part;
-use fencepost_checker::{Algorithm, Answer, Budget, Found, Special, Wanted, decide, explain, judge, search};
+use fencepost_checker::{
+    Algorithm, Answer, Budget, Found, Special, Wanted, Watch, decide, explain, judge, search,
+};
+use fencepost_history::{Event, Kind, Process};
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -60,7 +63,52 @@ fn general(criterion: &mut Criterion) {
     one(criterion, "mutex, 10000 operations", &Mutex, &large);
     one(criterion, "register, 10000 operations", &Register::default(), &large);
     one(criterion, "counter, 10000 operations", &Counter, &large);
-    one(criterion, "cas-register, 85 operations", &Register::with_cas(), &shape(85, 5, 0.05));
+    let histories: Vec<_> = (0..102).map(jepsen_like).collect();
+    let valid = |history: &&_| {
+        matches!(search(&Register::with_cas(), history, &Budget::unlimited()), Found::Order(_))
+    };
+    let valid = histories.iter().filter(valid).count();
+    let id = format!("cas-register, 102 histories of 85 operations, {valid} valid");
+    criterion.benchmark_group("search").bench_function(BenchmarkId::from_parameter(id), |bencher| {
+        bencher.iter(|| {
+            for history in &histories {
+                black_box(search(&Register::with_cas(), black_box(history), &Budget::unlimited()));
+            }
+        });
+    });
+}
+
+/// What watching a run costs, with an acquire and a release in turn on each of 20 processes.
+fn watch(criterion: &mut Criterion) {
+    let history = generate(&FencedMutex, &shape(100_000, 20, 0.0));
+    let events: Vec<Event> = (0..)
+        .zip(&history.order)
+        .map(|(index, &event)| {
+            let (at, ends) = ((event >> 1) as usize, event & 1 == 1);
+            let operation = &history.list[at];
+            let acquire = matches!(operation.op, fencepost_checker::models::LockOp::Acquire(_));
+            let token = operation.ret.flatten().filter(|_| ends);
+            Event {
+                index,
+                time: index,
+                process: Process::Client(history.sources[at].process),
+                kind: if ends { Kind::Ok } else { Kind::Invoke },
+                f: if acquire { "acquire" } else { "release" }.into(),
+                key: Some("a".into()),
+                value: token
+                    .map_or(serde_json::Value::Null, |token| serde_json::json!({"token": token}))
+                    .into(),
+                error: None,
+            }
+        })
+        .collect();
+    criterion.benchmark_group("watch").bench_function("200000 events", |bencher| {
+        bencher.iter(|| {
+            let mut watch = Watch::new();
+            events.iter().for_each(|event| watch.push(event));
+            assert_eq!(watch.violations(), 0);
+        });
+    });
 }
 
 /// Keys are judged on all cores.
@@ -115,9 +163,12 @@ fn core(criterion: &mut Criterion) {
             });
         });
     }
+    one(criterion, "mutex", &Mutex);
     one(criterion, "owner-mutex", &OwnerMutex);
+    one(criterion, "register", &Register::default());
+    one(criterion, "counter", &Counter);
     one(criterion, "fetch-add", &FetchAdd);
 }
 
-criterion_group!(benches, special, general, by_key, core);
+criterion_group!(benches, special, general, by_key, core, watch);
 criterion_main!(benches);

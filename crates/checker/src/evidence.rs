@@ -8,6 +8,8 @@ use crate::model::{Conflict, History, Model};
 use crate::search::{Found, search};
 use crate::shrink::shrink;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 /// A few operations that cannot all have happened, with what is to be said about them.
@@ -15,8 +17,11 @@ use std::time::Duration;
 pub struct Evidence {
     /// One sentence.
     pub sentence: String,
-    /// In order of invocation.
+    /// In order of invocation. Of a large core only those that are to be looked at.
     pub operations: Vec<Shown>,
+    /// What else the core holds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
     /// The state before them. Other than a new object's where something came before that does not matter here.
     pub start: String,
     /// A longest order that goes well, as places in `operations`.
@@ -27,6 +32,16 @@ pub struct Evidence {
     pub stuck: usize,
     /// Whether the times are real; else events are only numbered.
     pub timed: bool,
+}
+
+/// Equal operations of a core that are not shown one by one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// What they did, without what they returned.
+    pub text: String,
+    /// Whether nobody saw their ends.
+    pub indeterminate: bool,
+    pub count: usize,
 }
 
 /// One operation of the evidence.
@@ -60,7 +75,9 @@ pub fn explain<M: Model>(model: &M, history: &History<M>, conflict: &Conflict, b
     } else {
         conflict.core.clone()
     };
-    let part = history.only(&core);
+    let (core, left_out) = in_focus(model, history, core, conflict);
+    let whole = history.only(&core);
+    let part = model.simplify(whole.clone());
     let expected = core.iter().position(|&at| at == conflict.stuck).unwrap_or(0);
     let gets_stuck = |start: M::State| match search(&Plain { model, start: start.clone() }, &part, &budget) {
         Found::Stuck(stuck) => Some((start, stuck)),
@@ -84,15 +101,42 @@ pub fn explain<M: Model>(model: &M, history: &History<M>, conflict: &Conflict, b
     } else {
         conflict.sentence.clone()
     };
+    let cut = if part.list == whole.list { "" } else { " (what was read is cut to what matters here)" };
     Evidence {
-        sentence,
+        sentence: sentence + cut,
         operations: (0..part.len()).map(|at| shown(model, &part, at)).collect(),
+        left_out,
         order: order.into_iter().map(|at| at as usize).collect(),
         start: model.show_state(&start),
         state,
         stuck,
         timed: part.timed,
     }
+}
+
+/// A core of more operations than this is cut to those that are to be looked at.
+const SHOWN_MAX: usize = 12;
+
+/// The operations of a core that are shown, and the others counted.
+fn in_focus<M: Model>(
+    model: &M,
+    history: &History<M>,
+    core: Vec<u32>,
+    conflict: &Conflict,
+) -> (Vec<u32>, Vec<LeftOut>) {
+    if core.len() <= SHOWN_MAX || conflict.focus.is_empty() {
+        return (core, Vec::new());
+    }
+    let mut counts: BTreeMap<(String, bool), usize> = BTreeMap::new();
+    for &at in core.iter().filter(|at| conflict.focus.binary_search(at).is_err()) {
+        let operation = &history.list[at as usize];
+        *counts.entry((model.show(&operation.op, None), !operation.certain())).or_default() += 1;
+    }
+    let left_out = counts
+        .into_iter()
+        .map(|((text, indeterminate), count)| LeftOut { text, indeterminate, count })
+        .collect();
+    (conflict.focus.clone(), left_out)
 }
 
 fn sentence<M: Model>(model: &M, part: &History<M>, stuck: usize, order: &[u32], state: &str) -> String {
@@ -110,6 +154,22 @@ fn sentence<M: Model>(model: &M, part: &History<M>, stuck: usize, order: &[u32],
         part.completed(at),
         part.len(),
     )
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (count, text) = (self.count, &self.text);
+        let unseen = if self.indeterminate { " (nobody saw the end)" } else { "" };
+        write!(out, "{count} × {text}{unseen}")
+    }
+}
+
+impl Evidence {
+    /// What the core holds besides the operations that are shown: `480 × release (nobody saw the end)`.
+    fn left_out(&self) -> Option<String> {
+        let all: Vec<String> = self.left_out.iter().map(LeftOut::to_string).collect();
+        (!all.is_empty()).then(|| all.join(", "))
+    }
 }
 
 fn shown<M: Model>(model: &M, part: &History<M>, at: usize) -> Shown {

@@ -115,7 +115,7 @@ pub(crate) fn stuck_conflict<M: Model>(model: &M, history: &History<M>, at: u32)
         model.show(&operation.op, operation.ret.as_ref()),
         history.completed(at),
     );
-    Conflict { core: Vec::new(), stuck: at, sentence }
+    Conflict::new(Vec::new(), at, sentence)
 }
 
 /// Judges each key by itself, on as many cores as there are: a history is linearizable if and only if it is key by

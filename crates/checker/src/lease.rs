@@ -30,8 +30,8 @@ pub(crate) fn check(
         let mut event = event(&line, events.len() as u64)?;
         if reading.independent {
             let (key, value) = split(&line)?;
-            event.key = Some(key.to_owned().into());
-            event.value = json(value, line.number)?;
+            event.key = Some(key.into());
+            event.value = json(value, line.number)?.into();
         }
         check_value(&event, line.number)?;
         timed |= line.time_ns.is_some();
@@ -51,10 +51,10 @@ fn event(line: &Line, index: u64) -> Result<Event, ReadError> {
         time: line.time_ns.unwrap_or(index),
         process: line.process.map_or(Process::Nemesis, Process::Client),
         kind: line.kind,
-        f: line.f.clone().into_owned().into(),
-        key: line.key.clone().map(|key| key.into_owned().into()),
-        value: json(&line.value, line.number)?,
-        error: line.error.clone().map(|error| error.into_owned().into()),
+        f: (&*line.f).into(),
+        key: line.key.as_deref().map(Into::into),
+        value: json(&line.value, line.number)?.into(),
+        error: line.error.as_deref().map(Into::into),
     })
 }
 
@@ -74,7 +74,8 @@ fn check_value(event: &Event, line: u64) -> Result<(), ReadError> {
             }
         }
         ("holds", Kind::Ok) if !event.value.is_boolean() => wants("true or false"),
-        ("acquire" | "release" | "holds" | "read" | "write", _) | ("lost" | "renewed", Kind::Info) => Ok(()),
+        ("acquire" | "release" | "holds" | "read" | "write", _) => Ok(()),
+        (notice, Kind::Info) if fencepost_history::f::is_notice(notice) => Ok(()),
         _ => malformed(
             line,
             format!(
@@ -148,6 +149,7 @@ fn evidence(
     Evidence {
         sentence,
         operations: core.iter().map(|&at| shown(&run.operations[at])).collect(),
+        left_out: Vec::new(),
         start: "free".to_owned(),
         order: core.iter().position(|&at| at == a.acquire).into_iter().collect(),
         state: format!("held by process {}", a.process),

@@ -27,8 +27,8 @@
 //! | [`FetchAdd`](models::FetchAdd) | add that returns the value before | places in the order; O(n) | every amount is 1, no reads |
 //! | [`Set`](models::Set) | add, read of the whole | least set | always |
 //!
-//! The argument for each algorithm stands at the top of its file. Where it does not apply, [`search()`] decides any
-//! model, within a [`Budget`] of time and memory: past it the answer is "unknown", never a guess.
+//! The argument for each algorithm stands in the documentation of its module. Where it does not apply, [`search()`]
+//! (see [the module](mod@search)) decides any model, within a [`Budget`] of time and memory: past it the answer is "unknown", never a guess.
 //!
 //! # Guarantees
 //!
@@ -71,6 +71,7 @@ mod budget;
 mod by_name;
 pub mod digest;
 mod evidence;
+mod figures;
 pub mod generate;
 mod judge;
 mod lease;
@@ -81,7 +82,7 @@ pub mod models;
 pub mod operations;
 mod promises;
 pub mod read;
-mod search;
+pub mod search;
 mod shrink;
 mod story;
 #[cfg(test)]
@@ -92,7 +93,8 @@ mod watch;
 pub use budget::Budget;
 pub use by_name::{ModelName, check_lines};
 pub use digest::{Digest, Malformed};
-pub use evidence::{Evidence, Shown, explain};
+pub use evidence::{Evidence, LeftOut, Shown, explain};
+pub use figures::{Costs, Figure, quantile};
 pub use judge::{Algorithm, Answer, KeyVerdict, Step, Wanted, decide, judge};
 pub use model::{Conflict, Decision, History, Model, Role, Special};
 pub use operations::{Builder, Operation, Operations};

@@ -23,10 +23,10 @@ fn event(index: u64, line: &str) -> Event {
         time: time.parse::<u64>().unwrap() * 1_000_000,
         process: process.parse().map_or(Process::Nemesis, Process::Client),
         kind: serde_json::from_value(json!(kind)).unwrap(),
-        f: (*f).to_owned().into(),
-        key: (*key != "-").then(|| (*key).to_owned().into()),
-        value,
-        error: rest.get(1).map(|error| (*error).to_owned().into()),
+        f: (*f).into(),
+        key: (*key != "-").then(|| (*key).into()),
+        value: value.into(),
+        error: rest.get(1).map(|error| (*error).into()),
     }
 }
 

@@ -96,6 +96,15 @@ pub trait Model: Sync {
         vec![self.start()]
     }
 
+    /// A small part of a history as it is best shown: results may be cut to what the part is about, as long as any
+    /// order of the whole history would still be one of the part.
+    fn simplify(&self, part: History<Self>) -> History<Self>
+    where
+        Self: Sized,
+    {
+        part
+    }
+
     /// The operation as people write it: `write 3`, `read → 3`.
     fn show(&self, op: &Self::Op, ret: Option<&Self::Ret>) -> String {
         match ret {
@@ -154,6 +163,8 @@ pub struct Conflict {
     pub core: Vec<u32>,
     /// The operation at which it shows.
     pub stuck: u32,
+    /// Where the core is large: the operations of it to be looked at. Empty: all.
+    pub focus: Vec<u32>,
     /// One sentence with times.
     pub sentence: String,
 }
@@ -162,6 +173,14 @@ impl Conflict {
     pub(crate) fn new(mut core: Vec<u32>, stuck: u32, sentence: String) -> Conflict {
         core.sort_unstable();
         core.dedup();
-        Conflict { core, stuck, sentence }
+        Conflict { core, stuck, focus: Vec::new(), sentence }
+    }
+
+    pub(crate) fn with_focus(mut self, mut focus: Vec<u32>) -> Conflict {
+        focus.push(self.stuck);
+        focus.sort_unstable();
+        focus.dedup();
+        self.focus = focus;
+        self
     }
 }

@@ -1,13 +1,13 @@
 //! The objects that locks are made of: for each, a model, what it is called in history files, and an algorithm
-//! of its own.
+//! of its own, whose argument stands in the documentation of its module.
 
-mod counter;
-mod fetch_add;
-mod mutex;
-mod owner_mutex;
+pub mod counter;
+pub mod fetch_add;
+pub mod mutex;
+pub mod owner_mutex;
 mod pending;
-mod register;
-mod set;
+pub mod register;
+pub mod set;
 mod values;
 
 pub use counter::{Counter, CounterOp};

@@ -1,8 +1,11 @@
 //! The promises of a lock, each with its checker: a pure function from a digested history to a verdict.
 
+mod availability;
 mod exclusion;
 mod fencing;
+pub(crate) mod lost_additions;
 mod lost_updates;
+mod ownership;
 mod progress;
 mod stale_writes;
 mod vacuous;
@@ -28,10 +31,13 @@ pub trait Checker: Sync {
 pub fn registry() -> &'static [&'static dyn Checker] {
     &[
         &exclusion::Exclusion,
+        &ownership::Ownership,
         &lost_updates::LostUpdates,
+        &lost_additions::LostAdditions,
         &stale_writes::StaleWrites,
         &fencing::Fencing,
         &progress::Progress,
+        &availability::Availability,
         &vacuous::Vacuous,
     ]
 }
@@ -51,5 +57,10 @@ pub fn check_run(events: &[Event]) -> RunVerdict {
 
 /// As [`check_run`], for a history that was digested before.
 pub fn check_digest(run: &Digest) -> RunVerdict {
-    RunVerdict::of(registry().iter().filter_map(|checker| checker.check(run)).collect())
+    let verdicts = registry().iter().filter_map(|checker| checker.check(run)).collect();
+    RunVerdict {
+        figures: crate::figures::figures(run),
+        costs: Some(crate::figures::costs(run)),
+        ..RunVerdict::of(verdicts)
+    }
 }

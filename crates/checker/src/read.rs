@@ -95,7 +95,7 @@ pub fn read<M: Vocabulary + Clone>(
 
 /// Whether this is a client's notice, which has no invocation.
 pub(crate) fn is_notice(line: &Line) -> bool {
-    line.kind == Kind::Info && (line.f == "lost" || line.f == "renewed")
+    line.kind == Kind::Info && fencepost_history::f::is_notice(&line.f)
 }
 
 /// The key and the value of a `[key, value]`.

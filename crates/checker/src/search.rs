@@ -18,7 +18,7 @@
 //! 4. *Dominance*: of two configurations with the same state and the same open operations done, the one that used
 //!    no more of any class can do all that the other can.
 //! 5. *Doomed*: a configuration in which an open operation can never take effect is dropped.
-//! 6. What [`Role`]s tell about values; see [`values`].
+//! 6. What [`Role`]s tell about values; see `search/values.rs`.
 
 mod bits;
 mod frontier;

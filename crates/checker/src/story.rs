@@ -1,8 +1,13 @@
 //! What happened around a finding, told in words with times.
 
+mod faults;
+
+pub use faults::describe_fault;
+
 use crate::digest::{Digest, Fault, Hold, HoldEnd};
 use crate::promises::{Class, Overlap, overlap_reason, overlaps};
 use crate::verdict::{Finding, seconds};
+use faults::describe_healing;
 use fencepost_history::{Kind, f};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -212,7 +217,7 @@ fn written_by_another(
         operation.f() == f::WRITE
             && operation.key == key
             && operation.process != process
-            && operation.invoke.value == *value
+            && *operation.invoke.value == *value
             && early
     });
     same.next().map(|operation| operation.process)
@@ -253,65 +258,7 @@ fn tell_fault(fault: &Fault, begin: u64, end: u64, lines: &mut Vec<StoryLine>) {
     let later = seen.map_or(String::new(), |seen| format!(" (seen to have happened by {})", seconds(seen)));
     lines.push(line(fault.inject_ns, describe_fault(fault) + &later));
     if let Some(healed) = fault.healed_ns.filter(|healed| *healed <= end) {
-        let text = match fault.name {
-            "pause" => format!("{} ran again", and(&fault.targets)),
-            "kill" => format!("{} {} started again", and(&fault.targets), was(&fault.targets)),
-            "partition" => "the network was whole again".to_owned(),
-            "clock-jump" => format!("the clock of {} was set right", and(&fault.targets)),
-            name => format!("the fault {name} on {} was healed", and(&fault.targets)),
-        };
-        lines.push(line(healed, text));
-    }
-}
-
-/// What a fault did, in one clause: "the clock of n3 jumped forward by 60.000 s".
-pub fn describe_fault(fault: &Fault) -> String {
-    let targets = and(&fault.targets);
-    match fault.name {
-        "clock-jump" => {
-            let jumps: Vec<String> = fault.targets.iter().map(|target| jump(fault, target)).collect();
-            jumps.join("; ")
-        }
-        "pause" => format!("{targets} {} stopped (SIGSTOP)", was(&fault.targets)),
-        "kill" => format!("{targets} {} killed (SIGKILL)", was(&fault.targets)),
-        "partition" => match fault.asked.get("groups").and_then(Value::as_array) {
-            Some(groups) => {
-                let names = |group: &Value| {
-                    let group = group
-                        .as_array()
-                        .map_or(Vec::new(), |names| names.iter().filter_map(Value::as_str).collect());
-                    and(&group)
-                };
-                let groups: Vec<String> = groups.iter().map(names).collect();
-                format!("the network was cut between {}", groups.join(" | "))
-            }
-            None => format!("the network was cut around {targets}"),
-        },
-        name => {
-            let seen = if fault.observed.is_null() { fault.asked } else { fault.observed };
-            format!("the fault {name} struck {targets}: {seen}")
-        }
-    }
-}
-
-/// How far the clock of one node jumped, by what was observed in it, or else by what was asked for.
-fn jump(fault: &Fault, target: &str) -> String {
-    let seen = fault.observed.get(target).unwrap_or(fault.asked);
-    let ms = |name: &str| seen.get(name).and_then(Value::as_f64).filter(|ms| ms.abs() >= 1.0);
-    let by = |ms: f64| {
-        let way = if ms < 0.0 { "back" } else { "forward" };
-        format!("{way} by {}", seconds((ms.abs() * 1e6) as u64))
-    };
-    match (ms("wall_ms"), ms("monotonic_ms")) {
-        (Some(wall), Some(monotonic)) if (wall - monotonic).abs() < 100.0 => {
-            format!("the clock of {target} jumped {}", by(wall))
-        }
-        (Some(wall), Some(monotonic)) => {
-            format!("the wall clock of {target} jumped {}, its monotonic clock {}", by(wall), by(monotonic))
-        }
-        (Some(wall), None) => format!("the wall clock of {target} jumped {}", by(wall)),
-        (None, Some(monotonic)) => format!("the monotonic clock of {target} jumped {}", by(monotonic)),
-        (None, None) => format!("the clock of {target} was changed: {seen}"),
+        lines.push(line(healed, describe_healing(fault)));
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a checker says: an outcome, one plain sentence, and the evidence.
 
+use crate::figures::{Costs, Figure};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -21,16 +22,31 @@ pub enum Outcome {
 impl fmt::Display for Outcome {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         // `pad` rather than `write_str`, so that columns of verdicts can be aligned.
-        out.pad(match self {
-            Outcome::Valid => "valid",
-            Outcome::Vacuous => "vacuous",
-            Outcome::Unknown => "unknown",
-            Outcome::Violation => "violation",
-        })
+        out.pad(self.word())
     }
 }
 
 impl Outcome {
+    /// Its name, as in `verdict.json`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Outcome::Valid => "valid",
+            Outcome::Vacuous => "vacuous",
+            Outcome::Unknown => "unknown",
+            Outcome::Violation => "violation",
+        }
+    }
+
+    /// A sign that stands beside its word or colour, for those who see colours otherwise.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Outcome::Valid => "✓",
+            Outcome::Violation => "✗",
+            Outcome::Unknown => "?",
+            Outcome::Vacuous => "○",
+        }
+    }
+
     /// The exit code of a command that ends with this outcome: 0 valid, 1 violation, 2 unknown or vacuous.
     pub fn exit_code(self) -> u8 {
         match self {
@@ -109,13 +125,19 @@ impl Verdict {
 pub struct RunVerdict {
     pub outcome: Outcome,
     pub verdicts: Vec<Verdict>,
+    /// What was measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub figures: Vec<Figure>,
+    /// What the lock cost. None in verdicts of before they were measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub costs: Option<Costs>,
 }
 
 impl RunVerdict {
     /// Combines verdicts. Without any, nothing was tested.
     pub fn of(verdicts: Vec<Verdict>) -> RunVerdict {
         let outcome = verdicts.iter().map(|verdict| verdict.outcome).max().unwrap_or(Outcome::Vacuous);
-        RunVerdict { outcome, verdicts }
+        RunVerdict { outcome, verdicts, figures: Vec::new(), costs: None }
     }
 
     /// The verdict of one checker, if it had anything to say.

@@ -1,26 +1,34 @@
-//! Mutual exclusion, watched while the run goes on.
+//! Mutual exclusion and fencing tokens, watched while the run goes on.
 //!
-//! Counts the same overlaps as the `exclusion` checker, without looking back. Two holds of a key overlap if the
+//! Counts the same overlaps as the `exclusion` checker and the same tokens as the `fencing` checker, without looking
+//! back: what `lease-mutex` and `fenced-mutex` find, event by event.
+//!
+//! *Tokens.* It is enough to keep the greatest token of each key: a token is wrong if it is not greater than the
+//! greatest one that had been granted when its acquire was invoked.
+//!
+//! *Overlaps.* Two holds of a key overlap if the
 //! later one begins between two instants at which the earlier one's process believed. So it is enough to number
 //! the grants of each key: when a process is known to have believed, the grants since its belief was last known
 //! are as many overlaps. An event costs a few look-ups in hash maps; memory is one entry a process and key in
-//! use, since a process is forgotten with its first indeterminate operation.
+//! use, since a process is forgotten with its first indeterminate operation. Who shares the lock is counted apart: a
+//! shared hold is broken by exclusive grants only.
 
-use crate::digest::{is_notice, shows_belief};
+use crate::digest::{asks_shared, is_notice, shows_belief};
 use fencepost_history::{Event, Kind, Process, f};
 use rustc_hash::FxHashMap;
-use std::borrow::Cow;
+use serde_json::Value;
 
-type Key = Cow<'static, str>;
+type Key = fencepost_history::Name;
 
-/// Counts violations of mutual exclusion event by event.
+/// Counts violations of mutual exclusion, and tokens that do not grow, event by event.
 #[derive(Default)]
 pub struct Watch {
-    violations: u64,
-    /// How often each key was granted.
-    grants: FxHashMap<Key, u64>,
-    /// Of each process and key it holds: how many grants there were when its belief was last known.
-    holds: FxHashMap<(u64, Key), u64>,
+    overlaps: u64,
+    stale_tokens: u64,
+    /// What was granted of each key.
+    grants: FxHashMap<Key, Grants>,
+    /// Of each process and key it holds: how many grants that break its hold there were when its belief was last known.
+    holds: FxHashMap<(u64, Key), Known>,
     open: FxHashMap<u64, Open>,
 }
 
@@ -29,7 +37,31 @@ struct Open {
     /// The hold under which it was invoked: grants when belief was last known, and grants at the invocation.
     /// A release takes the hold with it.
     hold: Option<(u64, u64)>,
+    /// The greatest token granted when it was invoked.
+    greatest_token: Option<i64>,
     key: Key,
+    /// An acquire that asks to share.
+    shared: bool,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Grants {
+    exclusive: u64,
+    shared: u64,
+    greatest_token: Option<i64>,
+}
+
+impl Grants {
+    /// Those that break a hold.
+    fn against(self, shared: bool) -> u64 {
+        if shared { self.exclusive } else { self.exclusive + self.shared }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Known {
+    grants: u64,
+    shared: bool,
 }
 
 impl Watch {
@@ -37,9 +69,19 @@ impl Watch {
         Watch::default()
     }
 
-    /// How many overlaps there have been so far.
+    /// How many violations there have been so far, of either kind.
     pub fn violations(&self) -> u64 {
-        self.violations
+        self.overlaps + self.stale_tokens
+    }
+
+    /// How many overlaps of two holds of a key there have been so far.
+    pub fn overlaps(&self) -> u64 {
+        self.overlaps
+    }
+
+    /// How many tokens so far were not greater than one granted before.
+    pub fn stale_tokens(&self) -> u64 {
+        self.stale_tokens
     }
 
     /// Takes note of the next event.
@@ -64,26 +106,33 @@ impl Watch {
         } else {
             self.holds.get(&owner).copied()
         };
-        let granted = self.grants.get(&owner.1).copied().unwrap_or_default();
-        self.open.insert(process, Open { hold: known.map(|known| (known, granted)), key: owner.1 });
+        let grants = self.grants.get(&owner.1).copied().unwrap_or_default();
+        let hold = known.map(|known| (known.grants, grants.against(known.shared)));
+        let (greatest_token, shared) = (grants.greatest_token, asks_shared(event));
+        self.open.insert(process, Open { hold, greatest_token, key: owner.1, shared });
     }
 
     fn complete(&mut self, process: u64, open: Open, event: &Event) {
         if let Some((known, granted)) = open.hold
             && shows_belief(&event.f, event)
         {
-            self.violations += granted - known;
+            self.overlaps += granted - known;
             if let Some(known) = self.holds.get_mut(&(process, open.key.clone())) {
-                *known = granted;
+                known.grants = granted;
             }
         }
         if event.kind == Kind::Info {
             // Its number is never used again: nothing more can become known about its belief.
             self.holds.retain(|(owner, _), _| *owner != process);
         } else if event.kind == Kind::Ok && event.f == f::ACQUIRE {
-            let granted = self.grants.entry(open.key.clone()).or_default();
-            *granted += 1;
-            self.holds.insert((process, open.key), *granted);
+            let (grants, shared) = (self.grants.entry(open.key.clone()).or_default(), open.shared);
+            *(if shared { &mut grants.shared } else { &mut grants.exclusive }) += 1;
+            if let Some(token) = event.value.get("token").and_then(Value::as_i64) {
+                self.stale_tokens += u64::from(open.greatest_token >= Some(token));
+                grants.greatest_token = grants.greatest_token.max(Some(token));
+            }
+            let known = Known { grants: grants.against(shared), shared };
+            self.holds.insert((process, open.key), known);
         }
     }
 }
@@ -92,9 +141,9 @@ impl Watch {
 mod tests {
     use super::*;
     use crate::digest::Digest;
-    use crate::promises::overlaps;
+    use crate::promises::{check_digest, overlaps};
     use proptest::prelude::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     /// What one process does next; the number says how its operation ends.
     type Step = (u64, u8, u8, bool);
@@ -116,22 +165,26 @@ mod tests {
                     let value = match name {
                         f::HOLDS => json!(end % 2 == 0),
                         f::RELEASE => json!({"believed": end % 2 == 0}),
+                        f::ACQUIRE if end % 3 > 0 => json!({"token": i64::from(end) + events.len() as i64}),
                         _ => Value::Null,
                     };
                     (kind, name, value, (kind == Kind::Fail).then_some("stale-token".into()))
                 }
-                (Some(_), _) => (Kind::Info, [f::LOST, f::RENEWED][usize::from(end % 2)], Value::Null, None),
+                (Some(_), _) => {
+                    (Kind::Info, [f::LOST, f::RENEWED, f::AT][usize::from(end % 3)], Value::Null, None)
+                }
                 (None, _) => {
                     let names = [f::ACQUIRE, f::ACQUIRE, f::ACQUIRE, f::RELEASE, f::HOLDS, f::WRITE, f::READ];
                     let name = names[usize::from(what) % names.len()];
                     open.insert(process, name);
-                    (Kind::Invoke, name, json!({"ttl_ms": 5}), None)
+                    let mode = if end % 3 == 0 { "shared" } else { "exclusive" };
+                    (Kind::Invoke, name, json!({"ttl_ms": 5, "mode": mode}), None)
                 }
             };
             // A completion stands for the key of its invocation, which `f` and the process identify.
             let key = match kind {
                 Kind::Invoke => if second_key { "b" } else { "a" }.into(),
-                _ if name == f::LOST || name == f::RENEWED => if second_key { "b" } else { "a" }.into(),
+                _ if f::is_notice(name) => if second_key { "b" } else { "a" }.into(),
                 _ => {
                     let invoke = events.iter().rev().find(|event| {
                         event.process == Process::Client(process) && event.kind == Kind::Invoke
@@ -147,7 +200,7 @@ mod tests {
                 kind,
                 f: name.into(),
                 key: Some(key),
-                value,
+                value: value.into(),
                 error,
             });
         }
@@ -164,7 +217,12 @@ mod tests {
             let mut watch = Watch::new();
             events.iter().for_each(|event| watch.push(event));
             let digest = Digest::new(&events).unwrap();
-            prop_assert_eq!(watch.violations(), overlaps(&digest).len() as u64);
+            prop_assert_eq!(watch.overlaps(), overlaps(&digest).len() as u64);
+            let verdict = check_digest(&digest);
+            let stale =
+                verdict.of_checker("fencing").map_or(0, |fencing| fencing.stats["not_greater"].as_u64().unwrap());
+            prop_assert_eq!(watch.stale_tokens(), stale);
+            prop_assert_eq!(watch.violations(), watch.overlaps() + watch.stale_tokens());
         }
     }
 
@@ -179,7 +237,7 @@ mod tests {
                 kind,
                 f: name.into(),
                 key: Some("a".into()),
-                value: Value::Null,
+                value: Value::Null.into(),
                 error: None,
             };
             watch.push(&event(Kind::Invoke, f::ACQUIRE));

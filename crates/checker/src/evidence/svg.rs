@@ -28,7 +28,7 @@ impl Evidence {
         let right = ends.chain(columns.last().copied()).max().unwrap_or(LEFT) + 60;
         let sentence = wrap(&self.sentence, (right.max(900) - 32) / (CHARACTER - 1));
         let top = TOP + 18 * sentence.len();
-        let (width, height) = (right.max(900) + 20, top + LANE * lanes.len() + 60);
+        let (width, height) = (right.max(900) + 20, top + LANE * lanes.len() + 70);
         let mut svg = String::new();
         let mut put = |text: String| {
             svg.push_str(&text);
@@ -77,6 +77,13 @@ impl Evidence {
         } else {
             format!("1, 2, …: the longest order that goes well, from {} to {}.  ", self.start, self.state)
         };
+        if let Some(others) = self.left_out() {
+            let y = height - 38;
+            put(format!(
+                "<text x=\"16\" y=\"{y}\" fill=\"#555555\">Not shown one by one: {}.</text>",
+                escape(&others)
+            ));
+        }
         put(format!(
             "<text x=\"16\" y=\"{}\" fill=\"#555555\">{}Red (!): fits into no order.  In order of the events, not to scale.</text>",
             height - 20,

@@ -33,6 +33,9 @@ impl fmt::Display for Evidence {
         if let Some(more) = self.operations.len().checked_sub(LISTED_MAX + 1) {
             writeln!(out, "       and {} more", more + 1)?;
         }
+        if let Some(others) = self.left_out() {
+            writeln!(out, "       and, not shown one by one: {others}")?;
+        }
         writeln!(out)?;
         if !self.order.is_empty() {
             writeln!(

@@ -210,6 +210,7 @@ fn not_enough(history: &History<FetchAdd>, stuck: u32) -> Conflict {
         history.completed(stuck),
     );
     Conflict::new(open.into_iter().chain([stuck]).collect(), stuck, sentence)
+        .with_focus(base.into_iter().collect())
 }
 
 #[cfg(test)]

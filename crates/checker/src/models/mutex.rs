@@ -20,6 +20,10 @@
 //! so a ≤ r + 1. (Acquires and releases can change places; and as the mutex starts free, a window that begins
 //! with the history has at most as many releases as acquires.) The shortest window that breaks this, ending at
 //! the operation that got stuck, is the core: nothing outside it could have helped.
+//!
+//! It can be large, and no smaller one may exist: acquires that wait for long may each have had the mutex at any moment
+//! of that, so that only counting from a moment on at which few waited tells that there is one too many. People then
+//! look at the operation that got stuck, the one of its kind before it, and what was under way in between.
 
 use super::pending::Pending;
 use super::{Refusal, Vocabulary};
@@ -143,9 +147,68 @@ fn conflict(history: &History<Mutex>, stuck: u32) -> Conflict {
             }
         }
     }
-    let sentence = sentence(history, stuck, &inside, across.len(), begins_with_history);
+    let mut sentence = sentence(history, stuck, &inside, across.len(), begins_with_history);
+    if inside.len() + across.len() <= LARGE {
+        inside.extend(across);
+        return Conflict::new(inside, stuck, sentence);
+    }
+    let unseen = across.iter().filter(|&&at| !history.list[at as usize].certain()).count();
+    let before = right_before(history, stuck);
+    sentence += &nearby(history, stuck, &before, unseen);
     inside.extend(across);
-    Conflict::new(inside, stuck, sentence)
+    let focus = before.last.into_iter().chain(before.between.into_iter().take(LARGE)).collect();
+    Conflict::new(inside, stuck, sentence).with_focus(focus)
+}
+
+/// A core of more operations than this is not shown as a whole.
+const LARGE: usize = 12;
+
+/// What came right before the operation that got stuck.
+struct Before {
+    /// The operation of its kind whose completion was the last before.
+    last: Option<u32>,
+    /// Certain operations of the other kind that were under way since.
+    between: Vec<u32>,
+}
+
+fn right_before(history: &History<Mutex>, stuck: u32) -> Before {
+    let end = history.list[stuck as usize].complete;
+    let kind = history.list[stuck as usize].op;
+    let op = |event: u32| history.list[(event >> 1) as usize].op;
+    let earlier = history.order[..end as usize].iter().rev();
+    let last = earlier.copied().find(|&event| event & 1 == 1 && op(event) == kind).map(|event| event >> 1);
+    let since = last.map_or(0, |last| history.list[last as usize].complete);
+    let between = (0..history.len() as u32).filter(|&at| {
+        let operation = &history.list[at as usize];
+        operation.op != kind && operation.certain() && operation.complete > since && operation.invoke < end
+    });
+    Before { last, between: between.collect() }
+}
+
+/// What people can see of a core that is too large to be shown.
+fn nearby(history: &History<Mutex>, stuck: u32, before: &Before, unseen: usize) -> String {
+    let (verb, other) = match history.list[stuck as usize].op {
+        MutexOp::Acquire => ("acquired", "release"),
+        MutexOp::Release => ("released", "acquire"),
+    };
+    let counted = match unseen {
+        0 => String::new(),
+        1 => format!(" (among them one {other} whose end nobody saw)"),
+        _ => format!(" (among them {unseen} {other}s whose end nobody saw)"),
+    };
+    let Some(last) = before.last else { return counted };
+    let (count, process) = (before.between.len(), history.process(last));
+    let since = match count {
+        0 => format!("no {other} under way"),
+        1 => format!("one {other} under way"),
+        _ => format!("{count} {other}s under way"),
+    };
+    format!(
+        "{counted}. It shows at process {}: the last before it that {verb} was process {process}, by {}, with \
+         {since} since then",
+        history.process(stuck),
+        history.completed(last),
+    )
 }
 
 fn sentence(history: &History<Mutex>, stuck: u32, inside: &[u32], across: usize, from_start: bool) -> String {

@@ -9,6 +9,8 @@
 //! had promised to A, and no observer can deny it: every other choice of the two instants only moves the grant
 //! earlier and the end of the lease later.
 //!
+//! A hold that is shared (its acquire said `"mode": "shared"`) and another such one may overlap.
+//!
 //! *Overstayed.* In every other case A may have had no lease any more when B was granted the lock, and the
 //! service gets the benefit of the doubt. A went on after its TTL, which no lease can prevent, only fencing.
 
@@ -55,10 +57,12 @@ pub fn overlaps(run: &Digest) -> Vec<Overlap> {
     let mut found = Vec::new();
     // Per key, the holds whose certain belief may reach beyond the acquisition at hand.
     let mut believing: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
-    for (second, hold) in run.holds.iter().enumerate() {
+    for (second, hold) in run.holds.iter().enumerate().filter(|(_, hold)| hold.exclusive) {
         let earlier = believing.entry(hold.key).or_default();
         earlier.retain(|&first| run.holds[first].until > hold.from);
-        found.extend(earlier.iter().map(|&first| overlap(run, first, second)));
+        // Those who share the lock may hold it together.
+        let exclude = |first: &&usize| !(hold.shared && run.holds[**first].shared);
+        found.extend(earlier.iter().filter(exclude).map(|&first| overlap(run, first, second)));
         earlier.push(second);
     }
     found
@@ -111,6 +115,9 @@ impl Checker for Exclusion {
     }
 
     fn check(&self, run: &Digest) -> Option<Verdict> {
+        if !run.holds.is_empty() && run.holds.iter().all(|hold| !hold.exclusive) {
+            return None;
+        }
         let overlaps = overlaps(run);
         let count = |class| overlaps.iter().filter(|overlap| overlap.class == class).count();
         let (twice, overstayed) = (count(Class::GrantedTwice), count(Class::Overstayed));
@@ -267,6 +274,21 @@ mod tests {
     }
 
     #[test]
+    fn a_renewal_recorded_just_before_the_grant_belongs_to_it() {
+        // The waiter's session was prolonged while it waited: its lease did not begin with its acquire.
+        let history = "
+            0    1 invoke acquire a {ttl_ms:1000}
+            4990 1 info   renewed a {age_ms:90}
+            5000 1 ok     acquire a {validity_ms:900}
+            5100 2 invoke acquire a {ttl_ms:1000}
+            5200 2 ok     acquire a
+            5300 1 invoke holds   a
+            5310 1 ok     holds   a true";
+        assert_eq!(classes(history), ["granted-twice"]);
+        assert_eq!(classes(&history.replace("{age_ms:90}", "{age_ms:900}")), ["overstayed"]);
+    }
+
+    #[test]
     fn keys_are_locks_of_their_own() {
         let history = "
             0 1 invoke acquire a
@@ -277,6 +299,23 @@ mod tests {
             5 1 ok     holds   a true";
         assert_eq!(classes(history), Vec::<&str>::new());
         assert_eq!(classes(&history.replace(" b", " a")), ["granted-twice"]);
+    }
+
+    #[test]
+    fn who_shares_does_not_exclude_and_who_does_not_excludes_all() {
+        let history = |first: &str, second: &str| {
+            format!(
+                "0 1 invoke acquire a {{mode:\"{first}\"}}
+                 1 1 ok     acquire a
+                 2 2 invoke acquire a {{mode:\"{second}\"}}
+                 3 2 ok     acquire a
+                 4 1 invoke holds   a
+                 5 1 ok     holds   a true"
+            )
+        };
+        assert_eq!(classes(&history("shared", "shared")), Vec::<&str>::new());
+        assert_eq!(classes(&history("shared", "exclusive")), ["granted-twice"]);
+        assert_eq!(classes(&history("exclusive", "shared")), ["granted-twice"]);
     }
 
     #[test]
@@ -291,5 +330,17 @@ mod tests {
             6 2 invoke write   a 1
             7 2 info   write   a null timeout";
         assert_eq!(classes(history), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn who_says_that_it_excludes_nobody_is_not_held_to_it() {
+        let text = |value: &str| {
+            format!(
+                "0 1 invoke acquire a\n1 1 ok acquire a {value}\n2 2 invoke acquire a\n3 2 ok acquire a {value}
+                 4 1 invoke holds a\n5 1 ok holds a true"
+            )
+        };
+        assert!(crate::literal::maybe_verdict(&Exclusion, &text("{exclusive:false}")).is_none());
+        assert_eq!(crate::literal::verdict(&Exclusion, &text("{}")).outcome, Outcome::Violation);
     }
 }

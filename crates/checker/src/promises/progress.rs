@@ -29,7 +29,7 @@ impl Checker for Progress {
 
     fn check(&self, run: &Digest) -> Option<Verdict> {
         let unknown = |why: String| Some(Verdict::new(self.name(), Outcome::Unknown, why));
-        let Some(heal) = run.phase("heal").or(run.phase("closing")) else {
+        let Some(heal) = run.phase("liveness").or(run.phase("heal")).or(run.phase("closing")) else {
             return unknown("the history ends before the faults were healed".to_owned());
         };
         if let Some(fault) = run.faults.iter().find(|fault| fault.effective && fault.healed_ns.is_none()) {

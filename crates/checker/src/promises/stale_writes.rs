@@ -33,7 +33,7 @@ impl Checker for StaleWrites {
 
     fn check(&self, run: &Digest) -> Option<Verdict> {
         let writes = run.operations.iter().filter(|operation| operation.f() == f::WRITE).count();
-        if writes == 0 || run.holds.is_empty() {
+        if writes == 0 || run.holds.iter().all(|hold| !hold.exclusive) {
             return None;
         }
         let rejected = run.operations.iter().filter(|operation| rejected_as_stale(operation)).count();
@@ -69,8 +69,8 @@ fn rejected_as_stale(operation: &Operation) -> bool {
 fn stale(run: &Digest) -> Vec<Finding> {
     let by_invocation: FxHashMap<u64, &Operation> =
         run.operations.iter().map(|operation| (operation.invoke.index, operation)).collect();
-    let by_acquire: FxHashMap<u64, usize> =
-        run.holds.iter().enumerate().map(|(at, hold)| (hold.from, at)).collect();
+    let exclusive = run.holds.iter().enumerate().filter(|(_, hold)| hold.exclusive);
+    let by_acquire: FxHashMap<u64, usize> = exclusive.map(|(at, hold)| (hold.from, at)).collect();
     // The last hold of a process on a key, whether released or not: a late write still belongs to it.
     let mut holds: FxHashMap<(u64, &str), usize> = FxHashMap::default();
     let mut latest: FxHashMap<&str, Seen> = FxHashMap::default();

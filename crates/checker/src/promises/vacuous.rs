@@ -34,15 +34,24 @@ impl Checker for Vacuous {
         } else if let Some(name) = without_effect(run) {
             (Outcome::Vacuous, format!("the nemesis {name} was asked for, and no fault of it took effect"))
         } else if faults == 0 {
-            (Outcome::Valid, format!("processes competed for a lock {contended} times, without faults"))
+            (Outcome::Valid, format!("processes competed for a lock {}, without faults", times(contended)))
         } else {
             let summary = format!(
-                "processes competed for a lock {contended} times; {effective} of {faults} faults took effect"
+                "processes competed for a lock {}; {effective} of {faults} faults took effect",
+                times(contended)
             );
             (Outcome::Valid, summary)
         };
         let verdict = Verdict::new(self.name(), outcome, summary);
         Some(verdict.stat("contended", contended).stat("faults", faults).stat("effective", effective))
+    }
+}
+
+fn times(count: usize) -> String {
+    match count {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        _ => format!("{count} times"),
     }
 }
 
@@ -115,7 +124,7 @@ mod tests {
     fn accepts_competition_and_an_effective_fault() {
         assert_eq!(verdict(&Vacuous, COMPETING).outcome, Outcome::Valid);
         let verdict = verdict(&Vacuous, &with_fault(true));
-        assert_eq!(verdict.summary, "processes competed for a lock 1 times; 1 of 1 faults took effect");
+        assert_eq!(verdict.summary, "processes competed for a lock once; 1 of 1 faults took effect");
     }
 
     #[test]

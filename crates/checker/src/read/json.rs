@@ -63,6 +63,10 @@ impl<R: BufRead> Lines for JsonLines<R> {
 }
 
 fn parse(text: &[u8], number: u64) -> Result<Line<'_>, ReadError> {
+    // Serde takes an array for the fields in their order.
+    if !text.trim_ascii_start().starts_with(b"{") {
+        return malformed(number, "an event is a JSON object, {\"process\": …, \"type\": …, \"f\": …}");
+    }
     let fields: Fields = match serde_json::from_slice(text) {
         Ok(fields) => fields,
         Err(error) => return malformed(number, describe(&error)),

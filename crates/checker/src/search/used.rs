@@ -8,43 +8,76 @@ pub(super) type Used = u32;
 /// The empty multiset.
 pub(super) const NOTHING: Used = 0;
 
-/// All multisets that were met. Each is a list of (class, count), ascending.
+/// All multisets that were met.
 pub(super) struct UsedSets {
-    sets: Vec<Box<[(u32, u32)]>>,
+    sets: Vec<Multiset>,
     numbers: FxHashMap<Box<[(u32, u32)]>, Used>,
     bytes: usize,
+}
+
+/// A list of (class, count), ascending, with what tells at a glance that it is not within another.
+struct Multiset {
+    entries: Box<[(u32, u32)]>,
+    /// The sum of the counts.
+    total: u32,
+    /// A bit for each class that it has any of, and sixteen bits on for each that it has more than one of; classes
+    /// that are equal modulo 64 share them.
+    marks: u64,
+    /// What one more of a class makes of it, as far as that was asked.
+    successors: Vec<(u32, Used)>,
+}
+
+impl Multiset {
+    fn new(entries: Box<[(u32, u32)]>) -> Multiset {
+        let total = entries.iter().map(|(_, count)| count).sum();
+        let mark = |(class, count): &(u32, u32)| {
+            let once = 1_u64 << (class % 64);
+            if *count > 1 { once | once.rotate_left(16) } else { once }
+        };
+        let marks = entries.iter().map(mark).fold(0, |all, one| all | one);
+        Multiset { entries, total, marks, successors: Vec::new() }
+    }
 }
 
 impl UsedSets {
     pub fn new() -> UsedSets {
         let empty: Box<[(u32, u32)]> = Box::default();
-        UsedSets { sets: vec![empty.clone()], numbers: FxHashMap::from_iter([(empty, NOTHING)]), bytes: 0 }
+        let numbers = FxHashMap::from_iter([(empty.clone(), NOTHING)]);
+        UsedSets { sets: vec![Multiset::new(empty)], numbers, bytes: 0 }
     }
 
     /// How many of a class.
     pub fn count(&self, used: Used, class: u32) -> u32 {
         let set = &self.sets[used as usize];
-        set.binary_search_by_key(&class, |entry| entry.0).map_or(0, |at| set[at].1)
+        if set.marks >> (class % 64) & 1 == 0 {
+            return 0;
+        }
+        set.entries.iter().find(|entry| entry.0 == class).map_or(0, |entry| entry.1)
     }
 
     /// One more of a class.
     pub fn add(&mut self, used: Used, class: u32) -> Used {
         let set = &self.sets[used as usize];
-        let mut next: Vec<(u32, u32)> = Vec::with_capacity(set.len() + 1);
-        next.extend_from_slice(set);
-        match next.binary_search_by_key(&class, |entry| entry.0) {
-            Ok(at) => next[at].1 += 1,
-            Err(at) => next.insert(at, (class, 1)),
+        if let Some(&(_, next)) = set.successors.iter().find(|(other, _)| *other == class) {
+            return next;
         }
-        let next = next.into_boxed_slice();
-        if let Some(&number) = self.numbers.get(&next) {
-            return number;
+        let mut entries: Vec<(u32, u32)> = Vec::with_capacity(set.entries.len() + 1);
+        entries.extend_from_slice(&set.entries);
+        match entries.binary_search_by_key(&class, |entry| entry.0) {
+            Ok(at) => entries[at].1 += 1,
+            Err(at) => entries.insert(at, (class, 1)),
         }
-        let number = self.sets.len() as Used;
-        self.bytes += 2 * (next.len() + 4) * size_of::<(u32, u32)>();
-        self.sets.push(next.clone());
-        self.numbers.insert(next, number);
-        number
+        let entries = entries.into_boxed_slice();
+        let next = self.numbers.get(&entries).copied().unwrap_or_else(|| {
+            let number = self.sets.len() as Used;
+            self.bytes += 2 * (entries.len() + 8) * size_of::<(u32, u32)>();
+            self.sets.push(Multiset::new(entries.clone()));
+            self.numbers.insert(entries, number);
+            number
+        });
+        self.bytes += 2 * size_of::<(u32, Used)>();
+        self.sets[used as usize].successors.push((class, next));
+        next
     }
 
     /// Whether the first has no more of any class than the second.
@@ -52,8 +85,12 @@ impl UsedSets {
         if small == large || small == NOTHING {
             return true;
         }
-        let mut large = self.sets[large as usize].iter();
-        self.sets[small as usize].iter().all(|(class, count)| {
+        let (small, large) = (&self.sets[small as usize], &self.sets[large as usize]);
+        if small.total >= large.total || small.marks & !large.marks != 0 {
+            return false;
+        }
+        let mut large = large.entries.iter();
+        small.entries.iter().all(|(class, count)| {
             large
                 .by_ref()
                 .find(|entry| entry.0 >= *class)

@@ -1,0 +1,323 @@
+//! Fault tolerance: with a minority of the servers down, the lock can still be acquired.
+//!
+//! # The stated bound
+//! A service may take [`NOTICE_NS`] to notice that servers are gone and to replace them, a lock that its holder left
+//! behind runs out with the longest TTL (`ttl_ms`), and one attempt may take its whole time (`timeout_ms`). So the bound
+//! is the sum of the three: while a minority is down, a lock that nobody holds must be acquired within it.
+//!
+//! # What counts
+//! - *Down* is a server between the injection of a `kill`, a `power-loss` or a `pause` of it that was observed to take
+//!   effect, and its healing. A *minority* is less than half of the servers that the history names (`servers`).
+//! - Only *stretches* count in which nothing else is wrong: while any other fault is in force, one on a client or in the
+//!   network say, its consequences are nobody's breach of promise.
+//! - Of each key, the time counts in which somebody tried: at least one acquire was under way, none succeeded, and
+//!   nobody held the lock. A hold counts until its process claimed the lock no more, and where that is not known, until
+//!   its TTL ran out.
+//!
+//! A run in which no minority was ever down says nothing about this promise, nor does one in which it was down too
+//! shortly for a violation and nobody acquired anything meanwhile.
+
+use super::Checker;
+use crate::digest::{Digest, Fault, Hold, HoldEnd, Operation};
+use crate::verdict::{Finding, Outcome, Verdict, seconds};
+use fencepost_history::{Kind, f};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub struct Availability;
+
+/// How long a service may take to notice that servers are gone, and to do without them.
+pub const NOTICE_NS: u64 = 10_000_000_000;
+
+/// Faults whose targets do nothing until they are healed. A pause that comes and goes (`stop_ms`) is none of them.
+const TAKES_DOWN: [&str; 5] = ["kill", "leader-kill", "power-loss", "pause", "leader-pause"];
+
+/// A span of time, in nanoseconds.
+type Span = (u64, u64);
+
+/// The longest time of a key in which somebody tried in vain.
+#[derive(Clone, Copy)]
+struct Drought<'a> {
+    key: &'a str,
+    span: Span,
+    tried_ns: u64,
+    attempts: usize,
+    /// Events of its first and its last attempt.
+    events: [u64; 2],
+}
+
+impl Checker for Availability {
+    fn name(&self) -> &'static str {
+        "availability"
+    }
+
+    fn about(&self) -> &'static str {
+        "fault tolerance: with a minority of the servers down, the lock can still be acquired"
+    }
+
+    fn check(&self, run: &Digest) -> Option<Verdict> {
+        let stretches = minority_down(run);
+        if stretches.is_empty() {
+            return None;
+        }
+        let bound_ns = bound_ns(run);
+        let down_ns: u64 = stretches.iter().map(|(from, until)| until - from).sum();
+        let droughts = droughts(run, &stretches);
+        let longest = droughts.iter().map(|drought| drought.tried_ns).max().unwrap_or(0);
+        let findings: Vec<Finding> = droughts
+            .iter()
+            .filter(|drought| drought.tried_ns > bound_ns)
+            .map(|drought| finding(drought, bound_ns))
+            .collect();
+        let acquired = acquired_within(run, &stretches);
+        let outcome = match (findings.len(), acquired) {
+            (0, 0) => return None,
+            (0, _) => Outcome::Valid,
+            _ => Outcome::Violation,
+        };
+        let summary = format!(
+            "with a minority of {} servers down for {}, locks were acquired {acquired} times, and a free one was tried \
+             for in vain for at most {} (bound: {})",
+            run.servers.len(),
+            seconds(down_ns),
+            seconds(longest),
+            seconds(bound_ns),
+        );
+        let ms = |ns: u64| ns / 1_000_000;
+        let verdict = Verdict::new(self.name(), outcome, summary).stat("down_ms", ms(down_ns));
+        let verdict = verdict.stat("longest_ms", ms(longest)).stat("bound_ms", ms(bound_ns));
+        Some(verdict.with_findings(findings))
+    }
+}
+
+/// Within this time a free lock must be acquired.
+fn bound_ns(run: &Digest) -> u64 {
+    let acquires = || run.operations.iter().filter(|operation| operation.f() == f::ACQUIRE);
+    let longest_ms = |name: &str| {
+        acquires().filter_map(|acquire| acquire.invoke.value.get(name)?.as_f64()).fold(0.0, f64::max)
+    };
+    NOTICE_NS + ((longest_ms("ttl_ms") + longest_ms("timeout_ms")) * 1e6) as u64
+}
+
+/// The stretches of time in which some servers were down, less than half, and nothing else was wrong.
+fn minority_down(run: &Digest) -> Vec<Span> {
+    let in_force = |fault: &Fault| {
+        // From the moment at which it was certain that it was in force; until then, and from its healing on, it may be.
+        (fault.injected_ns.unwrap_or(fault.inject_ns), fault.healed_ns.unwrap_or(run.end_ns))
+    };
+    let mut moments: BTreeSet<u64> = BTreeSet::new();
+    for fault in &run.faults {
+        let (from, until) = in_force(fault);
+        moments.extend([fault.inject_ns, from, until]);
+    }
+    let moments: Vec<u64> = moments.into_iter().collect();
+    let mut stretches: Vec<Span> = Vec::new();
+    for pair in moments.windows(2) {
+        let (from, until) = (pair[0], pair[1]);
+        let touches = |fault: &&Fault| fault.inject_ns < until && in_force(fault).1 > from;
+        let mut down: BTreeSet<&str> = BTreeSet::new();
+        let mut undisturbed = true;
+        for fault in run.faults.iter().filter(touches) {
+            let of_servers = fault.targets.iter().all(|target| run.servers.contains(target));
+            let takes_down = TAKES_DOWN.contains(&fault.name) && fault.asked.get("stop_ms").is_none();
+            undisturbed &= fault.effective && of_servers && takes_down && in_force(fault).0 <= from;
+            down.extend(&fault.targets);
+        }
+        if !undisturbed || down.is_empty() || 2 * down.len() >= run.servers.len() {
+            continue;
+        }
+        match stretches.last_mut() {
+            Some(last) if last.1 == from => last.1 = until,
+            _ => stretches.push((from, until)),
+        }
+    }
+    stretches
+}
+
+/// How many acquires began and succeeded within the stretches.
+fn acquired_within(run: &Digest, stretches: &[Span]) -> usize {
+    let within =
+        |hold: &&Hold| stretches.iter().any(|&(from, until)| hold.invoke_ns >= from && hold.from_ns <= until);
+    run.holds.iter().filter(within).count()
+}
+
+/// Of each key and stretch, the times in which attempts failed one after the other.
+fn droughts<'a>(run: &'a Digest<'a>, stretches: &[Span]) -> Vec<Drought<'a>> {
+    let mut attempts: BTreeMap<&str, Vec<&Operation>> = BTreeMap::new();
+    for acquire in run.operations.iter().filter(|operation| operation.f() == f::ACQUIRE) {
+        attempts.entry(acquire.key).or_default().push(acquire);
+    }
+    let mut held: BTreeMap<&str, Vec<Span>> = BTreeMap::new();
+    for hold in &run.holds {
+        // Granted at some moment of its acquire, so that this was no failure from its invocation on.
+        held.entry(hold.key).or_default().push((hold.invoke_ns, claimed_until(hold)));
+    }
+    let mut droughts = Vec::new();
+    for (key, attempts) in &attempts {
+        let held = held.get(key).map_or(&[][..], Vec::as_slice);
+        for &stretch in stretches {
+            for free in free_times(held, stretch) {
+                droughts.extend(drought(key, attempts, free));
+            }
+        }
+    }
+    droughts
+}
+
+fn claimed_until(hold: &Hold) -> u64 {
+    match hold.end {
+        HoldEnd::Open => hold.expires_ns(u64::MAX).map_or(u64::MAX, |expires| expires.max(hold.until_ns)),
+        _ => hold.end_ns,
+    }
+}
+
+/// What is left of a stretch when the holds, which are in order of their beginning, are taken out.
+fn free_times(held: &[Span], (mut from, until): Span) -> Vec<Span> {
+    let mut free = Vec::new();
+    let mut sorted = held.to_vec();
+    sorted.sort_unstable();
+    for (begin, end) in sorted {
+        if begin >= until {
+            break;
+        }
+        if begin > from {
+            free.push((from, begin));
+        }
+        from = from.max(end);
+    }
+    if from < until {
+        free.push((from, until));
+    }
+    free
+}
+
+fn drought<'a>(key: &'a str, attempts: &[&Operation], (from, until): Span) -> Option<Drought<'a>> {
+    let (mut tried_ns, mut covered) = (0, from);
+    let (mut count, mut first, mut last) = (0, None, None);
+    for attempt in attempts {
+        let end = match attempt.completion {
+            Some(event) if event.kind == Kind::Ok => continue,
+            Some(event) => event.time,
+            None => continue,
+        };
+        let (begin, end) = (attempt.invoke.time.max(covered), end.min(until));
+        if begin >= until || end <= from {
+            continue;
+        }
+        count += 1;
+        first = first.or(Some(attempt.invoke.index));
+        last = attempt.completion.map(|event| event.index);
+        tried_ns += end.saturating_sub(begin);
+        covered = covered.max(end);
+    }
+    let events = [first?, last?];
+    Some(Drought { key, span: (from, until), tried_ns, attempts: count, events })
+}
+
+fn finding(drought: &Drought, bound_ns: u64) -> Finding {
+    let lock = if drought.key.is_empty() { "the lock" } else { drought.key };
+    Finding {
+        class: "unavailable".to_owned(),
+        key: drought.key.to_owned(),
+        time: drought.span.1,
+        events: drought.events.to_vec(),
+        sentence: format!(
+            "between {} and {} only a minority of the servers was down and nobody held {lock}, yet none of {} attempts \
+             to acquire it succeeded; somebody tried for {} of that time, and the bound is {}",
+            seconds(drought.span.0),
+            seconds(drought.span.1),
+            drought.attempts,
+            seconds(drought.tried_ns),
+            seconds(bound_ns),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::literal::{maybe_verdict, verdict};
+
+    /// n1 of three is down from second 1 to second 41, and the lock is free and tried for over and over.
+    fn tried(end: &str, servers: &str) -> String {
+        let mut text = format!(
+            "0 nemesis info servers - {servers}
+             0 1 invoke acquire a {{ttl_ms:2000,timeout_ms:1000}}
+             5 1 ok acquire a
+             9 1 invoke release a
+             9 1 ok release a
+             900 nemesis invoke kill - {{id:1,stage:\"inject\",targets:[\"n1\"]}}
+             1000 nemesis ok kill - {{id:1,stage:\"inject\",targets:[\"n1\"],effective:true}}\n"
+        );
+        for at in 0..40 {
+            text += &format!(
+                "{} {} invoke acquire a {{ttl_ms:2000,timeout_ms:1000}}\n{} {} {end}\n",
+                1001 + at * 1000,
+                10 + at,
+                1999 + at * 1000,
+                10 + at
+            );
+        }
+        text + "41000 nemesis invoke kill - {id:1,stage:\"heal\"}\n41001 nemesis ok kill - {id:1,stage:\"heal\"}"
+    }
+
+    const THREE: &str = "[\"n1\",\"n2\",\"n3\"]";
+
+    #[test]
+    fn rejects_a_lock_that_nobody_gets_while_a_minority_is_down() {
+        let verdict = verdict(&Availability, &tried("fail acquire a null no-majority", THREE));
+        assert_eq!(verdict.outcome, Outcome::Violation);
+        assert_eq!(
+            verdict.findings[0].sentence,
+            "between 1.000 s and 41.001 s only a minority of the servers was down and nobody held a, yet none of 40 \
+             attempts to acquire it succeeded; somebody tried for 39.920 s of that time, and the bound is 13.000 s"
+        );
+    }
+
+    #[test]
+    fn accepts_a_lock_that_is_acquired_or_held() {
+        let acquired = tried("fail acquire a null taken", THREE)
+            .replace("10999 19 fail acquire a null taken", "10999 19 ok acquire a")
+            .replace("23999 32 fail acquire a null taken", "23999 32 ok acquire a")
+            .replace("34999 43 fail acquire a null taken", "34999 43 ok acquire a");
+        let told = verdict(&Availability, &acquired);
+        assert_eq!(told.outcome, Outcome::Valid, "{told:?}");
+        assert_eq!(
+            told.summary,
+            "with a minority of 3 servers down for 40.001 s, locks were acquired 3 times, and a free one was tried for \
+             in vain for at most 10.978 s (bound: 13.000 s)"
+        );
+    }
+
+    #[test]
+    fn is_silent_where_no_minority_was_down() {
+        let two = tried("fail acquire a null no-majority", "[\"n1\",\"n2\"]");
+        assert!(maybe_verdict(&Availability, &two).is_none());
+        let unnamed = two.replace("servers", "phase");
+        assert!(maybe_verdict(&Availability, &unnamed).is_none());
+        let without_effect = tried("fail acquire a null no-majority", THREE).replace("true", "false");
+        assert!(maybe_verdict(&Availability, &without_effect).is_none());
+    }
+
+    #[test]
+    fn is_silent_where_nothing_could_be_seen() {
+        // Down for eight seconds only, in which nobody acquired.
+        let short =
+            tried("fail acquire a null no-majority", THREE).replace("41001 nemesis ok", "9001 nemesis ok");
+        let mut lines: Vec<&str> = short.lines().collect();
+        let heal = lines.len() - 1;
+        let at = lines.iter().position(|line| line.trim().starts_with("9001 ")).unwrap();
+        let moved = lines.remove(heal);
+        lines.insert(at, moved);
+        assert!(maybe_verdict(&Availability, &lines.join("\n")).is_none());
+    }
+
+    #[test]
+    fn another_fault_excuses_the_service() {
+        let cut = "950 nemesis invoke partition - {id:2,stage:\"inject\",targets:[\"c1\"]}
+                   960 nemesis ok partition - {id:2,stage:\"inject\",targets:[\"c1\"],effective:true}\n";
+        let text = tried("fail acquire a null no-majority", THREE);
+        let at = text.find("1000 nemesis").unwrap();
+        let disturbed = format!("{}{cut}{}", &text[..at], &text[at..]);
+        assert!(maybe_verdict(&Availability, &disturbed).is_none());
+    }
+}

@@ -1,0 +1,171 @@
+//! The set: every acknowledged addition is in the final set.
+//!
+//! In the set workload a process reads a list, and writes it back with one value more, which nobody else adds and which
+//! stands last. What was acknowledged and is not in the list that is read in the closing phase is lost. An addition
+//! whose end nobody knows may be there or not.
+//!
+//! Source: the set of Jepsen's etcd tests, "Jepsen: etcd 3.4.3" (2020).
+
+use super::Checker;
+use crate::digest::{Digest, Operation};
+use crate::figures::Figure;
+use crate::verdict::{Finding, Outcome, Verdict, seconds};
+use fencepost_history::f;
+use rustc_hash::FxHashSet;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+pub struct LostAdditions;
+
+/// What is known of one set.
+#[derive(Default)]
+struct Set<'a> {
+    /// The writes that were acknowledged, with the value that each added.
+    acknowledged: Vec<(&'a Operation<'a>, &'a Value)>,
+    /// The last list that was read in the closing phase, with the index of the event.
+    last: Option<(&'a Value, u64)>,
+}
+
+impl<'a> Set<'a> {
+    /// The additions that are not in the final list. None: nobody read it.
+    fn lost(&self) -> Option<Vec<(&'a Operation<'a>, &'a Value)>> {
+        // What was never written reads as 0, an empty set.
+        let list = self.last?.0.as_array().map_or(&[][..], Vec::as_slice);
+        let there: FxHashSet<String> = list.iter().map(Value::to_string).collect();
+        let missing = self.acknowledged.iter().filter(|(_, value)| !there.contains(&value.to_string()));
+        Some(missing.copied().collect())
+    }
+}
+
+impl Checker for LostAdditions {
+    fn name(&self) -> &'static str {
+        "lost-additions"
+    }
+
+    fn about(&self) -> &'static str {
+        "the set: every acknowledged addition is in the final set"
+    }
+
+    fn check(&self, run: &Digest) -> Option<Verdict> {
+        let sets = collect(run);
+        if sets.is_empty() {
+            return None;
+        }
+        let (lost, acknowledged) = counts(&sets);
+        let unread = sets.iter().find(|(_, set)| set.last.is_none());
+        let (outcome, summary) = if lost > 0 {
+            let share = 100.0 * lost as f64 / acknowledged as f64;
+            (
+                Outcome::Violation,
+                format!("{lost} of {acknowledged} acknowledged additions are lost ({share:.1} %)"),
+            )
+        } else if let Some((key, _)) = unread {
+            (Outcome::Unknown, format!("nobody read the final set of {key}"))
+        } else {
+            (Outcome::Valid, format!("all {acknowledged} acknowledged additions are in the final sets"))
+        };
+        let findings = sets.iter().flat_map(|(key, set)| findings(key, set)).collect();
+        let verdict = Verdict::new(self.name(), outcome, summary);
+        Some(verdict.stat("acknowledged", acknowledged).stat("lost", lost).with_findings(findings))
+    }
+}
+
+/// The share of acknowledged additions that is lost, where there is a set and it was read at the end.
+pub(crate) fn figures(run: &Digest) -> Vec<Figure> {
+    let sets = collect(run);
+    let (lost, acknowledged) = counts(&sets);
+    if acknowledged == 0 || sets.values().any(|set| set.last.is_none()) {
+        return Vec::new();
+    }
+    vec![Figure::share("acknowledged additions lost", lost, acknowledged)]
+}
+
+/// Additions that are lost for certain, and those that were acknowledged.
+fn counts(sets: &BTreeMap<&str, Set>) -> (usize, usize) {
+    let lost = sets.values().filter_map(Set::lost).map(|lost| lost.len()).sum();
+    (lost, sets.values().map(|set| set.acknowledged.len()).sum())
+}
+
+/// The sets of a run by key: there is one where somebody wrote a list.
+fn collect<'a>(run: &'a Digest<'a>) -> BTreeMap<&'a str, Set<'a>> {
+    let closing = run.phase("closing").map_or(u64::MAX, |phase| phase.from);
+    let mut sets: BTreeMap<&str, Set> = BTreeMap::new();
+    for operation in run.operations.iter().filter(|operation| operation.f() == f::WRITE) {
+        let Some(added) = operation.invoke.value.as_array().and_then(|list| list.last()) else { continue };
+        let set = sets.entry(operation.key).or_default();
+        if operation.ok().is_some() {
+            set.acknowledged.push((operation, added));
+        }
+    }
+    for operation in run.operations.iter().filter(|operation| operation.f() == f::READ) {
+        if let Some(set) = sets.get_mut(operation.key)
+            && operation.invoke.index > closing
+            && let Some(ok) = operation.ok()
+        {
+            set.last = Some((&ok.value, ok.index));
+        }
+    }
+    sets
+}
+
+fn findings(key: &str, set: &Set) -> Vec<Finding> {
+    let Some((_, read)) = set.last else { return Vec::new() };
+    let finding = |(write, value): (&Operation, &Value)| {
+        let ok = write.ok()?;
+        Some(Finding {
+            class: "lost-addition".to_owned(),
+            key: key.to_owned(),
+            time: ok.time,
+            events: vec![ok.index, read],
+            sentence: format!(
+                "process {} was told at {} that its addition of {value} was done, but {value} is not in the final set",
+                write.process,
+                seconds(ok.time),
+            ),
+        })
+    };
+    set.lost().unwrap_or_default().into_iter().filter_map(finding).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::literal::{events, maybe_verdict, verdict};
+
+    const SET: &str = "
+        0 1 invoke write a [1]
+        1 1 ok     write a 1
+        2 2 invoke write a [1,2]
+        3 2 ok     write a 2
+        4 3 invoke write a [1,3]
+        5 3 info   write a null timeout
+        6 nemesis info phase - \"closing\"
+        7 9 invoke read a
+        8 9 ok     read a [1,2]";
+
+    #[test]
+    fn accepts_a_set_with_all_that_was_acknowledged() {
+        assert_eq!(verdict(&LostAdditions, SET).outcome, Outcome::Valid);
+        // The indeterminate one took the place of the second: that one is lost, itself it is not held against anyone.
+        let replaced = SET.replace("[1,2]\n        3 2 ok", "[1,2]\n        3 2 fail");
+        assert_eq!(verdict(&LostAdditions, &replaced).outcome, Outcome::Valid);
+    }
+
+    #[test]
+    fn rejects_a_set_that_lacks_an_acknowledged_one_and_tells_the_share() {
+        let lacking = SET.replace("8 9 ok     read a [1,2]", "8 9 ok read a [1,3]");
+        let verdict = verdict(&LostAdditions, &lacking);
+        assert_eq!(verdict.outcome, Outcome::Violation);
+        assert_eq!(verdict.findings[0].events, [3, 8]);
+        let events = events(&lacking);
+        let figures = figures(&Digest::new(&events).unwrap());
+        assert_eq!(figures[0].to_string(), "acknowledged additions lost 50.0 % (95 %: 9.5 to 90.5 %)");
+    }
+
+    #[test]
+    fn does_not_know_without_a_closing_read_and_says_nothing_of_counters() {
+        let unread = SET.split("7 9").next().unwrap();
+        assert_eq!(verdict(&LostAdditions, unread).outcome, Outcome::Unknown);
+        assert!(maybe_verdict(&LostAdditions, "0 1 invoke write a 1\n1 1 ok write a 1").is_none());
+    }
+}

@@ -1,0 +1,282 @@
+//! Only the owner releases: nobody's release removes the lock of another process.
+//!
+//! A process that overstayed its lease and then releases without looking deletes whatever stands there, which may by
+//! then be the next holder's lock. Only the backend can see that, in the answer of its server. Two things count as
+//! evidence, each from the release itself; nothing is inferred from holds alone.
+//!
+//! - *The owner.* The completion says whose lock it removed (`removed_owner`: a process number, or null for nobody's),
+//!   and that is another process.
+//! - *Something.* Where the lock has one place, the completion may say only that something was removed from it
+//!   (`removed`). Let process p be granted the lock, and later q: the acquire of q was invoked after that of p was
+//!   complete, and complete before p began its release. For q to be granted it the place was empty, so p's own lock was
+//!   gone. If p acquired nothing since, what its release removed was not its own. That holds where there is one server
+//!   that forgot nothing in between: with several, q may have been granted the lock at another than p releases it at,
+//!   and a server that was started again may have p's lock back.
+
+use super::Checker;
+use crate::digest::{Digest, Fault, Hold, HoldEnd, Operation};
+use crate::verdict::{Finding, Outcome, Verdict, seconds};
+use fencepost_history::{Kind, f};
+use serde_json::Value;
+
+pub struct Ownership;
+
+/// What a release says that it removed.
+#[derive(Clone, Copy)]
+enum Removed {
+    /// The lock of this process, or of nobody.
+    Owner(Option<u64>),
+    /// Something, or nothing.
+    Something(bool),
+}
+
+impl Checker for Ownership {
+    fn name(&self) -> &'static str {
+        "ownership"
+    }
+
+    fn about(&self) -> &'static str {
+        "ownership: no release removed the lock of another process"
+    }
+
+    fn check(&self, run: &Digest) -> Option<Verdict> {
+        let releases = run.operations.iter().filter(|operation| operation.f() == f::RELEASE);
+        let told: Vec<(&Operation, Removed)> =
+            releases.filter_map(|release| Some((release, removed(release)?))).collect();
+        if told.is_empty() {
+            return None;
+        }
+        let findings: Vec<Finding> =
+            told.iter().filter_map(|&(release, removed)| broken(run, release, removed)).collect();
+        let (told, count) = (told.len(), findings.len());
+        let (outcome, summary) = match count {
+            0 => (
+                Outcome::Valid,
+                format!("of {told} releases that told what they removed, none removed another's lock"),
+            ),
+            1 => (Outcome::Violation, format!("one of {told} releases removed the lock of another process")),
+            _ => (
+                Outcome::Violation,
+                format!("{count} of {told} releases removed the lock of another process"),
+            ),
+        };
+        let verdict = Verdict::new(self.name(), outcome, summary).stat("releases", told);
+        Some(verdict.stat("of_others", count).with_findings(findings))
+    }
+}
+
+fn removed(release: &Operation) -> Option<Removed> {
+    let value = &release.completion?.value;
+    match value.get("removed_owner") {
+        Some(Value::Null) => return Some(Removed::Owner(None)),
+        Some(owner) => return owner.as_u64().map(|owner| Removed::Owner(Some(owner))),
+        None => {}
+    }
+    let happened = release.ok().is_some();
+    value.get("removed").and_then(Value::as_bool).filter(|_| happened).map(Removed::Something)
+}
+
+fn broken(run: &Digest, release: &Operation, removed: Removed) -> Option<Finding> {
+    match removed {
+        Removed::Owner(Some(owner)) if owner != release.process => Some(of_another(run, release, owner)),
+        Removed::Something(true) => not_its_own(run, release),
+        Removed::Owner(_) | Removed::Something(false) => None,
+    }
+}
+
+fn finding(release: &Operation, holds: &[&Hold], sentence: String) -> Finding {
+    let done = release.completion.expect("only a completion says what was removed");
+    let events = holds.iter().map(|hold| hold.from).chain([release.invoke.index, done.index]);
+    Finding {
+        class: "removed-by-another".to_owned(),
+        key: release.key.to_owned(),
+        time: done.time,
+        events: events.collect(),
+        sentence,
+    }
+}
+
+/// "the release of the lock a by process 1 (from 2.200 s to 2.210 s)".
+fn described(release: &Operation) -> String {
+    let lock =
+        if release.key.is_empty() { "the lock".to_owned() } else { format!("the lock {}", release.key) };
+    let done_ns = release.completion.map_or(release.invoke.time, |event| event.time);
+    let (began, ended) = (seconds(release.invoke.time), seconds(done_ns));
+    format!("the release of {lock} by process {} (from {began} to {ended})", release.process)
+}
+
+/// The release says whose lock it removed.
+fn of_another(run: &Digest, release: &Operation, owner: u64) -> Finding {
+    let done = release.completion.expect("only a completion says what was removed");
+    let hold = last_hold(run, release, done.index, |hold| hold.process == owner);
+    let held = match hold {
+        Some(hold) if hold.end == HoldEnd::Open || hold.end_ns > done.time => {
+            format!(", which had acquired it at {} and not yet begun to release", seconds(hold.from_ns))
+        }
+        Some(hold) => format!(", which had acquired it at {}", seconds(hold.from_ns)),
+        None => ", which had not yet been told that it had acquired it".to_owned(),
+    };
+    let sentence = format!("{} removed the lock of process {owner}{held}", described(release));
+    finding(release, hold.as_slice(), sentence)
+}
+
+/// The release says that it removed something, and its own lock was gone.
+fn not_its_own(run: &Digest, release: &Operation) -> Option<Finding> {
+    let before = release.invoke.index;
+    let own = last_hold(run, release, before, |hold| hold.process == release.process)?;
+    let acquired_since = run.operations[own.acquire + 1..]
+        .iter()
+        .take_while(|operation| operation.invoke.index < before)
+        .filter(|operation| operation.process == release.process && operation.key == release.key)
+        .any(|operation| {
+            operation.f() == f::ACQUIRE && operation.completion.is_none_or(|done| done.kind != Kind::Fail)
+        });
+    let later = last_hold(run, release, before, |hold| {
+        hold.process != release.process && run.operations[hold.acquire].invoke.index > own.from
+    })?;
+    let done_ns = release.completion.map_or(release.invoke.time, |event| event.time);
+    let one_place = run.servers.len() <= 1 && !restarted(run, own.from_ns, done_ns);
+    // Those who share a lock stand side by side.
+    if acquired_since || own.shared || later.shared || !one_place {
+        return None;
+    }
+    let sentence = format!(
+        "{} removed a lock, and not its own, which it had acquired at {}: that was gone when process {} was granted the \
+         lock, which acquired it from {} to {}",
+        described(release),
+        seconds(own.from_ns),
+        later.process,
+        seconds(later.invoke_ns),
+        seconds(later.from_ns),
+    );
+    Some(finding(release, &[own, later], sentence))
+}
+
+/// Whether a fault may have ended a server's process between two moments.
+fn restarted(run: &Digest, from_ns: u64, until_ns: u64) -> bool {
+    let ends = |fault: &&Fault| !KEEPS_MEMORY.contains(&fault.name) && !fault.name.starts_with("clock-");
+    let touches =
+        |fault: &Fault| fault.inject_ns < until_ns && fault.healed_ns.is_none_or(|healed| healed > from_ns);
+    run.faults.iter().filter(ends).any(touches)
+}
+
+/// Faults that leave the memory of a server alone.
+const KEEPS_MEMORY: [&str; 8] =
+    ["pause", "leader-pause", "partition", "delay", "loss", "duplicate", "reorder", "slow"];
+
+/// The latest hold of the release's key that began before an event and fits.
+fn last_hold<'a>(
+    run: &'a Digest,
+    release: &Operation,
+    before: u64,
+    fits: impl Fn(&Hold) -> bool,
+) -> Option<&'a Hold<'a>> {
+    let count = run.holds.partition_point(|hold| hold.from < before);
+    run.holds[..count].iter().rev().find(|hold| hold.key == release.key && fits(hold))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::literal::{maybe_verdict, verdict};
+
+    /// Process 1 overstays, and its release removes the lock of process 2.
+    const BLIND: &str = "
+        0    1 invoke acquire a {ttl_ms:2000}
+        10   1 ok     acquire a
+        2100 2 invoke acquire a {ttl_ms:2000}
+        2110 2 ok     acquire a
+        2200 1 invoke release a
+        2210 1 ok     release a {believed:true,removed_owner:2}
+        2300 2 invoke release a
+        2310 2 ok     release a {believed:true,removed_owner:null}";
+
+    #[test]
+    fn rejects_a_release_that_removes_the_lock_of_another() {
+        let verdict = verdict(&Ownership, BLIND);
+        assert_eq!(verdict.outcome, Outcome::Violation);
+        assert_eq!(verdict.summary, "one of 2 releases removed the lock of another process");
+        assert_eq!(verdict.findings[0].events, [3, 4, 5]);
+        assert_eq!(
+            verdict.findings[0].sentence,
+            "the release of the lock a by process 1 (from 2.200 s to 2.210 s) removed the lock of process 2, which had \
+             acquired it at 2.110 s and not yet begun to release"
+        );
+    }
+
+    #[test]
+    fn accepts_own_locks_and_releases_that_find_nothing() {
+        let compared = BLIND.replace("removed_owner:2", "removed_owner:null").replace(
+            "2310 2 ok     release a {believed:true,removed_owner:null}",
+            "2310 2 ok release a {removed_owner:2}",
+        );
+        let verdict = verdict(&Ownership, &compared);
+        assert_eq!(verdict.outcome, Outcome::Valid);
+        assert_eq!(verdict.summary, "of 2 releases that told what they removed, none removed another's lock");
+    }
+
+    #[test]
+    fn a_lock_can_be_removed_before_its_owner_hears_of_it() {
+        let early = BLIND.replace("2110 2 ok     acquire a", "").replace(
+            "2300 2 invoke release a",
+            "2300 2 ok acquire a
+             2305 2 invoke release a",
+        );
+        let verdict = verdict(&Ownership, &early);
+        assert_eq!(verdict.outcome, Outcome::Violation);
+        assert!(verdict.findings[0].sentence.contains("had not yet been told"), "{:?}", verdict.findings[0]);
+    }
+
+    #[test]
+    fn has_nothing_to_say_where_backends_do_not_tell() {
+        let silent = BLIND.replace(",removed_owner:2", "").replace(",removed_owner:null", "");
+        assert!(maybe_verdict(&Ownership, &silent).is_none());
+    }
+
+    /// As [`BLIND`], where the server says only that something was there.
+    fn removing(something: bool) -> String {
+        BLIND
+            .replace("removed_owner:2", &format!("removed:{something}"))
+            .replace("removed_owner:null", "removed:false")
+    }
+
+    #[test]
+    fn what_is_removed_after_another_was_granted_the_lock_is_not_ones_own() {
+        let told = verdict(&Ownership, &removing(true));
+        assert_eq!(told.outcome, Outcome::Violation);
+        assert_eq!(told.findings[0].events, [1, 3, 4, 5]);
+        assert_eq!(
+            told.findings[0].sentence,
+            "the release of the lock a by process 1 (from 2.200 s to 2.210 s) removed a lock, and not its own, which it \
+             had acquired at 0.010 s: that was gone when process 2 was granted the lock, which acquired it from 2.100 s to \
+             2.110 s"
+        );
+        assert_eq!(verdict(&Ownership, &removing(false)).outcome, Outcome::Valid);
+    }
+
+    #[test]
+    fn the_order_of_grants_must_be_certain() {
+        // The acquires overlap: process 2 may have been first.
+        let overlapping = removing(true).replace("2100 2 invoke acquire", "5 2 invoke acquire");
+        let overlapping: Vec<&str> = overlapping.lines().filter(|line| !line.trim().is_empty()).collect();
+        let moved = [overlapping[0], overlapping[2], overlapping[1]]
+            .into_iter()
+            .chain(overlapping[3..].iter().copied());
+        let moved: Vec<&str> = moved.collect();
+        assert_eq!(verdict(&Ownership, &moved.join("\n")).outcome, Outcome::Valid);
+        let shared = removing(true).replace("{ttl_ms:2000}", "{ttl_ms:2000,mode:\"shared\"}");
+        assert_eq!(verdict(&Ownership, &shared).outcome, Outcome::Valid);
+    }
+
+    #[test]
+    fn a_release_may_find_its_own_lock_elsewhere_or_again() {
+        let several = format!("0 nemesis info servers - [\"n1\",\"n2\"]{}", removing(true));
+        assert_eq!(verdict(&Ownership, &several).outcome, Outcome::Valid);
+        let restarted = removing(true).replace(
+            "2200 1 invoke",
+            "2150 nemesis invoke kill - {id:1,stage:\"inject\",targets:[\"n1\"]}
+             2200 1 invoke",
+        );
+        assert_eq!(verdict(&Ownership, &restarted).outcome, Outcome::Valid);
+    }
+}
