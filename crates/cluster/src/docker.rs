@@ -54,12 +54,16 @@ impl DockerDriver {
         let mut tags = HashMap::new();
         for name in spec.nodes.iter().map(|node| node.image) {
             if !tags.contains_key(name) {
-                let image = images::find(name)?;
-                let base = self.engine.image(image, &self.options.progress).await?;
-                tags.insert(name, self.engine.layer(image, &base, program, &self.options.progress).await?);
+                tags.insert(name, self.image(name, program).await?);
             }
         }
         Ok(tags)
+    }
+
+    async fn image(&self, name: &'static str, program: &Program) -> Result<String, ClusterError> {
+        let image = images::find(name)?;
+        let base = self.engine.image(image, &self.options.progress).await?;
+        self.engine.layer(image, &base, program, &self.options.progress).await
     }
 }
 
@@ -73,11 +77,14 @@ impl Driver for DockerDriver {
         capabilities::of(self, &self.identity().await).await
     }
 
+    async fn prepare(&self, image: &'static str) -> Result<(), ClusterError> {
+        let program = Program::prepare_aside(&self.options.program).await?;
+        self.image(image, &program).await.map(drop)
+    }
+
     async fn start(&self, spec: &ClusterSpec) -> Result<Cluster, ClusterError> {
         spec.check()?;
-        let executable = self.options.program.clone();
-        let program = tokio::task::spawn_blocking(move || Program::prepare(&executable)).await;
-        let program = program.map_err(|error| ClusterError::new(error.to_string()))??;
+        let program = Program::prepare_aside(&self.options.program).await?;
         let tags = self.images(spec, &program).await?;
         let taken = self.engine.networks().await?;
         let is_free = |subnet: Subnet| {

@@ -56,6 +56,8 @@ pub trait Driver: Send + Sync {
     fn name(&self) -> &'static str;
     /// What it offers here, found by looking, not by guessing.
     async fn supports(&self) -> Vec<Capability>;
+    /// Makes what nodes of this image are made of, where it is missing; starting does so too.
+    async fn prepare(&self, image: &'static str) -> Result<(), ClusterError>;
     /// Starts all nodes, each with its agent up and its address set; nothing is left behind on failure.
     async fn start(&self, spec: &ClusterSpec) -> Result<Cluster, ClusterError>;
     /// Finds and removes what crashed runs left behind; says what it removed, one line each.

@@ -14,34 +14,68 @@ pub(crate) const MAKERS: [&str; 3] = ["apt-get", "dpkg-deb", "tar"];
 /// Changes when root file systems are put together in another way.
 const RECIPE: &str = "1";
 
+/// Debian's Java 17. The links by which it could be called shortly are set by scripts that unpacking does not run.
+pub const JAVA: &str = if cfg!(target_arch = "aarch64") {
+    "/usr/lib/jvm/java-17-openjdk-arm64/bin/java"
+} else {
+    "/usr/lib/jvm/java-17-openjdk-amd64/bin/java"
+};
+
 /// What a kind of node is made of.
 #[derive(Debug)]
 pub struct Image {
     pub name: &'static str,
-    /// Programs that a node needs; a machine that has them all can run the node without the image.
+    /// Programs that a node needs, by name or by path; a machine that has them all, and the files, can run the node
+    /// without the image.
     programs: &'static [&'static str],
+    /// Other files that a node needs.
+    files: &'static [&'static str],
     pub(crate) dockerfile: &'static str,
     /// Debian packages, one a line.
     pub(crate) packages: &'static str,
 }
 
 /// All images.
-pub const ALL: [Image; 3] = [
+pub const ALL: [Image; 5] = [
     Image {
         name: "redis",
         programs: &["redis-server", "redis-cli", "iptables"],
+        files: &[],
         dockerfile: include_str!("../../../docker/redis/Dockerfile"),
         packages: include_str!("../../../docker/redis/packages"),
     },
     Image {
         name: "etcd",
         programs: &["etcd", "etcdctl", "iptables"],
+        files: &[],
         dockerfile: include_str!("../../../docker/etcd/Dockerfile"),
         packages: include_str!("../../../docker/etcd/packages"),
     },
     Image {
+        name: "zookeeper",
+        programs: &["iptables"],
+        // Java cannot be tried where there is no /proc yet: it finds its libraries by it.
+        files: &[JAVA, "/usr/share/java/zookeeper.jar"],
+        dockerfile: include_str!("../../../docker/zookeeper/Dockerfile"),
+        packages: include_str!("../../../docker/zookeeper/packages"),
+    },
+    Image {
+        name: "postgres",
+        programs: &[
+            "/usr/lib/postgresql/15/bin/postgres",
+            "/usr/lib/postgresql/15/bin/initdb",
+            "/usr/lib/postgresql/15/bin/psql",
+            "setpriv",
+            "iptables",
+        ],
+        files: &[],
+        dockerfile: include_str!("../../../docker/postgres/Dockerfile"),
+        packages: include_str!("../../../docker/postgres/packages"),
+    },
+    Image {
         name: "client",
         programs: &["iptables"],
+        files: &[],
         dockerfile: include_str!("../../../docker/client/Dockerfile"),
         packages: include_str!("../../../docker/client/packages"),
     },
@@ -87,7 +121,7 @@ impl Image {
 
     /// Programs that this machine would have to have to run its nodes without the image.
     pub(crate) fn missing_here(&self) -> Vec<&'static str> {
-        self.programs.iter().filter(|name| installed(name).is_none()).copied().collect()
+        self.programs.iter().chain(self.files).filter(|name| installed(name).is_none()).copied().collect()
     }
 
     fn package_names(&self) -> impl Iterator<Item = &'static str> {
@@ -212,6 +246,9 @@ mod tests {
 
     #[test]
     fn an_unknown_image_is_refused_with_the_known_ones() {
-        assert_eq!(find("rediss").unwrap_err().0, "there is no image rediss; there are redis, etcd, client");
+        assert_eq!(
+            find("rediss").unwrap_err().0,
+            "there is no image rediss; there are redis, etcd, zookeeper, postgres, client"
+        );
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod agent;
 mod capabilities;
+mod clocks;
 mod connection;
 mod docker;
 pub mod doctor;
@@ -19,6 +20,7 @@ pub mod protocol;
 mod state;
 mod subnet;
 
+pub use clocks::ClockMechanism;
 pub use driver::{Capability, Cluster, ClusterSpec, Driver, Options, select, select_with};
 pub use error::ClusterError;
 pub use hidden::hidden_main;

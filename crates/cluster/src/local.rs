@@ -85,17 +85,18 @@ impl Driver for LocalDriver {
         capabilities::of(self, &self.identity()).await
     }
 
+    async fn prepare(&self, image: &'static str) -> Result<(), ClusterError> {
+        self.root(image).await.map(drop)
+    }
+
     async fn start(&self, spec: &ClusterSpec) -> Result<Cluster, ClusterError> {
         spec.check()?;
         let roots = self.roots(spec).await?;
-        let executable = self.options.program.clone();
-        let program = tokio::task::spawn_blocking(move || Program::prepare(&executable));
-        let program = program.await.map_err(|error| ClusterError::new(error.to_string()))??;
+        let program = Program::prepare_aside(&self.options.program).await?;
         // The bridge lies in a namespace of its own: only what nodes may want to reach from outside it matters.
         let folder = RunFolder::create(&spec.run, |subnet| !subnet.is_routed_here())?;
         let (plan, wiring, inherited) = plan(spec, &folder, &roots, &program)?;
-        let executable = self.options.program.clone();
-        let keeper = Keeper::start(&executable, &plan, inherited, folder, program).await?;
+        let keeper = Keeper::start(&self.options.program, &plan, inherited, folder, program).await?;
         let nodes = try_join_all(wiring.into_iter().map(|it| connect(it, &spec.logs))).await?;
         Ok(Cluster { nodes, stop: Box::new(keeper) })
     }

@@ -26,7 +26,7 @@ pub struct NodeSpec {
     /// `n1` to `n5`, `storage`, `c1` to `c5`: unique in its cluster.
     pub name: String,
     pub role: Role,
-    /// Name of an image in [`crate::images`]: `redis`, `etcd`, `client`.
+    /// Name of an image in [`crate::images`]: `redis`, `etcd`, `zookeeper`, `postgres`, `client`.
     pub image: &'static str,
     /// Whether its agent may mount a FUSE file system over the data folder ([`crate::Capability::Fuse`]): a right that
     /// a node gets only where a fault needs it.

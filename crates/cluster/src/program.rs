@@ -48,6 +48,13 @@ impl Program {
         Ok(Program { dynamic: folder.join("ld.so").exists(), folder, hash, _held: held })
     }
 
+    /// The same from asynchronous code: copying a program takes a moment.
+    pub(crate) async fn prepare_aside(executable: &Path) -> Result<Program, ClusterError> {
+        let executable = executable.to_owned();
+        let program = tokio::task::spawn_blocking(move || Program::prepare(&executable)).await;
+        program.map_err(|error| ClusterError::new(error.to_string()))?
+    }
+
     /// Whether that hash is of a former build of the same executable, which nobody uses any more.
     pub(crate) fn is_former(&self, hash: &str) -> bool {
         let same = self

@@ -125,12 +125,16 @@ pub(crate) fn remove_dead() -> Result<Vec<String>, ClusterError> {
     let _alone = lock(&runs.join("lock"))?;
     let mut removed = Vec::new();
     for folder in folders(&runs).into_iter().filter(|folder| !is_held(&folder.join("lock"))) {
-        std::fs::remove_dir_all(&folder).map_err(|error| {
-            ClusterError::new(format!(
-                "cannot remove {}, which a crashed run left: {error}",
-                folder.display()
-            ))
-        })?;
+        match std::fs::remove_dir_all(&folder) {
+            // Its own run is just removing it: not a crashed one.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            done => done.map_err(|error| {
+                ClusterError::new(format!(
+                    "cannot remove {}, which a crashed run left: {error}",
+                    folder.display()
+                ))
+            })?,
+        }
         removed.extend(folder.file_name().map(|name| name.to_string_lossy().into_owned()));
     }
     Ok(removed)

@@ -36,13 +36,16 @@ async fn the_engine_has_every_image_once_it_is_built() {
     driver("docker").await;
     images::build(&[], &fencepost_cluster::progress_to_stderr()).await.unwrap();
     let made = images::list().await.unwrap();
-    for name in ["redis", "etcd", "client"] {
+    for name in ["redis", "etcd", "zookeeper", "postgres", "client"] {
         let is_it =
             |made: &&images::Made| made.name == name && made.kind == images::Kind::Container && made.current;
         assert!(made.iter().any(|made| is_it(&made)), "{name} is not in {made:?}");
     }
-    let unknown = images::build(&["postgres".to_owned()], &fencepost_cluster::progress_to_stderr()).await;
-    assert_eq!(unknown.unwrap_err().0, "there is no image postgres; there are redis, etcd, client");
+    let unknown = images::build(&["mysql".to_owned()], &fencepost_cluster::progress_to_stderr()).await;
+    assert_eq!(
+        unknown.unwrap_err().0,
+        "there is no image mysql; there are redis, etcd, zookeeper, postgres, client"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,14 +12,15 @@ use bollard::models::{
     HostConfigLogConfig, Ipam, IpamConfig, NetworkCreateRequest, NetworkingConfig,
 };
 use bollard::query_parameters::{
-    AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, ListContainersOptionsBuilder,
-    RemoveContainerOptionsBuilder, StartContainerOptions,
+    AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, InspectNetworkOptions,
+    ListContainersOptionsBuilder, RemoveContainerOptionsBuilder, StartContainerOptions,
 };
 use futures_util::future::{join_all, try_join_all};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
 
 /// How long the engine may take to take down what was killed.
 const REMOVAL: Duration = Duration::from_secs(20);
@@ -63,7 +64,8 @@ impl Plan {
         given_up: &AtomicBool,
     ) -> Result<Vec<Started>, ClusterError> {
         self.create_network(docker).await?;
-        try_join_all(self.nodes.iter().map(|node| self.start_node(docker, node, given_up))).await
+        let turn = Mutex::new(());
+        try_join_all(self.nodes.iter().map(|node| self.start_node(docker, node, &turn, given_up))).await
     }
 
     async fn create_network(&self, docker: &Docker) -> Result<(), ClusterError> {
@@ -85,10 +87,12 @@ impl Plan {
         created.map(drop).map_err(|error| failed(&format!("make the network {}", self.subnet), &error))
     }
 
+    /// Makes a node's container, and starts it when it is its turn.
     async fn start_node(
         &self,
         docker: &Docker,
         node: &PlannedNode,
+        turn: &Mutex<()>,
         given_up: &AtomicBool,
     ) -> Result<Started, ClusterError> {
         let go_on = || match given_up.load(Ordering::Relaxed) {
@@ -109,7 +113,11 @@ impl Plan {
             .stream(true)
             .build();
         let streams = docker.attach_container(&id, Some(options)).await.map_err(cannot)?;
+        // One after the other: of containers that get their ends of a network at once the engine (20.10) counts some
+        // twice now and then, and will not remove a network of which it thinks that it has ends.
+        let alone = turn.lock().await;
         docker.start_container(&id, None::<StartContainerOptions>).await.map_err(cannot)?;
+        drop(alone);
         Ok(Started { container: id, address: node.address, streams })
     }
 
@@ -172,7 +180,13 @@ impl Plan {
     /// Removes everything that bears the run's label, even if we never heard that it was made.
     pub(super) async fn remove(&self, docker: &Docker) -> Result<(), ClusterError> {
         remove_run(docker, &self.run).await?;
-        remove_network(docker, &self.prefix()).await
+        if remove_network(docker, &self.prefix(), REMOVAL).await? == Network::Kept {
+            tracing::warn!(
+                "the Docker engine keeps the network {}, to which nothing is attached any more, until it is restarted",
+                self.prefix()
+            );
+        }
+        Ok(())
     }
 }
 
@@ -207,16 +221,33 @@ pub(super) async fn remove_run(docker: &Docker, run: &str) -> Result<(), Cluster
     }
 }
 
+/// What became of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Network {
+    Removed,
+    /// The engine has miscounted: nothing is attached to it, and yet the engine says so and keeps it. It counts anew when
+    /// it is restarted. It is in nobody's way: the next run takes another subnet.
+    Kept,
+}
+
 /// A network that is still in use is tried again for a while: the engine lets go of a container's end after it has
 /// told that the container is gone.
-pub(super) async fn remove_network(docker: &Docker, name: &str) -> Result<(), ClusterError> {
+pub(super) async fn remove_network(
+    docker: &Docker,
+    name: &str,
+    patience: Duration,
+) -> Result<Network, ClusterError> {
     let begun = Instant::now();
     loop {
         match docker.remove_network(name).await {
-            Ok(()) => return Ok(()),
-            Err(error) if has_status(&error, 404) => return Ok(()),
-            Err(error) if begun.elapsed() > REMOVAL => {
-                return Err(failed(&format!("remove the network {name}"), &error));
+            Ok(()) => return Ok(Network::Removed),
+            Err(error) if has_status(&error, 404) => return Ok(Network::Removed),
+            Err(error) if begun.elapsed() > patience => {
+                return match docker.inspect_network(name, None::<InspectNetworkOptions>).await {
+                    Ok(seen) if seen.containers.as_ref().is_none_or(HashMap::is_empty) => Ok(Network::Kept),
+                    Err(gone) if has_status(&gone, 404) => Ok(Network::Removed),
+                    _ => Err(failed(&format!("remove the network {name}"), &error)),
+                };
             }
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }

@@ -1,12 +1,13 @@
 //! What crashed runs left in the engine. Containers end by themselves when their controller is gone, but one that was
 //! made and never started does not, and neither does a network.
 
-use super::containers::{remove_network, remove_run};
+use super::containers::{Network, remove_network, remove_run};
 use super::engine::{Engine, failed};
 use crate::ClusterError;
 use crate::state::{self, RunFolder};
 use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOptionsBuilder};
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 /// Label: the run's name.
 pub(super) const RUN: &str = "fencepost.run";
@@ -14,6 +15,9 @@ pub(super) const RUN: &str = "fencepost.run";
 const LOCK: &str = "fencepost.lock";
 /// Label: the machine of the controller. Several machines can share an engine.
 const MACHINE: &str = "fencepost.machine";
+
+/// How long the engine may take to let go of the ends of containers that have just ended.
+const LET_GO: Duration = Duration::from_secs(1);
 
 /// The labels of everything that a run makes.
 pub(super) fn labels(run: &str, folder: &RunFolder) -> HashMap<String, String> {
@@ -48,8 +52,9 @@ pub(super) async fn remove(engine: &Engine) -> Result<Vec<String>, ClusterError>
     }
     for network in networks.iter().filter(|network| dead(&network.labels).is_some()) {
         let name = network.name.as_deref().unwrap_or_default();
-        remove_network(docker, name).await?;
-        removed.push(format!("removed the network {name} of a crashed run"));
+        if remove_network(docker, name, LET_GO).await? == Network::Removed {
+            removed.push(format!("removed the network {name} of a crashed run"));
+        }
     }
     Ok(removed)
 }

@@ -29,7 +29,9 @@ impl Apt {
             std::fs::metadata(&updated).and_then(|it| it.modified()).ok().and_then(|it| it.elapsed().ok());
         if age.is_none_or(|age| age > LISTS_AGE_MAX) {
             progress("downloading the lists of Debian's packages");
-            run(apt.command().arg("update"), "download the lists of Debian's packages").await?;
+            // By default apt calls an update a success that could fetch nothing.
+            let update = ["-o", "APT::Update::Error-Mode=any", "update"];
+            run(apt.command().args(update), "download the lists of Debian's packages").await?;
             write(&updated, "")?;
         }
         Ok(apt)

@@ -62,7 +62,7 @@ fn check_programs(image: &Image) -> Result<(), ClusterError> {
          Debian's packages; connect the Docker engine to a registry, or install {} here and use --driver local",
         image.name,
         missing.join(", "),
-        image.programs.join(", ")
+        [image.programs, image.files].concat().join(", ")
     )))
 }
 
@@ -85,6 +85,12 @@ async fn fill(image: &Image, root: &Path, packages: &[PathBuf]) -> Result<(), Cl
     link("dash", &root.join("usr/bin/sh"))?;
     for program in image.programs {
         try_program(root, program).await?;
+    }
+    for file in image.files {
+        let there = root.join(file.trim_start_matches('/'));
+        if !there.is_file() {
+            return Err(ClusterError::new(format!("Debian's packages of {} hold no {file}", image.name)));
+        }
     }
     Ok(())
 }
