@@ -21,13 +21,22 @@ impl Workload for Increment {
         true
     }
 
-    fn script(&self, settings: &Settings, random: Stream) -> Box<dyn Script> {
-        Box::new(Sections::new(settings, random, |settings| Section { hold: settings.hold, at: At::Begin }))
+    fn has_readers(&self) -> bool {
+        true
+    }
+
+    fn script(&self, settings: &Settings, _process: u64, random: Stream) -> Box<dyn Script> {
+        Box::new(Sections::new(settings, random, |settings, _| Section {
+            hold: settings.hold,
+            writes: !settings.reader,
+            at: At::Begin,
+        }))
     }
 }
 
 struct Section {
     hold: Duration,
+    writes: bool,
     at: At,
 }
 
@@ -52,11 +61,11 @@ impl Work for Section {
                 }
                 _ => None,
             },
-            At::Held(value) => {
+            At::Held(value) if self.writes => {
                 self.at = At::Over;
                 Some(Do::Op(f::WRITE, json!(value + 1)))
             }
-            At::Over => None,
+            At::Held(_) | At::Over => None,
         }
     }
 }

@@ -1,8 +1,10 @@
 //! What the processes of a test do. One file a workload; [`registry`] names them all.
 
+mod herd;
 mod increment;
 mod lock;
 mod section;
+mod set;
 
 use fencepost_history::{Completion, Stream};
 use serde_json::Value;
@@ -17,8 +19,12 @@ pub trait Workload: Send + Sync {
     fn about(&self) -> &'static str;
     /// Whether it reads and writes the storage that the lock protects.
     fn uses_storage(&self) -> bool;
-    /// What one process does from now on, drawing from its own random stream.
-    fn script(&self, settings: &Settings, random: Stream) -> Box<dyn Script>;
+    /// Whether some of its processes can take the lock shared and only read.
+    fn has_readers(&self) -> bool {
+        false
+    }
+    /// What the process of this number does from now on, drawing from its own random stream.
+    fn script(&self, settings: &Settings, process: u64, random: Stream) -> Box<dyn Script>;
 }
 
 /// A process's next step, given how the last operation ended.
@@ -53,11 +59,13 @@ pub struct Settings {
     pub hold: Duration,
     /// Mean wait of a process between two critical sections.
     pub pause: Duration,
+    /// The process takes the lock shared, and only reads.
+    pub reader: bool,
 }
 
 /// Every workload.
 pub fn registry() -> &'static [&'static dyn Workload] {
-    &[&increment::Increment, &lock::Lock]
+    &[&increment::Increment, &lock::Lock, &set::Set, &herd::Herd]
 }
 
 /// The name of key `number`, as in histories: `k0`, `k1`, ….
@@ -72,9 +80,13 @@ mod tests {
     use serde_json::json;
 
     fn script(name: &str, keys: usize) -> Box<dyn Script> {
-        let settings = Settings { keys, hold: Duration::from_millis(30), pause: Duration::from_millis(10) };
+        script_of(name, keys, false)
+    }
+
+    fn script_of(name: &str, keys: usize, reader: bool) -> Box<dyn Script> {
+        let (hold, pause) = (Duration::from_millis(30), Duration::from_millis(10));
         let workload = registry().iter().find(|workload| workload.name() == name).unwrap();
-        workload.script(&settings, Seed(1).stream("process-0"))
+        workload.script(&Settings { keys, hold, pause, reader }, 7, Seed(1).stream("process-7"))
     }
 
     /// Follows a script, skipping its waits, with these answers; gives the names and values of what it did.
@@ -125,6 +137,39 @@ mod tests {
         let done = follow(&mut *script("increment", 1), &answers, 1);
         assert_eq!(done, ["acquire null", "read null", "write 1", "release null"]);
         assert_eq!(follow(&mut *script("increment", 1), &answers, 0), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_reader_takes_the_lock_shared_and_writes_nothing() {
+        let answers = [ok(json!({})), ok(json!(7)), ok(json!({}))];
+        let done = follow(&mut *script_of("increment", 1, true), &answers, 99);
+        assert_eq!(done[..3], [r#"acquire {"mode":"shared"}"#, "read null", "release null"]);
+    }
+
+    #[test]
+    fn set_adds_values_that_nobody_else_adds() {
+        // What was never written reads as 0.
+        let answers = [ok(json!({})), ok(json!(0)), ok(json!(1)), ok(json!({}))];
+        let done = follow(&mut *script("set", 1), &answers, 99);
+        assert_eq!(done[..4], ["acquire null", "read null", "write [7000000]", "release null"]);
+        let answers = [ok(json!({})), ok(json!([3, 5])), Completion::Fail("stale".into()), ok(json!({}))];
+        let mut set = script("set", 1);
+        let done = follow(&mut *set, &answers, 99);
+        assert_eq!(done[2..4], ["write [3,5,7000000]", "release null"]);
+        let again = [ok(json!({})), ok(json!([3, 5]))];
+        let done = follow(&mut *set, &again, 99);
+        assert_eq!(done.last().map(String::as_str), Some("write [3,5,7000001]"), "each value is tried once");
+    }
+
+    #[test]
+    fn herd_comes_back_at_once() {
+        let mut herd = script("herd", 1);
+        assert!(
+            matches!(herd.next(None, false), Step::Do(op) if op.f == f::ACQUIRE && op.value["queue"] == true)
+        );
+        assert!(matches!(herd.next(Some(&ok(json!({}))), false), Step::Wait(_)));
+        assert!(matches!(herd.next(None, false), Step::Do(op) if op.f == f::RELEASE));
+        assert!(matches!(herd.next(Some(&ok(json!({}))), false), Step::Do(op) if op.f == f::ACQUIRE));
     }
 
     #[test]

@@ -24,8 +24,12 @@ impl Workload for Lock {
         false
     }
 
-    fn script(&self, settings: &Settings, random: Stream) -> Box<dyn Script> {
-        Box::new(Sections::new(settings, random, |settings| Section {
+    fn has_readers(&self) -> bool {
+        true
+    }
+
+    fn script(&self, settings: &Settings, _process: u64, random: Stream) -> Box<dyn Script> {
+        Box::new(Sections::new(settings, random, |settings, _| Section {
             slice: settings.hold / CHECKS,
             checks_left: CHECKS,
             waited: settings.hold.is_zero(),

@@ -3,7 +3,7 @@
 use crate::{Op, Script, Settings, Step, key_name};
 use fencepost_history::{Completion, Stream, f};
 use rand::Rng;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -28,19 +28,27 @@ enum At {
 }
 
 /// A process that runs critical sections one after the other.
-pub(crate) struct Sections<W> {
+pub(crate) struct Sections<W, B> {
     settings: Settings,
     random: Stream,
-    begin: fn(&Settings) -> W,
-    work: W,
+    begin: B,
+    work: Option<W>,
+    asked: Value,
     key: Cow<'static, str>,
     at: At,
 }
 
-impl<W: Work> Sections<W> {
-    pub(crate) fn new(settings: &Settings, random: Stream, begin: fn(&Settings) -> W) -> Sections<W> {
-        let work = begin(settings);
-        Sections { settings: settings.clone(), random, begin, work, key: Cow::Borrowed(""), at: At::Outside }
+impl<W: Work, B: FnMut(&Settings, &mut Stream) -> W + Send> Sections<W, B> {
+    /// `begin` makes the work of each section.
+    pub(crate) fn new(settings: &Settings, random: Stream, begin: B) -> Sections<W, B> {
+        let asked = if settings.reader { json!({"mode": "shared"}) } else { Value::Null };
+        let (settings, key) = (settings.clone(), Cow::Borrowed(""));
+        Sections { settings, random, begin, work: None, asked, key, at: At::Outside }
+    }
+
+    /// Each acquire carries this.
+    pub(crate) fn asking(self, asked: Value) -> Sections<W, B> {
+        Sections { asked, ..self }
     }
 
     fn op(&self, f: &'static str, value: Value) -> Step {
@@ -50,7 +58,7 @@ impl<W: Work> Sections<W> {
     fn acquire(&mut self) -> Step {
         self.key = Cow::Owned(key_name(self.random.random_range(0..self.settings.keys)));
         self.at = At::Acquiring;
-        self.op(f::ACQUIRE, Value::Null)
+        self.op(f::ACQUIRE, self.asked.clone())
     }
 
     /// Waits from nothing to twice the mean, so that processes do not march in step.
@@ -67,7 +75,7 @@ impl<W: Work> Sections<W> {
     }
 
     fn work_on(&mut self, last: Option<&Completion>) -> Step {
-        match self.work.next(last) {
+        match self.work.as_mut().and_then(|work| work.next(last)) {
             Some(Do::Op(f, value)) => self.op(f, value),
             Some(Do::Wait(time)) => Step::Wait(time),
             None => {
@@ -78,7 +86,7 @@ impl<W: Work> Sections<W> {
     }
 }
 
-impl<W: Work> Script for Sections<W> {
+impl<W: Work, B: FnMut(&Settings, &mut Stream) -> W + Send> Script for Sections<W, B> {
     fn next(&mut self, last: Option<&Completion>, closing: bool) -> Step {
         match self.at {
             At::Outside if closing => Step::Done,
@@ -86,7 +94,7 @@ impl<W: Work> Script for Sections<W> {
             At::Acquiring => match last {
                 Some(Completion::Ok(_)) => {
                     self.at = At::Working;
-                    self.work = (self.begin)(&self.settings);
+                    self.work = Some((self.begin)(&self.settings, &mut self.random));
                     self.work_on(None)
                 }
                 // Not held, or held by a process number that is never used again.

@@ -5,7 +5,9 @@
 //! a token that does not grow. For the last one, and so that the guard `token` can be used with it (and protects
 //! nothing, since no token is ever lower than another), each acquire hands out the token 1.
 
-use crate::backend::{Backend, Lock, Notices, Options, Session};
+use crate::backend::{Backend, Lock, Session};
+use crate::notices::Notices;
+use crate::options::Options;
 use crate::protocol::Hello;
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
@@ -29,7 +31,11 @@ impl Backend for CanaryNolock {
         "no lock: every acquire succeeds at once with token 1; it must be caught"
     }
 
-    fn has_token(&self) -> bool {
+    fn promises(&self) -> &'static str {
+        "nothing: it must be caught"
+    }
+
+    fn has_token(&self, _options: &Options) -> bool {
         true
     }
 

@@ -3,21 +3,20 @@
 //! One task reads lines and hands each to the task of its process, which carries out one operation at a time;
 //! one task writes what they answer. `docs/client-protocol.md` is the manual of what is spoken.
 
-use crate::backend::{Backend, Lock, Session};
-use crate::guards::find_guard;
-use crate::protocol::{Answer, AnswerKind, Command, FromClient, Hello, HelloBack, Notice, VERSION};
+mod process;
+
+use crate::backend::{Backend, Session};
+use crate::guards::{Guard, find_guard};
+use crate::points::Linger;
+use crate::protocol::{Command, FromClient, Hello, HelloBack, VERSION};
 use crate::stdio;
-use crate::storage_client::StorageClient;
-use fencepost_history::{Completion, f};
-use serde_json::{Value, json};
+use crate::storage_quorum::Protected;
+use serde_json::Value;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
-
-/// For operations that name no time-out of their own.
-const TIMEOUT_DEFAULT: Duration = Duration::from_secs(1);
 
 /// Why a client program ended early: one sentence each.
 #[derive(Debug, thiserror::Error)]
@@ -81,12 +80,12 @@ pub async fn serve_client(
                 shown(&line)
             ))
         })?;
-        let process = command.process;
-        let commands = processes.entry(process).or_insert_with(|| world.process(process, &out));
+        let number = command.process;
+        let commands = processes.entry(number).or_insert_with(|| process::start(&world, number, &out));
         if let Err(mpsc::error::SendError(command)) = commands.send(command) {
             // This process ended with an indeterminate operation. A controller does not use the number again; one
             // that does gets a new process.
-            *commands = world.process(process, &out);
+            *commands = process::start(&world, number, &out);
             let _ = commands.send(command);
         }
     }
@@ -121,9 +120,11 @@ fn shown(line: &[u8]) -> String {
 /// What the processes of this client share.
 struct World {
     session: Box<dyn Session>,
-    storage: Option<Arc<StorageClient>>,
-    sends_token: bool,
+    storage: Option<Arc<Protected>>,
+    own_storage: bool,
+    guard: &'static dyn Guard,
     careful: bool,
+    lingers: Arc<[Linger]>,
 }
 
 impl World {
@@ -136,175 +137,22 @@ impl World {
         };
         let backend = find(&hello.backend).ok_or_else(|| bad("backend", &hello.backend))?;
         let guard = find_guard(&hello.guard).ok_or_else(|| bad("guard", &hello.guard))?;
+        let addresses = match (&hello.storage, &hello.storage_replicas[..]) {
+            (None, _) => None,
+            (Some(alone), []) => Some(vec![alone.clone()]),
+            (Some(_), replicas) => Some(replicas.to_vec()),
+        };
+        let storage = addresses.map(|addresses| Protected::open(&addresses, guard)).transpose();
+        let storage = storage.map_err(ClientError::BadHello)?.map(Arc::new);
         let session = backend.connect(hello).await.map_err(ClientError::Environment)?;
         Ok(World {
             session,
-            storage: hello.storage.as_deref().map(StorageClient::open).map(Arc::new),
-            sends_token: guard.needs_token(),
+            storage,
+            own_storage: backend.own_storage(),
+            guard,
             careful: hello.careful,
+            lingers: hello.linger.as_slice().into(),
         })
-    }
-
-    /// Starts a process. It ends when its sender is dropped, or after an indeterminate operation.
-    fn process(
-        &self,
-        number: u64,
-        out: &mpsc::UnboundedSender<FromClient>,
-    ) -> mpsc::UnboundedSender<Command> {
-        let (commands, inbox) = mpsc::unbounded_channel();
-        let (notices, noticed) = mpsc::unbounded_channel();
-        let beliefs = Arc::<Beliefs>::default();
-        let process = ClientProcess {
-            lock: self.session.lock(number, notices),
-            storage: self.storage.clone(),
-            sends_token: self.sends_token,
-            careful: self.careful,
-            beliefs: beliefs.clone(),
-        };
-        tokio::spawn(pass_on(noticed, beliefs, out.clone()));
-        tokio::spawn(process.run(inbox, out.clone()));
-        commands
-    }
-}
-
-/// The keys that a process believes it holds: acquired, not yet begun to release, not reported as lost.
-#[derive(Default)]
-struct Beliefs(Mutex<Vec<String>>);
-
-impl Beliefs {
-    fn begin(&self, key: &str) {
-        let mut keys = self.0.lock().expect("never poisoned");
-        if !keys.iter().any(|held| held == key) {
-            keys.push(key.to_owned());
-        }
-    }
-
-    fn end(&self, key: &str) {
-        self.0.lock().expect("never poisoned").retain(|held| held != key);
-    }
-
-    fn contain(&self, key: &str) -> bool {
-        self.0.lock().expect("never poisoned").iter().any(|held| held == key)
-    }
-}
-
-struct ClientProcess {
-    lock: Box<dyn Lock>,
-    storage: Option<Arc<StorageClient>>,
-    sends_token: bool,
-    careful: bool,
-    beliefs: Arc<Beliefs>,
-}
-
-impl ClientProcess {
-    async fn run(
-        mut self,
-        mut inbox: mpsc::UnboundedReceiver<Command>,
-        out: mpsc::UnboundedSender<FromClient>,
-    ) {
-        while let Some(command) = inbox.recv().await {
-            let answer = self.perform(&command).await;
-            let indeterminate = answer.kind == AnswerKind::Info;
-            let _ = out.send(FromClient::Answer(answer));
-            if indeterminate {
-                // The user of this number is no more, as if it had crashed. Dropping the lock ends its keepalives;
-                // otherwise it would hold, for ever, what nobody will release.
-                inbox.close();
-                while let Some(command) = inbox.recv().await {
-                    // It came too late, and was not begun.
-                    let over =
-                        Completion::Fail("process-over: an operation before it was indeterminate".to_owned());
-                    let _ = out.send(FromClient::Answer(Answer::new(command.id, over)));
-                }
-                return;
-            }
-        }
-    }
-
-    async fn perform(&mut self, command: &Command) -> Answer {
-        let key = command.key.as_ref();
-        let timeout = command.timeout_ms.map_or(TIMEOUT_DEFAULT, Duration::from_millis);
-        let completion = match command.f.as_ref() {
-            f::ACQUIRE => self.acquire(key, command.ttl_ms, timeout).await,
-            f::HOLDS => Completion::Ok(self.believes(key).into()),
-            f::READ => match &self.storage {
-                Some(storage) => storage.read(key, self.token_to_send(key), timeout).await,
-                None => no_storage(),
-            },
-            f::WRITE => self.write(key, &command.value, timeout).await,
-            f::RELEASE => return self.release(command.id, key, timeout).await,
-            "stats" => match &self.storage {
-                Some(storage) => storage.stats(timeout).await,
-                None => no_storage(),
-            },
-            // Nothing was begun.
-            other => Completion::Fail(format!("bad-command: this client does not know `{other}`")),
-        };
-        Answer::new(command.id, completion)
-    }
-
-    async fn acquire(&mut self, key: &str, ttl_ms: Option<u64>, timeout: Duration) -> Completion {
-        let Some(ttl_ms) = ttl_ms.filter(|ttl_ms| *ttl_ms > 0) else {
-            // Nothing was begun.
-            return Completion::Fail("bad-command: an acquire needs a ttl_ms greater than 0".to_owned());
-        };
-        let completion = self.lock.acquire(key, Duration::from_millis(ttl_ms), timeout).await;
-        if matches!(completion, Completion::Ok(_)) {
-            self.beliefs.begin(key);
-        }
-        completion
-    }
-
-    async fn write(&mut self, key: &str, value: &Value, timeout: Duration) -> Completion {
-        let Some(storage) = &self.storage else { return no_storage() };
-        let Some(value) = value.as_i64() else {
-            // Nothing was begun.
-            return Completion::Fail("bad-command: a write needs a value, a whole number".to_owned());
-        };
-        if self.careful && !self.believes(key) {
-            // The client looked and chose not to send it.
-            return Completion::Fail(
-                "gave-up: the lock is no longer valid by this client's own clock".to_owned(),
-            );
-        }
-        storage.write(key, value, self.token_to_send(key), timeout).await
-    }
-
-    /// The fencing token, where the storage's guard wants one.
-    fn token_to_send(&self, key: &str) -> Option<u64> {
-        if self.sends_token { self.lock.token(key) } else { None }
-    }
-
-    async fn release(&mut self, id: u64, key: &str, timeout: Duration) -> Answer {
-        let believed = self.believes(key);
-        // Whatever becomes of it: who began to release no longer works under the lock.
-        self.beliefs.end(key);
-        let completion = self.lock.release(key, timeout).await;
-        Answer { value: json!({"believed": believed}), ..Answer::new(id, completion) }
-    }
-
-    /// A careless process believes until it releases or is told. A careful one also looks at its clock.
-    fn believes(&self, key: &str) -> bool {
-        self.beliefs.contain(key) && !(self.careful && self.lock.still_valid(key) == Some(false))
-    }
-}
-
-fn no_storage() -> Completion {
-    // There is nowhere to send it.
-    Completion::Fail("no-storage: the hello named none".to_owned())
-}
-
-/// Passes on what the lock library of one process reports. A lost lock ends the belief in it.
-async fn pass_on(
-    mut noticed: mpsc::UnboundedReceiver<Notice>,
-    beliefs: Arc<Beliefs>,
-    out: mpsc::UnboundedSender<FromClient>,
-) {
-    while let Some(notice) = noticed.recv().await {
-        if notice.event == f::LOST {
-            beliefs.end(&notice.key);
-        }
-        let _ = out.send(FromClient::Notice(notice));
     }
 }
 

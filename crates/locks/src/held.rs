@@ -1,16 +1,67 @@
-//! What a process remembers of a lock on Redis that it was granted.
+//! What a process remembers of a lock on Redis that it was granted, and the clock by which it measures.
 
-use tokio::time::Instant;
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use std::sync::LazyLock;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A lock that was granted and not yet given back.
 pub(crate) struct Held {
     pub(crate) key: String,
     pub(crate) value: String,
-    /// By this process's own clock the lease runs until then.
-    pub(crate) valid_until: Instant,
+    /// By this process's own clock the lease runs until then; none: it has no end.
+    pub(crate) valid_until: Option<Reading>,
+}
+
+/// The clock by which a client measures how long a lease still runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClientClock {
+    /// CLOCK_MONOTONIC, which nobody sets.
+    #[default]
+    Monotonic,
+    /// The time of day, which can jump.
+    Wall,
+}
+
+/// What a client's clock showed: the time since its beginning, whenever that was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Reading(Duration);
+
+impl ClientClock {
+    pub(crate) fn now(self) -> Reading {
+        static BEGINNING: LazyLock<Instant> = LazyLock::new(Instant::now);
+        Reading(match self {
+            // What is set before 1970 by a jump counts as 1970.
+            ClientClock::Wall => SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+            ClientClock::Monotonic => BEGINNING.elapsed(),
+        })
+    }
+
+    /// Whole milliseconds left until `end`; 0 where the time is over.
+    pub(crate) fn millis_until(self, end: Reading) -> u64 {
+        whole_millis(end.0.saturating_sub(self.now().0))
+    }
+
+    /// Whether `end` is yet to come.
+    pub(crate) fn is_before(self, end: Reading) -> bool {
+        self.now() < end
+    }
+}
+
+impl std::ops::Add<Duration> for Reading {
+    type Output = Reading;
+    fn add(self, time: Duration) -> Reading {
+        Reading(self.0 + time)
+    }
 }
 
 /// Whole milliseconds left; 0 where the time is over.
-pub(crate) fn millis_until(end: Instant) -> u64 {
-    u64::try_from(end.saturating_duration_since(Instant::now()).as_millis()).unwrap_or(u64::MAX)
+pub(crate) fn millis_until(end: tokio::time::Instant) -> u64 {
+    whole_millis(end.saturating_duration_since(tokio::time::Instant::now()))
+}
+
+/// Whole milliseconds of a length of time.
+pub(crate) fn whole_millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

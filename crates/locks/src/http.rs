@@ -1,4 +1,4 @@
-//! A tool for a node's agent: one HTTP GET. etcd says over HTTP whether it serves.
+//! A tool for a node's agent: one HTTP request. etcd says over HTTP whether it serves, and who leads.
 
 use fencepost_cluster::agent::Tool;
 use serde::Deserialize;
@@ -10,12 +10,13 @@ use std::time::Duration;
 /// More than this of an answer is not read.
 const ANSWER_MAX: u64 = 64 * 1024;
 
-/// The agent's tool `http-get`: takes `{"address":"198.18.0.2:2379","path":"/health","timeout_ms":500}` and gives
-/// `{"status":200,"body":"…"}`. [`crate::Backend::await_ready`] of `etcd` needs it.
+/// The agent's tool `http`: takes `{"address":"198.18.0.2:2379","path":"/health","timeout_ms":500}` and gives
+/// `{"status":200,"body":"…"}`. With a `body` it posts that, else it gets. [`crate::Backend::await_ready`] of `etcd`
+/// needs it.
 pub struct HttpTool;
 
 impl HttpTool {
-    pub(crate) const NAME: &str = "http-get";
+    pub(crate) const NAME: &str = "http";
 }
 
 impl Tool for HttpTool {
@@ -24,13 +25,13 @@ impl Tool for HttpTool {
     }
 
     fn call(&self, args: Value) -> Result<Value, String> {
-        let get: Get =
+        let request: Request =
             serde_json::from_value(args).map_err(|error| format!("{}: {error}", HttpTool::NAME))?;
-        let answer = get.exchange().map_err(|error| format!("{}: {error}", get.address))?;
+        let answer = request.exchange().map_err(|error| format!("{}: {error}", request.address))?;
         let text = String::from_utf8_lossy(&answer);
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head.split(' ').nth(1).and_then(|word| word.parse::<u16>().ok());
-        let status = status.ok_or_else(|| format!("{} did not answer with HTTP", get.address))?;
+        let status = status.ok_or_else(|| format!("{} did not answer with HTTP", request.address))?;
         Ok(json!({"status": status, "body": body}))
     }
 }
@@ -45,14 +46,17 @@ pub async fn http_get(args: Value) -> Result<Value, String> {
 }
 
 #[derive(Deserialize)]
-struct Get {
+struct Request {
     address: SocketAddr,
     path: String,
+    /// What is posted, as JSON; none: nothing is, and the page is only got.
+    #[serde(default)]
+    body: Option<Value>,
     /// For each step: connecting, and each wait for data.
     timeout_ms: u64,
 }
 
-impl Get {
+impl Request {
     fn exchange(&self) -> std::io::Result<Vec<u8>> {
         if self.timeout_ms == 0 {
             return Err(Error::new(ErrorKind::InvalidInput, "a time-out of 0"));
@@ -62,7 +66,15 @@ impl Get {
         stream.set_read_timeout(Some(timeout))?;
         stream.set_write_timeout(Some(timeout))?;
         // HTTP/1.0: the server sends the answer in one piece and closes the connection after it.
-        let request = format!("GET {} HTTP/1.0\r\nHost: {}\r\n\r\n", self.path, self.address);
+        let head = format!("{} HTTP/1.0\r\nHost: {}\r\n", self.path, self.address);
+        let request = match &self.body {
+            None => format!("GET {head}\r\n"),
+            Some(body) => {
+                let body = body.to_string();
+                let length = body.len();
+                format!("POST {head}Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}")
+            }
+        };
         stream.write_all(request.as_bytes())?;
         let mut answer = Vec::new();
         stream.take(ANSWER_MAX).read_to_end(&mut answer)?;
@@ -76,6 +88,13 @@ mod tests {
     use std::net::TcpListener;
 
     fn answered_with(answer: &'static str) -> Result<Value, String> {
+        let (given, request) = exchange(answer, Value::Null);
+        assert!(request.starts_with("GET /health HTTP/1.0\r\n"), "{request}");
+        given
+    }
+
+    /// What the tool gives for this answer, and what it sent for it.
+    fn exchange(answer: &'static str, body: Value) -> (Result<Value, String>, String) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("bound").to_string();
         let server = std::thread::spawn(move || {
@@ -85,9 +104,17 @@ mod tests {
             stream.write_all(answer.as_bytes()).expect("still open");
             String::from_utf8_lossy(&request[..length]).into_owned()
         });
-        let answer = HttpTool.call(json!({"address": address, "path": "/health", "timeout_ms": 2000}));
-        assert!(server.join().expect("no panic").starts_with("GET /health HTTP/1.0\r\n"));
-        answer
+        let args = json!({"address": address, "path": "/health", "timeout_ms": 2000, "body": body});
+        let answer = HttpTool.call(args);
+        (answer, server.join().expect("no panic"))
+    }
+
+    #[test]
+    fn posts_what_it_is_given() {
+        let (answer, request) = exchange("HTTP/1.0 200 OK\r\n\r\n{}", json!({"targetID": "7"}));
+        assert_eq!(answer, Ok(json!({"status": 200, "body": "{}"})));
+        assert!(request.starts_with("POST /health HTTP/1.0\r\n"), "{request}");
+        assert!(request.ends_with("Content-Length: 16\r\n\r\n{\"targetID\":\"7\"}"), "{request}");
     }
 
     #[test]

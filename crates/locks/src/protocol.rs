@@ -3,6 +3,8 @@
 //! Any program that speaks it is a client: Fencepost's own backends (`fencepost client`) and adapters in any
 //! language alike. `docs/client-protocol.md` is its manual.
 
+use crate::options::Options;
+use crate::points::Linger;
 use fencepost_history::{Completion, f};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -24,6 +26,9 @@ pub struct Hello {
     /// `host:port` of the storage; none where the workload protects nothing.
     #[serde(default)]
     pub storage: Option<String>,
+    /// All of them, where the guard has replicas of the storage; `storage` is the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub storage_replicas: Vec<String>,
     /// Name of the storage's guard: a client sends with each write what its guard needs.
     #[serde(default)]
     pub guard: String,
@@ -35,6 +40,23 @@ pub struct Hello {
     /// The backend's options, as in run.toml.
     #[serde(default)]
     pub options: Value,
+    /// Points of the recipe at which to say so and stay, in directed runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub linger: Vec<Linger>,
+}
+
+impl Hello {
+    /// The backend's options; where the controller sent none, the defaults.
+    ///
+    /// # Errors
+    /// One sentence: they are not options of this version of Fencepost.
+    pub fn options(&self) -> Result<Options, String> {
+        if self.options.is_null() {
+            return Ok(Options::default());
+        }
+        serde_json::from_value(self.options.clone())
+            .map_err(|error| format!("the hello holds options that are none: {error}"))
+    }
 }
 
 /// A server of the lock service under test.
@@ -103,9 +125,9 @@ pub enum AnswerKind {
 }
 
 /// What a lock library tells its user unasked.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Notice {
-    /// `lost` or `renewed`.
+    /// `lost`, `renewed` or `at`.
     pub event: String,
     pub process: u64,
     pub key: String,
@@ -115,17 +137,27 @@ pub struct Notice {
     /// lease runs for its TTL from some moment since then; a client that was stopped reads old answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_ms: Option<u64>,
+    /// With `at`: the point that the recipe has reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub point: Option<String>,
 }
 
 impl Notice {
     pub fn lost(process: u64, key: &str, reason: impl Into<String>) -> Notice {
-        let reason = Some(reason.into());
-        Notice { event: f::LOST.to_owned(), process, key: key.to_owned(), reason, age_ms: None }
+        Notice { reason: Some(reason.into()), ..Notice::new(f::LOST, process, key) }
     }
 
     pub fn renewed(process: u64, key: &str, age: Duration) -> Notice {
         let age_ms = u64::try_from(age.as_millis()).ok();
-        Notice { event: f::RENEWED.to_owned(), process, key: key.to_owned(), reason: None, age_ms }
+        Notice { age_ms, ..Notice::new(f::RENEWED, process, key) }
+    }
+
+    pub fn at(process: u64, key: &str, point: &str) -> Notice {
+        Notice { point: Some(point.to_owned()), ..Notice::new(f::AT, process, key) }
+    }
+
+    fn new(event: &str, process: u64, key: &str) -> Notice {
+        Notice { event: event.to_owned(), process, key: key.to_owned(), ..Notice::default() }
     }
 }
 

@@ -1,10 +1,12 @@
-//! A client's way to one Redis server: the two commands of the recipes, and what became of them.
+//! A client's way to one Redis server: the commands of the recipes, and what became of them.
 
+use crate::held::whole_millis;
 use crate::link::{Link, Wire};
 use crate::protocol::Server;
+use fencepost_cluster::ClockMechanism;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisConnectionInfo};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
@@ -14,6 +16,12 @@ use tokio::time::{Instant, timeout_at};
 /// instance".
 const COMPARE_AND_DELETE: &str =
     r#"if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end"#;
+
+/// Prolongs the key only while it holds this client's value, in one step.
+const COMPARE_AND_EXPIRE: &str = r#"if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("pexpire",KEYS[1],ARGV[2]) else return 0 end"#;
+
+/// Redis is C, and takes its time through libc, which takes it from the vDSO.
+pub(crate) const CLOCK_MECHANISMS: &[ClockMechanism] = &[ClockMechanism::Vdso, ClockMechanism::Faketime];
 
 /// What became of a request.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,18 +40,48 @@ pub(crate) enum Reply<T> {
 /// One Redis server, as the processes of a client share it.
 pub(crate) struct RedisNode {
     pub(crate) name: String,
-    link: Link<MultiplexedConnection>,
+    link: Link<Dialled>,
 }
 
 /// A connection to a server. Commands on one connection are executed in the order in which they were sent.
 #[derive(Clone)]
-pub(crate) struct Connection(Wire<MultiplexedConnection>);
+pub(crate) struct Connection(Wire<Dialled>);
+
+/// A connection, and the name of the server at its other end.
+#[derive(Clone)]
+pub(crate) struct Dialled {
+    pub(crate) talk: MultiplexedConnection,
+    pub(crate) server: Arc<str>,
+}
+
+impl Connection {
+    /// The name of the server at the other end.
+    pub(crate) fn server(&self) -> &str {
+        &self.0.server
+    }
+}
 
 impl RedisNode {
-    /// Begins to connect, and keeps at it.
+    /// Begins to connect to this server, and keeps at it.
     pub(crate) fn open(server: &Server) -> RedisNode {
-        let address = server.address.clone();
-        RedisNode { name: server.name.clone(), link: Link::open(move || dial(address.clone())) }
+        let (address, name) = (server.address.clone(), Arc::<str>::from(&*server.name));
+        RedisNode::open_by(&server.name, move || {
+            let (address, server) = (address.clone(), name.clone());
+            async move {
+                let (talk, driver) = dial(&address).await?;
+                Ok((Dialled { talk, server }, driver))
+            }
+        })
+    }
+
+    /// Begins to connect to whichever server `dial` finds, and keeps at it. `name` is for messages where there is none.
+    pub(crate) fn open_by<Dial, Dialling, Driver>(name: &str, dial: Dial) -> RedisNode
+    where
+        Dial: Fn() -> Dialling + Send + 'static,
+        Dialling: Future<Output = std::io::Result<(Dialled, Driver)>> + Send + 'static,
+        Driver: Future<Output = ()> + Send + 'static,
+    {
+        RedisNode { name: name.to_owned(), link: Link::open(dial) }
     }
 
     /// Returns once connected, or at the deadline.
@@ -61,22 +99,20 @@ impl RedisNode {
         Reply::Unsent(format!("unreachable: no connection to {}", self.name))
     }
 
-    /// `SET key value NX PX ttl`: true if the key was free.
+    /// `SET key value NX PX ttl`, or without `PX` where there is no TTL: true if the key was free.
     pub(crate) async fn set_if_free(
         &self,
         connection: &Connection,
         key: &str,
         value: &str,
-        ttl: Duration,
+        ttl: Option<Duration>,
         deadline: Instant,
     ) -> Reply<bool> {
         let mut command = redis::cmd("SET");
-        command
-            .arg(key)
-            .arg(value)
-            .arg("NX")
-            .arg("PX")
-            .arg(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+        command.arg(key).arg(value).arg("NX");
+        if let Some(ttl) = ttl {
+            command.arg("PX").arg(whole_millis(ttl));
+        }
         let reply: Reply<Option<String>> = self.ask(connection, &command, deadline).await;
         reply.map(|status| status.is_some())
     }
@@ -95,6 +131,70 @@ impl RedisNode {
         self.ask(connection, &command, deadline).await.map(|deleted: i64| deleted > 0)
     }
 
+    /// Prolongs the key if it holds `value`: true if it did.
+    pub(crate) async fn renew_if_mine(
+        &self,
+        connection: &Connection,
+        key: &str,
+        value: &str,
+        ttl: Duration,
+        deadline: Instant,
+    ) -> Reply<bool> {
+        let mut command = redis::cmd("EVAL");
+        command.arg(COMPARE_AND_EXPIRE).arg(1).arg(key).arg(value).arg(whole_millis(ttl));
+        self.ask(connection, &command, deadline).await.map(|renewed: i64| renewed > 0)
+    }
+
+    /// `PEXPIRE key ttl`: true if there was such a key.
+    pub(crate) async fn expire(
+        &self,
+        connection: &Connection,
+        key: &str,
+        ttl: Duration,
+        deadline: Instant,
+    ) -> Reply<bool> {
+        self.ask(connection, redis::cmd("PEXPIRE").arg(key).arg(whole_millis(ttl)), deadline).await
+    }
+
+    /// `GET key`.
+    pub(crate) async fn get(
+        &self,
+        connection: &Connection,
+        key: &str,
+        deadline: Instant,
+    ) -> Reply<Option<String>> {
+        self.ask(connection, redis::cmd("GET").arg(key), deadline).await
+    }
+
+    /// `DEL key`, whatever it holds: true if there was such a key.
+    pub(crate) async fn delete(&self, connection: &Connection, key: &str, deadline: Instant) -> Reply<bool> {
+        self.ask(connection, redis::cmd("DEL").arg(key), deadline).await
+    }
+
+    /// `INCR key`.
+    pub(crate) async fn increment(
+        &self,
+        connection: &Connection,
+        key: &str,
+        deadline: Instant,
+    ) -> Reply<u64> {
+        self.ask(connection, redis::cmd("INCR").arg(key), deadline).await
+    }
+
+    /// `WAIT replicas`: how many replicas have acknowledged everything that was sent before on this connection, once
+    /// they are as many or after `patience`. Meanwhile the server executes nothing else of this connection.
+    pub(crate) async fn wait(
+        &self,
+        connection: &Connection,
+        replicas: u32,
+        patience: Duration,
+        deadline: Instant,
+    ) -> Reply<u32> {
+        // 0 would be for ever.
+        let patience_ms = whole_millis(patience).max(1);
+        self.ask(connection, redis::cmd("WAIT").arg(replicas).arg(patience_ms), deadline).await
+    }
+
     async fn ask<T: FromRedisValue>(
         &self,
         connection: &Connection,
@@ -105,22 +205,22 @@ impl RedisNode {
         if wire.is_dead() {
             return self.unreachable();
         }
-        let mut clone = (**wire).clone();
-        match timeout_at(deadline, command.query_async(&mut clone)).await {
+        let Dialled { mut talk, server } = (**wire).clone();
+        match timeout_at(deadline, command.query_async(&mut talk)).await {
             Ok(Ok(answer)) => Reply::Answer(answer),
             // The server's own words (LOADING, OOM, MISCONF, …): it looked at the command and did not run it.
             Ok(Err(error)) if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => {
-                Reply::Refused(format!("refused: {}: {error}", self.name))
+                Reply::Refused(format!("refused: {server}: {error}"))
             }
             // The connection broke with the command on it, or it sent something that is not Redis: unknown.
             Ok(Err(error)) => {
                 self.link.doubt(wire);
-                Reply::Unknown(format!("disconnected: {}: {error}", self.name))
+                Reply::Unknown(format!("disconnected: {server}: {error}"))
             }
             // A write that timed out may have been executed, and may still be.
             Err(_) => {
                 self.link.doubt(wire);
-                Reply::Unknown(format!("timeout: {} did not answer in time", self.name))
+                Reply::Unknown(format!("timeout: {server} did not answer in time"))
             }
         }
     }
@@ -142,7 +242,9 @@ static PLAIN: LazyLock<RedisConnectionInfo> = LazyLock::new(RedisConnectionInfo:
 
 /// Connects and lets the server answer once (the crate names itself with CLIENT SETINFO): a stopped server's
 /// kernel accepts connections, too.
-async fn dial(address: String) -> std::io::Result<(MultiplexedConnection, impl Future<Output = ()>)> {
+pub(crate) async fn dial(
+    address: &str,
+) -> std::io::Result<(MultiplexedConnection, impl Future<Output = ()> + use<>)> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     // Every request has its own deadline.

@@ -1,6 +1,6 @@
 //! The server side of every backend on Redis.
 
-use crate::backend::{Options, Persistence};
+use crate::options::{Options, Persistence};
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClusterError, Node};
 use std::sync::Arc;
@@ -17,9 +17,15 @@ const READY_POLL: Duration = Duration::from_millis(5);
 
 /// What a node runs.
 pub(crate) fn service(options: &Options) -> Service {
+    let mut argv = vec!["redis-server".to_owned()];
+    argv.extend(arguments(options));
+    Service { name: "redis".to_owned(), argv, env: Vec::new() }
+}
+
+/// What every server of Redis here is started with.
+pub(crate) fn arguments(options: &Options) -> Vec<String> {
     // `--save ''`: no snapshots. What survives a restart is then exactly what the append-only file holds.
-    let fixed =
-        ["redis-server", "--bind", "0.0.0.0", "--protected-mode", "no", "--save", "", "--dir", "{data}"];
+    let fixed = ["--bind", "0.0.0.0", "--protected-mode", "no", "--save", "", "--dir", "{data}"];
     let mut argv: Vec<String> = fixed.map(str::to_owned).to_vec();
     argv.extend(["--port".to_owned(), PORT.to_string()]);
     let append: &[&str] = match options.redis_persistence {
@@ -28,7 +34,15 @@ pub(crate) fn service(options: &Options) -> Service {
         Persistence::Always => &["--appendonly", "yes", "--appendfsync", "always"],
     };
     argv.extend(append.iter().map(|word| (*word).to_owned()));
-    Service { name: "redis".to_owned(), argv, env: Vec::new() }
+    argv
+}
+
+/// What a server answers to a command that Fencepost gives inside its node, one line each.
+pub(crate) async fn ask(node: &Arc<dyn Node>, command: &[&str]) -> Result<Vec<String>, ClusterError> {
+    let port = PORT.to_string();
+    let argv: Vec<&str> = ["redis-cli", "-p", &port].iter().chain(command).copied().collect();
+    let output = node.exec(&argv, Duration::from_secs(2)).await?;
+    Ok(output.stdout.lines().map(|line| line.trim().to_owned()).collect())
 }
 
 /// Returns when every server takes connections. One that still loads its file answers LOADING, and clients
@@ -86,7 +100,8 @@ mod tests {
 
     #[test]
     fn persistence_reaches_the_command_line() {
-        let line = |redis_persistence| service(&Options { nodes: None, redis_persistence }).argv.join(" ");
+        let line =
+            |redis_persistence| service(&Options { redis_persistence, ..Options::default() }).argv.join(" ");
         assert!(line(Persistence::None).ends_with("--appendonly no"));
         assert!(line(Persistence::Always).ends_with("--appendonly yes --appendfsync always"));
     }

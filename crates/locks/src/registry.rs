@@ -1,11 +1,25 @@
 //! Every backend, by name.
 
 use crate::backend::Backend;
-use crate::{canary, etcd, redis_single, redlock};
+use crate::{canary, etcd, postgres, redis_sentinel, redis_single, redlock, zookeeper};
 
 /// Every backend: one line each.
 pub fn registry() -> &'static [&'static dyn Backend] {
-    &[&redis_single::RedisSingle, &redlock::Redlock, &etcd::Etcd, &canary::CanaryNolock]
+    &[
+        &redis_single::RedisSingle,
+        &redis_sentinel::RedisSentinel,
+        &redlock::Redlock,
+        &etcd::Etcd(&etcd::Mutex),
+        &etcd::Etcd(&etcd::LockApi),
+        &etcd::Etcd(&etcd::Chubby),
+        &zookeeper::ZooKeeperEphemeral,
+        &zookeeper::ZooKeeperSequential,
+        &zookeeper::Hadoop,
+        &postgres::PostgresRow,
+        &postgres::PostgresVersion,
+        &postgres::PostgresAdvisory,
+        &canary::CanaryNolock,
+    ]
 }
 
 /// The backend of that name.

@@ -1,26 +1,24 @@
-//! The storage: what the lock protects. A small server with a counter per key, and a guard in front of it.
+//! The storage: what the lock protects. A value per key (a counter, or a list), and a guard in front of it.
 //!
-//! It speaks JSON lines over TCP. Requests of one connection are answered in their order:
+//! It speaks JSON lines over TCP (see `storage_server.rs`):
 //!
 //! ```text
 //! → {"id":1,"f":"read","key":"a","token":33}               ← {"id":1,"ok":7}
 //! → {"id":2,"f":"write","key":"a","value":8,"token":33}    ← {"id":2,"ok":8}   or   {"id":2,"fail":"stale-token: 33 < 35"}
-//! → {"id":3,"f":"stats"}                                   ← {"id":3,"ok":{"reads":1,"accepted":1,"rejected":0}}
+//! → {"id":3,"f":"mark","key":"a","unique":"c1-7-2"}        ← {"id":3,"ok":null}
+//! → {"id":4,"f":"stats"}                                   ← {"id":4,"ok":{"reads":1,"accepted":1,"rejected":0}}
 //! ```
 
-use crate::guards::{Guard, Record, Write, find_guard, guards};
+use crate::backend::Sequencers;
+use crate::guards::{Guard, Need, Pass, Record, Write};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
-/// A line longer than this is no request.
-const LINE_MAX: usize = 64 * 1024;
-
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Request<'a> {
     pub(crate) id: u64,
     #[serde(borrow)]
@@ -28,12 +26,26 @@ pub(crate) struct Request<'a> {
     #[serde(borrow, default)]
     pub(crate) key: Cow<'a, str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) value: Option<i64>,
+    pub(crate) value: Option<Cow<'a, Value>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) token: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) unique: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sequencer: Option<Cow<'a, str>>,
+    /// With replicas: which write of its writer this is. A replica keeps the greatest of token and number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) number: Option<u64>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+impl Request<'_> {
+    fn pass(&self) -> Pass {
+        let owned = |text: &Option<Cow<str>>| text.as_deref().map(str::to_owned);
+        Pass { token: self.token, unique: owned(&self.unique), sequencer: owned(&self.sequencer) }
+    }
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Response {
     pub(crate) id: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,6 +53,9 @@ pub(crate) struct Response {
     /// The request was certainly not carried out, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fail: Option<String>,
+    /// With replicas: by which token the value that was read was written, and as which write of its writer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) version: Option<(u64, u64)>,
 }
 
 /// What a storage has done since it started.
@@ -53,8 +68,18 @@ pub struct Stats {
     pub rejected: u64,
 }
 
-struct Store {
+/// The storage as all its connections share it.
+pub(crate) struct Storage {
     guard: &'static dyn Guard,
+    /// How long a guard that works in two steps rests between them, where nobody rests on that key already.
+    linger: Duration,
+    /// Whom a guard asks that wants to know whether a lock is still held.
+    sequencers: Option<Box<dyn Sequencers>>,
+    store: Mutex<Store>,
+}
+
+#[derive(Default)]
+struct Store {
     records: HashMap<String, Record>,
     stats: Stats,
 }
@@ -68,140 +93,124 @@ impl Store {
         self.records.get_mut(key).expect("inserted just now")
     }
 
-    fn answer(&mut self, request: &Request) -> Result<Value, String> {
-        let guard = self.guard;
-        match request.f.as_ref() {
+    /// Stores the value of a write that was admitted.
+    fn put(&mut self, key: &str, value: Value, version: Option<(u64, u64)>) -> Value {
+        self.stats.accepted += 1;
+        let record = self.record(key);
+        (record.value, record.version) = (value, version);
+        // A list would only be repeated at length.
+        record.value.as_array().map_or_else(|| record.value.clone(), |list| list.len().into())
+    }
+}
+
+impl Storage {
+    pub(crate) fn new(
+        guard: &'static dyn Guard,
+        linger: Duration,
+        sequencers: Option<Box<dyn Sequencers>>,
+    ) -> Storage {
+        Storage { guard, linger, sequencers, store: Mutex::default() }
+    }
+
+    fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().expect("never poisoned")
+    }
+
+    /// Carries a request out, or says why not.
+    pub(crate) async fn answer(&self, request: &Request<'_>) -> Response {
+        let (mut version, key) = (None, request.key.as_ref());
+        let answer = match request.f.as_ref() {
             "read" => {
-                self.stats.reads += 1;
-                let record = self.record(&request.key);
-                guard.saw_read(record, request.token);
-                Ok(record.value.into())
+                let mut store = self.store();
+                store.stats.reads += 1;
+                let record = store.record(key);
+                self.guard.saw_read(record, &request.pass());
+                version = record.version;
+                Ok(record.value.clone())
             }
-            "write" => {
-                let value = request.value.ok_or("bad-request: a write needs a value, a whole number")?;
-                let record = self.record(&request.key);
-                // One step: nothing else runs between the guard's decision and the write.
-                match guard.admit(record, &Write { value, token: request.token }) {
-                    Ok(()) => {
-                        record.value = value;
-                        self.stats.accepted += 1;
-                        Ok(value.into())
-                    }
-                    Err(why) => {
-                        self.stats.rejected += 1;
-                        Err(why)
-                    }
-                }
+            "mark" => self.guard.mark(self.store().record(key), &request.pass()).map(|()| Value::Null),
+            "write" => self.write(key, request).await,
+            "stats" => {
+                serde_json::to_value(self.store().stats).map_err(|error| format!("bad-request: {error}"))
             }
-            "stats" => serde_json::to_value(self.stats).map_err(|error| format!("bad-request: {error}")),
-            other => Err(format!("bad-request: this storage knows read, write and stats, not `{other}`")),
+            other => {
+                Err(format!("bad-request: this storage knows read, mark, write and stats, not `{other}`"))
+            }
+        };
+        match answer {
+            Ok(value) => Response { id: request.id, ok: Some(value), fail: None, version },
+            Err(why) => Response { id: request.id, fail: Some(why), ..Response::default() },
         }
     }
-}
 
-/// The program `fencepost storage`: serves until it is killed.
-///
-/// Returns the exit code: 254 for a guard that does not exist, 255 for an address that cannot be had.
-pub async fn run_storage(listen: &str, guard: &str) -> i32 {
-    let Some(found) = find_guard(guard) else {
-        let names: Vec<&str> = guards().iter().map(|guard| guard.name()).collect();
-        eprintln!("there is no guard `{guard}` (there are: {})", names.join(", "));
-        return 254;
-    };
-    match TcpListener::bind(listen).await {
-        Ok(listener) => {
-            serve_storage(listener, found).await;
-            0
-        }
-        Err(error) => {
-            eprintln!("the storage cannot listen on {listen}: {error}");
-            255
-        }
-    }
-}
-
-/// Serves on a listener that is bound already.
-pub async fn serve_storage(listener: TcpListener, guard: &'static dyn Guard) {
-    let store = Arc::new(Mutex::new(Store { guard, records: HashMap::new(), stats: Stats::default() }));
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let store = store.clone();
-                // A connection that breaks concerns nobody but its client.
-                tokio::spawn(async move { serve_connection(stream, store).await });
+    async fn write(&self, key: &str, request: &Request<'_>) -> Result<Value, String> {
+        let Some(value) = request.value.as_deref().filter(|value| value.is_i64() || value.is_array()) else {
+            return Err("bad-request: a write needs a value, a whole number or a list".to_owned());
+        };
+        let write = Write { value: value.clone(), pass: request.pass() };
+        let admitted = match self.ask_lock_service(&write.pass).await {
+            Ok(()) => self.admit(key, &write, request),
+            refusal => refusal.map(|()| None),
+        };
+        match admitted {
+            Ok(Some(stored)) => Ok(stored),
+            Ok(None) => Ok(self.write_later(key, write.value).await),
+            Err(why) => {
+                self.store().stats.rejected += 1;
+                Err(why)
             }
-            // Out of file descriptors, say. What is open goes on; do not spin meanwhile.
-            Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
         }
     }
-}
 
-async fn serve_connection(mut stream: TcpStream, store: Arc<Mutex<Store>>) -> std::io::Result<()> {
-    stream.set_nodelay(true)?;
-    let mut input = Vec::with_capacity(4096);
-    let mut output = Vec::with_capacity(4096);
-    while stream.read_buf(&mut input).await? > 0 {
-        let mut begin = 0;
-        while let Some(length) = input[begin..].iter().position(|byte| *byte == b'\n') {
-            let line = &input[begin..begin + length];
-            let Ok(request) = serde_json::from_slice::<Request>(line) else {
-                // Without an id there is nobody to answer: whoever sent this does not speak the protocol.
-                return Ok(());
-            };
-            let (ok, fail) = match store.lock().expect("never poisoned").answer(&request) {
-                Ok(value) => (Some(value), None),
-                Err(why) => (None, Some(why)),
-            };
-            serde_json::to_writer(&mut output, &Response { id: request.id, ok, fail })?;
-            output.push(b'\n');
-            begin += length + 1;
+    /// The guard's decision. Gives what was stored, in the same step; or nothing, where the guard works in two.
+    fn admit(&self, key: &str, write: &Write, request: &Request<'_>) -> Result<Option<Value>, String> {
+        let mut store = self.store();
+        let record = store.record(key);
+        self.guard.admit(record, write)?;
+        if self.guard.in_two_steps() {
+            record.lingering += 1;
+            return Ok(None);
         }
-        input.drain(..begin);
-        if input.len() > LINE_MAX {
+        let version = request.token.zip(request.number);
+        if self.guard.replicas() > 1 && record.version > version {
+            // Overtaken by a later write of the same holder: it is as if this one had come before.
+            return Ok(Some(Value::Null));
+        }
+        Ok(Some(store.put(key, write.value.clone(), version)))
+    }
+
+    /// The second step of a guard that works in two. The first write to come rests; one that finds another resting
+    /// goes ahead of it, so that whoever arranges for two to come together knows how it ends.
+    async fn write_later(&self, key: &str, value: Value) -> Value {
+        let alone = self.store().record(key).lingering == 1;
+        if alone && !self.linger.is_zero() {
+            tokio::time::sleep(self.linger).await;
+        } else {
+            tokio::task::yield_now().await;
+        }
+        let mut store = self.store();
+        store.record(key).lingering -= 1;
+        store.put(key, value, None)
+    }
+
+    /// Asks whether the lock is still held, where the guard wants to know.
+    async fn ask_lock_service(&self, pass: &Pass) -> Result<(), String> {
+        if self.guard.needs() != Need::Sequencer {
             return Ok(());
         }
-        stream.write_all(&output).await?;
-        output.clear();
+        // Without a sequencer the guard itself refuses.
+        let Some(sequencer) = &pass.sequencer else { return Ok(()) };
+        let Some(sequencers) = &self.sequencers else {
+            return Err("no-lock-service: this storage was not told whom to ask for sequencers".to_owned());
+        };
+        match sequencers.valid(sequencer).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(format!("stale-sequencer: the lock service no longer knows {sequencer}")),
+            // Who cannot be asked has not said yes.
+            Err(why) => Err(format!("no-lock-service: {why}")),
+        }
     }
-    Ok(())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn store(guard: &str) -> Store {
-        let guard = find_guard(guard).expect("there");
-        Store { guard, records: HashMap::new(), stats: Stats::default() }
-    }
-
-    fn ask(store: &mut Store, line: &str) -> Result<Value, String> {
-        store.answer(&serde_json::from_str(line).expect("a request"))
-    }
-
-    #[test]
-    fn counters_begin_at_zero_and_keep_what_is_written() {
-        let mut store = store("none");
-        assert_eq!(ask(&mut store, r#"{"id":1,"f":"read","key":"a"}"#), Ok(0.into()));
-        assert_eq!(ask(&mut store, r#"{"id":2,"f":"write","key":"a","value":8}"#), Ok(8.into()));
-        assert_eq!(ask(&mut store, r#"{"id":3,"f":"read","key":"a"}"#), Ok(8.into()));
-        assert_eq!(ask(&mut store, r#"{"id":4,"f":"read","key":"b"}"#), Ok(0.into()));
-    }
-
-    #[test]
-    fn the_guard_decides_and_is_counted() {
-        let mut store = store("token");
-        assert_eq!(ask(&mut store, r#"{"id":1,"f":"write","key":"a","value":8,"token":35}"#), Ok(8.into()));
-        let stale = ask(&mut store, r#"{"id":2,"f":"write","key":"a","value":9,"token":33}"#);
-        assert_eq!(stale, Err("stale-token: 33 < 35".to_owned()));
-        assert_eq!(ask(&mut store, r#"{"id":3,"f":"read","key":"a"}"#), Ok(8.into()), "nothing was written");
-        assert_eq!(store.stats, Stats { reads: 1, accepted: 1, rejected: 1 });
-    }
-
-    #[test]
-    fn nonsense_is_refused() {
-        let mut store = store("none");
-        assert!(ask(&mut store, r#"{"id":1,"f":"write","key":"a"}"#).is_err());
-        assert!(ask(&mut store, r#"{"id":1,"f":"drop","key":"a"}"#).is_err());
-    }
-}
+mod tests;

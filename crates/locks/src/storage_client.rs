@@ -1,5 +1,6 @@
 //! The client's way to the storage: one connection for all processes, requests sent without waiting for answers.
 
+use crate::guards::Pass;
 use crate::link::Link;
 use crate::storage::{Request, Response};
 use fencepost_history::Completion;
@@ -27,9 +28,19 @@ struct Outgoing {
 }
 
 /// Where a request ended that was not answered.
-enum Lost {
+pub(crate) enum Lost {
     Unsent(String),
     Unanswered(String),
+}
+
+/// What is asked of the storage.
+#[derive(Clone, Copy)]
+pub(crate) struct Question<'a> {
+    pub(crate) f: &'static str,
+    pub(crate) key: &'a str,
+    pub(crate) value: Option<&'a Value>,
+    pub(crate) pass: &'a Pass,
+    pub(crate) number: Option<u64>,
 }
 
 impl StorageClient {
@@ -39,20 +50,27 @@ impl StorageClient {
         StorageClient { link: Link::open(move || dial(address.clone())), next_id: AtomicU64::new(1) }
     }
 
-    /// The counter of `key`. The token, if there is one, tells the guard who is reading.
-    pub async fn read(&self, key: &str, token: Option<u64>, timeout: Duration) -> Completion {
+    /// The value of `key`. The pass tells the guard who is reading.
+    pub async fn read(&self, key: &str, pass: &Pass, timeout: Duration) -> Completion {
         // A read changes no value: one that was not answered has not happened, for all that anybody can see.
-        self.ask_harmless("read", key, token, timeout).await
+        self.ask_harmless("read", key, pass, timeout).await
+    }
+
+    /// Marks the storage as the own of whoever has this pass.
+    pub async fn mark(&self, key: &str, pass: &Pass, timeout: Duration) -> Completion {
+        // It changes no value either. One that comes late makes the storage refuse others, and nothing worse.
+        self.ask_harmless("mark", key, pass, timeout).await
     }
 
     /// What the storage has done so far.
     pub async fn stats(&self, timeout: Duration) -> Completion {
-        self.ask_harmless("stats", "", None, timeout).await
+        self.ask_harmless("stats", "", &Pass::default(), timeout).await
     }
 
-    /// Sets the counter of `key`, if the guard lets it.
-    pub async fn write(&self, key: &str, value: i64, token: Option<u64>, timeout: Duration) -> Completion {
-        match self.ask("write", key, Some(value), token, timeout).await {
+    /// Sets the value of `key`, if the guard lets it.
+    pub async fn write(&self, key: &str, value: &Value, pass: &Pass, timeout: Duration) -> Completion {
+        let question = Question { f: "write", key, value: Some(value), pass, number: None };
+        match self.ask(question, timeout).await {
             Ok(response) => completion(response),
             // No connection, or one known to be dead: nothing was sent, so nothing was written.
             Err(Lost::Unsent(why)) => Completion::Fail(why),
@@ -61,27 +79,30 @@ impl StorageClient {
         }
     }
 
-    async fn ask_harmless(&self, f: &str, key: &str, token: Option<u64>, timeout: Duration) -> Completion {
-        match self.ask(f, key, None, token, timeout).await {
+    async fn ask_harmless(&self, f: &'static str, key: &str, pass: &Pass, timeout: Duration) -> Completion {
+        match self.ask(Question { f, key, value: None, pass, number: None }, timeout).await {
             Ok(response) => completion(response),
             Err(Lost::Unsent(why) | Lost::Unanswered(why)) => Completion::Fail(why),
         }
     }
 
-    async fn ask(
-        &self,
-        f: &str,
-        key: &str,
-        value: Option<i64>,
-        token: Option<u64>,
-        timeout: Duration,
-    ) -> Result<Response, Lost> {
+    pub(crate) async fn ask(&self, question: Question<'_>, timeout: Duration) -> Result<Response, Lost> {
         let deadline = Instant::now() + timeout;
         let Some(wire) = self.link.wait_for_wire(deadline).await else {
             return Err(Lost::Unsent("unreachable: no connection to the storage".to_owned()));
         };
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let request = Request { id, f: Cow::Borrowed(f), key: Cow::Borrowed(key), value, token };
+        let Question { f, key, value, pass, number } = question;
+        let request = Request {
+            id,
+            f: Cow::Borrowed(f),
+            key: Cow::Borrowed(key),
+            value: value.map(Cow::Borrowed),
+            token: pass.token,
+            unique: pass.unique.as_deref().map(Cow::Borrowed),
+            sequencer: pass.sequencer.as_deref().map(Cow::Borrowed),
+            number,
+        };
         let mut line = serde_json::to_vec(&request).expect("a request is always JSON");
         line.push(b'\n');
         let (answer, answered) = oneshot::channel();
@@ -170,7 +191,7 @@ async fn drive(mut stream: TcpStream, mut requests: mpsc::UnboundedReceiver<Outg
 mod tests {
     use super::*;
     use crate::guards::find_guard;
-    use crate::storage::serve_storage;
+    use crate::storage_server::serve_storage;
     use serde_json::json;
     use tokio::net::TcpListener;
 
@@ -187,11 +208,12 @@ mod tests {
     #[tokio::test]
     async fn reads_writes_and_counts() {
         let client = StorageClient::open(&storage("token").await);
-        assert_eq!(client.read("a", None, LONG).await, Completion::Ok(0.into()));
-        assert_eq!(client.write("a", 8, Some(35), LONG).await, Completion::Ok(8.into()));
-        let stale = client.write("a", 9, Some(33), LONG).await;
+        let (nobody, token) = (Pass::default(), |token| Pass { token: Some(token), ..Pass::default() });
+        assert_eq!(client.read("a", &nobody, LONG).await, Completion::Ok(0.into()));
+        assert_eq!(client.write("a", &8.into(), &token(35), LONG).await, Completion::Ok(8.into()));
+        let stale = client.write("a", &9.into(), &token(33), LONG).await;
         assert_eq!(stale, Completion::Fail("stale-token: 33 < 35".to_owned()));
-        assert_eq!(client.read("a", None, LONG).await, Completion::Ok(8.into()));
+        assert_eq!(client.read("a", &nobody, LONG).await, Completion::Ok(8.into()));
         let stats = client.stats(LONG).await;
         assert_eq!(stats, Completion::Ok(json!({"reads": 2, "accepted": 1, "rejected": 1})));
     }
@@ -204,7 +226,7 @@ mod tests {
         drop(listener);
         let client = StorageClient::open(&address);
         assert!(
-            matches!(client.write("a", 1, None, SHORT).await, Completion::Fail(why) if why.starts_with("unreachable"))
+            matches!(client.write("a", &1.into(), &Pass::default(), SHORT).await, Completion::Fail(why) if why.starts_with("unreachable"))
         );
     }
 
@@ -231,10 +253,10 @@ mod tests {
     async fn a_write_without_an_answer_is_indeterminate() {
         let client = StorageClient::open(&mute_storage(false).await);
         assert!(
-            matches!(client.write("a", 1, None, SHORT).await, Completion::Info(why) if why.starts_with("timeout"))
+            matches!(client.write("a", &1.into(), &Pass::default(), SHORT).await, Completion::Info(why) if why.starts_with("timeout"))
         );
         let client = StorageClient::open(&mute_storage(true).await);
-        let broken = client.write("a", 1, None, LONG).await;
+        let broken = client.write("a", &1.into(), &Pass::default(), LONG).await;
         assert!(matches!(broken, Completion::Info(why) if why.starts_with("disconnected")));
     }
 
@@ -242,7 +264,7 @@ mod tests {
     async fn a_read_without_an_answer_fails() {
         let client = StorageClient::open(&mute_storage(false).await);
         assert!(
-            matches!(client.read("a", None, SHORT).await, Completion::Fail(why) if why.starts_with("timeout"))
+            matches!(client.read("a", &Pass::default(), SHORT).await, Completion::Fail(why) if why.starts_with("timeout"))
         );
     }
 }

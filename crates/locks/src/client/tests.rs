@@ -1,10 +1,15 @@
 //! The client's loop over in-memory pipes, with a backend that does what the key says.
 
 use super::*;
-use crate::backend::{Notices, Options};
+use crate::backend::Lock;
+use crate::notices::Notices;
+use crate::options::Options;
+use crate::protocol::Answer;
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClusterError, Node};
+use fencepost_history::Completion;
+use serde_json::json;
 use tokio::io::{DuplexStream, Lines, ReadHalf, WriteHalf, split};
 
 /// A backend without servers. The key says how its lock behaves: `lost` reports the loss at once, `expired` is no
@@ -19,7 +24,10 @@ impl Backend for Fake {
     fn about(&self) -> &'static str {
         "for tests"
     }
-    fn has_token(&self) -> bool {
+    fn promises(&self) -> &'static str {
+        "nothing"
+    }
+    fn has_token(&self, _options: &Options) -> bool {
         true
     }
     fn image(&self) -> Option<&'static str> {
@@ -54,13 +62,12 @@ impl Session for FakeSession {
     fn can(&self) -> Vec<String> {
         vec!["token".to_owned()]
     }
-    fn lock(&self, process: u64, notices: Notices) -> Box<dyn Lock> {
-        Box::new(FakeLock { process, notices })
+    fn lock(&self, _process: u64, notices: Notices) -> Box<dyn Lock> {
+        Box::new(FakeLock { notices })
     }
 }
 
 struct FakeLock {
-    process: u64,
     notices: Notices,
 }
 
@@ -73,10 +80,10 @@ impl Lock for FakeLock {
             "slow" => tokio::time::sleep(Duration::from_millis(100)).await,
             "lost" => {
                 let notices = self.notices.clone();
-                let notice = Notice::lost(self.process, key, "session expired");
+                let key = key.to_owned();
                 tokio::spawn(async move {
                     tokio::time::sleep(Duration::from_millis(20)).await;
-                    let _ = notices.send(notice);
+                    notices.lost(&key, "session expired");
                 });
             }
             _ => {}
@@ -197,6 +204,17 @@ async fn the_careless_do_not_look_at_their_validity_and_the_careful_do() {
 }
 
 #[tokio::test]
+async fn lingers_where_it_was_told_to_and_says_so() {
+    let lingering =
+        json!({"careful": true, "storage": "127.0.0.1:1", "linger": ["between-check-and-write=1ms"]});
+    let mut talk = Talk::hello(lingering).await;
+    talk.acquire("a").await;
+    let notice = talk.op("write", "a", r#","value":8,"timeout_ms":1"#).await;
+    assert_eq!(notice, r#"{"event":"at","process":3,"key":"a","point":"between-check-and-write"}"#);
+    assert!(talk.next().await.contains("unreachable"), "it went on to write");
+}
+
+#[tokio::test]
 async fn an_indeterminate_operation_ends_its_process() {
     let mut talk = Talk::hello(json!({})).await;
     talk.acquire("a").await;
@@ -222,7 +240,7 @@ async fn processes_do_not_wait_for_each_other() {
 async fn sends_the_token_that_the_guard_needs() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let storage = listener.local_addr().expect("bound").to_string();
-    tokio::spawn(crate::storage::serve_storage(listener, find_guard("token").expect("there")));
+    tokio::spawn(crate::storage_server::serve_storage(listener, find_guard("token").expect("there")));
     let mut talk = Talk::hello(json!({"storage": storage, "guard": "token"})).await;
     talk.acquire("a").await;
     assert_eq!(talk.op("write", "a", r#","value":8"#).await, r#"{"id":1,"type":"ok","value":8}"#);

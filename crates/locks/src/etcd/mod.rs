@@ -1,26 +1,34 @@
-//! `etcd`: the mutex of etcd's concurrency package, on a cluster with consensus.
-//!
-//! Source: `client/v3/concurrency/session.go`, `mutex.go` and `key.go` of etcd. The recheck of ownership after the
-//! wait is there since issue 11456, found by "Jepsen: etcd 3.4.3" (2020).
+//! Locks on etcd, a cluster with consensus: the servers, and what its recipes share. One file a recipe: `mutex.rs`,
+//! `lock_api.rs`, `chubby.rs`.
 
+mod chubby;
+mod leader;
+mod lock_api;
 mod members;
 mod mutex;
 mod queue;
+mod recipe;
+mod sequencer;
 mod session;
+mod user;
 
-use crate::backend::{Backend, Lock, Notices, Options, Persistence, Session};
+use crate::backend::{Backend, Lock, Sequencers, Session};
 use crate::http::HttpTool;
-use crate::protocol::Hello;
+use crate::notices::Notices;
+use crate::options::Options;
+use crate::protocol::{Hello, Server};
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClusterError, Node};
 use fencepost_history::Seed;
 use members::Members;
-use mutex::EtcdLock;
-use serde_json::json;
+use recipe::Recipe;
+use serde::Deserialize;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
+use user::User;
 
 const CLIENT_PORT: u16 = 2379;
 const PEER_PORT: u16 = 2380;
@@ -33,20 +41,49 @@ const TTL_MIN: Duration = Duration::from_secs((ELECTION_MS * 3 / 2).div_ceil(100
 const READY_WITHIN: Duration = Duration::from_secs(20);
 const READY_POLL: Duration = Duration::from_millis(20);
 
-pub(crate) struct Etcd;
+pub(crate) use chubby::Chubby;
+pub(crate) use lock_api::LockApi;
+pub(crate) use mutex::Mutex;
+
+/// A backend on etcd's servers, by its recipe.
+pub(crate) struct Etcd(pub(crate) &'static dyn Recipe);
 
 #[async_trait]
 impl Backend for Etcd {
     fn name(&self) -> &'static str {
-        "etcd"
+        self.0.name()
     }
 
     fn about(&self) -> &'static str {
-        "etcd's own mutex recipe: lease with keepalive, queue by create revision, which is the fencing token"
+        self.0.about()
     }
 
-    fn has_token(&self) -> bool {
+    fn promises(&self) -> &'static str {
+        self.0.promises()
+    }
+
+    fn has_token(&self, _options: &Options) -> bool {
         true
+    }
+
+    fn has_unique_value(&self, _options: &Options) -> bool {
+        true
+    }
+
+    fn has_sequencer(&self) -> bool {
+        self.0.holders("", "exclusive").is_some()
+    }
+
+    fn has_shared_mode(&self) -> bool {
+        self.0.has_shared_mode()
+    }
+
+    fn stays_taken(&self, options: &Options) -> Duration {
+        self.0.stays_taken(options)
+    }
+
+    fn options(&self) -> &'static [&'static str] {
+        self.0.options()
     }
 
     fn image(&self) -> Option<&'static str> {
@@ -58,16 +95,11 @@ impl Backend for Etcd {
     }
 
     fn check(&self, options: &Options) -> Result<(), String> {
-        if options.redis_persistence != Persistence::None {
-            return Err(
-                "--redis-persistence is for Redis; etcd writes every change to its disk anyway".to_owned()
-            );
-        }
         match options.nodes {
             Some(nodes) if nodes % 2 == 0 || nodes > 9 => Err(format!(
                 "etcd wants an odd number of members, at most 9, not {nodes}; use --nodes 3 or --nodes 5"
             )),
-            _ => Ok(()),
+            _ => self.0.check(options),
         }
     }
 
@@ -150,13 +182,46 @@ impl Backend for Etcd {
         })
     }
 
+    fn has_leader(&self) -> bool {
+        true
+    }
+
+    async fn leader(
+        &self,
+        nodes: &[Arc<dyn Node>],
+        _options: &Options,
+    ) -> Result<Option<usize>, ClusterError> {
+        Ok(leader::leader(nodes).await)
+    }
+
+    async fn hand_over(
+        &self,
+        nodes: &[Arc<dyn Node>],
+        from: usize,
+        _options: &Options,
+    ) -> Result<(), ClusterError> {
+        leader::hand_over(nodes, from).await
+    }
+
     async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, String> {
         let members = Arc::new(Members::open(&hello.servers, &hello.client).await?);
-        Ok(Box::new(EtcdSession { members, seed: Seed(hello.seed) }))
+        let options = match &hello.options {
+            Value::Null => Options::default(),
+            given => Options::deserialize(given)
+                .map_err(|error| format!("the hello's options are not to be read: {error}"))?,
+        };
+        Ok(Box::new(EtcdSession { recipe: self.0, members, options, seed: Seed(hello.seed) }))
+    }
+
+    async fn sequencers(&self, servers: &[Server]) -> Result<Box<dyn Sequencers>, String> {
+        let members = Members::open(servers, "storage").await?;
+        Ok(Box::new(sequencer::Asker { recipe: self.0, members }))
     }
 }
 
 struct EtcdSession {
+    recipe: &'static dyn Recipe,
+    options: Options,
     members: Arc<Members>,
     seed: Seed,
 }
@@ -168,7 +233,7 @@ impl Session for EtcdSession {
 
     fn lock(&self, process: u64, notices: Notices) -> Box<dyn Lock> {
         let random = self.seed.stream(&format!("lock-{process}"));
-        Box::new(EtcdLock::new(self.members.clone(), process, notices, random))
+        self.recipe.lock(User::new(self.members.clone(), notices, random), &self.options)
     }
 }
 
@@ -184,7 +249,7 @@ mod tests {
 
     #[test]
     fn ttl_is_whole_seconds_that_the_server_grants() {
-        let check = |millis| Etcd.check_ttl(Duration::from_millis(millis));
+        let check = |millis| Etcd(&Mutex).check_ttl(Duration::from_millis(millis));
         assert_eq!(check(2000), Ok(()));
         assert_eq!(check(10_000), Ok(()));
         assert!(check(2500).is_err_and(|why| why.ends_with("use --ttl 3s")));

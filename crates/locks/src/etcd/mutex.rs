@@ -1,33 +1,54 @@
-//! One process's mutex: which session it uses, and what becomes of its keys.
+//! `etcd`: the mutex of etcd's concurrency package, over transactions. The recipe itself is in `queue.rs`.
 //!
-//! Source: `client/v3/concurrency/mutex.go` and `key.go` of etcd.
+//! Source: `client/v3/concurrency/session.go`, `mutex.go` and `key.go` of etcd. The recheck of ownership after the
+//! wait is there since issue 11456, found by "Jepsen: etcd 3.4.3" (2020); `--no-recheck` leaves it out.
 
-use super::members::{Answered, CallError, Members};
-use super::queue::{Failure, Taken, prefix, take};
+use super::members::Members;
+use super::queue::{Taken, prefix, take};
+use super::recipe::Recipe;
 use super::session::LeaseSession;
-use crate::backend::{Lock, Notices};
+use super::user::{Attempt, Attempted, Terms, User};
+use crate::backend::Lock;
 use crate::held::millis_until;
+use crate::options::Options;
 use async_trait::async_trait;
 use etcd_client::{Compare, CompareOp, Txn, TxnOp};
-use fencepost_history::{Completion, Stream};
-use rand::Rng;
-use serde_json::{Value, json};
-use std::sync::Arc;
+use fencepost_history::Completion;
+use serde_json::json;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
-/// Of an acquire's time-out, this part is kept for taking its key back.
-const CLEANUP_SHARE: u32 = 4;
-const CLEANUP_MAX: Duration = Duration::from_millis(500);
-/// Rest before a new session is tried, in microseconds.
-const RETRY_DELAY_US: std::ops::RangeInclusive<u64> = 5_000..=20_000;
+pub(crate) struct Mutex;
 
-pub(super) struct EtcdLock {
-    members: Arc<Members>,
-    process: u64,
-    notices: Notices,
-    random: Stream,
-    session: Option<LeaseSession>,
+impl Recipe for Mutex {
+    fn name(&self) -> &'static str {
+        "etcd"
+    }
+
+    fn about(&self) -> &'static str {
+        "etcd's own mutex recipe: lease with keepalive, queue by create revision, which is the fencing token"
+    }
+
+    fn promises(&self) -> &'static str {
+        "exclusion of sessions, ownership, progress, availability with any minority down, fencing; all while the members' clocks run at about the same rate"
+    }
+
+    fn options(&self) -> &'static [&'static str] {
+        &["no-recheck"]
+    }
+
+    fn holders(&self, name: &str, mode: &str) -> Option<String> {
+        (mode == "exclusive").then(|| prefix(name))
+    }
+
+    fn lock(&self, user: User, options: &Options) -> Box<dyn Lock> {
+        Box::new(EtcdLock { user, recheck: !options.no_recheck, held: Vec::new() })
+    }
+}
+
+struct EtcdLock {
+    user: User,
+    recheck: bool,
     held: Vec<Held>,
 }
 
@@ -41,182 +62,110 @@ struct Held {
     doubt: bool,
 }
 
-impl EtcdLock {
-    pub(super) fn new(members: Arc<Members>, process: u64, notices: Notices, random: Stream) -> EtcdLock {
-        EtcdLock { members, process, notices, random, session: None, held: Vec::new() }
+struct Take {
+    prefix: String,
+    recheck: bool,
+}
+
+impl Take {
+    fn path(&self, session: &LeaseSession) -> String {
+        format!("{}{:x}", self.prefix, session.lease)
+    }
+}
+
+#[async_trait]
+impl Attempt for Take {
+    type Held = Taken;
+
+    fn heeds_loss(&self) -> bool {
+        self.recheck
     }
 
-    /// The session, a new one where there is none that lives with this TTL.
-    async fn session(&mut self, ttl: Duration, deadline: Instant) -> Result<(), CallError> {
-        if self.session.as_ref().is_some_and(|session| session.ttl == ttl && session.lost().is_none()) {
-            return Ok(());
-        }
-        self.session = None;
-        let notices = self.notices.clone();
-        self.session = Some(LeaseSession::open(&self.members, ttl, self.process, notices, deadline).await?);
-        Ok(())
-    }
-
-    /// Takes back what a failed acquire may have left. True if it is certain that nothing is left or can come.
-    async fn clear_away(&mut self, path: &str, failure: &Failure, deadline: Instant) -> bool {
-        let Some(session) = &self.session else { return false };
-        if failure.lease_is_gone {
-            self.session = None;
-            return true;
-        }
-        if !failure.doubt && session.lost().is_none() {
-            let deleted = self
-                .members
-                .call(deadline, |mut client| async move { client.delete(path, None).await })
+    async fn attempt(
+        &self,
+        members: &Members,
+        session: &LeaseSession,
+        until: Instant,
+        deadline: Instant,
+    ) -> Attempted<Taken> {
+        let path = self.path(session);
+        let failure = match take(members, session, &self.prefix, &path, self.recheck, until).await {
+            Ok(taken) => return Attempted::Held(taken),
+            Err(failure) => failure,
+        };
+        // Our key is taken back, unless a request to create it may still be under way, or it went with its lease: then
+        // only the end of the lease is certain.
+        if !failure.doubt && !failure.lease_is_gone && session.lost().is_none() {
+            let deleted = members
+                .call(deadline, |mut client| {
+                    let path = path.clone();
+                    async move { client.delete(path, None).await }
+                })
                 .await;
             if deleted.is_ok() {
-                return true;
+                return Attempted::Taken(failure.why);
             }
         }
-        // A request to create the key may still be under way, or the deletion is uncertain. Without its lease the
-        // key cannot exist: end the lease; and if that is not answered either, let it run out.
-        let lease = session.lease;
-        self.session = None;
-        self.revoke(lease, deadline).await
-    }
-
-    /// Ends a lease with all its keys. True if it certainly is ended.
-    async fn revoke(&self, lease: i64, deadline: Instant) -> bool {
-        let revoked =
-            self.members.call(deadline, |mut client| async move { client.lease_revoke(lease).await }).await;
-        match revoked {
-            Ok(_) => true,
-            Err(CallError::Refused { lease_not_found, .. }) => lease_not_found,
-            Err(CallError::Unanswered(_)) => false,
-        }
+        Attempted::Unclear(failure.why)
     }
 }
 
 #[async_trait]
 impl Lock for EtcdLock {
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
-        let deadline = Instant::now() + timeout;
-        let try_until = deadline - (timeout / CLEANUP_SHARE).min(CLEANUP_MAX);
-        loop {
-            if let Err(error) = self.session(ttl, try_until).await {
-                // No session, so no key was even asked for. A lease that was granted unseen ends by itself.
-                return Completion::Fail(error.why());
-            }
-            let Some(session) = &self.session else { unreachable!("a session was just opened") };
-            let prefix = prefix(key);
-            let path = format!("{prefix}{:x}", session.lease);
-            let failure = tokio::select! {
-                taken = take(&self.members, session, &prefix, &path, try_until) => match taken {
-                    Ok(taken) => return self.granted(key, path, &taken),
-                    Err(failure) => failure,
-                },
-                // Whatever is under way is dropped, answered or not: it is in doubt.
-                reason = session.until_lost() => Failure {
-                    why: format!("session-expired: {reason}"),
-                    lease_is_gone: false,
-                    doubt: true,
-                },
-            };
-            if !self.clear_away(&path, &failure, deadline).await {
-                // Our key may be there, or may come yet, until its lease has run out: nobody knows.
-                return Completion::Info(failure.why);
-            }
-            // Nothing of this try is left. Being told that it is taken, or that time is up, is final; a session that
-            // died is replaced while there is time.
-            let delay = Duration::from_micros(self.random.random_range(RETRY_DELAY_US));
-            if self.session.is_some() || Instant::now() + delay >= try_until {
-                return Completion::Fail(failure.why);
-            }
-            sleep(delay).await;
+        let attempt = Take { prefix: prefix(key), recheck: self.recheck };
+        let taken = match self.user.acquire(Terms { ttl, companion: None }, timeout, &attempt).await {
+            Ok(taken) => taken,
+            Err(completion) => return completion,
+        };
+        let Some(session) = &self.user.session else { unreachable!("the lock was taken under a session") };
+        let Taken { create_revision, doubt, waited, wakeups } = taken;
+        session.hold(key);
+        if waited {
+            // The lease was prolonged while the process waited (or it was not: then the report is old, and says so);
+            // whoever judges counts from the last report.
+            session.report(key);
         }
+        self.held.retain(|held| held.key != key);
+        let (path, lease) = (attempt.path(session), session.lease);
+        self.held.push(Held { key: key.to_owned(), path, create_revision, lease, doubt });
+        Completion::Ok(json!({
+            "token": create_revision,
+            "validity_ms": millis_until(session.valid_until()),
+            "arrival": create_revision,
+            "wakeups": wakeups,
+        }))
     }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
-        let deadline = Instant::now() + timeout;
         let Some(place) = self.held.iter().position(|held| held.key == key) else {
             // This process was never granted it, or gave it back: there is nothing to send.
             return Completion::Fail("not-held: this process has not acquired the lock".to_owned());
         };
-        let held = self.held.swap_remove(place);
-        let session = self.session.take_if(|session| session.lease == held.lease && session.lost().is_none());
-        if let Some(session) = &session {
-            session.let_go(key);
-        }
-        // A request that created the key twice may still be under way and create it a third time: only the end of its
-        // lease is certain. The session goes with it (it is dropped here).
-        if held.doubt && session.is_some() {
-            return match self.revoke(held.lease, deadline).await {
-                true => Completion::Ok(Value::Null),
-                // A write without an answer.
-                false => Completion::Info("timeout: the lease could not be ended".to_owned()),
-            };
-        }
-        let path = held.path.as_str();
+        let Held { path, create_revision, lease, doubt, .. } = self.held.swap_remove(place);
         // Only our own key: the compare is what keeps a release from removing what another session has there.
         let txn = Txn::new()
-            .when([Compare::create_revision(path, CompareOp::Equal, held.create_revision)])
+            .when([Compare::create_revision(path.as_str(), CompareOp::Equal, create_revision)])
             .and_then([TxnOp::delete(path, None)]);
-        let deleted = self
-            .members
-            .call(deadline, |mut client| {
-                let txn = txn.clone();
-                async move { client.txn(txn).await }
-            })
-            .await;
-        match deleted {
-            Ok(Answered { answer, doubt }) => {
-                // Answered: the key is gone, so the session can be used again.
-                self.session = session;
-                match (answer.succeeded(), doubt) {
-                    (true, _) => Completion::Ok(Value::Null),
-                    // It was executed and found nothing: the lease had run out.
-                    (false, false) => {
-                        Completion::Fail("not-held: the lock was no longer this process's".to_owned())
-                    }
-                    // The key is gone; whether an earlier attempt deleted it or the end of the lease, nobody knows.
-                    (false, true) => Completion::Info(
-                        "timeout: an attempt was not answered, and the key is gone".to_owned(),
-                    ),
-                }
-            }
-            // Not executed: the key stays until the session ends, which is now.
-            Err(CallError::Refused { why, doubt: false, .. }) => Completion::Fail(why),
-            // A write without an answer. The session is dropped, so that the key does not outlive its lease.
-            Err(error) => Completion::Info(error.why()),
-        }
+        self.user.release(key, lease, doubt, txn, Instant::now() + timeout).await
     }
 
     fn still_valid(&self, key: &str) -> Option<bool> {
-        let held = self.held.iter().find(|held| held.key == key);
-        let session = self.session.as_ref().filter(|session| session.lost().is_none());
-        Some(match (held, session) {
-            (Some(held), Some(session)) => {
-                held.lease == session.lease && Instant::now() < session.valid_until()
-            }
-            _ => false,
-        })
+        Some(self.held.iter().any(|held| held.key == key && self.user.still_runs(held.lease)))
     }
 
     fn token(&self, key: &str) -> Option<u64> {
         let held = self.held.iter().find(|held| held.key == key)?;
         u64::try_from(held.create_revision).ok()
     }
-}
 
-impl EtcdLock {
-    fn granted(&mut self, key: &str, path: String, taken: &Taken) -> Completion {
-        let Some(session) = &self.session else { unreachable!("the lock was taken under a session") };
-        let Taken { create_revision, doubt, waited } = *taken;
-        session.hold(key);
-        if waited {
-            // The lease was prolonged while the process waited; whoever judges counts from the last report.
-            session.report(key);
-        }
-        self.held.retain(|held| held.key != key);
-        self.held.push(Held { key: key.to_owned(), path, create_revision, lease: session.lease, doubt });
-        Completion::Ok(json!({
-            "token": create_revision,
-            "validity_ms": millis_until(session.valid_until()),
-        }))
+    fn unique_value(&self, key: &str) -> Option<String> {
+        let held = self.held.iter().find(|held| held.key == key)?;
+        Some(format!("{:x}-{}", held.lease, held.create_revision))
+    }
+
+    fn sequencer(&self, key: &str) -> Option<String> {
+        let held = self.held.iter().find(|held| held.key == key)?;
+        Some(format!("{key}:exclusive:{}", held.create_revision))
     }
 }

@@ -13,9 +13,10 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 /// A watch is trusted for so long, and then the key is looked at again: the member that serves it may be cut off
 /// from us without either side noticing.
-const WATCH_MAX: Duration = Duration::from_millis(500);
+pub(super) const WATCH_MAX: Duration = Duration::from_millis(500);
 /// Rest after a watch that broke off.
-const WATCH_REST: Duration = Duration::from_millis(20);
+pub(super) const WATCH_REST: Duration = Duration::from_millis(20);
+
 /// Why a try to acquire did not succeed. Its key is still to be cleared away.
 pub(super) struct Failure {
     pub(super) why: String,
@@ -45,14 +46,18 @@ pub(super) struct Taken {
     pub(super) doubt: bool,
     /// Others were first.
     pub(super) waited: bool,
+    /// How often a deletion woke this waiter.
+    pub(super) wakeups: usize,
 }
 
-/// Puts our key if it is not there, waits until no older one is left, and looks whether it is still there.
+/// Puts our key if it is not there, waits until no older one is left, and looks whether it is still there. Without
+/// `recheck` it does not look again: the defect of etcd issue 11456.
 pub(super) async fn take(
     members: &Members,
     session: &LeaseSession,
     prefix: &str,
     path: &str,
+    recheck: bool,
     deadline: Instant,
 ) -> Result<Taken, Failure> {
     let begun = Instant::now();
@@ -77,9 +82,15 @@ pub(super) async fn take(
         return Err(fail("protocol: an answer of etcd lacks a part", false));
     };
     let waited = owner.is_some_and(|owner| owner != create_revision);
+    let mut wakeups = 0;
     if waited {
         let alone = wait_for_older(members, prefix, create_revision, deadline).await;
-        alone.map_err(|why| Failure { why, lease_is_gone: false, doubt })?;
+        wakeups = alone.map_err(|why| Failure { why, lease_is_gone: false, doubt })?;
+    }
+    if !recheck {
+        return Ok(Taken { create_revision, doubt, waited, wakeups });
+    }
+    if waited {
         // The recheck. The lease may have run out while we waited, and with it our key: the lock is then another's.
         let found = members.call(deadline, |mut client| async move { client.get(path, None).await }).await;
         let found = found.map_err(|error| Failure::of(error, doubt))?.answer;
@@ -90,7 +101,7 @@ pub(super) async fn take(
     // Beyond the recipe: a keepalive since the acquire began. The session may be old, and its lease have run for
     // some time; after this one it runs for at least the whole TTL from the beginning of the acquire.
     match timeout_at(deadline, session.renewed_since(begun)).await {
-        Ok(()) => Ok(Taken { create_revision, doubt, waited }),
+        Ok(()) => Ok(Taken { create_revision, doubt, waited, wakeups }),
         Err(_) => Err(fail("timeout: no keepalive was answered in time", false)),
     }
 }
@@ -112,13 +123,14 @@ fn read_created(answer: &TxnResponse) -> Option<(i64, Option<i64>)> {
 }
 
 /// Waits until no key under the prefix is older than ours. Only the youngest of the older ones is watched, so that a
-/// release wakes one waiter and not all.
+/// release wakes one waiter and not all. Gives how often that was.
 async fn wait_for_older(
     members: &Members,
     prefix: &str,
     create_revision: i64,
     deadline: Instant,
-) -> Result<(), String> {
+) -> Result<usize, String> {
+    let mut wakeups = 0;
     let older = GetOptions::new()
         .with_prefix()
         .with_sort(SortTarget::Create, SortOrder::Descend)
@@ -133,15 +145,16 @@ async fn wait_for_older(
             .await
             .map_err(CallError::why)?
             .answer;
-        let Some(predecessor) = found.kvs().first() else { return Ok(()) };
+        let Some(predecessor) = found.kvs().first() else { return Ok(wakeups) };
         if Instant::now() >= deadline {
             return Err("taken: another client holds the lock".to_owned());
         }
         let since = found.header().map_or(0, |header| header.revision() + 1);
         let (place, client) = members.current();
-        let watched = watch_deletion(client, predecessor.key(), since);
+        let options = WatchOptions::new().with_start_revision(since);
+        let watched = await_deletion(client, predecessor.key(), options);
         match timeout_at(deadline.min(Instant::now() + WATCH_MAX), watched).await {
-            Ok(Ok(())) => {}
+            Ok(Ok(())) => wakeups += 1,
             // The watch broke off (no leader, a member that went down): look again, elsewhere.
             Ok(Err(_)) => {
                 members.turn_from(place).await;
@@ -156,9 +169,13 @@ async fn wait_for_older(
     }
 }
 
-/// Returns when the key is deleted.
-async fn watch_deletion(mut client: Client, key: &[u8], since: i64) -> Result<(), Error> {
-    let mut watch = client.watch(key, Some(WatchOptions::new().with_start_revision(since))).await?;
+/// Returns when the key is deleted; or, where the options watch a prefix, any key under it.
+pub(super) async fn await_deletion(
+    mut client: Client,
+    key: &[u8],
+    options: WatchOptions,
+) -> Result<(), Error> {
+    let mut watch = client.watch(key, Some(options)).await?;
     while let Some(response) = watch.message().await? {
         if response.events().iter().any(|event| event.event_type() == EventType::Delete) {
             return Ok(());

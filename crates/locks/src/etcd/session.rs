@@ -4,8 +4,7 @@
 //! the session is over when the server says so, or when no keepalive was answered for the whole TTL.
 
 use super::members::{CallError, Members};
-use crate::backend::Notices;
-use crate::protocol::Notice;
+use crate::notices::Notices;
 use etcd_client::{Error, LeaseKeepAliveStream, LeaseKeeper};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,6 +17,8 @@ const REST: Duration = Duration::from_millis(50);
 /// A lease that is being kept alive. Dropping it stops that, and the lease ends with its TTL.
 pub(super) struct LeaseSession {
     pub(super) lease: i64,
+    /// A second lease that lasts longer, and is kept alive together with the first.
+    companion: Option<i64>,
     pub(super) ttl: Duration,
     state: Arc<State>,
     keeper: tokio::task::JoinHandle<()>,
@@ -32,43 +33,37 @@ struct State {
     wanted: Notify,
     /// The keys that the process holds under this lease.
     held: Mutex<Vec<String>>,
-    process: u64,
     notices: Notices,
 }
 
 impl LeaseSession {
-    /// Has a lease granted and begins to keep it alive.
+    /// Has a lease granted, and a companion that lasts so long, and begins to keep them alive.
     pub(super) async fn open(
         members: &Arc<Members>,
         ttl: Duration,
-        process: u64,
+        companion: Option<Duration>,
         notices: Notices,
         deadline: Instant,
     ) -> Result<LeaseSession, CallError> {
-        let seconds = i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX);
-        // A lease that was granted without our seeing the answer has no keys, and ends by itself.
-        let granted = members
-            .call(deadline, |mut client| async move {
-                let sent = Instant::now();
-                client.lease_grant(seconds, None).await.map(|lease| (sent, lease))
-            })
-            .await?;
-        let (sent, lease) = granted.answer;
-        if lease.ttl() != seconds || ttl.subsec_nanos() != 0 {
-            let why =
-                format!("ttl: etcd gave a lease of {} s for a TTL of {} ms", lease.ttl(), ttl.as_millis());
-            return Err(CallError::Refused { why, lease_not_found: false, doubt: false });
-        }
+        let companion = match companion {
+            Some(ttl) => Some(grant(members, ttl, deadline).await?.1),
+            None => None,
+        };
+        let (sent, lease) = grant(members, ttl, deadline).await?;
         let state = Arc::new(State {
             renewed: watch::Sender::new(sent),
             lost: watch::Sender::new(None),
             wanted: Notify::new(),
             held: Mutex::new(Vec::new()),
-            process,
             notices,
         });
-        let keeper = tokio::spawn(keep_alive(members.clone(), lease.id(), ttl, state.clone()));
-        Ok(LeaseSession { lease: lease.id(), ttl, state, keeper })
+        let keeper = tokio::spawn(keep_alive(members.clone(), lease, companion, ttl, state.clone()));
+        Ok(LeaseSession { lease, companion, ttl, state, keeper })
+    }
+
+    /// Its leases: the session's own, and its companion.
+    pub(super) fn leases(&self) -> impl Iterator<Item = i64> {
+        [Some(self.lease), self.companion].into_iter().flatten()
     }
 
     /// Why the session is over; none while it is not, as far as this client knows.
@@ -128,7 +123,7 @@ impl State {
         }
         self.lost.send_replace(Some(reason.to_owned()));
         for key in self.held.lock().expect("never poisoned").drain(..) {
-            let _ = self.notices.send(Notice::lost(self.process, &key, reason));
+            self.notices.lost(&key, reason);
         }
     }
 
@@ -144,8 +139,26 @@ impl State {
     }
 
     fn report(&self, key: &str, age: Duration) {
-        let _ = self.notices.send(Notice::renewed(self.process, key, age));
+        self.notices.renewed(key, age);
     }
+}
+
+/// Has a lease granted. Gives when that was asked for, and its number.
+async fn grant(members: &Members, ttl: Duration, deadline: Instant) -> Result<(Instant, i64), CallError> {
+    let seconds = i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX);
+    // A lease that was granted without our seeing the answer has no keys, and ends by itself.
+    let granted = members
+        .call(deadline, |mut client| async move {
+            let sent = Instant::now();
+            client.lease_grant(seconds, None).await.map(|lease| (sent, lease))
+        })
+        .await?;
+    let (sent, lease) = granted.answer;
+    if lease.ttl() != seconds || ttl.subsec_nanos() != 0 {
+        let why = format!("ttl: etcd gave a lease of {} s for a TTL of {} ms", lease.ttl(), ttl.as_millis());
+        return Err(CallError::Refused { why, lease_not_found: false, doubt: false });
+    }
+    Ok((sent, lease.id()))
 }
 
 /// What a keepalive brought.
@@ -155,8 +168,14 @@ enum Beat {
     Failed,
 }
 
-async fn keep_alive(members: Arc<Members>, lease: i64, ttl: Duration, state: Arc<State>) {
-    let mut stream = None;
+async fn keep_alive(
+    members: Arc<Members>,
+    lease: i64,
+    companion: Option<i64>,
+    ttl: Duration,
+    state: Arc<State>,
+) {
+    let (mut stream, mut companion_stream) = (None, None);
     loop {
         let last = *state.renewed.borrow();
         tokio::select! {
@@ -169,12 +188,21 @@ async fn keep_alive(members: Arc<Members>, lease: i64, ttl: Duration, state: Arc
         if sent >= end {
             return state.end("no keepalive was answered for the whole TTL");
         }
-        let (place, beat) = beat(&members, lease, &mut stream, end.min(sent + ttl / 3)).await;
+        let until = end.min(sent + ttl / 3);
+        let mut answered = (0, Beat::Alive);
+        // The companion first: it must outlast the session's own lease, and is prolonged whenever that is.
+        if let Some(companion) = companion {
+            answered = beat(&members, companion, &mut companion_stream, until).await;
+        }
+        if let Beat::Alive = answered.1 {
+            answered = beat(&members, lease, &mut stream, until).await;
+        }
+        let (place, beat) = answered;
         match beat {
             Beat::Alive => state.renew(sent, ttl),
             Beat::Expired => return state.end("the lease expired: the server no longer knows it"),
             Beat::Failed => {
-                stream = None;
+                (stream, companion_stream) = (None, None);
                 members.turn_from(place).await;
                 sleep(REST).await;
                 // Until it is answered, the next one is due at once.

@@ -1,6 +1,6 @@
 //! `none`: the storage trusts the lock.
 
-use super::{Guard, Record, Write};
+use super::{Guard, Need, Record, Write};
 
 pub(super) struct NoGuard;
 
@@ -13,8 +13,8 @@ impl Guard for NoGuard {
         "accepts every write"
     }
 
-    fn needs_token(&self) -> bool {
-        false
+    fn needs(&self) -> Need {
+        Need::Nothing
     }
 
     fn admit(&self, _record: &mut Record, _write: &Write) -> Result<(), String> {
@@ -24,12 +24,14 @@ impl Guard for NoGuard {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Pass;
+    use super::super::literal::{token, write};
     use super::*;
 
     #[test]
     fn accepts_everything() {
-        let mut record = Record { value: 7, token_max: Some(35) };
-        assert_eq!(NoGuard.admit(&mut record, &Write { value: 8, token: Some(33) }), Ok(()));
-        assert_eq!(NoGuard.admit(&mut record, &Write { value: 8, token: None }), Ok(()));
+        let mut record = Record { token_max: Some(35), ..Record::default() };
+        assert_eq!(NoGuard.admit(&mut record, &write(token(33))), Ok(()));
+        assert_eq!(NoGuard.admit(&mut record, &write(Pass::default())), Ok(()));
     }
 }

@@ -4,7 +4,7 @@
 //! advance the token, too: whoever writes back what it read is protected from the moment of its read. If only writes
 //! did, a late write of the old holder could slip in between, and would be overwritten.
 
-use super::{Guard, Record, Write};
+use super::{Guard, Need, Pass, Record, Write};
 
 pub(super) struct Token;
 
@@ -17,12 +17,12 @@ impl Guard for Token {
         "rejects a write whose fencing token is lower than the highest seen, in one step with the write"
     }
 
-    fn needs_token(&self) -> bool {
-        true
+    fn needs(&self) -> Need {
+        Need::Token
     }
 
     fn admit(&self, record: &mut Record, write: &Write) -> Result<(), String> {
-        let Some(token) = write.token else {
+        let Some(token) = write.pass.token else {
             return Err("no-token: this storage takes only writes with a fencing token".to_owned());
         };
         match record.token_max {
@@ -35,40 +35,41 @@ impl Guard for Token {
         }
     }
 
-    fn saw_read(&self, record: &mut Record, token: Option<u64>) {
-        record.token_max = record.token_max.max(token);
+    fn saw_read(&self, record: &mut Record, pass: &Pass) {
+        record.token_max = record.token_max.max(pass.token);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::literal::{token, write};
     use super::*;
 
     #[test]
     fn a_read_shuts_older_holders_out() {
         let mut record = Record::default();
-        Token.saw_read(&mut record, Some(35));
-        Token.saw_read(&mut record, Some(33));
-        Token.saw_read(&mut record, None);
-        assert!(Token.admit(&mut record, &Write { value: 1, token: Some(33) }).is_err());
-        assert!(Token.admit(&mut record, &Write { value: 1, token: Some(35) }).is_ok());
+        for pass in [token(35), token(33), Pass::default()] {
+            Token.saw_read(&mut record, &pass);
+        }
+        assert!(Token.admit(&mut record, &write(token(33))).is_err());
+        assert!(Token.admit(&mut record, &write(token(35))).is_ok());
     }
 
     #[test]
     fn accepts_tokens_that_do_not_fall() {
         let mut record = Record::default();
-        for token in [33, 33, 35] {
-            assert_eq!(Token.admit(&mut record, &Write { value: 1, token: Some(token) }), Ok(()));
+        for each in [33, 33, 35] {
+            assert_eq!(Token.admit(&mut record, &write(token(each))), Ok(()));
         }
     }
 
     #[test]
     fn rejects_a_stale_token_and_a_missing_one() {
-        let mut record = Record { value: 1, token_max: Some(35) };
-        let stale = Token.admit(&mut record, &Write { value: 2, token: Some(33) });
-        assert_eq!(stale, Err("stale-token: 33 < 35".to_owned()));
-        let missing = Token.admit(&mut record, &Write { value: 2, token: None });
+        let mut record = Record { token_max: Some(35), ..Record::default() };
+        let before = record.clone();
+        assert_eq!(Token.admit(&mut record, &write(token(33))), Err("stale-token: 33 < 35".to_owned()));
+        let missing = Token.admit(&mut record, &write(Pass::default()));
         assert!(missing.is_err_and(|why| why.starts_with("no-token")));
-        assert_eq!(record, Record { value: 1, token_max: Some(35) });
+        assert_eq!(record, before);
     }
 }

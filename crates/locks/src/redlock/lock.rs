@@ -1,13 +1,17 @@
 //! One process's Redlock. The steps carry the numbers of the documentation's list.
 
 use super::ballots::{Ballot, Tally, Votes};
+use super::tokens;
 use crate::backend::Lock;
-use crate::held::{Held, millis_until};
+use crate::held::{ClientClock, Held, Reading};
+use crate::notices::Notices;
+use crate::options::{Options, ReleaseWhere};
+use crate::points;
 use crate::redis_node::{RedisNode, Reply, unique_value};
 use async_trait::async_trait;
 use fencepost_history::{Completion, Stream};
 use rand::Rng;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,46 +25,79 @@ const NODE_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(5)..=Durati
 /// Redis's own expiry. These are the figures of the reference implementations (redlock-rb, redlock-py).
 const DRIFT_SHARE: u32 = 100;
 const DRIFT_MIN: Duration = Duration::from_millis(2);
-/// "Retry on failure": a random rest, so that clients that split the votes do not split them again.
-const RETRY_DELAY_US: RangeInclusive<u64> = 2_000..=20_000;
+/// The mean rest before a new attempt, where the user names none.
+const RETRY_DELAY_MS: u64 = 10;
+/// How often a lingering client looks whether the nodes have answered.
+const ANSWERED_POLL: Duration = Duration::from_millis(1);
 
 pub(super) struct RedlockLock {
-    nodes: Arc<[Arc<RedisNode>]>,
+    pub(super) nodes: Arc<[Arc<RedisNode>]>,
+    pub(super) options: Arc<Options>,
     client: String,
     process: u64,
     count: u64,
     random: Stream,
-    held: Vec<Held>,
+    notices: Notices,
+    held: Vec<Granted>,
+}
+
+/// A lock that was granted, where, and under which fencing token.
+struct Granted {
+    held: Held,
+    places: Vec<usize>,
+    token: Option<u64>,
 }
 
 impl RedlockLock {
     pub(super) fn new(
         nodes: Arc<[Arc<RedisNode>]>,
+        options: Arc<Options>,
         client: &str,
         process: u64,
         random: Stream,
+        notices: Notices,
     ) -> RedlockLock {
-        RedlockLock { nodes, client: client.to_owned(), process, count: 0, random, held: Vec::new() }
+        let client = client.to_owned();
+        RedlockLock { nodes, options, client, process, count: 0, random, notices, held: Vec::new() }
     }
 
     fn majority(&self) -> usize {
         self.nodes.len() / 2 + 1
     }
 
-    /// Sends one request to every node at once; answers come as they arrive.
+    fn clock(&self) -> ClientClock {
+        self.options.client_clock
+    }
+
+    /// "Retry on failure": a random rest, from a fifth of the mean to twice as long, so that clients that split the votes
+    /// do not split them again. Without the randomness (`--no-retry-jitter`) all come back in step.
+    fn retry_delay(&mut self) -> Duration {
+        let mean = Duration::from_millis(self.options.retry_delay_ms.unwrap_or(RETRY_DELAY_MS));
+        match self.options.no_retry_jitter {
+            true => mean,
+            false => self.random.random_range(mean / 5..=mean * 2),
+        }
+    }
+
+    fn everywhere(&self) -> Vec<usize> {
+        (0..self.nodes.len()).collect()
+    }
+
+    /// Sends one request to each of these nodes at once; answers come as they arrive.
     ///
     /// Each request is a task of its own and runs to its end even where nobody waits for it any more: a decision
     /// does not take back what was already promised to be sent.
-    fn ask_all<Asked>(
+    fn ask<Asked>(
         &self,
+        places: &[usize],
         ask: impl Fn(Arc<RedisNode>) -> Asked + Send + Sync,
     ) -> mpsc::UnboundedReceiver<Ballot>
     where
         Asked: Future<Output = Reply<bool>> + Send + 'static,
     {
         let (sender, ballots) = mpsc::unbounded_channel();
-        for (place, node) in self.nodes.iter().enumerate() {
-            let asked = ask(node.clone());
+        for &place in places {
+            let asked = ask(self.nodes[place].clone());
             let sender = sender.clone();
             tokio::spawn(async move {
                 let _ = sender.send((place, asked.await));
@@ -71,16 +108,24 @@ impl RedlockLock {
 
     /// Steps 1 to 3: asks every node and counts; the nodes that granted it, and when the first was asked.
     async fn collect_votes(&self, key: &str, value: &str, ttl: Duration, node_deadline: Instant) -> Votes {
-        let (key, value) = (key.to_owned(), value.to_owned());
-        let mut ballots = self.ask_all(move |node| {
-            let (key, value) = (key.clone(), value.clone());
+        let (asked_for, value) = (key.to_owned(), value.to_owned());
+        let mut ballots = self.ask(&self.everywhere(), move |node| {
+            let (key, value) = (asked_for.clone(), value.clone());
             async move {
                 match node.connection() {
-                    Some(connection) => node.set_if_free(&connection, &key, &value, ttl, node_deadline).await,
+                    Some(connection) => {
+                        node.set_if_free(&connection, &key, &value, Some(ttl), node_deadline).await
+                    }
                     None => node.unreachable(),
                 }
             }
         });
+        if self.notices.linger_at(points::BEFORE_REPLIES).is_some() {
+            while ballots.len() < self.nodes.len() && Instant::now() < node_deadline {
+                sleep(ANSWERED_POLL).await;
+            }
+            self.notices.reached(key, points::BEFORE_REPLIES).await;
+        }
         let mut votes = Votes::default();
         let begun = Instant::now();
         let mut count_until = node_deadline;
@@ -98,15 +143,21 @@ impl RedlockLock {
         votes
     }
 
-    /// Compare-and-delete on all nodes, also where the lock was not seen to be granted: a reply may have been lost.
-    fn release_everywhere(
+    /// Compare-and-delete on all nodes, also where the lock was not seen to be granted: a reply may have been lost. With
+    /// `--release-where seen` only on `seen`, which did grant it.
+    fn release_from(
         &self,
+        seen: &[usize],
         key: &str,
         value: &str,
         node_deadline: Instant,
     ) -> mpsc::UnboundedReceiver<Ballot> {
         let (key, value) = (key.to_owned(), value.to_owned());
-        self.ask_all(move |node| {
+        let places = match self.options.release_where {
+            ReleaseWhere::All => self.everywhere(),
+            ReleaseWhere::Seen => seen.to_vec(),
+        };
+        self.ask(&places, move |node| {
             let (key, value) = (key.clone(), value.clone());
             async move {
                 match node.connection() {
@@ -123,46 +174,47 @@ impl RedlockLock {
 impl Lock for RedlockLock {
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
         let deadline = Instant::now() + timeout;
-        loop {
+        for rounds in 1_u64.. {
             self.count += 1;
             let value = unique_value(&self.client, self.process, self.count);
-            // Step 1. The clock is monotonic (CLOCK_MONOTONIC): a wall clock that is set back while we ask would
-            // make the validity too long.
-            let begun = Instant::now();
-            let node_deadline = (begun + node_timeout(ttl)).min(deadline);
+            // Step 1. The clock is monotonic (CLOCK_MONOTONIC) unless the user wants it otherwise: a wall clock that is
+            // set back while we ask makes the validity too long.
+            let begun = self.clock().now();
+            let node_deadline = (Instant::now() + node_timeout(ttl)).min(deadline);
             let votes = self.collect_votes(key, &value, ttl, node_deadline).await;
             // Steps 3 and 4. Everything since before the first request counts, also a pause of this process.
             let end = validity_end(begun, ttl);
-            let now = Instant::now();
-            if votes.granted.len() >= self.majority() && now < end {
-                let granted_by: Vec<&str> =
-                    votes.granted.iter().map(|place| &*self.nodes[*place].name).collect();
-                let granted = json!({"validity_ms": millis_until(end), "granted_by": granted_by});
-                self.held.retain(|held| held.key != key);
-                self.held.push(Held { key: key.to_owned(), value, valid_until: end });
-                return Completion::Ok(granted);
-            }
+            let why_not = match self.settle(key, ttl, end, &votes).await {
+                Ok(token) => {
+                    let mut granted = self.remember(key, value, end, votes.granted, token);
+                    granted["rounds"] = rounds.into();
+                    return Completion::Ok(granted);
+                }
+                Err(why) => why,
+            };
             // Step 5. Not waited for: the next attempt has another value, and follows on the same connections.
-            drop(self.release_everywhere(key, &value, now + node_timeout(ttl)));
-            let delay = Duration::from_micros(self.random.random_range(RETRY_DELAY_US));
+            let now = Instant::now();
+            drop(self.release_from(&votes.granted, key, &value, now + node_timeout(ttl)));
+            let delay = self.retry_delay();
             if now + delay >= deadline {
                 // By the algorithm a client without a majority in time does not hold the lock, whatever became of
                 // single SETs and releases that were not answered: those keys go with their TTL. So the acquire
                 // certainly did not succeed, although a write timed out.
-                return Completion::Fail(self.why_not(&votes));
+                return Completion::Fail(why_not);
             }
             sleep(delay).await;
         }
+        unreachable!("the deadline comes before the rounds run out")
     }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
-        let Some(place) = self.held.iter().position(|held| held.key == key) else {
+        let Some(place) = self.held.iter().position(|granted| granted.held.key == key) else {
             // This process was never granted it, or gave it back: there is nothing to send.
             return Completion::Fail("not-held: this process has not acquired the lock".to_owned());
         };
-        let held = self.held.swap_remove(place);
+        let Granted { held, places, .. } = self.held.swap_remove(place);
         let deadline = Instant::now() + timeout;
-        let mut ballots = self.release_everywhere(key, &held.value, deadline);
+        let mut ballots = self.release_from(&places, key, &held.value, deadline);
         let mut tally = Tally::default();
         // A node that is stopped or cut off does not hold us up once the others have settled it.
         while tally.verdict(self.nodes.len()).is_none() {
@@ -175,21 +227,71 @@ impl Lock for RedlockLock {
     }
 
     fn still_valid(&self, key: &str) -> Option<bool> {
-        let held = self.held.iter().find(|held| held.key == key);
-        Some(held.is_some_and(|held| Instant::now() < held.valid_until))
+        let until = self.granted(key).and_then(|granted| granted.held.valid_until);
+        Some(until.is_some_and(|end| self.clock().is_before(end)))
     }
 
-    fn token(&self, _key: &str) -> Option<u64> {
-        None
+    fn token(&self, key: &str) -> Option<u64> {
+        self.granted(key)?.token
+    }
+
+    fn unique_value(&self, key: &str) -> Option<String> {
+        Some(self.granted(key)?.held.value.clone())
     }
 }
 
 impl RedlockLock {
-    fn why_not(&self, votes: &Votes) -> String {
-        let (granted, all) = (votes.granted.len(), self.nodes.len());
-        if granted >= self.majority() {
-            return "expired: a majority granted it, but asking took longer than the validity".to_owned();
+    fn granted(&self, key: &str) -> Option<&Granted> {
+        self.held.iter().find(|granted| granted.held.key == key)
+    }
+
+    /// Whether these votes are a lock: a majority, and in time. Gives its fencing token, where one is wanted.
+    async fn settle(
+        &self,
+        key: &str,
+        ttl: Duration,
+        end: Reading,
+        votes: &Votes,
+    ) -> Result<Option<u64>, String> {
+        if votes.granted.len() < self.majority() {
+            return Err(self.why_no_majority(votes));
         }
+        self.check_elapsed(end)?;
+        let token = tokens::fetch(self, key, &votes.granted, Instant::now() + node_timeout(ttl)).await?;
+        // Fetching took its time, too.
+        self.check_elapsed(end)?;
+        Ok(token)
+    }
+
+    fn check_elapsed(&self, end: Reading) -> Result<(), String> {
+        if self.options.no_elapsed_check || self.clock().is_before(end) {
+            return Ok(());
+        }
+        Err("expired: a majority granted it, but asking took longer than the validity".to_owned())
+    }
+
+    /// Remembers a lock that was granted; what an acquire's `ok` says of it.
+    fn remember(
+        &mut self,
+        key: &str,
+        value: String,
+        end: Reading,
+        places: Vec<usize>,
+        token: Option<u64>,
+    ) -> Value {
+        let granted_by: Vec<&str> = places.iter().map(|place| &*self.nodes[*place].name).collect();
+        let mut said = json!({"validity_ms": self.clock().millis_until(end), "granted_by": granted_by});
+        if let Some(token) = token {
+            said["token"] = token.into();
+        }
+        self.held.retain(|granted| granted.held.key != key);
+        let held = Held { key: key.to_owned(), value, valid_until: Some(end) };
+        self.held.push(Granted { held, places, token });
+        said
+    }
+
+    fn why_no_majority(&self, votes: &Votes) -> String {
+        let (granted, all) = (votes.granted.len(), self.nodes.len());
         match &votes.why {
             Some(why) if votes.taken == 0 => format!("no-majority: {granted} of {all} granted it; {why}"),
             Some(why) => {
@@ -211,7 +313,7 @@ fn drift(ttl: Duration) -> Duration {
 
 /// Step 3: until when a lock is valid whose first node was asked at `begun`. Never later than `begun` itself where
 /// the allowance eats up the TTL.
-fn validity_end(begun: Instant, ttl: Duration) -> Instant {
+fn validity_end(begun: Reading, ttl: Duration) -> Reading {
     begun + ttl.saturating_sub(drift(ttl))
 }
 
@@ -226,8 +328,8 @@ mod tests {
 
     #[test]
     fn validity_leaves_the_drift_allowance() {
-        let begun = Instant::now();
-        assert_eq!(validity_end(begun, Duration::from_secs(2)) - begun, Duration::from_millis(1978));
+        let begun = ClientClock::Monotonic.now();
+        assert_eq!(validity_end(begun, Duration::from_secs(2)), begun + Duration::from_millis(1978));
         assert_eq!(validity_end(begun, Duration::from_millis(1)), begun);
         assert!(!is_long_enough(Duration::from_millis(5)));
         assert!(is_long_enough(Duration::from_millis(10)));

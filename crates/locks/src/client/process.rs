@@ -1,0 +1,278 @@
+//! One process of a client: its operations, one at a time, and what it believes to hold.
+
+use super::World;
+use crate::backend::Lock;
+use crate::guards::{Guard, Need, Pass};
+use crate::notices::Notices;
+use crate::points;
+use crate::protocol::{Answer, AnswerKind, Command, FromClient, Notice};
+use crate::storage_quorum::Protected;
+use fencepost_history::{Completion, f};
+use serde_json::{Value, json};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// For operations that name no time-out of their own.
+const TIMEOUT_DEFAULT: Duration = Duration::from_secs(1);
+
+/// Starts a process. It ends when its sender is dropped, or after an indeterminate operation.
+pub(super) fn start(
+    world: &World,
+    number: u64,
+    out: &mpsc::UnboundedSender<FromClient>,
+) -> mpsc::UnboundedSender<Command> {
+    let (commands, inbox) = mpsc::unbounded_channel();
+    let (notices, noticed) = mpsc::unbounded_channel();
+    let notices = Notices::new(number, notices, world.lingers.clone());
+    let beliefs = Arc::<Beliefs>::default();
+    let process = ClientProcess {
+        lock: world.session.lock(number, notices.clone()),
+        notices,
+        storage: world.storage.clone(),
+        own_storage: world.own_storage,
+        guard: world.guard,
+        careful: world.careful,
+        beliefs: beliefs.clone(),
+        marked: HashSet::new(),
+    };
+    tokio::spawn(pass_on(noticed, beliefs, out.clone()));
+    tokio::spawn(process.run(inbox, out.clone()));
+    commands
+}
+
+/// The keys that a process believes it holds: acquired, not yet begun to release, not reported as lost.
+#[derive(Default)]
+struct Beliefs(Mutex<Vec<String>>);
+
+impl Beliefs {
+    fn begin(&self, key: &str) {
+        let mut keys = self.0.lock().expect("never poisoned");
+        if !keys.iter().any(|held| held == key) {
+            keys.push(key.to_owned());
+        }
+    }
+
+    fn end(&self, key: &str) {
+        self.0.lock().expect("never poisoned").retain(|held| held != key);
+    }
+
+    fn contain(&self, key: &str) -> bool {
+        self.0.lock().expect("never poisoned").iter().any(|held| held == key)
+    }
+}
+
+struct ClientProcess {
+    lock: Box<dyn Lock>,
+    notices: Notices,
+    storage: Option<Arc<Protected>>,
+    own_storage: bool,
+    guard: &'static dyn Guard,
+    careful: bool,
+    beliefs: Arc<Beliefs>,
+    /// Keys that it has marked as its own since it acquired them.
+    marked: HashSet<String>,
+}
+
+impl ClientProcess {
+    async fn run(
+        mut self,
+        mut inbox: mpsc::UnboundedReceiver<Command>,
+        out: mpsc::UnboundedSender<FromClient>,
+    ) {
+        while let Some(command) = inbox.recv().await {
+            let answer = self.perform(&command).await;
+            let indeterminate = answer.kind == AnswerKind::Info;
+            let _ = out.send(FromClient::Answer(answer));
+            if indeterminate {
+                // The user of this number is no more, as if it had crashed. Dropping the lock ends its keepalives;
+                // otherwise it would hold, for ever, what nobody will release.
+                inbox.close();
+                while let Some(command) = inbox.recv().await {
+                    // It came too late, and was not begun.
+                    let over =
+                        Completion::Fail("process-over: an operation before it was indeterminate".to_owned());
+                    let _ = out.send(FromClient::Answer(Answer::new(command.id, over)));
+                }
+                return;
+            }
+        }
+    }
+
+    async fn perform(&mut self, command: &Command) -> Answer {
+        let key = command.key.as_ref();
+        let timeout = command.timeout_ms.map_or(TIMEOUT_DEFAULT, Duration::from_millis);
+        let completion = match command.f.as_ref() {
+            f::ACQUIRE => return self.acquire(command, timeout).await,
+            f::HOLDS => Completion::Ok(self.believes(key).into()),
+            f::READ => self.read(key, timeout).await,
+            "mark" => self.mark(key, timeout).await,
+            f::WRITE => self.write(key, &command.value, timeout).await,
+            f::RELEASE => return self.release(command.id, key, timeout).await,
+            "stats" => match &self.storage {
+                Some(storage) => storage.stats(timeout).await,
+                None => no_storage(),
+            },
+            // Nothing was begun.
+            other => Completion::Fail(format!("bad-command: this client does not know `{other}`")),
+        };
+        Answer::new(command.id, completion)
+    }
+
+    async fn acquire(&mut self, command: &Command, timeout: Duration) -> Answer {
+        let key = command.key.as_ref();
+        let Some(ttl_ms) = command.ttl_ms.filter(|ttl_ms| *ttl_ms > 0) else {
+            // Nothing was begun.
+            let why = "bad-command: an acquire needs a ttl_ms greater than 0".to_owned();
+            return Answer::new(command.id, Completion::Fail(why));
+        };
+        let ttl = Duration::from_millis(ttl_ms);
+        let completion = match command.value["mode"].as_str() {
+            Some("shared") => self.lock.acquire_shared(key, ttl, timeout).await,
+            _ => self.lock.acquire(key, ttl, timeout).await,
+        };
+        if matches!(completion, Completion::Ok(_)) {
+            self.beliefs.begin(key);
+            self.marked.remove(key);
+        }
+        let mut answer = Answer::new(command.id, completion);
+        if let Some(wakeups) = self.lock.wakeups() {
+            add(&mut answer, "wakeups", wakeups.into());
+        }
+        answer
+    }
+
+    async fn read(&mut self, key: &str, timeout: Duration) -> Completion {
+        if self.own_storage {
+            return self.lock.read(key, timeout).await;
+        }
+        let Some(storage) = self.storage.clone() else { return no_storage() };
+        let pass = self.pass(key);
+        // Who holds nothing cannot mark, and only looks.
+        if self.guard.marks_first() && pass != Pass::default() {
+            match self.mark_first(&storage, key, &pass, timeout).await {
+                Ok(()) => {}
+                Err(completion) => return completion,
+            }
+        }
+        storage.read(key, &pass, timeout).await
+    }
+
+    async fn write(&mut self, key: &str, value: &Value, timeout: Duration) -> Completion {
+        if !(value.is_i64() || value.is_array()) {
+            // Nothing was begun.
+            return Completion::Fail(
+                "bad-command: a write needs a value, a whole number or a list".to_owned(),
+            );
+        }
+        if self.careful {
+            if !self.believes(key) {
+                // The client looked and chose not to send it.
+                return Completion::Fail(
+                    "gave-up: the lock is no longer valid by this client's own clock".to_owned(),
+                );
+            }
+            self.notices.reached(key, points::BETWEEN_CHECK_AND_WRITE).await;
+        }
+        if self.own_storage {
+            let completion = self.lock.write(key, value, timeout).await;
+            // With the transaction the lock is gone, whatever became of it.
+            self.beliefs.end(key);
+            return completion;
+        }
+        let Some(storage) = self.storage.clone() else { return no_storage() };
+        let pass = self.pass(key);
+        if self.guard.marks_first()
+            && let Err(completion) = self.mark_first(&storage, key, &pass, timeout).await
+        {
+            return completion;
+        }
+        storage.write(key, value, &pass, timeout).await
+    }
+
+    /// Marks the storage once more, whatever was marked before.
+    async fn mark(&mut self, key: &str, timeout: Duration) -> Completion {
+        let Some(storage) = self.storage.clone() else { return no_storage() };
+        self.marked.remove(key);
+        match self.mark_first(&storage, key, &self.pass(key), timeout).await {
+            Ok(()) => Completion::Ok(Value::Null),
+            Err(completion) => completion,
+        }
+    }
+
+    /// Marks the storage as this process's own, once a grant. Gives how it ended where it failed; what was to follow
+    /// has then not been sent.
+    async fn mark_first(
+        &mut self,
+        storage: &Protected,
+        key: &str,
+        pass: &Pass,
+        timeout: Duration,
+    ) -> Result<(), Completion> {
+        if self.marked.contains(key) {
+            return Ok(());
+        }
+        match storage.mark(key, pass, timeout).await {
+            Completion::Ok(_) => {
+                self.marked.insert(key.to_owned());
+                Ok(())
+            }
+            failed => Err(failed),
+        }
+    }
+
+    /// What the storage's guard wants of the lock that is held.
+    fn pass(&self, key: &str) -> Pass {
+        let mut pass = Pass::default();
+        match self.guard.needs() {
+            Need::Nothing => {}
+            Need::Token => pass.token = self.lock.token(key),
+            Need::UniqueValue => pass.unique = self.lock.unique_value(key),
+            Need::Sequencer => pass.sequencer = self.lock.sequencer(key),
+        }
+        pass
+    }
+
+    async fn release(&mut self, id: u64, key: &str, timeout: Duration) -> Answer {
+        let believed = self.believes(key);
+        // Whatever becomes of it: who began to release no longer works under the lock.
+        self.beliefs.end(key);
+        let completion = self.lock.release(key, timeout).await;
+        let mut answer = Answer::new(id, completion);
+        // What the lock itself has to say of the release stands beside the belief.
+        add(&mut answer, "believed", believed.into());
+        answer
+    }
+
+    /// A careless process believes until it releases or is told. A careful one also looks at its clock.
+    fn believes(&self, key: &str) -> bool {
+        self.beliefs.contain(key) && !(self.careful && self.lock.still_valid(key) == Some(false))
+    }
+}
+
+fn add(answer: &mut Answer, name: &str, value: Value) {
+    if answer.value.is_null() {
+        answer.value = json!({});
+    }
+    answer.value[name] = value;
+}
+
+fn no_storage() -> Completion {
+    // There is nowhere to send it.
+    Completion::Fail("no-storage: the hello named none".to_owned())
+}
+
+/// Passes on what the lock library of one process reports. A lost lock ends the belief in it.
+async fn pass_on(
+    mut noticed: mpsc::UnboundedReceiver<Notice>,
+    beliefs: Arc<Beliefs>,
+    out: mpsc::UnboundedSender<FromClient>,
+) {
+    while let Some(notice) = noticed.recv().await {
+        if notice.event == f::LOST {
+            beliefs.end(&notice.key);
+        }
+        let _ = out.send(FromClient::Notice(notice));
+    }
+}

@@ -1,0 +1,301 @@
+//! `chubby`: the locks of Google's Chubby, as a recipe on etcd, since Chubby itself is not public.
+//!
+//! Source: Mike Burrows, "The Chubby lock service for loosely-coupled distributed systems" (OSDI 2006), section 2.4:
+//! exclusive and shared mode, sequencers, and the lock-delay.
+//!
+//! A holder has two keys, made and deleted in one transaction: `fencepost/KEY/MODE/hold/LEASE`, which goes with its
+//! session, and `fencepost/KEY/MODE/delay/LEASE`, whose lease is kept alive together with the session's and lasts
+//! longer by the lock-delay. A holder that is lost without a release leaves the second one behind, and with it the lock
+//! stays taken. A sequencer is the lock's name, its mode, and the create revision of the first key, the generation.
+
+use super::members::Members;
+use super::queue::{WATCH_MAX, WATCH_REST, await_deletion};
+use super::recipe::Recipe;
+use super::session::LeaseSession;
+use super::user::{Attempt, Attempted, Terms, User};
+use crate::backend::Lock;
+use crate::held::millis_until;
+use crate::options::Options;
+use async_trait::async_trait;
+use etcd_client::{
+    Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse, TxnResponse, WatchOptions,
+};
+use fencepost_history::Completion;
+use serde_json::json;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout_at};
+
+const LOCK_DELAY: Duration = Duration::from_secs(10);
+/// The two leases are prolonged one after the other; this keeps the delay from being the shorter for it.
+const SLACK: Duration = Duration::from_secs(1);
+
+pub(crate) struct Chubby;
+
+impl Recipe for Chubby {
+    fn name(&self) -> &'static str {
+        "chubby"
+    }
+
+    fn about(&self) -> &'static str {
+        "Chubby's locks as a recipe on etcd (Chubby is not public): sequencers, lock-delay, shared and exclusive mode"
+    }
+
+    fn promises(&self) -> &'static str {
+        "exclusion of sessions, ownership, progress after the lock-delay, availability with any minority down, fencing; all while the members' clocks run at about the same rate"
+    }
+
+    fn options(&self) -> &'static [&'static str] {
+        &["lock-delay-ms"]
+    }
+
+    fn check(&self, options: &Options) -> Result<(), String> {
+        let delay = lock_delay(options);
+        if delay.subsec_nanos() != 0 {
+            return Err(format!(
+                "--lock-delay is kept by a lease of etcd, which lasts whole seconds; use {}s",
+                delay.as_secs() + 1
+            ));
+        }
+        Ok(())
+    }
+
+    fn holders(&self, name: &str, mode: &str) -> Option<String> {
+        let mode = Mode::of(mode)?;
+        Some(format!("{}hold/", mode.prefix(name)))
+    }
+
+    fn has_shared_mode(&self) -> bool {
+        true
+    }
+
+    fn stays_taken(&self, options: &Options) -> Duration {
+        lock_delay(options) + SLACK
+    }
+
+    fn lock(&self, user: User, options: &Options) -> Box<dyn Lock> {
+        Box::new(ChubbyLock { user, lock_delay: lock_delay(options), held: Vec::new() })
+    }
+}
+
+fn lock_delay(options: &Options) -> Duration {
+    options.lock_delay_ms.map_or(LOCK_DELAY, Duration::from_millis)
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Mode {
+    Exclusive,
+    Shared,
+}
+
+impl Mode {
+    fn of(name: &str) -> Option<Mode> {
+        [Mode::Exclusive, Mode::Shared].into_iter().find(|mode| mode.name() == name)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Mode::Exclusive => "exclusive",
+            Mode::Shared => "shared",
+        }
+    }
+
+    /// Where the keys of those stand who have the lock in this mode.
+    fn prefix(self, key: &str) -> String {
+        format!("fencepost/{key}/{}/", self.name())
+    }
+
+    /// Where no key may stand for the lock to be had in this mode.
+    fn excluded(self, key: &str) -> String {
+        match self {
+            Mode::Exclusive => format!("fencepost/{key}/"),
+            Mode::Shared => Mode::Exclusive.prefix(key),
+        }
+    }
+}
+
+struct ChubbyLock {
+    user: User,
+    lock_delay: Duration,
+    held: Vec<Held>,
+}
+
+struct Held {
+    key: String,
+    mode: Mode,
+    lease: i64,
+    generation: i64,
+    /// An attempt to make the keys was not answered, and may still make them after they were deleted.
+    doubt: bool,
+}
+
+impl Held {
+    fn keys(key: &str, mode: Mode, lease: i64) -> [String; 2] {
+        let prefix = mode.prefix(key);
+        [format!("{prefix}hold/{lease:x}"), format!("{prefix}delay/{lease:x}")]
+    }
+}
+
+struct Grant {
+    generation: i64,
+    doubt: bool,
+    wakeups: usize,
+}
+
+struct Take<'a> {
+    key: &'a str,
+    mode: Mode,
+}
+
+#[async_trait]
+impl Attempt for Take<'_> {
+    type Held = Grant;
+
+    async fn attempt(
+        &self,
+        members: &Members,
+        session: &LeaseSession,
+        until: Instant,
+        _deadline: Instant,
+    ) -> Attempted<Grant> {
+        let begun = Instant::now();
+        let (excluded, txn) = (self.mode.excluded(self.key), self.txn(session));
+        let (mut doubt, mut wakeups) = (false, 0);
+        loop {
+            let asked = members
+                .call(until, |mut client| {
+                    let txn = txn.clone();
+                    async move { client.txn(txn).await }
+                })
+                .await;
+            let asked = match asked {
+                Ok(asked) => asked,
+                Err(error) => return Attempted::Unclear(error.why()),
+            };
+            doubt |= asked.doubt;
+            if let Some(generation) = generation(&asked.answer) {
+                // A keepalive since the acquire began: the lease runs for at least its TTL from then on.
+                return match timeout_at(until, session.renewed_since(begun)).await {
+                    Ok(()) => Attempted::Held(Grant { generation, doubt, wakeups }),
+                    Err(_) => Attempted::Unclear("timeout: no keepalive was answered in time".to_owned()),
+                };
+            }
+            let taken =
+                "taken: another client holds the lock, or was lost less than the lock-delay ago".to_owned();
+            if doubt {
+                // The attempt that was not answered may still make our keys.
+                return Attempted::Unclear(taken);
+            }
+            // As in Chubby everybody who waits is told, and tries.
+            let options = WatchOptions::new()
+                .with_prefix()
+                .with_start_revision(asked.answer.header().map_or(0, |header| header.revision() + 1));
+            let (place, client) = members.current();
+            let watched = await_deletion(client, excluded.as_bytes(), options);
+            match timeout_at(until.min(Instant::now() + WATCH_MAX), watched).await {
+                Ok(Ok(())) => wakeups += 1,
+                Ok(Err(_)) => {
+                    members.turn_from(place).await;
+                    sleep(WATCH_REST).await;
+                }
+                // Quiet for long: try again, in case the watch is dead and nobody noticed.
+                Err(_) => {}
+            }
+            if Instant::now() >= until {
+                return Attempted::Taken(taken);
+            }
+        }
+    }
+}
+
+impl Take<'_> {
+    /// Makes our keys if none stands in their way. Executing it twice does no harm: the second time finds the keys of
+    /// the first.
+    fn txn(&self, session: &LeaseSession) -> Txn {
+        let [hold, delay] = Held::keys(self.key, self.mode, session.lease);
+        let under = |lease| Some(PutOptions::new().with_lease(lease));
+        let puts = [hold.clone(), delay].into_iter().zip(session.leases());
+        let puts: Vec<TxnOp> = puts.map(|(key, lease)| TxnOp::put(key, "", under(lease))).collect();
+        // A comparison with all keys of a prefix holds if it holds for each, and for none it is as if one was not there.
+        let free = Compare::create_revision(self.mode.excluded(self.key), CompareOp::Equal, 0).with_prefix();
+        Txn::new().when([free]).and_then(puts).or_else([TxnOp::get(hold, Some(GetOptions::new()))])
+    }
+}
+
+/// The create revision of our key, if it is there.
+fn generation(answer: &TxnResponse) -> Option<i64> {
+    match answer.op_responses().into_iter().next()? {
+        TxnOpResponse::Put(_) => Some(answer.header()?.revision()),
+        TxnOpResponse::Get(mine) => Some(mine.kvs().first()?.create_revision()),
+        _ => None,
+    }
+}
+
+impl ChubbyLock {
+    async fn take(&mut self, key: &str, mode: Mode, ttl: Duration, timeout: Duration) -> Completion {
+        let terms = Terms { ttl, companion: Some(ttl + self.lock_delay + SLACK) };
+        let Grant { generation, doubt, wakeups } =
+            match self.user.acquire(terms, timeout, &Take { key, mode }).await {
+                Ok(grant) => grant,
+                Err(completion) => return completion,
+            };
+        let Some(session) = &self.user.session else { unreachable!("the lock was taken under a session") };
+        session.hold(key);
+        session.report(key);
+        self.held.retain(|held| held.key != key);
+        let validity_ms = millis_until(session.valid_until());
+        self.held.push(Held { key: key.to_owned(), mode, lease: session.lease, generation, doubt });
+        Completion::Ok(json!({
+            "token": generation,
+            "validity_ms": validity_ms,
+            "mode": mode.name(),
+            "sequencer": self.sequencer(key),
+            "wakeups": wakeups,
+        }))
+    }
+
+    fn find(&self, key: &str) -> Option<&Held> {
+        self.held.iter().find(|held| held.key == key)
+    }
+}
+
+#[async_trait]
+impl Lock for ChubbyLock {
+    async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
+        self.take(key, Mode::Exclusive, ttl, timeout).await
+    }
+
+    async fn acquire_shared(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
+        self.take(key, Mode::Shared, ttl, timeout).await
+    }
+
+    async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
+        let Some(place) = self.held.iter().position(|held| held.key == key) else {
+            // This process was never granted it, or gave it back: there is nothing to send.
+            return Completion::Fail("not-held: this process has not acquired the lock".to_owned());
+        };
+        let Held { mode, lease, generation, doubt, .. } = self.held.swap_remove(place);
+        let [hold, delay] = Held::keys(key, mode, lease);
+        // A holder that was lost finds its first key gone, and must leave the second: the lock-delay runs.
+        let txn = Txn::new()
+            .when([Compare::create_revision(hold.as_str(), CompareOp::Equal, generation)])
+            .and_then([TxnOp::delete(hold, None), TxnOp::delete(delay, None)]);
+        self.user.release(key, lease, doubt, txn, Instant::now() + timeout).await
+    }
+
+    fn still_valid(&self, key: &str) -> Option<bool> {
+        Some(self.find(key).is_some_and(|held| self.user.still_runs(held.lease)))
+    }
+
+    fn token(&self, key: &str) -> Option<u64> {
+        u64::try_from(self.find(key)?.generation).ok()
+    }
+
+    fn unique_value(&self, key: &str) -> Option<String> {
+        self.sequencer(key)
+    }
+
+    fn sequencer(&self, key: &str) -> Option<String> {
+        let Held { mode, generation, .. } = self.find(key)?;
+        Some(format!("{key}:{}:{generation}", mode.name()))
+    }
+}

@@ -1,0 +1,104 @@
+//! Who leads an etcd cluster, and how it is told to choose another: asked of the members over the JSON gateway of their
+//! client port (`/v3/maintenance/…` in etcd's `rpc.proto`), so that a node needs no tool of etcd's for it.
+
+use super::CLIENT_PORT;
+use crate::http::HttpTool;
+use fencepost_cluster::{ClusterError, Node};
+use futures_util::future::join_all;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// A member that is stopped or cut off takes connections and never answers.
+const PATIENCE_MS: u64 = 500;
+
+/// What a member says of itself and of the cluster. The gateway writes numbers of 64 bits as strings.
+#[derive(Debug, Deserialize)]
+struct Status {
+    header: Header,
+    #[serde(default)]
+    leader: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Header {
+    member_id: String,
+    #[serde(default)]
+    raft_term: String,
+}
+
+impl Status {
+    fn term(&self) -> u64 {
+        self.header.raft_term.parse().unwrap_or(0)
+    }
+
+    fn leads(&self) -> bool {
+        self.leader == self.header.member_id
+    }
+}
+
+/// The place of the member that leads. One that was cut off may still think so of itself: the newest term counts.
+pub(super) async fn leader(nodes: &[Arc<dyn Node>]) -> Option<usize> {
+    let told = join_all(nodes.iter().map(status)).await;
+    newest(&told)
+}
+
+fn newest(told: &[Result<Status, ClusterError>]) -> Option<usize> {
+    let leaders = told.iter().enumerate().filter_map(|(place, told)| Some((place, told.as_ref().ok()?)));
+    let newest = leaders.filter(|(_, status)| status.leads()).max_by_key(|(_, status)| status.term());
+    newest.map(|(place, _)| place)
+}
+
+/// Orders the leader to make another member that answers the leader.
+pub(super) async fn hand_over(nodes: &[Arc<dyn Node>], from: usize) -> Result<(), ClusterError> {
+    let others = nodes.iter().enumerate().filter(|(place, _)| *place != from);
+    let told = join_all(others.map(|(_, node)| status(node))).await;
+    let next = told.into_iter().flatten().max_by_key(Status::term).ok_or_else(|| {
+        ClusterError::new(format!("no member answers that could lead in place of {}", nodes[from].name()))
+    })?;
+    let order = json!({"targetID": next.header.member_id});
+    ask(&nodes[from], "/v3/maintenance/transfer-leadership", order).await.map(drop)
+}
+
+async fn status(node: &Arc<dyn Node>) -> Result<Status, ClusterError> {
+    let body = ask(node, "/v3/maintenance/status", json!({})).await?;
+    serde_json::from_str(&body)
+        .map_err(|error| ClusterError::new(format!("etcd on {} told its state oddly: {error}", node.name())))
+}
+
+async fn ask(node: &Arc<dyn Node>, path: &str, body: Value) -> Result<String, ClusterError> {
+    let address = format!("{}:{CLIENT_PORT}", node.address());
+    let args = json!({"address": address, "path": path, "body": body, "timeout_ms": PATIENCE_MS});
+    let answer = node.tool(HttpTool::NAME, args).await?;
+    let said = answer["body"].as_str().unwrap_or_default();
+    if answer["status"] != 200 {
+        return Err(ClusterError::new(format!("etcd on {} refused {path}: {said}", node.name())));
+    }
+    Ok(said.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(member: &str, leader: &str, term: &str) -> Result<Status, ClusterError> {
+        let status = json!({"header": {"member_id": member, "raft_term": term}, "leader": leader});
+        Ok(serde_json::from_value(status).expect("a status"))
+    }
+
+    #[test]
+    fn the_leader_of_the_newest_term_leads() {
+        let silent = || Err(ClusterError::new("no answer".to_owned()));
+        assert_eq!(newest(&[told("1", "2", "3"), told("2", "2", "3"), silent()]), Some(1));
+        // The first was cut off and does not know yet that the others have chosen again.
+        assert_eq!(newest(&[told("1", "1", "9"), told("2", "2", "10"), told("3", "2", "10")]), Some(1));
+        assert_eq!(newest(&[told("1", "0", "4"), told("2", "0", "4")]), None);
+        assert_eq!(newest(&[silent()]), None);
+    }
+
+    #[test]
+    fn fields_that_the_gateway_leaves_out_are_none() {
+        let status: Status = serde_json::from_str(r#"{"header":{"member_id":"7"}}"#).expect("a status");
+        assert!(!status.leads());
+    }
+}

@@ -1,0 +1,155 @@
+//! `etcd-lock-api`: the server's own Lock service. The member that is asked carries out the recipe; the client only keeps
+//! its lease alive.
+//!
+//! Source: `server/etcdserver/api/v3lock` of etcd. The member makes a key under the lock's name for the lease, waits
+//! until no older one is left, looks again, and answers. A caller that hangs up has its key deleted.
+
+use super::members::Members;
+use super::recipe::Recipe;
+use super::session::LeaseSession;
+use super::user::{Attempt, Attempted, Terms, User};
+use crate::backend::Lock;
+use crate::held::millis_until;
+use crate::options::Options;
+use async_trait::async_trait;
+use etcd_client::LockOptions;
+use fencepost_history::Completion;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+pub(crate) struct LockApi;
+
+impl Recipe for LockApi {
+    fn name(&self) -> &'static str {
+        "etcd-lock-api"
+    }
+
+    fn about(&self) -> &'static str {
+        "etcd's own Lock service: a member waits for the lock on the client's behalf, under the client's lease"
+    }
+
+    fn promises(&self) -> &'static str {
+        "exclusion of sessions, ownership, progress, availability with any minority down, fencing; all while the members' clocks run at about the same rate"
+    }
+
+    fn lock(&self, user: User, _options: &Options) -> Box<dyn Lock> {
+        Box::new(ApiLock { user, held: Vec::new() })
+    }
+}
+
+struct ApiLock {
+    user: User,
+    held: Vec<Held>,
+}
+
+struct Held {
+    key: String,
+    /// Its key in etcd, as the service named it.
+    path: Vec<u8>,
+    revision: i64,
+    lease: i64,
+}
+
+/// Asks the Lock service for the lock of this name.
+struct Ask(String);
+
+#[async_trait]
+impl Attempt for Ask {
+    type Held = (Vec<u8>, i64);
+
+    async fn attempt(
+        &self,
+        members: &Members,
+        session: &LeaseSession,
+        until: Instant,
+        _deadline: Instant,
+    ) -> Attempted<Self::Held> {
+        let begun = Instant::now();
+        let (place, mut client) = members.current();
+        let options = LockOptions::new().with_lease(session.lease);
+        let answer = match timeout_at(until, client.lock(self.0.as_str(), Some(options))).await {
+            Ok(Ok(answer)) => answer,
+            // Whatever it says: the member may have made our key, and may not have taken it back.
+            Ok(Err(error)) => {
+                members.turn_from(place).await;
+                return Attempted::Unclear(format!("unavailable: {error}"));
+            }
+            // The lock is another's, or the member is gone. It takes our key back when it notices that we hung up.
+            Err(_) => {
+                return Attempted::Unclear("timeout: the Lock service did not grant it in time".to_owned());
+            }
+        };
+        // As with the recipe on transactions: a keepalive since the acquire began.
+        if timeout_at(until, session.renewed_since(begun)).await.is_err() {
+            return Attempted::Unclear("timeout: no keepalive was answered in time".to_owned());
+        }
+        // The revision at which the member looked for the last time: the key before ours was deleted by then, and the
+        // next one can only be granted the lock after ours is. So it grows with every grant.
+        let revision = answer.header().map_or(0, etcd_client::ResponseHeader::revision);
+        Attempted::Held((answer.key().to_vec(), revision))
+    }
+}
+
+#[async_trait]
+impl Lock for ApiLock {
+    async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
+        let ask = Ask(format!("fencepost/{key}"));
+        let (path, revision) = match self.user.acquire(Terms { ttl, companion: None }, timeout, &ask).await {
+            Ok(held) => held,
+            Err(completion) => return completion,
+        };
+        let Some(session) = &self.user.session else { unreachable!("the lock was granted under a session") };
+        session.hold(key);
+        // The lease was prolonged while the process waited; whoever judges counts from the last report.
+        session.report(key);
+        self.held.retain(|held| held.key != key);
+        self.held.push(Held { key: key.to_owned(), path, revision, lease: session.lease });
+        Completion::Ok(json!({"token": revision, "validity_ms": millis_until(session.valid_until())}))
+    }
+
+    async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
+        let Some(place) = self.held.iter().position(|held| held.key == key) else {
+            // This process was never granted it, or gave it back: there is nothing to send.
+            return Completion::Fail("not-held: this process has not acquired the lock".to_owned());
+        };
+        let held = self.held.swap_remove(place);
+        let session = self.user.session.take_if(|session| session.lease == held.lease);
+        if let Some(session) = &session {
+            session.let_go(key);
+        }
+        let unlocked = self
+            .user
+            .members
+            .call(Instant::now() + timeout, |mut client| {
+                let path = held.path.clone();
+                async move { client.unlock(path).await }
+            })
+            .await;
+        match unlocked {
+            // The service does not say whether there was anything to delete; the key is gone either way.
+            Ok(answered) => {
+                // An unlock that was not answered may come late, and delete the key of a later grant to this session.
+                self.user.session = session.filter(|_| !answered.doubt);
+                Completion::Ok(Value::Null)
+            }
+            // A write without an answer, or one that nobody executed: the key stays until the session, which is given
+            // up here, runs out.
+            Err(error) => Completion::Info(error.why()),
+        }
+    }
+
+    fn still_valid(&self, key: &str) -> Option<bool> {
+        Some(self.held.iter().any(|held| held.key == key && self.user.still_runs(held.lease)))
+    }
+
+    fn token(&self, key: &str) -> Option<u64> {
+        let held = self.held.iter().find(|held| held.key == key)?;
+        u64::try_from(held.revision).ok()
+    }
+
+    fn unique_value(&self, key: &str) -> Option<String> {
+        let held = self.held.iter().find(|held| held.key == key)?;
+        Some(format!("{:x}-{}", held.lease, held.revision))
+    }
+}

@@ -1,0 +1,127 @@
+//! A fencer: a program in a node, as powerful as the shell that Hadoop's `sshfence` logs into, by which whoever takes over
+//! makes sure that its predecessor can do no more harm.
+//!
+//! It takes one line a connection, `kill PID` or `cut ADDRESS`, does it, looks whether it is done, and answers `done` or why
+//! not. Source: the fencing methods of Hadoop's NameNode high availability.
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::Command;
+use tokio::time::{Instant, sleep, timeout};
+
+/// Where it listens, inside its node.
+pub const FENCER_PORT: u16 = 7100;
+
+/// How long a killed process may take to be gone.
+const GONE_WITHIN: Duration = Duration::from_secs(2);
+
+/// The program `fencepost fencer`: serves until it is killed. Gives an exit code.
+pub async fn run_fencer() -> i32 {
+    let listener = match TcpListener::bind(("0.0.0.0", FENCER_PORT)).await {
+        Ok(listener) => listener,
+        Err(error) => {
+            eprintln!("the fencer cannot listen on port {FENCER_PORT}: {error}");
+            return 255;
+        }
+    };
+    while let Ok((stream, _)) = listener.accept().await {
+        tokio::spawn(serve(stream));
+    }
+    255
+}
+
+async fn serve(stream: TcpStream) {
+    let mut stream = BufReader::new(stream);
+    let mut line = String::new();
+    if stream.read_line(&mut line).await.is_err() {
+        return;
+    }
+    let answer = match fence(line.trim()).await {
+        Ok(()) => "done\n".to_owned(),
+        Err(why) => format!("{why}\n"),
+    };
+    // Whoever asked may have gone; what was done stays done.
+    let _ = stream.get_mut().write_all(answer.as_bytes()).await;
+}
+
+async fn fence(order: &str) -> Result<(), String> {
+    match order.split_once(' ') {
+        Some(("kill", pid)) => end(pid.parse().map_err(|_| format!("`{pid}` is no process number"))?).await,
+        Some(("cut", address)) => {
+            cut(address.parse().map_err(|_| format!("`{address}` is no address"))?).await
+        }
+        _ => Err(format!("`{order}` is neither `kill PID` nor `cut ADDRESS`")),
+    }
+}
+
+async fn end(pid: i32) -> Result<(), String> {
+    let there = PathBuf::from(format!("/proc/{pid}"));
+    if there.exists() {
+        kill(Pid::from_raw(pid), Signal::SIGKILL).map_err(|error| format!("cannot kill {pid}: {error}"))?;
+    }
+    let begun = Instant::now();
+    while there.exists() {
+        if begun.elapsed() > GONE_WITHIN {
+            return Err(format!("process {pid} is still there after SIGKILL"));
+        }
+        sleep(Duration::from_millis(1)).await;
+    }
+    Ok(())
+}
+
+async fn cut(address: IpAddr) -> Result<(), String> {
+    let rule = ["-w", "-I", "INPUT", "-s", &address.to_string(), "-j", "DROP"];
+    let output = Command::new("iptables").args(rule).output().await;
+    let output = output.map_err(|error| format!("iptables cannot be run: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("iptables failed: {}", String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+/// Gives a fencer its order and waits until it is carried out.
+///
+/// # Errors
+/// Why it was not, or is not known to be: one sentence.
+pub(crate) async fn order(host: &str, order: &str, within: Duration) -> Result<(), String> {
+    let asked = async {
+        let stream = TcpStream::connect((host, FENCER_PORT)).await?;
+        let mut stream = BufReader::new(stream);
+        stream.get_mut().write_all(format!("{order}\n").as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_line(&mut answer).await?;
+        Ok::<_, std::io::Error>(answer)
+    };
+    match timeout(within, asked).await {
+        Ok(Ok(answer)) if answer.trim() == "done" => Ok(()),
+        Ok(Ok(answer)) => Err(format!("the fencer on {host} did not carry it out: {}", answer.trim())),
+        Ok(Err(error)) => Err(format!("the fencer on {host} cannot be asked: {error}")),
+        Err(_) => Err(format!("the fencer on {host} did not answer in time")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn kills_a_process_and_refuses_nonsense() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = child.id().unwrap();
+        let (fenced, status) = tokio::join!(fence_text(format!("kill {pid}")), child.wait());
+        assert_eq!(fenced, Ok(()));
+        assert!(!status.unwrap().success());
+        assert!(fence("kill everybody").await.unwrap_err().contains("no process number"));
+        assert!(fence("cut the rope").await.unwrap_err().contains("no address"));
+        assert!(fence("stop").await.unwrap_err().contains("neither"));
+    }
+
+    async fn fence_text(order: String) -> Result<(), String> {
+        fence(&order).await
+    }
+}

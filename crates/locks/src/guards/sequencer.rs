@@ -1,0 +1,46 @@
+//! `sequencer`: the storage asks the lock service, at each write, whether the lock is still held.
+//!
+//! Source: Mike Burrows, "The Chubby lock service for loosely-coupled distributed systems" (OSDI 2006), section 2.4.
+//! The lock service is asked before the write, so a lock that is lost in between lets one more write in.
+
+use super::{Guard, Need, Record, Write};
+
+pub(super) struct Sequencer;
+
+impl Guard for Sequencer {
+    fn name(&self) -> &'static str {
+        "sequencer"
+    }
+
+    fn about(&self) -> &'static str {
+        "asks the lock service before each write whether the writer's sequencer is still valid"
+    }
+
+    fn needs(&self) -> Need {
+        Need::Sequencer
+    }
+
+    /// What the lock service said is not known here: the storage has asked it before.
+    fn admit(&self, _record: &mut Record, write: &Write) -> Result<(), String> {
+        match &write.pass.sequencer {
+            Some(_) => Ok(()),
+            None => Err("no-sequencer: this storage takes only writes with a sequencer".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Pass;
+    use super::super::literal::write;
+    use super::*;
+
+    #[test]
+    fn takes_a_sequencer_and_refuses_to_do_without() {
+        let mut record = Record::default();
+        let pass = Pass { sequencer: Some("a:exclusive:33".to_owned()), ..Pass::default() };
+        assert_eq!(Sequencer.admit(&mut record, &write(pass)), Ok(()));
+        let without = Sequencer.admit(&mut record, &write(Pass::default()));
+        assert!(without.is_err_and(|why| why.starts_with("no-sequencer")));
+    }
+}

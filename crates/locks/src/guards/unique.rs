@@ -1,0 +1,84 @@
+//! `unique`: check-and-set on a value that no other grant has.
+//!
+//! Source: antirez, "Is Redlock safe?" (2016): a holder first sets the resource's state to its unique value, then
+//! works, and writes only if that value is still there. Unique values have no order: an old holder that marks the
+//! storage once more can write again, behind the back of a later one. What it cannot do is overwrite an update that
+//! it has not seen.
+
+use super::{Guard, Need, Pass, Record, Write};
+
+pub(super) struct Unique;
+
+impl Guard for Unique {
+    fn name(&self) -> &'static str {
+        "unique"
+    }
+
+    fn about(&self) -> &'static str {
+        "a holder marks the storage with its unique value; accepts a write only while that mark is there, in one step"
+    }
+
+    fn needs(&self) -> Need {
+        Need::UniqueValue
+    }
+
+    fn marks_first(&self) -> bool {
+        true
+    }
+
+    fn admit(&self, record: &mut Record, write: &Write) -> Result<(), String> {
+        let Some(unique) = &write.pass.unique else { return Err(missing()) };
+        match &record.marked_by {
+            Some(mark) if mark == unique => Ok(()),
+            Some(mark) => Err(format!("stale-unique: the storage is marked by {mark}, not by {unique}")),
+            None => Err("no-mark: nobody has marked the storage yet".to_owned()),
+        }
+    }
+
+    fn mark(&self, record: &mut Record, pass: &Pass) -> Result<(), String> {
+        record.marked_by = Some(pass.unique.clone().ok_or_else(missing)?);
+        Ok(())
+    }
+}
+
+fn missing() -> String {
+    "no-unique: this storage takes only writes with the unique value of their lock".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::literal::{unique, write};
+    use super::*;
+
+    #[test]
+    fn accepts_writes_while_the_mark_is_there() {
+        let mut record = Record::default();
+        assert_eq!(Unique.mark(&mut record, &unique("a")), Ok(()));
+        assert_eq!(Unique.admit(&mut record, &write(unique("a"))), Ok(()));
+        assert_eq!(Unique.admit(&mut record, &write(unique("a"))), Ok(()), "as often as it likes");
+    }
+
+    #[test]
+    fn rejects_a_holder_whose_mark_was_replaced() {
+        let mut record = Record::default();
+        assert!(Unique.admit(&mut record, &write(unique("a"))).is_err_and(|why| why.starts_with("no-mark")));
+        for holder in ["a", "b"] {
+            assert_eq!(Unique.mark(&mut record, &unique(holder)), Ok(()));
+        }
+        let stale = Unique.admit(&mut record, &write(unique("a")));
+        assert!(stale.is_err_and(|why| why.starts_with("stale-unique")));
+        assert_eq!(Unique.admit(&mut record, &write(unique("b"))), Ok(()));
+        assert!(Unique.admit(&mut record, &write(Pass::default())).is_err());
+        assert!(Unique.mark(&mut record, &Pass::default()).is_err());
+    }
+
+    #[test]
+    fn keeps_no_order_an_old_holder_that_marks_again_is_let_in() {
+        let mut record = Record::default();
+        for holder in ["old", "new", "old"] {
+            assert_eq!(Unique.mark(&mut record, &unique(holder)), Ok(()));
+        }
+        assert_eq!(Unique.admit(&mut record, &write(unique("old"))), Ok(()));
+        assert!(Unique.admit(&mut record, &write(unique("new"))).is_err());
+    }
+}

@@ -1,0 +1,98 @@
+//! Points inside a recipe at which a client can be told to linger, so that a fault strikes between two of its steps.
+//!
+//! A recipe says `notices.reached(key, point).await` where such a point is. As a rule that does nothing. In a directed run
+//! (`--linger between-get-and-del=300ms`) the client sends a notice, which the controller records as an event of the history
+//! (`f` is `at`), and waits that long. A plan's trigger can wait for that event, and its strike then lands for certain
+//! while the client is there.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// After the lock was looked at (GET) and before it is deleted (DEL): `redis-single --release get-del`.
+pub const BETWEEN_GET_AND_DEL: &str = "between-get-and-del";
+/// After the lock was taken and before it gets its TTL: `redis-single --acquire setnx-expire`.
+pub const BETWEEN_SETNX_AND_EXPIRE: &str = "between-setnx-and-expire";
+/// After the nodes answered and before the client reads what they said: `redlock`.
+pub const BEFORE_REPLIES: &str = "before-replies";
+/// After a careful client looked at its validity and before it sends the write: every backend.
+pub const BETWEEN_CHECK_AND_WRITE: &str = "between-check-and-write";
+
+/// Every point with what it is: one line each. A point that is not here cannot be lingered at.
+pub fn points() -> &'static [(&'static str, &'static str)] {
+    &[
+        (BETWEEN_GET_AND_DEL, "redis, --release get-del: the value was compared, and is not deleted yet"),
+        (BETWEEN_SETNX_AND_EXPIRE, "redis, --acquire setnx-expire: the lock is taken, and has no TTL yet"),
+        (BEFORE_REPLIES, "redlock: the nodes have answered, and the client has not read it yet"),
+        (
+            BETWEEN_CHECK_AND_WRITE,
+            "--careful: the client found its lock valid, and has not sent the write yet",
+        ),
+    ]
+}
+
+/// How long to stay at a point; written `between-get-and-del=300ms`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Linger {
+    pub point: String,
+    pub time: Duration,
+}
+
+impl fmt::Display for Linger {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}={}ms", self.point, self.time.as_millis())
+    }
+}
+
+impl From<Linger> for String {
+    fn from(linger: Linger) -> String {
+        linger.to_string()
+    }
+}
+
+impl TryFrom<String> for Linger {
+    type Error = String;
+    fn try_from(text: String) -> Result<Linger, String> {
+        text.parse()
+    }
+}
+
+impl FromStr for Linger {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Linger, String> {
+        let (point, time) = text
+            .split_once('=')
+            .ok_or_else(|| format!("`{text}` is no point with a time; write {BETWEEN_GET_AND_DEL}=300ms"))?;
+        let time = humantime::parse_duration(time)
+            .map_err(|_| format!("`{time}` is no length of time; write 300ms or 1s"))?;
+        if !points().iter().any(|(name, _)| *name == point) {
+            let names: Vec<&str> = points().iter().map(|(name, _)| *name).collect();
+            return Err(format!("there is no point `{point}` (there are: {})", names.join(", ")));
+        }
+        Ok(Linger { point: point.to_owned(), time })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_written_as_it_is_read() {
+        let linger: Linger = "before-replies=1s".parse().unwrap();
+        assert_eq!(linger, Linger { point: BEFORE_REPLIES.to_owned(), time: Duration::from_secs(1) });
+        assert_eq!(linger.to_string(), "before-replies=1000ms");
+        assert_eq!(linger.to_string().parse(), Ok(linger));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let refusal = |text: &str| text.parse::<Linger>().unwrap_err();
+        assert!(refusal("before-replies").contains("no point with a time"));
+        assert!(refusal("before-replies=soon").contains("no length of time"));
+        assert!(refusal("before-reply=1s").contains("there are: between-get-and-del"));
+    }
+}

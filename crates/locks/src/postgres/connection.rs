@@ -1,0 +1,117 @@
+//! One process's connection to the server, and what becomes of its locks when it ends.
+
+use super::servers::USER;
+use crate::notices::Notices;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+use tokio_postgres::error::{Severity, SqlState};
+use tokio_postgres::{Client, Config, Error, NoTls};
+
+/// A connection. Dropping it closes it, as the end of a program would; the server then ends its transaction and locks.
+pub(super) struct Connection {
+    pub(super) client: Client,
+    held: Arc<Mutex<Vec<String>>>,
+}
+
+impl Connection {
+    /// Connects. `settings` are the server's, for this connection only (`-c lock_timeout=5s`).
+    pub(super) async fn open(
+        address: &str,
+        settings: &str,
+        notices: Notices,
+        deadline: Instant,
+    ) -> Result<Connection, String> {
+        let (host, port) = address.rsplit_once(':').ok_or("bad-address: the server has no port")?;
+        let mut config = Config::new();
+        config.host(host).port(port.parse().map_err(|_| "bad-address: the server's port is no number")?);
+        config.user(USER).dbname("postgres").application_name("fencepost").options(settings);
+        let (client, driver) = match timeout_at(deadline, config.connect(NoTls)).await {
+            Ok(Ok(connected)) => connected,
+            Ok(Err(error)) => return Err(format!("unreachable: no connection to PostgreSQL: {error}")),
+            Err(_) => return Err("timeout: PostgreSQL did not take the connection in time".to_owned()),
+        };
+        let held = Arc::<Mutex<Vec<String>>>::default();
+        let holds = held.clone();
+        tokio::spawn(async move {
+            let reason = match driver.await {
+                Ok(()) => "closed: the connection is over".to_owned(),
+                Err(error) => format!("closed: {}", words(&error)),
+            };
+            for key in holds.lock().expect("never poisoned").drain(..) {
+                notices.lost(&key, reason.clone());
+            }
+        });
+        Ok(Connection { client, held })
+    }
+
+    /// Whether it can be used, as far as this end knows.
+    pub(super) fn lives(&self) -> bool {
+        !self.client.is_closed()
+    }
+
+    /// The process holds this key from now on: it is told when the connection ends.
+    pub(super) fn hold(&self, key: &str) {
+        self.held.lock().expect("never poisoned").push(key.to_owned());
+    }
+
+    /// The process no longer holds this key. False where it did not.
+    pub(super) fn let_go(&self, key: &str) -> bool {
+        let mut held = self.held.lock().expect("never poisoned");
+        let place = held.iter().position(|other| other == key);
+        place.is_some_and(|place| held.swap_remove(place) == key)
+    }
+
+    pub(super) fn holds(&self, key: &str) -> bool {
+        self.held.lock().expect("never poisoned").iter().any(|held| held == key)
+    }
+}
+
+/// How a statement failed.
+pub(super) enum Failed {
+    /// The server refused it: it was not carried out.
+    Refused { why: String, lock_timeout: bool },
+    /// The connection broke, or the answer did not come in time: nobody knows.
+    Unknown(String),
+}
+
+impl Failed {
+    pub(super) fn why(self) -> String {
+        match self {
+            Failed::Refused { why, .. } | Failed::Unknown(why) => why,
+        }
+    }
+}
+
+/// Waits for a statement's answer.
+pub(super) async fn answer<T>(
+    statement: impl Future<Output = Result<T, Error>>,
+    deadline: Instant,
+) -> Result<T, Failed> {
+    match timeout_at(deadline, statement).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(classify(&error)),
+        Err(_) => Err(Failed::Unknown("timeout: PostgreSQL did not answer in time".to_owned())),
+    }
+}
+
+fn classify(error: &Error) -> Failed {
+    // An ERROR ends the statement, and its effects are undone. FATAL and PANIC end the connection, perhaps behind the
+    // back of a statement that was carried out.
+    match error.as_db_error() {
+        Some(told) if told.parsed_severity() == Some(Severity::Error) => Failed::Refused {
+            why: format!("refused: {}", told.message()),
+            lock_timeout: *told.code() == SqlState::LOCK_NOT_AVAILABLE,
+        },
+        _ => Failed::Unknown(format!("disconnected: {}", words(error))),
+    }
+}
+
+fn words(error: &Error) -> String {
+    error.as_db_error().map_or_else(|| error.to_string(), |told| told.message().to_owned())
+}
+
+/// Of an acquire's time-out, this part is the answer's: the server gives up waiting before it.
+pub(super) fn wait_until(timeout: Duration) -> Duration {
+    timeout - (timeout / 4).min(Duration::from_millis(250))
+}

@@ -1,0 +1,199 @@
+//! `postgres-row`: a transaction that locks the counter's row, and writes it.
+
+use super::connection::{Connection, Failed, answer, wait_until};
+use crate::backend::Lock;
+use crate::held::millis_until;
+use crate::notices::Notices;
+use async_trait::async_trait;
+use fencepost_history::Completion;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Creates the value where there is none.
+pub(super) const INSERT: &str = "INSERT INTO protected (key) VALUES ($1) ON CONFLICT DO NOTHING";
+
+pub(super) struct RowLock {
+    address: Arc<str>,
+    notices: Notices,
+    connection: Option<Connection>,
+    ttl: Duration,
+    /// The transaction that is open: its key, and when its last statement that was answered was sent.
+    open: Option<(String, Instant)>,
+}
+
+impl RowLock {
+    pub(super) fn new(address: Arc<str>, notices: Notices) -> RowLock {
+        RowLock { address, notices, connection: None, ttl: Duration::ZERO, open: None }
+    }
+
+    /// A connection with this TTL and no transaction.
+    async fn connect(&mut self, ttl: Duration, deadline: Instant) -> Result<(), String> {
+        let usable = self.connection.as_ref().is_some_and(Connection::lives);
+        if usable && self.open.is_none() && self.ttl == ttl {
+            return Ok(());
+        }
+        (self.connection, self.open, self.ttl) = (None, None, ttl);
+        // The server ends a transaction in which nothing happened for that long, and its connection with it.
+        let settings = format!("-c idle_in_transaction_session_timeout={}", ttl.as_millis());
+        let opened = Connection::open(&self.address, &settings, self.notices.clone(), deadline).await?;
+        self.connection = Some(opened);
+        Ok(())
+    }
+
+    /// Begins the transaction and locks the row.
+    async fn lock_row(
+        connection: &Connection,
+        key: &str,
+        until: Instant,
+        deadline: Instant,
+    ) -> Result<(), Failed> {
+        let client = &connection.client;
+        answer(client.execute(INSERT, &[&key]), deadline).await?;
+        let begin = format!("BEGIN; SET LOCAL lock_timeout = {}", millis_until(until).max(1));
+        answer(client.batch_execute(&begin), deadline).await?;
+        let lock = "SELECT value FROM protected WHERE key = $1 FOR UPDATE";
+        answer(client.query_one(lock, &[&key]), deadline).await.map(drop)
+    }
+}
+
+/// What a write that was carried out answers, as the storage does: a list would only be repeated at length.
+pub(super) fn written(value: &Value) -> Completion {
+    Completion::Ok(value.as_array().map_or_else(|| value.clone(), |list| list.len().into()))
+}
+
+/// A value as it is kept.
+pub(super) fn parsed(text: &str) -> Completion {
+    // A read changes nothing.
+    serde_json::from_str(text)
+        .map_or_else(|error| Completion::Fail(format!("bad-value: {error}")), Completion::Ok)
+}
+
+#[async_trait]
+impl Lock for RowLock {
+    async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
+        let begun = Instant::now();
+        let deadline = begun + timeout;
+        if let Err(why) = self.connect(ttl, deadline).await {
+            // Without a connection no row was asked for.
+            return Completion::Fail(why);
+        }
+        let Some(connection) = &self.connection else { unreachable!("just connected") };
+        match Self::lock_row(connection, key, begun + wait_until(timeout), deadline).await {
+            Ok(()) => {
+                // The server counts from when it answered, which is now or a little earlier.
+                let now = Instant::now();
+                connection.hold(key);
+                self.open = Some((key.to_owned(), now));
+                // Told as it is certain: from when the acquire began.
+                Completion::Ok(json!({"validity_ms": millis_until(begun + ttl)}))
+            }
+            // The statement failed, and with it the transaction: no row is locked.
+            Err(Failed::Refused { why, lock_timeout }) => {
+                if answer(connection.client.batch_execute("ROLLBACK"), deadline).await.is_err() {
+                    self.connection = None;
+                }
+                Completion::Fail(if lock_timeout {
+                    "taken: another client holds the lock".to_owned()
+                } else {
+                    why
+                })
+            }
+            // The row may be locked, or may be yet, until the server notices that the connection is gone.
+            Err(Failed::Unknown(why)) => {
+                self.connection = None;
+                Completion::Info(why)
+            }
+        }
+    }
+
+    async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
+        let deadline = Instant::now() + timeout;
+        if self.open.take_if(|(open, _)| open == key).is_none() {
+            // A write has ended the transaction, or there was none: there is nothing to send.
+            return Completion::Fail("not-held: no transaction holds the lock any more".to_owned());
+        }
+        let Some(connection) = self.connection.take() else { unreachable!("a transaction has a connection") };
+        if !connection.let_go(key) {
+            // The connection has ended, and the lock with it. Nothing is sent.
+            return Completion::Fail(
+                "not-held: the connection is over, and the lock went with it".to_owned(),
+            );
+        }
+        match answer(connection.client.batch_execute("COMMIT"), deadline).await {
+            Ok(()) => {
+                self.connection = Some(connection);
+                Completion::Ok(Value::Null)
+            }
+            // Either way the connection is closed now, and the lock ends as soon as the server hears of it.
+            Err(failed) => Completion::Info(failed.why()),
+        }
+    }
+
+    fn still_valid(&self, key: &str) -> Option<bool> {
+        let open = self.open.as_ref().filter(|(open, _)| open == key);
+        let lives = self.connection.as_ref().is_some_and(|connection| connection.holds(key));
+        Some(lives && open.is_some_and(|(_, since)| Instant::now() < *since + self.ttl))
+    }
+
+    fn token(&self, _key: &str) -> Option<u64> {
+        None
+    }
+
+    async fn read(&mut self, key: &str, timeout: Duration) -> Completion {
+        let deadline = Instant::now() + timeout;
+        if self.connection.as_ref().is_none_or(|connection| !connection.lives())
+            && let Err(why) = self.connect(self.ttl, deadline).await
+        {
+            return Completion::Fail(why);
+        }
+        let Some(connection) = &self.connection else { unreachable!("just connected") };
+        let sent = Instant::now();
+        // A read changes nothing: one that was not answered has not happened, for all that anybody can see.
+        let select = "SELECT value FROM protected WHERE key = $1";
+        match answer(connection.client.query_opt(select, &[&key]), deadline).await {
+            Ok(row) => {
+                if self.open.as_ref().is_some_and(|(open, _)| open == key) {
+                    // The server counts its TTL from the last statement.
+                    self.open = Some((key.to_owned(), Instant::now()));
+                    self.notices.renewed(key, sent.elapsed());
+                }
+                row.map_or(Completion::Ok(0.into()), |row| parsed(row.get(0)))
+            }
+            Err(failed) => Completion::Fail(failed.why()),
+        }
+    }
+
+    async fn write(&mut self, key: &str, value: &Value, timeout: Duration) -> Completion {
+        let deadline = Instant::now() + timeout;
+        if self.open.take_if(|(open, _)| open == key).is_none() {
+            // There is no transaction that could write it: nothing is sent.
+            return Completion::Fail("not-held: no transaction holds the lock".to_owned());
+        }
+        let Some(connection) = self.connection.take() else { unreachable!("a transaction has a connection") };
+        if !connection.let_go(key) {
+            // The transaction ended with its connection, and everything in it was undone.
+            return Completion::Fail(
+                "not-held: the connection is over, and the transaction with it".to_owned(),
+            );
+        }
+        let update = "UPDATE protected SET value = $2 WHERE key = $1";
+        if let Err(failed) =
+            answer(connection.client.execute(update, &[&key, &value.to_string()]), deadline).await
+        {
+            // Whatever became of it: no COMMIT was sent, and none will be, so it is undone.
+            return Completion::Fail(failed.why());
+        }
+        match answer(connection.client.batch_execute("COMMIT"), deadline).await {
+            Ok(()) => {
+                self.connection = Some(connection);
+                written(value)
+            }
+            // The server refused to commit: undone.
+            Err(Failed::Refused { why, .. }) => Completion::Fail(why),
+            // A write without an answer.
+            Err(Failed::Unknown(why)) => Completion::Info(why),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The server side of PostgreSQL.
+
+use fencepost_cluster::protocol::Service;
+use fencepost_cluster::{ClusterError, Node};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+pub(super) const PORT: u16 = 5432;
+pub(super) const USER: &str = "postgres";
+
+const SERVICE: &str = "postgres";
+const POSTGRES: &str = "/usr/lib/postgresql/15/bin/postgres";
+const PSQL: &str = "/usr/lib/postgresql/15/bin/psql";
+pub(super) const READY_WITHIN: Duration = Duration::from_secs(40);
+const READY_POLL: Duration = Duration::from_millis(50);
+const ASK: Duration = Duration::from_secs(5);
+
+/// Makes the database where there is none yet, as `nobody` (the server refuses to run as root), and becomes the server.
+/// initdb ends with an fsync of all that it wrote, and what is added has its own, so that a loss of power later finds a
+/// database that clients can reach.
+const SCRIPT: &str = r#"
+bin=/usr/lib/postgresql/15/bin
+as="setpriv --reuid 65534 --regid 65534 --clear-groups"
+mkdir -p "$1" && chown 65534:65534 "$1" && chmod 700 "$1" || exit 1
+if [ ! -s "$1/PG_VERSION" ]; then
+    $as $bin/initdb --pgdata "$1" --username postgres --auth trust --no-locale --encoding UTF8 >&2 || exit 1
+    echo 'host all all all trust' >> "$1/pg_hba.conf" && sync "$1/pg_hba.conf" || exit 1
+fi
+shift
+exec $as "$@"
+"#;
+
+/// What workloads read and write, as JSON; each key its own row, so that its lock is the value's.
+const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS protected (\
+    key text PRIMARY KEY, value text NOT NULL DEFAULT '0', version bigint NOT NULL DEFAULT 0)";
+
+pub(super) fn service() -> Service {
+    let folder = "{data}/postgres";
+    let mut argv = ["sh", "-c", SCRIPT, "sh", folder, POSTGRES, "-D", folder, "-h", "*", "-k", ""]
+        .map(str::to_owned)
+        .to_vec();
+    let settings = [
+        format!("port={PORT}"),
+        "fsync=on".to_owned(),
+        // A process has a connection of its own.
+        "max_connections=300".to_owned(),
+        // A waiter whose client is gone stops waiting.
+        "client_connection_check_interval=500ms".to_owned(),
+        "jit=off".to_owned(),
+    ];
+    argv.extend(settings.into_iter().flat_map(|setting| ["-c".to_owned(), setting]));
+    Service {
+        name: SERVICE.to_owned(),
+        argv,
+        env: [("LC_ALL", "C"), ("TZ", "UTC")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .to_vec(),
+    }
+}
+
+/// Returns when the server answers and the table is there.
+pub(super) async fn await_ready(nodes: &[Arc<dyn Node>], within: Duration) -> Result<(), ClusterError> {
+    let deadline = Instant::now() + within;
+    for node in nodes {
+        loop {
+            let output = node.exec(&psql(&node.address().to_string(), SCHEMA), ASK).await?;
+            if output.code == Some(0) {
+                break;
+            }
+            if node.service_pid(SERVICE).is_none() {
+                return Err(ClusterError::new(format!(
+                    "PostgreSQL on {} ended as soon as it was started (can it write to its data folder?); its log says why",
+                    node.name()
+                )));
+            }
+            if Instant::now() > deadline {
+                let why = output.stderr.lines().next().unwrap_or("it does not answer").trim().to_owned();
+                return Err(ClusterError::new(format!(
+                    "PostgreSQL on {} did not serve within {} s: {why}; its log says why",
+                    node.name(),
+                    within.as_secs_f64()
+                )));
+            }
+            sleep(READY_POLL).await;
+        }
+    }
+    Ok(())
+}
+
+fn psql<'a>(address: &'a str, statement: &'a str) -> [&'a str; 8] {
+    [PSQL, "-h", address, "-U", USER, "-qAtc", statement, "postgres"]
+}
+
+pub(super) async fn version(node: &Arc<dyn Node>) -> Result<String, ClusterError> {
+    let address = node.address().to_string();
+    let output = node.exec(&psql(&address, "SHOW server_version"), ASK).await?;
+    // `15.20 (Debian 15.20-0+deb12u1)`
+    let number = output.stdout.split_whitespace().next();
+    number.map(|number| format!("PostgreSQL {number}")).ok_or_else(|| {
+        ClusterError::new(format!(
+            "PostgreSQL on {} did not tell its version: {}",
+            node.name(),
+            output.stderr
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::StubNode;
+
+    #[tokio::test]
+    async fn a_server_that_does_not_serve_is_named_with_the_reason() {
+        let says = |runs| async move {
+            let nodes = StubNode { stdout: "", stderr: "psql: error: refused\n", runs }.nodes();
+            await_ready(&nodes, Duration::from_millis(100)).await.unwrap_err().0
+        };
+        assert!(says(false).await.contains("can it write to its data folder?"));
+        assert_eq!(
+            says(true).await,
+            "PostgreSQL on n1 did not serve within 0.1 s: psql: error: refused; its log says why"
+        );
+    }
+}

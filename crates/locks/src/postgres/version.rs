@@ -1,0 +1,114 @@
+//! `postgres-version`: nobody waits for anybody; a write is accepted if the version that was read is still there.
+
+use super::connection::{Connection, Failed, answer};
+use super::row::{INSERT, parsed, written};
+use crate::backend::Lock;
+use crate::notices::Notices;
+use async_trait::async_trait;
+use fencepost_history::Completion;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+pub(super) struct VersionLock {
+    address: Arc<str>,
+    notices: Notices,
+    connection: Option<Connection>,
+    /// What was read as the section began: key, value, version.
+    seen: Option<(String, String, i64)>,
+}
+
+impl VersionLock {
+    pub(super) fn new(address: Arc<str>, notices: Notices) -> VersionLock {
+        VersionLock { address, notices, connection: None, seen: None }
+    }
+
+    /// The value and its version; nothing is changed but that the key is there.
+    async fn look(&mut self, key: &str, deadline: Instant) -> Result<(String, i64), String> {
+        if self.connection.as_ref().is_none_or(|connection| !connection.lives()) {
+            self.connection = None;
+            self.connection =
+                Some(Connection::open(&self.address, "", self.notices.clone(), deadline).await?);
+        }
+        let Some(connection) = &self.connection else { unreachable!("just connected") };
+        let select = "SELECT value, version FROM protected WHERE key = $1";
+        let mut row =
+            answer(connection.client.query_opt(select, &[&key]), deadline).await.map_err(Failed::why)?;
+        if row.is_none() {
+            answer(connection.client.execute(INSERT, &[&key]), deadline).await.map_err(Failed::why)?;
+            row =
+                answer(connection.client.query_opt(select, &[&key]), deadline).await.map_err(Failed::why)?;
+        }
+        row.map(|row| (row.get(0), row.get(1))).ok_or_else(|| "refused: the key is not there".to_owned())
+    }
+}
+
+#[async_trait]
+impl Lock for VersionLock {
+    /// Takes note of the version. It excludes nobody, and says so, so that nobody is blamed for it.
+    async fn acquire(&mut self, key: &str, _ttl: Duration, timeout: Duration) -> Completion {
+        match self.look(key, Instant::now() + timeout).await {
+            Ok((value, version)) => {
+                self.seen = Some((key.to_owned(), value, version));
+                Completion::Ok(json!({"exclusive": false, "version": version}))
+            }
+            // It only reads: there is nothing that could be held.
+            Err(why) => {
+                self.connection = None;
+                Completion::Fail(why)
+            }
+        }
+    }
+
+    /// Forgets the version. There is nothing to send.
+    async fn release(&mut self, _key: &str, _timeout: Duration) -> Completion {
+        self.seen = None;
+        Completion::Ok(Value::Null)
+    }
+
+    fn still_valid(&self, _key: &str) -> Option<bool> {
+        None
+    }
+
+    fn token(&self, _key: &str) -> Option<u64> {
+        None
+    }
+
+    /// The value that belongs to the version: read as the section began. Outside of a section, the value as it is.
+    async fn read(&mut self, key: &str, timeout: Duration) -> Completion {
+        if let Some((_, value, _)) = self.seen.as_ref().filter(|(seen, ..)| seen == key) {
+            return parsed(value);
+        }
+        match self.look(key, Instant::now() + timeout).await {
+            Ok((value, _)) => parsed(&value),
+            // A read changes nothing: one that was not answered has not happened, for all that anybody can see.
+            Err(why) => Completion::Fail(why),
+        }
+    }
+
+    async fn write(&mut self, key: &str, value: &Value, timeout: Duration) -> Completion {
+        let deadline = Instant::now() + timeout;
+        let Some((_, _, version)) = self.seen.take_if(|(seen, ..)| seen == key) else {
+            // Nothing is sent.
+            return Completion::Fail("not-held: no version was read that could be written over".to_owned());
+        };
+        let Some(connection) = self.connection.as_ref().filter(|connection| connection.lives()) else {
+            // Nothing is sent.
+            return Completion::Fail("unreachable: no connection to PostgreSQL".to_owned());
+        };
+        let update = "UPDATE protected SET value = $2, version = version + 1 WHERE key = $1 AND version = $3";
+        match answer(connection.client.execute(update, &[&key, &value.to_string(), &version]), deadline).await
+        {
+            Ok(1) => written(value),
+            // It was carried out, and found another version: someone else has written. Nothing was changed.
+            Ok(_) => Completion::Fail(format!("conflict: version {version} has been written over")),
+            Err(Failed::Refused { why, .. }) => Completion::Fail(why),
+            // A write without an answer. It is its own transaction.
+            Err(Failed::Unknown(why)) => {
+                self.connection = None;
+                Completion::Info(why)
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Requests to a storage, one after the other and at the same time.
+
+use super::*;
+use crate::guards::find_guard;
+use async_trait::async_trait;
+use serde_json::json;
+
+fn storage(guard: &str) -> Storage {
+    Storage::new(find_guard(guard).expect("there"), Duration::ZERO, None)
+}
+
+/// What came of it: the value, or why not.
+async fn ask(storage: &Storage, line: &str) -> Result<Value, String> {
+    let request = line.replacen('{', r#"{"id":1,"key":"a","#, 1);
+    let answer = storage.answer(&serde_json::from_str(&request).expect("a request")).await;
+    answer.fail.map_or(Ok(answer.ok.unwrap_or_default()), Err)
+}
+
+#[tokio::test]
+async fn counters_begin_at_zero_and_keep_what_is_written() {
+    let storage = storage("none");
+    assert_eq!(ask(&storage, r#"{"f":"read"}"#).await, Ok(0.into()));
+    assert_eq!(ask(&storage, r#"{"f":"write","value":8}"#).await, Ok(8.into()));
+    assert_eq!(ask(&storage, r#"{"f":"read"}"#).await, Ok(8.into()));
+    assert_eq!(ask(&storage, r#"{"f":"write","value":[3,5]}"#).await, Ok(2.into()), "a list: its length");
+    assert_eq!(ask(&storage, r#"{"f":"read"}"#).await, Ok(json!([3, 5])));
+}
+
+#[tokio::test]
+async fn the_guard_decides_and_is_counted() {
+    let storage = storage("token");
+    assert_eq!(ask(&storage, r#"{"f":"write","value":8,"token":35}"#).await, Ok(8.into()));
+    let stale = ask(&storage, r#"{"f":"write","value":9,"token":33}"#).await;
+    assert_eq!(stale, Err("stale-token: 33 < 35".to_owned()));
+    assert_eq!(ask(&storage, r#"{"f":"read"}"#).await, Ok(8.into()), "nothing was written");
+    let stats = ask(&storage, r#"{"f":"stats"}"#).await;
+    assert_eq!(stats, Ok(json!({"reads": 1, "accepted": 1, "rejected": 1})));
+}
+
+#[tokio::test]
+async fn nonsense_is_refused() {
+    let storage = storage("none");
+    assert!(ask(&storage, r#"{"f":"write"}"#).await.is_err());
+    assert!(ask(&storage, r#"{"f":"write","value":"x"}"#).await.is_err());
+    assert!(ask(&storage, r#"{"f":"drop"}"#).await.is_err());
+    assert!(ask(&storage, r#"{"f":"mark","unique":"x"}"#).await.is_err_and(|why| why.contains("no marks")));
+}
+
+/// A write that was checked first, and one with a greater token that comes right after it.
+async fn two_at_once(
+    guard: &str,
+    first: &str,
+    second: &str,
+) -> (Result<Value, String>, Result<Value, String>, Value) {
+    let storage = Storage::new(find_guard(guard).expect("there"), Duration::from_millis(50), None);
+    if find_guard(guard).is_some_and(Guard::marks_first) {
+        ask(&storage, &first.replace("write", "mark")).await.expect("marked");
+    }
+    let later = async {
+        if find_guard(guard).is_some_and(Guard::marks_first) {
+            ask(&storage, &second.replace("write", "mark")).await.expect("marked");
+        }
+        ask(&storage, second).await
+    };
+    let (one, two) = tokio::join!(ask(&storage, first), later);
+    let left = ask(&storage, r#"{"f":"read"}"#).await.expect("a value");
+    (one, two, left)
+}
+
+#[tokio::test]
+async fn racy_guards_let_the_earlier_holder_overwrite_the_later_one() {
+    let tokens = [r#"{"f":"write","value":1,"token":33}"#, r#"{"f":"write","value":2,"token":34}"#];
+    let uniques = [r#"{"f":"write","value":1,"unique":"x"}"#, r#"{"f":"write","value":2,"unique":"y"}"#];
+    for (racy, exact, [first, second]) in
+        [("token-racy", "token", tokens), ("unique-racy", "unique", uniques)]
+    {
+        let (one, two, left) = two_at_once(racy, first, second).await;
+        assert_eq!(
+            (one, two, left),
+            (Ok(1.into()), Ok(2.into()), 1.into()),
+            "{racy}: checked first, written last"
+        );
+        let (one, two, left) = two_at_once(exact, first, second).await;
+        assert_eq!(
+            (one, two, left),
+            (Ok(1.into()), Ok(2.into()), 2.into()),
+            "{exact}: in the order of the checks"
+        );
+    }
+}
+
+/// A lock service by which only this sequencer is valid.
+struct Only(&'static str);
+
+#[async_trait]
+impl Sequencers for Only {
+    async fn valid(&self, sequencer: &str) -> Result<bool, String> {
+        if sequencer == "down" { Err("nobody answers".to_owned()) } else { Ok(sequencer == self.0) }
+    }
+}
+
+#[tokio::test]
+async fn the_lock_service_is_asked_for_sequencers() {
+    let guard = find_guard("sequencer").expect("there");
+    let told = Storage::new(guard, Duration::ZERO, Some(Box::new(Only("a:exclusive:33"))));
+    let write = |sequencer: &str| format!(r#"{{"f":"write","value":1,"sequencer":"{sequencer}"}}"#);
+    assert_eq!(ask(&told, &write("a:exclusive:33")).await, Ok(1.into()));
+    assert!(ask(&told, &write("a:exclusive:32")).await.is_err_and(|why| why.starts_with("stale-sequencer")));
+    assert!(ask(&told, &write("down")).await.is_err_and(|why| why.starts_with("no-lock-service")));
+    assert!(ask(&told, r#"{"f":"write","value":1}"#).await.is_err_and(|why| why.starts_with("no-sequencer")));
+    let stats = ask(&told, r#"{"f":"stats"}"#).await;
+    assert_eq!(stats, Ok(json!({"reads": 0, "accepted": 1, "rejected": 3})));
+    let untold = Storage::new(guard, Duration::ZERO, None);
+    assert!(
+        ask(&untold, &write("a:exclusive:33")).await.is_err_and(|why| why.starts_with("no-lock-service"))
+    );
+}

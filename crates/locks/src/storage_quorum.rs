@@ -1,0 +1,220 @@
+//! The client's way to what the lock protects: one storage, or replicas of it of which a majority decides.
+//!
+//! With replicas each value has a version: the token under which it was written, and which write of its writer it was.
+//! A reader asks all and takes the newest value among the first majority; a write is done when a majority has it. Two
+//! majorities have a replica in common, so a reader finds every write that was done.
+
+use crate::guards::{Guard, Pass};
+use crate::storage::Response;
+use crate::storage_client::{Lost, Question, StorageClient};
+use fencepost_history::Completion;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use serde_json::Value;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The storage behind its guard.
+pub struct Protected {
+    replicas: Vec<StorageClient>,
+    next_number: AtomicU64,
+}
+
+/// What the replicas said, until a majority had agreed or all had answered.
+#[derive(Default)]
+struct Poll {
+    agreed: Vec<Response>,
+    refused: Vec<String>,
+    unsent: Vec<String>,
+    unanswered: Vec<String>,
+}
+
+impl Protected {
+    /// Begins to connect to each `host:port`; there must be as many as the guard has replicas.
+    ///
+    /// # Errors
+    /// There are not as many: one sentence.
+    pub fn open(addresses: &[String], guard: &dyn Guard) -> Result<Protected, String> {
+        if addresses.len() != guard.replicas() {
+            return Err(format!(
+                "the guard {} wants {} storages, and the hello names {}",
+                guard.name(),
+                guard.replicas(),
+                addresses.len()
+            ));
+        }
+        let replicas = addresses.iter().map(|address| StorageClient::open(address)).collect();
+        Ok(Protected { replicas, next_number: AtomicU64::new(1) })
+    }
+
+    /// The value of `key`.
+    pub async fn read(&self, key: &str, pass: &Pass, timeout: Duration) -> Completion {
+        if let [alone] = &self.replicas[..] {
+            return alone.read(key, pass, timeout).await;
+        }
+        let poll = self.poll(Question { f: "read", key, value: None, pass, number: None }, timeout).await;
+        match poll.agreed.iter().max_by_key(|response| response.version) {
+            Some(newest) if poll.agreed.len() >= self.majority() => {
+                Completion::Ok(newest.ok.clone().unwrap_or_default())
+            }
+            // A read changes nothing.
+            _ => Completion::Fail(poll.why_not()),
+        }
+    }
+
+    /// Marks the storage as the own of whoever has this pass.
+    pub async fn mark(&self, key: &str, pass: &Pass, timeout: Duration) -> Completion {
+        if let [alone] = &self.replicas[..] {
+            return alone.mark(key, pass, timeout).await;
+        }
+        let poll = self.poll(Question { f: "mark", key, value: None, pass, number: None }, timeout).await;
+        match poll.agreed.len() >= self.majority() {
+            true => Completion::Ok(Value::Null),
+            // It changes no value. What a minority has noted makes it refuse older writers, and nothing worse.
+            false => Completion::Fail(poll.why_not()),
+        }
+    }
+
+    /// Sets the value of `key`, if the guard lets it.
+    pub async fn write(&self, key: &str, value: &Value, pass: &Pass, timeout: Duration) -> Completion {
+        if let [alone] = &self.replicas[..] {
+            return alone.write(key, value, pass, timeout).await;
+        }
+        let number = Some(self.next_number.fetch_add(1, Ordering::Relaxed));
+        let poll = self.poll(Question { f: "write", key, value: Some(value), pass, number }, timeout).await;
+        if let Some(done) = poll.agreed.first().filter(|_| poll.agreed.len() >= self.majority()) {
+            return Completion::Ok(done.ok.clone().unwrap_or_default());
+        }
+        match poll.agreed.is_empty() && poll.unanswered.is_empty() {
+            // Refused or not sent, by each replica: no one has it.
+            true => Completion::Fail(poll.why_not()),
+            // A minority has it, or may have it: whoever reads there may find it.
+            false => Completion::Info(format!("no-majority: {}", poll.why_not())),
+        }
+    }
+
+    /// What the storage has done so far; with replicas a list.
+    pub async fn stats(&self, timeout: Duration) -> Completion {
+        if let [alone] = &self.replicas[..] {
+            return alone.stats(timeout).await;
+        }
+        let mut list = Vec::new();
+        for replica in &self.replicas {
+            list.push(match replica.stats(timeout).await {
+                Completion::Ok(stats) => stats,
+                Completion::Fail(_) | Completion::Info(_) => Value::Null,
+            });
+        }
+        Completion::Ok(list.into())
+    }
+
+    fn majority(&self) -> usize {
+        self.replicas.len() / 2 + 1
+    }
+
+    /// Asks all replicas at the same time.
+    async fn poll(&self, question: Question<'_>, timeout: Duration) -> Poll {
+        let mut answers: FuturesUnordered<_> =
+            self.replicas.iter().map(|replica| replica.ask(question, timeout)).collect();
+        let mut poll = Poll::default();
+        while let Some(answer) = answers.next().await {
+            match answer {
+                Ok(Response { fail: Some(why), .. }) => poll.refused.push(why),
+                Ok(response) => poll.agreed.push(response),
+                Err(Lost::Unsent(why)) => poll.unsent.push(why),
+                Err(Lost::Unanswered(why)) => poll.unanswered.push(why),
+            }
+            if poll.agreed.len() >= self.majority() {
+                break;
+            }
+        }
+        poll
+    }
+}
+
+impl Poll {
+    /// A refusal says more than a silence.
+    fn why_not(&self) -> String {
+        let first = self.refused.iter().chain(&self.unanswered).chain(&self.unsent).next();
+        first.cloned().unwrap_or_else(|| "no-majority: too few replicas agreed".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guards::find_guard;
+    use crate::storage_server::serve_storage;
+    use tokio::net::TcpListener;
+
+    const LONG: Duration = Duration::from_secs(5);
+    const SHORT: Duration = Duration::from_millis(100);
+
+    fn token(token: u64) -> Pass {
+        Pass { token: Some(token), ..Pass::default() }
+    }
+
+    /// Replicas that serve, and as many that nobody listens for.
+    async fn replicas(guard: &str, serving: usize) -> Vec<String> {
+        let mut addresses = Vec::new();
+        for number in 0..3 {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+            addresses.push(listener.local_addr().expect("bound").to_string());
+            if number < serving {
+                tokio::spawn(serve_storage(listener, find_guard(guard).expect("there")));
+            }
+        }
+        addresses
+    }
+
+    async fn open(guard: &str, serving: usize) -> Protected {
+        let guard = find_guard(guard).expect("there");
+        Protected::open(&replicas(guard.name(), serving).await, guard).expect("three")
+    }
+
+    #[tokio::test]
+    async fn a_majority_is_enough_and_a_minority_is_not() {
+        let storage = open("epoch-quorum", 2).await;
+        assert_eq!(storage.mark("a", &token(33), LONG).await, Completion::Ok(Value::Null));
+        assert_eq!(storage.write("a", &8.into(), &token(33), LONG).await, Completion::Ok(8.into()));
+        assert_eq!(storage.read("a", &token(33), LONG).await, Completion::Ok(8.into()));
+        let minority = open("epoch-quorum", 1).await;
+        assert!(matches!(minority.mark("a", &token(33), SHORT).await, Completion::Fail(_)));
+        assert!(matches!(minority.write("a", &8.into(), &token(33), SHORT).await, Completion::Info(_)));
+        assert!(matches!(minority.read("a", &token(33), SHORT).await, Completion::Fail(_)));
+        let nobody = open("epoch-quorum", 0).await;
+        assert!(matches!(nobody.write("a", &8.into(), &token(33), SHORT).await, Completion::Fail(_)));
+    }
+
+    #[tokio::test]
+    async fn a_marked_epoch_shuts_the_earlier_writer_out_and_an_unmarked_one_does_not() {
+        for (guard, late) in [("epoch-quorum", Err("stale-epoch")), ("epoch-quorum-unmarked", Ok(1))] {
+            let storage = open(guard, 3).await;
+            if find_guard(guard).is_some_and(Guard::marks_first) {
+                assert_eq!(storage.mark("a", &token(34), LONG).await, Completion::Ok(Value::Null));
+            }
+            assert_eq!(storage.read("a", &token(34), LONG).await, Completion::Ok(0.into()));
+            let earlier = storage.write("a", &1.into(), &token(33), LONG).await;
+            match late {
+                Ok(value) => assert_eq!(earlier, Completion::Ok(value.into()), "{guard}"),
+                Err(code) => {
+                    assert!(matches!(earlier, Completion::Fail(why) if why.starts_with(code)), "{guard}")
+                }
+            }
+            assert_eq!(storage.write("a", &1.into(), &token(34), LONG).await, Completion::Ok(1.into()));
+        }
+    }
+
+    #[tokio::test]
+    async fn readers_take_the_newest_value_of_a_majority() {
+        let guard = find_guard("epoch-quorum").expect("there");
+        let addresses = replicas("epoch-quorum", 3).await;
+        let storage = Protected::open(&addresses, guard).expect("three");
+        for value in 1..=5 {
+            let written = storage.write("a", &value.into(), &token(33), LONG).await;
+            assert_eq!(written, Completion::Ok(value.into()));
+        }
+        let later = Protected::open(&addresses, guard).expect("three");
+        assert_eq!(later.read("a", &token(34), LONG).await, Completion::Ok(5.into()));
+        assert!(Protected::open(&addresses[..1], guard).is_err());
+    }
+}

@@ -1,0 +1,170 @@
+//! `hadoop`: who is active, and what becomes of who was, as Hadoop's NameNodes decide it by ZooKeeper.
+//!
+//! Source: `ActiveStandbyElector` and the fencing of Hadoop's NameNode high availability. Whoever creates the ephemeral
+//! znode is elected. Beside it stands a persistent one, the breadcrumb, which says who was active last; it goes only with
+//! an orderly end. Whoever is elected and finds another's breadcrumb fences that one first: it has it killed by the fencer
+//! of its node (`--fence kill`), or cut off by the fencer of the storage (`cut`), and goes active only when that is done.
+//! With `--fence lie` fencing reports success and does nothing.
+
+use super::lock::ZkLock;
+use super::recipe::Recipe;
+use crate::backend::{Lock, Session};
+use crate::fencer;
+use crate::notices::Notices;
+use crate::options::Fence;
+use crate::protocol::Hello;
+use async_trait::async_trait;
+use fencepost_history::Completion;
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+use zookeeper_client::{Acls, Client, CreateMode, Error};
+
+/// The least time that fencing is given.
+const FENCE: Duration = Duration::from_secs(3);
+
+/// Who was active last.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Breadcrumb {
+    client: String,
+    address: IpAddr,
+    pid: u32,
+}
+
+/// What the processes of a client share.
+pub(super) struct HadoopSession {
+    servers: Arc<str>,
+    own: Breadcrumb,
+    fence: Fence,
+    storage: Option<String>,
+}
+
+impl HadoopSession {
+    pub(super) fn open(hello: &Hello, servers: Arc<str>) -> Result<Box<dyn Session>, String> {
+        let own = Breadcrumb {
+            client: hello.client.clone(),
+            address: own_address(&hello.servers[0].address)?,
+            pid: std::process::id(),
+        };
+        let storage = hello
+            .storage
+            .as_deref()
+            .and_then(|storage| storage.rsplit_once(':'))
+            .map(|(host, _)| host.to_owned());
+        Ok(Box::new(HadoopSession { servers, own, fence: hello.options()?.fence, storage }))
+    }
+}
+
+/// The address by which this client reaches a server. Nothing is sent.
+fn own_address(server: &str) -> Result<IpAddr, String> {
+    let told = UdpSocket::bind(("0.0.0.0", 0)).and_then(|socket| {
+        socket.connect(server)?;
+        socket.local_addr()
+    });
+    told.map(|address| address.ip()).map_err(|error| format!("this client has no way to {server}: {error}"))
+}
+
+impl Session for HadoopSession {
+    fn can(&self) -> Vec<String> {
+        ["token", "validity", "lost", "extend"].map(str::to_owned).to_vec()
+    }
+
+    fn lock(&self, _process: u64, notices: Notices) -> Box<dyn Lock> {
+        Box::new(HadoopLock {
+            elector: ZkLock::new(self.servers.clone(), Recipe::Ephemeral, notices),
+            own: self.own.clone(),
+            fence: self.fence,
+            storage: self.storage.clone(),
+        })
+    }
+}
+
+struct HadoopLock {
+    elector: ZkLock,
+    own: Breadcrumb,
+    fence: Fence,
+    storage: Option<String>,
+}
+
+fn path(key: &str) -> String {
+    format!("/fencepost/{key}/breadcrumb")
+}
+
+impl HadoopLock {
+    /// Fences whoever was active last, and leaves a breadcrumb of one's own.
+    async fn go_active(&self, client: &Client, key: &str) -> Result<(), String> {
+        let path = path(key);
+        let crumb = serde_json::to_vec(&self.own).expect("a breadcrumb is always JSON");
+        let trouble = |error: Error| format!("refused: the breadcrumb: {error}");
+        match client.get_data(&path).await {
+            Ok((last, _)) => {
+                let last: Breadcrumb = serde_json::from_slice(&last)
+                    .map_err(|error| format!("the breadcrumb of {key} is none: {error}"))?;
+                if last != self.own {
+                    self.fence(&last).await?;
+                }
+                client.set_data(&path, &crumb, None).await.map(drop).map_err(trouble)
+            }
+            Err(Error::NoNode) => {
+                let persistent = CreateMode::Persistent.with_acls(Acls::anyone_all());
+                client.create(&path, &crumb, &persistent).await.map(drop).map_err(trouble)
+            }
+            Err(error) => Err(trouble(error)),
+        }
+    }
+
+    async fn fence(&self, last: &Breadcrumb) -> Result<(), String> {
+        match self.fence {
+            Fence::Kill => {
+                fencer::order(&last.address.to_string(), &format!("kill {}", last.pid), FENCE).await
+            }
+            Fence::Cut => match &self.storage {
+                Some(storage) => fencer::order(storage, &format!("cut {}", last.address), FENCE).await,
+                // Nothing is protected that it could be cut off from.
+                None => Ok(()),
+            },
+            Fence::Lie => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl Lock for HadoopLock {
+    async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
+        let deadline = Instant::now() + timeout.max(FENCE);
+        let elected = self.elector.acquire(key, ttl, timeout).await;
+        let (Completion::Ok(_), Some(client)) = (&elected, self.elector.client()) else { return elected };
+        let why = match timeout_at(deadline + FENCE, self.go_active(&client, key)).await {
+            Ok(Ok(())) => return elected,
+            Ok(Err(why)) => format!("not-fenced: {why}"),
+            Err(_) => "not-fenced: fencing took too long".to_owned(),
+        };
+        // Elected, and not active: nobody was told that it holds the lock. Another may try.
+        match self.elector.release(key, timeout).await {
+            Completion::Info(reason) => Completion::Info(format!("{why}; {reason}")),
+            _ => Completion::Fail(why),
+        }
+    }
+
+    async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
+        // An orderly end: nobody has to be fenced. Where this cannot be said in time, the next one fences in vain.
+        if let Some(client) = self.elector.client() {
+            let _ = tokio::time::timeout(timeout / 2, client.delete(&path(key), None)).await;
+        }
+        self.elector.release(key, timeout / 2).await
+    }
+
+    fn still_valid(&self, key: &str) -> Option<bool> {
+        self.elector.still_valid(key)
+    }
+
+    fn token(&self, key: &str) -> Option<u64> {
+        self.elector.token(key)
+    }
+
+    fn wakeups(&self) -> Option<u64> {
+        self.elector.wakeups()
+    }
+}

@@ -1,0 +1,210 @@
+//! The server side of ZooKeeper: how an ensemble is started, and how it tells that it serves.
+
+use crate::options::Options;
+use fencepost_cluster::images::JAVA;
+use fencepost_cluster::protocol::Service;
+use fencepost_cluster::{ClusterError, Node};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+pub(super) const CLIENT_PORT: u16 = 2181;
+/// Followers tell the leader whom they heard from every half tick, and the leader ends sessions at whole ticks.
+pub(super) const TICK: Duration = Duration::from_millis(500);
+/// The servers' own bounds of a session's time-out; they would silently bring another one within them.
+const TTL_MIN: Duration = Duration::from_secs(1);
+const TTL_MAX: Duration = Duration::from_secs(120);
+
+const SERVICE: &str = "zookeeper";
+pub(super) const READY_WITHIN: Duration = Duration::from_secs(30);
+const READY_POLL: Duration = Duration::from_millis(50);
+const ASK: Duration = Duration::from_secs(2);
+
+/// The jars that a server of a quorum needs, in Debian's folder.
+const CLASS_PATH: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/zookeeper-jute.jar:\
+/usr/share/java/slf4j-api.jar:/usr/share/java/slf4j-simple.jar:/usr/share/java/netty-handler.jar:\
+/usr/share/java/netty-transport.jar:/usr/share/java/netty-buffer.jar:/usr/share/java/netty-common.jar:\
+/usr/share/java/snappy-java.jar:/usr/share/java/metrics-core.jar:/usr/share/java/commons-cli.jar";
+
+/// Writes the configuration, and becomes the server: `$1` is the folder, `$2` the server's number, `$3` the
+/// configuration, the rest the command.
+const SCRIPT: &str =
+    "mkdir -p \"$1\" && printf %s \"$2\" > \"$1/myid\" && printf %s \"$3\" > \"$1/zoo.cfg\" || exit 1
+shift 3; exec \"$@\"";
+
+pub(super) fn check(options: &Options) -> Result<(), String> {
+    match options.nodes {
+        Some(nodes) if nodes < 3 || nodes % 2 == 0 || nodes > 9 => Err(format!(
+            "a quorum of ZooKeeper wants an odd number of servers from 3 to 9, not {nodes}; use --nodes 3 or --nodes 5"
+        )),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn check_ttl(ttl: Duration) -> Result<(), String> {
+    if (TTL_MIN..=TTL_MAX).contains(&ttl) {
+        return Ok(());
+    }
+    Err(format!(
+        "these ZooKeeper servers give sessions of {} to {} s; use --ttl {}s",
+        TTL_MIN.as_secs(),
+        TTL_MAX.as_secs(),
+        ttl.clamp(TTL_MIN, TTL_MAX).as_secs()
+    ))
+}
+
+pub(super) fn service(index: usize, nodes: &[Arc<dyn Node>]) -> Service {
+    let folder = "{data}/zookeeper";
+    let mut config = format!(
+        "tickTime={tick}\ninitLimit=20\nsyncLimit=4\ndataDir={folder}\nclientPort={CLIENT_PORT}\n\
+         minSessionTimeout={min}\nmaxSessionTimeout={max}\nmaxClientCnxns=0\nadmin.enableServer=false\n\
+         4lw.commands.whitelist=srvr\n",
+        tick = TICK.as_millis(),
+        min = TTL_MIN.as_millis(),
+        max = TTL_MAX.as_millis(),
+    );
+    for (index, node) in nodes.iter().enumerate() {
+        config.push_str(&format!("server.{}={}:2888:3888\n", index + 1, node.address()));
+    }
+    let number = (index + 1).to_string();
+    let config_file = format!("{folder}/zoo.cfg");
+    let argv = [
+        "sh",
+        "-c",
+        SCRIPT,
+        "sh",
+        folder,
+        &number,
+        &config,
+        // One compiler and one collector thread: servers share few cores, and start half a second sooner.
+        JAVA,
+        "-Xmx128m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        // The collector's threads and the perf file are nothing that a server under test needs.
+        "-XX:-UsePerfData",
+        "-cp",
+        CLASS_PATH,
+        "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+        &config_file,
+    ];
+    Service { name: SERVICE.to_owned(), argv: argv.map(str::to_owned).to_vec(), env: Vec::new() }
+}
+
+/// Returns when every server leads or follows.
+pub(super) async fn await_ready(nodes: &[Arc<dyn Node>], within: Duration) -> Result<(), ClusterError> {
+    let deadline = Instant::now() + within;
+    for node in nodes {
+        loop {
+            let why_not = match ask(node).await?.as_deref() {
+                Ok(told) if mode(told).is_some() => break,
+                // It listens as soon as it runs, and serves once it found a quorum.
+                Ok(_) => "it has found no quorum",
+                Err(_) => "it does not answer",
+            };
+            if node.service_pid(SERVICE).is_none() {
+                return Err(ClusterError::new(format!(
+                    "ZooKeeper on {} ended as soon as it was started; its log says why",
+                    node.name()
+                )));
+            }
+            if Instant::now() > deadline {
+                return Err(ClusterError::new(format!(
+                    "ZooKeeper on {} did not serve within {} s: {why_not}; its log says why",
+                    node.name(),
+                    within.as_secs_f64()
+                )));
+            }
+            sleep(READY_POLL).await;
+        }
+    }
+    Ok(())
+}
+
+/// What the server says to `srvr`, asked from inside its own node; the inner error: it does not answer.
+async fn ask(node: &Arc<dyn Node>) -> Result<Result<String, String>, ClusterError> {
+    let address = node.address();
+    let command = format!("exec 3<>/dev/tcp/{address}/{CLIENT_PORT} && printf srvr >&3 && cat <&3");
+    let output = node.exec(&["bash", "-c", &command], ASK).await?;
+    Ok(if output.stdout.is_empty() { Err(output.stderr) } else { Ok(output.stdout) })
+}
+
+/// The place of the server that leads. A leader that was cut off says so of itself until it notices: where two do, it is
+/// the one with the newer epoch, the upper half of its last transaction's number.
+pub(super) async fn leader(nodes: &[Arc<dyn Node>]) -> Result<Option<usize>, ClusterError> {
+    let mut newest: Option<(u64, usize)> = None;
+    for (place, node) in nodes.iter().enumerate() {
+        let Ok(told) = ask(node).await? else { continue };
+        if mode(&told) == Some("leader") {
+            newest = newest.max(Some((epoch(&told), place)));
+        }
+    }
+    Ok(newest.map(|(_, place)| place))
+}
+
+/// From `Zxid: 0x500000003`; 0 where it is not told.
+fn epoch(told: &str) -> u64 {
+    let zxid = told.lines().find_map(|line| line.strip_prefix("Zxid: 0x"));
+    zxid.and_then(|zxid| u64::from_str_radix(zxid.trim(), 16).ok()).unwrap_or(0) >> 32
+}
+
+/// `leader` or `follower`; none where it is neither.
+fn mode(told: &str) -> Option<&str> {
+    told.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::trim)
+}
+
+pub(super) async fn version(node: &Arc<dyn Node>) -> Result<String, ClusterError> {
+    let told = ask(node).await?;
+    told.ok()
+        .as_deref()
+        .and_then(parse_version)
+        .ok_or_else(|| ClusterError::new(format!("ZooKeeper on {} did not tell its version", node.name())))
+}
+
+/// From `Zookeeper version: 3.8.0-…, built on …`. What stands after the number is the build's.
+fn parse_version(told: &str) -> Option<String> {
+    let version = told.lines().find_map(|line| line.strip_prefix("Zookeeper version: "))?;
+    let number = version.split(|sign: char| sign != '.' && !sign.is_ascii_digit()).next()?;
+    Some(format!("ZooKeeper {number}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::StubNode;
+
+    #[test]
+    fn what_a_server_tells_is_understood() {
+        let told =
+            "Zookeeper version: 3.8.0-${mvngit.commit.id}, built on 2024-12-29 17:54 UTC\nMode: follower\n";
+        assert_eq!(parse_version(told).as_deref(), Some("ZooKeeper 3.8.0"));
+        assert_eq!(mode(told), Some("follower"));
+        assert_eq!(epoch("Zxid: 0x500000003\nMode: leader\n"), 5);
+        assert_eq!(mode("This ZooKeeper instance is not currently serving requests\n"), None);
+    }
+
+    #[tokio::test]
+    async fn servers_that_do_not_serve_are_named_with_the_reason() {
+        let says = |stdout, stderr, runs| async move {
+            let nodes = StubNode { stdout, stderr, runs }.nodes();
+            await_ready(&nodes, Duration::from_millis(100)).await.unwrap_err().0
+        };
+        let alone = "This ZooKeeper instance is not currently serving requests\n";
+        assert_eq!(
+            says(alone, "", true).await,
+            "ZooKeeper on n1 did not serve within 0.1 s: it has found no quorum; its log says why"
+        );
+        assert_eq!(
+            says("", "refused", false).await,
+            "ZooKeeper on n1 ended as soon as it was started; its log says why"
+        );
+        let nodes = StubNode { stdout: "Mode: follower\n", stderr: "", runs: true }.nodes();
+        assert!(await_ready(&nodes, Duration::from_millis(100)).await.is_ok());
+    }
+
+    #[test]
+    fn ttl_is_one_that_the_servers_give() {
+        assert_eq!(check_ttl(Duration::from_secs(2)), Ok(()));
+        assert!(check_ttl(Duration::from_millis(500)).is_err_and(|why| why.ends_with("use --ttl 1s")));
+    }
+}

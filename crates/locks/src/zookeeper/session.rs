@@ -1,0 +1,159 @@
+//! A session: what ephemeral znodes belong to, kept alive until it is dropped.
+//!
+//! Source: Curator's advice on its connection states. A connection that broke (SUSPENDED) is taken for a lock that may
+//! be lost, and the holder is told so at once; whoever waits goes on once the session is found alive.
+
+use super::servers::TICK;
+use crate::notices::Notices;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout_at};
+use zookeeper_client::{Client, SessionState};
+
+/// A session that is being kept alive. Dropping it stops that, and the session ends with its time-out: a crash.
+pub(super) struct ZkSession {
+    pub(super) client: Client,
+    pub(super) ttl: Duration,
+    state: Arc<State>,
+    keeper: tokio::task::JoinHandle<()>,
+}
+
+struct State {
+    /// When the last request was sent that the leader is known to have answered.
+    renewed: watch::Sender<Instant>,
+    held: Mutex<Vec<String>>,
+    notices: Notices,
+    ttl: Duration,
+}
+
+impl ZkSession {
+    /// Has a session of that time-out opened. The error is a sentence; what was opened unseen owns no znode.
+    pub(super) async fn open(
+        servers: &str,
+        ttl: Duration,
+        notices: Notices,
+        deadline: Instant,
+    ) -> Result<ZkSession, String> {
+        let sent = Instant::now();
+        let mut connector = Client::connector();
+        // Detached: dropping it does not end the session, for a client that crashes does not either.
+        connector.session_timeout(ttl).detached();
+        let client = match timeout_at(deadline, connector.connect(servers)).await {
+            Ok(Ok(client)) => client,
+            Ok(Err(error)) => return Err(format!("unreachable: no session with ZooKeeper: {error}")),
+            Err(_) => return Err("timeout: no session with ZooKeeper was opened in time".to_owned()),
+        };
+        if client.session_timeout() != ttl {
+            let given = client.session_timeout().as_millis();
+            return Err(format!(
+                "ttl: ZooKeeper gave a session of {given} ms for a TTL of {} ms",
+                ttl.as_millis()
+            ));
+        }
+        let state =
+            Arc::new(State { renewed: watch::Sender::new(sent), held: Mutex::default(), notices, ttl });
+        let keeper = tokio::spawn(keep(client.clone(), state.clone()));
+        Ok(ZkSession { client, ttl, state, keeper })
+    }
+
+    /// Whether it lives, as far as this client knows.
+    pub(super) fn lives(&self) -> bool {
+        !self.client.state().is_terminated()
+    }
+
+    /// A request sent at `sent` was answered by way of the leader.
+    pub(super) fn renewed_at(&self, sent: Instant) {
+        self.state.renewed.send_if_modified(|renewed| {
+            let later = sent > *renewed;
+            *renewed = sent.max(*renewed);
+            later
+        });
+    }
+
+    /// Until when the session lives at least, by this client's own clock.
+    pub(super) fn valid_until(&self) -> Instant {
+        *self.state.renewed.borrow() + self.ttl.saturating_sub(lag(self.ttl))
+    }
+
+    /// The process holds this key from now on: it is told when the session is prolonged or in doubt.
+    pub(super) fn hold(&self, key: &str) {
+        self.state.held.lock().expect("never poisoned").push(key.to_owned());
+    }
+
+    pub(super) fn holds(&self, key: &str) -> bool {
+        self.state.held.lock().expect("never poisoned").iter().any(|held| held == key)
+    }
+
+    /// Reports the last renewal for this key.
+    pub(super) fn report(&self, key: &str) {
+        self.state.notices.renewed(key, self.state.renewed.borrow().elapsed() + lag(self.ttl));
+    }
+
+    /// The process no longer holds this key.
+    pub(super) fn let_go(&self, key: &str) {
+        self.state.held.lock().expect("never poisoned").retain(|held| held != key);
+    }
+}
+
+impl Drop for ZkSession {
+    fn drop(&mut self) {
+        self.keeper.abort();
+        self.state.lose("the session was given up");
+    }
+}
+
+/// The leader ends a session its time-out after it last *heard* of it. Followers report every half tick, and this client
+/// pings where it has nothing to say for 3/20 of the time-out: what the leader last heard can be that much older than
+/// what was last answered.
+fn lag(ttl: Duration) -> Duration {
+    TICK / 2 + ttl * 3 / 20
+}
+
+impl State {
+    fn lose(&self, reason: &str) {
+        for key in self.held.lock().expect("never poisoned").drain(..) {
+            self.notices.lost(&key, reason);
+        }
+    }
+
+    fn renew(&self, sent: Instant) {
+        self.renewed.send_replace(sent);
+        let age = sent.elapsed();
+        // An answer that was read late says little about now, and the next heartbeat is due already.
+        if age < self.ttl / 3 {
+            for key in self.held.lock().expect("never poisoned").iter() {
+                self.notices.renewed(key, age + lag(self.ttl));
+            }
+        }
+    }
+}
+
+/// Sends a heartbeat every third of the time-out: a `sync`, which the leader answers, as opposed to a ping. Ends with the
+/// session.
+async fn keep(client: Client, state: Arc<State>) {
+    let mut states = client.state_watcher();
+    loop {
+        let last = *state.renewed.borrow();
+        tokio::select! {
+            changed = states.changed() => match changed {
+                SessionState::Disconnected => state.lose("suspended: the connection to ZooKeeper broke"),
+                ended if ended.is_terminated() => return state.lose("expired: the session is over"),
+                _ => {}
+            },
+            () = sleep_until(last + state.ttl / 3) => {
+                let sent = Instant::now();
+                // This is also what a client finds that was stopped for longer than the TTL.
+                if sent >= last + state.ttl {
+                    state.lose("no heartbeat was answered for the whole TTL");
+                }
+                match timeout_at(sent + state.ttl / 3, client.sync("/")).await {
+                    Ok(Ok(())) => state.renew(sent),
+                    // A change of state says what became of it; meanwhile do not spin.
+                    Ok(Err(_)) => sleep_until(sent + state.ttl / 20).await,
+                    Err(_) => {}
+                }
+            }
+        }
+    }
+}
