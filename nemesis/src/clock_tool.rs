@@ -1,24 +1,76 @@
-//! The tool by which an agent changes the clocks of a process in its node.
+//! The tool by which an agent moves the clocks of its node's process.
 
-use crate::tools::clock::{self, ClockError, Skew};
+use crate::clocks::{Book, Motion};
+use crate::tools::clock::faketime::Faketime;
+use crate::tools::clock::{self, ClockError, Observed, Skew};
+use fencepost_cluster::ClockMechanism;
 use fencepost_cluster::agent::Tool;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Takes `{"do":"set","pid":N,"skew":{…}}` or `{"do":"remove","pid":N}`; gives what the process itself saw before and
-/// after: `{"before":{"wall_ns":…,"monotonic_ns":…},"after":{…}}`, each against the true clocks.
-pub struct ClockTool;
+/// Takes, as JSON; `pid` is the process that stands for the node now, or null while it is down:
+///
+/// - `{"do":"begin","id":N,"pid":N,"motions":{"wall":…,"monotonic":…}}`: sets its clocks in motion. Gives what the
+///   process itself saw before and after, each against the true clocks, and by which mechanism it was done.
+/// - `{"do":"end","id":N,"pid":N|null}`: takes that out again, and nothing else. Gives the same, and where the clocks
+///   should stand now; null where there is no process.
+/// - `{"do":"look","pid":N}`: the same from one look, without a change.
+/// - `{"do":"resume","pid":N}`: this new process goes on with the clocks of the one before it.
+/// - `{"do":"fake","monotonic":B}`: before the service starts; from then on its clocks are moved by libfaketime. Gives
+///   the environment that the service needs.
+///
+/// Motions go on by themselves, on a thread of the agent's.
+#[derive(Default)]
+pub struct ClockTool {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Wakes the player: a motion was added.
+    changed: Condvar,
+}
+
+struct State {
+    /// Time 0 of the book.
+    epoch: Instant,
+    book: Book,
+    pid: Option<i32>,
+    faketime: Option<Faketime>,
+    /// Whether a thread plays the motions.
+    played: bool,
+}
+
+impl Default for State {
+    fn default() -> State {
+        State { epoch: Instant::now(), book: Book::default(), pid: None, faketime: None, played: false }
+    }
+}
 
 /// How long a process may be traced by somebody else before that is an error.
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(2);
 
+/// libfaketime knows offsets, and no rates that could be changed: a drift is made of steps of that length.
+const FAKED_STEP: Duration = Duration::from_millis(10);
+
 #[derive(Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 enum Args {
-    Set { pid: i32, skew: Skew },
-    Remove { pid: i32 },
+    Begin { id: u64, pid: i32, motions: Asked },
+    End { id: u64, pid: Option<i32> },
+    Look { pid: i32 },
+    Resume { pid: i32 },
+    Fake { monotonic: bool },
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    wall: Option<Motion>,
+    monotonic: Option<Motion>,
 }
 
 impl Tool for ClockTool {
@@ -29,24 +81,155 @@ impl Tool for ClockTool {
     fn call(&self, args: Value) -> Result<Value, String> {
         let args =
             serde_json::from_value(args).map_err(|error| format!("the clock tool was misused: {error}"))?;
-        let begun = Instant::now();
+        let answer = self.shared.lock().carry_out(args);
+        self.shared.play();
+        answer
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sees to it that moves are made when they are due.
+    fn play(self: &Arc<Shared>) {
+        let mut state = self.lock();
+        if state.next_wake().is_some() && !state.played {
+            state.played = true;
+            let shared = self.clone();
+            std::thread::spawn(move || shared.play_on());
+        }
+        self.changed.notify_all();
+    }
+
+    fn play_on(&self) {
+        let mut state = self.lock();
         loop {
-            match change(&args) {
-                // The tracer before this one is a thread that has not quite ended yet.
-                Err(ClockError::Traced { .. }) if begun.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
-                changed => return changed.map_err(|error| error.to_string()),
-            }
+            state = match state.next_wake() {
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(wait) if wait.is_zero() => {
+                    // A process that has ended meanwhile gets its clocks when it is there again; what else keeps the
+                    // clocks from moving shows when they are looked at.
+                    let _ = state.apply();
+                    state
+                }
+                Some(wait) => {
+                    self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
         }
     }
 }
 
-fn change(args: &Args) -> Result<Value, ClockError> {
-    let (Args::Set { pid, .. } | Args::Remove { pid }) = *args;
-    let before = clock::observe(pid)?;
-    match args {
-        Args::Set { skew, .. } => clock::install(pid)?.set(*skew)?,
-        Args::Remove { .. } => clock::install(pid)?.remove()?,
+impl State {
+    fn carry_out(&mut self, args: Args) -> Result<Value, String> {
+        match args {
+            Args::Begin { id, pid, motions } => {
+                self.pid = Some(pid);
+                let before = self.observe(pid)?;
+                let now_ns = self.now_ns();
+                self.book.begin(id, motions.wall, motions.monotonic, now_ns);
+                if let Err(reason) = self.apply() {
+                    self.book.end(id, now_ns);
+                    return Err(reason);
+                }
+                let after = self.observe(pid)?;
+                Ok(self.seen(before, after))
+            }
+            Args::End { id, pid } => {
+                let before = pid.map(|pid| self.observe(pid)).transpose();
+                self.book.end(id, self.now_ns());
+                self.pid = pid;
+                let Some(pid) = pid.filter(|pid| lives(*pid)) else { return Ok(Value::Null) };
+                self.apply()?;
+                let before = before?.expect("there is a process");
+                let after = self.observe(pid)?;
+                Ok(self.seen(before, after))
+            }
+            Args::Look { pid } => {
+                let seen = self.observe(pid)?;
+                Ok(self.seen(seen, seen))
+            }
+            Args::Resume { pid } => {
+                self.pid = Some(pid);
+                if !self.book.is_empty() {
+                    self.apply()?;
+                }
+                Ok(Value::Null)
+            }
+            Args::Fake { monotonic } => {
+                let (faketime, env) = Faketime::prepare(monotonic)?;
+                self.faketime = Some(faketime);
+                Ok(json!(env))
+            }
+        }
     }
-    let after = clock::observe(pid)?;
-    Ok(json!({"before": before, "after": after}))
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// What was seen, and where the clocks should stand now.
+    fn seen(&mut self, before: Observed, after: Observed) -> Value {
+        self.book.advance(self.now_ns());
+        let Skew { wall_ns, monotonic_ns, .. } = self.book.skew();
+        let mechanism = if self.faketime.is_some() { ClockMechanism::Faketime } else { ClockMechanism::Vdso };
+        json!({
+            "before": before, "after": after, "mechanism": mechanism,
+            "due_wall_ns": wall_ns, "due_monotonic_ns": monotonic_ns,
+        })
+    }
+
+    fn observe(&self, pid: i32) -> Result<Observed, String> {
+        patiently(|| match &self.faketime {
+            Some(faketime) if self.serves(pid) => clock::observe_by(pid, faketime.library()),
+            _ => clock::observe(pid),
+        })
+    }
+
+    /// Whether libfaketime is in this process: the node's service, and nothing else.
+    fn serves(&self, pid: i32) -> bool {
+        self.pid.is_none_or(|served| served == pid)
+    }
+
+    /// How long until the next move is due.
+    fn next_wake(&self) -> Option<Duration> {
+        let due = self.book.due_ns().map(|due_ns| Duration::from_nanos(due_ns.saturating_sub(self.now_ns())));
+        let Skew { wall_drift_ppm, monotonic_drift_ppm, .. } = self.book.skew();
+        let drifts = wall_drift_ppm != 0 || monotonic_drift_ppm != 0;
+        let step = self.faketime.as_ref().filter(|_| drifts).map(|it| FAKED_STEP.saturating_sub(it.age()));
+        [due, step].into_iter().flatten().min()
+    }
+
+    /// Puts the clocks where the book has them now.
+    fn apply(&mut self) -> Result<(), String> {
+        self.book.advance(self.now_ns());
+        let skew = self.book.skew();
+        if let Some(faketime) = &mut self.faketime {
+            let ahead_ns = if skew.wall_ns != 0 { skew.wall_ns } else { skew.monotonic_ns };
+            return faketime.set(ahead_ns);
+        }
+        let Some(pid) = self.pid else { return Ok(()) };
+        patiently(|| {
+            let patched = clock::install(pid)?;
+            if self.book.is_empty() { patched.remove() } else { patched.set(skew) }
+        })
+    }
+}
+
+/// One that has ended has no memory, even where nobody has noticed its end yet.
+fn lives(pid: i32) -> bool {
+    std::fs::read(format!("/proc/{pid}/maps")).is_ok_and(|maps| !maps.is_empty())
+}
+
+/// Tries again while another tracer, a thread that has not quite ended yet, holds the process.
+fn patiently<T>(work: impl Fn() -> Result<T, ClockError>) -> Result<T, String> {
+    let begun = Instant::now();
+    loop {
+        match work() {
+            Err(ClockError::Traced { .. }) if begun.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
+            done => return done.map_err(|error| error.to_string()),
+        }
+    }
 }

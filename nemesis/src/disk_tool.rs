@@ -15,6 +15,7 @@ use std::sync::{Mutex, PoisonError};
 /// - `{"do":"crash","torn":null|"prefix"|"sectors","seed":N}`: gives what was lost (see [`crate::tools::disk::Lost`]).
 /// - `{"do":"full","bytes_left":N,"copy_on_write":false}` and `{"do":"slow","read_ms":N,"write_ms":N,"fsync_ms":N}`:
 ///   give what a probe met, `{"before":…,"after":…}`.
+/// - `{"do":"look"}`: gives the bytes that were written since the mount or the last crash, `{"written":N}`.
 /// - `{"do":"heal"}`: neither full nor slow any more. Gives what the service met, and a probe after it.
 ///
 /// The disk lives as long as the agent.
@@ -40,6 +41,7 @@ enum Args {
         copy_on_write: bool,
     },
     Slow(Slow),
+    Look,
     Heal,
 }
 
@@ -90,6 +92,7 @@ fn strike(disk: &Disk, args: &Args) -> io::Result<Value> {
             let bytes = usize::try_from(bytes_left).map_or(PROBE, |bytes| bytes.saturating_add(1));
             probed(disk, bytes, || disk.fill(bytes_left, copy_on_write))
         }
+        Args::Look => Ok(json!({"written": disk.written()})),
         Args::Slow(slow) => probed(disk, PROBE, || disk.slow(slow)),
         Args::Heal => {
             let met = disk.heal();

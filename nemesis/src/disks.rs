@@ -1,7 +1,11 @@
-//! What the faults of disks have in common.
+//! What the faults of disks have in common, and what `disk-full` and `disk-slow` are made of.
 
-use crate::{FaultError, World};
+use crate::{Aim, Fault, FaultError, Nemesis, Scene, Seen, Settings, Strike, World, around_ttl, subset};
+use async_trait::async_trait;
+use fencepost_cluster::Capability;
+use fencepost_history::Stream;
 use futures_util::future::try_join_all;
+use rand::Rng;
 use serde_json::{Map, Value, json};
 
 /// Calls the disk tool of each target, all at once. Gives what each one saw.
@@ -17,17 +21,75 @@ pub(crate) async fn break_disks(
     Ok(seen.into_iter().collect())
 }
 
-/// Heals the disks, and starts those servers again that `ran` before and ended meanwhile.
-pub(crate) async fn heal_disks(
-    world: &World,
-    targets: &[String],
-    ran: &[String],
-) -> Result<Map<String, Value>, FaultError> {
-    let mut healed = break_disks(world, targets, &json!({"do": "heal"})).await?;
-    let ended: Vec<&String> = ran.iter().filter(|target| world.pid(target).is_err()).collect();
-    try_join_all(ended.iter().map(|target| world.restart(target))).await?;
-    for target in ended {
-        healed[target.as_str()]["restarted"] = json!(true);
+/// A nemesis that makes the disks of some servers worse for a while.
+pub(crate) struct WorseDisks {
+    pub name: &'static str,
+    pub about: &'static str,
+    /// Shortest and longest strike, in TTLs.
+    pub around: (f64, f64),
+    /// Draws a dose.
+    pub draw: fn(&Scene, &mut Stream) -> Value,
+    /// Reads a dose: gives what the disk tool is told.
+    pub order: fn(&Value) -> Result<Value, String>,
+    /// Whether a disk is worse by this order, given what a probe met.
+    pub shows: fn(&Value, &Value) -> bool,
+    /// What is said of a disk that a probe finds as bad as before after healing.
+    pub still: fn(&Value) -> Option<&'static str>,
+}
+
+impl Nemesis for WorseDisks {
+    fn name(&self) -> &'static str {
+        self.name
     }
-    Ok(healed)
+
+    fn about(&self) -> &'static str {
+        self.about
+    }
+
+    fn needs(&self) -> &'static [Capability] {
+        &[Capability::Fuse]
+    }
+
+    fn prepares_disks(&self) -> bool {
+        true
+    }
+
+    fn draw(&self, scene: &Scene, _: &Settings, random: &mut Stream) -> Option<Aim> {
+        if scene.servers.is_empty() {
+            return None;
+        }
+        let on = subset(&scene.servers, random.random_range(1..=scene.servers.len()), random);
+        let dose = (self.draw)(scene, random);
+        Some(Aim { on, length: around_ttl(scene.ttl, self.around.0, self.around.1, random), dose })
+    }
+
+    fn prepare(&self, strike: &Strike) -> Result<Box<dyn Fault>, String> {
+        let order = (self.order)(&strike.dose)?;
+        Ok(Box::new(Worsened { on: strike.on.clone(), order, shows: self.shows, still: self.still }))
+    }
+}
+
+struct Worsened {
+    on: Vec<String>,
+    order: Value,
+    shows: fn(&Value, &Value) -> bool,
+    still: fn(&Value) -> Option<&'static str>,
+}
+
+#[async_trait]
+impl Fault for Worsened {
+    async fn inject(&mut self, world: &World) -> Result<Seen, FaultError> {
+        let observed = break_disks(world, &self.on, &self.order).await?;
+        let effective = observed.values().any(|seen| (self.shows)(&self.order, &seen["after"]));
+        Ok(Seen { observed, effective })
+    }
+
+    async fn heal(&mut self, world: &World) -> Result<Value, FaultError> {
+        let healed = break_disks(world, &self.on, &json!({"do": "heal"})).await?;
+        let bad = healed.iter().find_map(|(target, seen)| Some((target, (self.still)(&seen["after"])?)));
+        match bad {
+            Some((target, what)) => Err(FaultError::Other(format!("the disk of {target} is still {what}"))),
+            None => Ok(Value::Object(healed)),
+        }
+    }
 }

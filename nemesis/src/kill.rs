@@ -21,7 +21,11 @@ impl Nemesis for Kill {
     }
 
     fn about(&self) -> &'static str {
-        "ends servers with SIGKILL and starts them again; the page cache survives"
+        "ends servers with SIGKILL and starts them again (clients, in a plan, for good); the page cache survives"
+    }
+
+    fn takes_down(&self) -> bool {
+        true
     }
 
     fn needs(&self) -> &'static [Capability] {
@@ -33,25 +37,36 @@ impl Nemesis for Kill {
             return None;
         }
         let on = subset(&scene.servers, random.random_range(1..=scene.servers.len()), random);
-        // Half of them restart at once, as a supervisor would do it: whoever forgot its locks then is asked too soon.
-        let drawn = if random.random_bool(0.5) {
-            Duration::from_millis(1)
-        } else {
-            around_ttl(scene.ttl, 0.05, 0.5, random)
-        };
-        let length = settings.restart_after.unwrap_or(drawn);
-        Some(Aim { on, length, dose: Value::Null })
+        Some(Aim { on, length: downtime(scene, settings, random), dose: Value::Null })
     }
 
     fn prepare(&self, strike: &Strike) -> Result<Box<dyn Fault>, String> {
-        Ok(Box::new(Killed { on: strike.on.clone(), down: Vec::new() }))
+        Ok(Box::new(Killed::new(&strike.on)))
     }
 }
 
-struct Killed {
+/// How long servers stay down that were killed.
+pub(crate) fn downtime(scene: &Scene, settings: &Settings, random: &mut Stream) -> Duration {
+    // Half of them restart at once, as a supervisor would do it: whoever forgot its locks then is asked too soon.
+    let drawn = if random.random_bool(0.5) {
+        Duration::from_millis(1)
+    } else {
+        around_ttl(scene.ttl, 0.05, 0.5, random)
+    };
+    settings.restart_after.unwrap_or(drawn)
+}
+
+/// Servers that are killed, and started again at the healing.
+pub(crate) struct Killed {
     on: Vec<String>,
     /// Those that were killed and are to be started again.
     down: Vec<String>,
+}
+
+impl Killed {
+    pub fn new(on: &[String]) -> Killed {
+        Killed { on: on.to_vec(), down: Vec::new() }
+    }
 }
 
 #[async_trait]
@@ -72,6 +87,10 @@ impl Fault for Killed {
 
     async fn heal(&mut self, world: &World) -> Result<Value, FaultError> {
         let pids = try_join_all(self.down.iter().map(|target| async move {
+            // Nobody starts a client again: what it knew died with it.
+            if world.server_address(target).is_none() {
+                return Ok((target.clone(), json!({"gone": true})));
+            }
             if world.pid(target).is_err() {
                 world.restart(target).await?;
             }

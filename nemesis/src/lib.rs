@@ -1,14 +1,22 @@
 //! What goes wrong in a test, when, and to whom. One file a nemesis; [`registry`] names them all.
 
+mod clock_drift;
+mod clock_freeze;
 mod clock_jump;
+mod clock_strobe;
 mod clock_tool;
+mod clocks;
 mod delay;
 mod disk_full;
 mod disk_slow;
 mod disk_tool;
 mod disks;
 mod duplicate;
+mod failover;
 mod kill;
+mod leader;
+mod leader_kill;
+mod leader_pause;
 mod loss;
 mod network;
 mod packets_tool;
@@ -18,22 +26,31 @@ mod plan;
 mod power_loss;
 mod reorder;
 mod slow;
+mod supervisor;
+mod swarm;
+#[cfg(test)]
+mod testing;
 pub mod tools;
 mod trigger;
 mod world;
 
 pub use clock_tool::ClockTool;
+pub use clocks::{Clock, Faked, Motions, fake_clocks, moved_clocks, prepare_clock};
 pub use disk_tool::{DiskTool, prepare_disk};
+pub use leader::LEADER;
 pub use packets_tool::PacketsTool;
 pub use partition::{Groups, OneWay, parse_partition};
 pub use plan::{Plan, Strike, draw};
+pub use supervisor::supervise;
+pub use swarm::{Enabled, SWARM, swarm};
 pub use trigger::Trigger;
-pub use world::{Clients, Running, World};
+pub use world::{Clients, Leadership, Running, World};
 
 use async_trait::async_trait;
 use fencepost_cluster::Capability;
 use fencepost_history::Stream;
 use serde_json::{Map, Value};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 /// Something that goes wrong: how it is drawn, and how one strike of it becomes a fault.
@@ -42,6 +59,15 @@ pub trait Nemesis: Send + Sync {
     fn name(&self) -> &'static str;
     /// One line for `fencepost list`.
     fn about(&self) -> &'static str;
+    /// What it does to a node, in a word. Two faults of one kind on one node at a time would undo each other, and are
+    /// refused. None where they add up, as those of the network do.
+    fn kind(&self) -> Option<&'static str> {
+        Some(self.name())
+    }
+    /// Whether it holds a server down until its healing.
+    fn takes_down(&self) -> bool {
+        false
+    }
     /// What a driver must offer for it.
     fn needs(&self) -> &'static [Capability];
     /// Of these a driver must offer one at least; none: nothing more is needed.
@@ -64,6 +90,14 @@ pub trait Nemesis: Send + Sync {
     }
     /// Whether each server's data must lie on a disk that can be broken ([`prepare_disk`]), from before its start.
     fn prepares_disks(&self) -> bool {
+        false
+    }
+    /// What a dose does to clocks, or why it cannot be read; none for a nemesis that leaves clocks alone.
+    fn motions(&self, _dose: &Value) -> Option<Result<Motions, String>> {
+        None
+    }
+    /// Whether a drawn strike waits for the next acquire, since it matters only to whoever holds the lock just then.
+    fn awaits_holder(&self) -> bool {
         false
     }
     /// Draws whom to strike, how long and how hard. None where this scene offers nothing to strike.
@@ -107,10 +141,24 @@ pub struct Scene {
     pub clients: Vec<String>,
     /// What the lock protects, where the workload has it.
     pub storage: Option<String>,
+    /// Whether one of the servers leads, so that a strike can be aimed at [`LEADER`].
+    pub has_leader: bool,
     pub ttl: Duration,
 }
 
 impl Scene {
+    /// Refuses a target that is nobody here.
+    pub fn check_target(&self, name: &str) -> Result<(), String> {
+        match name {
+            LEADER if self.has_leader => Ok(()),
+            LEADER => Err(format!(
+                "none of these servers leads, each stands for itself; name one ({})",
+                self.servers.join(", ")
+            )),
+            _ => self.check_name(name),
+        }
+    }
+
     /// Refuses a name that is nobody's here.
     pub fn check_name(&self, name: &str) -> Result<(), String> {
         let known = || self.servers.iter().chain(&self.clients).chain(&self.storage);
@@ -123,14 +171,18 @@ impl Scene {
 }
 
 /// What the command line says about nemeses.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
     /// Length of the main phase.
     pub time_limit: Duration,
     /// Mean time between the end of a strike and the beginning of the next of the same nemesis.
     pub interval: Duration,
-    /// Size of a clock jump; none: drawn on a logarithmic scale from twice to thirty times the TTL.
+    /// Which clocks go wrong.
+    pub clock: Clock,
+    /// Size of a clock's jumps; none: drawn on a logarithmic scale from half to three hundred times the TTL.
     pub clock_amplitude: Option<Duration>,
+    /// By how much a clock drifts, in parts per million; none: drawn.
+    pub clock_drift_ppm: Option<NonZeroU32>,
     /// How long a server that was killed or lost its power stays down; none: drawn.
     pub restart_after: Option<Duration>,
     /// What survives a loss of power of what was not fsynced; none: nothing.
@@ -150,18 +202,24 @@ pub struct Aim {
 /// Every nemesis. `none` is the absence of any, and therefore not in it.
 pub fn registry() -> &'static [&'static dyn Nemesis] {
     &[
-        &clock_jump::ClockJump,
+        &clock_jump::CLOCK_JUMP,
+        &clock_drift::CLOCK_DRIFT,
+        &clock_strobe::CLOCK_STROBE,
+        &clock_freeze::CLOCK_FREEZE,
         &pause::Pause,
         &partition::Partition,
-        &delay::Delay,
-        &loss::Loss,
-        &reorder::Reorder,
-        &duplicate::Duplicate,
-        &slow::Slow,
+        &delay::DELAY,
+        &loss::LOSS,
+        &reorder::REORDER,
+        &duplicate::DUPLICATE,
+        &slow::SLOW,
         &kill::Kill,
         &power_loss::PowerLoss,
-        &disk_full::DiskFull,
-        &disk_slow::DiskSlow,
+        &failover::Failover,
+        &leader_kill::LeaderKill,
+        &leader_pause::LeaderPause,
+        &disk_full::DISK_FULL,
+        &disk_slow::DISK_SLOW,
     ]
 }
 

@@ -1,32 +1,18 @@
 //! What delay, loss, reorder, duplicate and slow have in common: a strike makes the way between its targets and some
 //! peers worse, and is believed only when echoes between them show it.
 
-use crate::tools::packets::{Counts, Echoes, Impairment, Mechanism, Probe, State};
-use crate::{Fault, FaultError, Scene, Seen, Strike, World, subset};
-use async_trait::async_trait;
+mod fault;
+
+use crate::tools::packets::{Echoes, Impairment};
+use crate::{Aim, Fault, Nemesis, Scene, Settings, Strike, around_ttl, subset};
+use fault::Impaired;
 use fencepost_cluster::Capability;
 use fencepost_history::Stream;
-use futures_util::future::{join_all, try_join_all};
 use rand::Rng;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
-
-/// An undisturbed echo is back in well under a millisecond; that much patience is for a busy machine.
-const PATIENCE_MS: f64 = 250.0;
-
-/// Nobody waits longer than that for echoes: a way that takes longer has shown enough.
-const PATIENCE_MAX_MS: f64 = 1000.0;
-
-/// How often a way is probed again before it counts as not healed.
-const HEALING_LOOKS: u32 = 5;
-
-/// Either of them can impair packets.
-pub(crate) const MECHANISMS: &[Capability] = &[Capability::Netem, Capability::PacketQueue];
 
 /// What a strike asks for: an [`Impairment`], and between whom.
 #[derive(Clone, Debug)]
@@ -71,11 +57,6 @@ impl Dose {
     }
 }
 
-/// The peers that a dose names, if it can be read.
-pub(crate) fn peers_in(dose: &Value) -> Vec<String> {
-    Dose::read(dose).map(|dose| dose.peers).unwrap_or_default()
-}
-
 fn take<T: DeserializeOwned + Default>(fields: &mut Map<String, Value>, name: &str) -> Result<T, String> {
     let read =
         |value| serde_json::from_value(value).map_err(|error| format!("its {name} cannot be read: {error}"));
@@ -83,7 +64,7 @@ fn take<T: DeserializeOwned + Default>(fields: &mut Map<String, Value>, name: &s
 }
 
 /// Whom to strike and whom from: clients from servers, storage or both, or servers from everyone else.
-pub(crate) fn draw_sides(scene: &Scene, random: &mut Stream) -> Option<(Vec<String>, Vec<String>)> {
+fn draw_sides(scene: &Scene, random: &mut Stream) -> Option<(Vec<String>, Vec<String>)> {
     let storage: Vec<String> = scene.storage.iter().cloned().collect();
     if !scene.servers.is_empty() && random.random_bool(0.3) {
         let on = subset(&scene.servers, random.random_range(1..=scene.servers.len().div_ceil(2)), random);
@@ -119,184 +100,58 @@ pub(crate) struct Look {
     pub shows: fn(&Dose, &Echoes, &Echoes) -> bool,
 }
 
-/// A strike of one of the network nemeses, ready.
-pub(crate) fn prepare(
-    strike: &Strike,
-    asks: fn(&Impairment) -> bool,
-    what: &str,
-    look: Look,
-) -> Result<Box<dyn Fault>, String> {
-    let dose = Dose::read(&strike.dose)?;
-    if !asks(&dose.impairment) {
-        return Err(format!("its dose has no {what}"));
-    }
-    static NUMBER: AtomicU64 = AtomicU64::new(1);
-    let id = format!("{}-{}", strike.fault, NUMBER.fetch_add(1, Ordering::Relaxed));
-    Ok(Box::new(Impaired { id, on: strike.on.clone(), dose, look, before: Vec::new(), at: BTreeSet::new() }))
+/// A nemesis that makes the way between its targets and some peers worse.
+pub(crate) struct WorseWay {
+    pub name: &'static str,
+    pub about: &'static str,
+    /// The field of the dose without which this nemesis is none, and whether it is there.
+    pub field: &'static str,
+    pub asks: fn(&Impairment) -> bool,
+    /// Draws a dose but for the peers; without `ways` it is for both.
+    pub draw: fn(&Scene, &mut Stream) -> Value,
+    pub look: Look,
 }
 
-struct Impaired {
-    id: String,
-    on: Vec<String>,
-    dose: Dose,
-    look: Look,
-    /// What each target saw before the strike.
-    before: Vec<Echoes>,
-    /// Nodes in which something may have been set.
-    at: BTreeSet<String>,
-}
-
-impl Impaired {
-    fn peers(&self, world: &World) -> Vec<String> {
-        let peers = if self.dose.peers.is_empty() { world.names() } else { self.dose.peers.clone() };
-        peers.into_iter().filter(|name| !self.on.contains(name)).collect()
+impl Nemesis for WorseWay {
+    fn name(&self) -> &'static str {
+        self.name
     }
 
-    /// How long echoes may take, with some to spare.
-    fn patience_ms(&self, count: u16, bytes: usize) -> f64 {
-        let Impairment { delay_ms, jitter_ms, rate_kbit, .. } = self.dose.impairment;
-        let line_ms =
-            if rate_kbit > 0 { f64::from(count) * bytes as f64 * 8.0 / rate_kbit as f64 } else { 0.0 };
-        ((2.0 * (delay_ms + jitter_ms) + line_ms) * 1.5 + PATIENCE_MS).min(PATIENCE_MAX_MS).round()
+    fn about(&self) -> &'static str {
+        self.about
     }
 
-    /// Impairs what leaves `node` for `others`.
-    async fn impair(&self, world: &World, node: &str, others: &[String]) -> Result<Mechanism, FaultError> {
-        let to = addresses(world, others)?;
-        let args = json!({"do": "set", "id": self.id, "to": to, "impairment": self.dose.impairment});
-        call(world, node, args).await
+    fn kind(&self) -> Option<&'static str> {
+        None
     }
 
-    /// Probes from each target to all its peers, and sums up what each target sees.
-    async fn probe(
-        &self,
-        world: &World,
-        peers: &[String],
-        count: u16,
-        bytes: usize,
-        patience_ms: f64,
-    ) -> Result<Vec<Echoes>, FaultError> {
-        let to = addresses(world, peers)?;
-        try_join_all(self.on.iter().map(|target| {
-            let probes = to.iter().map(move |to| async move {
-                let patience_ms = patience_ms as u64;
-                let probe = Probe { to: *to, count, gap_ms: 1.0, bytes, patience_ms };
-                let mut args = json!(probe);
-                args["do"] = json!("probe");
-                call::<Echoes>(world, target, args).await
-            });
-            async move { Ok(Echoes::sum(&try_join_all(probes).await?)) }
-        }))
-        .await
+    fn needs(&self) -> &'static [Capability] {
+        &[Capability::PacketFilter]
     }
 
-    /// Probes until round trips are as before, or nothing is left that could make them differ but another fault.
-    async fn look_healed(&self, world: &World, peers: &[String]) -> Result<Vec<Echoes>, FaultError> {
-        let mut looks = 1;
-        loop {
-            let after = self.probe(world, peers, 3, 84, PATIENCE_MS).await?;
-            let Some(slow) = self.still_slow(&after) else { return Ok(after) };
-            if self.others_at_work(world, peers).await? {
-                return Ok(after);
-            }
-            if looks == HEALING_LOOKS {
-                return Err(FaultError::Other(slow));
-            }
-            looks += 1;
-            tokio::time::sleep(Duration::from_millis(100)).await;
+    /// Either of them can impair packets.
+    fn needs_one_of(&self) -> &'static [Capability] {
+        &[Capability::Netem, Capability::PacketQueue]
+    }
+
+    fn names_in(&self, dose: &Value) -> Vec<String> {
+        Dose::read(dose).map(|dose| dose.peers).unwrap_or_default()
+    }
+
+    fn draw(&self, scene: &Scene, _: &Settings, random: &mut Stream) -> Option<Aim> {
+        let (on, peers) = draw_sides(scene, random)?;
+        let mut dose = (self.draw)(scene, random);
+        dose["peers"] = json!(peers);
+        Some(Aim { on, length: around_ttl(scene.ttl, 1.0, 3.0, random), dose })
+    }
+
+    fn prepare(&self, strike: &Strike) -> Result<Box<dyn Fault>, String> {
+        let dose = Dose::read(&strike.dose)?;
+        if !(self.asks)(&dose.impairment) {
+            return Err(format!("its dose has no {}", self.field));
         }
+        static NUMBER: AtomicU64 = AtomicU64::new(1);
+        let id = format!("{}-{}", self.name, NUMBER.fetch_add(1, Ordering::Relaxed));
+        Ok(Box::new(Impaired::new(id, strike.on.clone(), dose, self.look)))
     }
-
-    /// The target that still waits as long as during the strike, in a sentence. Without any answer, a partition is at
-    /// work or a node is gone: rules of ours are not.
-    fn still_slow(&self, after: &[Echoes]) -> Option<String> {
-        let all = self.on.iter().zip(&self.before).zip(after);
-        all.filter_map(|((target, before), after)| {
-            let (before_ms, now_ms) = (before.median_ms?, after.median_ms?);
-            let slow = now_ms > before_ms + (self.dose.round_trip_ms() / 2.0).max(20.0);
-            slow.then(|| {
-                format!("round trips of {target} still take {now_ms} ms after healing, and took {before_ms} ms before the fault")
-            })
-        })
-        .next()
-    }
-
-    async fn others_at_work(&self, world: &World, peers: &[String]) -> Result<bool, FaultError> {
-        let nodes = self.on.iter().chain(peers);
-        let states =
-            try_join_all(nodes.map(|node| call::<State>(world, node, json!({"do": "look"})))).await?;
-        Ok(states.iter().any(|state| !state.faults.is_empty()))
-    }
-}
-
-#[derive(Deserialize)]
-struct Cleared {
-    counts: Counts,
-}
-
-#[async_trait]
-impl Fault for Impaired {
-    async fn inject(&mut self, world: &World) -> Result<Seen, FaultError> {
-        let peers = self.peers(world);
-        self.before = self.probe(world, &peers, 3, 84, PATIENCE_MS).await?;
-        let (outward, inward) = (self.dose.ways != Ways::In, self.dose.ways != Ways::Out);
-        let mut ways: Vec<(&String, &[String])> = Vec::new();
-        ways.extend(self.on.iter().filter(|_| outward).map(|target| (target, &peers[..])));
-        ways.extend(peers.iter().filter(|_| inward).map(|peer| (peer, &self.on[..])));
-        self.at = ways.iter().map(|(node, _)| (*node).clone()).collect();
-        let fault = &*self;
-        let used = try_join_all(ways.iter().map(|(node, others)| fault.impair(world, node, others))).await?;
-
-        let (count, bytes) = (self.look.echoes)(&self.dose.impairment);
-        let patience_ms = self.patience_ms(count, bytes);
-        let after = self.probe(world, &peers, count, bytes, patience_ms).await?;
-        let mut seen = Seen { observed: Map::new(), effective: false };
-        for ((target, before), after) in self.on.iter().zip(&self.before).zip(&after) {
-            // Where no echo came back before, another fault has this way already.
-            seen.effective |= before.answered > 0 && (self.look.shows)(&self.dose, before, after);
-            let mut observed = json!({
-                "mechanism": used.first(),
-                "round_trip_ms_before": before.median_ms,
-                "round_trip_ms": after.median_ms,
-                "echoes": after,
-            });
-            if self.dose.impairment.loss == 0.0 && after.answered * 2 < after.sent {
-                // The median of those that were quick would say too little.
-                observed["round_trip_ms"] = Value::Null;
-                observed["round_trip_over_ms"] = json!(patience_ms);
-            }
-            seen.observed.insert(target.clone(), observed);
-        }
-        Ok(seen)
-    }
-
-    async fn heal(&mut self, world: &World) -> Result<Value, FaultError> {
-        // Every node is healed before the first error is reported.
-        let fault = &*self;
-        let cleared = join_all(self.at.iter().map(|node| async move {
-            let cleared: Cleared = call(world, node, json!({"do": "clear", "id": fault.id})).await?;
-            Ok::<_, FaultError>((node.clone(), json!({"packets": cleared.counts})))
-        }))
-        .await;
-        let mut observed = cleared.into_iter().collect::<Result<Map<_, _>, _>>()?;
-        if !self.before.is_empty() {
-            let after = self.look_healed(world, &self.peers(world)).await?;
-            for (target, after) in self.on.iter().zip(after) {
-                let entry = observed.entry(target.clone()).or_insert_with(|| json!({}));
-                entry["round_trip_ms"] = json!(after.median_ms);
-            }
-        }
-        Ok(Value::Object(observed))
-    }
-}
-
-fn addresses(world: &World, names: &[String]) -> Result<Vec<Ipv4Addr>, FaultError> {
-    names.iter().map(|name| Ok(world.node(name)?.address())).collect()
-}
-
-/// Calls the packets tool of a node.
-async fn call<T: DeserializeOwned>(world: &World, node: &str, args: Value) -> Result<T, FaultError> {
-    let answer = world.node(node)?.tool("packets", args).await?;
-    serde_json::from_value(answer)
-        .map_err(|error| FaultError::Other(format!("the packets tool on {node} answered strangely: {error}")))
 }

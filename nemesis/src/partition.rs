@@ -19,8 +19,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Time to run one command of the packet filter.
-const COMMAND: Duration = Duration::from_secs(5);
+/// Time to run one command of the packet filter. The kernel changes filters one at a time, in all namespaces, and waits for
+/// others that are being taken down: on a busy machine that takes seconds.
+const COMMAND: Duration = Duration::from_secs(20);
 
 /// A connection that has not come about by then is cut: the bridge answers in well under a millisecond.
 const PROBE: Duration = Duration::from_millis(250);
@@ -34,6 +35,10 @@ impl Nemesis for Partition {
 
     fn about(&self) -> &'static str {
         "drops packets: halves, one node, a client from a majority, bridge, ring, one way only, a client from the storage"
+    }
+
+    fn kind(&self) -> Option<&'static str> {
+        None
     }
 
     fn needs(&self) -> &'static [Capability] {
@@ -128,7 +133,9 @@ async fn iptables(world: &World, node: &str, args: &[&str]) -> Result<String, Fa
         return Ok(output.stdout);
     }
     let said = output.stderr.trim().replace('\n', "; ");
-    Err(FaultError::Other(format!("`{}` failed on {node}: {said}", argv.join(" "))))
+    let code =
+        output.code.map_or(format!("killed, or not done after {COMMAND:?}"), |code| format!("exit {code}"));
+    Err(FaultError::Other(format!("`{}` failed on {node} ({code}): {said}", argv.join(" "))))
 }
 
 #[async_trait]

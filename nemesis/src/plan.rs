@@ -1,6 +1,7 @@
 //! The schedule of a run: which fault strikes whom, when, and for how long. Drawn from the seed before anything
 //! starts, and kept with the results.
 
+use crate::swarm::Enabled;
 use crate::{Nemesis, Scene, Settings, Trigger};
 use fencepost_history::Seed;
 use rand::Rng;
@@ -15,16 +16,21 @@ pub struct Strike {
     /// Time from the start of the main phase, or from the moment that `when` names, to the injection.
     #[serde(rename = "at", with = "span", default)]
     pub at_ms: u64,
-    /// Time from the injection to the healing.
+    /// Time from the beginning of the injection to the healing, so that a plan reads as a time table. A fault that
+    /// takes longer to inject and to be seen is healed right after that.
     #[serde(rename = "for", with = "span")]
     pub for_ms: u64,
     /// Name of the nemesis.
     pub fault: String,
-    /// Whom it strikes: `n1`, `c2`, `storage`.
+    /// Whom it strikes: `n1`, `c2`, `storage`; `leader` for whoever leads at that moment.
     pub on: Vec<String>,
     /// Waits for this event of the history first, so that a directed plan does not rest on sleeps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<Trigger>,
+    /// Once its time has come, waits for the next event that fits (for 2 s at most): a clock that jumps right after an
+    /// acquire finds a holder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<Trigger>,
     /// In the nemesis's own terms.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub dose: Value,
@@ -34,6 +40,9 @@ pub struct Strike {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
+    /// What a swarm enabled, where one was drawn. It tells whence the strikes come, and changes nothing about them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub swarm: Vec<Enabled>,
     #[serde(default, rename = "strike")]
     pub strikes: Vec<Strike>,
 }
@@ -45,10 +54,41 @@ impl Plan {
     /// One sentence that names the line, or the strike by its number.
     pub fn parse(text: &str, scene: &Scene) -> Result<Plan, String> {
         let plan: Plan = toml::from_str(text).map_err(|error| error.to_string())?;
-        for (number, strike) in (1..).zip(&plan.strikes) {
+        plan.check(scene)?;
+        Ok(plan)
+    }
+
+    /// Checks a plan against the nodes that there are.
+    ///
+    /// # Errors
+    /// One sentence that names the strike by its number.
+    pub fn check(&self, scene: &Scene) -> Result<(), String> {
+        for (number, strike) in (1..).zip(&self.strikes) {
             strike.check(scene).map_err(|reason| format!("strike {number} ({}): {reason}", strike.fault))?;
         }
-        Ok(plan)
+        self.check_overlaps()
+    }
+
+    /// Refuses two strikes of one kind on one node at a time, as far as times tell: each healing would undo the other.
+    fn check_overlaps(&self) -> Result<(), String> {
+        for (number, strike) in (1..).zip(&self.strikes) {
+            for (earlier, other) in (1..).zip(&self.strikes[..number - 1]) {
+                if let Some(node) = strike.clashes_with(other) {
+                    return Err(format!(
+                        "strike {number} ({}): it is on {node} while strike {earlier} ({}) still is, and either healing would \
+                         undo the other; let one end before the next begins",
+                        strike.fault, other.fault
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The nemeses that it uses.
+    pub fn nemeses(&self) -> Vec<&'static dyn Nemesis> {
+        let used = |nemesis: &&dyn Nemesis| self.strikes.iter().any(|strike| strike.fault == nemesis.name());
+        crate::registry().iter().copied().filter(used).collect()
     }
 
     /// The plan as a file.
@@ -58,6 +98,16 @@ impl Plan {
 }
 
 impl Strike {
+    /// The node on which both would be in force at a time, if they are of one kind and wait for the same event.
+    fn clashes_with(&self, other: &Strike) -> Option<&String> {
+        let kind = |strike: &Strike| crate::find(&strike.fault).and_then(Nemesis::kind);
+        let apart = self.at_ms >= other.at_ms + other.for_ms || other.at_ms >= self.at_ms + self.for_ms;
+        if apart || self.when != other.when || kind(self).is_none() || kind(self) != kind(other) {
+            return None;
+        }
+        self.on.iter().find(|node| other.on.contains(node))
+    }
+
     fn check(&self, scene: &Scene) -> Result<(), String> {
         let nemesis = crate::find(&self.fault).ok_or_else(|| {
             let names: Vec<&str> = crate::registry().iter().map(|nemesis| nemesis.name()).collect();
@@ -69,10 +119,13 @@ impl Strike {
         if self.for_ms == 0 {
             return Err("`for` must be longer than 0".to_owned());
         }
-        for name in self.on.iter().chain(&nemesis.names_in(&self.dose)) {
+        for name in &self.on {
+            scene.check_target(name)?;
+        }
+        for name in &nemesis.names_in(&self.dose) {
             scene.check_name(name)?;
         }
-        if let Some(client) = self.when.as_ref().and_then(|when| when.client.as_ref()) {
+        for client in self.when.iter().chain(&self.then).filter_map(|trigger| trigger.client.as_ref()) {
             scene.check_name(client)?;
         }
         nemesis.prepare(self).map(|_| ())
@@ -80,7 +133,7 @@ impl Strike {
 }
 
 /// Lengths of time in files: `"3s"`, `"250ms"`; a plain number counts seconds.
-mod span {
+pub(crate) mod span {
     use serde::{Deserialize, Deserializer, Serializer};
     use std::time::Duration;
 
@@ -110,12 +163,28 @@ mod span {
 /// Draws the plan of a run: each nemesis from a random stream of its own, so that adding one shifts no other.
 ///
 /// Strikes of one nemesis follow each other with a pause between half and one and a half times the interval.
-/// Strikes of different ones overlap freely. Every strike is healed within `time_limit`.
+/// Strikes of different ones overlap freely, but for those that would undo each other: there the nemesis that is named
+/// later gives way. Every strike is healed within `time_limit`.
 pub fn draw(nemeses: &[&dyn Nemesis], scene: &Scene, settings: &Settings, seed: Seed) -> Plan {
-    let mut strikes: Vec<Strike> =
-        nemeses.iter().flat_map(|nemesis| draw_one(*nemesis, scene, settings, seed)).collect();
+    let mut strikes: Vec<Strike> = Vec::new();
+    for nemesis in nemeses {
+        strikes.extend(draw_beside(&strikes, *nemesis, scene, settings, seed));
+    }
     strikes.sort_by_key(|strike| strike.at_ms);
-    Plan { strikes }
+    Plan { strikes, ..Plan::default() }
+}
+
+/// Draws the strikes of one nemesis, without those that would undo, or be undone by, strikes that are there already.
+pub(crate) fn draw_beside(
+    strikes: &[Strike],
+    nemesis: &dyn Nemesis,
+    scene: &Scene,
+    settings: &Settings,
+    seed: Seed,
+) -> Vec<Strike> {
+    let mut more = draw_one(nemesis, scene, settings, seed);
+    more.retain(|strike| !strikes.iter().any(|other| strike.clashes_with(other).is_some()));
+    more
 }
 
 fn draw_one(nemesis: &dyn Nemesis, scene: &Scene, settings: &Settings, seed: Seed) -> Vec<Strike> {
@@ -133,7 +202,8 @@ fn draw_one(nemesis: &dyn Nemesis, scene: &Scene, settings: &Settings, seed: See
             break;
         }
         let fault = nemesis.name().to_owned();
-        strikes.push(Strike { at_ms, for_ms, fault, on: aim.on, when: None, dose: aim.dose });
+        let then = nemesis.awaits_holder().then(|| Trigger::of(fencepost_history::f::ACQUIRE));
+        strikes.push(Strike { at_ms, for_ms, fault, on: aim.on, when: None, then, dose: aim.dose });
         at_ms += for_ms + gap_ms(&mut random);
     }
     strikes
@@ -147,28 +217,8 @@ pub(crate) fn millis(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{scene, settings};
     use proptest::prelude::*;
-
-    fn scene(servers: usize, clients: usize) -> Scene {
-        let names = |letter: &str, count| (1..=count).map(|number| format!("{letter}{number}")).collect();
-        Scene {
-            servers: names("n", servers),
-            clients: names("c", clients),
-            storage: Some("storage".to_owned()),
-            ttl: Duration::from_secs(2),
-        }
-    }
-
-    fn settings(limit_s: u64) -> Settings {
-        Settings {
-            time_limit: Duration::from_secs(limit_s),
-            interval: Duration::from_secs(1),
-            clock_amplitude: None,
-            restart_after: None,
-            torn_writes: None,
-            partition: None,
-        }
-    }
 
     proptest! {
         #[test]
@@ -231,6 +281,49 @@ mod tests {
         assert_eq!((plan.strikes[0].at_ms, plan.strikes[0].for_ms), (3500, 2000));
         assert_eq!(plan.strikes[1].when.as_ref().unwrap().client.as_deref(), Some("c1"));
         assert_eq!(Plan::parse(&plan.to_toml(), &scene(5, 5)).unwrap(), plan);
+    }
+
+    #[test]
+    fn faults_of_one_kind_do_not_meet_on_a_node() {
+        let strike = |at: u32, fault: &str, on: &str, more: &str| {
+            format!("[[strike]]\nat = {at}\nfor = 2\nfault = '{fault}'\non = ['{on}']\n{more}\n")
+        };
+        let read = |strikes: [String; 2]| Plan::parse(&strikes.concat(), &scene(3, 2));
+        let met = read([strike(1, "pause", "n1", ""), strike(2, "leader-pause", "n1", "")]);
+        assert!(
+            met.is_err_and(|why| why.contains("strike 2 (leader-pause): it is on n1 while strike 1 (pause)"))
+        );
+        assert!(read([strike(2, "kill", "n1", ""), strike(1, "kill", "n1", "")]).is_err());
+        // One after the other, on two nodes, of two kinds, and where events decide, all is well.
+        let event = "when = { f = 'acquire' }";
+        for second in [
+            strike(3, "pause", "n1", ""),
+            strike(1, "pause", "n2", ""),
+            strike(1, "kill", "n1", ""),
+            strike(1, "pause", "n1", event),
+        ] {
+            assert!(read([strike(1, "pause", "n1", ""), second.clone()]).is_ok(), "{second}");
+        }
+        let cut = "dose = { groups = [['c1'], ['n1']] }";
+        assert!(read([strike(1, "partition", "c1", cut), strike(1, "partition", "c1", cut)]).is_ok());
+    }
+
+    #[test]
+    fn a_plan_can_be_aimed_at_the_leader_where_there_is_one() {
+        let text = "[[strike]]\nat = 1\nfor = 1\nfault = 'pause'\non = ['leader']";
+        let led = Scene { has_leader: true, ..scene(3, 2) };
+        assert!(Plan::parse(text, &led).is_ok());
+        assert!(
+            Plan::parse(text, &scene(3, 2)).is_err_and(|why| why.contains("none of these servers leads"))
+        );
+        let names: Vec<&str> = crate::registry().iter().map(|nemesis| nemesis.name()).collect();
+        for name in names.iter().filter(|name| name.contains("leader") || **name == "failover") {
+            let aimed = draw(&[crate::find(name).unwrap()], &led, &settings(20), Seed(1));
+            assert!(aimed.strikes.iter().all(|strike| strike.on == [crate::LEADER]), "{name}");
+            let drawn = draw(&[crate::find(name).unwrap()], &scene(3, 2), &settings(20), Seed(1));
+            assert!(drawn.strikes.iter().all(|strike| strike.on.len() == 1 && strike.on != [crate::LEADER]));
+            assert!(!aimed.strikes.is_empty() && !drawn.strikes.is_empty(), "{name}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use crate::disks::break_disks;
 use crate::plan::millis;
+use crate::supervisor;
 use crate::tools::disk::Torn;
 use crate::{Aim, Fault, FaultError, Nemesis, Scene, Seen, Settings, Strike, World, around_ttl, subset};
 use async_trait::async_trait;
@@ -31,13 +32,28 @@ struct Dose {
     /// Decides what survives.
     #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u32>,
-    /// The power comes back, fails once more after so many milliseconds, and only then is back for good.
+    /// The power comes back, fails again so many milliseconds after a server has begun to write, and only then is back
+    /// for good.
     #[serde(skip_serializing_if = "Option::is_none")]
     flicker_ms: Option<u32>,
+    /// How often it does so; once, if not said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flickers: Option<u32>,
+    /// A supervisor in the node starts the server again once the node's wall clock says that so many milliseconds have
+    /// passed (the strike's own length then only says when it may begin to).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    supervised_ms: Option<u32>,
 }
 
-/// How long the power stays between two cuts, in milliseconds.
-const FLICKER_MS: RangeInclusive<u32> = 50..=250;
+/// How long the power stays once a server writes again, in milliseconds: a lock has been given out then, hardly fsynced
+/// where that is done once a second, and its holder is not done yet.
+const FLICKER_MS: RangeInclusive<u32> = 2..=50;
+
+/// The power stays no longer than this, whether a server writes or not.
+const WRITES_WITHIN: Duration = Duration::from_millis(500);
+
+/// How often the power flickers. Each cut is a chance, none a certainty: a holder may be done before the server is back.
+const TIMES: RangeInclusive<u32> = 5..=10;
 
 impl Nemesis for PowerLoss {
     fn name(&self) -> &'static str {
@@ -46,6 +62,10 @@ impl Nemesis for PowerLoss {
 
     fn about(&self) -> &'static str {
         "servers lose their power and whatever they had not fsynced, and start again"
+    }
+
+    fn takes_down(&self) -> bool {
+        true
     }
 
     fn needs(&self) -> &'static [Capability] {
@@ -72,11 +92,14 @@ impl Nemesis for PowerLoss {
         // first locks, and that remembers none from before. It ends well before the next strike begins.
         let flicker_ms = random.random_range(FLICKER_MS).min(millis(settings.interval) as u32 / 4);
         let flickers = random.random_bool(0.9) && length > scene.ttl;
+        let times = random.random_range(TIMES);
         let seed = random.random();
         let dose = Dose {
             torn: settings.torn_writes,
             seed: settings.torn_writes.map(|_| seed),
             flicker_ms: flickers.then_some(flicker_ms),
+            flickers: flickers.then_some(times),
+            supervised_ms: None,
         };
         Some(Aim { on, length, dose: json!(dose) })
     }
@@ -85,7 +108,7 @@ impl Nemesis for PowerLoss {
         let dose = match &strike.dose {
             Value::Null => Dose::default(),
             dose => Dose::deserialize(dose).map_err(|error| {
-                format!("its dose is not understood: {error} (it takes torn = \"prefix\" or \"sectors\", seed, and flicker_ms)")
+                format!("its dose is not understood: {error} (it takes torn = \"prefix\" or \"sectors\", seed, flicker_ms, flickers and supervised_ms)")
             })?,
         };
         Ok(Box::new(PowerLost { on: strike.on.clone(), dose, down: Vec::new() }))
@@ -103,17 +126,28 @@ struct PowerLost {
 impl Fault for PowerLost {
     async fn inject(&mut self, world: &World) -> Result<Seen, FaultError> {
         let observed = self.cut(world).await?;
+        if let Some(down_ms) = self.dose.supervised_ms {
+            try_join_all(self.down.iter().map(|target| supervisor::begin(world, target, down_ms))).await?;
+        }
         // Both were seen: the process is gone, and the disk says what it had and what it dropped. That this may be
         // nothing is what a server that fsyncs before it answers is for.
         Ok(Seen { effective: !self.down.is_empty(), observed })
     }
 
     async fn heal(&mut self, world: &World) -> Result<Value, FaultError> {
-        let mut lost_again = Map::new();
-        if let Some(flicker_ms) = self.dose.flicker_ms {
+        if let Some(down_ms) = self.dose.supervised_ms {
+            try_join_all(self.down.iter().map(|target| supervisor::wait(world, target, down_ms))).await?;
+        }
+        let mut lost_again: Map<String, Value> = Map::new();
+        let flicker_ms = self.dose.flicker_ms.into_iter();
+        for flicker_ms in flicker_ms.cycle().take(self.dose.flickers.unwrap_or(1) as usize) {
             self.restart(world).await?;
+            // Nothing written within that time: then the power fails without it.
+            let _ = tokio::time::timeout(WRITES_WITHIN, self.await_writes(world)).await;
             tokio::time::sleep(Duration::from_millis(flicker_ms.into())).await;
-            lost_again = self.cut(world).await?;
+            for (target, lost) in self.cut(world).await? {
+                add(lost_again.entry(target).or_insert_with(|| json!({})), &lost);
+            }
         }
         self.restart(world).await?;
         let healed = self.down.iter().map(|target| {
@@ -128,6 +162,17 @@ impl Fault for PowerLost {
 }
 
 impl PowerLost {
+    /// Waits until one of the servers has written to its disk since the last cut.
+    async fn await_writes(&self, world: &World) -> Result<(), FaultError> {
+        loop {
+            let seen = break_disks(world, &self.on, &json!({"do": "look"})).await?;
+            if seen.values().any(|seen| seen["written"].as_u64() > Some(0)) {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
     /// Kills the servers and crashes their disks. Gives what each one lost.
     async fn cut(&mut self, world: &World) -> Result<Map<String, Value>, FaultError> {
         // One that another fault holds down has no process to lose. It is that fault's to start again.
@@ -148,6 +193,16 @@ impl PowerLost {
     async fn restart(&self, world: &World) -> Result<(), FaultError> {
         let down = self.down.iter().filter(|target| world.pid(target).is_err());
         join_all(down.map(|target| world.restart(target))).await.into_iter().collect()
+    }
+}
+
+/// Sums up what was lost, number by number; of everything else the latest counts.
+fn add(sum: &mut Value, lost: &Value) {
+    for (name, field) in lost.as_object().into_iter().flatten() {
+        sum[name] = match (sum[name].as_u64(), field.as_u64()) {
+            (Some(before), Some(now)) => json!(before + now),
+            _ => field.clone(),
+        };
     }
 }
 

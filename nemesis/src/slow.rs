@@ -1,49 +1,18 @@
 //! `slow`: the line carries little, so that packets wait for each other. The traffic of a lock is small; a line has to
 //! be very slow to matter to it.
 
-use crate::network::{Dose, Look, MECHANISMS, draw_log, draw_sides, peers_in, prepare};
+use crate::network::{Dose, Look, WorseWay, draw_log};
 use crate::tools::packets::{Echoes, Impairment};
-use crate::{Aim, Fault, Nemesis, Scene, Settings, Strike, around_ttl};
-use fencepost_cluster::Capability;
-use fencepost_history::Stream;
-use serde_json::{Value, json};
+use serde_json::json;
 
-pub(crate) struct Slow;
-
-const LOOK: Look = Look { echoes, shows };
-
-impl Nemesis for Slow {
-    fn name(&self) -> &'static str {
-        "slow"
-    }
-
-    fn about(&self) -> &'static str {
-        "limits the line to 8 to 512 kbit/s"
-    }
-
-    fn needs(&self) -> &'static [Capability] {
-        &[Capability::PacketFilter]
-    }
-
-    fn needs_one_of(&self) -> &'static [Capability] {
-        MECHANISMS
-    }
-
-    fn names_in(&self, dose: &Value) -> Vec<String> {
-        peers_in(dose)
-    }
-
-    fn draw(&self, scene: &Scene, _: &Settings, random: &mut Stream) -> Option<Aim> {
-        let (on, peers) = draw_sides(scene, random)?;
-        let rate_kbit = draw_log(8.0, 512.0, random).round() as u64;
-        let dose = json!({"rate_kbit": rate_kbit, "peers": peers, "ways": "both"});
-        Some(Aim { on, length: around_ttl(scene.ttl, 1.0, 3.0, random), dose })
-    }
-
-    fn prepare(&self, strike: &Strike) -> Result<Box<dyn Fault>, String> {
-        prepare(strike, |asked| asked.rate_kbit > 0, "rate_kbit", LOOK)
-    }
-}
+pub(crate) const SLOW: WorseWay = WorseWay {
+    name: "slow",
+    about: "limits the line to 8 to 512 kbit/s",
+    field: "rate_kbit",
+    asks: |asked| asked.rate_kbit > 0,
+    draw: |_, random| json!({"rate_kbit": draw_log(8.0, 512.0, random).round() as u64, "ways": "both"}),
+    look: Look { echoes, shows },
+};
 
 /// As many as fill the line for 300 ms, four at least.
 fn echoes(asked: &Impairment) -> (u16, usize) {

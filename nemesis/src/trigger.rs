@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 pub struct Trigger {
     /// Name of the operation, or of a nemesis.
     pub f: String,
-    /// `invoke`, `ok`, `fail` or `info`.
-    #[serde(default = "ok", rename = "type")]
-    pub kind: Kind,
+    /// `invoke`, `ok`, `fail` or `info` [default: `ok`; of a client's notice, which knows no other, `info`].
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
     /// Client whose process it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
@@ -20,13 +20,12 @@ pub struct Trigger {
     /// A server that granted, as an acquire's `granted_by` names them: "when n3 has answered".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted_by: Option<String>,
+    /// The point that a recipe has reached, as a notice `at` names it: "between GET and DEL".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub point: Option<String>,
     /// Waits for the event to have come this many times.
     #[serde(default = "once", skip_serializing_if = "is_once")]
     pub times: u64,
-}
-
-fn ok() -> Kind {
-    Kind::Ok
 }
 
 fn once() -> u64 {
@@ -38,6 +37,19 @@ fn is_once(times: &u64) -> bool {
 }
 
 impl Trigger {
+    /// The next operation of that name that succeeds, whoever's it is.
+    pub fn of(f: &str) -> Trigger {
+        Trigger {
+            f: f.to_owned(),
+            kind: None,
+            client: None,
+            key: None,
+            granted_by: None,
+            point: None,
+            times: 1,
+        }
+    }
+
     /// Whether this event fits. `client_of` names the client that hosts a process.
     pub fn fits(&self, event: &Event, client_of: impl Fn(u64) -> String) -> bool {
         let is = |wanted: &Option<String>, there: Option<&str>| {
@@ -47,8 +59,10 @@ impl Trigger {
             Process::Client(process) if self.client.is_some() => Some(client_of(process)),
             _ => None,
         };
+        let kind = self.kind.unwrap_or(if f::is_notice(&self.f) { Kind::Info } else { Kind::Ok });
         event.f == self.f
-            && event.kind == self.kind
+            && event.kind == kind
+            && is(&self.point, event.value.get("point").and_then(serde_json::Value::as_str))
             && is(&self.client, client.as_deref())
             && is(&self.key, event.key.as_deref())
             && self.granted_by.as_deref().is_none_or(|server| granted_by(event, server))
@@ -73,7 +87,7 @@ mod tests {
             kind: Kind::Ok,
             f: f::ACQUIRE.into(),
             key: Some("k0".into()),
-            value: json!({"granted_by": ["n1", "n3"]}),
+            value: json!({"granted_by": ["n1", "n3"]}).into(),
             error: None,
         }
     }
@@ -93,5 +107,15 @@ mod tests {
         assert!(!fits("f = 'acquire'\nclient = 'c1'"));
         assert!(!fits("f = 'acquire'\nkey = 'k1'"));
         assert!(!fits("f = 'acquire'\ngranted-by = 'n2'"));
+    }
+
+    #[test]
+    fn a_point_of_a_recipe_is_waited_for() {
+        let value = json!({"point": "between-get-and-del"});
+        let at = Event { kind: Kind::Info, f: f::AT.into(), value: value.into(), ..acquired(2) };
+        let fits = |text: &str| trigger(text).fits(&at, |process| format!("c{process}"));
+        assert!(fits("f = 'at'\npoint = 'between-get-and-del'\nclient = 'c2'"));
+        assert!(!fits("f = 'at'\npoint = 'before-replies'"));
+        assert!(!fits("f = 'lost'"));
     }
 }

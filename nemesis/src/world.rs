@@ -1,13 +1,12 @@
 //! What faults strike: the nodes with their servers, and the clients.
 
-use crate::FaultError;
-use crate::tools::clock::Skew;
+use crate::{FaultError, supervisor};
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClusterError, Node};
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The client programs of a run, as far as a nemesis may know them. The runner implements it.
@@ -17,13 +16,21 @@ pub trait Clients: Send + Sync {
     fn pid(&self, client: &str) -> Option<i32>;
 }
 
-/// The nodes of a run, what runs on them, and how their clocks are meant to stand.
+/// Who leads the servers, asked of the servers. The runner implements it, for backends that have a leader.
+#[async_trait]
+pub trait Leadership: Send + Sync {
+    /// Name of the server that leads now; none while nobody does.
+    async fn leader(&self) -> Result<Option<String>, ClusterError>;
+    /// Asks the service to let another server lead than `from`.
+    async fn hand_over(&self, from: &str) -> Result<(), ClusterError>;
+}
+
+/// The nodes of a run, and what runs on them.
 pub struct World {
     nodes: HashMap<String, Arc<dyn Node>>,
     services: HashMap<String, Running>,
     clients: Arc<dyn Clients>,
-    /// Skews that are in force, so that a server that restarts within one gets it again: exec drops the patch.
-    skews: Mutex<HashMap<String, Skew>>,
+    leadership: Option<Arc<dyn Leadership>>,
 }
 
 /// A node's service and the port at which it answers.
@@ -33,14 +40,40 @@ pub struct Running {
     pub port: u16,
 }
 
+/// How long an election may take, and how often the servers are asked for its outcome meanwhile.
+const ELECTION: Duration = Duration::from_secs(10);
+const ELECTION_POLL: Duration = Duration::from_millis(20);
+
 impl World {
+    /// `leadership` is none where each server stands for itself.
     pub fn new(
         nodes: &[Arc<dyn Node>],
         services: HashMap<String, Running>,
         clients: Arc<dyn Clients>,
+        leadership: Option<Arc<dyn Leadership>>,
     ) -> World {
         let nodes = nodes.iter().map(|node| (node.name().to_owned(), node.clone())).collect();
-        World { nodes, services, clients, skews: Mutex::default() }
+        World { nodes, services, clients, leadership }
+    }
+
+    /// Who can be asked for the leader, where there is one.
+    pub fn leadership(&self) -> Option<&dyn Leadership> {
+        self.leadership.as_deref()
+    }
+
+    /// Waits until a server leads that `wanted` accepts, and gives its name; none if that does not happen within 10 s.
+    pub async fn await_leader(&self, wanted: impl Fn(&str) -> bool) -> Result<Option<String>, FaultError> {
+        let Some(leadership) = self.leadership() else {
+            return Err(FaultError::Other("these servers have no leader: each stands for itself".to_owned()));
+        };
+        let begun = Instant::now();
+        loop {
+            match leadership.leader().await? {
+                Some(leader) if wanted(&leader) => return Ok(Some(leader)),
+                _ if begun.elapsed() > ELECTION => return Ok(None),
+                _ => tokio::time::sleep(ELECTION_POLL).await,
+            }
+        }
     }
 
     /// The names of all nodes, sorted.
@@ -64,6 +97,18 @@ impl World {
         pid.ok_or_else(|| FaultError::Other(format!("{target} is not running")))
     }
 
+    /// Of these, the servers (or the storage) whose process runs.
+    pub fn running(&self, targets: &[String]) -> Vec<String> {
+        let runs = |target: &&String| self.services.contains_key(*target) && self.pid(target).is_ok();
+        targets.iter().filter(runs).cloned().collect()
+    }
+
+    /// The process that reads the target's clock: its own, or while it is down its supervisor's, if there is one.
+    pub(crate) fn clock_reader(&self, target: &str) -> Result<i32, FaultError> {
+        let supervisor = || self.nodes.get(target).and_then(|node| node.service_pid(supervisor::NAME));
+        self.pid(target).or_else(|down| supervisor().ok_or(down))
+    }
+
     /// `host:port` at which the target's server answers; none for a client.
     pub fn server_address(&self, target: &str) -> Option<String> {
         let running = self.services.get(target)?;
@@ -78,10 +123,8 @@ impl World {
             .get(target)
             .ok_or_else(|| FaultError::Other(format!("{target} runs no service that could be restarted")))?;
         let pid = node.start(&running.service).await?;
-        let skew = self.skews.lock().expect("never poisoned").get(target).copied();
-        if let Some(skew) = skew {
-            node.tool("clock", json!({"do": "set", "pid": pid, "skew": skew})).await?;
-        }
+        // Its clocks go on as they were meant to: exec has dropped the patch.
+        node.tool("clock", json!({"do": "resume", "pid": pid})).await?;
         self.await_answer(target, Duration::from_secs(10)).await
     }
 
@@ -102,20 +145,9 @@ impl World {
         }
     }
 
-    /// Sets the clock of the target's process, and gives what the process sees: `{"before":…,"after":…}`, each
-    /// with `wall_ns` and `monotonic_ns` against the true clocks.
-    pub async fn set_clock(&self, target: &str, skew: Option<Skew>) -> Result<Value, FaultError> {
-        {
-            let mut skews = self.skews.lock().expect("never poisoned");
-            match skew {
-                Some(skew) => skews.insert(target.to_owned(), skew),
-                None => skews.remove(target),
-            };
-        }
-        let args = match skew {
-            Some(skew) => json!({"do": "set", "pid": self.pid(target)?, "skew": skew}),
-            None => json!({"do": "remove", "pid": self.pid(target)?}),
-        };
+    /// Asks the clock tool of the target's node; see [`crate::ClockTool`]. A target that is down has no process.
+    pub async fn clock(&self, target: &str, mut args: Value) -> Result<Value, FaultError> {
+        args["pid"] = json!(self.clock_reader(target).ok());
         Ok(self.node(target)?.tool("clock", args).await?)
     }
 

@@ -1,7 +1,10 @@
-//! The disk, mounted on a folder of this machine. Needs root and /dev/fuse.
+//! The disk, mounted on a folder of this machine, served by another process. Needs root and /dev/fuse.
 
-use fencepost_nemesis::tools::disk::{Disk, Slow, Torn};
+mod served;
+
+use fencepost_nemesis::tools::disk::{Slow, Torn};
 use nix::sys::mman::{MapFlags, MsFlags, ProtFlags, mmap, msync, munmap};
+use served::Disk;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::num::NonZero;

@@ -102,7 +102,7 @@ impl Groups {
     }
 
     /// Those that a reader would call struck: the first group, or all.
-    pub(super) fn struck(&self) -> Vec<String> {
+    pub fn struck(&self) -> Vec<String> {
         match self.groups.first() {
             Some(first) => first.clone(),
             None => self.deaf.keys().cloned().collect(),
@@ -203,18 +203,8 @@ fn client_from_storage(scene: &Scene, random: &mut Stream) -> Option<Groups> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::scene;
     use fencepost_history::Seed;
-    use std::time::Duration;
-
-    fn scene(servers: usize, clients: usize) -> Scene {
-        let names = |letter: &str, count| (1..=count).map(|number| format!("{letter}{number}")).collect();
-        Scene {
-            servers: names("n", servers),
-            clients: names("c", clients),
-            storage: Some("storage".to_owned()),
-            ttl: Duration::from_secs(2),
-        }
-    }
 
     /// `n1<c1,c2`: n1 loses the packets of the two.
     fn deaf(groups: &Groups) -> String {

@@ -13,6 +13,7 @@ use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
+pub mod faketime;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod inject;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -24,12 +25,12 @@ mod threads;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod vdso;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub use patch::{Patched, install, observe, read_skew};
+pub use patch::{Patched, install, observe, observe_by, read_skew};
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 mod elsewhere;
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-pub use elsewhere::{Patched, install, observe, read_skew};
+pub use elsewhere::{Patched, install, observe, observe_by, read_skew};
 
 /// How the two clocks of one process differ from the true ones. The default is no skew.
 ///

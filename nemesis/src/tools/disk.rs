@@ -86,7 +86,7 @@ impl Delay {
 }
 
 /// What programs met of a full or slow disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Met {
     /// Calls refused with ENOSPC.
     pub refused: u64,
@@ -95,7 +95,7 @@ pub struct Met {
 }
 
 /// What a small file on the disk meets that is written and fsynced.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
     /// Whether the write was refused for want of space.
     pub full: bool,
@@ -179,6 +179,11 @@ impl Disk {
             Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(Probe { full: true, ms }),
             Err(error) => Err(error),
         }
+    }
+
+    /// Bytes that were written since the mount or the last crash.
+    pub fn written(&self) -> u64 {
+        self.volume().written()
     }
 
     /// Where it is mounted.

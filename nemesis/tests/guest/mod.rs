@@ -24,6 +24,7 @@ pub fn boot(test: &str) {
     let program = std::env::current_exe().expect("the path of this test");
     let root = unpacked(&program);
     let output = Command::new(root.join(KERNEL))
+        .env("LD_PRELOAD", whole_xstate(&program))
         .args(["mem=256M", "rootfstype=hostfs", "ro", "quiet", "con=null", "con0=null,fd:1", "ssl=null"])
         .arg("PATH=/usr/sbin:/usr/bin:/sbin:/bin")
         // What the kernel does not know itself becomes the first process's environment.
@@ -35,6 +36,20 @@ pub fn boot(test: &str) {
         .unwrap_or_else(|error| panic!("the guest kernel in {} did not start: {error}", root.display()));
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains(WELL), "the test in the guest failed:\n{said}");
+}
+
+/// What lets the guest's kernel run on processors that are younger than it: see its source. Compiled beside the test.
+fn whole_xstate(program: &Path) -> PathBuf {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guest/whole_xstate.c");
+    let library = program.with_file_name(format!("whole_xstate-{}.so", std::process::id()));
+    let output = Command::new("cc")
+        .args(["-shared", "-fPIC", "-O2", "-Wall", "-o"])
+        .arg(&library)
+        .arg(source)
+        .output();
+    let output = output.expect("a C compiler, which linking Rust needs as well");
+    assert!(output.status.success(), "{source} is not C: {}", String::from_utf8_lossy(&output.stderr));
+    library
 }
 
 /// Names the root of the guest's kernel to the guest.
@@ -68,13 +83,14 @@ pub fn inside(work: impl FnOnce() + std::panic::UnwindSafe) {
         };
         plain("proc", "/proc");
         plain("sysfs", "/sys");
-        plain("tmpfs", "/run");
-        plain("tmpfs", "/tmp");
+        // Before anything is mounted over /tmp: this checkout may lie there.
         let modules = modules();
         for name in NEEDED {
             let file = File::open(modules.join(name)).expect("a module of the guest's kernel");
             finit_module(&file, c"", ModuleInitFlags::empty()).expect("to load a module in the guest");
         }
+        plain("tmpfs", "/run");
+        plain("tmpfs", "/tmp");
         work();
     });
     if went.is_ok() {

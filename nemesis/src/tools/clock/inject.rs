@@ -5,6 +5,8 @@
 //! - The call runs on a page of its own, mapped for it and unmapped afterwards. Room below the thread's stack would
 //!   not do: a goroutine's stack ends anywhere, and what lies beneath belongs to somebody else.
 //! - The call returns to address 0, where nothing is, and the fault stops the thread. So no breakpoint is written.
+//! - A library that stands between the program and the vDSO (libfaketime) may take locks and memory. A thread that sleeps
+//!   in a system call holds neither.
 //! - All signals but that of the fault and that of a step are blocked meanwhile.
 //! - A thread that was stopped inside a system call has its number in `orig_rax`. While that is -1 the kernel leaves
 //!   `rax` alone; when it is put back, with the rest, the call is restarted or fails with EINTR as after any stop.
@@ -13,26 +15,29 @@ use super::threads::{Registers, Thread};
 use super::{ClockError, now_ns};
 use nix::libc;
 
-const PAGE: u64 = 4096;
+/// Room for a function that calls others; what is not touched costs nothing.
+const PAGE: u64 = 256 << 10;
 /// Where in the page the result goes, and where the stack begins: as at the entry of a function, 8 beyond a
 /// multiple of 16. The word there is the return address, 0.
-const RESULT: u64 = 3072;
-const STACK: u64 = 2048 + 8;
+const RESULT: u64 = PAGE - 1024;
+const STACK: u64 = PAGE - 2048 + 8;
 
 /// A thread whose registers are ours until this is dropped.
 pub struct Borrowed<'a> {
     thread: &'a mut Thread,
     saved: Registers,
+    /// The registers of floating point and vectors: a library may use them.
+    vectors: Vec<u8>,
     blocked: u64,
     pid: i32,
 }
 
 impl<'a> Borrowed<'a> {
     pub fn new(pid: i32, thread: &'a mut Thread) -> Result<Borrowed<'a>, ClockError> {
-        let (saved, blocked) = (thread.registers()?, thread.blocked()?);
+        let (saved, vectors, blocked) = (thread.registers()?, thread.vectors()?, thread.blocked()?);
         let ours = [libc::SIGTRAP, libc::SIGSEGV].iter().fold(0, |mask, signal| mask | 1 << (signal - 1));
         thread.block(!ours)?;
-        Ok(Borrowed { thread, saved, blocked, pid })
+        Ok(Borrowed { thread, saved, vectors, blocked, pid })
     }
 
     /// How far one clock, as the process sees it, is ahead of the true one, and the most by which that may be wrong.
@@ -94,7 +99,10 @@ impl<'a> Borrowed<'a> {
                 return Ok(());
             }
         }
-        Err(ClockError::NotPatchable { pid: self.pid, why: "its vDSO does not return" })
+        Err(ClockError::NotPatchable {
+            pid: self.pid,
+            why: "the function that tells it the time does not return",
+        })
     }
 
     /// The saved registers, as if the thread had been stopped in its own code at this address.
@@ -107,8 +115,13 @@ impl<'a> Borrowed<'a> {
 
 impl Drop for Borrowed<'_> {
     fn drop(&mut self) {
+        // A function that waits for ever must not go on with these registers.
+        if self.thread.set_registers(&self.saved).is_err() {
+            self.thread.interrupt();
+        }
         // These fail only if the thread was killed meanwhile, and then it misses nothing.
         let _ = self.thread.set_registers(&self.saved);
+        let _ = self.thread.set_vectors(&self.vectors);
         let _ = self.thread.block(self.blocked);
     }
 }

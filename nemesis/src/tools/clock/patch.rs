@@ -2,12 +2,13 @@
 
 use super::inject::Borrowed;
 use super::stub::{self, Entry};
-use super::threads::{Stopped, on_own_thread};
+use super::threads::{Stopped, Thread, living, on_own_thread};
 use super::vdso::{Memory, Vdso};
 use super::{ClockError, Observed, Skew, now_ns};
 use nix::libc;
 use std::fs;
 use std::ops::Range;
+use std::path::Path;
 use std::time::Duration;
 
 /// A process whose clocks can be set. Dropping it leaves the process as it is: [`install`] finds the patch again.
@@ -74,25 +75,81 @@ pub fn read_skew(pid: i32) -> Result<Option<Skew>, ClockError> {
 /// vDSO, as its program would. Knows nothing of the patch. A program that does not use the vDSO sees true clocks all
 /// the same. A system call which that thread sleeps in may end with EINTR, as after any stop.
 pub fn observe(pid: i32) -> Result<Observed, ClockError> {
-    super::supported()?;
-    same_time_namespace(pid)?;
+    ready_to_observe(pid)?;
     on_own_thread(|| {
         let mut stopped = Stopped::one(pid)?;
         let vdso = vdso(pid, &Memory::open(pid)?)?;
-        let why = "its vDSO has no clock_gettime, or no system call";
-        let function = vdso.function(stub::replacements()[0].0).map(|(at, _)| at);
-        let Some((function, gate)) = function.zip(vdso.find(&[0x0f, 0x05])) else {
-            return Err(ClockError::NotPatchable { pid, why });
-        };
-        let (function, gate) = (vdso.base + function as u64, vdso.base + gate as u64);
-        let mut thread = Borrowed::new(pid, &mut stopped.threads[0])?;
-        let page = thread.map_page(gate)?;
-        let wall = thread.ahead_ns(libc::CLOCK_REALTIME, function, page);
-        let monotonic = thread.ahead_ns(libc::CLOCK_MONOTONIC, function, page);
-        thread.unmap_page(gate, page)?;
-        let ((wall_ns, wall_error), (monotonic_ns, monotonic_error)) = (wall?, monotonic?);
-        Ok(Observed { wall_ns, monotonic_ns, error_ns: wall_error.max(monotonic_error) })
+        let why = "its vDSO has no clock_gettime";
+        let (at, _) =
+            vdso.function(stub::replacements()[0].0).ok_or(ClockError::NotPatchable { pid, why })?;
+        observe_in(pid, &mut stopped.threads[0], &vdso, vdso.base + at as u64)
     })
+}
+
+/// As [`observe`], but by the `clock_gettime` of a library that the process has loaded: what a program sees that has
+/// one in the vDSO's way. `library` is its file.
+///
+/// Such a library takes locks. So only a thread is asked that waits in the kernel and cannot hold one; and libfaketime
+/// shows the truth to a thread that waits in one of its own functions, so threads are asked until one sees a skew.
+pub fn observe_by(pid: i32, library: &Path) -> Result<Observed, ClockError> {
+    ready_to_observe(pid)?;
+    let why = "it has not loaded the library that is to move its clocks";
+    let function = function_of(pid, library, "clock_gettime").ok_or(ClockError::NotPatchable { pid, why })?;
+    on_own_thread(|| {
+        for attempt in 0..50 {
+            let vdso = vdso(pid, &Memory::open(pid)?)?;
+            let mut seen: Option<Observed> = None;
+            for tid in living(pid)? {
+                let Some(mut stopped) = Stopped::thread(pid, tid)? else { continue };
+                if !stopped.threads[0].waits()? {
+                    continue;
+                }
+                let look = observe_in(pid, &mut stopped.threads[0], &vdso, function)?;
+                if look.wall_ns.unsigned_abs().max(look.monotonic_ns.unsigned_abs()) > TRUE_NS + look.error_ns
+                {
+                    return Ok(look);
+                }
+                seen = seen.or(Some(look));
+            }
+            if let Some(look) = seen {
+                return Ok(look);
+            }
+            std::thread::sleep(Duration::from_millis(1 + attempt));
+        }
+        Err(ClockError::NotPatchable { pid, why: "none of its threads ever waits, so none can be asked" })
+    })
+}
+
+/// What a true clock may seem to be off.
+const TRUE_NS: u64 = 1_000_000;
+
+fn ready_to_observe(pid: i32) -> Result<(), ClockError> {
+    super::supported()?;
+    same_time_namespace(pid)
+}
+
+fn observe_in(pid: i32, thread: &mut Thread, vdso: &Vdso, function: u64) -> Result<Observed, ClockError> {
+    let why = "its vDSO has no system call";
+    let gate = vdso.find(&[0x0f, 0x05]).ok_or(ClockError::NotPatchable { pid, why })?;
+    let gate = vdso.base + gate as u64;
+    let mut thread = Borrowed::new(pid, thread)?;
+    let page = thread.map_page(gate)?;
+    let wall = thread.ahead_ns(libc::CLOCK_REALTIME, function, page);
+    let monotonic = thread.ahead_ns(libc::CLOCK_MONOTONIC, function, page);
+    thread.unmap_page(gate, page)?;
+    let ((wall_ns, wall_error), (monotonic_ns, monotonic_error)) = (wall?, monotonic?);
+    Ok(Observed { wall_ns, monotonic_ns, error_ns: wall_error.max(monotonic_error) })
+}
+
+/// Where a function of a loaded library lies in the process.
+fn function_of(pid: i32, library: &Path, name: &str) -> Option<u64> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    // The first mapping of a library begins at its beginning.
+    let line = maps.lines().find(|line| library.to_str().is_some_and(|path| line.ends_with(path)))?;
+    let base = u64::from_str_radix(line.split('-').next()?, 16).ok()?;
+    let image = fs::read(library).ok()?;
+    let (at, _) = Vdso { base, image }.function(name)?;
+    Some(base + at as u64)
 }
 
 impl Patched {

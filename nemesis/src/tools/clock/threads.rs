@@ -19,6 +19,24 @@ pub type Registers = libc::user_regs_struct;
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 /// How much of each stack is searched for frames of signal handlers.
 const STACK_SEARCHED: usize = 64 << 10;
+/// System calls in which threads wait.
+const WAITING: [i64; 12] = [
+    libc::SYS_epoll_wait,
+    libc::SYS_epoll_pwait,
+    libc::SYS_poll,
+    libc::SYS_ppoll,
+    libc::SYS_select,
+    libc::SYS_pselect6,
+    libc::SYS_nanosleep,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_recvfrom,
+    libc::SYS_rt_sigtimedwait,
+];
+/// What the processor saves of vectors, by the kernel's number for it, and more room than that takes.
+const NT_X86_XSTATE: usize = 0x202;
+const VECTORS_MAX: usize = 64 << 10;
 const SETSIGMASK: libc::c_uint = 0x420b;
 
 /// Runs `work` on a thread that ends with it.
@@ -61,15 +79,21 @@ impl Stopped {
     /// Stops one thread. One that sleeps in a system call is preferred, since it is in the middle of nothing.
     pub fn one(pid: i32) -> Result<Stopped, ClockError> {
         let mut candidates = living(pid)?;
-        candidates.sort_by_key(|&tid| state(pid, tid) != Some('S'));
+        // Asked once for each: a state that changes while they are sorted is no order.
+        candidates.sort_by_cached_key(|&tid| state(pid, tid) != Some('S'));
         for tid in candidates {
-            let Some(mut thread) = Thread::seize(pid, tid)? else { continue };
-            thread.wait(Instant::now() + STOP_LIMIT)?;
-            if !thread.ended {
-                return Ok(Stopped { pid, threads: vec![thread] });
+            if let Some(stopped) = Stopped::thread(pid, tid)? {
+                return Ok(stopped);
             }
         }
         Err(ClockError::Gone { pid })
+    }
+
+    /// Stops this thread; `None` if it has ended.
+    pub fn thread(pid: i32, tid: i32) -> Result<Option<Stopped>, ClockError> {
+        let Some(mut thread) = Thread::seize(pid, tid)? else { return Ok(None) };
+        thread.wait(Instant::now() + STOP_LIMIT)?;
+        Ok((!thread.ended).then(|| Stopped { pid, threads: vec![thread] }))
     }
 
     /// Walks every thread out of these addresses, step by step. `false` if one cannot be walked out: a signal handler
@@ -174,6 +198,23 @@ impl Thread {
         self.resume(libc::PTRACE_SINGLESTEP, signal)
     }
 
+    /// Stops it again, whatever it does: for when it did not stop by itself.
+    pub fn interrupt(&mut self) {
+        if ptrace(libc::PTRACE_INTERRUPT, self.tid, 0, 0).is_ok() {
+            let _ = self.wait(Instant::now() + STOP_LIMIT);
+        }
+    }
+
+    /// Whether it stands in a system call in which threads wait for something to happen, and hold no lock of libc's
+    /// meanwhile.
+    pub fn waits(&self) -> Result<bool, ClockError> {
+        let registers = self.registers()?;
+        let call = registers.orig_rax as i64;
+        // Who waits for a condition waits for a bitset; who waits for a lock may hold another, and does not.
+        let for_condition = registers.rsi & 0x7f == libc::FUTEX_WAIT_BITSET as u64;
+        Ok(WAITING.contains(&call) || call == libc::SYS_futex && for_condition)
+    }
+
     /// Lets it run until it stops again. Signals that arrive are kept for later.
     pub fn run(&mut self) -> Result<(), ClockError> {
         self.resume(libc::PTRACE_CONT, 0)
@@ -201,6 +242,24 @@ impl Thread {
     pub fn set_registers(&self, registers: &Registers) -> Result<(), ClockError> {
         let from = std::ptr::from_ref(registers) as usize;
         ptrace(libc::PTRACE_SETREGS, self.tid, 0, from).map_err(|errno| failed(self.pid, errno))
+    }
+
+    /// The registers of floating point and vectors, as the processor saves them.
+    pub fn vectors(&self) -> Result<Vec<u8>, ClockError> {
+        let mut vectors = vec![0; VECTORS_MAX];
+        let mut area = libc::iovec { iov_base: vectors.as_mut_ptr().cast(), iov_len: vectors.len() };
+        let into = std::ptr::from_mut(&mut area) as usize;
+        ptrace(libc::PTRACE_GETREGSET, self.tid, NT_X86_XSTATE, into)
+            .map_err(|errno| failed(self.pid, errno))?;
+        vectors.truncate(area.iov_len);
+        Ok(vectors)
+    }
+
+    /// Puts back what [`Self::vectors`] gave.
+    pub fn set_vectors(&self, vectors: &[u8]) -> Result<(), ClockError> {
+        let area = libc::iovec { iov_base: vectors.as_ptr().cast_mut().cast(), iov_len: vectors.len() };
+        let from = std::ptr::from_ref(&area) as usize;
+        ptrace(libc::PTRACE_SETREGSET, self.tid, NT_X86_XSTATE, from).map_err(|errno| failed(self.pid, errno))
     }
 
     /// The signals it blocks, one bit each.
@@ -242,7 +301,7 @@ fn ptrace(request: libc::c_uint, tid: i32, address: usize, data: usize) -> Resul
 }
 
 /// Threads of the process that have not ended.
-fn living(pid: i32) -> Result<Vec<i32>, ClockError> {
+pub fn living(pid: i32) -> Result<Vec<i32>, ClockError> {
     let entries = fs::read_dir(format!("/proc/{pid}/task")).map_err(|_| ClockError::Gone { pid })?;
     let tids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     Ok(tids.filter(|&tid| !matches!(state(pid, tid), None | Some('Z' | 'X'))).collect())

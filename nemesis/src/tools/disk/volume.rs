@@ -4,7 +4,7 @@ use super::content::{Content, Torn};
 use super::tree::{Number, Place, ROOT, Tree};
 use fuser::Errno;
 use rand::Rng;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -69,7 +69,7 @@ pub struct Room {
 }
 
 /// What a loss of power took away.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
     /// Bytes that were written since the mount or the last crash, fsynced or not.
     pub written: u64,
@@ -365,6 +365,11 @@ impl Volume {
         self.live = after.clone();
         self.durable = after;
         Ok(lost)
+    }
+
+    /// Bytes that were written since the mount or the last crash.
+    pub fn written(&self) -> u64 {
+        self.used.bytes
     }
 
     /// Counts what a crash takes, and lets survive what is torn.

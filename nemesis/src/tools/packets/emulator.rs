@@ -6,7 +6,7 @@
 
 use super::chain::Chain;
 use super::fate::{Counts, Link};
-use super::queue::{MESSAGE_BYTES, Packet, Queue, Show};
+use super::queue::{Inbox, Packet, Queue, Show};
 use super::{Engine, PacketsError, Table};
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, ppoll};
@@ -149,6 +149,7 @@ impl Worker {
             door,
             shared: shared.clone(),
             held: BinaryHeap::new(),
+            originals: 0,
             showing: Show::Headers,
             begun: Instant::now(),
             taken: 0,
@@ -192,6 +193,8 @@ struct Post {
     door: UnixStream,
     shared: Arc<Mutex<Shared>>,
     held: BinaryHeap<Reverse<Held>>,
+    /// How many of those held are in the kernel's keeping.
+    originals: usize,
     showing: Show,
     begun: Instant,
     /// Packets taken in so far; those that fall due together leave in this order.
@@ -219,7 +222,7 @@ enum What {
 impl Post {
     fn run(mut self) -> io::Result<()> {
         be_punctual();
-        let mut buffer = vec![0; MESSAGE_BYTES];
+        let mut inbox = Inbox::new();
         let mut taken = self.begun;
         loop {
             self.release(self.now_ns())?;
@@ -228,9 +231,9 @@ impl Post {
                 std::thread::sleep(GATHERING);
             }
             taken = Instant::now();
-            self.take_in(&mut buffer)?;
+            self.take_in(&mut inbox)?;
             if rung && self.obey()? {
-                while self.take_in(&mut buffer)? {}
+                while self.take_in(&mut inbox)? {}
                 return self.release(u64::MAX);
             }
         }
@@ -246,11 +249,20 @@ impl Post {
         while self.held.peek().is_some_and(|Reverse(next)| next.due_ns <= now_ns) {
             let Some(Reverse(held)) = self.held.pop() else { break };
             match held.what {
-                What::Original(id) => verdicts.push((id, true)),
+                What::Original(id) => {
+                    self.originals -= 1;
+                    verdicts.push((id, true));
+                }
                 What::Copy(bytes) => self.send_copy(&bytes, held.destination),
             }
         }
-        self.queue.judge(&verdicts)
+        // Numbers wrap around.
+        let in_order = verdicts.is_sorted_by(|(one, _), (next, _)| next.wrapping_sub(*one) as i32 > 0);
+        match verdicts.last() {
+            // One word for all, where none of those before the last is to wait, nor to be overtaken.
+            Some((last, _)) if self.originals == 0 && in_order => self.queue.pass_up_to(*last),
+            _ => self.queue.judge(&verdicts),
+        }
     }
 
     fn send_copy(&self, bytes: &[u8], destination: Ipv4Addr) {
@@ -275,9 +287,9 @@ impl Post {
     }
 
     /// Takes in some of the packets that wait, and decides about each; gives whether there were as many as fit.
-    fn take_in(&mut self, buffer: &mut [u8]) -> io::Result<bool> {
+    fn take_in(&mut self, inbox: &mut Inbox) -> io::Result<bool> {
         let mut packets = Vec::new();
-        while packets.len() < AT_ONCE && self.queue.receive(buffer, &mut packets)? {}
+        while packets.len() < AT_ONCE && self.queue.receive(inbox, &mut packets)? {}
         let (full, now_ns) = (packets.len() >= AT_ONCE, self.now_ns());
         let mut lost = Vec::new();
         let shared = self.shared.clone();
@@ -304,6 +316,7 @@ impl Post {
 
     fn hold(&mut self, due_ns: u64, destination: Ipv4Addr, what: What) {
         self.taken += 1;
+        self.originals += usize::from(matches!(what, What::Original(_)));
         self.held.push(Reverse(Held { due_ns, order: self.taken, destination, what }));
     }
 

@@ -5,7 +5,8 @@ use super::PacketsError;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, recv, sendto, socket,
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, recv, sendto, setsockopt, socket,
+    sockopt,
 };
 use nix::sys::time::TimeSpec;
 use serde::{Deserialize, Serialize};
@@ -67,6 +68,9 @@ impl Echoes {
 const IP_BYTES: usize = 20;
 const ICMP_BYTES: usize = 8;
 
+/// Room for answers that were not read yet.
+const ANSWERS_BYTES: usize = 8 << 20;
+
 const ECHO_REQUEST: u8 = 8;
 const ECHO_REPLY: u8 = 0;
 
@@ -77,6 +81,9 @@ impl Probe {
             |error: nix::Error| PacketsError::new(format!("{} could not be probed: {error}", self.to));
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Inet, SockType::Raw, flags, SockProtocol::Icmp).map_err(failed)?;
+        // Where this program gets no time for a while, answers wait here; those for which there is no room would count
+        // as lost. Without the right to so much room, the kernel's own has to do.
+        let _ = setsockopt(&socket, sockopt::RcvBufForce, &ANSWERS_BYTES);
         let mut running =
             Running { probe: self, socket, ident: rand::random(), sent: Vec::new(), answers: Vec::new() };
         let begun = Instant::now();

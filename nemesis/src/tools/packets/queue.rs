@@ -14,7 +14,19 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Room for a packet with all its attributes; segments that are still to be cut come with up to 64 KiB.
-pub(super) const MESSAGE_BYTES: usize = 128 * 1024;
+const MESSAGE_BYTES: usize = 128 * 1024;
+
+/// So many packets are read with one system call. Their room costs memory only as far as it is written to.
+const MESSAGES: usize = 64;
+
+/// Where packets are read into.
+pub(super) struct Inbox(Vec<u8>);
+
+impl Inbox {
+    pub fn new() -> Inbox {
+        Inbox(vec![0; MESSAGES * MESSAGE_BYTES])
+    }
+}
 
 /// How many packets the kernel holds for us at most; netem is told the same. Beyond that they are lost.
 pub(super) const HELD_MAX: u32 = 100_000;
@@ -95,15 +107,58 @@ impl Queue {
     }
 
     /// Reads what has come in since, without waiting; gives whether there may be more.
-    pub fn receive(&self, buffer: &mut [u8], packets: &mut Vec<Packet>) -> io::Result<bool> {
-        match recv(self.socket.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT) {
-            Ok(bytes) => packets.extend(messages(&buffer[..bytes]).filter_map(packet)),
-            Err(nix::Error::EAGAIN) => return Ok(false),
-            // The kernel had more packets than room: it lost some, as a full line does.
-            Err(nix::Error::ENOBUFS | nix::Error::EINTR) => {}
-            Err(error) => return Err(error.into()),
+    pub fn receive(&self, inbox: &mut Inbox, packets: &mut Vec<Packet>) -> io::Result<bool> {
+        match self.read(inbox) {
+            Ok(lengths) => {
+                let rooms = inbox.0.chunks(MESSAGE_BYTES);
+                let filled = rooms.zip(lengths).map_while(|(room, length)| room.get(..length?));
+                let mut read = 0;
+                for bytes in filled {
+                    read += 1;
+                    packets.extend(messages(bytes).filter_map(packet));
+                }
+                Ok(read == MESSAGES)
+            }
+            Err(error) => match error.raw_os_error() {
+                Some(libc::EAGAIN) => Ok(false),
+                // The kernel had more packets than room: it lost some, as a full line does.
+                Some(libc::ENOBUFS | libc::EINTR) => Ok(true),
+                _ => Err(error),
+            },
         }
-        Ok(true)
+    }
+
+    /// Fills the rooms of the inbox, one message each, without waiting; gives the length of each.
+    fn read(&self, inbox: &mut Inbox) -> io::Result<[Option<usize>; MESSAGES]> {
+        let mut rooms = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MESSAGES];
+        // SAFETY: all zero is a header without an address, without parts and without control data.
+        let mut headers: [libc::mmsghdr; MESSAGES] = unsafe { std::mem::zeroed() };
+        for ((room, header), bytes) in
+            rooms.iter_mut().zip(&mut headers).zip(inbox.0.chunks_mut(MESSAGE_BYTES))
+        {
+            *room = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+            header.msg_hdr.msg_iov = room;
+            header.msg_hdr.msg_iovlen = 1;
+        }
+        let (socket, none) = (self.socket.as_raw_fd(), std::ptr::null_mut());
+        let flags = libc::MSG_DONTWAIT;
+        // SAFETY: each header points to a room of its own, which outlives the call and nobody else knows.
+        let count = unsafe { libc::recvmmsg(socket, headers.as_mut_ptr(), MESSAGES as u32, flags, none) };
+        let count = usize::try_from(count).map_err(|_| io::Error::last_os_error())?;
+        let mut lengths = [None; MESSAGES];
+        for (length, header) in lengths.iter_mut().zip(&headers).take(count) {
+            *length = Some(header.msg_len as usize);
+        }
+        Ok(lengths)
+    }
+
+    /// Lets the packet of that number go on, and all that came before it and still wait.
+    pub fn pass_up_to(&self, id: u32) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(32);
+        let header = [(libc::NF_ACCEPT as u32).to_be_bytes(), id.to_be_bytes()].concat();
+        let attributes: &[(i32, &[u8])] = &[(libc::NFQA_VERDICT_HDR, &header)];
+        append(&mut bytes, libc::NFQNL_MSG_VERDICT_BATCH, self.number, 0, attributes);
+        self.send(&bytes)
     }
 
     /// Lets packets go on (true), or loses them (false).

@@ -1,0 +1,38 @@
+//! A supervisor: a program in a server's node that starts the server again after a while. How long that is it reads from
+//! the node's wall clock, as programs do: a clock that jumps forward makes it short.
+//!
+//! Source: Martin Kleppmann, "How to do distributed locking" (2016), on delayed restarts.
+
+use crate::{FaultError, World};
+use fencepost_cluster::protocol::Service;
+use std::time::{Duration, SystemTime};
+
+/// The service's name inside the node.
+pub(crate) const NAME: &str = "supervisor";
+
+/// How often it looks at its clock.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Starts one in the target's node.
+pub(crate) async fn begin(world: &World, target: &str, down_ms: u32) -> Result<(), FaultError> {
+    let argv = ["fencepost", "supervise", "--down-ms", &down_ms.to_string()].map(str::to_owned).to_vec();
+    world.node(target)?.start(&Service { name: NAME.to_owned(), argv, env: Vec::new() }).await?;
+    Ok(())
+}
+
+/// Waits until it finds that the time has passed.
+pub(crate) async fn wait(world: &World, target: &str, down_ms: u32) -> Result<(), FaultError> {
+    let node = world.node(target)?;
+    if let Some(pid) = node.service_pid(NAME) {
+        node.await_exit(pid, Duration::from_millis(down_ms.into()) + Duration::from_secs(5)).await?;
+    }
+    Ok(())
+}
+
+/// The program `fencepost supervise`: returns when its wall clock says that so many milliseconds have passed.
+pub fn supervise(down_ms: u32) {
+    let until = SystemTime::now() + Duration::from_millis(down_ms.into());
+    while SystemTime::now() < until {
+        std::thread::sleep(LOOK);
+    }
+}

@@ -1,0 +1,30 @@
+//! What tests draw plans for.
+
+use crate::{Clock, Scene, Settings};
+use std::time::Duration;
+
+/// Servers n1, …, clients c1, … and a storage.
+pub(crate) fn scene(servers: usize, clients: usize) -> Scene {
+    let names = |letter: &str, count| (1..=count).map(|number| format!("{letter}{number}")).collect();
+    Scene {
+        servers: names("n", servers),
+        clients: names("c", clients),
+        storage: Some("storage".to_owned()),
+        has_leader: false,
+        ttl: Duration::from_secs(2),
+    }
+}
+
+/// A run of that length in which nothing else is said, but that both clocks may go wrong.
+pub(crate) fn settings(limit_s: u64) -> Settings {
+    Settings {
+        time_limit: Duration::from_secs(limit_s),
+        interval: Duration::from_secs(1),
+        clock: Clock::Both,
+        clock_amplitude: None,
+        clock_drift_ppm: None,
+        restart_after: None,
+        torn_writes: None,
+        partition: None,
+    }
+}
