@@ -1,0 +1,109 @@
+//! The debate as a page in Markdown, made from what was observed, so that it cannot go stale.
+
+use super::perform::{Ending, Report};
+use super::table::ending_text;
+use anyhow::{Context, Result};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// What the debate is about, before its table.
+const PREFACE: &str = include_str!("page.md");
+
+/// The best known stories: the timeline of their violation is shown.
+const PICTURED: &[&str] = &[
+    "redis-expiry-pause",
+    "redis-failover",
+    "redlock-clock-jump",
+    "redlock-crash-no-fsync",
+    "redlock-no-elapsed-check",
+    "etcd-lease-pause",
+    "etcd-no-recheck",
+    "fence-racy-check",
+];
+
+/// Where the pictures of a page lie, seen from the page.
+const PICTURES: &str = "pictures/debate";
+
+/// Copies the timelines that the page shows out of the runs, to beside the page.
+///
+/// # Errors
+/// The folder or a picture cannot be written.
+pub fn pictures(reports: &[Report], page: &Path) -> Result<()> {
+    let folder = page.parent().unwrap_or(Path::new("")).join(PICTURES);
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    for (report, picture) in reports.iter().filter_map(|report| Some((report, picture(report)?))) {
+        let to = folder.join(format!("{}.svg", report.name));
+        std::fs::copy(&picture, &to).with_context(|| format!("cannot write {}", to.display()))?;
+    }
+    Ok(())
+}
+
+/// The timeline of the first violation of a story that is to be shown.
+fn picture(report: &Report) -> Option<PathBuf> {
+    let mut pictures = report.acts.iter().map(|act| act.folder.join("plots/violation.svg"));
+    if PICTURED.contains(&report.name) { pictures.find(|picture| picture.is_file()) } else { None }
+}
+
+/// The whole page.
+pub fn markdown(reports: &[Report]) -> String {
+    let mut text = PREFACE.trim_end().to_owned();
+    text.push_str("\n\n## What was observed\n\n");
+    let servers: BTreeSet<&str> = reports
+        .iter()
+        .flat_map(|report| &report.acts)
+        .flat_map(|act| &act.servers)
+        .filter_map(|server| server.split(" on ").next())
+        .collect();
+    let servers: Vec<&str> = servers.into_iter().collect();
+    let agree = reports.iter().filter(|report| report.ending == Ending::Agrees).count();
+    let _ = writeln!(
+        text,
+        "Servers: {}. {agree} of {} scenarios agree with their source.\n",
+        servers.join(", "),
+        reports.len()
+    );
+    text.push_str("| scenario | source | expected | outcome |\n|---|---|---|---|\n");
+    for report in reports {
+        let Report { name, source, expected, .. } = report;
+        let _ = writeln!(
+            text,
+            "| [`{name}`](#{name}) | {source} | {expected} | {} |",
+            ending_text(report.ending)
+        );
+    }
+    for report in reports {
+        chapter(&mut text, report);
+    }
+    text
+}
+
+fn chapter(text: &mut String, report: &Report) {
+    let _ = writeln!(text, "\n### {}\n\n{} (*{}*)\n", report.name, report.about, report.source);
+    let _ = writeln!(text, "Expected: {}. Outcome: **{}**.", report.expected, ending_text(report.ending));
+    if picture(report).is_some() {
+        let name = report.name;
+        let _ = writeln!(text, "\n![What the run of {name} looked like]({PICTURES}/{name}.svg)");
+    }
+    for act in &report.acts {
+        let title = if act.title.is_empty() { "What happened" } else { act.title };
+        let _ = writeln!(text, "\n*{title}*\n");
+        for (seconds, sentence) in &act.told {
+            let _ = writeln!(text, "- {seconds:.2} s: {sentence}");
+        }
+        for answer in &act.answers {
+            let mark = if answer.met { "" } else { " (not as expected)" };
+            let _ = writeln!(text, "- **{}**{mark}: {}", answer.expected, answer.observed);
+            for figure in &answer.figures {
+                let _ = writeln!(text, "- {}", figure);
+            }
+        }
+        for missing in &act.missing {
+            let _ = writeln!(text, "- missing: {missing}");
+        }
+    }
+    for why in report.differs.iter().copied().chain(report.failed.as_deref()) {
+        let _ = writeln!(text, "\n{why}");
+    }
+}
