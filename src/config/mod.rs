@@ -1,0 +1,314 @@
+//! `fencepost.toml`: what would be on the command line, kept in a file.
+//!
+//! The file becomes arguments, put before those of the command line, as far as these do not say the same. So clap's
+//! definition of the command line is the only list of keys there is.
+
+#[cfg(test)]
+mod keys;
+
+use crate::cli::Cli;
+use crate::spec::{BadUsage, nearest};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, Command, CommandFactory};
+use std::ffi::{OsStr, OsString};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use toml::de::{DeTable, DeValue};
+
+/// The file that is read where it is there and the command line names no other.
+const NAME: &str = "fencepost.toml";
+
+/// `--config none` reads no file.
+const NO_FILE: &str = "none";
+
+/// Whether a file had something to say to this call.
+static IN_USE: AtomicBool = AtomicBool::new(false);
+
+/// Whether a file had something to say to this call: a command that repeats it then has to say that none is read.
+pub fn in_use() -> bool {
+    IN_USE.load(Ordering::Relaxed)
+}
+
+/// The arguments of this call, with those of the file before them.
+///
+/// # Errors
+/// A file that cannot be read, and any mistake in it, also where it is about another command.
+pub fn arguments() -> Result<Vec<OsString>, BadUsage> {
+    let called: Vec<OsString> = std::env::args_os().collect();
+    let arguments = with_file(called.clone())?;
+    IN_USE.store(arguments != called, Ordering::Relaxed);
+    Ok(arguments)
+}
+
+fn with_file(arguments: Vec<OsString>) -> Result<Vec<OsString>, BadUsage> {
+    let command = Cli::command();
+    let Some(at) = command_at(&arguments) else { return Ok(arguments) };
+    let asked = arguments[at].to_str().and_then(|name| command.find_subcommand(name));
+    // Programs inside nodes are no business of the file, and commands without options do not need it.
+    let Some(asked) = asked.filter(|asked| !asked.is_hide_set() && options(asked).next().is_some()) else {
+        return Ok(arguments);
+    };
+    let Some(path) = file(&arguments) else { return Ok(arguments) };
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| BadUsage(format!("cannot read {}: {error}", path.display())))?;
+    let settings = parse(&text, &command)
+        .map_err(|Mistake { at, sentence }| {
+            let line = 1 + text[..at].matches('\n').count();
+            BadUsage(format!("{}, line {line}: {sentence}", path.display()))
+        })?
+        .into_iter()
+        .filter(|setting| {
+            setting.command == asked.get_name() && !setting.is_overruled(asked, &arguments[at..])
+        });
+    let words: Vec<OsString> = settings.flat_map(|setting| setting.words).map(OsString::from).collect();
+    let (before, after) = arguments.split_at(at + 1);
+    Ok([before, &words, after].concat())
+}
+
+/// Where the command stands among the arguments.
+fn command_at(arguments: &[OsString]) -> Option<usize> {
+    let is_value = |at: usize| arguments[at - 1] == "--config";
+    (1..arguments.len()).find(|at| !starts_with(&arguments[*at], "-") && !is_value(*at))
+}
+
+fn starts_with(argument: &OsStr, beginning: &str) -> bool {
+    argument.as_encoded_bytes().starts_with(beginning.as_bytes())
+}
+
+/// The file to read: the one that is named, or the usual one where it is there.
+fn file(arguments: &[OsString]) -> Option<PathBuf> {
+    let named = arguments.iter().enumerate().find_map(|(at, argument)| match argument.to_str() {
+        Some("--config") => arguments.get(at + 1).map(PathBuf::from),
+        Some(argument) => argument.strip_prefix("--config=").map(PathBuf::from),
+        None => None,
+    });
+    match named {
+        Some(path) => (path != Path::new(NO_FILE)).then_some(path),
+        None => Some(PathBuf::from(NAME)).filter(|path| path.is_file()),
+    }
+}
+
+/// One key of the file.
+struct Setting {
+    command: String,
+    key: String,
+    /// What it is on the command line.
+    words: Vec<String>,
+}
+
+impl Setting {
+    /// Whether the command line says the same option, or one that excludes it.
+    fn is_overruled(&self, command: &Command, arguments: &[OsString]) -> bool {
+        let given = |key: &str| {
+            let long = format!("--{key}");
+            let mut options = arguments.iter().take_while(|argument| *argument != "--");
+            options.any(|argument| *argument == *long || starts_with(argument, &format!("{long}=")))
+        };
+        let mine = options(command).find(|(key, _)| *key == self.key).map(|(_, arg)| arg);
+        let exclude = |one: &Arg, other: &Arg| command.get_arg_conflicts_with(one).contains(&other);
+        let excluded = |other: &Arg| mine.is_some_and(|mine| exclude(mine, other) || exclude(other, mine));
+        options(command).any(|(key, arg)| given(key) && (key == self.key || excluded(arg)))
+    }
+}
+
+/// What is wrong with the file, and where.
+struct Mistake {
+    at: usize,
+    sentence: String,
+}
+
+fn mistake<T>(span: &Range<usize>, sentence: String) -> Result<T, Mistake> {
+    Err(Mistake { at: span.start, sentence })
+}
+
+/// The options of a command that a file may set, each with its key.
+fn options(command: &Command) -> impl Iterator<Item = (&str, &Arg)> {
+    let options = command.get_arguments().filter_map(|arg| Some((arg.get_long()?, arg)));
+    options.filter(|(key, arg)| !arg.is_hide_set() && !["config", "help", "version"].contains(key))
+}
+
+/// The commands that a file may speak of.
+fn commands(command: &Command) -> impl Iterator<Item = &Command> {
+    command.get_subcommands().filter(|each| !each.is_hide_set() && options(each).next().is_some())
+}
+
+/// Every key of the file, checked.
+fn parse(text: &str, command: &Command) -> Result<Vec<Setting>, Mistake> {
+    let tables = match DeTable::parse(text) {
+        Ok(tables) => tables.into_inner(),
+        Err(error) => return mistake(&error.span().unwrap_or(0..0), error.message().to_owned()),
+    };
+    let mut settings = Vec::new();
+    for (name, table) in &tables {
+        let Some(table) = table.get_ref().as_table() else {
+            let key = name.get_ref();
+            return mistake(
+                &name.span(),
+                format!("`{key}` stands outside of the table of a command, [test] for instance"),
+            );
+        };
+        let Some(of) = commands(command).find(|each| each.get_name() == name.get_ref()) else {
+            let known = commands(command).map(Command::get_name);
+            return mistake(&name.span(), unknown("there is no command with options", name.get_ref(), known));
+        };
+        for (key, value) in table {
+            let Some((_, option)) = options(of).find(|(known, _)| known == key.get_ref()) else {
+                let what = format!("[{}] has no key", of.get_name());
+                return mistake(
+                    &key.span(),
+                    unknown(&what, key.get_ref(), options(of).map(|(known, _)| known)),
+                );
+            };
+            let words = words(key.get_ref(), option, value.get_ref())
+                .and_then(|words| accepted(command, of.get_name(), words))
+                .or_else(|sentence| mistake(&value.span(), sentence))?;
+            settings.push(Setting {
+                command: of.get_name().to_owned(),
+                key: key.get_ref().to_string(),
+                words,
+            });
+        }
+    }
+    Ok(settings)
+}
+
+fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.collect();
+    match nearest(name, &known) {
+        Some(nearest) => format!("{what} `{name}`; did you mean `{nearest}`?"),
+        None => format!("{what} `{name}`; there are {}", known.join(", ")),
+    }
+}
+
+/// The option as on the command line.
+fn words(key: &str, option: &Arg, value: &DeValue) -> Result<Vec<String>, String> {
+    let long = format!("--{key}");
+    if matches!(option.get_action(), ArgAction::SetTrue) {
+        return match value {
+            DeValue::Boolean(true) => Ok(vec![long]),
+            DeValue::Boolean(false) => Ok(Vec::new()),
+            _ => Err(format!("`{key}` is true or false")),
+        };
+    }
+    let texts = match value {
+        DeValue::Array(_) if !matches!(option.get_action(), ArgAction::Append) => {
+            return Err(format!("`{key}` takes one value"));
+        }
+        DeValue::Array(items) => {
+            items.iter().map(|item| text(key, item.get_ref())).collect::<Result<Vec<_>, _>>()?
+        }
+        value => vec![text(key, value)?],
+    };
+    // With `=`, so that a value may begin with a hyphen.
+    Ok(texts.into_iter().map(|text| format!("{long}={text}")).collect())
+}
+
+fn text(key: &str, value: &DeValue) -> Result<String, String> {
+    match value {
+        DeValue::String(text) => Ok(text.to_string()),
+        DeValue::Integer(number) if number.radix() == 10 => Ok(number.as_str().to_owned()),
+        DeValue::Float(number) => Ok(number.as_str().to_owned()),
+        other => Err(format!("`{key}` is a text or a number, not {}", other.type_str())),
+    }
+}
+
+/// Lets clap look at the value of one option.
+fn accepted(command: &Command, name: &str, words: Vec<String>) -> Result<Vec<String>, String> {
+    let call = ["fencepost", name].map(str::to_owned).into_iter().chain(words.iter().cloned());
+    match command.clone().try_get_matches_from(call) {
+        // What else the command needs, the command line may have.
+        Err(error)
+            if !matches!(error.kind(), ErrorKind::MissingRequiredArgument | ErrorKind::ArgumentConflict) =>
+        {
+            let text = error.to_string();
+            let sentence = text.lines().next().unwrap_or_default();
+            Err(sentence.strip_prefix("error: ").unwrap_or(sentence).to_owned())
+        }
+        _ => Ok(words),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    /// The arguments of this call, with a file of this text; or what is wrong.
+    fn with(text: &str, line: &str) -> Result<String, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let path = file.path().to_str().unwrap();
+        let line = line.replacen("fencepost ", &format!("fencepost --config {path} "), 1);
+        let words = with_file(arguments(&line)).map_err(|error| error.0.replace(path, "FILE"))?;
+        let words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap()).collect();
+        Ok(words.join(" ").replace(&format!("--config {path} "), ""))
+    }
+
+    const FILE: &str = "
+[test]
+backend = \"etcd\"
+nemesis = [\"pause\", \"clock-jump\"]
+clients = 3
+rate = 1.5
+careful = true
+fail-fast = false
+
+[check]
+skip = [\"noise\"]
+";
+
+    #[test]
+    fn a_file_becomes_arguments_before_those_of_the_command_line() {
+        assert_eq!(
+            with(FILE, "fencepost test --ttl 3s").unwrap(),
+            "fencepost test --backend=etcd --careful --clients=3 --nemesis=pause --nemesis=clock-jump --rate=1.5 --ttl 3s"
+        );
+        assert_eq!(with(FILE, "fencepost check a.edn").unwrap(), "fencepost check --skip=noise a.edn");
+    }
+
+    #[test]
+    fn the_command_line_wins() {
+        let line = "fencepost test --backend redlock --nemesis=kill --clients 2 --rate 0 --careful";
+        assert_eq!(with(FILE, line).unwrap(), line);
+        // Also where it says something that the file's key excludes.
+        let plan = with(FILE, "fencepost test --nemesis-file plan.toml").unwrap();
+        assert!(!plan.contains("pause") && plan.contains("--backend=etcd"), "{plan}");
+    }
+
+    #[test]
+    fn commands_without_options_and_those_of_nodes_read_no_file() {
+        for line in ["fencepost doctor", "fencepost client", "fencepost storage", "fencepost"] {
+            assert!(with("no toml", line).is_ok(), "{line}");
+        }
+        assert!(with_file(arguments("fencepost test --config none")).is_ok());
+        let missing = with_file(arguments("fencepost test --config /nowhere.toml")).unwrap_err();
+        assert!(missing.0.contains("cannot read /nowhere.toml"), "{missing}");
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_line_and_the_nearest_right_key() {
+        let cases = [
+            "[test]\nbaclend = \"etcd\"",
+            "[test]\ntime_limit = \"3s\"",
+            "[test]\nxyzzyxyzzy = 1",
+            "[tset]\nbackend = \"etcd\"",
+            "backend = \"etcd\"",
+            "[test]\n\n# a comment\nttl = \"soon\"",
+            "[test]\nclients = -1",
+            "[test]\nclients = [1, 2]",
+            "[test]\ncareful = \"yes\"",
+            "[test]\nbackend = true",
+            "[test]\nbackend = etcd",
+            "[test]\nbackend = \"etcd\"\nbackend = \"redlock\"",
+            "[check]\nsvgg = \"a.svg\"",
+            "[client]\nx = 1",
+        ];
+        let refusals =
+            cases.map(|case| format!("{case}\n  -> {}", with(case, "fencepost test").unwrap_err()));
+        insta::assert_snapshot!(refusals.join("\n\n"));
+    }
+}

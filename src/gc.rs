@@ -1,0 +1,215 @@
+//! `fencepost gc`: removes runs that nobody needs any more.
+
+use crate::results::{is_going, point_latest};
+use crate::runs::{self, Run, State};
+use crate::say;
+use crate::spec::BadUsage;
+use anyhow::{Context, Result};
+use clap::Args;
+use fencepost_checker::Outcome;
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Which runs are to stay.
+#[derive(Debug, Args)]
+pub struct GcArgs {
+    /// Folder of all runs.
+    #[arg(long, default_value = "results")]
+    pub results: PathBuf,
+    /// Of each kind (backend, workload, nemesis and guard), so many of the newest runs stay.
+    #[arg(long, default_value_t = 10)]
+    pub keep: usize,
+    /// Say what would be removed, and remove nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Under such a name a folder is being removed: no longer a run, and never half of one.
+const REMOVING: &str = ".removing-";
+
+/// Removes runs. Every run with a violation stays, the newest of each kind, runs that go on, runs that cannot be
+/// understood, and whatever is no run.
+pub fn gc(args: &GcArgs) -> Result<i32> {
+    let results = &args.results;
+    let all = runs::all(results).map_err(|error| {
+        BadUsage(format!("cannot read the results folder {}: {error}", results.display()))
+    })?;
+    let (count, mut removed, mut bytes) = (all.len(), 0, 0);
+    if !args.dry_run {
+        bytes += finish_removals(results)?;
+    }
+    for run in spent(all, args.keep) {
+        let of_run = size_bytes(&run.path);
+        if !args.dry_run {
+            remove(results, &run)?;
+        }
+        say!("{}  {}", run.name, megabytes(of_run));
+        (removed, bytes) = (removed + 1, bytes + of_run);
+    }
+    if !args.dry_run {
+        mend_latest(results)?;
+    }
+    let verb = if args.dry_run { "would be removed" } else { "removed" };
+    say!("{removed} of {count} runs {verb}, {}", megabytes(bytes));
+    Ok(0)
+}
+
+/// Those that may go. `all` has the newest first.
+fn spent(all: Vec<Run>, keep: usize) -> Vec<Run> {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    let spent = all.into_iter().filter(|run| {
+        let Some(kind) = kind(run) else { return false };
+        let of_kind = seen.entry(kind).or_default();
+        *of_kind += 1;
+        *of_kind > keep && !must_stay(run)
+    });
+    spent.collect()
+}
+
+/// Runs of one kind say the same thing again. None: what it is of cannot be read.
+fn kind(run: &Run) -> Option<String> {
+    let spec = &run.file()?.spec;
+    let story = spec.scenario.clone().unwrap_or_else(|| spec.nemesis_name());
+    Some([&spec.backend, &spec.workload, &story, &spec.guard].map(String::as_str).join("/"))
+}
+
+fn must_stay(run: &Run) -> bool {
+    let violation = match &run.state {
+        State::Judged(_, judgement) => judgement.outcome == Outcome::Violation,
+        // A verdict that cannot be read may be one of a violation.
+        State::NotJudged(..) => run.path.join("verdict.json").exists(),
+        State::Damaged(_) => true,
+    };
+    violation || is_going(&run.path)
+}
+
+/// Removes a run: first its name, in one step.
+fn remove(results: &Path, run: &Run) -> Result<()> {
+    let doomed = results.join(format!("{REMOVING}{}", run.name));
+    fs::rename(&run.path, &doomed)
+        .and_then(|()| fs::remove_dir_all(&doomed))
+        .with_context(|| format!("cannot remove {}", run.path.display()))
+}
+
+/// Removes what an earlier call did not come to the end of, and says how many bytes that were.
+fn finish_removals(results: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(results)? {
+        let entry = entry?;
+        let half_gone = entry.file_name().to_str().is_some_and(|name| name.starts_with(REMOVING));
+        if half_gone && entry.file_type()?.is_dir() {
+            bytes += size_bytes(&entry.path());
+            fs::remove_dir_all(entry.path())
+                .with_context(|| format!("cannot remove {}", entry.path().display()))?;
+        }
+    }
+    Ok(bytes)
+}
+
+/// `latest` names the newest run, also when the one that it named has gone.
+fn mend_latest(results: &Path) -> Result<()> {
+    let latest = results.join("latest");
+    if fs::symlink_metadata(&latest).is_err() || latest.exists() {
+        return Ok(());
+    }
+    match runs::all(results)?.first() {
+        Some(newest) => point_latest(results, &newest.name),
+        None => fs::remove_file(&latest).with_context(|| format!("cannot remove {}", latest.display())),
+    }
+}
+
+/// Bytes of all files in a folder; links count nothing, wherever they lead.
+fn size_bytes(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let size = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => size_bytes(&entry.path()),
+        Ok(metadata) if metadata.is_file() => metadata.len(),
+        _ => 0,
+    };
+    entries.map(size).sum()
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{RunFile, RunFolder};
+    use crate::runs::testing;
+    use std::collections::BTreeSet;
+
+    fn run(results: &Path, name: &str, backend: &str, started: u64, outcome: Option<Outcome>) -> PathBuf {
+        testing::run(results, name, outcome, |file| {
+            (file.started, file.spec.backend) = (started, backend.to_owned());
+        })
+    }
+
+    fn names(results: &Path) -> BTreeSet<String> {
+        let entries = fs::read_dir(results).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    fn collect(results: &Path, keep: usize, dry_run: bool) {
+        let args = GcArgs { results: results.to_owned(), keep, dry_run };
+        assert_eq!(gc(&args).unwrap(), 0);
+    }
+
+    #[test]
+    fn keeps_violations_the_newest_of_each_kind_and_whatever_is_no_run() {
+        let results = tempfile::tempdir().unwrap();
+        let at = results.path();
+        for (started, name, verdict) in [
+            (10, "redlock-1", Some(Outcome::Valid)),
+            (20, "redlock-2", Some(Outcome::Violation)),
+            (30, "redlock-3", None),
+            (40, "redlock-4", Some(Outcome::Valid)),
+            (50, "redlock-5", Some(Outcome::Valid)),
+        ] {
+            run(at, name, "redlock", started, verdict);
+        }
+        run(at, "etcd-1", "etcd", 5, Some(Outcome::Valid));
+        let damaged = run(at, "redlock-0", "redlock", 1, Some(Outcome::Valid));
+        fs::write(damaged.join("verdict.json"), "{\"outcome\":\"viol").unwrap();
+        fs::create_dir(at.join("my-notes")).unwrap();
+        fs::write(at.join("my-notes/run.txt"), "not a run").unwrap();
+        fs::create_dir(at.join(".removing-redlock-9")).unwrap();
+        std::os::unix::fs::symlink("redlock-5", at.join("latest")).unwrap();
+        let before = names(at);
+        collect(at, 2, true);
+        assert_eq!(names(at), before, "a dry run removes nothing");
+        collect(at, 2, false);
+        let gone: Vec<_> = before.difference(&names(at)).cloned().collect();
+        assert_eq!(gone, [".removing-redlock-9", "redlock-1", "redlock-3"]);
+        assert_eq!(fs::read_link(at.join("latest")).unwrap(), Path::new("redlock-5"));
+    }
+
+    #[test]
+    fn a_run_that_goes_on_stays_and_latest_names_the_newest() {
+        let results = tempfile::tempdir().unwrap();
+        let going = RunFolder::create(results.path(), &crate::repeat::default_spec()).unwrap();
+        going.write_run(&RunFile::new(&crate::repeat::default_spec())).unwrap();
+        run(results.path(), "redlock-1", "redlock", 10, Some(Outcome::Violation));
+        collect(results.path(), 0, false);
+        let name = going.path.file_name().unwrap().to_str().unwrap().to_owned();
+        let all = ["latest", &name, "redlock-1"].map(str::to_owned);
+        assert_eq!(names(results.path()), BTreeSet::from(all));
+        drop(going);
+        collect(results.path(), 0, false);
+        assert_eq!(fs::read_link(results.path().join("latest")).unwrap(), Path::new("redlock-1"));
+    }
+
+    #[test]
+    fn links_out_of_the_folder_are_left_alone() {
+        let (results, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let path = run(elsewhere.path(), "redlock-1", "redlock", 10, Some(Outcome::Valid));
+        std::os::unix::fs::symlink(&path, results.path().join("linked")).unwrap();
+        let own = run(results.path(), "redlock-2", "redlock", 20, Some(Outcome::Valid));
+        std::os::unix::fs::symlink(elsewhere.path(), own.join("plots")).unwrap();
+        collect(results.path(), 0, false);
+        assert_eq!(names(results.path()), BTreeSet::from(["linked".to_owned()]));
+        assert!(path.join("verdict.json").is_file());
+    }
+}

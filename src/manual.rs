@@ -1,0 +1,88 @@
+//! Completions for shells and manual pages, made from the definition of the command line.
+
+use crate::cli::Cli;
+use crate::results::write_whole;
+use crate::spec::BadUsage;
+use anyhow::Result;
+use clap::{Command, CommandFactory};
+use clap_complete::aot;
+use std::io::Write;
+use std::path::Path;
+
+/// Shells whose completions are written.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// `fencepost completions SHELL`.
+pub fn completions(shell: Shell) -> Result<i32> {
+    let shell = match shell {
+        Shell::Bash => aot::Shell::Bash,
+        Shell::Zsh => aot::Shell::Zsh,
+        Shell::Fish => aot::Shell::Fish,
+    };
+    let mut script = Vec::new();
+    aot::generate(shell, &mut Cli::command(), "fencepost", &mut script);
+    print(&script)
+}
+
+/// `fencepost man [FOLDER]`.
+pub fn man(folder: Option<&Path>) -> Result<i32> {
+    let Some(folder) = folder else { return print(&page(Cli::command())?) };
+    if !folder.is_dir() {
+        return Err(BadUsage(format!("there is no folder {}; make it first", folder.display())).into());
+    }
+    for (name, page) in pages()? {
+        write_whole(&folder.join(name), &page)?;
+    }
+    Ok(0)
+}
+
+/// Whoever reads may have gone (`| head`): that is no failure.
+fn print(text: &[u8]) -> Result<i32> {
+    let _ = std::io::stdout().write_all(text);
+    Ok(0)
+}
+
+/// The pages of the program and of each of its commands, with the names of their files.
+fn pages() -> Result<Vec<(String, Vec<u8>)>> {
+    let program = Cli::command();
+    let mut pages = vec![("fencepost.1".to_owned(), page(program.clone())?)];
+    for command in program.get_subcommands().filter(|command| !command.is_hide_set()) {
+        let name = format!("fencepost-{}", command.get_name());
+        // As its own page it is called as it is typed.
+        let called = format!("fencepost {}", command.get_name());
+        let command = command.clone().display_name(&name).bin_name(called);
+        pages.push((format!("{name}.1"), page(command)?));
+    }
+    Ok(pages)
+}
+
+fn page(command: Command) -> Result<Vec<u8>> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command)
+        .source(concat!("Fencepost ", env!("CARGO_PKG_VERSION")))
+        .render(&mut page)?;
+    Ok(page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_has_a_page_with_its_options() {
+        let pages = pages().unwrap();
+        let text = |name: &str| {
+            let page = pages.iter().find(|(file, _)| file == name);
+            String::from_utf8(page.unwrap_or_else(|| panic!("no {name}")).1.clone()).unwrap()
+        };
+        assert!(text("fencepost.1").contains("fencepost\\-test(1)"), "{}", text("fencepost.1"));
+        let test = text("fencepost-test.1");
+        assert!(test.contains("fencepost\\-test") && test.contains("\\-\\-time\\-limit"), "{test}");
+        assert!(!pages.iter().any(|(name, _)| name.contains("supervise")));
+    }
+}
