@@ -60,7 +60,11 @@ impl Canvas<'_> {
         self.put(&Rectangle::new([from, to], colour.rgb().stroke_width(1)));
     }
 
+    /// Nothing where there are no points.
     pub fn line(&self, points: &[(i32, i32)], colour: Colour, width: u32) {
+        if points.is_empty() {
+            return;
+        }
         self.put(&PathElement::new(points.to_vec(), colour.rgb().stroke_width(width)));
     }
 

@@ -15,21 +15,31 @@ pub struct Exhibit<'a> {
 const CLASSES: [&str; 6] =
     ["granted-twice", "overstayed", "stale-write", "lost-update", "token-not-greater", "stuck"];
 
-/// How many findings are told in full.
-const EXHIBITS_MAX: usize = 4;
-
 /// One finding of each class of violation, the worst first, and none whose holds another one is about already.
 pub fn exhibits<'a>(run: &Digest, verdict: &'a RunVerdict) -> Vec<Exhibit<'a>> {
-    let mut exhibits: Vec<Exhibit> = Vec::new();
+    groups(run, verdict, 1).into_iter().flatten().collect()
+}
+
+/// Up to `most` findings of each class of violation, the worst class first and the most telling finding of it first,
+/// and none whose holds another one is about already.
+pub fn groups<'a>(run: &Digest, verdict: &'a RunVerdict, most: usize) -> Vec<Vec<Exhibit<'a>>> {
+    let mut told: Vec<Vec<usize>> = Vec::new();
+    let mut groups = Vec::new();
     for class in classes(verdict) {
-        let Some(finding) = most_telling(run, verdict, class) else { continue };
-        let holds = holds_of(run, finding);
-        let told = exhibits.iter().any(|exhibit| !holds.is_empty() && exhibit.holds == holds);
-        if !told && exhibits.len() < EXHIBITS_MAX {
-            exhibits.push(Exhibit { finding, holds, story: story(run, finding) });
+        let first = most_telling(run, verdict, class);
+        let others = findings(verdict).filter(|finding| finding.class == class);
+        let mut group = Vec::new();
+        for finding in first.into_iter().chain(others) {
+            let holds = holds_of(run, finding);
+            if group.len() == most || (!holds.is_empty() && told.contains(&holds)) {
+                continue;
+            }
+            told.push(holds.clone());
+            group.push(Exhibit { finding, holds, story: story(run, finding) });
         }
+        groups.extend((!group.is_empty()).then_some(group));
     }
-    exhibits
+    groups
 }
 
 /// All findings that belong to violations.

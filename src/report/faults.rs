@@ -124,6 +124,12 @@ pub fn short(fault: &Fault) -> String {
             Some(ms) => format!("{targets} clock {:+.1} s", ms / 1000.0),
             None => format!("{targets} clock"),
         },
+        "clock-drift" => match fault.asked.get("drift_ppm").and_then(Value::as_f64) {
+            Some(ppm) => format!("{targets} clock {:+.1} %", ppm / 1e4),
+            None => format!("{targets} clock drifts"),
+        },
+        "clock-strobe" => format!("{targets} clock strobes"),
+        "clock-freeze" => format!("{targets} clock frozen"),
         "pause" => format!("{targets} stopped"),
         "kill" => format!("{targets} killed"),
         "partition" => match cut(fault) {

@@ -83,7 +83,7 @@ mod tests {
             kind: if index.is_multiple_of(2) { Kind::Invoke } else { Kind::Info },
             f: "read".into(),
             key: None,
-            value: Value::Null,
+            value: Value::Null.into(),
             error: None,
         };
         // 1 is gone when 4 begins; 0 is still there, and so has a lane of its own.

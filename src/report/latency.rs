@@ -1,11 +1,12 @@
-//! How long operations took: every one as a mark, a panel for each kind of operation, on a log scale.
+//! How long operations took: every one as a mark, and quantiles over time; a panel for each kind of operation, on a log
+//! scale.
 
 use super::canvas::{self, Anchor, Canvas, LEFT, RIGHT, SMALL, TEXT, TimeAxis, WIDTH, text_width};
 use super::faults::Strip;
 use super::measures::{End, end, latency_ns, names};
-use super::palette;
-use fencepost_checker::Digest;
-use std::collections::BTreeSet;
+use super::palette::{self, Colour};
+use fencepost_checker::{Digest, quantile};
+use std::collections::{BTreeMap, BTreeSet};
 
 const LEGEND: i32 = 24;
 const PANEL: i32 = 120;
@@ -14,6 +15,13 @@ const GAP: i32 = 24;
 /// Marks that fall into one cell of this many pixels are drawn once.
 const CELL: i32 = 2;
 const MARK: i32 = 4;
+/// Quantiles are of the successes that ended within this many pixels.
+const SLICE: i32 = 40;
+/// Fewer of them have no quantiles worth a line.
+const SLICE_LEAST: usize = 5;
+/// The quantiles, the more usual one thicker.
+const QUANTILES: [(f64, &str, Colour, u32); 2] =
+    [(0.5, "median", palette::INK, 2), (0.99, "99 % within (of 5 or more)", palette::ACTORS[2], 2)];
 
 /// A panel's place, and its scale: decades of nanoseconds from bottom to top.
 struct Panel {
@@ -48,6 +56,7 @@ pub fn latency(run: &Digest) -> String {
             ground(canvas, &panel, name);
             strip.bands(canvas, panel.top, panel.bottom);
             marks(canvas, &panel, run, name);
+            quantiles(canvas, &panel, run, name);
         }
         axis.draw(canvas, bottom, bottom);
     })
@@ -71,6 +80,11 @@ fn legend(canvas: &Canvas) {
         mark(canvas, end, (x + 4, y));
         canvas.text((x + 14, y), text, SMALL, palette::MUTED, Anchor::Start);
         x += 14 + text_width(text, SMALL) + 20;
+    }
+    for (_, text, colour, width) in QUANTILES {
+        canvas.line(&[(x, y), (x + 18, y)], colour, width);
+        canvas.text((x + 24, y), text, SMALL, palette::MUTED, Anchor::Start);
+        x += 24 + text_width(text, SMALL) + 20;
     }
 }
 
@@ -121,6 +135,33 @@ fn marks(canvas: &Canvas, panel: &Panel, run: &Digest, name: &str) {
     for (info, x, y) in others {
         let end = if info { End::Info } else { End::Fail };
         mark(canvas, end, (x * MARK + MARK / 2, y * MARK + MARK / 2));
+    }
+}
+
+/// A step for each slice of time in which enough succeeded.
+fn quantiles(canvas: &Canvas, panel: &Panel, run: &Digest, name: &str) {
+    let mut slices: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
+    for operation in run.operations.iter().filter(|operation| operation.f() == name) {
+        if let (Some(ok), Some(ns)) = (operation.ok(), latency_ns(operation)) {
+            slices.entry((panel.axis.x(ok.time) - panel.axis.left) / SLICE).or_default().push(ns);
+        }
+    }
+    slices.retain(|_, slice| slice.len() >= SLICE_LEAST);
+    slices.values_mut().for_each(|slice| slice.sort_unstable());
+    for (share, _, colour, width) in QUANTILES {
+        let mut steps: Vec<(i32, i32)> = Vec::new();
+        let mut next = i32::MIN;
+        for (at, slice) in &slices {
+            // Where too little succeeded, the line is broken.
+            if *at != next {
+                canvas.line(&std::mem::take(&mut steps), colour, width);
+            }
+            next = at + 1;
+            let ns = quantile(slice, share).expect("a slice has at least one");
+            let (left, y) = (panel.axis.left + at * SLICE, panel.y(ns as f64));
+            steps.extend([(left, y), ((left + SLICE).min(panel.axis.right), y)]);
+        }
+        canvas.line(&steps, colour, width);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Figures of a run that pictures and tables share: operations by name and outcome, latencies, rates.
 
-use fencepost_checker::Digest;
 use fencepost_checker::digest::Operation;
+use fencepost_checker::{Digest, quantile};
 use fencepost_history::{Kind, f};
 
 /// How an operation ended.
@@ -63,18 +63,14 @@ fn tally<'a>(run: &Digest<'a>, name: &'a str) -> Tally<'a> {
     let mut latencies: Vec<u64> =
         mine(run, name).filter(|operation| end(operation) == End::Ok).filter_map(latency_ns).collect();
     latencies.sort_unstable();
-    let quantile = |share: f64| {
-        let last = latencies.len().checked_sub(1)?;
-        Some(latencies[(last as f64 * share).round() as usize])
-    };
     Tally {
         f: name,
         ok: count(&[End::Ok]),
         fail: count(&[End::Fail]),
         info: count(&[End::Info, End::Never]),
-        median_ns: quantile(0.5),
-        p99_ns: quantile(0.99),
-        max_ns: quantile(1.0),
+        median_ns: quantile(&latencies, 0.5),
+        p99_ns: quantile(&latencies, 0.99),
+        max_ns: quantile(&latencies, 1.0),
     }
 }
 

@@ -1,7 +1,10 @@
-//! A run's report: one HTML file that needs nothing else, and its pictures as SVG.
+//! A run's report: one HTML file that needs nothing else, and its pictures as SVG and PNG.
 
 mod canvas;
+mod clocks;
+mod document;
 mod evidence;
+mod explorer;
 mod faults;
 #[cfg(test)]
 pub(crate) mod fixtures;
@@ -11,6 +14,7 @@ mod latency;
 mod measures;
 mod page;
 mod palette;
+mod png;
 mod rate;
 mod scene;
 #[cfg(test)]
@@ -21,32 +25,45 @@ mod timeline;
 mod violation;
 mod words;
 
-use fencepost_checker::{Digest, RunVerdict};
+use crate::clocks::Sample;
+use fencepost_checker::{Digest, RunVerdict, overlaps};
+use rayon::prelude::*;
 
+pub use document::document;
 pub(crate) use evidence::{Exhibit, exhibits};
 pub use heading::{Heading, heading};
-pub(crate) use words::{count, promise, sentence};
+pub(crate) use words::{count, promise, sentence, unfinished};
 
 /// The whole report: one file that opens from disk, in light and dark, on screen and paper.
-pub fn html(heading: &Heading, run: &Digest, verdict: &RunVerdict) -> String {
-    page::page(heading, run, verdict)
+pub fn html(heading: &Heading, run: &Digest, verdict: &RunVerdict, clocks: &[Sample]) -> String {
+    page::page(heading, run, verdict, clocks)
 }
 
-/// The pictures of a run, each with the name of its file.
-pub fn plots(run: &Digest, verdict: &RunVerdict) -> Vec<(String, String)> {
-    let mut plots = vec![
-        ("timeline.svg".to_owned(), timeline::timeline(run)),
-        ("latency.svg".to_owned(), latency::latency(run)),
-        ("rate.svg".to_owned(), rate::rate(run)),
+/// The pictures of a run as SVG and PNG, each with the name of its file.
+pub fn plots(run: &Digest, verdict: &RunVerdict, clocks: &[Sample]) -> Vec<(String, Vec<u8>)> {
+    let first = || exhibits(run, verdict).into_iter().find_map(|exhibit| violation::violation(run, &exhibit));
+    let pictures: [(&str, &(dyn Fn() -> Option<String> + Sync)); 5] = [
+        ("timeline", &|| Some(timeline::timeline(run, &overlaps(run)))),
+        ("latency", &|| Some(latency::latency(run))),
+        ("rate", &|| Some(rate::rate(run))),
+        ("clocks", &|| clocks::clocks(run, clocks)),
+        ("violation", &first),
     ];
-    let first = exhibits(run, verdict).into_iter().find_map(|exhibit| violation::violation(run, &exhibit));
-    plots.extend(first.map(|svg| ("violation.svg".to_owned(), svg)));
-    plots.into_iter().map(|(name, svg)| (name, alone(&svg))).collect()
+    let drawn = pictures.par_iter().filter_map(|(name, draw)| {
+        let svg = draw()?;
+        Some([(format!("{name}.png"), png::png(&svg)), (format!("{name}.svg"), alone(&svg).into_bytes())])
+    });
+    drawn.collect::<Vec<_>>().into_iter().flatten().collect()
+}
+
+/// Whether a run has not come to its end: it is still going, or it was cut off.
+pub fn is_unfinished(run: &Digest) -> bool {
+    run.phase("closing").is_none()
 }
 
 /// A picture that stands alone brings its own dark colours.
 fn alone(svg: &str) -> String {
-    let style = format!("<style>@media (prefers-color-scheme:dark){{{}}}</style>", palette::dark_rules());
+    let style = format!("<style>:root{{color-scheme:light dark}}{}</style>", palette::style());
     match svg.split_once(">\n") {
         Some((head, rest)) => format!("{head}>\n{style}\n{rest}"),
         None => svg.to_owned(),

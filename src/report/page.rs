@@ -1,48 +1,41 @@
 //! The report as a page.
 
 use super::canvas::span;
-use super::evidence::{Exhibit, exhibits, findings};
+use super::evidence::{Exhibit, findings, groups};
 use super::heading::Heading;
 use super::measures::{Tally, tallies};
-use super::{latency, palette, rate, timeline, violation, words};
+use super::{clocks, document, explorer, is_unfinished, latency, rate, timeline, violation, words};
+use crate::clocks::Sample;
 use fencepost_checker::digest::Fault;
-use fencepost_checker::{Digest, Outcome, RunVerdict, describe_fault, seconds};
-use maud::{DOCTYPE, Markup, PreEscaped, html};
-use serde_json::Value;
+use fencepost_checker::{Digest, Finding, RunVerdict, describe_fault, overlaps, seconds};
+use maud::{Markup, PreEscaped, html};
+use serde_json::json;
 
-/// More faults than this are left to the history file.
+/// More faults than this are left to the timeline and the history file.
 const FAULTS_MAX: usize = 1000;
+/// So many violations of a class are drawn; the timeline has all of them.
+const DRAWN_MAX: usize = 3;
 
 /// The whole page.
-pub fn page(heading: &Heading, run: &Digest, verdict: &RunVerdict) -> String {
-    let style = include_str!("page.css").replace("/*DARK*/", &palette::dark_rules());
+pub fn page(heading: &Heading, run: &Digest, verdict: &RunVerdict, clocks: &[Sample]) -> String {
     let title = format!("{}: {} under {}", verdict.outcome, heading.backend, heading.nemesis);
-    let markup = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { (title) }
-                style { (PreEscaped(style)) }
-            }
-            body {
-                main {
-                    (top(heading))
-                    (verdict_box(heading, run, verdict))
-                    (figures(run, verdict))
-                    (promises(verdict))
-                    (violations(run, verdict))
-                    (pictures(run))
-                    (faults(run))
-                    (counts(run))
-                    (settings(heading))
-                    footer { "Made by Fencepost " (heading.fencepost) " from the history of the run." }
-                }
-            }
-        }
-    };
-    markup.into_string()
+    document(
+        &title,
+        html! {
+            (top(heading))
+            (unfinished(run))
+            (verdict_box(heading, run, verdict))
+            (figures(run, verdict))
+            (promises(verdict))
+            (violations(run, verdict))
+            (pictures(run, verdict))
+            (clock_picture(run, clocks))
+            (faults(run))
+            (counts(run))
+            (settings(heading))
+            footer { "Made by Fencepost " (heading.fencepost) " from the history of the run." }
+        },
+    )
 }
 
 fn top(heading: &Heading) -> Markup {
@@ -59,23 +52,19 @@ fn top(heading: &Heading) -> Markup {
     }
 }
 
-fn verdict_box(heading: &Heading, run: &Digest, verdict: &RunVerdict) -> Markup {
+fn unfinished(run: &Digest) -> Markup {
     html! {
-        section.verdict.(verdict.outcome.to_string()) {
-            div.word { (sign(verdict.outcome)) " " (verdict.outcome) }
-            h1 { (words::sentence(heading, run, verdict)) }
-            p { (words::background(heading, run)) }
-        }
+        @if is_unfinished(run) { p.unfinished { (words::unfinished(run)) } }
     }
 }
 
-/// Not by colour alone.
-fn sign(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Valid => "✓",
-        Outcome::Violation => "✗",
-        Outcome::Unknown => "?",
-        Outcome::Vacuous => "○",
+fn verdict_box(heading: &Heading, run: &Digest, verdict: &RunVerdict) -> Markup {
+    html! {
+        section.verdict.(verdict.outcome.to_string()) {
+            div.word { (verdict.outcome.sign()) " " (verdict.outcome) }
+            h1 { (words::sentence(heading, run, verdict)) }
+            p { (words::background(heading, run)) }
+        }
     }
 }
 
@@ -112,7 +101,7 @@ fn promises(verdict: &RunVerdict) -> Markup {
                     @let (name, about) = words::promise(&each.checker);
                     tr {
                         td { b { (name) } small { (about) } }
-                        td { span.chip.(each.outcome.to_string()) { (sign(each.outcome)) " " (each.outcome) } }
+                        td { span.chip.(each.outcome.to_string()) { (each.outcome.sign()) " " (each.outcome) } }
                         td { (each.summary) }
                     }
                 }
@@ -122,31 +111,35 @@ fn promises(verdict: &RunVerdict) -> Markup {
 }
 
 fn violations(run: &Digest, verdict: &RunVerdict) -> Markup {
-    let exhibits = exhibits(run, verdict);
-    if exhibits.is_empty() {
+    let groups = groups(run, verdict, DRAWN_MAX);
+    if groups.is_empty() {
         return html! {};
     }
+    let drawn: usize = groups.iter().map(Vec::len).sum();
     let all = findings(verdict).count();
     html! {
         h2 { "What happened" }
-        @for exhibit in &exhibits { (exhibit_html(run, exhibit)) }
-        @if all > exhibits.len() {
+        @for group in &groups {
+            p.note { (words::class(&group[0].finding.class)) }
+            @for (at, exhibit) in group.iter().enumerate() { (exhibit_html(run, exhibit, at == 0)) }
+        }
+        @if all > drawn {
             details {
-                summary { "All " (all) " findings kept in verdict.json" }
-                ol { @for finding in findings(verdict) { li { (finding.class) ": " (finding.sentence) } } }
+                summary { "All " (all) " findings of verdict.json in a sentence each" }
+                ol { @for finding in findings(verdict) { li { (finding.class.replace('-', " ")) ": " (finding.sentence) } } }
             }
+            p.note { "The timeline below leads through every violation, one by one." }
         }
     }
 }
 
-fn exhibit_html(run: &Digest, exhibit: &Exhibit) -> Markup {
+fn exhibit_html(run: &Digest, exhibit: &Exhibit, open: bool) -> Markup {
     let finding = exhibit.finding;
     let key = if finding.key.is_empty() { String::new() } else { format!(", lock {}", finding.key) };
     let last = exhibit.story.len().saturating_sub(1);
     html! {
-        article {
-            h3 { (finding.class.replace('-', " ")) " at " (seconds(finding.time)) (key) }
-            p.note { (words::class(&finding.class)) }
+        details.violated open[open] {
+            summary { (finding.class.replace('-', " ")) " at " (seconds(finding.time)) (key) }
             @if let Some(svg) = violation::violation(run, exhibit) {
                 (picture(&svg))
                 p.key { (words::drawing(run, &exhibit.holds)) }
@@ -163,6 +156,18 @@ fn exhibit_html(run: &Digest, exhibit: &Exhibit) -> Markup {
                     }
                 }
             }
+            (cited(run, finding))
+        }
+    }
+}
+
+/// The events that prove a finding, as they stand in the history.
+fn cited(run: &Digest, finding: &Finding) -> Markup {
+    let place = |index: &u64| run.events.binary_search_by_key(index, |event| event.index).ok();
+    html! {
+        details {
+            summary { "The events that prove it, as in history.jsonl" }
+            pre { @for at in finding.events.iter().filter_map(place) { (json!(run.events[at])) "\n" } }
         }
     }
 }
@@ -171,7 +176,8 @@ fn picture(svg: &str) -> Markup {
     html! { div.picture { (PreEscaped(svg)) } }
 }
 
-fn pictures(run: &Digest) -> Markup {
+fn pictures(run: &Digest, verdict: &RunVerdict) -> Markup {
+    let overlaps = overlaps(run);
     html! {
         h2 { "Who held the lock, and when" }
         p.note {
@@ -179,11 +185,21 @@ fn pictures(run: &Digest) -> Markup {
              the process is known to have believed that it held it, and paler from there to its release, where perhaps it \
              did. No two bars of one lock may stand above the same moment; where they do, they are red."
         }
-        (picture(&timeline::timeline(run)))
+        (explorer::explorer(run, verdict, &overlaps, picture(&timeline::timeline(run, &overlaps))))
         h2 { "How long operations took" }
         (picture(&latency::latency(run)))
         h2 { "How many operations ended" }
         (picture(&rate::rate(run)))
+    }
+}
+
+fn clock_picture(run: &Digest, samples: &[Sample]) -> Markup {
+    html! {
+        @if let Some(svg) = clocks::clocks(run, samples) {
+            h2 { "What the clocks showed" }
+            p.note { (clocks::NOTE) }
+            (picture(&svg))
+        }
     }
 }
 
@@ -199,7 +215,7 @@ fn faults(run: &Digest) -> Markup {
             tbody { @for fault in run.faults.iter().take(FAULTS_MAX) { (fault_row(fault)) } }
         } }
         @if run.faults.len() > FAULTS_MAX {
-            p.note { "And " (run.faults.len() - FAULTS_MAX) " more in history.jsonl." }
+            p.note { "And " (run.faults.len() - FAULTS_MAX) " more in the timeline and in history.jsonl." }
         }
     }
 }
@@ -211,35 +227,16 @@ fn fault_row(fault: &Fault) -> Markup {
             td.n { (fault.id) }
             td { (fault.name) }
             td { (fault.targets.join(", ")) }
-            td { (plain(fault.asked)) }
+            td { (words::plain(fault.asked)) }
             td {
                 @if let Some(error) = fault.error { "failed: " (error) }
                 @else if fault.effective { (describe_fault(fault)) }
-                @else { (plain(fault.observed)) }
+                @else { (words::plain(fault.observed)) }
             }
             td { (effect) }
             td.n { (seconds(fault.inject_ns)) }
             td.n { @match fault.healed_ns { Some(healed) => (seconds(healed)), None => "not healed" } }
         }
-    }
-}
-
-/// A value for people: `wall_ms 60000, monotonic_ms 60000`.
-fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(" "),
-        Value::Object(fields) => {
-            let fields = fields.iter().map(|(name, value)| match value {
-                Value::Array(items) if items.iter().any(Value::is_array) => {
-                    format!("{name} {}", items.iter().map(plain).collect::<Vec<_>>().join(" | "))
-                }
-                value => format!("{name} {}", plain(value)),
-            });
-            fields.collect::<Vec<_>>().join(", ")
-        }
-        value => value.to_string(),
     }
 }
 

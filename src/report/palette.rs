@@ -1,6 +1,6 @@
 //! The colours of all pictures, each for light and for dark.
 //!
-//! Pictures are drawn in the light colours. A style sheet then maps each to its dark twin, so that one drawing serves
+//! Pictures are drawn in the light colours. A style sheet then gives each its dark twin too, so that one drawing serves
 //! both. The colours of the data are told apart by people who confuse red and green (after Okabe and Ito); what matters
 //! differs in shape too.
 
@@ -59,13 +59,16 @@ pub const FAULTS: [Colour; 5] = [
 
 const ALL: [Colour; 11] = [GROUND, INK, MUTED, GRID, STRIPE, HOLD, CLAIM, CLASH, UNSURE, FAIL, INFO];
 
-/// Style rules that turn a drawing in the light colours into one in the dark ones.
-pub fn dark_rules() -> String {
+/// Style rules that give each colour of a drawing its dark twin; which one is seen is up to `color-scheme`.
+pub fn style() -> String {
     let mut rules = String::new();
     let colours = ALL.iter().chain(&ACTORS[1..]).chain(&FAULTS);
     for Colour { light, dark } in colours {
         for attribute in ["fill", "stroke"] {
-            let _ = write!(rules, "svg [{attribute}=\"#{light:06X}\"]{{{attribute}:#{dark:06X}}}");
+            let _ = write!(
+                rules,
+                "svg [{attribute}=\"#{light:06X}\"]{{{attribute}:light-dark(#{light:06X},#{dark:06X})}}"
+            );
         }
     }
     rules

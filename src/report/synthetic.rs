@@ -102,7 +102,7 @@ impl Simulation {
             kind,
             f: f.into(),
             key,
-            value,
+            value: value.into(),
             error: error.map(Into::into),
         });
     }

@@ -8,12 +8,14 @@ use std::collections::BTreeMap;
 
 fn report(fixture: &Fixture) -> String {
     let run = Digest::new(&fixture.events).unwrap();
-    html(&fixture.heading, &run, &check_digest(&run))
+    html(&fixture.heading, &run, &check_digest(&run), &[])
 }
 
 fn drawn(fixture: &Fixture) -> BTreeMap<String, String> {
     let run = Digest::new(&fixture.events).unwrap();
-    plots(&run, &check_digest(&run)).into_iter().collect()
+    let plots = plots(&run, &check_digest(&run), &[]).into_iter();
+    let svgs = plots.filter(|(name, _)| name.ends_with(".svg"));
+    svgs.map(|(name, svg)| (name, String::from_utf8(svg).unwrap())).collect()
 }
 
 /// All text of a picture, as it stands.
@@ -93,7 +95,7 @@ fn number(text: &str, before: &str) -> f64 {
 #[test]
 fn the_page_needs_nothing_else_and_says_everything() {
     let page = report(&redlock_clock_jump());
-    for outside in ["src=", "href=", "@import", "url(", "<script"] {
+    for outside in ["src=", "href=\"http", "href=\"/", "@import", "url(", "fetch("] {
         assert!(!page.contains(outside), "{outside}");
     }
     assert_eq!(page.matches("<svg ").count(), 4);
@@ -108,8 +110,8 @@ fn the_page_needs_nothing_else_and_says_everything() {
     }
     // What a foreign client wrote into its history is text, not markup.
     let mut foreign = redlock_clock_jump();
-    foreign.heading.backend = "<script>".to_owned();
-    assert!(!report(&foreign).contains("<script>"));
+    foreign.heading.backend = "<script>alert".to_owned();
+    assert!(!report(&foreign).contains("<script>alert"));
 }
 
 #[test]
@@ -117,6 +119,34 @@ fn an_empty_history_has_a_report_too() {
     let empty = Fixture { events: Vec::new(), ..redlock_clock_jump() };
     assert!(report(&empty).contains("proves nothing") || report(&empty).contains("Nobody can say"));
     assert_eq!(drawn(&empty).len(), 3);
+}
+
+#[test]
+fn a_run_that_has_not_come_to_its_end_says_so() {
+    let mut fixture = redlock_clock_jump();
+    let unfinished = "This run has not come to its end";
+    assert!(!report(&fixture).contains(unfinished));
+    let closing = fixture.events.iter().position(|event| *event.value == "closing").unwrap();
+    fixture.events.truncate(closing);
+    assert!(report(&fixture).contains(unfinished));
+}
+
+#[test]
+fn every_violation_of_a_class_is_told_and_the_first_ones_are_drawn() {
+    let size = Size { processes: 30, keys: 4, seconds: 20, hold_ms: 10, unsure: 0 };
+    let fixture = Fixture { events: redlock(size), ..redlock_clock_jump() };
+    let run = Digest::new(&fixture.events).unwrap();
+    let verdict = check_digest(&run);
+    let granted_twice = count(&verdict, "exclusion", "granted_twice");
+    assert!(granted_twice > 3, "{granted_twice}");
+    let groups = evidence::groups(&run, &verdict, 3);
+    assert_eq!(groups[0].len(), 3);
+    assert!(groups[0].iter().all(|exhibit| exhibit.finding.class == "granted-twice"));
+    let page = report(&fixture);
+    for finding in evidence::findings(&verdict) {
+        let sentence = finding.sentence.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        assert!(page.contains(&sentence), "{sentence}");
+    }
 }
 
 #[test]

@@ -5,11 +5,9 @@ use super::faults::Strip;
 use super::lanes::Lanes;
 use super::palette::{self, Colour};
 use fencepost_checker::digest::{Hold, HoldEnd, Operation};
-use fencepost_checker::{Class, Digest, Overlap, overlaps};
+use fencepost_checker::{Class, Digest, Overlap};
 use fencepost_history::{Kind, f};
 
-/// A very long or dense run gets a wider picture, up to this; the page scrolls it.
-const WIDTH_MAX: i32 = 4 * WIDTH;
 /// What lanes may take of the height; many lanes become thin.
 const LANES_HEIGHT: i32 = 900;
 const LEGEND: i32 = 26;
@@ -30,19 +28,17 @@ impl Frame {
 }
 
 /// The timeline of a whole run.
-pub fn timeline(run: &Digest) -> String {
+pub fn timeline(run: &Digest, overlaps: &[Overlap]) -> String {
     let lanes = Lanes::of(run);
-    let width = width(run);
-    let axis = TimeAxis { left: LEFT, right: width - RIGHT, from_ns: 0, to_ns: run.end_ns.max(1) };
+    let axis = TimeAxis { left: LEFT, right: WIDTH - RIGHT, from_ns: 0, to_ns: run.end_ns.max(1) };
     let strip = Strip::new(run, axis);
     let count = lanes.lanes.len().max(1) as i32;
     let lane = (LANES_HEIGHT / count).clamp(4, 26);
     let top = LEGEND + strip.height() + 32;
     let frame = Frame { axis, top, lane, bottom: top + count * lane };
-    let overlaps = overlaps(run);
     let about = format!("Timeline of {} holds by {count} processes", run.holds.len());
-    canvas::picture(width, frame.bottom + 26, &about, |canvas| {
-        legend(canvas, run, &overlaps);
+    canvas::picture(WIDTH, frame.bottom + 26, &about, |canvas| {
+        legend(canvas, run, overlaps);
         strip.draw(canvas, LEGEND);
         ground(canvas, &frame, &lanes);
         strip.bands(canvas, frame.top, frame.bottom);
@@ -50,21 +46,9 @@ pub fn timeline(run: &Digest) -> String {
         phases(canvas, run, &frame);
         unsure(canvas, run, &frame, &lanes);
         holds(canvas, run, &frame, &lanes);
-        clashes(canvas, run, &frame, &lanes, &overlaps);
+        clashes(canvas, run, &frame, &lanes, overlaps);
         successors(canvas, &frame, &lanes);
     })
-}
-
-/// Wide enough that a usual hold is seen as a bar, within reason.
-fn width(run: &Digest) -> i32 {
-    let mut lengths: Vec<u64> = run.holds.iter().map(|hold| hold.end_ns - hold.from_ns).collect();
-    if lengths.is_empty() {
-        return WIDTH;
-    }
-    let middle = lengths.len() / 2;
-    let usual = (*lengths.select_nth_unstable(middle).1).max(1);
-    let wanted = 2.0 * run.end_ns as f64 / usual as f64;
-    (wanted as i32 + LEFT + RIGHT).clamp(WIDTH, WIDTH_MAX)
 }
 
 /// Names what the picture shows, and only that.
@@ -173,7 +157,7 @@ fn holds(canvas: &Canvas, run: &Digest, frame: &Frame, lanes: &Lanes) {
 }
 
 /// How far a hold is drawn. One that nothing ended is not drawn beyond its lease once its process is gone.
-fn claimed_until(run: &Digest, hold: &Hold, lanes: &Lanes) -> u64 {
+pub fn claimed_until(run: &Digest, hold: &Hold, lanes: &Lanes) -> u64 {
     if hold.end != HoldEnd::Open {
         return hold.end_ns;
     }

@@ -174,7 +174,7 @@ fn acts(canvas: &Canvas, actor: &Actor, axis: TimeAxis, top: i32) {
             }
             (f::WRITE, ..) => (at, format!("write of {written}: nobody knows"), palette::MUTED),
             (f::RELEASE, ..) => (begun, "releases".to_owned(), palette::MUTED),
-            (f::HOLDS, _, Some(event)) if event.value == true => {
+            (f::HOLDS, _, Some(event)) if *event.value == true => {
                 (begun, "believes".to_owned(), palette::MUTED)
             }
             _ => continue,

@@ -2,8 +2,9 @@
 
 use super::heading::Heading;
 use super::lanes::Lanes;
-use fencepost_checker::{Digest, Outcome, RunVerdict, Verdict, registry};
+use fencepost_checker::{Digest, Outcome, RunVerdict, Verdict, registry, seconds};
 use fencepost_history::f;
+use serde_json::Value;
 use std::collections::HashSet;
 
 /// The verdict of a run in one sentence.
@@ -71,8 +72,12 @@ fn held(heading: &Heading, run: &Digest, verdict: &RunVerdict) -> String {
         nemesis => format!("under {}", nemesis.replace(',', " and ")),
     };
     let (backend, times) = (&heading.backend, times(holds));
-    let text =
-        format!("The lock held: {backend} gave it away {times} {under}, never to two processes at once");
+    // A backend that excludes nobody has not held as a lock does: only its data has been put to the test.
+    let text = if run.holds.iter().any(|hold| hold.exclusive) || run.holds.is_empty() {
+        format!("The lock held: {backend} gave it away {times} {under}, never to two processes at once")
+    } else {
+        format!("No promise was broken: {backend}, which excludes nobody, was entered {times} {under}")
+    };
     match count(verdict, "lost-updates", "acknowledged") {
         0 => text + ".",
         acknowledged => format!("{text}, and all {acknowledged} updates are there."),
@@ -85,6 +90,15 @@ fn outcome(verdict: &RunVerdict, checker: &str) -> Option<Outcome> {
 
 fn writes(count: u64) -> String {
     if count == 1 { "one late write".to_owned() } else { format!("{count} late writes") }
+}
+
+/// That a run has not come to its end.
+pub fn unfinished(run: &Digest) -> String {
+    format!(
+        "This run has not come to its end: it is still going, or it was cut off. What stands here is what was recorded \
+         up to {}; the verdict may change.",
+        seconds(run.end_ns)
+    )
 }
 
 /// What was done in this run and what a lock promises, in a few sentences.
@@ -115,8 +129,13 @@ pub fn background(heading: &Heading, run: &Digest) -> String {
 
 /// What the lock is there for in this run.
 fn protected(run: &Digest) -> &'static str {
-    let writes = run.operations.iter().any(|operation| operation.f() == f::WRITE);
-    if writes { "Inside, each read a counter and wrote it back plus one. " } else { "" }
+    match run.operations.iter().find(|operation| operation.f() == f::WRITE) {
+        Some(write) if write.invoke.value.is_array() => {
+            "Inside, each read a set and wrote it back with one value more. "
+        }
+        Some(_) => "Inside, each read a counter and wrote it back plus one. ",
+        None => "",
+    }
 }
 
 /// What kinds of faults there were, in words.
@@ -125,6 +144,9 @@ fn kinds(run: &Digest) -> String {
     for fault in &run.faults {
         let kind = match fault.name {
             "clock-jump" => "clocks of nodes jumped",
+            "clock-drift" => "clocks ran fast or slow",
+            "clock-strobe" => "clocks jumped there and back many times",
+            "clock-freeze" => "clocks stood still",
             "pause" => "processes or servers were stopped for a while",
             "partition" => "the network was cut",
             "kill" => "servers were killed and started again",
@@ -159,6 +181,9 @@ pub fn class(class: &str) -> &'static str {
         "lost-update" => {
             "The storage told a process that its write was done, and yet it is not in the final value."
         }
+        "lost-addition" => {
+            "The storage told a process that its value was added, and yet it is not in the final set."
+        }
         "token-not-greater" => {
             "A later holder got a token that does not beat an earlier one, so no storage can tell them apart."
         }
@@ -181,6 +206,30 @@ pub fn drawing(run: &Digest, holds: &[usize]) -> String {
         text += " A flash: here a fault struck.";
     }
     text
+}
+
+/// A value for people: `wall_ms 60000, monotonic_ms 60000`.
+pub fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(" "),
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, value)| match value {
+                Value::Array(items) if items.iter().any(Value::is_array) => {
+                    format!("{name} {}", items.iter().map(plain).collect::<Vec<_>>().join(" | "))
+                }
+                value => format!("{name} {}", plain(value)),
+            });
+            fields.collect::<Vec<_>>().join(", ")
+        }
+        // No more digits of milliseconds than anybody can use.
+        Value::Number(number) if number.is_f64() => {
+            let number = number.as_f64().unwrap_or_default();
+            ((number * 1000.0).round() / 1000.0).to_string()
+        }
+        value => value.to_string(),
+    }
 }
 
 /// One figure of a checker; 0 where it has none.

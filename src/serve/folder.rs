@@ -1,0 +1,129 @@
+//! Files inside the results folder, and nothing outside of it.
+
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Component, Path, PathBuf};
+
+/// The file or folder of that path below the results folder; links are followed. None: there is no such thing, or it is
+/// elsewhere.
+pub fn inside(results: &Path, path: &str) -> Option<PathBuf> {
+    let plain = |part: Component| matches!(part, Component::Normal(_));
+    if path.is_empty() || path.contains('\0') || !Path::new(path).components().all(plain) {
+        return None;
+    }
+    let found = fs::canonicalize(results.join(path)).ok()?;
+    found.starts_with(fs::canonicalize(results).ok()?).then_some(found)
+}
+
+/// The files of a run.
+#[derive(Default)]
+pub struct Listing {
+    pub files: Vec<File>,
+    /// Whether there are more than are listed.
+    pub more: bool,
+}
+
+pub struct File {
+    /// Below the run's folder.
+    pub path: String,
+    pub bytes: u64,
+}
+
+/// More files than this are not listed.
+const FILES_MAX: usize = 1000;
+
+/// Folders below each other that are listed.
+const DEPTH_MAX: usize = 4;
+
+/// The files of a run, by name. Links are left out.
+pub fn files(run: &Path) -> Listing {
+    let mut listing = Listing::default();
+    list(run, "", 0, &mut listing);
+    listing.files.sort_by(|one, other| one.path.cmp(&other.path));
+    listing
+}
+
+fn list(folder: &Path, prefix: &str, depth: usize, listing: &mut Listing) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let (Ok(metadata), Ok(name)) = (entry.metadata(), entry.file_name().into_string()) else { continue };
+        if listing.files.len() >= FILES_MAX || metadata.is_dir() && depth >= DEPTH_MAX {
+            listing.more = true;
+        } else if metadata.is_dir() {
+            list(&entry.path(), &format!("{prefix}{name}/"), depth + 1, listing);
+        } else if metadata.is_file() {
+            listing.files.push(File { path: format!("{prefix}{name}"), bytes: metadata.len() });
+        }
+    }
+}
+
+/// How much of a growing history is read at a time.
+const PIECE_BYTES: u64 = 256 << 10;
+
+/// How much of its end is read at first.
+const FIRST_BYTES: u64 = 32 << 10;
+
+/// Whole lines of a file that grows.
+pub struct Piece {
+    pub lines: Vec<String>,
+    /// From where to go on.
+    pub next: u64,
+}
+
+/// The lines from there on; without a `from`, the last few. A line that is still being written is left for later.
+pub fn piece(file: &Path, from: Option<u64>) -> std::io::Result<Piece> {
+    let mut file = fs::File::open(file)?;
+    let length = file.metadata()?.len();
+    let from_start = from.unwrap_or(length.saturating_sub(FIRST_BYTES)).min(length);
+    file.seek(SeekFrom::Start(from_start))?;
+    let mut bytes = Vec::new();
+    file.take(PIECE_BYTES).read_to_end(&mut bytes)?;
+    let whole = match bytes.iter().rposition(|byte| *byte == b'\n') {
+        Some(at) => at + 1,
+        // A line longer than a piece is passed over.
+        None if bytes.len() as u64 == PIECE_BYTES => bytes.len(),
+        None => 0,
+    };
+    let mut text = &bytes[..whole];
+    if from.is_none() && from_start > 0 {
+        // It begins in the middle of a line.
+        let first = text.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        text = &text[first..];
+    }
+    let text = if text.ends_with(b"\n") { text } else { &[] };
+    let lines = String::from_utf8_lossy(text).lines().map(str::to_owned).collect();
+    Ok(Piece { lines, next: from_start + whole as u64 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_file_that_grows_is_read_in_whole_lines() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        write!(file, "one\ntwo\nthr").unwrap();
+        let first = piece(file.path(), None).unwrap();
+        assert_eq!((first.lines, first.next), (vec!["one".to_owned(), "two".to_owned()], 8));
+        assert_eq!(piece(file.path(), Some(8)).unwrap().lines, Vec::<String>::new());
+        writeln!(file, "ee").unwrap();
+        let next = piece(file.path(), Some(8)).unwrap();
+        assert_eq!((next.lines, next.next), (vec!["three".to_owned()], 14));
+        writeln!(file, "{}", "x".repeat(300_000)).unwrap();
+        let long = piece(file.path(), Some(14)).unwrap();
+        assert!(long.lines.is_empty() && long.next > 14, "it goes on after a line that is too long");
+        // Someone asks for what is not there yet.
+        assert_eq!(piece(file.path(), Some(9_999_999)).unwrap().next, 300_015);
+    }
+
+    #[test]
+    fn of_a_long_file_only_the_end_is_read_first_and_never_half_a_line() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        for number in 0..100_000 {
+            writeln!(file, "line {number}").unwrap();
+        }
+        let end = piece(file.path(), None).unwrap();
+        assert_eq!(end.lines.last().unwrap(), "line 99999");
+        assert!(end.lines.len() < 5_000 && end.lines.iter().all(|line| line.starts_with("line ")));
+    }
+}

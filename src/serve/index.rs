@@ -1,0 +1,232 @@
+//! What runs there are. Looked at again with each request, and read again only where something changed.
+
+use crate::results::is_going;
+use crate::runs::{self, Run, State};
+use fencepost_checker::Outcome;
+use rayon::prelude::*;
+use serde::Deserialize;
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+/// A folder that changed so short a time ago is read again the next time, too: file systems round times.
+const FRESH: Duration = Duration::from_secs(2);
+
+/// All runs of a results folder.
+pub struct Index {
+    results: PathBuf,
+    entries: Mutex<HashMap<String, Entry>>,
+}
+
+/// What was read of a folder, and when the folder had changed last.
+struct Entry {
+    changed: SystemTime,
+    row: Option<Arc<Row>>,
+}
+
+/// A run in the list.
+#[derive(Debug)]
+pub struct Row {
+    pub name: String,
+    /// Seconds since 1970-01-01 UTC; 0 where that cannot be read.
+    pub started: u64,
+    pub backend: String,
+    pub workload: String,
+    pub nemesis: String,
+    pub guard: String,
+    pub standing: Standing,
+    /// What was seen, in a sentence.
+    pub said: String,
+}
+
+/// What is known of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Judged(Outcome),
+    /// It goes on, or is being judged.
+    Running,
+    /// It ended, and there is no verdict that can be read.
+    NotJudged,
+    /// What it was a run of cannot be read.
+    Damaged,
+}
+
+impl Standing {
+    /// In the order in which they are offered.
+    pub const WORDS: [&str; 7] =
+        ["violation", "valid", "unknown", "vacuous", "running", "not judged", "damaged"];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Standing::Judged(outcome) => outcome.word(),
+            Standing::Running => "running",
+            Standing::NotJudged => "not judged",
+            Standing::Damaged => "damaged",
+        }
+    }
+}
+
+/// What is known of this run.
+pub fn standing(run: &Run) -> Standing {
+    match &run.state {
+        State::Judged(_, judgement) => Standing::Judged(judgement.outcome),
+        State::NotJudged(..) | State::Damaged(_) if is_going(&run.path) => Standing::Running,
+        State::NotJudged(..) => Standing::NotJudged,
+        State::Damaged(_) => Standing::Damaged,
+    }
+}
+
+impl Row {
+    fn new(run: &Run) -> Row {
+        let standing = standing(run);
+        let said = match (&run.state, standing) {
+            (_, Standing::Running) => String::new(),
+            (State::Judged(_, judgement), _) => {
+                // The promise that made the verdict.
+                let worst = judgement.verdicts.iter().find(|promise| promise.outcome == judgement.outcome);
+                worst.map(|promise| promise.summary.clone()).unwrap_or_default()
+            }
+            (State::NotJudged(_, why) | State::Damaged(why), _) => why.clone(),
+        };
+        let file = run.file();
+        let of_spec = |text: fn(&crate::spec::RunSpec) -> String| file.map(|file| text(&file.spec));
+        Row {
+            name: run.name.clone(),
+            started: file.map_or(0, |file| file.started),
+            backend: of_spec(|spec| spec.backend.clone()).unwrap_or_default(),
+            workload: of_spec(|spec| spec.workload.clone()).unwrap_or_default(),
+            nemesis: of_spec(|spec| spec.nemesis_name()).unwrap_or_default(),
+            guard: of_spec(|spec| spec.guard.clone()).unwrap_or_default(),
+            standing,
+            said,
+        }
+    }
+
+    fn contains(&self, word: &str) -> bool {
+        let texts = [&self.name, &self.backend, &self.workload, &self.nemesis, &self.guard, &self.said];
+        texts.iter().any(|text| text.to_lowercase().contains(word)) || self.standing.word().contains(word)
+    }
+}
+
+impl Index {
+    pub fn new(results: PathBuf) -> Index {
+        Index { results, entries: Mutex::new(HashMap::new()) }
+    }
+
+    pub fn results(&self) -> &Path {
+        &self.results
+    }
+
+    /// All runs as they are now, in no order.
+    ///
+    /// # Errors
+    /// The results folder cannot be read.
+    pub fn look(&self) -> std::io::Result<Vec<Arc<Row>>> {
+        let folders = folders(&self.results)?;
+        let mut entries = self.entries.lock().expect("never poisoned");
+        let now = SystemTime::now();
+        let looked: HashMap<String, Entry> = folders
+            .into_par_iter()
+            .map(|(name, changed)| {
+                let same = entries.get(&name).filter(|entry| entry.is_current(changed, now));
+                let row = match same {
+                    Some(entry) => entry.row.clone(),
+                    None => runs::read(&self.results.join(&name)).map(|run| Arc::new(Row::new(&run))),
+                };
+                (name, Entry { changed, row })
+            })
+            .collect();
+        *entries = looked;
+        Ok(entries.values().filter_map(|entry| entry.row.clone()).collect())
+    }
+}
+
+impl Entry {
+    /// Whether the folder is still what was read. A run that goes on ends without a sign.
+    fn is_current(&self, changed: SystemTime, now: SystemTime) -> bool {
+        let fresh = now.duration_since(changed).is_ok_and(|age| age < FRESH);
+        let running = self.row.as_ref().is_some_and(|row| row.standing == Standing::Running);
+        self.changed == changed && !fresh && !running
+    }
+}
+
+/// Folders, and when a file was last put into each or renamed there: so every file of a run is written.
+fn folders(results: &Path) -> std::io::Result<Vec<(String, SystemTime)>> {
+    let changed = |folder: PathBuf| {
+        let name = folder.file_name()?.to_str()?.to_owned();
+        Some((name, fs::metadata(&folder).and_then(|folder| folder.modified()).ok()?))
+    };
+    Ok(runs::folders(results)?.into_par_iter().filter_map(changed).collect())
+}
+
+/// Which runs are wanted, and in which order. What is empty says nothing.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Wanted {
+    pub backend: String,
+    pub workload: String,
+    pub nemesis: String,
+    pub verdict: String,
+    /// Words that stand somewhere, in any order.
+    pub text: String,
+    pub sort: String,
+    pub page: usize,
+}
+
+/// By what the list can be sorted; with a `-` before it, the other way round.
+pub const ORDERS: [&str; 6] = ["started", "backend", "workload", "nemesis", "guard", "verdict"];
+
+/// Newest first.
+const USUAL_ORDER: &str = "-started";
+
+impl Wanted {
+    /// The order that is wanted, if it is one that there is; else the usual one.
+    pub fn order(&self) -> &str {
+        let known = ORDERS.contains(&self.sort.trim_start_matches('-'));
+        if known { &self.sort } else { USUAL_ORDER }
+    }
+
+    /// The runs that are wanted, in order.
+    pub fn of(&self, mut rows: Vec<Arc<Row>>) -> Vec<Arc<Row>> {
+        let text = self.text.to_lowercase();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let is = |wanted: &str, value: &str| wanted.is_empty() || wanted == value;
+        rows.retain(|row| {
+            is(&self.backend, &row.backend)
+                && is(&self.workload, &row.workload)
+                && is(&self.nemesis, &row.nemesis)
+                && is(&self.verdict, row.standing.word())
+                && words.iter().all(|word| row.contains(word))
+        });
+        // Equal ones with the newest first.
+        rows.par_sort_by(|one, other| {
+            other.started.cmp(&one.started).then_with(|| one.name.cmp(&other.name))
+        });
+        let order = self.order();
+        let by = order.trim_start_matches('-');
+        match order.starts_with('-') {
+            _ if order == USUAL_ORDER => {}
+            true => rows.sort_by(|one, other| compare(by, other, one)),
+            false => rows.sort_by(|one, other| compare(by, one, other)),
+        }
+        rows
+    }
+}
+
+fn compare(by: &str, one: &Row, other: &Row) -> std::cmp::Ordering {
+    match by {
+        "backend" => one.backend.cmp(&other.backend),
+        "workload" => one.workload.cmp(&other.workload),
+        "nemesis" => one.nemesis.cmp(&other.nemesis),
+        "guard" => one.guard.cmp(&other.guard),
+        "verdict" => one.standing.word().cmp(other.standing.word()),
+        _ => one.started.cmp(&other.started),
+    }
+}
+
+/// What a column holds, for choosing from.
+pub fn values<'a>(rows: &'a [Arc<Row>], of: impl Fn(&'a Row) -> &'a str) -> BTreeSet<&'a str> {
+    rows.iter().map(|row| of(row)).filter(|value| !value.is_empty()).collect()
+}

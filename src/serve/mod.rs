@@ -1,0 +1,259 @@
+//! `fencepost serve`: looking around in a results folder with a browser. Reads only, and shows nothing else.
+
+mod folder;
+mod index;
+mod pages;
+#[cfg(test)]
+mod tests;
+
+use crate::runs::{self, Run};
+use crate::say;
+use crate::spec::BadUsage;
+use anyhow::{Context, Result};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, Query, Request, State};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use base64::Engine;
+use clap::Args;
+use folder::inside;
+use index::{Index, Standing, Wanted, standing};
+use maud::html;
+use serde::Deserialize;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use std::net::SocketAddr;
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+use tower::ServiceExt;
+use tower_http::services::ServeFile;
+
+/// Where to look, and where to listen.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Folder of all runs.
+    #[arg(long, default_value = "results")]
+    pub results: PathBuf,
+    /// Address and port to listen on; port 0 takes a free one. Whoever reaches it can read all runs.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7878")]
+    pub listen: SocketAddr,
+}
+
+/// Runs that are shown beside each other at most.
+const BESIDE_MAX: usize = 20;
+
+/// Shows the results folder until Ctrl-C.
+pub fn serve(args: &ServeArgs) -> Result<i32> {
+    let begun = Instant::now();
+    let results = std::fs::canonicalize(&args.results).map_err(|error| {
+        BadUsage(format!("cannot read the results folder {}: {error}", args.results.display()))
+    })?;
+    let index = Index::new(results);
+    let count = index
+        .look()
+        .map_err(|error| {
+            BadUsage(format!("cannot read the results folder {}: {error}", args.results.display()))
+        })?
+        .len();
+    let runtime = crate::runtime()?;
+    runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind(args.listen)
+            .await
+            .with_context(|| format!("cannot listen on {}; choose another with --listen", args.listen))?;
+        let address = listener.local_addr()?;
+        say!("{count} runs, looked through in {:.1} s", begun.elapsed().as_secs_f64());
+        say!("http://{address}  (Ctrl-C ends it)");
+        let router = router(index, address.ip().is_loopback());
+        tokio::select! {
+            served = axum::serve(listener, router).into_future() => served?,
+            interrupted = tokio::signal::ctrl_c() => interrupted?,
+        }
+        Ok(0)
+    })
+}
+
+/// Everything that can be asked for. With `local_only`, only by names of this machine: otherwise a page from elsewhere
+/// could have its own name lead here, and read what only this machine may.
+fn router(index: Index, local_only: bool) -> Router {
+    let router = Router::new()
+        .route("/", get(list))
+        .route("/run/{name}", get(run))
+        .route("/run/{name}/live", get(live))
+        .route("/compare", get(compare))
+        .route("/files/{*path}", get(file))
+        .route("/serve.css", get(|| asset("text/css; charset=utf-8", include_str!("serve.css"))))
+        .route("/serve.js", get(|| asset("text/javascript; charset=utf-8", include_str!("serve.js"))))
+        .fallback(|| async { not_found() })
+        .with_state(Arc::new(index));
+    let router = if local_only { router.layer(middleware::from_fn(only_local_names)) } else { router };
+    router.layer(middleware::map_response(|mut response: Response| async {
+        response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        response
+    }))
+}
+
+async fn only_local_names(request: Request, next: Next) -> Response {
+    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let name = host.rsplit_once(':').map_or(host, |(name, port)| match port.parse::<u16>() {
+        Ok(_) => name,
+        Err(_) => host,
+    });
+    let local = name == "localhost"
+        || name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    if local {
+        next.run(request).await
+    } else {
+        (StatusCode::FORBIDDEN, "ask by a name of this machine").into_response()
+    }
+}
+
+type Shared = State<Arc<Index>>;
+
+async fn list(State(index): Shared, Query(wanted): Query<Wanted>) -> Response {
+    blocking(move || match index.look() {
+        Ok(rows) => {
+            let results = index.results().file_name().unwrap_or_default().to_string_lossy();
+            page(StatusCode::OK, pages::list(&results, &rows, &wanted))
+        }
+        Err(error) => {
+            let sentence = format!("The results folder cannot be read: {error}.");
+            page(StatusCode::INTERNAL_SERVER_ERROR, pages::trouble("No runs", &sentence))
+        }
+    })
+    .await
+}
+
+/// The run of that name, if it is one and lies in the results folder.
+fn find(index: &Index, name: &str) -> Option<Run> {
+    let path = inside(index.results(), name).filter(|path| path.parent() == Some(index.results()))?;
+    runs::read(&path)
+}
+
+async fn run(State(index): Shared, Path(name): Path<String>) -> Response {
+    blocking(move || match find(&index, &name) {
+        Some(run) => page(StatusCode::OK, pages::run(&run, &folder::files(&run.path))),
+        None => not_found(),
+    })
+    .await
+}
+
+#[derive(Deserialize)]
+struct LiveFrom {
+    from: Option<u64>,
+}
+
+/// What has happened since: `{"state": "running", "next": 1234, "events": [...]}`.
+async fn live(
+    State(index): Shared,
+    Path(name): Path<String>,
+    Query(LiveFrom { from }): Query<LiveFrom>,
+) -> Response {
+    blocking(move || {
+        let Some(run) = find(&index, &name) else { return not_found() };
+        let state = standing(&run);
+        // Before the first event there is no history yet; after the last it may be compressed.
+        let (lines, next) = match folder::piece(&run.path.join("history.jsonl"), from) {
+            Ok(piece) => (piece.lines, Some(piece.next)),
+            Err(_) => (Vec::new(), from),
+        };
+        let events: Vec<serde_json::Value> =
+            lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let running = state == Standing::Running;
+        let answer = json!({ "running": running, "next": next, "events": events }).to_string();
+        ([(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")], answer).into_response()
+    })
+    .await
+}
+
+async fn compare(State(index): Shared, Query(wishes): Query<Vec<(String, String)>>) -> Response {
+    blocking(move || {
+        let names = wishes.into_iter().filter(|(wish, _)| wish == "run").map(|(_, name)| name);
+        let (mut found, mut missing) = (Vec::new(), Vec::new());
+        for name in names.take(BESIDE_MAX) {
+            match find(&index, &name) {
+                Some(run) => found.push(run),
+                None => missing.push(name),
+            }
+        }
+        page(StatusCode::OK, pages::compare(&found, &missing))
+    })
+    .await
+}
+
+/// A file of the results folder. A report may do what it likes with itself, but reaches nothing else: it is in a sandbox.
+async fn file(State(index): Shared, Path(path): Path<String>, request: Request) -> Response {
+    const SANDBOX: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:; \
+         sandbox allow-scripts allow-popups allow-popups-to-escape-sandbox allow-downloads";
+    let Some(found) = inside(index.results(), &path).filter(|found| found.is_file()) else {
+        return not_found();
+    };
+    let Ok(mime) = content_type(&found).parse() else { return not_found() };
+    let Ok(served) = ServeFile::new_with_mime(&found, &mime).oneshot(request).await;
+    let mut response = served.map(Body::new);
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(SANDBOX));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
+
+/// Texts are to be read in the browser, whatever they are called.
+fn content_type(path: &FilePath) -> &'static str {
+    match path.extension().and_then(|extension| extension.to_str()).unwrap_or_default() {
+        "html" => "text/html; charset=utf-8",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        "json" => "application/json",
+        "jsonl" | "toml" | "log" | "txt" | "md" | "csv" | "edn" | "xml" | "sarif" => {
+            "text/plain; charset=utf-8"
+        }
+        "zst" => "application/zstd",
+        _ => "application/octet-stream",
+    }
+}
+
+async fn asset(content_type: &'static str, text: &'static str) -> impl IntoResponse {
+    ([(CONTENT_TYPE, content_type), (CACHE_CONTROL, "no-cache")], text)
+}
+
+/// Looking at folders takes a while: others are answered meanwhile.
+async fn blocking(answer: impl FnOnce() -> Response + Send + 'static) -> Response {
+    tokio::task::spawn_blocking(answer).await.unwrap_or_else(|_| {
+        (StatusCode::INTERNAL_SERVER_ERROR, "this page could not be made").into_response()
+    })
+}
+
+fn not_found() -> Response {
+    page(StatusCode::NOT_FOUND, pages::trouble("Not found", "There is no such page, run or file here."))
+}
+
+/// An own page: its scripts are those of this server, and the one that every page carries.
+fn page(status: StatusCode, text: String) -> Response {
+    let policy = format!(
+        "default-src 'none'; script-src 'self' '{}'; style-src 'self' 'unsafe-inline'; img-src data:; connect-src 'self'; \
+         form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+        script_hash()
+    );
+    let headers = [
+        (CONTENT_TYPE, "text/html; charset=utf-8"),
+        (CONTENT_SECURITY_POLICY, &policy),
+        (CACHE_CONTROL, "no-store"),
+    ];
+    (status, headers, text).into_response()
+}
+
+/// By which a browser knows the script that the shell of all pages carries.
+fn script_hash() -> &'static str {
+    static HASH: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    HASH.get_or_init(|| {
+        let shell = crate::report::document("", html! {});
+        let script = shell.split_once("<script>").and_then(|(_, rest)| rest.split_once("</script>"));
+        let digest = Sha256::digest(script.map_or("", |(script, _)| script));
+        format!("sha256-{}", base64::engine::general_purpose::STANDARD.encode(digest))
+    })
+}

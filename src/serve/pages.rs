@@ -1,0 +1,294 @@
+//! The pages: all runs, one run, some runs beside each other.
+
+use super::folder::{File, Listing};
+use super::index::{ORDERS, Row, Standing, Wanted, standing, values};
+use crate::report::{document, promise};
+use crate::runs::{Judgement, Run};
+use maud::{Markup, html};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Runs on one page of the list.
+const ROWS_PER_PAGE: usize = 100;
+
+/// What may stand in a part of an address as it is.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, PLAIN).to_string()
+}
+
+/// Where the page of a run is.
+fn run_address(name: &str) -> String {
+    format!("/run/{}", encoded(name))
+}
+
+/// Where a file of a run is.
+fn file_address(run: &str, path: &str) -> String {
+    let parts: Vec<String> = path.split('/').map(encoded).collect();
+    format!("/files/{}/{}", encoded(run), parts.join("/"))
+}
+
+/// A page with what all pages of this server have.
+fn page(title: &str, body: Markup) -> String {
+    document(
+        title,
+        html! {
+            link rel="stylesheet" href="/serve.css";
+            (body)
+            script src="/serve.js" {}
+        },
+    )
+}
+
+/// A page that says what is wrong.
+pub fn trouble(title: &str, sentence: &str) -> String {
+    page(title, html! { h1 { (title) } p { (sentence) } p { a href="/" { "All runs" } } })
+}
+
+/// `2026-02-14 09:30:15`, in UTC.
+fn date(started: u64) -> String {
+    if started == 0 {
+        return String::new();
+    }
+    let date = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(started)).to_string();
+    date.replace('T', " ").trim_end_matches('Z').to_owned()
+}
+
+/// The verdict, or what there is in its place. Not by colour alone.
+fn chip(standing: Standing) -> Markup {
+    let sign = match standing {
+        Standing::Judged(outcome) => outcome.sign(),
+        Standing::Running => "▶",
+        Standing::NotJudged | Standing::Damaged => "!",
+    };
+    let class = standing.word().replace(' ', "-");
+    html! { span.chip.(class) { (sign) " " (standing.word()) } }
+}
+
+/// All runs that are wanted, one page of them.
+pub fn list(results: &str, all: &[Arc<Row>], wanted: &Wanted) -> String {
+    let rows = wanted.of(all.to_vec());
+    let pages = rows.len().div_ceil(ROWS_PER_PAGE).max(1);
+    let at = wanted.page.min(pages - 1);
+    let shown = rows.iter().skip(at * ROWS_PER_PAGE).take(ROWS_PER_PAGE);
+    page(
+        "Runs",
+        html! {
+            h1 { "Runs" }
+            p.note { (all.len()) " in " code { (results) } ". Times are UTC." }
+            (filter(all, wanted))
+            form #chosen action="/compare" {
+                button type="submit" { "Compare chosen runs" }
+                span #chosen-count {}
+                section #runs {
+                    p.note { (rows.len()) @if rows.len() == 1 { " run" } @else { " runs" } }
+                    @if rows.is_empty() { p { (if all.is_empty() { "There is no run yet: `fencepost test` makes one." } else { "No run is like that." }) } }
+                    @else { div.tablebox { table {
+                        thead { tr { th { } @for column in ORDERS { (sortable(column, wanted)) } th { "what was seen" } } }
+                        tbody { @for row in shown { (list_row(row)) } }
+                    } } }
+                    @if pages > 1 { (turn_pages(at, pages, wanted)) }
+                }
+            }
+        },
+    )
+}
+
+fn filter(all: &[Arc<Row>], wanted: &Wanted) -> Markup {
+    let choice = |name: &str, wanted: &str, values: Vec<&str>| {
+        html! {
+            label { (name) " " select name=(name) {
+                option value="" selected[wanted.is_empty()] { "all" }
+                @for value in values { option value=(value) selected[value == wanted] { (value) } }
+            } }
+        }
+    };
+    html! {
+        form #filter action="/" {
+            (choice("backend", &wanted.backend, values(all, |row| &row.backend).into_iter().collect()))
+            (choice("workload", &wanted.workload, values(all, |row| &row.workload).into_iter().collect()))
+            (choice("nemesis", &wanted.nemesis, values(all, |row| &row.nemesis).into_iter().collect()))
+            (choice("verdict", &wanted.verdict, Standing::WORDS.to_vec()))
+            label { "text " input type="search" name="text" value=(wanted.text); }
+            input type="hidden" name="sort" value=(wanted.order());
+            button type="submit" { "Show" }
+        }
+    }
+}
+
+/// The address of the list with these wishes.
+fn address(wanted: &Wanted, sort: &str, page: usize) -> String {
+    let Wanted { backend, workload, nemesis, verdict, text, .. } = wanted;
+    let wishes = [
+        ("backend", &**backend),
+        ("workload", workload),
+        ("nemesis", nemesis),
+        ("verdict", verdict),
+        ("text", text),
+        ("sort", sort),
+    ];
+    let wishes = wishes.iter().filter(|(_, value)| !value.is_empty());
+    let wishes: Vec<String> = wishes.map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+    format!("/?{}&page={page}", wishes.join("&"))
+}
+
+fn sortable(column: &str, wanted: &Wanted) -> Markup {
+    let order = wanted.order();
+    let upwards = order == column;
+    let next = if upwards { format!("-{column}") } else { column.to_owned() };
+    let mark = match order.trim_start_matches('-') == column {
+        false => "",
+        true if upwards => " ▲",
+        true => " ▼",
+    };
+    html! { th { a.turn href=(address(wanted, &next, 0)) { (column) (mark) } } }
+}
+
+fn list_row(row: &Row) -> Markup {
+    html! {
+        tr {
+            td { input type="checkbox" name="run" value=(row.name) aria-label=(format!("choose {}", row.name)); }
+            td { a href=(run_address(&row.name)) title=(row.name) {
+                @if row.started == 0 { (row.name) } @else { (date(row.started)) }
+            } }
+            td { (row.backend) } td { (row.workload) } td { (row.nemesis) } td { (row.guard) }
+            td { (chip(row.standing)) }
+            td { (row.said) }
+        }
+    }
+}
+
+fn turn_pages(at: usize, pages: usize, wanted: &Wanted) -> Markup {
+    let order = wanted.order();
+    html! {
+        p.pages {
+            @if at > 0 { a.turn href=(address(wanted, order, at - 1)) { "← before" } }
+            span { "page " (at + 1) " of " (pages) }
+            @if at + 1 < pages { a.turn href=(address(wanted, order, at + 1)) { "next →" } }
+        }
+    }
+}
+
+/// One run: what came of it, and its files. While it goes on, its events as they come.
+pub fn run(run: &Run, files: &Listing) -> String {
+    let standing = standing(run);
+    let has = |name: &str| files.files.iter().any(|file| file.path == name);
+    page(
+        &run.name,
+        html! {
+            p { a href="/" { "All runs" } }
+            h1 { (run.name) }
+            p { (chip(standing)) " " @if standing != Standing::Running { (run.trouble().unwrap_or_default()) } }
+            @if standing == Standing::Running { (live(&run.name)) }
+            @if has("report.html") { p { a.report href=(file_address(&run.name, "report.html")) { "Open the report" } } }
+            @if let Some(judgement) = run.judgement() { (promises(judgement)) }
+            @if let Some(file) = run.file() {
+                h2 { "To repeat this run" }
+                pre { (file.command) }
+                p.note { "Began " (date(file.started)) " UTC, driver " (file.driver) @for server in &file.servers { ", " (server) } }
+            }
+            (file_table(&run.name, files))
+        },
+    )
+}
+
+fn live(name: &str) -> Markup {
+    html! {
+        section #live data-address=(format!("{}/live", run_address(name))) {
+            p.note { "This run goes on. " b #live-count { } }
+            ol #live-events { }
+        }
+    }
+}
+
+fn promises(judgement: &Judgement) -> Markup {
+    html! {
+        h2 { "The promises" }
+        table.promises {
+            thead { tr { th { "promise" } th { "verdict" } th { "what was seen" } } }
+            tbody { @for each in &judgement.verdicts { tr {
+                td { b { (promise(&each.checker).0) } }
+                td { (chip(Standing::Judged(each.outcome))) }
+                td { (each.summary) }
+            } } }
+        }
+    }
+}
+
+fn file_table(run: &str, files: &Listing) -> Markup {
+    let row = |file: &File| {
+        html! { tr { td { a href=(file_address(run, &file.path)) { (file.path) } } td.n { (file.bytes) } } }
+    };
+    html! {
+        h2 { "Files" }
+        table.files {
+            thead { tr { th { "file" } th.n { "bytes" } } }
+            tbody { @for file in &files.files { (row(file)) } }
+        }
+        @if files.more { p.note { "And more, which only the folder itself shows." } }
+    }
+}
+
+/// Runs beside each other, a column each.
+pub fn compare(runs: &[Run], missing: &[String]) -> String {
+    let mut checkers: Vec<&str> = Vec::new();
+    for promise in runs.iter().filter_map(Run::judgement).flat_map(|judgement| &judgement.verdicts) {
+        if !checkers.contains(&&*promise.checker) {
+            checkers.push(&promise.checker);
+        }
+    }
+    let setting = |name: &str, of: &dyn Fn(&crate::spec::RunSpec) -> String| {
+        html! { tr { th { (name) } @for run in runs { td { @if let Some(file) = run.file() { (of(&file.spec)) } } } } }
+    };
+    page(
+        "Chosen runs",
+        html! {
+            p { a href="/" { "All runs" } }
+            h1 { "Chosen runs" }
+            @for name in missing { p { "There is no run " code { (name) } "." } }
+            @if runs.is_empty() { p { "Choose some runs in the list first." } }
+            @else { div.tablebox { table.beside {
+                thead { tr { th { } @for run in runs { th { a href=(run_address(&run.name)) { (run.name) } } } } }
+                tbody {
+                    (setting("backend", &|spec| spec.backend.clone()))
+                    (setting("workload", &|spec| spec.workload.clone()))
+                    (setting("nemesis", &|spec| spec.nemesis_name()))
+                    (setting("guard", &|spec| spec.guard.clone()))
+                    tr { th { "verdict" } @for run in runs { td { (chip(standing(run))) } } }
+                    @for checker in checkers { (beside(checker, runs)) }
+                    (costs(runs))
+                }
+            } } }
+        },
+    )
+}
+
+/// What came of one promise in each run.
+fn beside(checker: &str, runs: &[Run]) -> Markup {
+    html! {
+        tr {
+            th { (promise(checker).0) }
+            @for run in runs { td {
+                @if let Some(each) = run.judgement().and_then(|judgement| judgement.of_checker(checker)) {
+                    (chip(Standing::Judged(each.outcome))) small { (each.summary) }
+                }
+            } }
+        }
+    }
+}
+
+fn costs(runs: &[Run]) -> Markup {
+    let row = |name: &str, of: &dyn Fn(&Judgement) -> Option<f64>| {
+        html! { tr { th { (name) } @for run in runs { td.n {
+            @if let Some(number) = run.judgement().and_then(of) { (format!("{number:.1}")) }
+        } } } }
+    };
+    html! {
+        (row("median acquire, ms", &|judgement| judgement.costs.acquire_median_ms))
+        (row("99 % of acquires within, ms", &|judgement| judgement.costs.acquire_p99_ms))
+        (row("acquisitions a second", &|judgement| Some(judgement.costs.acquisitions_per_s)))
+        (row("longest recovery, ms", &|judgement| judgement.costs.recovery_ms))
+    }
+}

@@ -1,0 +1,239 @@
+//! What the server answers, and what it does not.
+
+use super::*;
+use crate::results::{RunFile, RunFolder};
+use crate::runs::testing;
+use axum::http::Method;
+use fencepost_checker::Outcome;
+use std::fs;
+use std::os::unix::fs::symlink;
+
+/// A results folder with some runs, some of them in a bad state.
+fn results() -> tempfile::TempDir {
+    let results = tempfile::tempdir().unwrap();
+    let at = results.path();
+    let put = |name: &str, outcome, started, backend: &str, nemesis: &str| {
+        testing::run(at, name, outcome, |file| {
+            (file.started, file.spec.backend) = (started, backend.to_owned());
+            file.spec.nemesis = vec![nemesis.to_owned()];
+        })
+    };
+    let broken = put("redlock-a", Some(Outcome::Violation), 300, "redlock", "clock-jump");
+    fs::write(broken.join("report.html"), "<h1>report</h1>").unwrap();
+    put("etcd-a", Some(Outcome::Valid), 200, "etcd", "pause");
+    put("etcd-b", None, 100, "etcd", "kill");
+    let cut = put("etcd-c", Some(Outcome::Valid), 90, "etcd", "kill");
+    fs::write(cut.join("verdict.json"), "{\"outcome\":\"val").unwrap();
+    fs::create_dir(at.join("damaged run")).unwrap();
+    fs::write(at.join("damaged run/run.toml"), [0xff, 0xfe]).unwrap();
+    fs::write(at.join("damaged run/<b>.log"), "x").unwrap();
+    symlink("redlock-a", at.join("latest")).unwrap();
+    results
+}
+
+fn serving(results: &FilePath) -> Router {
+    router(Index::new(fs::canonicalize(results).unwrap()), true)
+}
+
+/// Status, headers as text, and the text of the answer.
+async fn ask(router: &Router, method: Method, host: &str, path: &str) -> (u16, String, String) {
+    let request = Request::builder().method(method).uri(path).header(HOST, host).body(Body::empty()).unwrap();
+    let response = router.clone().oneshot(request).await.unwrap();
+    let (status, headers) = (response.status().as_u16(), format!("{:?}", response.headers()));
+    let body = axum::body::to_bytes(response.into_body(), 1 << 24).await.unwrap();
+    (status, headers, String::from_utf8_lossy(&body).into_owned())
+}
+
+async fn text(router: &Router, path: &str) -> String {
+    let (status, _, text) = ask(router, Method::GET, "localhost:7878", path).await;
+    assert_eq!(status, 200, "{path}: {text}");
+    text
+}
+
+/// The runs of a list, in its order.
+fn listed(page: &str) -> Vec<String> {
+    let rows = page.split("name=\"run\" value=\"").skip(1);
+    rows.map(|row| row.split('"').next().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn lists_filters_and_sorts_runs() {
+    let results = results();
+    let router = serving(results.path());
+    let list = async |wishes: &str| listed(&text(&router, &format!("/?{wishes}")).await);
+    assert_eq!(list("").await, ["redlock-a", "etcd-a", "etcd-b", "etcd-c", "damaged run"]);
+    assert_eq!(list("sort=started").await, ["damaged run", "etcd-c", "etcd-b", "etcd-a", "redlock-a"]);
+    assert_eq!(list("sort=nemesis&backend=etcd").await, ["etcd-b", "etcd-c", "etcd-a"]);
+    assert_eq!(list("backend=etcd&nemesis=pause").await, ["etcd-a"]);
+    assert_eq!(list("verdict=violation").await, ["redlock-a"]);
+    assert_eq!(list("verdict=not+judged").await, ["etcd-b", "etcd-c"]);
+    assert_eq!(list("verdict=damaged").await, ["damaged run"]);
+    assert_eq!(list("text=SEEN+etcd").await, ["etcd-a"]);
+    assert_eq!(list("text=nowhere").await, Vec::<String>::new());
+    assert_eq!(list("sort=nonsense&page=999").await.len(), 5);
+    let asked = text(&router, "/?text=%3Cb%3E%22x").await;
+    assert!(asked.contains("value=\"&lt;b&gt;&quot;x\""), "what is asked for is only text: {asked}");
+}
+
+#[tokio::test]
+async fn new_changed_and_gone_runs_are_seen_at_the_next_look() {
+    let results = results();
+    let router = serving(results.path());
+    assert_eq!(listed(&text(&router, "/").await).len(), 5);
+    testing::run(results.path(), "new", Some(Outcome::Vacuous), |file| file.started = 400);
+    fs::remove_dir_all(results.path().join("etcd-c")).unwrap();
+    let judged = testing::run(results.path(), "elsewhere", Some(Outcome::Valid), |_| ()).join("verdict.json");
+    fs::rename(judged, results.path().join("etcd-b/verdict.json")).unwrap();
+    let now = text(&router, "/?sort=verdict").await;
+    assert!(!listed(&now).contains(&"etcd-c".to_owned()));
+    assert_eq!(listed(&text(&router, "/?verdict=vacuous").await), ["new"]);
+    assert_eq!(listed(&text(&router, "/?verdict=valid").await), ["etcd-a", "etcd-b"]);
+}
+
+#[tokio::test]
+async fn a_run_has_a_page_with_its_verdict_and_files() {
+    let results = results();
+    let router = serving(results.path());
+    let page = text(&router, "/run/redlock-a").await;
+    assert!(page.contains("/files/redlock-a/report.html") && page.contains("/files/redlock-a/logs/n1.log"));
+    assert!(page.contains("seen in redlock-a"), "{page}");
+    let damaged = text(&router, "/run/damaged%20run").await;
+    assert!(
+        damaged.contains("run.toml cannot be read") && damaged.contains("/files/damaged%20run/%3Cb%3E.log")
+    );
+    assert_eq!(text(&router, "/files/damaged%20run/%3Cb%3E.log").await, "x");
+    assert!(text(&router, "/run/etcd-b").await.contains("no verdict.json"));
+}
+
+#[tokio::test]
+async fn runs_stand_beside_each_other() {
+    let results = results();
+    let router = serving(results.path());
+    let page = text(&router, "/compare?run=redlock-a&run=etcd-a&run=nowhere&run=damaged+run").await;
+    assert!(
+        page.contains("seen in redlock-a") && page.contains("seen in etcd-a") && page.contains("clock-jump")
+    );
+    assert!(page.contains("There is no run <code>nowhere</code>"), "{page}");
+    assert!(text(&router, "/compare").await.contains("Choose some runs"));
+}
+
+#[tokio::test]
+async fn files_have_types_and_a_sandbox() {
+    let results = results();
+    let router = serving(results.path());
+    for (path, kind) in [
+        ("redlock-a/report.html", "text/html; charset=utf-8"),
+        ("latest/report.html", "text/html; charset=utf-8"),
+        ("redlock-a/run.toml", "text/plain; charset=utf-8"),
+        ("redlock-a/logs/n1.log", "text/plain; charset=utf-8"),
+        ("redlock-a/verdict.json", "application/json"),
+    ] {
+        let (status, headers, _) = ask(&router, Method::GET, "[::1]:1", &format!("/files/{path}")).await;
+        assert_eq!(status, 200, "{path}");
+        assert!(
+            headers.contains(kind) && headers.contains("nosniff") && headers.contains("sandbox"),
+            "{headers}"
+        );
+    }
+    let (_, headers, page) = ask(&router, Method::GET, "localhost", "/").await;
+    assert!(headers.contains("default-src 'none'; script-src 'self' 'sha256-"), "{headers}");
+    assert_eq!(
+        page.matches("<script").count(),
+        2,
+        "the one that is known by its hash, and that of the server"
+    );
+}
+
+#[tokio::test]
+async fn no_path_leaves_the_results_folder() {
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("secret"), "secret").unwrap();
+    let results = results();
+    let at = results.path();
+    fs::write(at.join("loose.txt"), "in the folder").unwrap();
+    symlink(outside.path(), at.join("redlock-a/out")).unwrap();
+    symlink(outside.path().join("secret"), at.join("redlock-a/secret.txt")).unwrap();
+    symlink(outside.path(), at.join("out")).unwrap();
+    symlink("/etc/passwd", at.join("redlock-a/logs/passwd.log")).unwrap();
+    let router = serving(at);
+    let secret = outside.path().join("secret");
+    let paths = [
+        "/files/../../etc/passwd",
+        "/files/../secret",
+        "/files/redlock-a/../../../etc/passwd",
+        "/files/%2e%2e/%2e%2e/etc/passwd",
+        "/files/..%2f..%2fetc%2fpasswd",
+        "/files/redlock-a/..%2f..%2f..%2f..%2fetc%2fpasswd",
+        "/files/%252e%252e/etc/passwd",
+        "/files/..%5c..%5cetc%5cpasswd",
+        "/files//etc/passwd",
+        "/files/%2fetc%2fpasswd",
+        "/files/redlock-a/secret.txt",
+        "/files/redlock-a/out/secret",
+        "/files/redlock-a/logs/passwd.log",
+        "/files/out/secret",
+        "/files/redlock-a/run.toml%00.html",
+        "/files/redlock-a",
+        "/files/redlock-a/",
+        "/files/",
+        "/run/out",
+        "/run/..",
+        "/run/%2e%2e",
+        "/run/..%2f..%2fetc",
+        "/run/redlock-a%2flogs",
+        "/run/out/live",
+        "/run/..%2f/live",
+        "/etc/passwd",
+        &format!("/files/{}", secret.display()),
+    ];
+    for path in paths {
+        let (status, _, text) = ask(&router, Method::GET, "localhost", path).await;
+        assert!(!text.contains("root:") && text != "secret", "{path} gives {text}");
+        assert_eq!(status, 404, "{path}: {text}");
+    }
+    assert_eq!(text(&router, "/files/loose.txt").await, "in the folder");
+    assert!(!text(&router, "/run/redlock-a").await.contains("secret.txt"), "links are not listed");
+}
+
+#[tokio::test]
+async fn only_reads_and_only_by_names_of_this_machine() {
+    let results = results();
+    let router = serving(results.path());
+    for method in [Method::POST, Method::PUT, Method::DELETE, Method::PATCH] {
+        for path in ["/", "/run/etcd-a", "/files/etcd-a/run.toml", "/compare"] {
+            assert_eq!(ask(&router, method.clone(), "localhost", path).await.0, 405, "{method} {path}");
+        }
+    }
+    assert_eq!(ask(&router, Method::GET, "attacker.example:7878", "/").await.0, 403);
+    assert_eq!(ask(&router, Method::GET, "localhost.attacker.example", "/").await.0, 403);
+    assert_eq!(ask(&router, Method::GET, "127.0.0.1:7878", "/").await.0, 200);
+}
+
+#[tokio::test]
+async fn a_run_that_goes_on_shows_its_events_as_they_come() {
+    let results = tempfile::tempdir().unwrap();
+    let going = RunFolder::create(results.path(), &crate::repeat::default_spec()).unwrap();
+    going.write_run(&RunFile::new(&crate::repeat::default_spec())).unwrap();
+    let router = serving(results.path());
+    let name = going.path.file_name().unwrap().to_str().unwrap().to_owned();
+    assert_eq!(listed(&text(&router, "/?verdict=running").await), std::slice::from_ref(&name));
+    assert!(text(&router, &format!("/run/{name}")).await.contains(&format!("/run/{name}/live")));
+    let live = async |from: &str| -> serde_json::Value {
+        serde_json::from_str(&text(&router, &format!("/run/{name}/live{from}")).await).unwrap()
+    };
+    assert_eq!(live("").await, json!({ "running": true, "next": null, "events": [] }));
+    let event =
+        "{\"index\":0,\"time\":5,\"process\":1,\"type\":\"invoke\",\"f\":\"acquire\",\"value\":null}\n";
+    fs::write(going.history(), format!("{event}{{\"index\":1,")).unwrap();
+    let seen = live("").await;
+    assert_eq!(
+        (seen["events"][0]["f"].as_str(), seen["events"].as_array().unwrap().len()),
+        (Some("acquire"), 1)
+    );
+    let next = seen["next"].as_u64().unwrap();
+    assert_eq!(next, event.len() as u64);
+    assert_eq!(live(&format!("?from={next}")).await["events"], json!([]));
+    drop(going);
+    assert_eq!(live("").await["running"], json!(false));
+    assert_eq!(listed(&text(&router, "/?verdict=not+judged").await), [name]);
+}
