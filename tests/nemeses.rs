@@ -1,0 +1,153 @@
+//! Every nemesis, against a lock on independent servers and one with a leader, under both drivers: each takes hold, is
+//! healed, and leaves nothing behind.
+
+mod common;
+
+use common::{planned, test, under_both_drivers};
+use fencepost_history::Kind;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+under_both_drivers!(
+    every_nemesis_strikes_redlock,
+    every_nemesis_strikes_etcd,
+    what_goes_wrong_with_faults_is_told_and_undone,
+    a_swarm_says_what_it_is_made_of,
+);
+
+/// A strike of each nemesis that is certain to show: its name, whom it is for (`leader` is n2 where nobody leads), how
+/// long it lasts in milliseconds, and its dose.
+const STRIKES: &[(&str, &str, u32, &str)] = &[
+    ("clock-jump", "n1", 500, "{ wall_ms = 30000, monotonic_ms = 30000 }"),
+    ("clock-drift", "n1", 500, "{ model = 'linear', drift_ppm = 500000 }"),
+    ("clock-strobe", "n1", 500, "{ size_ms = 30000, period_ms = 100 }"),
+    ("clock-freeze", "n1", 500, ""),
+    ("pause", "c1", 500, "{ stop_ms = 50, run_ms = 20 }"),
+    ("partition", "c1", 500, "{ groups = [['c1'], ['n1']] }"),
+    ("delay", "n1", 500, "{ delay_ms = 50, peers = ['n2', 'n3'] }"),
+    ("loss", "n1", 500, "{ loss = 0.5, peers = ['n2', 'n3'] }"),
+    ("reorder", "n1", 500, "{ delay_ms = 20, reorder = 0.3, peers = ['n2', 'n3'] }"),
+    ("duplicate", "n1", 500, "{ duplicate = 0.5, peers = ['n2', 'n3'] }"),
+    ("slow", "n1", 500, "{ rate_kbit = 64, peers = ['n2'] }"),
+    ("kill", "n1", 1, ""),
+    ("power-loss", "n1", 300, "{ flicker_ms = 50 }"),
+    ("disk-full", "n3", 500, "{ bytes_left = 100 }"),
+    ("disk-slow", "n3", 500, "{ fsync_ms = 50 }"),
+    ("failover", "leader", 200, ""),
+    ("leader-kill", "leader", 200, ""),
+    ("leader-pause", "leader", 500, ""),
+];
+
+/// Time from the end of one strike to the next: for the healing, and for an election.
+const GAP_MS: u32 = 900;
+
+fn every_nemesis_strikes_redlock(driver: &str) {
+    every_nemesis_strikes("redlock", "n2", driver);
+}
+
+fn every_nemesis_strikes_etcd(driver: &str) {
+    every_nemesis_strikes("etcd", "leader", driver);
+}
+
+fn every_nemesis_strikes(backend: &str, leader: &str, driver: &str) {
+    let mut at_ms = 500;
+    let mut plan = String::new();
+    for (fault, on, for_ms, dose) in STRIKES {
+        let on = if *on == "leader" { leader } else { on };
+        plan += &strike(fault, &[on], at_ms, *for_ms, dose);
+        at_ms += for_ms + GAP_MS;
+    }
+    let ran =
+        planned(&plan, &format!("--driver {driver} --backend {backend} --nodes 3 --time-limit {at_ms}ms"));
+    // What is tested is the faults. A lock that breaks under them is told to.
+    assert!([0, 1].contains(&ran.code), "the run itself failed: {}", ran.code);
+    let effective: BTreeMap<String, Value> = ran
+        .nemesis_events("inject", Kind::Ok)
+        .into_iter()
+        .map(|event| (event.f.into(), (*event.value).clone()))
+        .collect();
+    let healed: BTreeSet<String> =
+        ran.nemesis_events("heal", Kind::Ok).into_iter().map(|event| event.f.into()).collect();
+    for (fault, ..) in STRIKES {
+        let seen = effective.get(*fault).unwrap_or_else(|| panic!("{fault} was not injected"));
+        assert_eq!(seen["effective"], true, "{fault}: {seen}");
+        assert!(healed.contains(*fault), "{fault} was not healed");
+    }
+    let phases = ran.phases();
+    assert_eq!(phases, ["main", "heal", "liveness", "closing"]);
+}
+
+#[test]
+fn the_table_names_every_nemesis() {
+    let output = common::fencepost(&["list", "nemeses"]).output().expect("the program starts");
+    let listed = String::from_utf8(output.stdout).expect("UTF-8");
+    let listed = listed.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+    let listed: BTreeSet<&str> = listed.filter(|name| !["none", "swarm"].contains(name)).collect();
+    assert_eq!(listed, STRIKES.iter().map(|(fault, ..)| *fault).collect());
+}
+
+fn strike(fault: &str, on: &[&str], at_ms: u32, for_ms: u32, dose: &str) -> String {
+    let dose = if dose.is_empty() { String::new() } else { format!("dose = {dose}\n") };
+    format!("[[strike]]\nat = '{at_ms}ms'\nfor = '{for_ms}ms'\nfault = '{fault}'\non = {on:?}\n{dose}")
+}
+
+/// A fault that gets only half done is undone at once, a second one of its kind waits for no one, and a server that dies
+/// while it is stopped is nobody's trouble.
+fn what_goes_wrong_with_faults_is_told_and_undone(driver: &str) {
+    let jump = "{ wall_ms = 60000, monotonic_ms = 60000 }";
+    let first = "when = { f = 'acquire' }\n";
+    let third = "when = { f = 'acquire', times = 3 }\n";
+    let plan = [
+        strike("kill", &["n2"], 500, 2500, ""),
+        strike("clock-jump", &["n1", "n2"], 1200, 3000, jump),
+        strike("pause", &["n3"], 1000, 2500, ""),
+        strike("kill", &["n3"], 2000, 200, ""),
+        strike("disk-slow", &["n4"], 0, 4000, "{ fsync_ms = 5 }") + first,
+        strike("disk-slow", &["n4", "n5"], 0, 4000, "{ fsync_ms = 5 }") + third,
+    ];
+    let ran = planned(&plan.concat(), &format!("--driver {driver} --backend redlock --time-limit 6s"));
+    // A nemesis none of whose faults took effect makes a run vacuous, unless it is worse than that.
+    assert!([1, 2].contains(&ran.code), "the run itself failed: {}", ran.code);
+    let refused = ran.nemesis_events("inject", Kind::Info);
+    let why = |fault: &str| {
+        let event = refused.iter().find(|event| event.f == fault);
+        let event = event.unwrap_or_else(|| panic!("{fault} was injected: {refused:?}"));
+        assert_eq!(event.value["effective"], false);
+        (event.time, event.error.clone().expect("a reason"))
+    };
+    let (failed_ns, error) = why("clock-jump");
+    assert!(error.contains("n2 is not running"), "{error}");
+    let healed = ran.nemesis_events("heal", Kind::Ok);
+    let of = |fault: &str| healed.iter().filter(|event| event.f == fault).collect::<Vec<_>>();
+    let undone = of("clock-jump")[0];
+    assert!(undone.time - failed_ns < 2_000_000_000, "it was undone only at its end");
+    let off_ms = undone.value["observed"]["n1"]["wall_ms"].as_i64().expect("the clock of n1 was read");
+    assert!(off_ms.abs() <= 50, "{}", undone.value);
+    assert!(why("disk-slow").1.contains("n4 is under disk-slow already"), "{refused:?}");
+    assert_eq!((of("disk-slow").len(), of("pause").len(), of("kill").len()), (1, 1, 2));
+}
+
+fn a_swarm_says_what_it_is_made_of(driver: &str) {
+    let ran = test(&format!("--driver {driver} --nemesis swarm --time-limit 5s --seed 5"));
+    assert!([0, 1, 2].contains(&ran.code), "the run itself failed: {}", ran.code);
+    ran.assert_faults_real();
+    let plan = std::fs::read_to_string(ran.folder().join("plan.toml")).expect("a plan");
+    assert!(plan.contains("[[swarm]]") && plan.contains("strength"), "{plan}");
+    let printed = ran.stdout.lines().find(|line| line.starts_with("swarm ")).expect("the swarm is printed");
+    assert!(printed.contains('×') && printed.contains("every"), "{printed}");
+}
+
+#[test]
+fn doctor_tries_every_fault() {
+    common::on_clean_ground(|| {
+        let output = common::fencepost(&["doctor"]).output().expect("the program starts");
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        let nemeses = text.split("throw-away node").nth(1).expect("a section of nemeses");
+        for (fault, ..) in STRIKES {
+            let line = nemeses.lines().find(|line| line.split_whitespace().next() == Some(fault));
+            let line = line.unwrap_or_else(|| panic!("{fault} is not in: {text}"));
+            assert!(line.contains("docker: yes, by") && line.contains("local: yes, by"), "{line}");
+        }
+    });
+}
