@@ -1,0 +1,37 @@
+//! `fencepost serve` as a user starts it.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// The program while it serves; it ends with this, however the test ends.
+pub struct Server {
+    pub process: Child,
+    /// `127.0.0.1:40123`.
+    pub address: String,
+}
+
+impl Server {
+    /// Serves these runs, from when it listens.
+    pub fn start(results: &Path) -> Server {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_fencepost"))
+            .args(["serve", "--config", "none", "--listen", "127.0.0.1:0", "--results"])
+            .arg(results)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut lines = BufReader::new(process.stdout.take().expect("piped")).lines().map_while(Result::ok);
+        let line = lines.find_map(|line| line.strip_prefix("http://").map(str::to_owned));
+        let line = line.expect("it says where it listens");
+        let address = line.split_whitespace().next().expect("an address").to_owned();
+        Server { process, address }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
