@@ -1,0 +1,155 @@
+//! What stands around runs: exports, compressed histories, fencepost.toml, completions, man pages, serve. No cluster is started.
+
+mod common;
+#[path = "common/server.rs"]
+mod server;
+
+use common::fencepost;
+use server::Server;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+const HISTORY: &str = include_str!("../src/report/fixtures/redlock-clock-jump.jsonl");
+
+/// The folder of a run, as far as exporting needs it.
+fn run(results: &Path) -> PathBuf {
+    let folder = results.join("redlock-increment-clock-jump-20260214T093015Z-7");
+    fs::create_dir(&folder).expect("a folder");
+    fs::write(folder.join("history.jsonl"), HISTORY).expect("a file");
+    folder
+}
+
+fn ran(folder: &Path, args: &str) -> Output {
+    let mut command = fencepost(&args.split_whitespace().collect::<Vec<_>>());
+    command.current_dir(folder).output().expect("the program starts")
+}
+
+/// Runs with these arguments, expects success, and gives what stood on standard output.
+fn told(folder: &Path, args: &str) -> String {
+    let output = ran(folder, args);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{args}: {stderr}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// Runs with these arguments, expects a refusal as bad usage, and gives the sentence.
+fn refused(folder: &Path, args: &str) -> String {
+    let output = ran(folder, args);
+    assert_eq!(output.status.code(), Some(254), "{args}");
+    let stderr = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(stderr.trim().lines().count(), 1, "one sentence: {stderr}");
+    stderr
+}
+
+#[test]
+fn an_exported_history_is_judged_like_the_original_compressed_or_not() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let (at, folder) = (results.path(), run(results.path()));
+    let name = folder.file_name().and_then(|name| name.to_str()).expect("UTF-8").to_owned();
+    for format in ["edn", "csv", "parquet"] {
+        assert_eq!(told(at, &format!("export {name} --format {format} --out plain.{format}")), "");
+    }
+    let compressed = zstd::stream::encode_all(HISTORY.as_bytes(), 3).expect("compressed");
+    fs::write(folder.join("history.jsonl.zst"), compressed).expect("a file");
+    fs::remove_file(folder.join("history.jsonl")).expect("it was there");
+    for format in ["edn", "csv", "parquet"] {
+        told(at, &format!("export {name} --format {format} --out again.{format}"));
+        let read = |which: &str| fs::read(at.join(format!("{which}.{format}"))).expect("it is there");
+        assert_eq!(read("plain"), read("again"), "{format}");
+    }
+    assert_eq!(
+        told(at, &format!("export {name} --format edn")),
+        fs::read_to_string(at.join("plain.edn")).unwrap()
+    );
+    fs::write(at.join("plain.jsonl"), HISTORY).expect("a file");
+    let verdict = |file: &str| {
+        let output = ran(at, &format!("check --model owner-mutex --explain --skip read,write {file}"));
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        (output.status.code(), text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>())
+    };
+    let (code, explained) = verdict("plain.jsonl");
+    assert_eq!(code, Some(1), "the lock was granted twice in this history");
+    assert_eq!(verdict("plain.edn"), (code, explained));
+}
+
+#[test]
+fn a_failed_export_leaves_nothing_and_says_what_to_do() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let folder = run(results.path());
+    assert!(refused(&folder, "export . --format parquet").contains("--out FILE"));
+    fs::write(folder.join("history.jsonl"), HISTORY.replacen("\"acquire\"", "acquire", 1)).expect("a file");
+    let output = ran(&folder, "export . --format csv --out out.csv");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(255), "{stderr}");
+    assert!(stderr.contains("history.jsonl, line 2"), "{stderr}");
+    assert!(!folder.join("out.csv").exists() && !folder.join("out.csv.partial").exists());
+}
+
+#[test]
+fn a_file_of_options_is_read_and_the_command_line_wins() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = folder.path();
+    fs::write(at.join("fencepost.toml"), "[test]\nbackend = \"nowhere\"\n").expect("a file");
+    assert!(refused(at, "test").contains("no backend `nowhere`"));
+    assert!(refused(at, "test --backend elsewhere").contains("no backend `elsewhere`"));
+    assert!(refused(at, "test --config none --backend etcd --guard tokn").contains("did you mean token"));
+    fs::write(at.join("other.toml"), "[test]\n\ntime_limit = \"3s\"\n").expect("a file");
+    let mistake = refused(at, "test --config other.toml");
+    assert_eq!(
+        mistake.trim(),
+        "fencepost: other.toml, line 3: [test] has no key `time_limit`; did you mean `time-limit`?"
+    );
+    assert!(refused(at, "--config missing.toml test").contains("cannot read missing.toml"));
+    told(at, "list guards");
+}
+
+#[test]
+fn shells_and_man_know_the_commands() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for shell in ["bash", "zsh", "fish"] {
+        let script = told(folder.path(), &format!("completions {shell}"));
+        assert!(script.contains("time-limit") && script.contains("fencepost"), "{shell}");
+    }
+    assert!(told(folder.path(), "man").starts_with(".ie"), "it is a man page");
+    told(folder.path(), "man .");
+    let page = fs::read_to_string(folder.path().join("fencepost-export.1")).expect("a page");
+    assert!(page.contains("\\-\\-format"), "{page}");
+    assert!(refused(folder.path(), "man nowhere").contains("make it first"));
+}
+
+#[test]
+fn collecting_says_what_goes_and_passes_over_what_is_no_run() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    fs::create_dir(results.path().join("my-notes")).expect("a folder");
+    run(results.path());
+    let told = told(results.path(), "gc --results . --keep 0");
+    assert_eq!(
+        told, "0 of 1 runs removed, 0.0 MB\n",
+        "without its settings nobody knows what it is a run of"
+    );
+    assert!(
+        refused(results.path(), "gc --results nowhere").contains("cannot read the results folder nowhere")
+    );
+}
+
+#[test]
+fn the_server_answers_until_ctrl_c() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    run(results.path());
+    let mut server = Server::start(results.path());
+    let address = &server.address;
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    // Not through a library: such a path would not leave it.
+    let request =
+        format!("GET /files/../../../../etc/passwd HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    assert!(answer.starts_with("HTTP/1.1 404") && !answer.contains("root:"), "{answer}");
+    let process = nix::unistd::Pid::from_raw(i32::try_from(server.process.id()).expect("a process number"));
+    nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGINT).expect("it runs");
+    assert_eq!(server.process.wait().expect("it ended").code(), Some(0));
+}
