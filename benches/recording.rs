@@ -49,10 +49,12 @@ async fn client() -> Arc<Link> {
         backend: "canary-nolock".to_owned(),
         servers: Vec::new(),
         storage: None,
+        storage_replicas: Vec::new(),
         guard: "none".to_owned(),
         careful: false,
         seed: 1,
         options: serde_json::Value::Null,
+        linger: Vec::new(),
     };
     let (stdout, stdin) = tokio::io::split(ours);
     let link = Link::open(&hello, stdin, stdout, Duration::from_secs(5), Arc::new(Deaf)).await;
@@ -69,13 +71,18 @@ async fn run() {
     let shared = Arc::new(Shared::new(recorder, times, PROCESSES));
     let links = [client().await, client().await];
     let left = Arc::new(AtomicU64::new(OPERATIONS));
-    let settings = fencepost_workloads::Settings { keys: 10, hold: Duration::ZERO, pause: Duration::ZERO };
+    let settings = fencepost_workloads::Settings {
+        keys: 10,
+        hold: Duration::ZERO,
+        pause: Duration::ZERO,
+        reader: false,
+    };
     let lock = registry().iter().find(|workload| workload.name() == "lock").expect("registered");
     let mut processes = tokio::task::JoinSet::new();
     for slot in 0..PROCESSES {
         let (settings, left) = (settings.clone(), left.clone());
         let new_script = move |process| -> Box<dyn Script> {
-            let script = lock.script(&settings, Seed(1).stream(&format!("process-{process}")));
+            let script = lock.script(&settings, process, Seed(1).stream(&format!("process-{process}")));
             Box::new(Counted { script, left: left.clone() })
         };
         processes.spawn(run_process(shared.clone(), links[slot % 2].clone(), slot, new_script));

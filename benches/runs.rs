@@ -8,7 +8,7 @@
 
 use fencepost_history::{Completion, Event, f, read_history};
 use fencepost_locks::protocol::{Hello, Server, VERSION};
-use fencepost_locks::{Session, StorageClient};
+use fencepost_locks::{Notices, Pass, Session, StorageClient};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -135,10 +135,12 @@ async fn bare_loop(redis: &str, hold: Duration) -> Result<u64, String> {
         backend: "redis-single".to_owned(),
         servers: vec![Server { name: "n1".to_owned(), address: redis.to_owned() }],
         storage: None,
+        storage_replicas: Vec::new(),
         guard: "none".to_owned(),
         careful: false,
         seed: 1,
         options: serde_json::Value::Null,
+        linger: Vec::new(),
     };
     let backend = fencepost_locks::find("redis-single").expect("registered");
     let session: Arc<dyn Session> = Arc::from(backend.connect(&hello).await?);
@@ -160,7 +162,7 @@ async fn one_process(
     done: &AtomicU64,
 ) {
     let (notices, _deaf) = tokio::sync::mpsc::unbounded_channel();
-    let mut lock = session.lock(process, notices);
+    let mut lock = session.lock(process, Notices::new(process, notices, Arc::from([])));
     let begun = Instant::now();
     for turn in process.. {
         if begun.elapsed() > SECTIONS_FOR {
@@ -171,14 +173,14 @@ async fn one_process(
         if !matches!(lock.acquire(&key, 2 * SECOND, 2 * SECOND).await, Completion::Ok(_)) {
             continue;
         }
-        let value = match storage.read(&key, None, SECOND).await {
+        let value = match storage.read(&key, &Pass::default(), SECOND).await {
             Completion::Ok(value) => value.as_i64().unwrap_or_default(),
             _ => continue,
         };
         if !hold.is_zero() {
             tokio::time::sleep(hold).await;
         }
-        storage.write(&key, value + 1, None, SECOND).await;
+        storage.write(&key, &(value + 1).into(), &Pass::default(), SECOND).await;
         lock.release(&key, SECOND).await;
         done.fetch_add(1, Ordering::Relaxed);
         if !hold.is_zero() {
