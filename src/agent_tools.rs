@@ -7,7 +7,7 @@ use fencepost_nemesis::{ClockTool, DiskTool, PacketsTool};
 /// One line a tool.
 pub fn all() -> Vec<Box<dyn Tool>> {
     vec![
-        Box::new(ClockTool),
+        Box::new(ClockTool::default()),
         Box::new(DiskTool::default()),
         Box::new(PacketsTool::default()),
         Box::new(HttpTool),

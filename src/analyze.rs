@@ -1,27 +1,29 @@
 //! Judges a run and draws its report, from its folder alone.
 
+use crate::cli::AnalyzeArgs;
 use crate::results::{RunFile, RunFolder};
 use crate::say;
-use crate::{report, summary};
+use crate::{pipeline, report, summary};
 use anyhow::{Context, Result};
-use fencepost_checker::{Digest, Outcome, check_digest};
-use fencepost_history::read_history;
-use std::path::Path;
+use fencepost_checker::{Digest, RunVerdict, check_digest};
+use fencepost_history::{Event, read_history};
 
 /// What judging a run gives.
 pub struct Judged {
-    pub outcome: Outcome,
+    pub verdict: RunVerdict,
+    /// What was judged.
+    pub history: Vec<Event>,
     /// For the terminal.
     pub text: String,
 }
 
 /// `fencepost analyze`: the same verdict as at the end of the run, without engine or servers.
-pub fn analyze(path: &Path) -> Result<i32> {
-    let folder = RunFolder::open(path)?;
+pub fn analyze(args: &AnalyzeArgs) -> Result<i32> {
+    let folder = RunFolder::open(&args.run)?;
     say!("{}", summary::heading_text(&folder.read_run()?.heading()));
-    let Judged { outcome, text } = judge(&folder)?;
+    let Judged { verdict, text, .. } = judge(&folder)?;
     say!("{text}");
-    Ok(i32::from(outcome.exit_code()))
+    pipeline::tell(&args.pipeline, &folder, &verdict)
 }
 
 /// Checks the history, and writes `verdict.json`, `report.html` and `plots/`.
@@ -31,12 +33,14 @@ pub fn judge(folder: &RunFolder) -> Result<Judged> {
     let digest =
         Digest::new(&events).with_context(|| format!("{} is malformed", folder.history().display()))?;
     let verdict = check_digest(&digest);
+    let clocks = crate::clocks::read(&folder.clocks())?;
     let heading = run.heading();
-    folder.write("verdict.json", serde_json::to_string_pretty(&verdict)?.as_bytes())?;
-    for (name, svg) in report::plots(&digest, &verdict) {
-        folder.write(&format!("plots/{name}"), svg.as_bytes())?;
+    for (name, picture) in report::plots(&digest, &verdict, &clocks) {
+        folder.write(&format!("plots/{name}"), &picture)?;
     }
-    folder.write("report.html", report::html(&heading, &digest, &verdict).as_bytes())?;
+    folder.write("report.html", report::html(&heading, &digest, &verdict, &clocks).as_bytes())?;
+    // Last: who finds a verdict finds all that belongs to it.
+    folder.write("verdict.json", serde_json::to_string_pretty(&verdict)?.as_bytes())?;
     let text = summary::text(&heading, &digest, &verdict, &folder.report());
-    Ok(Judged { outcome: verdict.outcome, text })
+    Ok(Judged { verdict, history: events, text })
 }

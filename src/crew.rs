@@ -5,10 +5,10 @@ use crate::spec::{Parts, RunSpec};
 use anyhow::{Context, Result, anyhow};
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
-use fencepost_cluster::{Cluster, Node, NodeSpec, Role};
-use fencepost_locks::Backend;
+use fencepost_cluster::{Cluster, ClusterError, Node, NodeSpec, Role};
 use fencepost_locks::protocol::{Hello, Server, VERSION};
-use fencepost_nemesis::{Clients, Running, Scene, World};
+use fencepost_locks::{Backend, Need, Options};
+use fencepost_nemesis::{Clients, Leadership, Running, Scene, World};
 use fencepost_workloads::Workload;
 use futures_util::future::try_join_all;
 use std::collections::HashMap;
@@ -29,6 +29,14 @@ pub struct Crew {
     pub versions: Vec<String>,
 }
 
+impl Crew {
+    /// The place among the clients, and the link, of the client of that name (`c1` is the first).
+    pub fn seat(&self, client: &str) -> Option<(usize, Arc<Link>)> {
+        let at = client.strip_prefix('c')?.parse::<usize>().ok()?.checked_sub(1)?;
+        Some((at, self.links.get(at)?.clone()))
+    }
+}
+
 /// The nodes that a spec needs.
 pub fn nodes(spec: &RunSpec, parts: &Parts) -> Vec<NodeSpec> {
     let node = |name: String, role, image| {
@@ -41,9 +49,7 @@ pub fn nodes(spec: &RunSpec, parts: &Parts) -> Vec<NodeSpec> {
             server_names(spec, parts.backend).into_iter().map(|name| node(name, Role::Server, image)),
         );
     }
-    if parts.workload.uses_storage() {
-        nodes.push(node("storage".to_owned(), Role::Storage, "client"));
-    }
+    nodes.extend(storage_names(spec, parts).into_iter().map(|name| node(name, Role::Storage, "client")));
     nodes.extend(client_names(spec).into_iter().map(|name| node(name, Role::Client, "client")));
     nodes
 }
@@ -52,12 +58,18 @@ fn breaks_disks(parts: &Parts) -> bool {
     parts.nemeses.iter().any(|nemesis| nemesis.prepares_disks())
 }
 
+/// Whether there is a storage of ours: not where the lock service keeps the data, too.
+fn has_storage(backend: &dyn Backend, workload: &dyn Workload) -> bool {
+    workload.uses_storage() && !backend.own_storage()
+}
+
 /// Whom the nemeses can strike.
 pub fn scene(spec: &RunSpec, backend: &dyn Backend, workload: &dyn Workload) -> Scene {
     Scene {
         servers: server_names(spec, backend),
         clients: client_names(spec),
-        storage: workload.uses_storage().then(|| "storage".to_owned()),
+        storage: has_storage(backend, workload).then(|| "storage".to_owned()),
+        has_leader: backend.has_leader(),
         ttl: spec.ttl(),
     }
 }
@@ -70,7 +82,18 @@ fn server_names(spec: &RunSpec, backend: &dyn Backend) -> Vec<String> {
     (1..=count).map(|number| format!("n{number}")).collect()
 }
 
-fn client_names(spec: &RunSpec) -> Vec<String> {
+/// `storage`; with replicas also `storage-2`, ….
+fn storage_names(spec: &RunSpec, parts: &Parts) -> Vec<String> {
+    if !has_storage(parts.backend, parts.workload) {
+        return Vec::new();
+    }
+    let replicas = fencepost_locks::find_guard(&spec.guard).map_or(1, |guard| guard.replicas());
+    let name = |number| if number == 1 { "storage".to_owned() } else { format!("storage-{number}") };
+    (1..=replicas).map(name).collect()
+}
+
+/// The clients that a spec asks for: `c1`, `c2`, ….
+pub fn client_names(spec: &RunSpec) -> Vec<String> {
     (1..=spec.clients).map(|number| format!("c{number}")).collect()
 }
 
@@ -83,13 +106,19 @@ pub async fn start(
 ) -> Result<Crew> {
     let of_role = |role| cluster.nodes.iter().filter(|node| node.role() == role).cloned().collect::<Vec<_>>();
     let (servers, clients) = (of_role(Role::Server), of_role(Role::Client));
+    let faked = spec.faked(parts)?;
     let mut services = HashMap::new();
     for (index, node) in servers.iter().enumerate() {
-        let service = parts.backend.service(index, &servers, &spec.options);
+        let mut service = parts.backend.service(index, &servers, &spec.options);
+        if let Some(faked) = faked {
+            fencepost_nemesis::prepare_clock(node.as_ref(), &mut service, faked).await?;
+        }
         services.insert(node.name().to_owned(), Running { service, port: parts.backend.port() });
     }
-    if let Some(node) = of_role(Role::Storage).first() {
-        services.insert(node.name().to_owned(), Running { service: storage(spec), port: STORAGE_PORT });
+    let storages = of_role(Role::Storage);
+    for node in &storages {
+        let service = storage(spec, parts, &servers);
+        services.insert(node.name().to_owned(), Running { service, port: STORAGE_PORT });
     }
     if breaks_disks(parts) {
         try_join_all(servers.iter().map(|node| fencepost_nemesis::prepare_disk(node.as_ref()))).await?;
@@ -103,26 +132,50 @@ pub async fn start(
     if !servers.is_empty() {
         parts.backend.await_ready(&servers, &spec.options).await?;
     }
-    if let Some(node) = of_role(Role::Storage).first() {
-        await_port(node, STORAGE_PORT).await?;
+    try_join_all(storages.iter().map(|node| await_port(node, STORAGE_PORT))).await?;
+    if parts.backend.fences_clients() {
+        try_join_all(storages.iter().chain(&clients).map(start_fencer)).await?;
     }
     let versions = versions(parts, &servers).await?;
     let links = try_join_all(
-        clients
-            .iter()
-            .map(|node| connect(spec, parts, node, &servers, of_role(Role::Storage), listener.clone())),
+        clients.iter().map(|node| connect(spec, parts, node, &servers, &storages, listener.clone())),
     )
     .await?;
     let pids = links.iter().map(|(name, link)| (name.clone(), link.hello.pid)).collect();
-    let world = World::new(&cluster.nodes, services, Arc::new(Pids(pids)));
+    let led = Led { backend: parts.backend, servers, options: spec.options.clone() };
+    let leadership = parts.backend.has_leader().then(|| Arc::new(led) as Arc<dyn Leadership>);
+    let world = World::new(&cluster.nodes, services, Arc::new(Pids(pids)), leadership);
     let links = links.into_iter().map(|(_, link)| link).collect();
     Ok(Crew { links, world: Arc::new(world), versions })
 }
 
-fn storage(spec: &RunSpec) -> Service {
+fn storage(spec: &RunSpec, parts: &Parts, servers: &[Arc<dyn Node>]) -> Service {
     let listen = format!("0.0.0.0:{STORAGE_PORT}");
-    let argv = ["fencepost", "storage", "--listen", &listen, "--guard", &spec.guard];
-    Service { name: "storage".to_owned(), argv: argv.map(str::to_owned).to_vec(), env: Vec::new() }
+    let mut argv =
+        ["fencepost", "storage", "--listen", &listen, "--guard", &spec.guard].map(str::to_owned).to_vec();
+    if spec.storage_linger_ms > 0 {
+        argv.extend(["--linger-ms".to_owned(), spec.storage_linger_ms.to_string()]);
+    }
+    let asks = fencepost_locks::find_guard(&spec.guard).is_some_and(|guard| guard.needs() == Need::Sequencer);
+    if asks {
+        let port = parts.backend.port();
+        let addresses: Vec<String> =
+            servers.iter().map(|server| format!("{}:{port}", server.address())).collect();
+        argv.extend([
+            "--backend".to_owned(),
+            spec.backend.clone(),
+            "--servers".to_owned(),
+            addresses.join(","),
+        ]);
+    }
+    Service { name: "storage".to_owned(), argv, env: Vec::new() }
+}
+
+/// Starts the program by which clients fence each other.
+async fn start_fencer(node: &Arc<dyn Node>) -> Result<()> {
+    let argv = ["fencepost", "fencer"].map(str::to_owned).to_vec();
+    node.start(&Service { name: "fencer".to_owned(), argv, env: Vec::new() }).await?;
+    await_port(node, fencepost_locks::FENCER_PORT).await
 }
 
 async fn await_port(node: &Arc<dyn Node>, port: u16) -> Result<()> {
@@ -159,10 +212,12 @@ async fn connect(
     parts: &Parts,
     node: &Arc<dyn Node>,
     servers: &[Arc<dyn Node>],
-    storage: Vec<Arc<dyn Node>>,
+    storages: &[Arc<dyn Node>],
     listener: Arc<dyn Listener>,
 ) -> Result<(String, Arc<Link>)> {
     let name = node.name().to_owned();
+    let storages: Vec<String> =
+        storages.iter().map(|storage| format!("{}:{STORAGE_PORT}", storage.address())).collect();
     let hello = Hello {
         hello: VERSION,
         client: name.clone(),
@@ -174,11 +229,13 @@ async fn connect(
                 address: format!("{}:{}", server.address(), parts.backend.port()),
             })
             .collect(),
-        storage: storage.first().map(|storage| format!("{}:{STORAGE_PORT}", storage.address())),
+        storage: storages.first().cloned(),
+        storage_replicas: if storages.len() > 1 { storages } else { Vec::new() },
         guard: spec.guard.clone(),
         careful: spec.careful,
         seed: rand::Rng::random(&mut spec.seed.stream(&format!("client-{name}"))),
         options: serde_json::to_value(&spec.options).context("the options of the backend are no JSON")?,
+        linger: spec.linger.clone(),
     };
     let attached = node.attach(&["fencepost".to_owned(), "client".to_owned()]).await?;
     let link = Link::open(&hello, attached.stdin, attached.stdout, HELLO, listener)
@@ -194,5 +251,26 @@ struct Pids(HashMap<String, i32>);
 impl Clients for Pids {
     fn pid(&self, client: &str) -> Option<i32> {
         self.0.get(client).copied()
+    }
+}
+
+/// The servers of a backend that has a leader.
+struct Led {
+    backend: &'static dyn Backend,
+    servers: Vec<Arc<dyn Node>>,
+    options: Options,
+}
+
+#[async_trait]
+impl Leadership for Led {
+    async fn leader(&self) -> Result<Option<String>, ClusterError> {
+        let place = self.backend.leader(&self.servers, &self.options).await?;
+        Ok(place.and_then(|place| self.servers.get(place)).map(|node| node.name().to_owned()))
+    }
+
+    async fn hand_over(&self, from: &str) -> Result<(), ClusterError> {
+        let place = self.servers.iter().position(|node| node.name() == from);
+        let place = place.ok_or_else(|| ClusterError::new(format!("there is no server {from}")))?;
+        self.backend.hand_over(&self.servers, place, &self.options).await
     }
 }

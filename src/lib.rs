@@ -4,18 +4,30 @@
 
 mod agent_tools;
 mod analyze;
+mod cast;
 mod check;
 mod cli;
+mod clocks;
+mod compare;
+mod config;
 mod crew;
+mod doctor;
+mod export;
+mod gc;
 pub mod link;
 mod list;
 mod live;
+mod manual;
+mod pipeline;
 pub mod processes;
 pub mod recorder;
 mod repeat;
 pub mod report;
-mod results;
+pub mod results;
 mod runner;
+pub mod runs;
+mod scenarios;
+pub mod serve;
 mod spec;
 pub mod stop;
 mod strikes;
@@ -46,7 +58,14 @@ pub fn main() -> i32 {
     if let Some(code) = fencepost_cluster::hidden_main(agent_tools::all) {
         return code;
     }
-    let cli = match Cli::try_parse() {
+    let arguments = match config::arguments() {
+        Ok(arguments) => arguments,
+        Err(mistake) => {
+            eprintln!("fencepost: {mistake}");
+            return BAD_USAGE;
+        }
+    };
+    let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
             let _ = error.print();
@@ -67,15 +86,25 @@ pub fn main() -> i32 {
 fn dispatch(command: Command) -> anyhow::Result<i32> {
     match command {
         Command::Test(args) => test::test(&args),
-        Command::Analyze(args) => analyze::analyze(&args.run),
+        Command::Scenario(args) => scenarios::command::scenario(&args),
+        Command::Compare(args) => compare::command::compare(&args),
+        Command::Analyze(args) => analyze::analyze(&args),
         Command::Check(args) => check::check(&args),
+        Command::Export(args) => export::export(&args),
+        Command::Gc(args) => gc::gc(&args),
+        Command::Serve(args) => serve::serve(&args),
         Command::List(args) => list::list(args.what.as_deref()),
-        Command::Doctor => runtime()?.block_on(list::doctor()),
+        Command::Doctor => runtime()?.block_on(doctor::doctor()),
         Command::Images(args) => runtime()?.block_on(list::images(args.command)),
-        Command::Client => Ok(small_runtime()?.block_on(fencepost_locks::run_client())),
-        Command::Storage(args) => {
-            Ok(small_runtime()?.block_on(fencepost_locks::run_storage(&args.listen, &args.guard)))
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { folder } => manual::man(folder.as_deref()),
+        Command::Supervise { down_ms } => {
+            fencepost_nemesis::supervise(down_ms);
+            Ok(0)
         }
+        Command::Fencer => Ok(small_runtime()?.block_on(fencepost_locks::run_fencer())),
+        Command::Client => Ok(small_runtime()?.block_on(fencepost_locks::run_client())),
+        Command::Storage(setup) => Ok(small_runtime()?.block_on(fencepost_locks::run_storage(&setup))),
     }
 }
 

@@ -77,6 +77,11 @@ impl Link {
         Ok(Link { name, hello: back, next_id: AtomicU64::new(0), lines, waiting })
     }
 
+    /// Whether the client has ended.
+    pub fn is_gone(&self) -> bool {
+        self.waiting.lock().expect("never poisoned").gone.is_some()
+    }
+
     /// Sends a command (its id is filled in here) and waits for the answer, at most for `patience`.
     pub async fn call(&self, mut command: Command, patience: Duration) -> Called {
         command.id = self.next_id.fetch_add(1, Ordering::Relaxed);

@@ -1,22 +1,42 @@
-//! The commands that only tell: `list`, `doctor`, `images`.
+//! The commands that only tell: `list` and `images`.
 
 use crate::cli::ImagesCommand;
 use crate::say;
 use crate::spec::{BadUsage, unknown};
 use anyhow::Result;
-use fencepost_cluster::{Capability, images};
-use fencepost_nemesis::Nemesis;
+use fencepost_cluster::images;
+use fencepost_locks::{Backend, option_name};
 
-/// A name and its line.
-type Row = (&'static str, &'static str);
+/// A name and its lines.
+type Row = (&'static str, Vec<String>);
+
+fn row(name: &'static str, about: &str) -> Row {
+    (name, vec![about.to_owned()])
+}
+
+/// A backend, what it promises, and the options that it understands.
+fn backend(it: &dyn Backend) -> Row {
+    let mut lines = vec![it.about().to_owned(), format!("promises: {}", it.promises())];
+    if !it.options().is_empty() {
+        let options: Vec<&str> = it.options().iter().map(|name| option_name(name)).collect();
+        lines.push(format!("options: --{}", options.join(", --")));
+    }
+    (it.name(), lines)
+}
 
 fn sections() -> Vec<(&'static str, Vec<Row>)> {
-    let backends = fencepost_locks::registry().iter().map(|it| (it.name(), it.about())).collect();
-    let workloads = fencepost_workloads::registry().iter().map(|it| (it.name(), it.about())).collect();
-    let mut nemeses: Vec<Row> = vec![("none", "nothing goes wrong")];
-    nemeses.extend(fencepost_nemesis::registry().iter().map(|it| (it.name(), it.about())));
-    let guards = fencepost_locks::guards().iter().map(|it| (it.name(), it.about())).collect();
-    let checkers = fencepost_checker::registry().iter().map(|it| (it.name(), it.about())).collect();
+    let backends = fencepost_locks::registry().iter().map(|it| backend(*it)).collect();
+    let workloads = fencepost_workloads::registry().iter().map(|it| row(it.name(), it.about())).collect();
+    let mut nemeses: Vec<Row> = vec![
+        row("none", "nothing goes wrong"),
+        row(
+            fencepost_nemesis::SWARM,
+            "each run draws which of the following are enabled, how strongly, and when",
+        ),
+    ];
+    nemeses.extend(fencepost_nemesis::registry().iter().map(|it| row(it.name(), it.about())));
+    let guards = fencepost_locks::guards().iter().map(|it| row(it.name(), it.about())).collect();
+    let checkers = fencepost_checker::registry().iter().map(|it| row(it.name(), it.about())).collect();
     vec![
         ("backends", backends),
         ("workloads", workloads),
@@ -39,8 +59,11 @@ pub fn list(what: Option<&str>) -> Result<i32> {
     let shown = sections.iter().filter(|(name, _)| what.is_none_or(|what| what == *name));
     let blocks: Vec<String> = shown
         .map(|(name, rows)| {
-            let rows: String =
-                rows.iter().map(|(name, about)| format!("  {name:width$}  {about}\n")).collect();
+            let indent = format!("\n  {:width$}  ", "");
+            let rows: String = rows
+                .iter()
+                .map(|(name, lines)| format!("  {name:width$}  {}\n", lines.join(&indent)))
+                .collect();
             format!("{name}\n{rows}")
         })
         .collect();
@@ -72,51 +95,4 @@ pub async fn images(command: ImagesCommand) -> Result<i32> {
         say!("{:<8} {kind:<23} {megabytes:>7.1} MB  {}{note}", each.name, each.place);
     }
     Ok(0)
-}
-
-/// `fencepost doctor`: what this machine can do. Exit code 0 if a driver can run, else 255.
-pub async fn doctor() -> Result<i32> {
-    let checks = fencepost_cluster::doctor::examine().await;
-    let width = checks.iter().map(|check| check.name.chars().count()).max().unwrap_or(0);
-    let mut area = "";
-    for check in &checks {
-        if check.area != area {
-            say!("{}{}", if area.is_empty() { "" } else { "\n" }, check.area);
-            area = check.area;
-        }
-        let answer = if check.ok { "yes" } else { "no " };
-        say!("  {answer}  {:width$}  {}", check.name, check.detail);
-        if let Some(remedy) = &check.remedy {
-            say!("       {:width$}  → {remedy}", "");
-        }
-    }
-    say!("\nnemeses");
-    let offers = offers().await;
-    for nemesis in fencepost_nemesis::registry() {
-        say!("  {:<12} {}", nemesis.name(), where_it_runs(*nemesis, &offers));
-    }
-    Ok(if offers.is_empty() { crate::FAILED } else { 0 })
-}
-
-/// What each driver that can run here offers.
-async fn offers() -> Vec<(&'static str, Vec<Capability>)> {
-    let mut offers = Vec::new();
-    for name in ["docker", "local"] {
-        if let Ok(driver) = fencepost_cluster::select(name).await {
-            offers.push((driver.name(), driver.supports().await));
-        }
-    }
-    offers
-}
-
-/// `docker, local`, or what is missing.
-fn where_it_runs(nemesis: &dyn Nemesis, offers: &[(&'static str, Vec<Capability>)]) -> String {
-    let told: Vec<String> = offers
-        .iter()
-        .map(|(driver, offered)| match nemesis.unmet(offered) {
-            None => (*driver).to_owned(),
-            Some(unmet) => format!("not {driver}, which lacks {unmet}"),
-        })
-        .collect();
-    if told.is_empty() { "nowhere: no driver can run here".to_owned() } else { told.join(", ") }
 }

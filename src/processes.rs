@@ -89,8 +89,13 @@ impl Shared {
         let Times { ttl, patience, .. } = self.times;
         let is_acquire = op.f == f::ACQUIRE;
         let (ttl_ms, timeout_ms) = (millis(ttl), millis(limit));
-        let recorded =
-            if is_acquire { json!({"ttl_ms": ttl_ms, "timeout_ms": timeout_ms}) } else { op.value.clone() };
+        let mut recorded = op.value.clone();
+        if is_acquire {
+            // Beside what the workload asks for (a mode).
+            recorded = json!({"ttl_ms": ttl_ms, "timeout_ms": timeout_ms});
+            let asked = op.value.as_object().cloned().unwrap_or_default();
+            recorded.as_object_mut().expect("made above").extend(asked);
+        }
         let command = Command {
             id: 0,
             process,
@@ -100,9 +105,9 @@ impl Shared {
             ttl_ms: is_acquire.then_some(ttl_ms),
             timeout_ms: Some(timeout_ms),
         };
-        self.recorder.invoke(process, op.f, op.key.clone(), recorded);
+        self.recorder.invoke(process, op.f, &op.key, recorded);
         let Called { completion, value } = link.call(command, limit + patience).await;
-        self.recorder.complete(process, op.f, op.key.clone(), &completion, value);
+        self.recorder.complete(process, op.f, &op.key, &completion, value);
         completion
     }
 }
@@ -149,8 +154,10 @@ pub async fn run_process(
 /// Acquires each key once more with a fresh process, reads it and releases it: whether the locks became free again,
 /// and the final values.
 pub async fn closing_reads(shared: &Shared, spec: &RunSpec, links: &[Arc<Link>], reads: bool) {
+    // Clients that a fault killed ask nothing any more.
+    let alive: Vec<usize> = (0..links.len()).filter(|at| !links[*at].is_gone()).collect();
     for number in 0..spec.keys {
-        let slot = number % links.len();
+        let Some(&slot) = alive.get(number % alive.len().max(1)) else { return };
         let (process, link) = (shared.fresh_process(slot), &links[slot]);
         let op = |f: &'static str| Op {
             f,
@@ -164,7 +171,14 @@ pub async fn closing_reads(shared: &Shared, spec: &RunSpec, links: &[Arc<Link>],
             _ => process,
         };
         if reads {
-            shared.perform(link, process, &op(f::READ)).await;
+            let mut read = shared.perform(link, process, &op(f::READ)).await;
+            // A client may have been cut off from the storage for good, by whoever fenced it.
+            for &other in alive.iter().filter(|other| **other != slot) {
+                if matches!(read, Completion::Ok(_)) {
+                    break;
+                }
+                read = shared.perform(&links[other], shared.fresh_process(other), &op(f::READ)).await;
+            }
         }
         if matches!(acquired, Completion::Ok(_)) {
             shared.perform(link, process, &op(f::RELEASE)).await;

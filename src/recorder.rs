@@ -5,7 +5,6 @@ use fencepost_checker::Watch;
 use fencepost_history::{Completion, Event, Kind, Process, Writer};
 use fencepost_nemesis::Trigger;
 use serde_json::Value;
-use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -49,7 +48,7 @@ pub struct Tally {
     pub operations: u64,
     /// Successful acquires.
     pub acquisitions: u64,
-    /// Overlaps that the watcher is certain of.
+    /// Overlaps of holds and tokens that did not grow, as far as the watcher is certain.
     pub violations: u64,
 }
 
@@ -85,47 +84,40 @@ impl Recorder {
     }
 
     /// Records an invocation.
-    pub fn invoke(&self, process: u64, f: &'static str, key: Cow<'static, str>, value: Value) {
-        self.record(Process::Client(process), Kind::Invoke, Cow::Borrowed(f), Some(key), value, None);
+    pub fn invoke(&self, process: u64, f: &str, key: &str, value: Value) {
+        self.record(Process::Client(process), Kind::Invoke, f, Some(key), value, None);
     }
 
     /// Records how an operation ended. `value` is what a fail or an info still knows.
-    pub fn complete(
-        &self,
-        process: u64,
-        f: &'static str,
-        key: Cow<'static, str>,
-        completion: &Completion,
-        value: Value,
-    ) {
+    pub fn complete(&self, process: u64, f: &str, key: &str, completion: &Completion, value: Value) {
         let (value, error) = match completion {
             Completion::Ok(value) => (value.clone(), None),
-            Completion::Fail(error) | Completion::Info(error) => (value, Some(Cow::Owned(error.clone()))),
+            Completion::Fail(error) | Completion::Info(error) => (value, Some(error.as_str())),
         };
         let process = Process::Client(process);
-        self.record(process, completion.kind(), Cow::Borrowed(f), Some(key), value, error);
+        self.record(process, completion.kind(), f, Some(key), value, error);
     }
 
     /// Records something of the nemesis: a fault's stage, or a phase.
     pub fn nemesis(&self, kind: Kind, f: &str, value: Value, error: Option<String>) {
-        self.record(Process::Nemesis, kind, Cow::Owned(f.to_owned()), None, value, error.map(Cow::Owned));
+        self.record(Process::Nemesis, kind, f, None, value, error.as_deref());
     }
 
     /// Records a notice of a client's library.
     pub fn notice(&self, process: u64, event: &str, key: &str, value: Value) {
-        let (f, key) = (Cow::Owned(event.to_owned()), Some(Cow::Owned(key.to_owned())));
-        self.record(Process::Client(process), Kind::Info, f, key, value, None);
+        self.record(Process::Client(process), Kind::Info, event, Some(key), value, None);
     }
 
     fn record(
         &self,
         process: Process,
         kind: Kind,
-        f: Cow<'static, str>,
-        key: Option<Cow<'static, str>>,
+        f: &str,
+        key: Option<&str>,
         value: Value,
-        error: Option<Cow<'static, str>>,
+        error: Option<&str>,
     ) {
+        let (f, key, value, error) = (f.into(), key.map(Into::into), value.into(), error.map(Into::into));
         let mut inner = self.inner.lock().expect("never poisoned");
         // The time is taken under the lock, so that the order of the lines is the order of time.
         let time = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);

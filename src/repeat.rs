@@ -3,25 +3,35 @@
 use crate::cli::{Cli, Command};
 use crate::spec::RunSpec;
 use clap::Parser;
+use fencepost_locks::option_name;
 use serde_json::{Number, Value};
 
 /// The exact command that repeats this run: everything that differs from the defaults, and the seed.
 pub fn command(spec: &RunSpec) -> String {
-    let mut words = vec![program().to_owned(), "test".to_owned()];
-    let mut add = |name: &str, value: &Value| {
-        let option = format!("--{}", name.trim_end_matches("-ms"));
-        match value {
-            Value::Bool(true) => words.push(option),
-            Value::Array(items) => {
-                words.extend([option, items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(",")]);
-            }
-            Value::String(text) => words.extend([option, quoted(text)]),
-            Value::Number(number) if name.ends_with("-ms") => words.extend([option, length(number)]),
-            Value::Number(number) => words.extend([option, number.to_string()]),
-            Value::Bool(false) | Value::Null | Value::Object(_) => {}
-        }
-    };
+    if let Some(act) = &spec.scenario {
+        let name = act.rsplit_once('-').map_or(act.as_str(), |(name, _)| name);
+        return format!("{} scenario {name} --driver {} --seed {}", program(), spec.driver, spec.seed);
+    }
+    let mut words = vec![format!("{} test", program())];
+    words.extend(differing(spec).into_iter().map(|(_, words)| words));
+    words.extend(without_file());
+    words.join(" ")
+}
+
+/// What sets a run apart from others besides its backend, guard, nemesis, seed, driver and length; empty where nothing
+/// does.
+pub fn settings(spec: &RunSpec) -> String {
+    let named = ["backend", "guard", "nemesis", "seed", "driver", "time-limit-ms", "fail-fast"];
+    let words = differing(spec).into_iter().filter(|(name, _)| !named.contains(&name.as_str()));
+    words.map(|(_, words)| words).collect::<Vec<_>>().join(" ")
+}
+
+/// Everything that differs from the defaults, and the seed: its name in the spec, and the words on the command line.
+pub fn differing(spec: &RunSpec) -> Vec<(String, String)> {
     let (asked, default) = (as_json(spec), as_json(&default_spec()));
+    let mut found: Vec<(String, String)> = Vec::new();
+    let mut add =
+        |name: &str, value: &Value| found.extend(words(name, value).map(|words| (name.to_owned(), words)));
     for (name, value) in asked.as_object().into_iter().flatten() {
         match name.as_str() {
             "options" => {
@@ -35,7 +45,27 @@ pub fn command(spec: &RunSpec) -> String {
             _ => {}
         }
     }
-    words.join(" ")
+    found
+}
+
+/// An option as it stands on the command line; None where leaving it out says the same.
+fn words(name: &str, value: &Value) -> Option<String> {
+    let option = format!("--{}", option_name(name));
+    match value {
+        Value::Bool(true) => Some(option),
+        Value::Array(items) => {
+            Some(format!("{option} {}", items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(",")))
+        }
+        Value::String(text) => Some(format!("{option} {}", quoted(text))),
+        Value::Number(number) if name.ends_with("-ms") => Some(format!("{option} {}", length(number))),
+        Value::Number(number) => Some(format!("{option} {number}")),
+        Value::Bool(false) | Value::Null | Value::Object(_) => None,
+    }
+}
+
+/// Where a file says what would be on the command line, the command that repeats must say so: it names everything itself.
+pub fn without_file() -> Option<String> {
+    crate::config::in_use().then(|| "--config none".to_owned())
 }
 
 /// As a shell takes it: `'c1|n4'`.
@@ -53,7 +83,7 @@ fn length(milliseconds: &Number) -> String {
 }
 
 /// How the program was called: through cargo, or by itself.
-fn program() -> &'static str {
+pub fn program() -> &'static str {
     match (std::env::var_os("CARGO").is_some(), cfg!(debug_assertions)) {
         (true, false) => "cargo run --release --",
         (true, true) => "cargo run --",
@@ -62,7 +92,7 @@ fn program() -> &'static str {
 }
 
 /// What `fencepost test` without options does.
-fn default_spec() -> RunSpec {
+pub fn default_spec() -> RunSpec {
     match Cli::parse_from(["fencepost", "test", "--seed", "0"]).command {
         Command::Test(args) => args.spec().expect("the defaults make a spec"),
         _ => unreachable!("the words above name the command test"),
@@ -97,11 +127,19 @@ mod tests {
         spec.ttl_ms = 3500;
         spec.rate = 2.5;
         spec.clock_amplitude_ms = Some(0);
+        spec.clock = fencepost_nemesis::Clock::Both;
+        spec.clock_drift_ppm = std::num::NonZeroU32::new(100_000);
+        spec.clock_mechanism = Some(fencepost_cluster::ClockMechanism::Faketime);
         spec.careful = true;
         spec.partition = Some("c1|n4,n5".to_owned());
         spec.torn_writes = Some(fencepost_nemesis::tools::disk::Torn::Sectors);
         spec.restart_after_ms = Some(2500);
+        spec.linger = vec!["before-replies=300ms".parse().unwrap()];
+        spec.storage_linger_ms = 500;
+        spec.readers = 2;
         spec.options.nodes = Some(7);
+        spec.options.no_recheck = true;
+        spec.options.lock_delay_ms = Some(1500);
         spec.options.redis_persistence = fencepost_locks::Persistence::Everysec;
         spec.seed = fencepost_history::Seed(42);
         assert_eq!(parsed(&command(&spec)), spec, "{}", command(&spec));

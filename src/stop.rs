@@ -45,6 +45,15 @@ impl Stop {
         self.reason.get()
     }
 
+    /// Passes Ctrl-C on from all runs to this one; never returns.
+    pub async fn relay(&self, from: &Stop) {
+        from.pulled().await;
+        if from.reason() == Some(&Reason::Interrupted) {
+            self.interrupt();
+        }
+        std::future::pending::<()>().await;
+    }
+
     /// Returns when there is a reason.
     pub async fn pulled(&self) {
         let pulled = self.pulled.notified();

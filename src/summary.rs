@@ -32,7 +32,8 @@ pub fn ground_text(heading: &Heading) -> String {
     rows(&[("driver", &heading.driver), ("servers", &heading.servers.join(", "))])
 }
 
-fn rows(rows: &[(&str, &str)]) -> String {
+/// Names in front, texts beside them; what is empty is left out.
+pub fn rows(rows: &[(&str, &str)]) -> String {
     let mut text = String::new();
     for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
         // The command is to be copied: it stays in one line.
@@ -46,6 +47,9 @@ fn rows(rows: &[(&str, &str)]) -> String {
 /// the verdict in one sentence.
 pub fn text(heading: &Heading, run: &Digest, verdict: &RunVerdict, report: &Path) -> String {
     let mut text = String::new();
+    if report::is_unfinished(run) {
+        let _ = writeln!(text, "{}\n", hang(&report::unfinished(run), 0));
+    }
     for each in &verdict.verdicts {
         promise(&mut text, each);
     }
@@ -54,6 +58,10 @@ pub fn text(heading: &Heading, run: &Digest, verdict: &RunVerdict, report: &Path
     }
     let figures = hang(&figures(run, verdict).join(" · "), 10);
     let _ = writeln!(text, "\n{}{figures}", style("counts    ").dim());
+    for (place, figure) in verdict.figures.iter().enumerate() {
+        let name = if place == 0 { "measured  " } else { "          " };
+        let _ = writeln!(text, "{}{}", style(name).dim(), hang(&figure.to_string(), 10));
+    }
     let _ = writeln!(text, "{}{}", style("report    ").dim(), report.display());
     let ending = hang(&sentence(heading, run, verdict), 0);
     let _ = writeln!(text, "\n{}", colour(verdict.outcome).bold().apply_to(ending));
@@ -62,7 +70,7 @@ pub fn text(heading: &Heading, run: &Digest, verdict: &RunVerdict, report: &Path
 
 fn promise(text: &mut String, verdict: &Verdict) {
     let outcome =
-        colour(verdict.outcome).apply_to(format!("{} {:<10}", sign(verdict.outcome), verdict.outcome));
+        colour(verdict.outcome).apply_to(format!("{} {:<10}", verdict.outcome.sign(), verdict.outcome));
     let (name, _) = report::promise(&verdict.checker);
     let _ = writeln!(text, "{outcome}{name:<18}{}", hang(&verdict.summary, 30));
 }
@@ -106,17 +114,8 @@ fn figures(run: &Digest, verdict: &RunVerdict) -> Vec<String> {
     figures
 }
 
-fn sign(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Valid => "✓",
-        Outcome::Violation => "✗",
-        Outcome::Unknown => "?",
-        Outcome::Vacuous => "○",
-    }
-}
-
 /// Applied only where there is a terminal.
-fn colour(outcome: Outcome) -> Style {
+pub fn colour(outcome: Outcome) -> Style {
     match outcome {
         Outcome::Valid => Style::new().green(),
         Outcome::Violation => Style::new().red(),
@@ -125,7 +124,7 @@ fn colour(outcome: Outcome) -> Style {
 }
 
 /// Wraps a text that begins at column `indent`; what follows is indented as much.
-fn hang(text: &str, indent: usize) -> String {
+pub fn hang(text: &str, indent: usize) -> String {
     let lines = textwrap::wrap(text, COLUMNS - indent);
     lines.join(&format!("\n{}", " ".repeat(indent)))
 }

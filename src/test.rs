@@ -3,12 +3,14 @@
 use crate::analyze::{self, Judged};
 use crate::cli::TestArgs;
 use crate::results::{RunFile, RunFolder};
+use crate::runner::Manner;
 use crate::say;
 use crate::spec::{Parts, RunSpec};
 use crate::stop::{Reason, Stop};
-use crate::{FAILED, runner, runtime, summary};
+use crate::{FAILED, pipeline, runner, runtime, summary};
 use anyhow::Result;
 use fencepost_checker::Outcome;
+use fencepost_history::find_history;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -27,14 +29,16 @@ pub fn test(args: &TestArgs) -> Result<i32> {
 
 async fn run_and_judge(args: &TestArgs, spec: &RunSpec, parts: &Parts, stop: &Arc<Stop>) -> Result<i32> {
     tokio::spawn(listen_for_signals(stop.clone()));
-    let folder = RunFolder::create(&args.results, spec)?;
+    let folder = RunFolder::create(&args.run.results, spec)?;
     let announce = |run: &RunFile| say!("{}", summary::ground_text(&run.heading()));
-    let troubles = match runner::run(spec, parts, &folder, stop, announce).await {
-        Ok(troubles) => troubles,
-        Err(error) => return after_failure(&folder, error),
+    let troubles = match runner::run(spec, parts, &folder, stop, Manner::Shown, announce).await {
+        Ok(ended) => ended.troubles,
+        Err(error) => return after_failure(args, &folder, error),
     };
-    let Judged { outcome, text } = analyze::judge(&folder)?;
-    say!("{text}");
+    let judged = analyze::judge(&folder)?;
+    let outcome = judged.verdict.outcome;
+    say!("{}", judged.text);
+    let code = pipeline::tell(&args.pipeline, &folder, &judged.verdict)?;
     for trouble in &troubles {
         eprintln!("fencepost: {trouble}");
     }
@@ -42,19 +46,19 @@ async fn run_and_judge(args: &TestArgs, spec: &RunSpec, parts: &Parts, stop: &Ar
     if outcome != Outcome::Violation && !troubles.is_empty() {
         return Ok(FAILED);
     }
-    Ok(i32::from(outcome.exit_code()))
+    Ok(code)
 }
 
 /// A run that failed may have recorded a violation before it did: a violation outranks everything.
-fn after_failure(folder: &RunFolder, error: anyhow::Error) -> Result<i32> {
-    if !folder.history().is_file() {
+fn after_failure(args: &TestArgs, folder: &RunFolder, error: anyhow::Error) -> Result<i32> {
+    if find_history(&folder.history()).is_none() {
         return Err(error);
     }
     match analyze::judge(folder) {
-        Ok(Judged { outcome: Outcome::Violation, text }) => {
+        Ok(Judged { verdict, text, .. }) if verdict.outcome == Outcome::Violation => {
             say!("{text}");
             eprintln!("fencepost: the run ended early: {error:#}");
-            Ok(i32::from(Outcome::Violation.exit_code()))
+            pipeline::tell(&args.pipeline, folder, &verdict)
         }
         _ => Err(error),
     }
@@ -62,7 +66,7 @@ fn after_failure(folder: &RunFolder, error: anyhow::Error) -> Result<i32> {
 
 /// The first Ctrl-C ends the run in order; the second ends the program at once, and the kernel and the next run clean
 /// up after it.
-async fn listen_for_signals(stop: Arc<Stop>) {
+pub async fn listen_for_signals(stop: Arc<Stop>) {
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {

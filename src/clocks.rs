@@ -1,0 +1,161 @@
+//! What the clocks of a run show: each one that a fault moves is looked at from inside its process, several times a
+//! second, and recorded in `clocks.jsonl`. No verdict rests on it; the report draws it.
+
+use crate::recorder::Recorder;
+use anyhow::{Context, Result};
+use fencepost_nemesis::World;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// How often each clock is looked at.
+const PERIOD: Duration = Duration::from_millis(250);
+
+/// One look at one process's clocks: a line of `clocks.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// As in the history: nanoseconds since the run began, by the controller's clock.
+    pub time: u64,
+    pub node: String,
+    /// How far the process's wall clock is ahead of the true one, in milliseconds; none where it could not be asked,
+    /// because it is down, say.
+    pub wall_ms: Option<f64>,
+    pub monotonic_ms: Option<f64>,
+    /// The most by which either may be wrong.
+    pub error_ms: Option<f64>,
+}
+
+/// The clocks of a run, being watched.
+pub struct Clocks {
+    lookers: JoinSet<()>,
+    over: watch::Sender<bool>,
+    paper: Arc<Paper>,
+}
+
+/// Where samples are written.
+struct Paper {
+    path: PathBuf,
+    /// None after a failure.
+    file: Mutex<Result<File, std::io::Error>>,
+}
+
+impl Clocks {
+    /// Begins to look at the clocks of these nodes; with none, nothing is written.
+    pub fn watch(
+        nodes: Vec<String>,
+        world: Arc<World>,
+        recorder: Arc<Recorder>,
+        path: PathBuf,
+    ) -> Result<Option<Clocks>> {
+        if nodes.is_empty() {
+            return Ok(None);
+        }
+        let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        let paper = Arc::new(Paper { path, file: Mutex::new(Ok(file)) });
+        let (over, is_over) = watch::channel(false);
+        let mut lookers = JoinSet::new();
+        for node in nodes {
+            let (world, recorder, paper) = (world.clone(), recorder.clone(), paper.clone());
+            let mut is_over = is_over.clone();
+            lookers.spawn(async move {
+                loop {
+                    // The last look comes when everything is healed.
+                    let last = *is_over.borrow();
+                    paper.write(&look(&world, &recorder, &node).await);
+                    if last {
+                        return;
+                    }
+                    let _ = tokio::time::timeout(PERIOD, is_over.wait_for(|over| *over)).await;
+                }
+            });
+        }
+        Ok(Some(Clocks { lookers, over, paper }))
+    }
+
+    /// Looks once more and ends. Gives what could not be written, in one sentence.
+    pub async fn stop(mut self) -> Option<String> {
+        self.over.send_replace(true);
+        while self.lookers.join_next().await.is_some() {}
+        let file = self.paper.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let error = file.as_ref().err()?;
+        Some(format!("cannot write {}: {error}", self.paper.path.display()))
+    }
+}
+
+impl Paper {
+    fn write(&self, sample: &Sample) {
+        let line = serde_json::to_string(sample).expect("a sample is always JSON") + "\n";
+        let mut slot = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(file) = slot.as_mut()
+            && let Err(error) = file.write_all(line.as_bytes())
+        {
+            *slot = Err(error);
+        }
+    }
+}
+
+async fn look(world: &World, recorder: &Recorder, node: &str) -> Sample {
+    let begun = recorder.elapsed();
+    let seen = match world.pid(node) {
+        Ok(_) => world.clock(node, json!({"do": "look"})).await.unwrap_or_default(),
+        Err(_) => Value::Null,
+    };
+    let time = (begun + recorder.elapsed()) / 2;
+    let ms = |name: &str| seen["after"][name].as_f64().map(|ns| ns / 1e6);
+    Sample {
+        time: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
+        node: node.to_owned(),
+        wall_ms: ms("wall_ns"),
+        monotonic_ms: ms("monotonic_ns"),
+        error_ms: ms("error_ns"),
+    }
+}
+
+/// The samples of a run; none where it has no such file. A last line that a crash cut off is passed over.
+pub fn read(path: &Path) -> Result<Vec<Sample>> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        opened => opened.with_context(|| format!("cannot read {}", path.display()))?,
+    };
+    let mut samples = Vec::new();
+    let mut bad = None;
+    for (number, line) in (1..).zip(BufReader::new(file).lines()) {
+        let line = line.with_context(|| format!("cannot read {}", path.display()))?;
+        match (serde_json::from_str(&line), bad) {
+            (Ok(sample), None) => samples.push(sample),
+            (Err(_), None) => bad = Some(number),
+            (_, Some(bad)) => {
+                anyhow::bail!("line {bad} of {} is not a look at a clock", path.display())
+            }
+        }
+    }
+    Ok(samples)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> Result<Vec<Sample>> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        read(file.path())
+    }
+
+    #[test]
+    fn samples_survive_their_file_and_a_crash_in_its_last_line() {
+        let down =
+            Sample { time: 7, node: "n1".to_owned(), wall_ms: None, monotonic_ms: None, error_ms: None };
+        let line = serde_json::to_string(&down).unwrap();
+        assert_eq!(read_text(&format!("{line}\n{{\"time\":9,\"no")).unwrap(), [down]);
+        let broken = read_text(&format!("x\n{line}\n")).unwrap_err().to_string();
+        assert!(broken.starts_with("line 1 of"), "{broken}");
+        assert!(read(Path::new("/nowhere/clocks.jsonl")).unwrap().is_empty());
+    }
+}

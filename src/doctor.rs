@@ -1,0 +1,188 @@
+//! The command `doctor`: what this machine can do, and which faults take hold here, each tried on a throw-away node.
+
+use crate::say;
+use anyhow::{Result, anyhow};
+use async_trait::async_trait;
+use fencepost_cluster::doctor::Check;
+use fencepost_cluster::protocol::Service;
+use fencepost_cluster::{Capability, Cluster, ClusterSpec, Driver, NodeSpec, Role};
+use fencepost_history::Seed;
+use fencepost_nemesis::{Clients, Nemesis, Running, Scene, Seen, Settings, World};
+use futures_util::future::{join_all, try_join_all};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The names of the victims. Their service is the storage: Fencepost brings it along.
+const SERVERS: [&str; 2] = ["n1", "n2"];
+const CLIENT: &str = "c1";
+const PORT: u16 = 7000;
+
+/// Faults are as long and as hard as for a lock that lives so long.
+const TTL: Duration = Duration::from_millis(100);
+
+/// So many seeds are tried for a strike that hits servers: clients there are none to hit.
+const SEEDS: u64 = 100;
+
+/// No fault takes longer to take hold.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Exit code 0 if a driver can run, else 255.
+pub async fn doctor() -> Result<i32> {
+    let checks = fencepost_cluster::doctor::examine().await;
+    tell(&checks);
+    let drivers = runnable(&checks).await;
+    let tried = join_all(drivers.iter().map(|driver| try_all(driver.as_ref()))).await;
+    say!("\nnemeses, each tried on a throw-away node");
+    for (driver, tried) in drivers.iter().zip(&tried) {
+        if let Err(error) = tried {
+            say!("  {} could not try any: {error}", driver.name());
+        }
+    }
+    let width = fencepost_nemesis::registry().iter().map(|nemesis| nemesis.name().len()).max().unwrap_or(0);
+    for nemesis in fencepost_nemesis::registry() {
+        let told = drivers.iter().zip(&tried).filter_map(|(driver, tried)| {
+            let answer = tried.as_ref().ok()?.get(nemesis.name())?;
+            Some(format!("{}: {answer}", driver.name()))
+        });
+        let told: Vec<String> = told.collect();
+        let told = if told.is_empty() {
+            "nowhere: no driver can run here yet".to_owned()
+        } else {
+            told.join(" · ")
+        };
+        say!("  {:width$}  {told}", nemesis.name());
+    }
+    let any = checks.iter().any(|check| check.ok && ["engine", "namespaces"].contains(&check.name.as_str()));
+    Ok(if any { 0 } else { crate::FAILED })
+}
+
+fn tell(checks: &[Check]) {
+    let width = checks.iter().map(|check| check.name.chars().count()).max().unwrap_or(0);
+    let mut area = "";
+    for check in checks {
+        if check.area != area {
+            say!("{}{}", if area.is_empty() { "" } else { "\n" }, check.area);
+            area = check.area;
+        }
+        let answer = if check.ok { "yes" } else { "no " };
+        say!("  {answer}  {:width$}  {}", check.name, check.detail);
+        if let Some(remedy) = &check.remedy {
+            say!("       {:width$}  → {remedy}", "");
+        }
+    }
+}
+
+/// The drivers that can start a node right now. Making an image first would take minutes: the checks tell of that.
+async fn runnable(checks: &[Check]) -> Vec<Box<dyn Driver>> {
+    let mut drivers = Vec::new();
+    for (name, program) in [("docker", "image client"), ("local", "programs of client")] {
+        let ready = checks.iter().any(|check| check.area == name && check.name == program && check.ok);
+        if ready && let Ok(driver) = fencepost_cluster::select(name).await {
+            drivers.push(driver);
+        }
+    }
+    drivers
+}
+
+/// What came of each nemesis, by its name.
+async fn try_all(driver: &dyn Driver) -> Result<HashMap<&'static str, String>> {
+    let offered = driver.supports().await;
+    let logs =
+        std::env::temp_dir().join(format!("fencepost-doctor-{}-{}", driver.name(), std::process::id()));
+    let node = |name: &str, role| NodeSpec {
+        name: name.to_owned(),
+        role,
+        image: "client",
+        may_mount: role == Role::Server && offered.contains(&Capability::Fuse),
+    };
+    let mut nodes: Vec<NodeSpec> = SERVERS.iter().map(|name| node(name, Role::Server)).collect();
+    nodes.push(node(CLIENT, Role::Client));
+    let run = format!("doctor-{}-{}", driver.name(), std::process::id());
+    let cluster = driver.start(&ClusterSpec { run, nodes, logs: logs.clone() }).await?;
+    let tried = try_on(&cluster, &offered).await;
+    let stopped = cluster.stop().await;
+    let _ = std::fs::remove_dir_all(logs);
+    stopped?;
+    tried
+}
+
+async fn try_on(cluster: &Cluster, offered: &[Capability]) -> Result<HashMap<&'static str, String>> {
+    let services: HashMap<String, Running> =
+        SERVERS.iter().map(|name| ((*name).to_owned(), Running { service: victim(), port: PORT })).collect();
+    try_join_all(services.keys().map(|name| async move {
+        let node = cluster.node(name).ok_or_else(|| anyhow!("the driver started no node {name}"))?;
+        if offered.contains(&Capability::Fuse) {
+            fencepost_nemesis::prepare_disk(node.as_ref()).await?;
+        }
+        node.start(&victim()).await?;
+        Ok::<_, anyhow::Error>(())
+    }))
+    .await?;
+    let world = World::new(&cluster.nodes, services, Arc::new(Nobody), None);
+    let mut told = HashMap::new();
+    for nemesis in fencepost_nemesis::registry() {
+        let answer = match nemesis.unmet(offered) {
+            Some(unmet) => format!("no, it needs {unmet}"),
+            None => match tokio::time::timeout(PATIENCE, try_one(*nemesis, &world)).await {
+                Ok(Ok(seen)) => in_words(*nemesis, &seen),
+                Ok(Err(error)) => format!("no: {error}"),
+                Err(_) => format!("no: it took longer than {} s", PATIENCE.as_secs()),
+            },
+        };
+        told.insert(nemesis.name(), answer);
+    }
+    Ok(told)
+}
+
+fn victim() -> Service {
+    let listen = format!("0.0.0.0:{PORT}");
+    let argv = ["fencepost", "storage", "--listen", &listen, "--guard", "none"];
+    Service { name: "storage".to_owned(), argv: argv.map(str::to_owned).to_vec(), env: Vec::new() }
+}
+
+/// Injects one strike, and heals it.
+async fn try_one(nemesis: &'static dyn Nemesis, world: &World) -> Result<Seen> {
+    let scene = Scene {
+        servers: SERVERS.map(str::to_owned).to_vec(),
+        clients: vec![CLIENT.to_owned()],
+        storage: None,
+        has_leader: false,
+        ttl: TTL,
+    };
+    let settings = Settings { time_limit: Duration::from_secs(60), interval: TTL, ..Settings::default() };
+    let drawn = (0..SEEDS)
+        .flat_map(|seed| fencepost_nemesis::draw(&[nemesis], &scene, &settings, Seed(seed)).strikes);
+    let on_servers =
+        drawn.into_iter().find(|strike| strike.on.iter().all(|target| scene.servers.contains(target)));
+    let strike = on_servers.ok_or_else(|| anyhow!("no strike of it hits servers"))?;
+    let mut fault = nemesis.prepare(&strike).map_err(|sentence| anyhow!(sentence))?;
+    let seen = fault.inject(world).await;
+    fault.heal(world).await?;
+    Ok(seen?)
+}
+
+/// `yes, by the emulator`.
+fn in_words(nemesis: &dyn Nemesis, seen: &Seen) -> String {
+    if !seen.effective {
+        return "no: it was injected, and nothing was seen of it".to_owned();
+    }
+    let told = seen.observed.values().find_map(|seen| seen["mechanism"].as_str());
+    let mechanism = told.unwrap_or(match nemesis.needs().last() {
+        Some(Capability::Ptrace) => "a patched vDSO",
+        Some(Capability::PacketFilter) => "iptables",
+        Some(Capability::Fuse) => "FUSE",
+        _ => "signals",
+    });
+    format!("yes, by {mechanism}")
+}
+
+/// There are no client programs.
+struct Nobody;
+
+#[async_trait]
+impl Clients for Nobody {
+    fn pid(&self, _client: &str) -> Option<i32> {
+        None
+    }
+}
