@@ -1,13 +1,15 @@
 //! The disk as the kernel sees it: each request of FUSE becomes a call on the volume.
 
+mod answers;
+
 use super::tree::Number;
-use super::volume::{Kind, Meta, Thing, Volume};
+use super::volume::{Kind, Meta, Volume};
 use super::{Delays, Shared};
+use answers::{GENERATION, TTL, attr, attributes, done, entry, file_type, moment};
 use fuser::{
-    AccessFlags, BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
-    TimeOrNow, WriteFlags,
+    AccessFlags, BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, INodeNo,
+    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use nix::fcntl::{FallocateFlags, OFlag};
 use std::collections::HashMap;
@@ -16,13 +18,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, SystemTime};
-
-/// The kernel asks each time, so that after a crash it believes nothing that it knew before.
-const TTL: Duration = Duration::ZERO;
-
-/// Numbers are never used again, so that they need no generation.
-const GENERATION: Generation = Generation(0);
+use std::time::SystemTime;
 
 /// The largest single write that the kernel may send.
 const WRITE_MAX: u32 = 1 << 20;
@@ -101,74 +97,6 @@ impl Fuse {
             Ok(Listed { number, kind: file_type(volume.thing(number)?), name: name.clone() })
         });
         dots.into_iter().map(Ok).chain(entries).collect()
-    }
-}
-
-fn file_type(thing: &Thing) -> FileType {
-    match thing.kind {
-        Kind::File(_) => FileType::RegularFile,
-        Kind::Folder => FileType::Directory,
-        Kind::Link(_) => FileType::Symlink,
-    }
-}
-
-fn attributes(volume: &Volume, number: Number) -> Result<FileAttr, Errno> {
-    let thing = volume.thing(number)?;
-    let size = match &thing.kind {
-        Kind::File(content) => content.size(),
-        Kind::Folder => 0,
-        Kind::Link(target) => target.as_os_str().len() as u64,
-    };
-    let links = match thing.kind {
-        Kind::Folder => 2,
-        _ => volume.live.places(number).len() as u32,
-    };
-    let Meta { permissions, user, group, accessed, modified, changed } = thing.meta;
-    Ok(FileAttr {
-        ino: INodeNo(number),
-        size,
-        blocks: size.div_ceil(512),
-        atime: accessed,
-        mtime: modified,
-        ctime: changed,
-        crtime: changed,
-        kind: file_type(thing),
-        perm: permissions,
-        nlink: links,
-        uid: user,
-        gid: group,
-        rdev: 0,
-        blksize: 4096,
-        flags: 0,
-    })
-}
-
-fn moment(time: TimeOrNow) -> SystemTime {
-    match time {
-        TimeOrNow::SpecificTime(time) => time,
-        TimeOrNow::Now => SystemTime::now(),
-    }
-}
-
-/// Answers a request that gives nothing back.
-fn done(result: Result<(), Errno>, reply: ReplyEmpty) {
-    match result {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(error),
-    }
-}
-
-fn entry(result: Result<FileAttr, Errno>, reply: ReplyEntry) {
-    match result {
-        Ok(attributes) => reply.entry(&TTL, &attributes, GENERATION),
-        Err(error) => reply.error(error),
-    }
-}
-
-fn attr(result: Result<FileAttr, Errno>, reply: ReplyAttr) {
-    match result {
-        Ok(attributes) => reply.attr(&TTL, &attributes),
-        Err(error) => reply.error(error),
     }
 }
 

@@ -1,0 +1,80 @@
+//! How the kernel is answered: what a thing on the volume is, in FUSE's words.
+
+use super::super::tree::Number;
+use super::super::volume::{Kind, Meta, Thing, Volume};
+use fuser::{Errno, FileAttr, FileType, Generation, INodeNo, ReplyAttr, ReplyEmpty, ReplyEntry, TimeOrNow};
+use std::time::{Duration, SystemTime};
+
+/// The kernel asks each time, so that after a crash it believes nothing that it knew before.
+pub(super) const TTL: Duration = Duration::ZERO;
+
+/// Numbers are never used again, so that they need no generation.
+pub(super) const GENERATION: Generation = Generation(0);
+
+pub(super) fn file_type(thing: &Thing) -> FileType {
+    match thing.kind {
+        Kind::File(_) => FileType::RegularFile,
+        Kind::Folder => FileType::Directory,
+        Kind::Link(_) => FileType::Symlink,
+    }
+}
+
+pub(super) fn attributes(volume: &Volume, number: Number) -> Result<FileAttr, Errno> {
+    let thing = volume.thing(number)?;
+    let size = match &thing.kind {
+        Kind::File(content) => content.size(),
+        Kind::Folder => 0,
+        Kind::Link(target) => target.as_os_str().len() as u64,
+    };
+    let links = match thing.kind {
+        Kind::Folder => 2,
+        _ => volume.live.places(number).len() as u32,
+    };
+    let Meta { permissions, user, group, accessed, modified, changed } = thing.meta;
+    Ok(FileAttr {
+        ino: INodeNo(number),
+        size,
+        blocks: size.div_ceil(512),
+        atime: accessed,
+        mtime: modified,
+        ctime: changed,
+        crtime: changed,
+        kind: file_type(thing),
+        perm: permissions,
+        nlink: links,
+        uid: user,
+        gid: group,
+        rdev: 0,
+        blksize: 4096,
+        flags: 0,
+    })
+}
+
+pub(super) fn moment(time: TimeOrNow) -> SystemTime {
+    match time {
+        TimeOrNow::SpecificTime(time) => time,
+        TimeOrNow::Now => SystemTime::now(),
+    }
+}
+
+/// Answers a request that gives nothing back.
+pub(super) fn done(result: Result<(), Errno>, reply: ReplyEmpty) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(error),
+    }
+}
+
+pub(super) fn entry(result: Result<FileAttr, Errno>, reply: ReplyEntry) {
+    match result {
+        Ok(attributes) => reply.entry(&TTL, &attributes, GENERATION),
+        Err(error) => reply.error(error),
+    }
+}
+
+pub(super) fn attr(result: Result<FileAttr, Errno>, reply: ReplyAttr) {
+    match result {
+        Ok(attributes) => reply.attr(&TTL, &attributes),
+        Err(error) => reply.error(error),
+    }
+}

@@ -1,0 +1,157 @@
+//! What lasts of a disk: what an fsync makes durable, and what a loss of power takes away.
+
+use super::super::content::Torn;
+use super::super::tree::{Number, Place, ROOT, Tree};
+use super::{Kind, Used, Volume};
+use fuser::Errno;
+use rand::Rng;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+/// What a loss of power took away.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// Bytes that were written since the mount or the last crash, fsynced or not.
+    pub written: u64,
+    /// Calls of fsync since then, for files and folders.
+    pub fsyncs: u64,
+    /// Bytes that were written, not fsynced, and are gone.
+    pub bytes: u64,
+    /// Files that lost bytes or a change of their size.
+    pub files: u64,
+    /// Entries of folders that are there before or after, but not both: new names, old names of renames, removals.
+    pub entries: u64,
+    /// Bytes not fsynced that reached the disk all the same (torn writes).
+    pub survived: u64,
+    /// The first of the files and entries concerned, by path.
+    pub paths: Vec<String>,
+}
+
+/// Paths named in [`Lost`].
+const PATHS_MAX: usize = 10;
+
+impl Volume {
+    /// fsync and fdatasync: makes a file durable, and its name if it has no durable one. Gives the backing file.
+    pub fn settle(&mut self, number: Number) -> Result<Arc<File>, Errno> {
+        let backing = self.content(number)?.settle()?;
+        self.settle_meta(number)?;
+        if self.durable.places(number).is_empty() {
+            self.durable.settle_entry(&self.live, number);
+            self.drop_all_gone();
+        }
+        Ok(backing)
+    }
+
+    /// fsync of a folder: makes its entries durable.
+    pub fn settle_folder(&mut self, number: Number) -> Result<(), Errno> {
+        self.settle_meta(number)?;
+        self.durable.settle_folder(&self.live, number);
+        self.drop_all_gone();
+        Ok(())
+    }
+
+    fn settle_meta(&mut self, number: Number) -> Result<(), Errno> {
+        self.used.fsyncs += 1;
+        let thing = self.thing_mut(number)?;
+        thing.durable_meta = thing.meta;
+        Ok(())
+    }
+
+    /// Everything that is there becomes durable, and counts as not written since.
+    pub fn settle_all(&mut self) -> Result<(), Errno> {
+        let numbers: Vec<Number> = self.things.keys().copied().collect();
+        for number in numbers {
+            if matches!(self.thing(number)?.kind, Kind::File(_)) {
+                self.settle(number)?;
+            } else {
+                self.settle_meta(number)?;
+            }
+        }
+        self.durable = self.live.clone();
+        self.used = Used::default();
+        Ok(())
+    }
+
+    /// Loses the power: only what is durable is there afterwards, and `torn` of the rest.
+    ///
+    /// All that remains gets new numbers, which the kernel has never heard of. So nothing that it keeps in its caches
+    /// can speak for a file, and what a survivor still has open is stale.
+    pub fn crash(&mut self, torn: Option<Torn>, random: &mut impl Rng) -> io::Result<Lost> {
+        let lost = self.lose(torn, random)?;
+        let mut old = std::mem::take(&mut self.things);
+        let mut after = Tree::default();
+        let mut numbers = HashMap::from([(ROOT, ROOT)]);
+        let mut folders = vec![ROOT];
+        while let Some(folder) = folders.pop() {
+            for (name, &number) in self.durable.entries(folder) {
+                let new = *numbers.entry(number).or_insert_with(|| {
+                    folders.push(number);
+                    self.next += 1;
+                    self.next - 1
+                });
+                after.put(numbers[&folder], name, new);
+            }
+        }
+        for (number, new) in numbers {
+            let mut thing = old.remove(&number).expect("what is durable is kept");
+            thing.meta = thing.durable_meta;
+            thing.lookups = u64::from(new == ROOT);
+            if let Kind::File(content) = &mut thing.kind {
+                content.crash();
+            }
+            self.things.insert(new, thing);
+        }
+        self.live = after.clone();
+        self.durable = after;
+        Ok(lost)
+    }
+
+    /// Bytes that were written since the mount or the last crash.
+    pub fn written(&self) -> u64 {
+        self.used.bytes
+    }
+
+    /// Counts what a crash takes, and lets survive what is torn.
+    fn lose(&mut self, torn: Option<Torn>, random: &mut impl Rng) -> io::Result<Lost> {
+        let used = std::mem::take(&mut self.used);
+        let mut lost = Lost { written: used.bytes, fsyncs: used.fsyncs, ..Lost::default() };
+        let undone = |there: &Tree, then: &Tree| -> Vec<Number> {
+            let differs = |((folder, name), number): (&Place, Number)| {
+                (then.get(*folder, name) != Some(number)).then_some(number)
+            };
+            there.all().filter_map(differs).collect()
+        };
+        let (gone, back) = (undone(&self.live, &self.durable), undone(&self.durable, &self.live));
+        lost.entries = (gone.len() + back.len()) as u64;
+        let mut paths: Vec<String> = gone.iter().filter_map(|number| self.live.path(*number)).collect();
+        paths.extend(back.iter().filter_map(|number| self.durable.path(*number)));
+        // In order of their numbers, so that the same seed tears the same files in the same way.
+        let mut numbers: Vec<Number> = self.things.keys().copied().collect();
+        numbers.sort_unstable();
+        for number in numbers {
+            let Some(path) = self.live.path(number) else { continue };
+            let durable = !self.durable.places(number).is_empty();
+            let Ok(content) = self.content(number) else { continue };
+            let unsynced = content.unsynced();
+            if unsynced.bytes == 0 && !unsynced.resized {
+                continue;
+            }
+            let survived = match torn {
+                Some(torn) if durable => content.tear(torn, random)?,
+                _ => 0,
+            };
+            lost.bytes += unsynced.bytes - survived;
+            lost.survived += survived;
+            lost.files += 1;
+            paths.push(path);
+        }
+        paths.sort();
+        paths.dedup();
+        paths.truncate(PATHS_MAX);
+        lost.paths = paths;
+        Ok(lost)
+    }
+}
