@@ -107,6 +107,8 @@ impl RunFolder {
 
 impl Drop for RunFolder {
     fn drop(&mut self) {
+        // Alone: whoever looks for dead runs must not find half a folder, and say that its run has crashed.
+        let _alone = self.path.parent().and_then(|runs| lock(&runs.join("lock")).ok());
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }
@@ -125,16 +127,12 @@ pub(crate) fn remove_dead() -> Result<Vec<String>, ClusterError> {
     let _alone = lock(&runs.join("lock"))?;
     let mut removed = Vec::new();
     for folder in folders(&runs).into_iter().filter(|folder| !is_held(&folder.join("lock"))) {
-        match std::fs::remove_dir_all(&folder) {
-            // Its own run is just removing it: not a crashed one.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            done => done.map_err(|error| {
-                ClusterError::new(format!(
-                    "cannot remove {}, which a crashed run left: {error}",
-                    folder.display()
-                ))
-            })?,
-        }
+        std::fs::remove_dir_all(&folder).map_err(|error| {
+            ClusterError::new(format!(
+                "cannot remove {}, which a crashed run left: {error}",
+                folder.display()
+            ))
+        })?;
         removed.extend(folder.file_name().map(|name| name.to_string_lossy().into_owned()));
     }
     Ok(removed)
@@ -171,4 +169,31 @@ fn runs() -> Result<PathBuf, ClusterError> {
         )));
     }
     Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn a_run_that_is_being_taken_down_is_none_that_crashed() {
+        let found = thread::scope(|scope| {
+            let run = scope.spawn(|| {
+                for count in 0..500 {
+                    let name = format!("down-{}-{count}", std::process::id());
+                    let folder = RunFolder::create(&name, |_| true).unwrap();
+                    std::fs::create_dir(folder.path.join("more")).unwrap();
+                }
+            });
+            let mut found = Vec::new();
+            while !run.is_finished() {
+                found.extend(remove_dead().unwrap());
+            }
+            found
+        });
+        let own = format!("down-{}-", std::process::id());
+        let crashed: Vec<_> = found.iter().filter(|run| run.starts_with(&own)).collect();
+        assert!(crashed.is_empty(), "of 500 runs that ended well, {} were taken for crashed", crashed.len());
+    }
 }
