@@ -225,15 +225,17 @@ fn libfaketime_does_the_same(driver: &str) {
     }
 }
 
-/// Both clocks of all members leap over every lease: whoever holds one loses it.
+/// Both clocks of all members leap over every lease: whoever holds one loses it, unless it has just been renewed.
 fn etcd_counts_leases_by_the_monotonic_clock(driver: &str) {
     let both = "wall_ms = 60000, monotonic_ms = 60000";
     let plan = strike(2.0, "3s", "clock-jump", "n1\", \"n2\", \"n3", both);
-    let ran =
-        planned(&plan, &format!("--driver {driver} --backend etcd --hold 1500ms --ttl 5s --time-limit 8s"));
-    ran.assert_faults_real();
-    let lost = ran.history().iter().filter(|event| event.f == f::LOST).count();
-    assert!(lost > 0 || ran.outcome("exclusion") == Outcome::Violation, "no lease was lost");
+    let args = format!("--driver {driver} --backend etcd --hold 1500ms --ttl 5s --time-limit 8s");
+    let lost = |ran: &Ran| ran.history().iter().any(|event| event.f == f::LOST);
+    until_it_happens(
+        |seed| planned(&plan, &format!("{args} --seed {seed}")),
+        Ran::assert_faults_real,
+        |ran| lost(ran) || ran.outcome("exclusion") == Outcome::Violation,
+    );
 }
 
 #[test]
