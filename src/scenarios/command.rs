@@ -1,7 +1,7 @@
 //! The command `fencepost scenario`.
 
 use super::perform::{Ending, Manner, Report, perform, prepare};
-use super::{Scenario, find, registry, table};
+use super::{Scenario, find, plays, registry, table};
 use crate::pipeline::junit;
 use crate::results::write_whole;
 use crate::say;
@@ -32,7 +32,7 @@ pub struct ScenarioArgs {
     /// Scenarios that run side by side.
     #[arg(long, default_value_t = 4)]
     pub jobs: usize,
-    /// Play each scenario this many times, and compare the outcomes.
+    /// Play each scenario this many times, and count the outcomes.
     #[arg(long, default_value_t = 1)]
     pub times: usize,
     /// Folder of their runs.
@@ -158,7 +158,7 @@ fn show(args: &ScenarioArgs, reports: &[Report], many: bool) -> Result<()> {
 /// A case for each time that a story was played.
 fn suite(reports: &[Report]) -> junit::Suite {
     let case = |report: &Report| {
-        let (expected, ending) = (report.expected, table::ending_text(report.ending));
+        let (expected, ending) = (report.expected, report.ending.text());
         let details = report.acts.iter().map(table::observed).collect::<Vec<_>>().join("\n");
         let message = match &report.failed {
             Some(failed) => format!("{ending}: {failed}"),
@@ -180,12 +180,9 @@ fn suite(reports: &[Report]) -> junit::Suite {
 }
 
 fn exit_code(reports: &[Report]) -> i32 {
-    let any = |wanted| reports.iter().any(|report| report.ending == wanted);
-    if any(Ending::Disagrees) || any(Ending::DiffersFromTheSource) {
-        1
-    } else if any(Ending::DidNotHappen) {
-        2
-    } else {
-        0
+    match plays::worst(reports) {
+        Ending::Disagrees | Ending::DiffersFromTheSource => 1,
+        Ending::DidNotHappen => 2,
+        Ending::Agrees => 0,
     }
 }

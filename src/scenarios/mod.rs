@@ -6,6 +6,7 @@ pub mod command;
 pub mod expect;
 mod page;
 mod perform;
+mod plays;
 mod table;
 mod tales;
 

@@ -1,7 +1,7 @@
 //! The debate as a page in Markdown, made from what was observed, so that it cannot go stale.
 
 use super::perform::{Ending, Report};
-use super::table::ending_text;
+use super::plays;
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -33,7 +33,8 @@ pub fn pictures(reports: &[Report], page: &Path) -> Result<()> {
     let folder = page.parent().unwrap_or(Path::new("")).join(PICTURES);
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    for (report, picture) in reports.iter().filter_map(|report| Some((report, picture(report)?))) {
+    let shown = plays::by_story(reports).map(plays::shown);
+    for (report, picture) in shown.filter_map(|report| Some((report, picture(report)?))) {
         let to = folder.join(format!("{}.svg", report.name));
         std::fs::copy(&picture, &to).with_context(|| format!("cannot write {}", to.display()))?;
     }
@@ -57,31 +58,28 @@ pub fn markdown(reports: &[Report]) -> String {
         .filter_map(|server| server.split(" on ").next())
         .collect();
     let servers: Vec<&str> = servers.into_iter().collect();
-    let agree = reports.iter().filter(|report| report.ending == Ending::Agrees).count();
+    let stories = plays::by_story(reports).count();
+    let agree = plays::by_story(reports).filter(|plays| plays::worst(plays) == Ending::Agrees).count();
     let _ = writeln!(
         text,
-        "Servers: {}. {agree} of {} scenarios agree with their source.\n",
+        "Servers: {}. {agree} of {stories} scenarios agree with their source.\n",
         servers.join(", "),
-        reports.len()
     );
     text.push_str("| scenario | source | expected | outcome |\n|---|---|---|---|\n");
-    for report in reports {
-        let Report { name, source, expected, .. } = report;
-        let _ = writeln!(
-            text,
-            "| [`{name}`](#{name}) | {source} | {expected} | {} |",
-            ending_text(report.ending)
-        );
+    for plays in plays::by_story(reports) {
+        let Report { name, source, expected, .. } = &plays[0];
+        let outcome = plays::outcome(plays);
+        let _ = writeln!(text, "| [`{name}`](#{name}) | {source} | {expected} | {outcome} |");
     }
-    for report in reports {
-        chapter(&mut text, report);
+    for plays in plays::by_story(reports) {
+        chapter(&mut text, plays::shown(plays), &plays::outcome(plays));
     }
     text
 }
 
-fn chapter(text: &mut String, report: &Report) {
+fn chapter(text: &mut String, report: &Report, outcome: &str) {
     let _ = writeln!(text, "\n### {}\n\n{} (*{}*)\n", report.name, report.about, report.source);
-    let _ = writeln!(text, "Expected: {}. Outcome: **{}**.", report.expected, ending_text(report.ending));
+    let _ = writeln!(text, "Expected: {}. Outcome: **{outcome}**.", report.expected);
     if picture(report).is_some() {
         let name = report.name;
         let _ = writeln!(text, "\n![What the run of {name} looked like]({PICTURES}/{name}.svg)");

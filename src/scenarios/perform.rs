@@ -31,6 +31,18 @@ pub enum Ending {
     DidNotHappen,
 }
 
+impl Ending {
+    /// In a word or a few.
+    pub fn text(self) -> &'static str {
+        match self {
+            Ending::Agrees => "agrees",
+            Ending::DiffersFromTheSource => "differs from the source",
+            Ending::Disagrees => "does not agree",
+            Ending::DidNotHappen => "did not happen",
+        }
+    }
+}
+
 /// What came of one act.
 #[derive(Clone, Debug, Serialize)]
 pub struct ActReport {

@@ -1,7 +1,7 @@
 //! What the terminal shows of scenarios.
 
-use super::Scenario;
 use super::perform::{ActReport, Ending, Manner, Report};
+use super::{Scenario, plays};
 use crate::summary::hang;
 use console::Style;
 use std::fmt::Write;
@@ -66,31 +66,43 @@ pub fn line(report: &Report) -> String {
     format!("{:<34} {:>5.1} s  {}", report.name, report.seconds, ending(report))
 }
 
-/// All of them: expected beside observed.
+/// All of them, story by story: expected beside observed.
 pub fn table(reports: &[Report]) -> String {
     let mut text = String::new();
-    for report in reports {
-        let _ = writeln!(text, "{:<34} {}", report.name, ending(report));
-        let _ = writeln!(text, "  {}{}", dim("expected  "), hang(report.expected, 12));
-        for act in &report.acts {
-            let _ = writeln!(text, "  {}{}", dim("observed  "), hang(&observed(act), 12));
-        }
-        if let Some(failed) = &report.failed {
-            let _ = writeln!(text, "  {}{}", dim("failed    "), hang(failed, 12));
+    for plays in plays::by_story(reports) {
+        let outcome = marked(plays::worst(plays), &plays::outcome(plays));
+        let _ = writeln!(text, "{:<34} {outcome}", plays[0].name);
+        let _ = writeln!(text, "  {}{}", dim("expected  "), hang(plays[0].expected, 12));
+        for report in plays::telling(plays) {
+            if plays.len() > 1 {
+                let _ = writeln!(text, "  {}{}, {}", dim("seed      "), report.seed, ending(report));
+            }
+            for act in &report.acts {
+                let _ = writeln!(text, "  {}{}", dim("observed  "), hang(&observed(act), 12));
+            }
+            if let Some(failed) = &report.failed {
+                let _ = writeln!(text, "  {}{}", dim("failed    "), hang(failed, 12));
+            }
         }
     }
-    let count = |wanted| reports.iter().filter(|report| report.ending == wanted).count();
-    let seconds: f64 = reports.iter().map(|report| report.seconds).sum();
-    let _ = writeln!(
-        text,
-        "\n{} scenarios: {} agree, {} differ from the source, {} disagree, {} did not happen ({seconds:.0} s of playing)",
-        reports.len(),
-        count(Ending::Agrees),
-        count(Ending::DiffersFromTheSource),
-        count(Ending::Disagrees),
-        count(Ending::DidNotHappen),
-    );
+    let _ = writeln!(text, "\n{}", sum(reports));
     text
+}
+
+fn sum(reports: &[Report]) -> String {
+    let stories = plays::by_story(reports).count();
+    let played = match reports.len() {
+        plays if plays == stories => String::new(),
+        plays => format!(", played {plays} times"),
+    };
+    let seconds: f64 = reports.iter().map(|report| report.seconds).sum();
+    format!(
+        "{stories} scenarios{played}: {} agree, {} differ from the source, {} disagree, {} did not happen ({seconds:.0} s of playing)",
+        plays::count(reports, Ending::Agrees),
+        plays::count(reports, Ending::DiffersFromTheSource),
+        plays::count(reports, Ending::Disagrees),
+        plays::count(reports, Ending::DidNotHappen),
+    )
 }
 
 /// An act in a sentence or two.
@@ -105,19 +117,13 @@ pub fn observed(act: &ActReport) -> String {
     format!("{title}{}", sentences.join(". "))
 }
 
-/// The ending in a word or a few.
-pub fn ending_text(ending: Ending) -> &'static str {
-    match ending {
-        Ending::Agrees => "agrees",
-        Ending::DiffersFromTheSource => "differs from the source",
-        Ending::Disagrees => "does not agree",
-        Ending::DidNotHappen => "did not happen",
-    }
+fn ending(report: &Report) -> String {
+    marked(report.ending, report.ending.text())
 }
 
-fn ending(report: &Report) -> String {
-    let text = ending_text(report.ending);
-    let (mark, style) = match report.ending {
+/// With the sign and the colour of an ending.
+fn marked(ending: Ending, text: &str) -> String {
+    let (mark, style) = match ending {
         Ending::Agrees => ("✓", Style::new().green()),
         Ending::DiffersFromTheSource => ("≠", Style::new().yellow()),
         Ending::Disagrees => ("✗", Style::new().red()),
@@ -128,4 +134,59 @@ fn ending(report: &Report) -> String {
 
 fn dim(text: &str) -> String {
     Style::new().dim().apply_to(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenarios::expect::Answer;
+    use fencepost_history::Seed;
+
+    fn played(name: &'static str, seed: u64, ending: Ending) -> Report {
+        let met = ending == Ending::Agrees;
+        let observed = if met { "granted twice, 3.9 s early" } else { "nobody got it twice" };
+        let expected = "granted twice".to_owned();
+        let answer = Answer { expected, met, observed: observed.to_owned(), figures: Vec::new() };
+        let act = ActReport {
+            title: "",
+            folder: "results/story".into(),
+            told: Vec::new(),
+            answers: vec![answer],
+            missing: Vec::new(),
+            servers: Vec::new(),
+        };
+        Report {
+            name,
+            source: "K",
+            about: "a clock jumps",
+            expected: "broken: granted twice",
+            ending,
+            differs: None,
+            acts: vec![act],
+            driver: "local".to_owned(),
+            seed: Seed(seed),
+            seconds: 4.0,
+            failed: None,
+        }
+    }
+
+    #[test]
+    fn a_story_played_once_has_its_ending() {
+        let reports =
+            [played("redis-clock-jump", 7, Ending::Agrees), played("redlock-quiet", 7, Ending::Disagrees)];
+        insta::assert_snapshot!(table(&reports));
+    }
+
+    #[test]
+    fn of_a_story_played_often_one_is_told_and_each_that_does_not_agree() {
+        let times = |name, wrong: Option<u64>| {
+            (1..=20).map(move |seed| {
+                let ending = if wrong == Some(seed) { Ending::Disagrees } else { Ending::Agrees };
+                played(name, seed, ending)
+            })
+        };
+        let reports: Vec<_> =
+            times("redis-clock-jump", None).chain(times("redlock-quiet", Some(4))).collect();
+        insta::assert_snapshot!(table(&reports));
+    }
 }
