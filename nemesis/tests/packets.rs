@@ -120,8 +120,15 @@ fn copies_arrive_beside_the_originals(by: Mechanism) {
     let (echoes, counts) = impaired(by, Impairment { duplicate: 0.5, ..NOTHING }, 200, 1.0);
     assert_eq!(echoes.answered, 200);
     assert!((60..140).contains(&echoes.duplicates), "{echoes:?}");
-    // netem does not tell how many copies it made.
-    assert_eq!(counts.duplicated, if by == Mechanism::Emulator { echoes.duplicates } else { 0 });
+    match by {
+        // Nobody waits for a copy that comes after the last answer.
+        Mechanism::Emulator => {
+            let late = counts.duplicated.checked_sub(echoes.duplicates);
+            assert!(late.is_some_and(|late| late <= 2), "{counts:?} {echoes:?}");
+        }
+        // It does not tell how many copies it made.
+        Mechanism::Netem => assert_eq!(counts.duplicated, 0),
+    }
 }
 
 fn some_packets_overtake_the_others(by: Mechanism) {
