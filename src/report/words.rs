@@ -2,7 +2,7 @@
 
 use super::heading::Heading;
 use super::lanes::Lanes;
-use fencepost_checker::{Digest, Outcome, RunVerdict, Verdict, registry, seconds};
+use fencepost_checker::{Digest, Outcome, RunVerdict, Verdict, registry, seconds, times};
 use fencepost_history::f;
 use serde_json::Value;
 use std::collections::HashSet;
@@ -239,14 +239,6 @@ pub fn count(verdict: &RunVerdict, checker: &str, stat: &str) -> u64 {
 
 fn figure(verdict: &Verdict, stat: &str) -> Option<u64> {
     verdict.stats.get(stat)?.as_u64()
-}
-
-fn times(count: u64) -> String {
-    match count {
-        1 => "once".to_owned(),
-        2 => "twice".to_owned(),
-        more => format!("{more} times"),
-    }
 }
 
 fn capital(text: String) -> String {

@@ -102,5 +102,5 @@ pub use promises::{Checker, Class, Overlap, check_digest, check_run, overlaps, r
 pub use search::{Exhausted, Found, Stuck, search};
 pub use shrink::shrink;
 pub use story::{StoryLine, describe_fault, story};
-pub use verdict::{FINDINGS_MAX, Finding, Outcome, RunVerdict, Verdict, seconds};
+pub use verdict::{FINDINGS_MAX, Finding, Outcome, RunVerdict, Verdict, seconds, times};
 pub use watch::Watch;

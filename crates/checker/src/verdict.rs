@@ -152,6 +152,15 @@ pub fn seconds(ns: u64) -> String {
     format!("{}.{:03} s", ms / 1000, ms % 1000)
 }
 
+/// How often, in a word or two, as sentences say it: `once`, `twice`, `3 times`.
+pub fn times(count: u64) -> String {
+    match count {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        more => format!("{more} times"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@
 
 use super::Checker;
 use crate::digest::{Digest, HoldEnd};
-use crate::verdict::{Outcome, Verdict};
+use crate::verdict::{Outcome, Verdict, times};
 use fencepost_history::f;
 use rustc_hash::FxHashMap;
 
@@ -34,24 +34,19 @@ impl Checker for Vacuous {
         } else if let Some(name) = without_effect(run) {
             (Outcome::Vacuous, format!("the nemesis {name} was asked for, and no fault of it took effect"))
         } else if faults == 0 {
-            (Outcome::Valid, format!("processes competed for a lock {}, without faults", times(contended)))
+            (
+                Outcome::Valid,
+                format!("processes competed for a lock {}, without faults", times(contended as u64)),
+            )
         } else {
             let summary = format!(
                 "processes competed for a lock {}; {effective} of {faults} faults took effect",
-                times(contended)
+                times(contended as u64)
             );
             (Outcome::Valid, summary)
         };
         let verdict = Verdict::new(self.name(), outcome, summary);
         Some(verdict.stat("contended", contended).stat("faults", faults).stat("effective", effective))
-    }
-}
-
-fn times(count: usize) -> String {
-    match count {
-        1 => "once".to_owned(),
-        2 => "twice".to_owned(),
-        _ => format!("{count} times"),
     }
 }
 
