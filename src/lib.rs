@@ -47,6 +47,9 @@ use clap::Parser;
 use cli::{Cli, Command};
 use spec::BadUsage;
 use std::io::Write;
+use tracing::Level;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::{Layer, fmt, layer::SubscriberExt, util::SubscriberInitExt};
 
 /// Exit codes, as in Jepsen. 0, 1 and 2 are an outcome's own.
 const BAD_USAGE: i32 = 254;
@@ -119,12 +122,8 @@ fn small_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 
 /// Warnings of Fencepost's own parts; `RUST_LOG` asks for more.
 fn log_to_stderr() {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("fencepost=warn"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .without_time()
-        .with_target(false)
-        .init();
+    let wanted = std::env::var("RUST_LOG").ok().and_then(|wanted| wanted.parse().ok());
+    let filter = wanted.unwrap_or_else(|| Targets::new().with_target("fencepost", Level::WARN));
+    let lines = fmt::layer().with_writer(std::io::stderr).without_time().with_target(false);
+    tracing_subscriber::registry().with(lines.with_filter(filter)).init();
 }

@@ -2,6 +2,7 @@
 
 mod csv;
 mod edn;
+#[cfg(feature = "parquet")]
 mod parquet;
 
 use crate::results::{RunFolder, write_whole_by};
@@ -37,6 +38,11 @@ type Source<'a> = &'a mut dyn Iterator<Item = Result<Event>>;
 
 /// Exports the history of a run. A file is there whole or not at all.
 pub fn export(args: &ExportArgs) -> Result<i32> {
+    #[cfg(not(feature = "parquet"))]
+    if args.format == Format::Parquet {
+        let sentence = "this program was built without Parquet: use a released one, or build it with --features parquet (--format csv needs neither)";
+        return Err(BadUsage(sentence.to_owned()).into());
+    }
     let mut events = Events::open(&RunFolder::open(&args.run)?.history())?.map(|event| Ok(event?));
     match &args.out {
         Some(path) => {
@@ -61,7 +67,10 @@ pub fn export(args: &ExportArgs) -> Result<i32> {
 fn write(format: Format, events: Source, out: &mut (dyn Write + Send)) -> Result<()> {
     match format {
         Format::Edn => edn::write(events, out)?,
+        #[cfg(feature = "parquet")]
         Format::Parquet => parquet::write(events, out)?,
+        #[cfg(not(feature = "parquet"))]
+        Format::Parquet => unreachable!("it was refused"),
         Format::Csv => csv::write(events, out)?,
     }
     Ok(out.flush()?)

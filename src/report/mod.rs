@@ -1,4 +1,4 @@
-//! A run's report: one HTML file that needs nothing else, and its pictures as SVG and PNG.
+//! A run's report: one HTML file that needs nothing else, and its pictures as SVG, and as PNG with the feature `png`.
 
 mod canvas;
 mod clocks;
@@ -14,6 +14,7 @@ mod latency;
 mod measures;
 mod page;
 mod palette;
+#[cfg(feature = "png")]
 mod png;
 mod rate;
 mod scene;
@@ -39,7 +40,7 @@ pub fn html(heading: &Heading, run: &Digest, verdict: &RunVerdict, clocks: &[Sam
     page::page(heading, run, verdict, clocks)
 }
 
-/// The pictures of a run as SVG and PNG, each with the name of its file.
+/// The pictures of a run as SVG, and as PNG with the feature `png`, each with the name of its file.
 pub fn plots(run: &Digest, verdict: &RunVerdict, clocks: &[Sample]) -> Vec<(String, Vec<u8>)> {
     let first = || exhibits(run, verdict).into_iter().find_map(|exhibit| violation::violation(run, &exhibit));
     let pictures: [(&str, &(dyn Fn() -> Option<String> + Sync)); 5] = [
@@ -51,7 +52,12 @@ pub fn plots(run: &Digest, verdict: &RunVerdict, clocks: &[Sample]) -> Vec<(Stri
     ];
     let drawn = pictures.par_iter().filter_map(|(name, draw)| {
         let svg = draw()?;
-        Some([(format!("{name}.png"), png::png(&svg)), (format!("{name}.svg"), alone(&svg).into_bytes())])
+        let files = [
+            #[cfg(feature = "png")]
+            (format!("{name}.png"), png::png(&svg)),
+            (format!("{name}.svg"), alone(&svg).into_bytes()),
+        ];
+        Some(files)
     });
     drawn.collect::<Vec<_>>().into_iter().flatten().collect()
 }

@@ -8,8 +8,11 @@
 //! longer by the lock-delay. A holder that is lost without a release leaves the second one behind, and with it the lock
 //! stays taken. A sequencer is the lock's name, its mode, and the create revision of the first key, the generation.
 
+use super::api::{
+    Compare, RangeRequest, RequestOp, Response, TxnRequest, TxnResponse, WatchCreateRequest, prefix_end,
+};
 use super::members::Members;
-use super::queue::{WATCH_MAX, WATCH_REST, await_deletion};
+use super::queue::{WATCH_MAX, WATCH_REST};
 use super::recipe::Recipe;
 use super::session::LeaseSession;
 use super::user::{Attempt, Attempted, Terms, User};
@@ -17,9 +20,6 @@ use crate::backend::Lock;
 use crate::held::millis_until;
 use crate::options::Options;
 use async_trait::async_trait;
-use etcd_client::{
-    Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse, TxnResponse, WatchOptions,
-};
 use fencepost_history::Completion;
 use serde_json::json;
 use std::time::Duration;
@@ -162,7 +162,7 @@ impl Attempt for Take<'_> {
         let (mut doubt, mut wakeups) = (false, 0);
         loop {
             let asked = members
-                .call(until, |mut client| {
+                .call(until, |client| {
                     let txn = txn.clone();
                     async move { client.txn(txn).await }
                 })
@@ -186,11 +186,12 @@ impl Attempt for Take<'_> {
                 return Attempted::Unclear(taken);
             }
             // As in Chubby everybody who waits is told, and tries.
-            let options = WatchOptions::new()
-                .with_prefix()
-                .with_start_revision(asked.answer.header().map_or(0, |header| header.revision() + 1));
             let (place, client) = members.current();
-            let watched = await_deletion(client, excluded.as_bytes(), options);
+            let watched = client.await_deletion(WatchCreateRequest {
+                key: excluded.clone().into_bytes(),
+                range_end: prefix_end(&excluded),
+                start_revision: asked.answer.revision() + 1,
+            });
             match timeout_at(until.min(Instant::now() + WATCH_MAX), watched).await {
                 Ok(Ok(())) => wakeups += 1,
                 Ok(Err(_)) => {
@@ -210,23 +211,24 @@ impl Attempt for Take<'_> {
 impl Take<'_> {
     /// Makes our keys if none stands in their way. Executing it twice does no harm: the second time finds the keys of
     /// the first.
-    fn txn(&self, session: &LeaseSession) -> Txn {
+    fn txn(&self, session: &LeaseSession) -> TxnRequest {
         let [hold, delay] = Held::keys(self.key, self.mode, session.lease);
-        let under = |lease| Some(PutOptions::new().with_lease(lease));
         let puts = [hold.clone(), delay].into_iter().zip(session.leases());
-        let puts: Vec<TxnOp> = puts.map(|(key, lease)| TxnOp::put(key, "", under(lease))).collect();
-        // A comparison with all keys of a prefix holds if it holds for each, and for none it is as if one was not there.
-        let free = Compare::create_revision(self.mode.excluded(self.key), CompareOp::Equal, 0).with_prefix();
-        Txn::new().when([free]).and_then(puts).or_else([TxnOp::get(hold, Some(GetOptions::new()))])
+        TxnRequest {
+            // A comparison with all keys of a prefix holds if it holds for each, and for none it is as if one was not there.
+            compare: vec![Compare::none_under(&self.mode.excluded(self.key))],
+            success: puts.map(|(key, lease)| RequestOp::put(key, lease)).collect(),
+            failure: vec![RequestOp::range(RangeRequest::key(hold))],
+        }
     }
 }
 
 /// The create revision of our key, if it is there.
 fn generation(answer: &TxnResponse) -> Option<i64> {
-    match answer.op_responses().into_iter().next()? {
-        TxnOpResponse::Put(_) => Some(answer.header()?.revision()),
-        TxnOpResponse::Get(mine) => Some(mine.kvs().first()?.create_revision()),
-        _ => None,
+    match answer.answers().next()? {
+        Response::Put(_) => Some(answer.revision()),
+        Response::Range(mine) => Some(mine.kvs.first()?.create_revision),
+        Response::Delete(_) => None,
     }
 }
 
@@ -276,9 +278,11 @@ impl Lock for ChubbyLock {
         let Held { mode, lease, generation, doubt, .. } = self.held.swap_remove(place);
         let [hold, delay] = Held::keys(key, mode, lease);
         // A holder that was lost finds its first key gone, and must leave the second: the lock-delay runs.
-        let txn = Txn::new()
-            .when([Compare::create_revision(hold.as_str(), CompareOp::Equal, generation)])
-            .and_then([TxnOp::delete(hold, None), TxnOp::delete(delay, None)]);
+        let txn = TxnRequest {
+            compare: vec![Compare::created(hold.as_str(), generation)],
+            success: vec![RequestOp::delete(hold), RequestOp::delete(delay)],
+            failure: Vec::new(),
+        };
         self.user.release(key, lease, doubt, txn, Instant::now() + timeout).await
     }
 

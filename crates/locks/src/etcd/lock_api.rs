@@ -12,7 +12,6 @@ use crate::backend::Lock;
 use crate::held::millis_until;
 use crate::options::Options;
 use async_trait::async_trait;
-use etcd_client::LockOptions;
 use fencepost_history::Completion;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -66,14 +65,13 @@ impl Attempt for Ask {
         _deadline: Instant,
     ) -> Attempted<Self::Held> {
         let begun = Instant::now();
-        let (place, mut client) = members.current();
-        let options = LockOptions::new().with_lease(session.lease);
-        let answer = match timeout_at(until, client.lock(self.0.as_str(), Some(options))).await {
+        let (place, client) = members.current();
+        let answer = match timeout_at(until, client.lock(&self.0, session.lease)).await {
             Ok(Ok(answer)) => answer,
             // Whatever it says: the member may have made our key, and may not have taken it back.
-            Ok(Err(error)) => {
+            Ok(Err(status)) => {
                 members.turn_from(place).await;
-                return Attempted::Unclear(format!("unavailable: {error}"));
+                return Attempted::Unclear(format!("unavailable: {}", status.message()));
             }
             // The lock is another's, or the member is gone. It takes our key back when it notices that we hung up.
             Err(_) => {
@@ -86,8 +84,8 @@ impl Attempt for Ask {
         }
         // The revision at which the member looked for the last time: the key before ours was deleted by then, and the
         // next one can only be granted the lock after ours is. So it grows with every grant.
-        let revision = answer.header().map_or(0, etcd_client::ResponseHeader::revision);
-        Attempted::Held((answer.key().to_vec(), revision))
+        let revision = answer.header.map_or(0, |header| header.revision);
+        Attempted::Held((answer.key, revision))
     }
 }
 
@@ -121,7 +119,7 @@ impl Lock for ApiLock {
         let unlocked = self
             .user
             .members
-            .call(Instant::now() + timeout, |mut client| {
+            .call(Instant::now() + timeout, |client| {
                 let path = held.path.clone();
                 async move { client.unlock(path).await }
             })

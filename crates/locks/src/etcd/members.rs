@@ -1,21 +1,21 @@
 //! Calls to the members of an etcd cluster: one at a time, the next where one does not answer.
 
+use super::client::Client;
 use crate::protocol::Server;
-use etcd_client::{Client, ConnectOptions, Error};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
+use tonic::{Code, Status};
 
 /// How long one member may take before the next is asked.
 const ATTEMPT: Duration = Duration::from_millis(300);
-const CONNECT: Duration = Duration::from_millis(300);
 /// Rest after a member failed at once, so that a cluster without a leader is not hammered.
 const REST: Duration = Duration::from_millis(20);
 
 /// The members as one client program knows them.
 pub(super) struct Members {
-    endpoints: Vec<String>,
+    addresses: Vec<String>,
     clients: Vec<Mutex<Client>>,
     current: AtomicUsize,
 }
@@ -51,16 +51,14 @@ impl Members {
         if servers.is_empty() {
             return Err("etcd needs servers, and the hello names none".to_owned());
         }
-        let endpoints: Vec<String> =
-            servers.iter().map(|server| format!("http://{}", server.address)).collect();
-        let mut clients = Vec::new();
-        for endpoint in &endpoints {
-            clients
-                .push(Mutex::new(connect(endpoint).await.map_err(|error| format!("{endpoint}: {error}"))?));
-        }
+        let addresses: Vec<String> = servers.iter().map(|server| server.address.clone()).collect();
+        let clients: Vec<Mutex<Client>> = addresses
+            .iter()
+            .map(|address| Client::connect(address).map(Mutex::new))
+            .collect::<Result<_, _>>()?;
         // Clients begin with different members, so that the load and the bad luck are spread.
         let spread: usize = client_name.bytes().map(usize::from).sum();
-        Ok(Members { current: AtomicUsize::new(spread % endpoints.len()), endpoints, clients })
+        Ok(Members { current: AtomicUsize::new(spread % addresses.len()), addresses, clients })
     }
 
     /// The member in use: its place, and a client for it.
@@ -72,11 +70,11 @@ impl Members {
     /// Turns to the next member, if `place` is still the one in use. The silent one gets a new connection for the
     /// next time: the old one may lead into a partition that has long healed.
     pub(super) async fn turn_from(&self, place: usize) {
-        let next = (place + 1) % self.endpoints.len();
+        let next = (place + 1) % self.addresses.len();
         if self.current.compare_exchange(place, next, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return;
         }
-        if let Ok(client) = connect(&self.endpoints[place]).await {
+        if let Ok(client) = Client::connect(&self.addresses[place]) {
             *self.clients[place].lock().expect("never poisoned") = client;
         }
     }
@@ -89,7 +87,7 @@ impl Members {
         request: impl Fn(Client) -> Called + Send,
     ) -> Result<Answered<T>, CallError>
     where
-        Called: Future<Output = Result<T, Error>> + Send,
+        Called: Future<Output = Result<T, Status>> + Send,
     {
         let mut doubt = false;
         loop {
@@ -97,19 +95,19 @@ impl Members {
             let attempt = timeout_at(deadline.min(Instant::now() + ATTEMPT), request(client)).await;
             let why = match attempt {
                 Ok(Ok(answer)) => return Ok(Answered { answer, doubt }),
-                Ok(Err(error)) => match definite(&error) {
+                Ok(Err(status)) => match definite(&status) {
                     Some(lease_not_found) => {
                         return Err(CallError::Refused {
-                            why: format!("refused: {error}"),
+                            why: format!("refused: {}", status.message()),
                             lease_not_found,
                             doubt,
                         });
                     }
                     // No leader, a new leader, a broken connection, …: whether it was executed is not known.
-                    None => format!("unavailable: {error}"),
+                    None => format!("unavailable: {}", status.message()),
                 },
                 // A time-out: it may have been executed, and may still be.
-                Err(_) => format!("timeout: {} did not answer in time", self.endpoints[place]),
+                Err(_) => format!("timeout: {} did not answer in time", self.addresses[place]),
             };
             doubt = true;
             self.turn_from(place).await;
@@ -121,27 +119,15 @@ impl Members {
     }
 }
 
-/// Opens lazily: the first request connects.
-async fn connect(endpoint: &str) -> Result<Client, Error> {
-    // A member that knows no leader says so at once instead of letting requests and streams wait.
-    let options = ConnectOptions::new().with_connect_timeout(CONNECT).with_require_leader(true);
-    Client::connect([endpoint], Some(options)).await
-}
-
 /// Whether the error excludes that the request was executed; then, whether it is because there is no such lease.
 ///
-/// The codes are those of gRPC's `google.rpc.Code`; which errors etcd gives them to stands in its
-/// `api/v3rpc/rpctypes/error.go`.
-fn definite(error: &Error) -> Option<bool> {
-    const INVALID_ARGUMENT: i32 = 3;
-    const NOT_FOUND: i32 = 5;
-    const RESOURCE_EXHAUSTED: i32 = 8;
-    const FAILED_PRECONDITION: i32 = 9;
-    const OUT_OF_RANGE: i32 = 11;
-    let Error::GRpcStatus(status) = error else { return None };
-    match status.code() as i32 {
-        NOT_FOUND => Some(status.message().contains("lease not found")),
-        INVALID_ARGUMENT | RESOURCE_EXHAUSTED | FAILED_PRECONDITION | OUT_OF_RANGE => Some(false),
+/// Which errors etcd gives these codes to stands in its `api/v3rpc/rpctypes/error.go`.
+fn definite(status: &Status) -> Option<bool> {
+    match status.code() {
+        Code::NotFound => Some(status.message().contains("lease not found")),
+        Code::InvalidArgument | Code::ResourceExhausted | Code::FailedPrecondition | Code::OutOfRange => {
+            Some(false)
+        }
         _ => None,
     }
 }

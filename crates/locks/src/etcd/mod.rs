@@ -1,7 +1,9 @@
 //! Locks on etcd, a cluster with consensus: the servers, and what its recipes share. One file a recipe: `mutex.rs`,
 //! `lock_api.rs`, `chubby.rs`.
 
+mod api;
 mod chubby;
+mod client;
 mod leader;
 mod lock_api;
 mod members;

@@ -3,6 +3,7 @@
 //! Source: `client/v3/concurrency/session.go`, `mutex.go` and `key.go` of etcd. The recheck of ownership after the
 //! wait is there since issue 11456, found by "Jepsen: etcd 3.4.3" (2020); `--no-recheck` leaves it out.
 
+use super::api::{Compare, RequestOp, TxnRequest};
 use super::members::Members;
 use super::queue::{Taken, prefix, take};
 use super::recipe::Recipe;
@@ -12,7 +13,6 @@ use crate::backend::Lock;
 use crate::held::millis_until;
 use crate::options::Options;
 use async_trait::async_trait;
-use etcd_client::{Compare, CompareOp, Txn, TxnOp};
 use fencepost_history::Completion;
 use serde_json::json;
 use std::time::Duration;
@@ -97,9 +97,9 @@ impl Attempt for Take {
         // only the end of the lease is certain.
         if !failure.doubt && !failure.lease_is_gone && session.lost().is_none() {
             let deleted = members
-                .call(deadline, |mut client| {
-                    let path = path.clone();
-                    async move { client.delete(path, None).await }
+                .call(deadline, |client| {
+                    let path = &path;
+                    async move { client.delete(path).await }
                 })
                 .await;
             if deleted.is_ok() {
@@ -144,9 +144,11 @@ impl Lock for EtcdLock {
         };
         let Held { path, create_revision, lease, doubt, .. } = self.held.swap_remove(place);
         // Only our own key: the compare is what keeps a release from removing what another session has there.
-        let txn = Txn::new()
-            .when([Compare::create_revision(path.as_str(), CompareOp::Equal, create_revision)])
-            .and_then([TxnOp::delete(path, None)]);
+        let txn = TxnRequest {
+            compare: vec![Compare::created(path.as_str(), create_revision)],
+            success: vec![RequestOp::delete(path)],
+            failure: Vec::new(),
+        };
         self.user.release(key, lease, doubt, txn, Instant::now() + timeout).await
     }
 

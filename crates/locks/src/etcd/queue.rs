@@ -2,12 +2,11 @@
 //!
 //! Source: `client/v3/concurrency/mutex.go` and `key.go` of etcd.
 
+use super::api::{
+    Compare, RangeRequest, RequestOp, Response, SortOrder, TxnRequest, TxnResponse, WatchCreateRequest,
+};
 use super::members::{CallError, Members};
 use super::session::LeaseSession;
-use etcd_client::{
-    Client, Compare, CompareOp, Error, EventType, GetOptions, KeyValue, PutOptions, SortOrder, SortTarget,
-    Txn, TxnOp, TxnOpResponse, TxnResponse, WatchOptions,
-};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -61,16 +60,15 @@ pub(super) async fn take(
     deadline: Instant,
 ) -> Result<Taken, Failure> {
     let begun = Instant::now();
-    let put = PutOptions::new().with_lease(session.lease);
-    let oldest =
-        GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_limit(1);
+    let oldest = RangeRequest::prefix(prefix).first_created(SortOrder::Ascend);
     // Executing it twice does no harm: the second time finds the key of the first.
-    let txn = Txn::new()
-        .when([Compare::create_revision(path, CompareOp::Equal, 0)])
-        .and_then([TxnOp::put(path, "", Some(put)), TxnOp::get(prefix, Some(oldest.clone()))])
-        .or_else([TxnOp::get(path, None), TxnOp::get(prefix, Some(oldest))]);
+    let txn = TxnRequest {
+        compare: vec![Compare::created(path, 0)],
+        success: vec![RequestOp::put(path, session.lease), RequestOp::range(oldest.clone())],
+        failure: vec![RequestOp::range(RangeRequest::key(path)), RequestOp::range(oldest)],
+    };
     let created = members
-        .call(deadline, |mut client| {
+        .call(deadline, |client| {
             let txn = txn.clone();
             async move { client.txn(txn).await }
         })
@@ -92,9 +90,10 @@ pub(super) async fn take(
     }
     if waited {
         // The recheck. The lease may have run out while we waited, and with it our key: the lock is then another's.
-        let found = members.call(deadline, |mut client| async move { client.get(path, None).await }).await;
+        let found =
+            members.call(deadline, |client| async move { client.range(RangeRequest::key(path)).await }).await;
         let found = found.map_err(|error| Failure::of(error, doubt))?.answer;
-        if found.kvs().first().is_none_or(|kv| kv.create_revision() != create_revision) {
+        if found.kvs.first().is_none_or(|kv| kv.create_revision != create_revision) {
             return Err(fail("session-expired: the lease ran out while the lock was waited for", true));
         }
     }
@@ -108,16 +107,14 @@ pub(super) async fn take(
 
 /// Create revisions of our key and of the oldest key in the answer to the first transaction.
 fn read_created(answer: &TxnResponse) -> Option<(i64, Option<i64>)> {
-    let mut parts = answer.op_responses().into_iter();
+    let mut parts = answer.answers();
     let create_revision = match parts.next()? {
-        TxnOpResponse::Put(_) => answer.header()?.revision(),
-        TxnOpResponse::Get(mine) => mine.kvs().first()?.create_revision(),
-        _ => return None,
+        Response::Put(_) => answer.revision(),
+        Response::Range(mine) => mine.kvs.first()?.create_revision,
+        Response::Delete(_) => return None,
     };
     match parts.next()? {
-        TxnOpResponse::Get(oldest) => {
-            Some((create_revision, oldest.kvs().first().map(KeyValue::create_revision)))
-        }
+        Response::Range(oldest) => Some((create_revision, oldest.kvs.first().map(|key| key.create_revision))),
         _ => None,
     }
 }
@@ -131,28 +128,29 @@ async fn wait_for_older(
     deadline: Instant,
 ) -> Result<usize, String> {
     let mut wakeups = 0;
-    let older = GetOptions::new()
-        .with_prefix()
-        .with_sort(SortTarget::Create, SortOrder::Descend)
-        .with_limit(1)
-        .with_max_create_revision(create_revision - 1);
+    let older = RangeRequest {
+        max_create_revision: create_revision - 1,
+        ..RangeRequest::prefix(prefix).first_created(SortOrder::Descend)
+    };
     loop {
         let found = members
-            .call(deadline, |mut client| {
+            .call(deadline, |client| {
                 let older = older.clone();
-                async move { client.get(prefix, Some(older)).await }
+                async move { client.range(older).await }
             })
             .await
             .map_err(CallError::why)?
             .answer;
-        let Some(predecessor) = found.kvs().first() else { return Ok(wakeups) };
+        let Some(predecessor) = found.kvs.first() else { return Ok(wakeups) };
         if Instant::now() >= deadline {
             return Err("taken: another client holds the lock".to_owned());
         }
-        let since = found.header().map_or(0, |header| header.revision() + 1);
         let (place, client) = members.current();
-        let options = WatchOptions::new().with_start_revision(since);
-        let watched = await_deletion(client, predecessor.key(), options);
+        let watched = client.await_deletion(WatchCreateRequest {
+            key: predecessor.key.clone(),
+            range_end: Vec::new(),
+            start_revision: found.revision() + 1,
+        });
         match timeout_at(deadline.min(Instant::now() + WATCH_MAX), watched).await {
             Ok(Ok(())) => wakeups += 1,
             // The watch broke off (no leader, a member that went down): look again, elsewhere.
@@ -167,24 +165,6 @@ async fn wait_for_older(
             Err(_) => {}
         }
     }
-}
-
-/// Returns when the key is deleted; or, where the options watch a prefix, any key under it.
-pub(super) async fn await_deletion(
-    mut client: Client,
-    key: &[u8],
-    options: WatchOptions,
-) -> Result<(), Error> {
-    let mut watch = client.watch(key, Some(options)).await?;
-    while let Some(response) = watch.message().await? {
-        if response.events().iter().any(|event| event.event_type() == EventType::Delete) {
-            return Ok(());
-        }
-        if response.canceled() {
-            break;
-        }
-    }
-    Err(Error::WatchError("the watch was cancelled".to_owned()))
 }
 
 /// Where the keys of a lock stand. The slash at its end keeps lock `a` apart from lock `ab`.

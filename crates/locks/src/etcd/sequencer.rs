@@ -4,11 +4,11 @@
 //! section 2.4. Here a sequencer is `NAME:MODE:GENERATION`, the generation being the create revision of the holder's
 //! key, and it is valid as long as a key with that create revision stands there.
 
+use super::api::RangeRequest;
 use super::members::Members;
 use super::recipe::Recipe;
 use crate::backend::Sequencers;
 use async_trait::async_trait;
-use etcd_client::GetOptions;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -26,22 +26,23 @@ impl Sequencers for Asker {
     async fn valid(&self, sequencer: &str) -> Result<bool, String> {
         let Some((name, mode, generation)) = parse(sequencer) else { return Ok(false) };
         let Some(prefix) = self.recipe.holders(name, mode) else { return Ok(false) };
-        let only = GetOptions::new()
-            .with_prefix()
-            .with_min_create_revision(generation)
-            .with_max_create_revision(generation)
+        let only = RangeRequest {
+            min_create_revision: generation,
+            max_create_revision: generation,
             // Not the count: that counts every key under the prefix, whatever its revision.
-            .with_keys_only();
+            keys_only: true,
+            ..RangeRequest::prefix(&prefix)
+        };
         // Linearizable, as every read of etcd that does not ask for less: a majority answers for it.
         let found = self
             .members
-            .call(Instant::now() + ANSWER, |mut client| {
-                let (prefix, only) = (prefix.clone(), only.clone());
-                async move { client.get(prefix, Some(only)).await }
+            .call(Instant::now() + ANSWER, |client| {
+                let only = only.clone();
+                async move { client.range(only).await }
             })
             .await;
         match found {
-            Ok(found) => Ok(!found.answer.kvs().is_empty()),
+            Ok(found) => Ok(!found.answer.kvs.is_empty()),
             Err(error) => Err(error.why()),
         }
     }

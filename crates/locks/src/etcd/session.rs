@@ -3,9 +3,9 @@
 //! Source: `client/v3/concurrency/session.go` and `client/v3/lease.go` of etcd: a keepalive every third of the TTL;
 //! the session is over when the server says so, or when no keepalive was answered for the whole TTL.
 
+use super::client::KeepAlive;
 use super::members::{CallError, Members};
 use crate::notices::Notices;
-use etcd_client::{Error, LeaseKeepAliveStream, LeaseKeeper};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
@@ -148,17 +148,17 @@ async fn grant(members: &Members, ttl: Duration, deadline: Instant) -> Result<(I
     let seconds = i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX);
     // A lease that was granted without our seeing the answer has no keys, and ends by itself.
     let granted = members
-        .call(deadline, |mut client| async move {
+        .call(deadline, |client| async move {
             let sent = Instant::now();
-            client.lease_grant(seconds, None).await.map(|lease| (sent, lease))
+            client.lease_grant(seconds).await.map(|lease| (sent, lease))
         })
         .await?;
     let (sent, lease) = granted.answer;
-    if lease.ttl() != seconds || ttl.subsec_nanos() != 0 {
-        let why = format!("ttl: etcd gave a lease of {} s for a TTL of {} ms", lease.ttl(), ttl.as_millis());
+    if lease.ttl_s != seconds || ttl.subsec_nanos() != 0 {
+        let why = format!("ttl: etcd gave a lease of {} s for a TTL of {} ms", lease.ttl_s, ttl.as_millis());
         return Err(CallError::Refused { why, lease_not_found: false, doubt: false });
     }
-    Ok((sent, lease.id()))
+    Ok((sent, lease.id))
 }
 
 /// What a keepalive brought.
@@ -212,7 +212,8 @@ async fn keep_alive(
     }
 }
 
-type Stream = (usize, LeaseKeeper, LeaseKeepAliveStream);
+/// A stream of keepalives, and the member that it leads to.
+type Stream = (usize, KeepAlive);
 
 /// Sends one keepalive and reads its answer. Gives the member that was asked, too.
 async fn beat(
@@ -221,27 +222,26 @@ async fn beat(
     stream: &mut Option<Stream>,
     deadline: Instant,
 ) -> (usize, Beat) {
-    if let Some((place, keeper, answers)) = stream {
-        let exchange = async {
-            keeper.keep_alive().await?;
-            answers.message().await
-        };
-        let beat = match timeout_at(deadline, exchange).await {
-            Ok(Ok(Some(answer))) if answer.ttl() > 0 => Beat::Alive,
-            Ok(Ok(Some(_))) => Beat::Expired,
-            Ok(Ok(None) | Err(_)) | Err(_) => Beat::Failed,
-        };
-        return (*place, beat);
-    }
-    // Opening a stream sends the first keepalive on it and reads its answer.
-    let (place, mut client) = members.current();
-    match timeout_at(deadline, client.lease_keep_alive(lease)).await {
-        Ok(Ok((keeper, answers))) => {
-            *stream = Some((place, keeper, answers));
-            (place, Beat::Alive)
+    let (place, client) = match stream {
+        Some((place, _)) => (*place, None),
+        None => {
+            let (place, client) = members.current();
+            (place, Some(client))
         }
-        // The crate's words for an answer with a TTL of 0.
-        Ok(Err(Error::LeaseKeepAliveError(why))) if why == "lease not found" => (place, Beat::Expired),
-        Ok(Err(_)) | Err(_) => (place, Beat::Failed),
-    }
+    };
+    let exchange = async {
+        if let Some(client) = client {
+            *stream = Some((place, client.keep_alive(lease).await?));
+        }
+        match stream {
+            Some((_, keep_alive)) => keep_alive.beat().await,
+            None => unreachable!("the stream was just opened"),
+        }
+    };
+    let beat = match timeout_at(deadline, exchange).await {
+        Ok(Ok(true)) => Beat::Alive,
+        Ok(Ok(false)) => Beat::Expired,
+        Ok(Err(_)) | Err(_) => Beat::Failed,
+    };
+    (place, beat)
 }

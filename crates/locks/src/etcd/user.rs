@@ -1,10 +1,10 @@
 //! What one process has on etcd, whatever its recipe: a session, and how it ends.
 
+use super::api::TxnRequest;
 use super::members::{Answered, CallError, Members};
 use super::session::LeaseSession;
 use crate::notices::Notices;
 use async_trait::async_trait;
-use etcd_client::Txn;
 use fencepost_history::{Completion, Stream};
 use rand::Rng;
 use serde_json::Value;
@@ -142,7 +142,7 @@ impl User {
     /// Ends a lease with all its keys. True if it certainly is ended.
     async fn revoke(&self, lease: i64, deadline: Instant) -> bool {
         let revoked =
-            self.members.call(deadline, |mut client| async move { client.lease_revoke(lease).await }).await;
+            self.members.call(deadline, |client| async move { client.lease_revoke(lease).await }).await;
         match revoked {
             Ok(_) => true,
             Err(CallError::Refused { lease_not_found, .. }) => lease_not_found,
@@ -157,7 +157,7 @@ impl User {
         key: &str,
         lease: i64,
         doubt: bool,
-        txn: Txn,
+        txn: TxnRequest,
         deadline: Instant,
     ) -> Completion {
         let session = self.session.take_if(|session| session.lease == lease && session.lost().is_none());
@@ -175,7 +175,7 @@ impl User {
         }
         let deleted = self
             .members
-            .call(deadline, |mut client| {
+            .call(deadline, |client| {
                 let txn = txn.clone();
                 async move { client.txn(txn).await }
             })
@@ -184,7 +184,7 @@ impl User {
             Ok(Answered { answer, doubt }) => {
                 // Answered: the key is gone, so the session can be used again.
                 self.session = session;
-                match (answer.succeeded(), doubt) {
+                match (answer.succeeded, doubt) {
                     (true, _) => Completion::Ok(Value::Null),
                     // It was executed and found nothing: the lease had run out.
                     (false, false) => {

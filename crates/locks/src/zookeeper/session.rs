@@ -36,9 +36,8 @@ impl ZkSession {
         deadline: Instant,
     ) -> Result<ZkSession, String> {
         let sent = Instant::now();
-        let mut connector = Client::connector();
         // Detached: dropping it does not end the session, for a client that crashes does not either.
-        connector.session_timeout(ttl).detached();
+        let connector = Client::connector().with_session_timeout(ttl).with_detached();
         let client = match timeout_at(deadline, connector.connect(servers)).await {
             Ok(Ok(client)) => client,
             Ok(Err(error)) => return Err(format!("unreachable: no session with ZooKeeper: {error}")),
