@@ -4,9 +4,10 @@ use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use fencepost_checker::read::{Edn, JsonLines, Lines, ReadError, Reading};
 use fencepost_checker::{Algorithm, Budget, KeyVerdict, ModelName, Outcome, Wanted, check_lines};
+use fencepost_history::decompressed;
 use serde::Serialize;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -44,7 +45,7 @@ pub struct CheckArgs {
     /// Operations to leave out, separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "F")]
     pub skip: Vec<String>,
-    /// Histories: .jsonl, .jsonl.zst, .edn; - for standard input.
+    /// Histories: .jsonl or .edn, plain or compressed (.gz, .zst); - for standard input.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
 }
@@ -144,13 +145,9 @@ fn check_file<'a>(args: &'a CheckArgs, file: &'a Path, draw: bool) -> Result<Fil
 fn open(file: &Path) -> Result<Box<dyn Lines>> {
     let raw: Box<dyn Read> =
         if file == Path::new("-") { Box::new(std::io::stdin()) } else { Box::new(File::open(file)?) };
-    let mut raw = BufReader::with_capacity(1 << 18, raw);
-    let is_zstd = raw.fill_buf()?.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
-    let text: Box<dyn Read> =
-        if is_zstd { Box::new(zstd::stream::read::Decoder::with_buffer(raw)?) } else { Box::new(raw) };
-    let mut text = BufReader::with_capacity(1 << 18, text);
+    let mut text = decompressed(raw)?;
     let name = file.to_string_lossy();
-    let name = name.strip_suffix(".zst").unwrap_or(&name);
+    let name = name.strip_suffix(".gz").or(name.strip_suffix(".zst")).unwrap_or(&name);
     let edn = name.ends_with(".edn") || !name.ends_with(".jsonl") && looks_like_edn(text.fill_buf()?);
     Ok(if edn { Box::new(Edn::new(text)) } else { Box::new(JsonLines::new(text)) })
 }

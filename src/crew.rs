@@ -233,7 +233,7 @@ async fn connect(
         storage_replicas: if storages.len() > 1 { storages } else { Vec::new() },
         guard: spec.guard.clone(),
         careful: spec.careful,
-        seed: rand::Rng::random(&mut spec.seed.stream(&format!("client-{name}"))),
+        seed: rand::RngExt::random(&mut spec.seed.stream(&format!("client-{name}"))),
         options: serde_json::to_value(&spec.options).context("the options of the backend are no JSON")?,
         linger: spec.linger.clone(),
     };

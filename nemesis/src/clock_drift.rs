@@ -4,7 +4,7 @@ use crate::clocks::{Model, Motion, WrongClock, read_dose};
 use crate::network::draw_log;
 use crate::{Clock, Scene, Settings, around_ttl};
 use fencepost_history::Stream;
-use rand::Rng;
+use rand::RngExt;
 use rand::seq::IndexedRandom;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

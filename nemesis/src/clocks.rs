@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use fencepost_cluster::{Capability, ClockMechanism};
 use fencepost_history::Stream;
 use futures_util::future::{join_all, try_join_all};
-use rand::Rng;
+use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};

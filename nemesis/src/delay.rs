@@ -5,7 +5,7 @@ use crate::Scene;
 use crate::network::{Dose, Look, WorseWay, draw_log};
 use crate::tools::packets::{Distribution, Echoes};
 use fencepost_history::Stream;
-use rand::Rng;
+use rand::RngExt;
 use rand::seq::IndexedRandom;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 //! again once there is some.
 
 use crate::disks::WorseDisks;
-use rand::Rng;
+use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

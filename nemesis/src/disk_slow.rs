@@ -7,7 +7,7 @@ use crate::network::draw_log;
 use crate::plan::millis;
 use crate::tools::disk::Slow;
 use fencepost_history::Stream;
-use rand::Rng;
+use rand::RngExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

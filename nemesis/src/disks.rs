@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use fencepost_cluster::Capability;
 use fencepost_history::Stream;
 use futures_util::future::try_join_all;
-use rand::Rng;
+use rand::RngExt;
 use serde_json::{Map, Value, json};
 
 /// Calls the disk tool of each target, all at once. Gives what each one saw.

@@ -1,7 +1,7 @@
 //! `duplicate`: packets arrive twice. TCP throws the second away; what is done over UDP is done twice.
 
 use crate::network::{Look, WorseWay};
-use rand::Rng;
+use rand::RngExt;
 use serde_json::json;
 
 pub(crate) const DUPLICATE: WorseWay = WorseWay {

@@ -9,7 +9,7 @@ use fencepost_cluster::Capability;
 use fencepost_history::Stream;
 use futures_util::future::try_join_all;
 use nix::sys::signal::Signal;
-use rand::Rng;
+use rand::RngExt;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 

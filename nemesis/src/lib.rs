@@ -230,7 +230,7 @@ pub fn find(name: &str) -> Option<&'static dyn Nemesis> {
 
 /// A length between `low` and `high` times the TTL.
 pub(crate) fn around_ttl(ttl: Duration, low: f64, high: f64, random: &mut Stream) -> Duration {
-    use rand::Rng;
+    use rand::RngExt;
     ttl.mul_f64(random.random_range(low..=high))
 }
 

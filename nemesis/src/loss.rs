@@ -2,7 +2,7 @@
 //! time, and as answers that never come to those who do not wait.
 
 use crate::network::{Look, WorseWay};
-use rand::Rng;
+use rand::RngExt;
 use rand::seq::IndexedRandom;
 use serde_json::json;
 

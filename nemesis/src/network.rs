@@ -8,7 +8,7 @@ use crate::{Aim, Fault, Nemesis, Scene, Settings, Strike, around_ttl, subset};
 use fault::Impaired;
 use fencepost_cluster::Capability;
 use fencepost_history::Stream;
-use rand::Rng;
+use rand::RngExt;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};

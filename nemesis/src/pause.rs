@@ -10,7 +10,7 @@ use fencepost_cluster::{Capability, ClusterError, Node};
 use fencepost_history::Stream;
 use futures_util::future::try_join_all;
 use nix::sys::signal::Signal;
-use rand::Rng;
+use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 use crate::swarm::Enabled;
 use crate::{Nemesis, Scene, Settings, Trigger};
 use fencepost_history::Seed;
-use rand::Rng;
+use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;

@@ -14,7 +14,7 @@ use fencepost_cluster::Capability;
 use fencepost_history::Stream;
 use futures_util::future::{join_all, try_join_all};
 use nix::sys::signal::Signal;
-use rand::Rng;
+use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::ops::RangeInclusive;

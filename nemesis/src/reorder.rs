@@ -1,7 +1,7 @@
 //! `reorder`: packets overtake each other, because some skip the delay that holds the others back.
 
 use crate::network::{Look, WorseWay, draw_log};
-use rand::Rng;
+use rand::RngExt;
 use serde_json::json;
 
 pub(crate) const REORDER: WorseWay = WorseWay {

@@ -8,7 +8,7 @@ use crate::plan::{Plan, draw_beside, millis, span};
 use crate::{Nemesis, Scene, Settings};
 use fencepost_cluster::Capability;
 use fencepost_history::{Seed, Stream};
-use rand::Rng;
+use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;

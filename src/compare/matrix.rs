@@ -8,7 +8,7 @@ use crate::spec::{BadUsage, Parts, RunSpec, pick};
 use anyhow::{Context, Result};
 use fencepost_history::Seed;
 use fencepost_nemesis::SWARM;
-use rand::Rng;
+use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};

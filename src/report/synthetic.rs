@@ -1,7 +1,7 @@
 //! Histories of any size for tests: Redlock on five simulated nodes whose clocks jump.
 
 use fencepost_history::{Event, Kind, Process, Seed, Stream, f};
-use rand::Rng;
+use rand::RngExt;
 use rand::seq::SliceRandom;
 use serde_json::{Value, json};
 use std::cmp::Reverse;

@@ -212,7 +212,7 @@ fn content_type(path: &FilePath) -> &'static str {
         "jsonl" | "toml" | "log" | "txt" | "md" | "csv" | "edn" | "xml" | "sarif" => {
             "text/plain; charset=utf-8"
         }
-        "zst" => "application/zstd",
+        "gz" => "application/gzip",
         _ => "application/octet-stream",
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{Op, Script, Settings, Step, key_name};
 use fencepost_history::{Completion, Stream, f};
-use rand::Rng;
+use rand::RngExt;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::time::Duration;

@@ -7,7 +7,7 @@
 use crate::section::{Do, Sections, Work};
 use crate::{Script, Settings, Workload};
 use fencepost_history::{Completion, Stream, f};
-use rand::Rng;
+use rand::RngExt;
 use serde_json::Value;
 use std::time::Duration;
 

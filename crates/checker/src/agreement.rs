@@ -10,7 +10,7 @@ use crate::models::{
 use crate::operations::Builder;
 use crate::testing::judge_all;
 use fencepost_history::{Seed, Stream};
-use rand::Rng;
+use rand::RngExt;
 
 /// Histories of each kind and model.
 const HISTORIES: u64 = 20_000;

@@ -9,7 +9,7 @@ use crate::models::{
 use crate::operations::{Builder, Handle, Stamp};
 use crate::search::{Found, search};
 use fencepost_history::{Seed, Stream};
-use rand::Rng;
+use rand::RngExt;
 
 /// How large a history is to be, and of what kind.
 #[derive(Clone, Copy, Debug)]

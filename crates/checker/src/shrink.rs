@@ -227,7 +227,7 @@ mod tests {
     use crate::models::{Register, Set};
     use crate::testing::{brute_force, history, literal};
     use fencepost_history::Seed;
-    use rand::Rng;
+    use rand::RngExt;
 
     fn core(text: &str) -> String {
         let mut model = Register::with_cas();

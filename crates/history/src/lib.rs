@@ -4,11 +4,13 @@
 //! invocations, completions, and the faults that were injected, observed and healed. It is kept as JSON
 //! lines with the field names of Jepsen, so that other tools can read it.
 
+mod compressed;
 mod event;
 mod file;
 mod seed;
 mod stored;
 
+pub use compressed::{compress, decompressed};
 pub use event::{Completion, Event, Kind, Name, Process, f};
 pub use file::{HistoryError, Writer};
 pub use seed::{Seed, Stream};

@@ -1,7 +1,7 @@
 //! One seed a run, and a named, independent random stream for each consumer.
 
+use chacha20::ChaCha8Rng;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
 use std::fmt;
 use std::str::FromStr;
 
@@ -48,7 +48,7 @@ impl FromStr for Seed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::Rng;
+    use rand::RngExt;
 
     #[test]
     fn streams_are_repeatable_and_independent() {

@@ -1,17 +1,17 @@
 //! Where a history lies and how it is read: as plain text, or compressed.
 
-use crate::{Event, HistoryError};
+use crate::{Event, HistoryError, decompressed};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// `history.jsonl.zst` for `history.jsonl`.
+/// `history.jsonl.gz` for `history.jsonl`.
 pub fn compressed_name(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(".zst");
+    name.push(".gz");
     PathBuf::from(name)
 }
 
@@ -41,13 +41,7 @@ impl Events {
     pub fn open(path: &Path) -> Result<Events, HistoryError> {
         let path = find_history(path).unwrap_or_else(|| path.to_owned());
         let fail = |source| HistoryError::Read { path: path.clone(), source };
-        let file = BufReader::with_capacity(1 << 18, File::open(&path).map_err(fail)?);
-        let reader: Box<dyn BufRead> = if path.extension().is_some_and(|extension| extension == "zst") {
-            let text = zstd::stream::read::Decoder::with_buffer(file).map_err(fail)?;
-            Box::new(BufReader::with_capacity(1 << 18, text))
-        } else {
-            Box::new(file)
-        };
+        let reader = File::open(&path).and_then(decompressed).map_err(fail)?;
         Ok(Events { path, reader, line: Vec::new(), number: 0, over: false, values: Values::default() })
     }
 
@@ -130,7 +124,9 @@ mod tests {
     }
 
     fn compressed(text: &[u8]) -> Vec<u8> {
-        zstd::stream::encode_all(text, 3).unwrap()
+        let mut file = Vec::new();
+        crate::compress(text, &mut file).unwrap();
+        file
     }
 
     #[test]

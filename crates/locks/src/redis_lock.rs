@@ -14,7 +14,7 @@ use crate::redis_node::{Connection, RedisNode, Reply, unique_value};
 use crate::redis_watchdog::{Renewed, Watchdog};
 use async_trait::async_trait;
 use fencepost_history::{Completion, Seed, Stream};
-use rand::Rng;
+use rand::RngExt;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;

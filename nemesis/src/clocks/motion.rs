@@ -1,8 +1,8 @@
 //! How a clock goes wrong: what it does next, and for how long.
 
 use crate::tools::clock::Skew;
-use rand::{Rng, SeedableRng};
-use rand_chacha::ChaCha8Rng;
+use chacha20::ChaCha8Rng;
+use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
 

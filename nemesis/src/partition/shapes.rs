@@ -2,7 +2,7 @@
 
 use crate::{Scene, subset};
 use fencepost_history::Stream;
-use rand::Rng;
+use rand::RngExt;
 use rand::seq::{IndexedRandom, SliceRandom};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

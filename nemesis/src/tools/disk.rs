@@ -14,11 +14,11 @@ mod volume;
 pub use content::Torn;
 pub use volume::Lost;
 
+use chacha20::ChaCha8Rng;
 use fuser::{BackgroundSession, Config, MountOption, SessionACL};
 use mount::Fuse;
 use nix::mount::MntFlags;
 use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -6,7 +6,7 @@ use super::session::LeaseSession;
 use crate::notices::Notices;
 use async_trait::async_trait;
 use fencepost_history::{Completion, Stream};
-use rand::Rng;
+use rand::RngExt;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;

@@ -10,7 +10,7 @@ use crate::points;
 use crate::redis_node::{RedisNode, Reply, unique_value};
 use async_trait::async_trait;
 use fencepost_history::{Completion, Stream};
-use rand::Rng;
+use rand::RngExt;
 use serde_json::{Value, json};
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! What is in a file: as programs see it, and as a loss of power would leave it.
 
-use rand::Rng;
+use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -167,7 +167,7 @@ impl Content {
     ///
     /// A file that was cut short keeps its old content whole: new data goes to new blocks, which the file has only
     /// once its metadata is durable.
-    pub fn tear(&mut self, torn: Torn, random: &mut impl Rng) -> io::Result<u64> {
+    pub fn tear(&mut self, torn: Torn, random: &mut impl RngExt) -> io::Result<u64> {
         if self.shows < self.durable_size {
             return Ok(0);
         }
@@ -201,9 +201,9 @@ fn sectors(index: u64, dirty: &Range<usize>) -> impl Iterator<Item = (u64, Range
 #[cfg(test)]
 mod tests {
     use super::*;
+    use chacha20::ChaCha8Rng;
     use proptest::prelude::*;
     use rand::SeedableRng;
-    use rand_chacha::ChaCha8Rng;
 
     fn empty() -> Content {
         Content::new(tempfile::tempfile().unwrap()).unwrap()

@@ -15,7 +15,6 @@ use nix::sys::socket::{
     sockopt,
 };
 use nix::sys::time::TimeSpec;
-use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -153,7 +152,7 @@ impl Worker {
             showing: Show::Headers,
             begun: Instant::now(),
             taken: 0,
-            random: SmallRng::from_os_rng(),
+            random: rand::make_rng(),
         };
         let thread = std::thread::Builder::new().name("packets".to_owned()).spawn(move || post.run())?;
         Ok(Worker { shared, bell, thread })

@@ -1,7 +1,7 @@
 //! What becomes of each packet of a link: pure arithmetic, the same as netem's.
 
 use super::impairment::{Distribution, Impairment};
-use rand::Rng;
+use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
 /// Bytes that netem counts on top of an IP packet when it limits the rate.
@@ -47,7 +47,7 @@ impl Link {
     }
 
     /// Decides about an IP packet of `bytes` bytes that leaves at `now_ns`.
-    pub fn fate(&mut self, now_ns: u64, bytes: usize, random: &mut impl Rng) -> Fate {
+    pub fn fate(&mut self, now_ns: u64, bytes: usize, random: &mut impl RngExt) -> Fate {
         let copied = self.impairment.duplicate > 0.0 && random.random_bool(self.impairment.duplicate);
         let mut fate = Fate::default();
         if self.loses(random) {
@@ -63,13 +63,13 @@ impl Link {
         fate
     }
 
-    fn loses(&mut self, random: &mut impl Rng) -> bool {
+    fn loses(&mut self, random: &mut impl RngExt) -> bool {
         self.lost_last = self.impairment.loss > 0.0
             && random.random_bool(self.impairment.loss_after(self.lost_last).min(1.0));
         self.lost_last
     }
 
-    fn due(&mut self, now_ns: u64, bytes: usize, random: &mut impl Rng) -> u64 {
+    fn due(&mut self, now_ns: u64, bytes: usize, random: &mut impl RngExt) -> u64 {
         let Impairment { reorder, rate_kbit, .. } = self.impairment;
         if reorder > 0.0 && random.random_bool(reorder) {
             self.counts.reordered += 1;
@@ -85,7 +85,7 @@ impl Link {
         self.last_due_ns
     }
 
-    fn delay_ns(&self, random: &mut impl Rng) -> u64 {
+    fn delay_ns(&self, random: &mut impl RngExt) -> u64 {
         let Impairment { delay_ms, jitter_ms, distribution, .. } = self.impairment;
         let spread = if jitter_ms == 0.0 { 0.0 } else { deviation(distribution, random) };
         ((delay_ms + jitter_ms * spread).max(0.0) * 1e6) as u64
@@ -93,7 +93,7 @@ impl Link {
 }
 
 /// How far from the mean, in units of the jitter.
-fn deviation(distribution: Distribution, random: &mut impl Rng) -> f64 {
+fn deviation(distribution: Distribution, random: &mut impl RngExt) -> f64 {
     match distribution {
         Distribution::Uniform => random.random_range(-1.0..=1.0),
         Distribution::Normal => {

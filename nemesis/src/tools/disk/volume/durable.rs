@@ -4,7 +4,7 @@ use super::super::content::Torn;
 use super::super::tree::{Number, Place, ROOT, Tree};
 use super::{Kind, Used, Volume};
 use fuser::Errno;
-use rand::Rng;
+use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs::File;
@@ -79,7 +79,7 @@ impl Volume {
     ///
     /// All that remains gets new numbers, which the kernel has never heard of. So nothing that it keeps in its caches
     /// can speak for a file, and what a survivor still has open is stale.
-    pub fn crash(&mut self, torn: Option<Torn>, random: &mut impl Rng) -> io::Result<Lost> {
+    pub fn crash(&mut self, torn: Option<Torn>, random: &mut impl RngExt) -> io::Result<Lost> {
         let lost = self.lose(torn, random)?;
         let mut old = std::mem::take(&mut self.things);
         let mut after = Tree::default();
@@ -115,7 +115,7 @@ impl Volume {
     }
 
     /// Counts what a crash takes, and lets survive what is torn.
-    fn lose(&mut self, torn: Option<Torn>, random: &mut impl Rng) -> io::Result<Lost> {
+    fn lose(&mut self, torn: Option<Torn>, random: &mut impl RngExt) -> io::Result<Lost> {
         let used = std::mem::take(&mut self.used);
         let mut lost = Lost { written: used.bytes, fsyncs: used.fsyncs, ..Lost::default() };
         let undone = |there: &Tree, then: &Tree| -> Vec<Number> {
