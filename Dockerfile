@@ -48,8 +48,6 @@ RUN mkdir -p /etc/postgresql-common \
         | xargs apt-get install --yes --no-install-recommends ca-certificates procps \
     && rm -rf /var/lib/apt/lists/* /tmp/docker
 COPY --from=build /out/fencepost /usr/local/bin/fencepost
-# The data of nodes lies on the engine's own disk, and not on the layers of the image, where fsync can be slow.
-VOLUME /tmp
 WORKDIR /work
 ENTRYPOINT ["fencepost"]
 CMD ["--help"]
