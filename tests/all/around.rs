@@ -1,18 +1,14 @@
 //! What stands around runs: exports, compressed histories, fencepost.toml, completions, man pages, serve. No cluster is started.
 
-mod common;
-#[path = "common/server.rs"]
-mod server;
-
-use common::fencepost;
-use server::Server;
+use crate::common::fencepost;
+use crate::common::server::Server;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-const HISTORY: &str = include_str!("../src/report/fixtures/redlock-clock-jump.jsonl");
+const HISTORY: &str = include_str!("../../src/report/fixtures/redlock-clock-jump.jsonl");
 
 /// The folder of a run, as far as exporting needs it.
 fn run(results: &Path) -> PathBuf {
