@@ -193,6 +193,9 @@ fn assert_added_up(ran: &Ran) {
     assert_true_before_and_after(ran, "n1");
     let ((drift_from, _), (_, jump_to)) = (in_force(ran, 1), in_force(ran, 0));
     let drifted_ms = |look: &Look| 500.0 * (look.at_s - drift_from);
+    // The drift began at some time of its injection, which on a busy machine takes a while.
+    let invoked_s = ran.nemesis_events("inject", Kind::Invoke)[1].time as f64 / 1e9;
+    let early_ms = 500.0 * (drift_from - invoked_s);
     for look in looks(ran, "n1").iter().filter(|look| look.at_s > drift_from + 0.2) {
         let wall_ms = look.wall_ms.expect("it runs");
         let due = match look.at_s {
@@ -200,8 +203,8 @@ fn assert_added_up(ran: &Ran) {
             at if at > jump_to + 0.2 && at < in_force(ran, 1).1 - 0.1 => drifted_ms(look),
             _ => continue,
         };
-        // The drift was in force up to a look before it was known to be.
-        assert!((wall_ms - due).abs() < 150.0, "{wall_ms} ms and not {due} ms at {} s", look.at_s);
+        let allowed = due - 100.0..due + early_ms + 100.0;
+        assert!(allowed.contains(&wall_ms), "{wall_ms} ms and not in {allowed:?} at {} s", look.at_s);
     }
 }
 

@@ -3,11 +3,11 @@
 //! on files, which the kernel releases however a test ends.
 
 use std::fs::{File, TryLockError, create_dir_all};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// Units of work that go on at once. Most runs wait most of the time; two cores have room for several.
-pub const CAPACITY: usize = 5;
+pub const CAPACITY: usize = 6;
 
 /// Runs under docker that go on at once: the engine miscounts when many containers come and go (see CONTRIBUTING.md).
 const DOCKER: usize = 2;
@@ -50,7 +50,7 @@ impl Weight {
 pub struct Turn(#[expect(dead_code, reason = "the locks last as long as the files are open")] Vec<File>);
 
 impl Turn {
-    /// Waits for it. First come, first served: a heavy test is not overtaken for ever by light ones.
+    /// Waits for it. Light ones pass by heavy ones that wait, so that no core stands idle: there is an end of light ones.
     pub fn take(weight: Weight) -> Turn {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("turns");
         create_dir_all(&folder).expect("a writable target folder");
@@ -64,27 +64,29 @@ impl Turn {
     }
 }
 
-/// Takes so many of the locks of this kind. The gate is held while waiting, so that the others wait behind.
+/// Waits until so many of the locks of this kind are free at once, and takes them.
 fn take_of(folder: &Path, kind: &str, all: usize, count: usize) -> Vec<File> {
-    let open = |path: PathBuf| File::create(path).expect("a writable target folder");
-    let gate = open(folder.join(format!("{kind}-gate")));
-    gate.lock().expect("a file system that knows locks");
-    let mut free: Vec<File> = (0..all).map(|number| open(folder.join(format!("{kind}-{number}")))).collect();
-    let mut held = Vec::new();
-    while held.len() < count {
-        let mut taken = Vec::new();
-        for file in free {
-            match file.try_lock() {
-                Ok(()) if held.len() < count => held.push(file),
-                Ok(()) => drop(file),
-                Err(TryLockError::WouldBlock) => taken.push(file),
-                Err(TryLockError::Error(error)) => panic!("cannot lock a turn: {error}"),
-            }
+    let open = |name: String| File::create(folder.join(name)).expect("a writable target folder");
+    let gate = open(format!("{kind}-gate"));
+    loop {
+        // One looks at a time: two that took half each would see too few both.
+        gate.lock().expect("a file system that knows locks");
+        let files = (0..all).map(|number| open(format!("{kind}-{number}")));
+        let free: Vec<File> = files.filter(is_free).take(count).collect();
+        if free.len() == count {
+            return free;
         }
-        free = taken;
-        if held.len() < count {
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        drop(free);
+        gate.unlock().expect("a file system that knows locks");
+        std::thread::sleep(Duration::from_millis(50));
     }
-    held
+}
+
+/// Whether it could be locked, which it then is.
+fn is_free(file: &File) -> bool {
+    match file.try_lock() {
+        Ok(()) => true,
+        Err(TryLockError::WouldBlock) => false,
+        Err(TryLockError::Error(error)) => panic!("cannot lock a turn: {error}"),
+    }
 }
