@@ -5,7 +5,7 @@
 //!
 //! No criterion: one measurement takes seconds, and what counts is the worst of a few.
 
-#[path = "../tests/common/browser.rs"]
+#[path = "../tests/all/common/browser.rs"]
 mod browser;
 #[path = "../src/report/synthetic.rs"]
 mod synthetic;

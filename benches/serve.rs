@@ -2,7 +2,7 @@
 //!
 //! No criterion: the program is started as a user starts it, and what counts is how long one waits.
 
-#[path = "../tests/common/server.rs"]
+#[path = "../tests/all/common/server.rs"]
 mod server;
 
 use server::Server;

@@ -135,6 +135,9 @@ pub struct RunArgs {
     /// How long the test lasts, before everything is healed.
     #[arg(long, default_value = "20s", value_parser = duration)]
     pub time_limit: Duration,
+    /// End the fault phase as soon as this many acquires have succeeded, even before the time limit.
+    #[arg(long, value_name = "COUNT")]
+    pub acquisitions: Option<u64>,
     /// Mean time between the end of a fault and the next one of its kind.
     #[arg(long, default_value = "1s", value_parser = duration)]
     pub nemesis_interval: Duration,
@@ -279,6 +282,7 @@ impl RunArgs {
             hold_ms: millis(self.hold),
             acquire_timeout_ms: millis(self.acquire_timeout),
             time_limit_ms: millis(self.time_limit),
+            acquisitions: self.acquisitions,
             nemesis_interval_ms: millis(self.nemesis_interval),
             clock: match self.clock {
                 ClockArg::Wall => Clock::Wall,

@@ -21,7 +21,8 @@ pub fn command(spec: &RunSpec) -> String {
 /// What sets a run apart from others besides its backend, guard, nemesis, seed, driver and length; empty where nothing
 /// does.
 pub fn settings(spec: &RunSpec) -> String {
-    let named = ["backend", "guard", "nemesis", "seed", "driver", "time-limit-ms", "fail-fast"];
+    let named =
+        ["backend", "guard", "nemesis", "seed", "driver", "time-limit-ms", "acquisitions", "fail-fast"];
     let words = differing(spec).into_iter().filter(|(name, _)| !named.contains(&name.as_str()));
     words.map(|(_, words)| words).collect::<Vec<_>>().join(" ")
 }
@@ -126,6 +127,7 @@ mod tests {
         spec.backend = "etcd".to_owned();
         spec.ttl_ms = 3500;
         spec.rate = 2.5;
+        spec.acquisitions = Some(40);
         spec.clock_amplitude_ms = Some(0);
         spec.clock = fencepost_nemesis::Clock::Both;
         spec.clock_drift_ppm = std::num::NonZeroU32::new(100_000);

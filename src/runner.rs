@@ -14,9 +14,9 @@ use crate::stop::{Reason, Stop};
 use crate::strikes::{Ready, Strikes};
 use anyhow::{Result, anyhow, bail};
 use fencepost_cluster::{Cluster, ClusterSpec, Driver};
-use fencepost_history::{Kind, Writer};
+use fencepost_history::{Kind, Writer, f};
 use fencepost_locks::protocol::Notice;
-use fencepost_nemesis::Plan;
+use fencepost_nemesis::{Plan, Trigger};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -240,6 +240,8 @@ async fn test(
     let servers = crew::scene(spec, parts.backend, parts.workload).servers;
     recorder.nemesis(Kind::Info, "servers", json!(servers), None);
     let mut stage = manner.direction().map(|Direction { cast, aloud }| Stage::rehearse(cast, &shared, aloud));
+    // Counted from the first event on: processes begin after this.
+    let enough = acquired_enough(spec, recorder);
     phase(recorder, "main");
     let moved = fencepost_nemesis::moved_clocks(&parts.plan, &servers);
     let clocks = Clocks::watch(moved, crew.world.clone(), recorder.clone(), folder.clocks())?;
@@ -254,6 +256,7 @@ async fn test(
     let directed = stage.is_some();
     tokio::select! {
         () = tokio::time::sleep(spec.time_limit()) => {}
+        () = enough => {}
         () = stop.pulled() => {}
         () = all_played(stage.as_mut()) => {}
         () = live::show(recorder.clone(), &strikes, spec.time_limit()), if matches!(manner, Manner::Shown) => {}
@@ -301,6 +304,18 @@ fn times(spec: &RunSpec, parts: &Parts, direction: Option<&Direction>) -> Times 
         free_again: bound.unwrap_or(2 * spec.ttl() + Duration::from_secs(5))
             + parts.backend.stays_taken(&spec.options),
         patience: 10 * spec.ttl() + Duration::from_secs(5),
+    }
+}
+
+/// Returns when as many acquires have succeeded as the spec asks for; never where it sets no such end.
+fn acquired_enough(spec: &RunSpec, recorder: &Recorder) -> impl Future<Output = ()> + use<> {
+    let acquires = |times| Trigger { times, ..Trigger::of(f::ACQUIRE) };
+    let reached = spec.acquisitions.map(|count| recorder.await_event(acquires(count)));
+    async {
+        match reached {
+            Some(reached) => drop(reached.await),
+            None => std::future::pending().await,
+        }
     }
 }
 

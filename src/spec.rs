@@ -46,6 +46,9 @@ pub struct RunSpec {
     pub hold_ms: u64,
     pub acquire_timeout_ms: u64,
     pub time_limit_ms: u64,
+    /// The fault phase ends when this many acquires have succeeded, or at the time limit; none: at the time limit only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acquisitions: Option<u64>,
     pub nemesis_interval_ms: u64,
     /// Which clocks go wrong.
     #[serde(default)]
@@ -159,6 +162,9 @@ impl RunSpec {
             if count == 0 {
                 return bad(format!("{option} must be at least 1"));
             }
+        }
+        if self.acquisitions == Some(0) {
+            return bad("--acquisitions must be at least 1".to_owned());
         }
         if self.clients > 50 {
             return bad(format!(

@@ -48,6 +48,7 @@ impl Root<'_> {
         bind(self.program, &self.place.join("fencepost"))?;
         read_only(&self.place.join("fencepost"))?;
         bind(Path::new("/dev"), &self.place.join("dev"))?;
+        self.own_shared_memory()?;
         let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
         let proc = self.place.join("proc");
         mount(Some("proc"), &proc, Some("proc"), flags, None::<&str>)
@@ -57,6 +58,18 @@ impl Root<'_> {
         unistd::pivot_root(".", ".").map_err(|error| cannot("change the root to", self.place, error))?;
         umount2(".", MntFlags::MNT_DETACH)?;
         std::env::set_current_dir("/")
+    }
+
+    /// POSIX shared memory is files in /dev/shm: those of a server that is killed go with the node's mounts.
+    fn own_shared_memory(&self) -> io::Result<()> {
+        let place = self.place.join("dev/shm");
+        // Where it is a link, it leads to /run, which is the node's own already.
+        if !std::fs::symlink_metadata(&place).is_ok_and(|found| found.is_dir()) {
+            return Ok(());
+        }
+        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+        mount(Some("tmpfs"), &place, Some("tmpfs"), flags, Some("mode=1777"))
+            .map_err(|error| cannot("mount a tmpfs on", &place, error))
     }
 
     fn take_over(&self, from: &Path, to: &Path, kind: std::fs::FileType) -> io::Result<()> {

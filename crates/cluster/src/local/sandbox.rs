@@ -151,7 +151,9 @@ fn start(plan: &Plan) -> io::Result<()> {
 
 /// A child in namespaces of its own, which waits until its network is there and becomes the node's agent.
 fn spawn(plan: &Plan, node: &PlannedNode, mut wired: File, trouble: &File) -> io::Result<Pid> {
-    let flags = libc::CLONE_NEWNET | libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWUTS;
+    // With shared memory of its own: a server that is killed cannot remove its segments.
+    let own = libc::CLONE_NEWNET | libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWUTS;
+    let flags = own | libc::CLONE_NEWIPC;
     // SAFETY: like fork, in a process of a single thread: no stack is given, so the child goes on with a copy of
     // this one.
     let child =

@@ -1,8 +1,6 @@
 //! Mistakes on the command line: one clear sentence, exit code 254, and nothing started.
 
-mod common;
-
-use common::fencepost;
+use crate::common::fencepost;
 
 /// Runs with these arguments, expects 254, and gives what stood on standard error.
 fn refused(args: &str) -> String {

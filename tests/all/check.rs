@@ -66,7 +66,7 @@ fn exit_codes_tell_verdicts_apart() {
 }
 
 #[test]
-fn a_budget_of_nothing_is_unknown() {
+fn an_algorithm_that_does_not_apply_is_unknown() {
     let folder = tempfile::tempdir().unwrap();
     // Many open writes of few values: much to search.
     let mut history = String::new();
@@ -89,9 +89,30 @@ fn a_budget_of_nothing_is_unknown() {
     let output = check(&["--model", "register", "--algorithm", "special", &hard]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
     assert!(text(&output.stderr).contains("a value is written more than once"), "{}", text(&output.stderr));
-    // The search decides or gives up, but is never killed.
-    let output = check(&["--model", "register", "--budget-s", "0.5", "--memory-mb", "64", &hard]);
-    assert!(matches!(output.status.code(), Some(0..=2)), "{}", text(&output.stdout));
+}
+
+#[test]
+fn a_search_that_used_up_its_time_or_memory_is_unknown() {
+    let folder = tempfile::tempdir().unwrap();
+    // Which of forty additions of different amounts, all still open, sum up to what was read: none do, and to know that
+    // takes trying nearly all of them.
+    let mut history: String = (0..40)
+        .map(|process| {
+            let amount = 1000 + process * process * 7 + process;
+            format!("{{\"process\":{process},\"type\":\"invoke\",\"f\":\"add\",\"value\":{amount}}}\n")
+        })
+        .collect();
+    history += "{\"process\":200,\"type\":\"invoke\",\"f\":\"read\"}\n";
+    history += "{\"process\":200,\"type\":\"ok\",\"f\":\"read\",\"value\":20001}\n";
+    let hard = file(folder.path(), "hard.jsonl", history.as_bytes());
+    for (limits, reason) in [
+        (["--budget-s", "0.2", "--memory-mb", "4000"], "the time is over"),
+        (["--budget-s", "600", "--memory-mb", "1"], "the memory is used up"),
+    ] {
+        let output = check(&[&["--model", "counter"], &limits[..], &[&hard]].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+        assert!(text(&output.stderr).contains(reason), "{}", text(&output.stderr));
+    }
 }
 
 #[test]
@@ -122,8 +143,9 @@ fn explains_in_words_as_json_and_as_a_picture() {
 #[test]
 fn reads_compressed_edn_and_standard_input() {
     let folder = tempfile::tempdir().unwrap();
-    let compressed = zstd::stream::encode_all(TURNS.as_bytes(), 3).unwrap();
-    let compressed = file(folder.path(), "history.jsonl.zst", &compressed);
+    let mut compressed = Vec::new();
+    fencepost_history::compress(TURNS.as_bytes(), &mut compressed).unwrap();
+    let compressed = file(folder.path(), "history.jsonl.gz", &compressed);
     assert_eq!(check(&["--model", "fenced-mutex", &compressed]).status.code(), Some(0));
     let edn = "[{:type :invoke, :f :write, :value [:x 1], :process 0}\n {:type :ok, :f :write, :value [:x 1], :process 0}
         {:type :invoke, :f :read, :value [:x nil], :process 0}\n {:type :ok, :f :read, :value [:x 2], :process 0}]";

@@ -1,26 +1,20 @@
 //! What is left behind when a run ends before its time: nothing, or nothing that the next start does not remove.
 
-mod common;
-
-use common::{fencepost, under_both_drivers};
+use crate::common::turn::Weight;
+use crate::common::{Running, fencepost, test, under};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// Starts a test of clock jumps and pauses that would last for a minute.
-fn start(driver: &str, results: &Path) -> Child {
+fn start(driver: &str, results: &Path) -> Running {
     let results = results.to_str().expect("a path in UTF-8");
     let args = format!(
         "test --driver {driver} --nemesis clock-jump,pause --time-limit 60s --seed 1 --results {results}"
     );
-    fencepost(&args.split_whitespace().collect::<Vec<_>>())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts")
+    Running::start(&args.split_whitespace().collect::<Vec<_>>(), Weight::of(&args))
 }
 
 /// Waits until a fault is in force: the history says so.
@@ -34,34 +28,36 @@ fn await_fault(results: &Path) {
 }
 
 /// Waits until the program prints a line that begins so.
-fn await_line(child: &mut Child, beginning: &str) {
-    let stdout = BufReader::new(child.stdout.take().expect("piped"));
+fn await_line(running: &mut Running, beginning: &str) {
+    let stdout = BufReader::new(running.child().stdout.take().expect("piped"));
     let found = stdout.lines().map_while(Result::ok).any(|line| line.starts_with(beginning));
     assert!(found, "the program ended before it printed `{beginning}`");
 }
 
-fn signal(child: &Child, signal: Signal) {
-    kill(Pid::from_raw(i32::try_from(child.id()).expect("a process number")), signal).expect("it runs");
+fn signal(running: &mut Running, signal: Signal) {
+    let process = i32::try_from(running.child().id()).expect("a process number");
+    kill(Pid::from_raw(process), signal).expect("it runs");
 }
 
 /// SIGKILL in the middle of a fault. What is left, the next start removes.
 fn a_killed_run_is_cleaned_up_by_the_next(driver: &str) {
     let results = tempfile::tempdir().expect("a temporary folder");
-    let mut child = start(driver, results.path());
+    let mut running = start(driver, results.path());
     await_fault(results.path());
-    signal(&child, Signal::SIGKILL);
-    child.wait().expect("it ended");
-    let next = common::test(&format!("--driver {driver} --backend redis-single --time-limit 2s"));
+    signal(&mut running, Signal::SIGKILL);
+    let (_, left) = running.finish_whatever_is_left();
+    let next = test(&format!("--driver {driver} --backend redis-single --acquisitions 10"));
     assert_eq!(next.code, 0);
+    left.assert_none();
 }
 
 /// Ctrl-C in the middle of a fault: an orderly end with exit code 255, or 1 if a violation had been seen.
 fn an_interrupted_run_takes_everything_down(driver: &str) {
     let results = tempfile::tempdir().expect("a temporary folder");
-    let child = start(driver, results.path());
+    let mut running = start(driver, results.path());
     await_fault(results.path());
-    signal(&child, Signal::SIGINT);
-    let output = child.wait_with_output().expect("it ended");
+    signal(&mut running, Signal::SIGINT);
+    let output = running.finish();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(matches!(output.status.code(), Some(255 | 1)), "{:?}: {stderr}", output.status);
     assert!(stderr.contains("interrupted"), "{stderr}");
@@ -70,18 +66,18 @@ fn an_interrupted_run_takes_everything_down(driver: &str) {
 /// Ctrl-C while nodes are being started.
 fn an_interrupted_start_takes_everything_down(driver: &str) {
     let results = tempfile::tempdir().expect("a temporary folder");
-    let mut child = start(driver, results.path());
-    await_line(&mut child, "guard");
+    let mut running = start(driver, results.path());
+    await_line(&mut running, "guard");
     std::thread::sleep(Duration::from_millis(300));
-    signal(&child, Signal::SIGINT);
-    let output = child.wait_with_output().expect("it ended");
+    signal(&mut running, Signal::SIGINT);
+    let output = running.finish();
     assert!(matches!(output.status.code(), Some(255 | 1)), "{:?}", output.status);
 }
 
-under_both_drivers!(
-    a_killed_run_is_cleaned_up_by_the_next,
-    an_interrupted_run_takes_everything_down,
-    an_interrupted_start_takes_everything_down,
+under!(
+    local: [a_killed_run_is_cleaned_up_by_the_next, an_interrupted_run_takes_everything_down, an_interrupted_start_takes_everything_down],
+    docker: [a_killed_run_is_cleaned_up_by_the_next, an_interrupted_run_takes_everything_down, an_interrupted_start_takes_everything_down],
+    docker_by_night: [],
 );
 
 #[test]

@@ -1,22 +1,16 @@
 //! Clocks that jump, drift, strobe and stand still, in servers and clients, under both drivers. What is believed is what
 //! the process itself says: Redis by TIME and PTTL, the others by a call of their own clock.
 
-mod common;
-
-use common::{Ran, planned, test, under_both_drivers, until_it_happens};
+use crate::common::turn::Weight;
+use crate::common::{Ran, planned_weighed, test, under, until_it_happens};
 use fencepost_checker::Outcome;
 use fencepost_history::{Kind, f};
 use serde_json::Value;
 
-under_both_drivers!(
-    a_key_expires_early_on_a_fast_clock,
-    a_frozen_clock_keeps_keys_alive,
-    a_strobe_goes_there_and_back,
-    the_clocks_of_clients_are_struck_too,
-    a_restarted_server_keeps_its_clock,
-    faults_on_one_clock_add_up_and_end_apart,
-    libfaketime_does_the_same,
-    etcd_counts_leases_by_the_monotonic_clock,
+under!(
+    local: [a_key_expires_early_on_a_fast_clock, a_frozen_clock_keeps_keys_alive, a_strobe_goes_there_and_back, the_clocks_of_clients_are_struck_too, a_restarted_server_keeps_its_clock, faults_on_one_clock_add_up_and_end_apart, libfaketime_does_the_same, etcd_counts_leases_by_the_monotonic_clock],
+    docker: [a_restarted_server_keeps_its_clock, libfaketime_does_the_same],
+    docker_by_night: [a_key_expires_early_on_a_fast_clock, a_frozen_clock_keeps_keys_alive, a_strobe_goes_there_and_back, the_clocks_of_clients_are_struck_too, faults_on_one_clock_add_up_and_end_apart, etcd_counts_leases_by_the_monotonic_clock],
 );
 
 /// One look at a clock, from clocks.jsonl: seconds, wall and monotonic offset in milliseconds; none while it is down.
@@ -84,6 +78,11 @@ fn strike(at: f64, length: &str, fault: &str, on: &str, dose: &str) -> String {
     )
 }
 
+/// What clocks show is compared with the time at which they were looked at: a run of these tests needs its cores in time.
+fn precise(plan: &str, args: &str) -> Ran {
+    planned_weighed(Weight::PRECISE, plan, args)
+}
+
 /// Twenty times as fast, a lease of two seconds is over after 0.1 s, and its holder is still inside.
 fn a_key_expires_early_on_a_fast_clock(driver: &str) {
     for (model, gained) in
@@ -98,7 +97,7 @@ fn a_key_expires_early_on_a_fast_clock(driver: &str) {
             assert!(gained.contains(&gain), "{model}: {gain} ms a second");
         };
         let ran = until_it_happens(
-            |seed| planned(&strike(0.5, "3s", "clock-drift", "n1", &dose), &format!("{args} --seed {seed}")),
+            |seed| precise(&strike(0.5, "3s", "clock-drift", "n1", &dose), &format!("{args} --seed {seed}")),
             drifted,
             |ran| model != "linear" || ran.findings("exclusion", "granted-twice") > 0,
         );
@@ -115,7 +114,7 @@ fn a_frozen_clock_keeps_keys_alive(driver: &str) {
         + &strike(1.5, "4s", "pause", "c1", "").replace("dose = {  }\n", "")
         + &strike(1.5, "4s", "pause", "c2", "").replace("dose = {  }\n", "");
     // Both clients sleep in the middle of things, and one of their processes holds the lock nearly always.
-    let ran = planned(
+    let ran = precise(
         &plan,
         &format!(
             "--driver {driver} --backend redis-single --clients 3 --concurrency 9 --hold 400ms --time-limit 8s --ttl 1s"
@@ -137,7 +136,7 @@ fn a_strobe_goes_there_and_back(driver: &str) {
     let dose = "clock = \"wall\", size_ms = 20000, period_ms = 700";
     let args = format!("--driver {driver} --backend redis-single --time-limit 7s");
     let ran = until_it_happens(
-        |seed| planned(&strike(0.5, "6s", "clock-strobe", "n1", dose), &format!("{args} --seed {seed}")),
+        |seed| precise(&strike(0.5, "6s", "clock-strobe", "n1", dose), &format!("{args} --seed {seed}")),
         Ran::assert_faults_real,
         |ran| ran.code == 1,
     );
@@ -152,7 +151,7 @@ fn a_strobe_goes_there_and_back(driver: &str) {
 /// A hundred minutes for the client are none for the controller, by whose clock the verdict is found.
 fn the_clocks_of_clients_are_struck_too(driver: &str) {
     let plan = strike(1.0, "2s", "clock-jump", "c1", "wall_ms = 5000, monotonic_ms = 6000000");
-    let ran = planned(
+    let ran = precise(
         &plan,
         &format!("--driver {driver} --backend redis-single --careful --hold 200ms --time-limit 5s --ttl 1s"),
     );
@@ -170,7 +169,7 @@ fn a_restarted_server_keeps_its_clock(driver: &str) {
     let plan = strike(0.5, "4s", "clock-jump", "n1", "wall_ms = 60000")
         + &strike(1.5, "500ms", "kill", "n1", "").replace("dose = {  }\n", "");
     let ran =
-        planned(&plan, &format!("--driver {driver} --backend redis-single --time-limit 6s --workload lock"));
+        precise(&plan, &format!("--driver {driver} --backend redis-single --time-limit 6s --workload lock"));
     ran.assert_faults_real();
     assert_true_before_and_after(&ran, "n1");
     let (_, restarted_s) = in_force(&ran, 1);
@@ -194,6 +193,9 @@ fn assert_added_up(ran: &Ran) {
     assert_true_before_and_after(ran, "n1");
     let ((drift_from, _), (_, jump_to)) = (in_force(ran, 1), in_force(ran, 0));
     let drifted_ms = |look: &Look| 500.0 * (look.at_s - drift_from);
+    // The drift began at some time of its injection, which on a busy machine takes a while.
+    let invoked_s = ran.nemesis_events("inject", Kind::Invoke)[1].time as f64 / 1e9;
+    let early_ms = 500.0 * (drift_from - invoked_s);
     for look in looks(ran, "n1").iter().filter(|look| look.at_s > drift_from + 0.2) {
         let wall_ms = look.wall_ms.expect("it runs");
         let due = match look.at_s {
@@ -201,13 +203,13 @@ fn assert_added_up(ran: &Ran) {
             at if at > jump_to + 0.2 && at < in_force(ran, 1).1 - 0.1 => drifted_ms(look),
             _ => continue,
         };
-        // The drift was in force up to a look before it was known to be.
-        assert!((wall_ms - due).abs() < 150.0, "{wall_ms} ms and not {due} ms at {} s", look.at_s);
+        let allowed = due - 100.0..due + early_ms + 100.0;
+        assert!(allowed.contains(&wall_ms), "{wall_ms} ms and not in {allowed:?} at {} s", look.at_s);
     }
 }
 
 fn faults_on_one_clock_add_up_and_end_apart(driver: &str) {
-    assert_added_up(&planned(
+    assert_added_up(&precise(
         &overlapping(),
         &format!("--driver {driver} --backend redis-single --time-limit 7s"),
     ));
@@ -216,7 +218,7 @@ fn faults_on_one_clock_add_up_and_end_apart(driver: &str) {
 fn libfaketime_does_the_same(driver: &str) {
     let args = format!("--driver {driver} --backend redis-single --time-limit 7s --clock-mechanism faketime");
     let ran = until_it_happens(
-        |seed| planned(&overlapping(), &format!("{args} --seed {seed}")),
+        |seed| precise(&overlapping(), &format!("{args} --seed {seed}")),
         assert_added_up,
         |ran| ran.code == 1,
     );
@@ -232,7 +234,7 @@ fn etcd_counts_leases_by_the_monotonic_clock(driver: &str) {
     let args = format!("--driver {driver} --backend etcd --hold 1500ms --ttl 5s --time-limit 8s");
     let lost = |ran: &Ran| ran.history().iter().any(|event| event.f == f::LOST);
     until_it_happens(
-        |seed| planned(&plan, &format!("{args} --seed {seed}")),
+        |seed| precise(&plan, &format!("{args} --seed {seed}")),
         Ran::assert_faults_real,
         |ran| lost(ran) || ran.outcome("exclusion") == Outcome::Violation,
     );

@@ -1,18 +1,14 @@
 //! Servers on disks that lose their power, run full and get slow, under both drivers.
 
-mod common;
-
-use common::{Ran, planned, under_both_drivers, until_it_happens};
+use crate::common::{Ran, planned, under, until_it_happens};
 use fencepost_checker::Outcome;
 use fencepost_history::Kind;
 use serde_json::Value;
 
-under_both_drivers!(
-    redis_that_fsyncs_every_second_gives_a_lock_twice,
-    redis_that_always_fsyncs_loses_nothing,
-    etcd_loses_nothing,
-    a_full_disk_is_real,
-    a_slow_disk_is_real,
+under!(
+    local: [redis_that_fsyncs_every_second_gives_a_lock_twice, redis_that_always_fsyncs_loses_nothing, etcd_loses_nothing, a_full_disk_is_real, a_slow_disk_is_real],
+    docker: [redis_that_fsyncs_every_second_gives_a_lock_twice, a_full_disk_is_real],
+    docker_by_night: [redis_that_always_fsyncs_loses_nothing, etcd_loses_nothing, a_slow_disk_is_real],
 );
 
 /// Outages that outlast every lock, each with a second cut as soon as the first new locks are given out. Not always at
@@ -46,7 +42,7 @@ fn sum(losses: &[Value], field: &str) -> u64 {
 /// A hold that was acknowledged is gone, and somebody else gets the lock. Each outage is a chance, none a certainty:
 /// the fsync of that second may come just before the cut, or the holder be done before the server is back.
 fn redis_that_fsyncs_every_second_gives_a_lock_twice(driver: &str) {
-    let args = "--backend redis-single --redis-persistence everysec --time-limit 21s";
+    let args = "--backend redis-single --redis-persistence everysec --time-limit 21s --fail-fast";
     let ran = until_it_happens(
         |seed| planned(&outages(6, "[\"n1\"]"), &format!("--driver {driver} {args} --seed {seed}")),
         Ran::assert_faults_real,
@@ -78,7 +74,7 @@ fn keeps_everything(ran: &Ran) {
 
 fn a_full_disk_is_real(driver: &str) {
     let plan = "[[strike]]\nat = 1\nfor = \"1500ms\"\nfault = \"disk-full\"\non = [\"n1\"]\ndose = { bytes_left = 100 }\n";
-    let args = "--backend redis-single --redis-persistence always --time-limit 4s";
+    let args = "--backend redis-single --redis-persistence always --ttl 1s --time-limit 3s";
     let ran = planned(plan, &format!("--driver {driver} {args}"));
     ran.assert_faults_real();
     let seen = &ran.stages("inject", Kind::Ok)[0]["observed"]["n1"];

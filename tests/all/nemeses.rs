@@ -1,18 +1,16 @@
 //! Every nemesis, against a lock on independent servers and one with a leader, under both drivers: each takes hold, is
 //! healed, and leaves nothing behind.
 
-mod common;
-
-use common::{planned, test, under_both_drivers};
+use crate::common::turn::Weight;
+use crate::common::{planned_weighed, test, under};
 use fencepost_history::Kind;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-under_both_drivers!(
-    every_nemesis_strikes_redlock,
-    every_nemesis_strikes_etcd,
-    what_goes_wrong_with_faults_is_told_and_undone,
-    a_swarm_says_what_it_is_made_of,
+under!(
+    local: [every_nemesis_strikes_redlock, every_nemesis_strikes_etcd, what_goes_wrong_with_faults_is_told_and_undone, a_swarm_says_what_it_is_made_of],
+    docker: [every_nemesis_strikes_redlock],
+    docker_by_night: [every_nemesis_strikes_etcd, what_goes_wrong_with_faults_is_told_and_undone, a_swarm_says_what_it_is_made_of],
 );
 
 /// A strike of each nemesis that is certain to show: its name, whom it is for (`leader` is n2 where nobody leads), how
@@ -57,8 +55,11 @@ fn every_nemesis_strikes(backend: &str, leader: &str, driver: &str) {
         plan += &strike(fault, &[on], at_ms, *for_ms, dose);
         at_ms += for_ms + GAP_MS;
     }
-    let ran =
-        planned(&plan, &format!("--driver {driver} --backend {backend} --nodes 3 --time-limit {at_ms}ms"));
+    let ran = planned_weighed(
+        Weight::PRECISE,
+        &plan,
+        &format!("--driver {driver} --backend {backend} --nodes 3 --time-limit {at_ms}ms"),
+    );
     // What is tested is the faults. A lock that breaks under them is told to.
     assert!([0, 1].contains(&ran.code), "the run itself failed: {}", ran.code);
     let effective: BTreeMap<String, Value> = ran
@@ -79,7 +80,7 @@ fn every_nemesis_strikes(backend: &str, leader: &str, driver: &str) {
 
 #[test]
 fn the_table_names_every_nemesis() {
-    let output = common::fencepost(&["list", "nemeses"]).output().expect("the program starts");
+    let output = crate::common::fencepost(&["list", "nemeses"]).output().expect("the program starts");
     let listed = String::from_utf8(output.stdout).expect("UTF-8");
     let listed = listed.lines().skip(1).filter_map(|line| line.split_whitespace().next());
     let listed: BTreeSet<&str> = listed.filter(|name| !["none", "swarm"].contains(name)).collect();
@@ -105,7 +106,11 @@ fn what_goes_wrong_with_faults_is_told_and_undone(driver: &str) {
         strike("disk-slow", &["n4"], 0, 4000, "{ fsync_ms = 5 }") + first,
         strike("disk-slow", &["n4", "n5"], 0, 4000, "{ fsync_ms = 5 }") + third,
     ];
-    let ran = planned(&plan.concat(), &format!("--driver {driver} --backend redlock --time-limit 6s"));
+    let ran = planned_weighed(
+        Weight::PRECISE,
+        &plan.concat(),
+        &format!("--driver {driver} --backend redlock --time-limit 6s"),
+    );
     // A nemesis none of whose faults took effect makes a run vacuous, unless it is worse than that.
     assert!([1, 2].contains(&ran.code), "the run itself failed: {}", ran.code);
     let refused = ran.nemesis_events("inject", Kind::Info);
@@ -139,15 +144,13 @@ fn a_swarm_says_what_it_is_made_of(driver: &str) {
 
 #[test]
 fn doctor_tries_every_fault() {
-    common::on_clean_ground(|| {
-        let output = common::fencepost(&["doctor"]).output().expect("the program starts");
-        let text = String::from_utf8(output.stdout).expect("UTF-8");
-        assert_eq!(output.status.code(), Some(0), "{text}");
-        let nemeses = text.split("throw-away node").nth(1).expect("a section of nemeses");
-        for (fault, ..) in STRIKES {
-            let line = nemeses.lines().find(|line| line.split_whitespace().next() == Some(fault));
-            let line = line.unwrap_or_else(|| panic!("{fault} is not in: {text}"));
-            assert!(line.contains("docker: yes, by") && line.contains("local: yes, by"), "{line}");
-        }
-    });
+    let output = crate::common::output(&["doctor"], Weight::ALONE);
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let nemeses = text.split("throw-away node").nth(1).expect("a section of nemeses");
+    for (fault, ..) in STRIKES {
+        let line = nemeses.lines().find(|line| line.split_whitespace().next() == Some(fault));
+        let line = line.unwrap_or_else(|| panic!("{fault} is not in: {text}"));
+        assert!(line.contains("docker: yes, by") && line.contains("local: yes, by"), "{line}");
+    }
 }

@@ -1,21 +1,25 @@
 //! The network nemeses on real clusters: each shows in what the nodes themselves measure, is gone after healing, and
 //! leaves nothing behind.
 
-mod common;
-
-use common::{Ran, planned, test_until, under_both_drivers};
+use crate::common::turn::Weight;
+use crate::common::{Ran, planned_weighed, test_until, under};
 use fencepost_history::Kind;
 use serde_json::Value;
 
-under_both_drivers!(
-    every_impairment_is_seen_and_healed,
-    partitions_of_every_kind_are_real,
-    drawn_strikes_take_effect,
+under!(
+    local: [every_impairment_is_seen_and_healed, partitions_of_every_kind_are_real, drawn_strikes_take_effect],
+    docker: [every_impairment_is_seen_and_healed],
+    docker_by_night: [partitions_of_every_kind_are_real, drawn_strikes_take_effect],
 );
 
 /// Runs a plan.
 fn run_plan(driver: &str, plan: &str) -> Ran {
-    let ran = planned(plan, &format!("--backend redlock --driver {driver} --time-limit 9s"));
+    // Round trips are compared with what was asked for.
+    let ran = planned_weighed(
+        Weight::PRECISE,
+        plan,
+        &format!("--backend redlock --driver {driver} --ttl 1s --time-limit 8s"),
+    );
     // What is tested is the fault. A holder that a partition keeps waiting for longer than its TTL overstays, and a
     // verdict that says so is right.
     assert!([0, 1].contains(&ran.code), "the run itself failed: {}", ran.code);
@@ -131,7 +135,7 @@ fn drawn_strikes_take_effect(driver: &str) {
     test_until(
         &format!(
             "--backend redlock --driver {driver} --nemesis delay,loss,reorder,duplicate,slow \
-             --nemesis-interval 500ms --time-limit 10s"
+             --nemesis-interval 500ms --ttl 1s --time-limit 8s"
         ),
         Ran::assert_faults_real,
         |ran| effective(ran) >= 4,

@@ -1,16 +1,13 @@
 //! Pages in headless Chromium, with real clicks.
 
-#[path = "common/browser.rs"]
-mod browser;
-#[path = "common/server.rs"]
-mod server;
-
-use browser::{complaints, in_browser, run, wait_until};
+use crate::common::Running;
+use crate::common::browser::{complaints, in_browser, run, wait_until};
+use crate::common::server::Server;
+use crate::common::turn::Weight;
 use fantoccini::actions::{InputSource, MOUSE_BUTTON_LEFT, MouseActions, PointerAction};
 use fantoccini::{Client, Locator};
-use server::Server;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// The canary of all tests here: a page that goes wrong is noticed.
@@ -246,28 +243,24 @@ fn runs_can_be_filtered_sorted_compared_and_opened() {
 }
 
 /// A test of some seconds, from when it has begun.
-fn going_on(results: &Path) -> Child {
+fn going_on(results: &Path) -> Running {
     let args =
-        ["test", "--config", "none", "--driver", "local", "--backend", "redis-single", "--time-limit", "12s"];
-    let child = Command::new(env!("CARGO_BIN_EXE_fencepost"))
-        .args(args)
-        .args(["--nemesis", "pause", "--results"])
-        .arg(results)
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("the program starts");
+        ["test", "--config", "none", "--driver", "local", "--backend", "redis-single", "--time-limit", "8s"];
+    let results_argument = results.to_str().expect("a path in UTF-8");
+    let args = [&args[..], &["--nemesis", "pause", "--results", results_argument]].concat();
+    let running = Running::start(&args, Weight { units: 2, ..Weight::LIGHT });
     let begun = Instant::now();
     while !results.join("latest/history.jsonl").is_file() {
         assert!(begun.elapsed() < Duration::from_secs(60), "the test did not begin");
         std::thread::sleep(Duration::from_millis(20));
     }
-    child
+    running
 }
 
 #[test]
 fn a_run_that_goes_on_is_shown_as_it_does() {
     let results = tempfile::tempdir().expect("a temporary folder");
-    let mut test = going_on(results.path());
+    let test = going_on(results.path());
     let server = Server::start(results.path());
     in_browser(async |client| {
         client.goto(&format!("http://{}", server.address)).await.unwrap();
@@ -285,5 +278,5 @@ fn a_run_that_goes_on_is_shown_as_it_does() {
         wait_until(client, "return document.querySelector('a.report') !== null").await;
         assert_eq!(complaints(client).await, Vec::<String>::new());
     });
-    assert!(test.wait().expect("it ended").code().is_some_and(|code| code <= 1));
+    assert!(test.finish().status.code().is_some_and(|code| code <= 1));
 }

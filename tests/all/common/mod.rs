@@ -1,0 +1,228 @@
+//! Runs the program as a user would, on real clusters.
+
+pub mod browser;
+pub mod leftovers;
+pub mod server;
+pub mod turn;
+
+use fencepost_checker::{Outcome, RunVerdict};
+use fencepost_history::{Event, Kind, Process, read_history};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use turn::{Turn, Weight};
+
+/// Makes a test for each driver and function named here. Both drivers give nodes the same abilities, which the tests of
+/// crates/cluster prove; so most functions are tested under `local`, and under `docker` what the driver itself has a part
+/// in. The others are tested under `docker` every night (`.ci/nightly`).
+macro_rules! under {
+    (local: [$($local:ident),* $(,)?], docker: [$($docker:ident),* $(,)?], docker_by_night: [$($night:ident),* $(,)?] $(,)?) => {
+        mod local { $(#[test] fn $local() { super::$local("local") })* }
+        mod docker { $(#[test] fn $docker() { super::$docker("docker") })* }
+        mod docker_by_night {
+            $(#[test] #[ignore = "runs every night, by .ci/nightly"] fn $night() { super::$night("docker") })*
+        }
+    };
+}
+pub(crate) use under;
+
+/// The program with these arguments.
+pub fn fencepost(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fencepost"));
+    command.args(args).stdin(Stdio::null()).env_remove("RUST_LOG").env_remove("CARGO");
+    command
+}
+
+/// The program while it runs on a cluster, with the right to do so. However it ends, it must leave nothing.
+pub struct Running {
+    child: Child,
+    mark: String,
+    weight: Weight,
+    turn: Option<Turn>,
+}
+
+impl Running {
+    /// Starts it when its turn has come. Its output is kept in pipes.
+    pub fn start(args: &[&str], weight: Weight) -> Running {
+        Running::start_in(Some(Turn::take(weight)), args, weight)
+    }
+
+    /// Starts it at once; None where the test itself has taken its turn.
+    pub fn start_in(turn: Option<Turn>, args: &[&str], weight: Weight) -> Running {
+        static STARTED: AtomicU64 = AtomicU64::new(0);
+        let mark = format!("{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
+        let mut command = fencepost(args);
+        command.env(leftovers::MARK, &mark).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().expect("the program starts");
+        Running { child, mark: format!("{}={mark}", leftovers::MARK), weight, turn }
+    }
+
+    /// The process, to be sent signals and read from.
+    pub fn child(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    /// Waits for its end, and gives its output. Fails if it left anything behind.
+    pub fn finish(self) -> Output {
+        let (output, left) = self.finish_whatever_is_left();
+        left.assert_none();
+        output
+    }
+
+    /// As [`Running::finish`], for one that was killed: what it left is to be asked for later.
+    pub fn finish_whatever_is_left(self) -> (Output, Left) {
+        let Running { child, mark, weight, turn } = self;
+        let left = Left { process: child.id(), mark, weight };
+        let output = child.wait_with_output().expect("it ends");
+        // Removing what is left needs no core; the next may begin.
+        drop(turn);
+        (output, left)
+    }
+}
+
+/// What is to be gone after the end of a process.
+pub struct Left {
+    process: u32,
+    mark: String,
+    weight: Weight,
+}
+
+impl Left {
+    /// Waits for a moment until nothing is left, and fails otherwise.
+    pub fn assert_none(&self) {
+        leftovers::assert_none(self.process, &self.mark, self.weight);
+    }
+}
+
+/// Runs the program on a cluster, to its end. Fails if it left anything behind.
+pub fn output(args: &[&str], weight: Weight) -> Output {
+    Running::start(args, weight).finish()
+}
+
+/// What a run of the program left in its folder.
+pub struct Ran {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+    /// Holds `latest`, the run's folder, if it came that far.
+    pub results: tempfile::TempDir,
+}
+
+/// Runs `fencepost test` with these arguments, separated by blanks, to its end.
+pub fn test(args: &str) -> Ran {
+    weighed(Weight::LIGHT, args)
+}
+
+/// As [`test`], for a run that is to have as much of the machine as this, at least.
+pub fn weighed(weight: Weight, args: &str) -> Ran {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let mut words = vec!["test", "--results", results.path().to_str().expect("a path in UTF-8")];
+    words.extend(args.split_whitespace());
+    let ran = Ran::new(output(&words, Weight::of(args).or(weight)), results);
+    eprintln!("--- fencepost test {args}: exit {}\n{}\n{}", ran.code, ran.stdout, ran.stderr);
+    ran
+}
+
+/// Runs `fencepost test` with this plan of faults.
+pub fn planned(plan: &str, args: &str) -> Ran {
+    planned_weighed(Weight::LIGHT, plan, args)
+}
+
+/// As [`planned`], for a run that is to have as much of the machine as this, at least.
+pub fn planned_weighed(weight: Weight, plan: &str, args: &str) -> Ran {
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(file.path(), plan).expect("a writable file");
+    weighed(weight, &format!("--nemesis-file {} {args}", file.path().display()))
+}
+
+/// Runs `fencepost test` with one seed after the other, five at most, until what can only be said to happen sooner or
+/// later has happened: which moment a fault meets is not in the plan. What must always be so is asserted by `always`.
+pub fn test_until(args: &str, always: impl Fn(&Ran), happened: impl Fn(&Ran) -> bool) -> Ran {
+    until_it_happens(|seed| test(&format!("{args} --seed {seed}")), always, happened)
+}
+
+/// As [`test_until`], for runs of any kind.
+pub fn until_it_happens(
+    run: impl Fn(u64) -> Ran,
+    always: impl Fn(&Ran),
+    happened: impl Fn(&Ran) -> bool,
+) -> Ran {
+    let tried = (1..=5).map(|seed| {
+        let ran = run(seed);
+        always(&ran);
+        ran
+    });
+    tried.into_iter().find(happened).expect("it happened in none of five runs")
+}
+
+impl Ran {
+    pub fn new(output: Output, results: tempfile::TempDir) -> Ran {
+        let text = |bytes| String::from_utf8(bytes).expect("output in UTF-8");
+        Ran {
+            code: output.status.code().expect("not ended by a signal"),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+            results,
+        }
+    }
+
+    /// The run's folder.
+    pub fn folder(&self) -> PathBuf {
+        self.results.path().join("latest").canonicalize().expect("the run left a folder")
+    }
+
+    pub fn history(&self) -> Vec<Event> {
+        read_history(&self.folder().join("history.jsonl")).expect("a readable history")
+    }
+
+    pub fn verdict(&self) -> RunVerdict {
+        let text = std::fs::read_to_string(self.folder().join("verdict.json")).expect("a verdict");
+        serde_json::from_str(&text).expect("a readable verdict")
+    }
+
+    /// The outcome of one checker.
+    pub fn outcome(&self, checker: &str) -> Outcome {
+        let verdict = self.verdict();
+        verdict.of_checker(checker).unwrap_or_else(|| panic!("{checker} said nothing")).outcome
+    }
+
+    /// How many findings of that class a checker has.
+    pub fn findings(&self, checker: &str, class: &str) -> usize {
+        let verdict = self.verdict();
+        let findings =
+            verdict.of_checker(checker).map(|verdict| verdict.findings.clone()).unwrap_or_default();
+        findings.iter().filter(|finding| finding.class == class).count()
+    }
+
+    /// Values of the nemesis's events of this stage and kind.
+    pub fn stages(&self, stage: &str, kind: Kind) -> Vec<Value> {
+        self.nemesis_events(stage, kind).into_iter().map(|event| (*event.value).clone()).collect()
+    }
+
+    /// The nemesis's events of this stage and kind.
+    pub fn nemesis_events(&self, stage: &str, kind: Kind) -> Vec<Event> {
+        let mut events = self.history();
+        events.retain(|event| {
+            event.process == Process::Nemesis && event.kind == kind && event.value["stage"] == stage
+        });
+        events
+    }
+
+    /// The phases that the run went through.
+    pub fn phases(&self) -> Vec<String> {
+        let phases = self.history().into_iter().filter(|event| event.f == "phase");
+        phases.filter_map(|event| Some(event.value.as_str()?.to_owned())).collect()
+    }
+
+    /// Faults were injected, some were seen to take effect, and every healing that began ended well.
+    pub fn assert_faults_real(&self) {
+        let injected = self.stages("inject", Kind::Invoke).len();
+        assert!(injected > 0, "no fault was injected");
+        let effective =
+            self.stages("inject", Kind::Ok).iter().filter(|value| value["effective"] == true).count();
+        assert!(effective > 0, "none of {injected} faults was seen to take effect");
+        let begun = self.stages("heal", Kind::Invoke).len();
+        assert_eq!(self.stages("heal", Kind::Ok).len(), begun, "not every fault was healed");
+    }
+}

@@ -1,0 +1,92 @@
+//! Limits how much goes on side by side, over all test programs on this machine that share the target folder: under
+//! `cargo test` tests are threads of one process, under `cargo nextest` each is a process of its own. So turns are locks
+//! on files, which the kernel releases however a test ends.
+
+use std::fs::{File, TryLockError, create_dir_all};
+use std::path::Path;
+use std::time::Duration;
+
+/// Units of work that go on at once. Most runs wait most of the time; two cores have room for several.
+pub const CAPACITY: usize = 6;
+
+/// Runs under docker that go on at once: the engine miscounts when many containers come and go (see CONTRIBUTING.md).
+const DOCKER: usize = 2;
+
+/// How much of the machine a run needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weight {
+    pub units: usize,
+    pub docker: bool,
+}
+
+impl Weight {
+    /// A few servers that mostly wait.
+    pub const LIGHT: Weight = Weight { units: 1, docker: false };
+    /// Runs whose assertions compare times: with little beside them.
+    pub const PRECISE: Weight = Weight { units: 3, docker: false };
+    /// With nothing beside it.
+    pub const ALONE: Weight = Weight { units: CAPACITY, docker: true };
+
+    /// What a run of these arguments needs.
+    pub fn of(args: &str) -> Weight {
+        let docker = !args.contains("--driver local");
+        let java = ["zookeeper", "hadoop"].iter().any(|name| args.contains(name));
+        let units = match (docker, java) {
+            (_, true) => 3,
+            (true, _) => 2,
+            _ => 1,
+        };
+        Weight { units, docker }
+    }
+
+    /// The larger of the two.
+    pub fn or(self, other: Weight) -> Weight {
+        Weight { units: self.units.max(other.units), docker: self.docker || other.docker }
+    }
+}
+
+/// The right to use the machine, until it is dropped. A thread must not take a second one while it holds one.
+#[derive(Debug)]
+pub struct Turn(#[expect(dead_code, reason = "the locks last as long as the files are open")] Vec<File>);
+
+impl Turn {
+    /// Waits for it. Light ones pass by heavy ones that wait, so that no core stands idle: there is an end of light ones.
+    pub fn take(weight: Weight) -> Turn {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("turns");
+        create_dir_all(&folder).expect("a writable target folder");
+        let mut held = Vec::new();
+        if weight.docker {
+            let count = if weight == Weight::ALONE { DOCKER } else { 1 };
+            held.extend(take_of(&folder, "docker", DOCKER, count));
+        }
+        held.extend(take_of(&folder, "unit", CAPACITY, weight.units));
+        Turn(held)
+    }
+}
+
+/// Waits until so many of the locks of this kind are free at once, and takes them.
+fn take_of(folder: &Path, kind: &str, all: usize, count: usize) -> Vec<File> {
+    let open = |name: String| File::create(folder.join(name)).expect("a writable target folder");
+    let gate = open(format!("{kind}-gate"));
+    loop {
+        // One looks at a time: two that took half each would see too few both.
+        gate.lock().expect("a file system that knows locks");
+        let files = (0..all).map(|number| open(format!("{kind}-{number}")));
+        let free: Vec<File> = files.filter(is_free).take(count).collect();
+        if free.len() == count {
+            return free;
+        }
+        drop(free);
+        gate.unlock().expect("a file system that knows locks");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Whether it could be locked, which it then is.
+fn is_free(file: &File) -> bool {
+    match file.try_lock() {
+        Ok(()) => true,
+        Err(TryLockError::WouldBlock) => false,
+        Err(TryLockError::Error(error)) => panic!("cannot lock a turn: {error}"),
+    }
+}

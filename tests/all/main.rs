@@ -1,0 +1,17 @@
+//! The program as its users run it, most of it on real clusters. One program for all of it, so that its runs share the
+//! limits of `common::turn`. A machine without Docker engine or root fails these tests: they guard everything else.
+
+mod around;
+mod bad_days;
+mod bad_usage;
+mod browser;
+mod check;
+mod clocks;
+mod clusters;
+mod common;
+mod compare;
+mod disks;
+mod nemeses;
+mod packets;
+mod peace;
+mod scenarios;

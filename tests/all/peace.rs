@@ -1,0 +1,253 @@
+//! Locks without faults: each backend, variant and guard holds, and the canary shows that the checkers would say otherwise.
+
+use crate::common::{test, under};
+use fencepost_checker::Outcome;
+use fencepost_history::{Kind, f};
+
+under!(
+    local: [
+        redis_single_holds_in_peace,
+        redlock_holds_in_peace,
+        etcd_holds_in_peace,
+        etcd_lock_api_holds_in_peace,
+        chubby_holds_in_peace,
+        chubby_shares_among_readers,
+        zookeeper_ephemeral_holds_in_peace,
+        zookeeper_sequential_holds_in_peace,
+        hadoop_holds_in_peace,
+        postgres_row_holds_in_peace,
+        postgres_version_loses_nothing_in_peace,
+        postgres_advisory_holds_in_peace,
+        the_lock_workload_holds_in_peace,
+        redis_sentinel_holds_in_peace,
+        variants_of_redis_locks_hold_in_peace,
+        variants_of_redlock_hold_in_peace,
+        counters_on_each_node_leave_the_lock_as_it_is,
+        a_watchdog_outlives_the_ttl,
+        guards_let_honest_holders_write,
+        quorum_guards_let_honest_holders_write,
+        a_set_keeps_what_was_added,
+        a_herd_is_measured,
+    ],
+    docker: [redlock_holds_in_peace, etcd_holds_in_peace],
+    docker_by_night: [
+        redis_single_holds_in_peace,
+        etcd_lock_api_holds_in_peace,
+        chubby_holds_in_peace,
+        chubby_shares_among_readers,
+        zookeeper_ephemeral_holds_in_peace,
+        zookeeper_sequential_holds_in_peace,
+        hadoop_holds_in_peace,
+        postgres_row_holds_in_peace,
+        postgres_version_loses_nothing_in_peace,
+        postgres_advisory_holds_in_peace,
+        the_lock_workload_holds_in_peace,
+        redis_sentinel_holds_in_peace,
+        variants_of_redis_locks_hold_in_peace,
+        variants_of_redlock_hold_in_peace,
+        counters_on_each_node_leave_the_lock_as_it_is,
+        a_watchdog_outlives_the_ttl,
+        guards_let_honest_holders_write,
+        quorum_guards_let_honest_holders_write,
+        a_set_keeps_what_was_added,
+        a_herd_is_measured,
+    ],
+);
+
+/// Acquires after which a run in peace has shown what it can show.
+const ENOUGH: usize = 40;
+
+/// Ends after so many acquires; the time limit is for a machine that is busy with other things.
+fn holds_in_peace(args: &str) {
+    let ran = test(&format!("--nemesis none --hold 20ms --acquisitions {ENOUGH} --time-limit 30s {args}"));
+    assert_eq!(ran.code, 0);
+    let acquired =
+        ran.history().iter().filter(|event| event.f == f::ACQUIRE && event.kind == Kind::Ok).count();
+    assert!(acquired >= ENOUGH, "only {acquired} acquisitions");
+    for verdict in ran.verdict().verdicts {
+        assert_eq!(verdict.outcome, Outcome::Valid, "{}: {}", verdict.checker, verdict.summary);
+    }
+}
+
+fn redis_single_holds_in_peace(driver: &str) {
+    holds_in_peace(&format!("--driver {driver} --backend redis-single"));
+}
+
+fn redlock_holds_in_peace(driver: &str) {
+    holds_in_peace(&format!("--driver {driver} --backend redlock"));
+}
+
+fn etcd_holds_in_peace(driver: &str) {
+    holds_in_peace(&format!("--driver {driver} --backend etcd --guard token"));
+}
+
+fn etcd_lock_api_holds_in_peace(driver: &str) {
+    holds_in_peace(&format!("--driver {driver} --backend etcd-lock-api --guard token"));
+    holds_in_peace(&format!("--driver {driver} --backend etcd-lock-api --workload lock"));
+}
+
+fn chubby_holds_in_peace(driver: &str) {
+    holds_in_peace(&format!("--driver {driver} --backend chubby --guard sequencer --lock-delay 3s"));
+    holds_in_peace(&format!("--driver {driver} --backend chubby --workload lock"));
+}
+
+fn chubby_shares_among_readers(driver: &str) {
+    let ran = test(&format!(
+        "--driver {driver} --backend chubby --readers 7 --nemesis none --acquisitions 60 --time-limit 30s --hold 20ms \
+         --lock-delay 2s"
+    ));
+    assert_eq!(ran.code, 0);
+    // Several readers were inside at once: the lock was really shared.
+    let (mut inside, mut most) = (0_i64, 0);
+    for event in ran.history().iter().filter(|event| event.process != fencepost_history::Process::Nemesis) {
+        match (event.f.as_ref(), event.kind) {
+            ("acquire", Kind::Ok) if event.value["mode"] == "shared" => inside += 1,
+            ("acquire", Kind::Ok) => inside = 0,
+            ("release", Kind::Invoke) => inside -= 1,
+            _ => {}
+        }
+        most = most.max(inside);
+    }
+    assert!(most > 1, "at most {most} readers were inside at once");
+}
+
+/// With both workloads: the second has nothing but the lock itself to judge.
+fn both_hold_in_peace(args: &str) {
+    holds_in_peace(&format!("--workload increment {args}"));
+    holds_in_peace(&format!("--workload lock {args}"));
+}
+
+fn zookeeper_ephemeral_holds_in_peace(driver: &str) {
+    both_hold_in_peace(&format!("--driver {driver} --backend zookeeper-ephemeral"));
+    holds_in_peace(&format!("--driver {driver} --backend zookeeper-ephemeral --guard token"));
+}
+
+fn zookeeper_sequential_holds_in_peace(driver: &str) {
+    both_hold_in_peace(&format!("--driver {driver} --backend zookeeper-sequential"));
+}
+
+fn hadoop_holds_in_peace(driver: &str) {
+    both_hold_in_peace(&format!("--driver {driver} --backend hadoop"));
+}
+
+fn postgres_row_holds_in_peace(driver: &str) {
+    both_hold_in_peace(&format!("--driver {driver} --backend postgres-row"));
+}
+
+fn postgres_version_loses_nothing_in_peace(driver: &str) {
+    both_hold_in_peace(&format!("--driver {driver} --backend postgres-version"));
+}
+
+fn postgres_advisory_holds_in_peace(driver: &str) {
+    both_hold_in_peace(&format!("--driver {driver} --backend postgres-advisory"));
+}
+
+fn the_lock_workload_holds_in_peace(driver: &str) {
+    holds_in_peace(&format!("--driver {driver} --backend redis-single --workload lock --keys 3"));
+}
+
+/// Each guard with a backend that feeds it.
+fn guards_let_honest_holders_write(driver: &str) {
+    let fed = [
+        ("redis-single", "unique"),
+        ("redlock", "unique-racy"),
+        ("etcd", "token-racy"),
+        ("etcd", "sequencer"),
+    ];
+    for (backend, guard) in fed {
+        holds_in_peace(&format!("--driver {driver} --backend {backend} --guard {guard}"));
+    }
+}
+
+/// The guards of a storage on several servers.
+fn quorum_guards_let_honest_holders_write(driver: &str) {
+    for guard in ["epoch-quorum", "epoch-quorum-unmarked"] {
+        holds_in_peace(&format!("--driver {driver} --backend etcd --guard {guard}"));
+    }
+}
+
+fn a_set_keeps_what_was_added(driver: &str) {
+    let ran = test(&format!(
+        "--driver {driver} --backend redis-single --workload set --nemesis none --hold 10ms --acquisitions 60 \
+         --time-limit 30s"
+    ));
+    assert_eq!(ran.code, 0);
+    assert_eq!(ran.outcome("lost-additions"), Outcome::Valid);
+    let figures = ran.verdict().figures;
+    assert_eq!((figures[0].name.as_str(), figures[0].value), ("acknowledged additions lost", 0.0));
+    assert!(figures[0].interval.is_some_and(|[_, high]| high > 0.0 && high < 50.0), "{figures:?}");
+    assert!(ran.stdout.contains("acknowledged additions lost 0.0 %"), "{}", ran.stdout);
+    let canary = test(&format!(
+        "--driver {driver} --backend canary-nolock --workload set --nemesis none --hold 10ms --acquisitions 150 \
+         --time-limit 30s"
+    ));
+    assert_eq!(canary.outcome("lost-additions"), Outcome::Violation);
+    assert!(canary.verdict().figures[0].value > 10.0, "{:?}", canary.verdict().figures);
+}
+
+fn a_herd_is_measured(driver: &str) {
+    let ran = test(&format!(
+        "--driver {driver} --backend etcd --workload herd --nemesis none --hold 10ms --concurrency 20 \
+         --acquire-timeout 10s --acquisitions 60 --time-limit 30s"
+    ));
+    assert_eq!(ran.code, 0);
+    let figures = ran.verdict().figures;
+    let figure = |name: &str| figures.iter().find(|figure| figure.name == name).map(|figure| figure.value);
+    // Each waiter watches the one before it, and is woken by its release alone.
+    let wakeups = figure("wake-ups a release").expect("etcd tells");
+    assert!(wakeups > 0.5 && wakeups < 1.5, "{figures:?}");
+    assert_eq!(figure("grants that went past an earlier waiter"), Some(0.0), "{figures:?}");
+}
+
+fn redis_sentinel_holds_in_peace(driver: &str) {
+    holds_in_peace(&format!("--driver {driver} --backend redis-sentinel --wait 1"));
+    holds_in_peace(&format!("--driver {driver} --backend redis-sentinel --workload lock"));
+}
+
+/// Without faults even the wrong variants of a lock hold.
+fn variants_of_redis_locks_hold_in_peace(driver: &str) {
+    for variant in [
+        "redis-single --release get-del --workload lock",
+        "redis-single --release blind",
+        "redis-single --acquire setnx-expire",
+        "redis-single --acquire no-ttl",
+        "redis-single --value fixed",
+    ] {
+        holds_in_peace(&format!("--driver {driver} --backend {variant}"));
+    }
+}
+
+/// As [`variants_of_redis_locks_hold_in_peace`].
+fn variants_of_redlock_hold_in_peace(driver: &str) {
+    for variant in [
+        "--no-elapsed-check --client-clock wall",
+        "--no-retry-jitter",
+        "--release-where seen --workload lock",
+        "--token incr-one --guard token",
+    ] {
+        holds_in_peace(&format!("--driver {driver} --backend redlock {variant}"));
+    }
+}
+
+/// A counter on each node is no fencing token, even in peace: not every lock is granted by all nodes, so the counters
+/// come apart, and tokens repeat sooner or later. The lock itself holds.
+fn counters_on_each_node_leave_the_lock_as_it_is(driver: &str) {
+    let ran = test(&format!(
+        "--driver {driver} --token incr-each --guard token --nemesis none --acquisitions 20 --time-limit 30s"
+    ));
+    assert_eq!(ran.outcome("exclusion"), Outcome::Valid);
+    let tokens = ran.history().iter().filter(|event| event.value["token"].is_u64()).count();
+    assert!(tokens > 10, "only {tokens} tokens");
+}
+
+fn a_watchdog_outlives_the_ttl(driver: &str) {
+    let ran = test(&format!(
+        "--driver {driver} --backend redis-single --watchdog --ttl 300ms --hold 900ms --acquire-timeout 5s --time-limit 4s \
+         --clients 2 --concurrency 2 --nemesis none"
+    ));
+    assert_eq!(ran.code, 0);
+    let history = ran.history();
+    let renewed = history.iter().filter(|event| event.f == f::RENEWED).count();
+    assert!(renewed > 4, "only {renewed} renewals");
+    assert!(history.iter().all(|event| event.f != f::LOST), "a lock was lost in peace");
+}

@@ -1,0 +1,182 @@
+//! What no run may change on this machine, looked at as a whole, around runs of both drivers that use every kind of thing
+//! that could stay behind. What bears a run's name is looked for by each test by itself (`common::leftovers`); here it is
+//! what bears none: links, rules, mounts, files in shared folders, shared memory, processes of servers.
+
+#[path = "all/common/mod.rs"]
+#[allow(dead_code, unused_imports, unused_macros, reason = "the other test program uses all of it")]
+mod common;
+
+use common::leftovers::{controller, run_of_mount};
+use common::turn::{Turn, Weight};
+use common::{Ran, Running};
+use std::collections::BTreeSet;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// What is looked at, and how. Counters and times are left out.
+const LOOKS: &[(&str, &str)] = &[
+    ("namespace", "ip netns list"),
+    // With the bridge that a link belongs to.
+    (
+        "link",
+        "ip -o link show | sed 's/^[0-9]*: //; s/@[^:]*:/:/' | sed -E 's/^([^:]*):.*(master [^ ]*).*/\\1 \\2/; t; s/^([^:]*):.*/\\1/'",
+    ),
+    ("packet filter", "iptables-save | grep -v '^[#:]' | sed 's/\\[.*\\]//'"),
+    ("mount", "cut -d' ' -f1-3 /proc/mounts"),
+    ("shared memory", "ls -A /dev/shm"),
+    ("message queue", "ls -A /dev/mqueue"),
+    (
+        "System V",
+        "for kind in shm sem msg; do tail -n +2 /proc/sysvipc/$kind | awk -v kind=$kind '{ print kind, $1, $2 }'; done",
+    ),
+    ("file", "ls -dA /tmp/* /tmp/.[!.]* /run/* /var/tmp/* /var/run/*/* 2>/dev/null"),
+    (
+        "process",
+        "ps -eo pid=,args= | grep -E 'redis-server|etcd --|QuorumPeerMain|postgres|fencepost (agent|sandbox|client|storage)'",
+    ),
+];
+
+/// Files that come and go with this very test, with builds and with the engine.
+const PASSING: &[&str] = &["/tmp/rustc", "/tmp/cargo", "/run/docker/", "/run/containerd/"];
+
+fn look() -> BTreeSet<String> {
+    let lines = LOOKS.iter().flat_map(|(subject, command)| {
+        let text = text(&shell(command));
+        text.lines().map(|line| format!("{subject}: {}", line.trim())).collect::<Vec<_>>()
+    });
+    let passing = |line: &String| {
+        line.strip_prefix("file: ")
+            .is_some_and(|path| PASSING.iter().any(|beginning| path.starts_with(beginning)))
+            || line.contains("grep -E redis-server")
+    };
+    lines.filter(|line| !passing(line)).collect()
+}
+
+fn shell(command: &str) -> Output {
+    Command::new("sh").args(["-c", command]).output().expect("a shell")
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// What others have to do with: all that the engine knows of containers and networks that are there, which after our own
+/// runs are those of others, and which files are open in programs that go on.
+struct Others {
+    engine: String,
+    open: String,
+}
+
+impl Others {
+    fn look() -> Others {
+        let ids = "docker ps -aq --no-trunc; docker network ls -q --no-trunc";
+        let engine = format!("docker inspect $({ids}) 2>/dev/null; {ids}");
+        let open = "for process in /proc/[0-9]*; do readlink $process/cwd; tr '\\0' '\\n' < $process/cmdline; \
+             find $process/fd -type l -printf '%l\\n'; done 2>/dev/null | sort -u";
+        Others { engine: text(&shell(&engine)), open: text(&shell(open)) }
+    }
+
+    /// Whether a line of [`look`] belongs to somebody who is still at work.
+    fn have(&self, line: &str) -> bool {
+        let (subject, rest) = line.split_once(": ").expect("each line has its subject");
+        match subject {
+            // A bridge of the engine has the beginning of its network's number in its name.
+            "link" | "packet filter" => rest
+                .split_whitespace()
+                .filter_map(|word| word.strip_prefix("br-"))
+                .any(|id| self.engine.contains(id)),
+            "mount" => rest.split_whitespace().nth(1).is_some_and(|target| {
+                self.engine.contains(target)
+                    || self.engine.contains(&target.replacen("/run/", "/var/run/", 1))
+            }),
+            "process" => rest.split_whitespace().next().is_some_and(|process| self.have_process(process)),
+            "file" | "shared memory" => self.open.lines().any(|path| path.contains(rest)),
+            _ => false,
+        }
+    }
+
+    /// A process in a container that is there, or in a run whose controller lives, or started by such a controller.
+    fn have_process(&self, process: &str) -> bool {
+        let read =
+            |name: &str| std::fs::read_to_string(format!("/proc/{process}/{name}")).unwrap_or_default();
+        let lives = |process: u32| std::path::Path::new(&format!("/proc/{process}")).exists();
+        let mounts = read("mountinfo");
+        let in_run = mounts.lines().filter_map(run_of_mount).filter_map(controller).any(lives);
+        let in_container = read("cgroup")
+            .split('/')
+            .any(|part| part.trim().len() == 64 && self.engine.contains(part.trim()));
+        let parent = read("stat");
+        let parent = parent.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
+        in_run || in_container || parent.is_some_and(|parent: u32| parent > 1 && lives(parent))
+    }
+}
+
+/// Runs `fencepost test` with this plan, unless that is empty. The test has taken its turn for all of its runs.
+fn run(plan: &str, args: &str) -> Ran {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let file = results.path().join("written.toml");
+    std::fs::write(&file, plan).expect("a writable file");
+    let [folder, file] =
+        [results.path(), &file].map(|path| path.to_str().expect("a path in UTF-8").to_owned());
+    let mut words = vec!["test", "--results", &folder];
+    if !plan.is_empty() {
+        words.extend(["--nemesis-file", &file]);
+    }
+    words.extend(args.split_whitespace());
+    let ran = Ran::new(Running::start_in(None, &words, Weight::of(args)).finish(), results);
+    eprintln!("--- fencepost test {args}: exit {}\n{}\n{}", ran.code, ran.stdout, ran.stderr);
+    ran
+}
+
+/// Runs that use everything: disks, clocks, packets, shared memory of PostgreSQL, files of the JVM.
+fn use_everything() {
+    let plan = |driver: &str| {
+        let strikes = [
+            ("power-loss", "n1", "dose = { flicker_ms = 50 }"),
+            ("clock-jump", "n2", "dose = { wall_ms = 30000, monotonic_ms = 30000 }"),
+            ("delay", "n3", "dose = { delay_ms = 20, peers = ['n1'] }"),
+            ("partition", "c1", "dose = { groups = [['c1'], ['n4']] }"),
+        ];
+        let strikes = strikes.map(|(fault, on, dose)| {
+            format!("[[strike]]\nat = '500ms'\nfor = '1s'\nfault = '{fault}'\non = ['{on}']\n{dose}\n")
+        });
+        let ran = run(
+            &strikes.concat(),
+            &format!(
+                "--driver {driver} --backend redlock --redis-persistence always --ttl 1s --time-limit 2s"
+            ),
+        );
+        ran.assert_faults_real();
+    };
+    let in_peace = |backend: &str| {
+        let ran = run("", &format!("--driver local --backend {backend} --acquisitions 20 --time-limit 30s"));
+        assert_eq!(ran.code, 0);
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| plan("docker"));
+        scope.spawn(|| {
+            plan("local");
+            ["postgres-row", "zookeeper-sequential", "etcd"].into_iter().for_each(in_peace);
+        });
+    });
+}
+
+#[test]
+fn runs_leave_the_machine_as_it_was() {
+    let _turn = Turn::take(Weight::ALONE);
+    // What is made once and kept, images and copies of the program, is no leftover.
+    use_everything();
+    let before = look();
+    use_everything();
+    let begun = Instant::now();
+    let mut new: BTreeSet<String> = look().difference(&before).cloned().collect();
+    // What goes away within this time was on its way out, or another's.
+    while !new.is_empty() && begun.elapsed() < Duration::from_secs(15) {
+        std::thread::sleep(Duration::from_millis(200));
+        let now = look();
+        new.retain(|line| now.contains(line));
+        let others = Others::look();
+        new.retain(|line| !others.have(line));
+    }
+    assert!(new.is_empty(), "the machine is not as it was before; new: {new:#?}");
+}
