@@ -31,17 +31,15 @@ impl Weight {
     pub fn of(args: &str) -> Weight {
         let docker = !args.contains("--driver local");
         let java = ["zookeeper", "hadoop"].iter().any(|name| args.contains(name));
-        let units = match (docker, java) {
-            (_, true) => 3,
-            (true, _) => 2,
-            _ => 1,
-        };
-        Weight { units, docker }
+        Weight { units: if java { 3 } else { 1 }, docker }
     }
 
     /// The larger of the two.
     pub fn or(self, other: Weight) -> Weight {
-        Weight { units: self.units.max(other.units), docker: self.docker || other.docker }
+        let docker = self.docker || other.docker;
+        let units = self.units.max(other.units);
+        // Runs under docker wait for each other already. They are the longest chain, and must not wait behind light ones, too.
+        Weight { units: if docker && units < CAPACITY { units.min(2) } else { units }, docker }
     }
 }
 
