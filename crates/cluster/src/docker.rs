@@ -22,7 +22,7 @@ pub(crate) use engine::Engine;
 use frames::Frames;
 use futures_util::future::try_join_all;
 use keeper::Keeper;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// The data folder in every container.
@@ -45,19 +45,16 @@ impl DockerDriver {
         format!("{program} {}", self.engine.identity().await.unwrap_or_default())
     }
 
-    /// The images of all nodes, with this program in them; made now where they are missing.
+    /// The images of all nodes, with this program in them; made now where they are missing, side by side: one is
+    /// unpacked while another is downloaded.
     async fn images(
         &self,
         spec: &ClusterSpec,
         program: &Program,
     ) -> Result<HashMap<&'static str, String>, ClusterError> {
-        let mut tags = HashMap::new();
-        for name in spec.nodes.iter().map(|node| node.image) {
-            if !tags.contains_key(name) {
-                tags.insert(name, self.image(name, program).await?);
-            }
-        }
-        Ok(tags)
+        let names: BTreeSet<&'static str> = spec.nodes.iter().map(|node| node.image).collect();
+        let tags = names.into_iter().map(async |name| Ok((name, self.image(name, program).await?)));
+        Ok(try_join_all(tags).await?.into_iter().collect())
     }
 
     async fn image(&self, name: &'static str, program: &Program) -> Result<String, ClusterError> {

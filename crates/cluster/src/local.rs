@@ -19,7 +19,7 @@ use futures_util::future::try_join_all;
 use keeper::Keeper;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use sandbox::{Plan, PlannedNode};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -49,13 +49,9 @@ impl LocalDriver {
 
     /// What the nodes of each image see as their root.
     async fn roots(&self, spec: &ClusterSpec) -> Result<HashMap<&'static str, PathBuf>, ClusterError> {
-        let mut roots = HashMap::new();
-        for image in spec.nodes.iter().map(|node| node.image) {
-            if !roots.contains_key(image) {
-                roots.insert(image, self.root(image).await?);
-            }
-        }
-        Ok(roots)
+        let names: BTreeSet<&'static str> = spec.nodes.iter().map(|node| node.image).collect();
+        let roots = names.into_iter().map(async |name| Ok((name, self.root(name).await?)));
+        Ok(try_join_all(roots).await?.into_iter().collect())
     }
 
     /// Changes with the program, and when the machine is booted, perhaps with another kernel or other modules.

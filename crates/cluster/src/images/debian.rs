@@ -33,11 +33,7 @@ const FILES: [(&str, &str); 4] = [
 pub(super) async fn make(image: &Image, folder: &Path, progress: &Progress) -> Result<(), ClusterError> {
     check_programs(image)?;
     progress(&format!("making the image {} from Debian's packages; this takes a minute, once", image.name));
-    let (apt_folder, _alone) = apt::folder().await?;
-    let apt = Apt::open(apt_folder, progress).await?;
-    let packages: Vec<&str> = BASE.into_iter().chain(image.package_names()).collect();
-    progress(&format!("downloading the packages of {}", image.name));
-    let files = apt.download(&packages).await?;
+    let files = download(image, progress).await?;
     progress(&format!("unpacking {} packages of {}", files.len(), image.name));
     let unfinished = folder.with_extension("unfinished");
     if unfinished.exists() {
@@ -50,6 +46,15 @@ pub(super) async fn make(image: &Image, folder: &Path, progress: &Progress) -> R
     made?;
     std::fs::rename(&unfinished, folder)
         .map_err(|error| ClusterError::new(format!("cannot rename to {}: {error}", folder.display())))
+}
+
+/// Downloads the packages of the image, and all that they need. One image at a time: apt's folder is everyone's.
+async fn download(image: &Image, progress: &Progress) -> Result<Vec<PathBuf>, ClusterError> {
+    let (apt_folder, _alone) = apt::folder().await?;
+    let apt = Apt::open(apt_folder, progress).await?;
+    let packages: Vec<&str> = BASE.into_iter().chain(image.package_names()).collect();
+    progress(&format!("downloading the packages of {}", image.name));
+    apt.download(&packages).await
 }
 
 fn check_programs(image: &Image) -> Result<(), ClusterError> {
