@@ -142,10 +142,16 @@ impl State {
                 self.book.end(id, self.now_ns());
                 self.pid = pid;
                 let Some(pid) = pid.filter(|pid| lives(*pid)) else { return Ok(Value::Null) };
-                self.apply()?;
-                let before = before?.expect("there is a process");
-                let after = self.observe(pid)?;
-                Ok(self.seen(before, after))
+                let ended = before.and_then(|before| {
+                    self.apply()?;
+                    Ok((before.expect("there is a process"), self.observe(pid)?))
+                });
+                match ended {
+                    Ok((before, after)) => Ok(self.seen(before, after)),
+                    // It was killed meanwhile: the next one starts without this motion.
+                    Err(_) if !lives(pid) => Ok(Value::Null),
+                    Err(reason) => Err(reason),
+                }
             }
             Args::Look { pid } => {
                 let seen = self.observe(pid)?;

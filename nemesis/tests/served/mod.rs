@@ -16,7 +16,7 @@ pub struct Disk {
 
 impl Disk {
     pub fn mount(folder: &Path) -> Result<Disk, String> {
-        let mut server = Command::new(env!("CARGO_BIN_EXE_fencepost-disk"))
+        let mut server = Command::new(env!("CARGO_BIN_EXE_served_disk"))
             .arg(folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

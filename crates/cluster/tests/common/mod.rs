@@ -19,7 +19,7 @@ pub async fn driver(name: &str) -> Box<dyn Driver> {
 }
 
 pub fn options() -> Options {
-    Options { program: PathBuf::from(env!("CARGO_BIN_EXE_fencepost-bare")), ..Options::new().unwrap() }
+    Options { program: PathBuf::from(env!("CARGO_BIN_EXE_bare_node")), ..Options::new().unwrap() }
 }
 
 pub async fn driver_with(name: &str, prefer_rootfs: bool) -> Box<dyn Driver> {

@@ -19,7 +19,7 @@ enum Order {
 }
 
 fn main() -> io::Result<()> {
-    let folder = std::env::args().nth(1).ok_or_else(|| io::Error::other("usage: fencepost-disk FOLDER"))?;
+    let folder = std::env::args().nth(1).ok_or_else(|| io::Error::other("usage: served_disk FOLDER"))?;
     let disk = Disk::mount(Path::new(&folder))?;
     println!("null");
     for line in io::stdin().lock().lines() {

@@ -4,6 +4,6 @@ fn main() {
     if let Some(code) = fencepost_cluster::hidden_main(Vec::new) {
         std::process::exit(code);
     }
-    eprintln!("fencepost-bare: this is the inside of a node; it is started by Fencepost, not by hand");
+    eprintln!("bare_node: this is the inside of a node; it is started by Fencepost, not by hand");
     std::process::exit(254);
 }
