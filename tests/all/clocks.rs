@@ -166,10 +166,11 @@ fn the_clocks_of_clients_are_struck_too(driver: &str) {
 }
 
 fn a_restarted_server_keeps_its_clock(driver: &str) {
-    let plan = strike(0.5, "4s", "clock-jump", "n1", "wall_ms = 60000")
+    // Long enough for a restart that takes its time on a busy machine.
+    let plan = strike(0.5, "8s", "clock-jump", "n1", "wall_ms = 60000")
         + &strike(1.5, "500ms", "kill", "n1", "").replace("dose = {  }\n", "");
     let ran =
-        precise(&plan, &format!("--driver {driver} --backend redis-single --time-limit 6s --workload lock"));
+        precise(&plan, &format!("--driver {driver} --backend redis-single --time-limit 10s --workload lock"));
     ran.assert_faults_real();
     assert_true_before_and_after(&ran, "n1");
     let (_, restarted_s) = in_force(&ran, 1);

@@ -37,7 +37,7 @@ const STRIKES: &[(&str, &str, u32, &str)] = &[
 ];
 
 /// Time from the end of one strike to the next: for the healing, and for an election.
-const GAP_MS: u32 = 900;
+const GAP_MS: u32 = 1500;
 
 fn every_nemesis_strikes_redlock(driver: &str) {
     every_nemesis_strikes("redlock", "n2", driver);
