@@ -165,7 +165,7 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         let whole = compressed(LINES.as_bytes());
         std::fs::write(compressed_name(&path), &whole[..whole.len() - 5]).unwrap();
-        assert!(read_history(&path).unwrap_err().to_string().contains("history.jsonl.zst"));
+        assert!(read_history(&path).unwrap_err().to_string().contains("history.jsonl.gz"));
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

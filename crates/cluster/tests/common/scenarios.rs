@@ -153,6 +153,7 @@ pub async fn two_at_once(name: &str) {
     let across = format!("{}:6379", n1.address());
     assert!(other.connect(&across, Duration::from_millis(200)).await.unwrap().is_err());
     // What cleans up after the dead leaves the living alone.
+    let _alone = CLEANING.lock().await;
     driver.clean_up_leftovers().await.unwrap();
     stop(second, &two).await;
     assert!(n1.connect(&across, PATIENCE).await.unwrap().is_ok());
@@ -183,6 +184,9 @@ pub async fn dropped(name: &str) {
     }
 }
 
+/// Tests go on side by side, and whoever cleans up first removes what another left on purpose.
+static CLEANING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 /// What a controller that is killed leaves goes away by itself, but for what the next start removes.
 pub async fn killed_controller(name: &str) {
     let test = "controller_that_is_killed";
@@ -199,6 +203,7 @@ pub async fn killed_controller(name: &str) {
     while lines.next_line().await.unwrap().expect("the controller starts its cluster") != "it is up" {}
     assert_ne!(leftovers::of_run(name, &run).await, Vec::<String>::new());
     let _ = std::fs::remove_dir_all(logs(&run));
+    let _alone = CLEANING.lock().await;
     controller.kill().unwrap();
     controller.wait().unwrap();
     match name {
