@@ -4,6 +4,7 @@
 
 use std::fs::{File, TryLockError, create_dir_all};
 use std::path::Path;
+use std::sync::Once;
 use std::time::Duration;
 
 /// Units of work that go on at once. Most runs wait most of the time; two cores have room for several.
@@ -52,6 +53,7 @@ impl Turn {
     pub fn take(weight: Weight) -> Turn {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("turns");
         create_dir_all(&folder).expect("a writable target folder");
+        make_images(&folder);
         let mut held = Vec::new();
         if weight.docker {
             let count = if weight == Weight::ALONE { DOCKER } else { 1 };
@@ -60,6 +62,18 @@ impl Turn {
         held.extend(take_of(&folder, "unit", CAPACITY, weight.units));
         Turn(held)
     }
+}
+
+/// Makes all images before the first run. While they are unpacked every program that writes waits for the disk, and tests
+/// that compare times would fail. Whatever cannot be made is missed by the tests that need it, which say so.
+fn make_images(folder: &Path) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let lock = File::create(folder.join("images")).expect("a writable target folder");
+        lock.lock().expect("a file system that knows locks");
+        let made = super::fencepost(&["images", "build"]).output().expect("the program starts");
+        eprintln!("{}", String::from_utf8_lossy(&made.stderr));
+    });
 }
 
 /// Waits until so many of the locks of this kind are free at once, and takes them.
