@@ -8,7 +8,7 @@ use std::sync::Once;
 use std::time::Duration;
 
 /// Units of work that go on at once. Most runs wait most of the time; two cores have room for several.
-pub const CAPACITY: usize = 6;
+pub const CAPACITY: usize = 5;
 
 /// Runs under docker that go on at once: the engine miscounts when many containers come and go (see CONTRIBUTING.md).
 const DOCKER: usize = 2;
