@@ -184,7 +184,7 @@ pub async fn dropped(name: &str) {
     }
 }
 
-/// Tests go on side by side, and whoever cleans up first removes what another left on purpose.
+/// Held while a dead run waits to be removed: another test that cleaned up meanwhile would remove it first.
 static CLEANING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// What a controller that is killed leaves goes away by itself, but for what the next start removes.

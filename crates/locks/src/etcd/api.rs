@@ -242,7 +242,7 @@ pub(super) enum EventType {
     Delete = 1,
 }
 
-/// Of etcd's own Lock service, as its answers are those of [`UnlockResponse`].
+/// Asks etcd's own Lock service for a lock under a lease.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct LockRequest {
     #[prost(bytes = "vec", tag = "1")]
@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(prefix_end(""), [0]);
     }
 
-    /// Bytes as `protoc --encode` makes them from etcd's own definitions.
+    /// Bytes worked out by hand from the field numbers in etcd's definitions.
     #[test]
     fn messages_are_encoded_as_etcd_defines_them() {
         let compare = Compare::created("k", 0);
