@@ -29,6 +29,10 @@ pub struct Sample {
     pub monotonic_ms: Option<f64>,
     /// The most by which either may be wrong.
     pub error_ms: Option<f64>,
+    /// The most by which `time` may be wrong, in milliseconds: half of what the look took. A clock that runs at another
+    /// rate can be compared with the controller's to this precision only.
+    #[serde(default)]
+    pub time_error_ms: f64,
 }
 
 /// The clocks of a run, being watched.
@@ -106,7 +110,8 @@ async fn look(world: &World, recorder: &Recorder, node: &str) -> Sample {
         Ok(_) => world.clock(node, json!({"do": "look"})).await.unwrap_or_default(),
         Err(_) => Value::Null,
     };
-    let time = (begun + recorder.elapsed()) / 2;
+    let ended = recorder.elapsed();
+    let time = (begun + ended) / 2;
     let ms = |name: &str| seen["after"][name].as_f64().map(|ns| ns / 1e6);
     Sample {
         time: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
@@ -114,6 +119,7 @@ async fn look(world: &World, recorder: &Recorder, node: &str) -> Sample {
         wall_ms: ms("wall_ns"),
         monotonic_ms: ms("monotonic_ns"),
         error_ms: ms("error_ns"),
+        time_error_ms: (ended - begun).as_secs_f64() * 500.0,
     }
 }
 
@@ -150,8 +156,14 @@ mod tests {
 
     #[test]
     fn samples_survive_their_file_and_a_crash_in_its_last_line() {
-        let down =
-            Sample { time: 7, node: "n1".to_owned(), wall_ms: None, monotonic_ms: None, error_ms: None };
+        let down = Sample {
+            time: 7,
+            node: "n1".to_owned(),
+            wall_ms: None,
+            monotonic_ms: None,
+            error_ms: None,
+            time_error_ms: 0.5,
+        };
         let line = serde_json::to_string(&down).unwrap();
         assert_eq!(read_text(&format!("{line}\n{{\"time\":9,\"no")).unwrap(), [down]);
         let broken = read_text(&format!("x\n{line}\n")).unwrap_err().to_string();

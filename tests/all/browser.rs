@@ -245,7 +245,7 @@ fn runs_can_be_filtered_sorted_compared_and_opened() {
 /// A test of some seconds, from when it has begun.
 fn going_on(results: &Path) -> Running {
     let args =
-        ["test", "--config", "none", "--driver", "local", "--backend", "redis-single", "--time-limit", "8s"];
+        ["test", "--config", "none", "--driver", "local", "--backend", "redis-single", "--time-limit", "25s"];
     let results_argument = results.to_str().expect("a path in UTF-8");
     let args = [&args[..], &["--nemesis", "pause", "--results", results_argument]].concat();
     let running = Running::start(&args, Weight { units: 2, ..Weight::LIGHT });

@@ -16,8 +16,17 @@ under!(
 /// One look at a clock, from clocks.jsonl: seconds, wall and monotonic offset in milliseconds; none while it is down.
 struct Look {
     at_s: f64,
+    /// The most by which `at_s` may be wrong.
+    time_error_s: f64,
     wall_ms: Option<f64>,
     monotonic_ms: Option<f64>,
+}
+
+impl Look {
+    /// Whether it was certainly taken between these times.
+    fn is_within(&self, from_s: f64, to_s: f64) -> bool {
+        self.at_s - self.time_error_s >= from_s && self.at_s + self.time_error_s <= to_s
+    }
 }
 
 fn looks(ran: &Ran, node: &str) -> Vec<Look> {
@@ -26,6 +35,7 @@ fn looks(ran: &Ran, node: &str) -> Vec<Look> {
     let of_node = lines.filter(|look| look["node"] == node);
     let look = |look: Value| Look {
         at_s: look["time"].as_f64().expect("a time") / 1e9,
+        time_error_s: look["time_error_ms"].as_f64().expect("a precision") / 1e3,
         wall_ms: look["wall_ms"].as_f64(),
         monotonic_ms: look["monotonic_ms"].as_f64(),
     };
@@ -49,7 +59,7 @@ fn during(ran: &Ran, node: &str, number: u64) -> Vec<Look> {
     let (from, to) = in_force(ran, number);
     let looks: Vec<Look> = looks(ran, node)
         .into_iter()
-        .filter(|look| (from + 0.1..to - 0.1).contains(&look.at_s) && look.wall_ms.is_some())
+        .filter(|look| look.is_within(from + 0.1, to - 0.1) && look.wall_ms.is_some())
         .collect();
     assert!(!looks.is_empty(), "nobody looked at {node} during strike {number}");
     looks
@@ -202,12 +212,16 @@ fn assert_added_up(ran: &Ran) {
     let early_ms = 500.0 * (drift_from - invoked_s);
     for look in looks(ran, "n1").iter().filter(|look| look.at_s > drift_from + 0.2) {
         let wall_ms = look.wall_ms.expect("it runs");
-        let due = match look.at_s {
-            at if at < jump_to - 0.1 => 30_000.0 + drifted_ms(look),
-            at if at > jump_to + 0.2 && at < in_force(ran, 1).1 - 0.1 => drifted_ms(look),
-            _ => continue,
+        let due = if look.is_within(drift_from, jump_to - 0.1) {
+            30_000.0 + drifted_ms(look)
+        } else if look.is_within(jump_to + 0.2, in_force(ran, 1).1 - 0.1) {
+            drifted_ms(look)
+        } else {
+            continue;
         };
-        let allowed = due - 100.0..due + early_ms + 100.0;
+        // The drift goes on while the clock is being looked at.
+        let look_ms = 500.0 * look.time_error_s;
+        let allowed = due - 100.0 - look_ms..due + early_ms + 100.0 + look_ms;
         assert!(allowed.contains(&wall_ms), "{wall_ms} ms and not in {allowed:?} at {} s", look.at_s);
     }
 }

@@ -1,7 +1,7 @@
 //! Faults on real clusters: what they do to a lock, and that a run says so. A machine without Docker engine or root fails
 //! these tests: they are what guards the rest.
 
-use crate::common::{Ran, planned, test, test_until, under};
+use crate::common::{Ran, planned, test, test_until, under, until_it_happens};
 use fencepost_checker::Outcome;
 use fencepost_history::{Event, Kind, f};
 
@@ -67,15 +67,24 @@ fn a_stopped_holder_loses_updates(driver: &str) {
     assert_eq!(ran.code, 1);
 }
 
+/// Each client is stopped while it holds the lock, for longer than its lease, and still writes when it goes on.
 fn a_token_protects_the_data(driver: &str) {
+    let paused = |client: u32| {
+        format!(
+            "[[strike]]\nat = 0\nfor = \"4s\"\nfault = \"pause\"\non = [\"c{client}\"]\n\
+             when = {{ f = \"acquire\", client = \"c{client}\" }}\n"
+        )
+    };
+    let plan: String = (1..=5).map(paused).collect();
+    let args = format!("--driver {driver} --backend etcd --guard token --hold 500ms --time-limit 16s");
     let protected = |ran: &Ran| {
         ran.assert_faults_real();
         assert_eq!(ran.outcome("lost-updates"), Outcome::Valid);
         assert_eq!(ran.outcome("fencing"), Outcome::Valid);
     };
     let stale = |event: &Event| event.error.as_deref().is_some_and(|error| error.starts_with("stale-token"));
-    test_until(
-        &format!("--driver {driver} --backend etcd --nemesis pause --guard token --time-limit 12s"),
+    until_it_happens(
+        |seed| planned(&plan, &format!("{args} --seed {seed}")),
         protected,
         |ran| ran.history().iter().any(stale),
     );

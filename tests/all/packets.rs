@@ -91,7 +91,9 @@ fn every_impairment_is_seen_and_healed(driver: &str) {
     assert!(number(&seen(&ran, "heal", "loss", "n1")["packets"]["lost"]) > 0.0);
     assert!(number(&seen(&ran, "inject", "reorder", "c2")["echoes"]["overtaken"]) > 0.0);
     assert!(number(&seen(&ran, "inject", "duplicate", "c1")["echoes"]["duplicates"]) > 0.0);
-    assert!(number(&seen(&ran, "inject", "slow", "c1")["echoes"]["most_ms"]) > 50.0);
+    // On such a line the last echo comes late, or not before the probe's patience ends.
+    let slow = seen(&ran, "inject", "slow", "c1");
+    assert!(slow["round_trip_over_ms"].is_number() || number(&slow["echoes"]["most_ms"]) > 50.0, "{slow}");
 }
 
 fn partitions_of_every_kind_are_real(driver: &str) {
