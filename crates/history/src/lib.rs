@@ -6,12 +6,15 @@
 
 mod compressed;
 mod event;
+pub mod fault;
 mod file;
+pub mod prose;
 mod seed;
 mod stored;
 
 pub use compressed::{compress, decompressed};
 pub use event::{Completion, Event, Kind, Name, Process, f};
+pub use fault::{FaultDescription, FaultEvent, FaultStage, ServerEnded};
 pub use file::{HistoryError, Writer};
 pub use seed::{Seed, Stream};
 pub use stored::{Events, compressed_name, find_history, read_history};

@@ -1,0 +1,205 @@
+//! Events of faults, typed: what was requested, what was observed, and what the fault says about itself.
+//!
+//! A fault describes itself in its events, so that checkers, stories and pages need no list of faults: a new nemesis shows
+//! up everywhere with the right words.
+
+use crate::{Event, Kind};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// Whether an event belongs to the injection of a fault or to its healing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FaultStage {
+    Inject,
+    Heal,
+}
+
+/// What a fault says about itself. The default is that of an unknown fault: nothing is assumed in its favour.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FaultDescription {
+    /// Its targets do nothing between injection and healing: a server that is killed or stopped.
+    pub takes_down: bool,
+    /// The processes of its targets keep what they had in memory. False where a server may end because of it.
+    pub keeps_memory: bool,
+    /// Clocks of its targets show another time.
+    pub moves_clocks: bool,
+    /// What happened, as a clause in the past tense: "the clock of n3 jumped forward by 60.000 s".
+    pub sentence: String,
+    /// How it ended, as a clause in the past tense: "the clock of n3 was set right".
+    pub healing: String,
+    /// A few characters for a picture: "n3 clock +60.0 s".
+    pub label: String,
+    /// What faults of this nemesis do, for a summary of many: "clocks jumped".
+    pub summary: String,
+}
+
+impl FaultDescription {
+    /// Describes a fault of which only the name is known.
+    pub fn unknown(name: &str, targets: &[&str], seen: &Value) -> FaultDescription {
+        let on = crate::prose::and(targets);
+        let seen = if seen.is_null() { String::new() } else { format!(": {seen}") };
+        FaultDescription {
+            sentence: format!("the fault {name} was injected on {on}{seen}"),
+            healing: format!("the fault {name} on {on} was healed"),
+            label: format!("{} {name}", targets.join(" ")),
+            summary: name.to_owned(),
+            ..FaultDescription::default()
+        }
+    }
+}
+
+/// One event of a fault: `invoke` when its injection or healing begins, `ok` when it is done, `info` when it failed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FaultEvent<'a> {
+    /// Number of the fault in this run; injection and healing share it.
+    pub id: u64,
+    pub stage: FaultStage,
+    /// Names of the nodes.
+    pub targets: Vec<&'a str>,
+    /// Parameters, in the nemesis's own terms.
+    pub requested: &'a Value,
+    /// Per target, what was seen from inside it; null before anything was.
+    pub observed: &'a Value,
+    /// Whether anything was observed to change; false before anything was.
+    pub effective: bool,
+    pub description: Option<FaultDescription>,
+}
+
+impl<'a> FaultEvent<'a> {
+    /// Reads an event's value; none where it is no event of a fault.
+    pub fn read(event: &'a Event) -> Option<FaultEvent<'a>> {
+        let value = &*event.value;
+        let stage = match value.get("stage").and_then(Value::as_str)? {
+            "inject" => FaultStage::Inject,
+            "heal" => FaultStage::Heal,
+            _ => return None,
+        };
+        let targets = value.get("targets").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        Some(FaultEvent {
+            id: value.get("id").and_then(Value::as_u64)?,
+            stage,
+            targets: targets.iter().filter_map(Value::as_str).collect(),
+            requested: value.get("requested").unwrap_or(&Value::Null),
+            observed: value.get("observed").unwrap_or(&Value::Null),
+            effective: event.kind == Kind::Ok && value.get("effective") == Some(&Value::Bool(true)),
+            description: value
+                .get("description")
+                .and_then(|description| FaultDescription::deserialize(description).ok()),
+        })
+    }
+
+    /// The event's value, as it is recorded. What was observed and whether it had an effect stand only where the event
+    /// says how an injection or healing ended (`ended`).
+    pub fn to_value(&self, ended: bool) -> Value {
+        let mut value = json!({"id": self.id, "stage": self.stage, "targets": self.targets});
+        if !self.requested.is_null() {
+            value["requested"] = self.requested.clone();
+        }
+        if !self.observed.is_null() {
+            value["observed"] = self.observed.clone();
+        }
+        if ended && self.stage == FaultStage::Inject {
+            value["effective"] = json!(self.effective);
+        }
+        if let Some(description) = &self.description {
+            value["description"] = json!(description);
+        }
+        value
+    }
+}
+
+/// The name (`f`) of the event of a server that ended without a fault that ends servers, or did not come back after one.
+pub const SERVER_ENDED: &str = "server-ended";
+
+/// What is known of a server that ended by itself, or did not serve again after a fault was healed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerEnded {
+    /// Name of the server.
+    pub node: String,
+    /// Number of the fault after whose healing it did not serve; none where it ended by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_fault: Option<u64>,
+    /// The last lines of its log that tell of errors, or else the last lines of all.
+    #[serde(default)]
+    pub log: Vec<String>,
+}
+
+impl ServerEnded {
+    /// Reads an event; none where it is no such event.
+    pub fn read(event: &Event) -> Option<ServerEnded> {
+        (event.f == SERVER_ENDED).then(|| ServerEnded::deserialize(&*event.value).ok())?
+    }
+
+    /// What happened, as a clause in the past tense, with the last line of the log.
+    pub fn sentence(&self) -> String {
+        let what = match self.after_fault {
+            Some(_) => format!("{} did not serve again after the fault was healed", self.node),
+            None => format!("{} ended by itself", self.node),
+        };
+        match self.log.last() {
+            Some(line) => format!("{what}; its log says: {line}"),
+            None => what,
+        }
+    }
+}
+
+/// Of a log's text, the last `most` lines that tell of errors; where none does, the last lines of all.
+pub fn error_lines(log: &str, most: usize) -> Vec<String> {
+    const SIGNS: [&str; 8] = ["error", "fatal", "panic", "exception", "fail", "broken", "cannot", "abort"];
+    let lines = || log.lines().map(str::trim_end).filter(|line| !line.trim().is_empty());
+    let tells = |line: &&str| {
+        let line = line.to_lowercase();
+        SIGNS.iter().any(|sign| line.contains(sign))
+    };
+    let errors: Vec<&str> = lines().filter(tells).collect();
+    let chosen = if errors.is_empty() { lines().collect() } else { errors };
+    chosen[chosen.len().saturating_sub(most)..].iter().map(|line| (*line).to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Process;
+
+    fn event(kind: Kind, value: Value) -> Event {
+        let (process, f) = (Process::Nemesis, "clock-jump".into());
+        Event { index: 0, time: 0, process, kind, f, key: None, value: value.into(), error: None }
+    }
+
+    #[test]
+    fn a_fault_is_read_as_it_was_recorded() {
+        let (requested, observed) = (json!({"wall_ms": 5}), json!({"n1": {"wall_ms": 6}}));
+        let description = FaultDescription { moves_clocks: true, ..FaultDescription::default() };
+        let fault = FaultEvent {
+            id: 3,
+            stage: FaultStage::Inject,
+            targets: vec!["n1"],
+            requested: &requested,
+            observed: &observed,
+            effective: true,
+            description: Some(description),
+        };
+        assert_eq!(FaultEvent::read(&event(Kind::Ok, fault.to_value(true))), Some(fault));
+        assert_eq!(FaultEvent::read(&event(Kind::Info, json!("main"))), None);
+    }
+
+    #[test]
+    fn nothing_is_assumed_of_an_unknown_fault() {
+        let unknown = FaultDescription::unknown("cosmic-ray", &["n1", "n2"], &json!({"bits": 1}));
+        assert!(!unknown.takes_down && !unknown.keeps_memory && !unknown.moves_clocks);
+        assert_eq!(unknown.sentence, "the fault cosmic-ray was injected on n1 and n2: {\"bits\":1}");
+    }
+
+    #[test]
+    fn lines_of_errors_are_chosen_from_a_log() {
+        let log = "starting\nERROR No snapshot found, but there are log entries\n\nbye\n";
+        assert_eq!(error_lines(log, 3), ["ERROR No snapshot found, but there are log entries"]);
+        assert_eq!(error_lines("one\ntwo\nthree\n", 2), ["two", "three"]);
+        let ended = ServerEnded { node: "n1".into(), after_fault: Some(2), log: error_lines(log, 3) };
+        let told = "n1 did not serve again after the fault was healed; its log says: ERROR No snapshot found, but there are \
+                    log entries";
+        assert_eq!(ended.sentence(), told);
+    }
+}

@@ -1,0 +1,30 @@
+//! Names and times in sentences, as events, stories and pages write them.
+
+/// Lists names: "n1, n2 and n4"; "nothing" for none.
+pub fn and<N: AsRef<str>>(names: &[N]) -> String {
+    match names {
+        [] => "nothing".to_owned(),
+        [one] => one.as_ref().to_owned(),
+        [most @ .., last] => {
+            let most: Vec<&str> = most.iter().map(AsRef::as_ref).collect();
+            format!("{} and {}", most.join(", "), last.as_ref())
+        }
+    }
+}
+
+/// The verb after such a list: "was" for one name, "were" for several.
+pub fn was<N>(names: &[N]) -> &'static str {
+    if names.len() == 1 { "was" } else { "were" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_listed_as_in_a_sentence() {
+        assert_eq!((and(&["n1"]), was(&["n1"])), ("n1".to_owned(), "was"));
+        let three = ["n1", "n2", "n4"];
+        assert_eq!((and(&three), was(&three)), ("n1, n2 and n4".to_owned(), "were"));
+    }
+}
