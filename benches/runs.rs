@@ -8,7 +8,8 @@
 
 use fencepost_history::{Completion, Event, f, read_history};
 use fencepost_locks::protocol::{Hello, Server, VERSION};
-use fencepost_locks::{Notices, Pass, Session, StorageClient};
+use fencepost_locks::{Notices, Session};
+use fencepost_storage::{Credentials, StorageClient};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -126,8 +127,8 @@ fn through_a_bare_loop(hold: Duration) -> Result<f64, String> {
 async fn bare_loop(redis: &str, hold: Duration) -> Result<u64, String> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.map_err(|error| error.to_string())?;
     let storage = listener.local_addr().map_err(|error| error.to_string())?.to_string();
-    let guard = fencepost_locks::find_guard("none").expect("registered");
-    tokio::spawn(fencepost_locks::serve_storage(listener, guard));
+    let guard = fencepost_storage::find_guard("none").expect("registered");
+    tokio::spawn(fencepost_storage::serve_storage(listener, guard));
     let storage = Arc::new(StorageClient::open(&storage));
     let hello = Hello {
         hello: VERSION,
@@ -173,14 +174,14 @@ async fn one_process(
         if !matches!(lock.acquire(&key, 2 * SECOND, 2 * SECOND).await, Completion::Ok(_)) {
             continue;
         }
-        let value = match storage.read(&key, &Pass::default(), SECOND).await {
+        let value = match storage.read(&key, &Credentials::default(), SECOND).await {
             Completion::Ok(value) => value.as_i64().unwrap_or_default(),
             _ => continue,
         };
         if !hold.is_zero() {
             tokio::time::sleep(hold).await;
         }
-        storage.write(&key, &(value + 1).into(), &Pass::default(), SECOND).await;
+        storage.write(&key, &(value + 1).into(), &Credentials::default(), SECOND).await;
         lock.release(&key, SECOND).await;
         done.fetch_add(1, Ordering::Relaxed);
         if !hold.is_zero() {

@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{Cluster, ClusterError, Node, NodeSpec, Role};
 use fencepost_locks::protocol::{Hello, Server, VERSION};
-use fencepost_locks::{Backend, Need, Options};
+use fencepost_locks::{Backend, Options};
 use fencepost_nemesis::{Clients, Leadership, Running, Scene, World};
+use fencepost_storage::Need;
 use fencepost_workloads::Workload;
 use futures_util::future::try_join_all;
 use std::collections::HashMap;
@@ -87,7 +88,7 @@ fn storage_names(spec: &RunSpec, parts: &Parts) -> Vec<String> {
     if !has_storage(parts.backend, parts.workload) {
         return Vec::new();
     }
-    let replicas = fencepost_locks::find_guard(&spec.guard).map_or(1, |guard| guard.replicas());
+    let replicas = fencepost_storage::find_guard(&spec.guard).map_or(1, |guard| guard.replicas());
     let name = |number| if number == 1 { "storage".to_owned() } else { format!("storage-{number}") };
     (1..=replicas).map(name).collect()
 }
@@ -154,19 +155,15 @@ fn storage(spec: &RunSpec, parts: &Parts, servers: &[Arc<dyn Node>]) -> Service 
     let mut argv =
         ["fencepost", "storage", "--listen", &listen, "--guard", &spec.guard].map(str::to_owned).to_vec();
     if spec.storage_linger_ms > 0 {
-        argv.extend(["--linger-ms".to_owned(), spec.storage_linger_ms.to_string()]);
+        argv.extend(["--write-delay-ms".to_owned(), spec.storage_linger_ms.to_string()]);
     }
-    let asks = fencepost_locks::find_guard(&spec.guard).is_some_and(|guard| guard.needs() == Need::Sequencer);
+    let asks =
+        fencepost_storage::find_guard(&spec.guard).is_some_and(|guard| guard.needs() == Need::Sequencer);
     if asks {
         let port = parts.backend.port();
         let addresses: Vec<String> =
             servers.iter().map(|server| format!("{}:{port}", server.address())).collect();
-        argv.extend([
-            "--backend".to_owned(),
-            spec.backend.clone(),
-            "--servers".to_owned(),
-            addresses.join(","),
-        ]);
+        argv.extend(["--lock".to_owned(), spec.backend.clone(), "--servers".to_owned(), addresses.join(",")]);
     }
     Service { name: "storage".to_owned(), argv, env: Vec::new() }
 }

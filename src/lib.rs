@@ -107,7 +107,8 @@ fn dispatch(command: Command) -> anyhow::Result<i32> {
         }
         Command::Fencer => Ok(small_runtime()?.block_on(fencepost_locks::run_fencer())),
         Command::Client => Ok(small_runtime()?.block_on(fencepost_locks::run_client())),
-        Command::Storage(setup) => Ok(small_runtime()?.block_on(fencepost_locks::run_storage(&setup))),
+        Command::Storage(setup) => Ok(small_runtime()?
+            .block_on(fencepost_storage::run_storage(&setup, fencepost_locks::connect_sequencers))),
     }
 }
 

@@ -35,7 +35,7 @@ fn sections() -> Vec<(&'static str, Vec<Row>)> {
         ),
     ];
     nemeses.extend(fencepost_nemesis::registry().iter().map(|it| row(it.name(), it.about())));
-    let guards = fencepost_locks::guards().iter().map(|it| row(it.name(), it.about())).collect();
+    let guards = fencepost_storage::guards().iter().map(|it| row(it.name(), it.about())).collect();
     let checkers = fencepost_checker::registry().iter().map(|it| row(it.name(), it.about())).collect();
     vec![
         ("backends", backends),

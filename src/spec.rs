@@ -2,9 +2,10 @@
 
 use fencepost_cluster::{Capability, ClockMechanism};
 use fencepost_history::Seed;
-use fencepost_locks::{Backend, Linger, Need, Options};
+use fencepost_locks::{Backend, Linger, Options};
 use fencepost_nemesis::tools::disk::Torn;
 use fencepost_nemesis::{Clock, Faked, Nemesis, Plan, SWARM, Scene};
+use fencepost_storage::Need;
 use fencepost_workloads::Workload;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
@@ -188,7 +189,7 @@ impl RunSpec {
     }
 
     fn check_guard(&self, backend: &dyn Backend, workload: &dyn Workload) -> Result<(), BadUsage> {
-        let guards = fencepost_locks::guards();
+        let guards = fencepost_storage::guards();
         let guard = pick("guard", &self.guard, guards, |guard| guard.name())?;
         if self.guard != "none" && backend.own_storage() {
             return bad(format!(

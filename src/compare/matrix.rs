@@ -75,7 +75,7 @@ impl Matrix {
             pick("backend", name, fencepost_locks::registry(), |backend| backend.name())?;
         }
         for name in &self.guards {
-            pick("guard", name, fencepost_locks::guards(), |guard| guard.name())?;
+            pick("guard", name, fencepost_storage::guards(), |guard| guard.name())?;
         }
         for name in self.nemeses.iter().flat_map(|joined| joined.split('+')) {
             if name != "none" && name != SWARM {

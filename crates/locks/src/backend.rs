@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClockMechanism, ClusterError, Node};
 use fencepost_history::Completion;
+use fencepost_storage::Sequencers;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,16 +111,6 @@ pub trait Backend: Send + Sync {
     async fn sequencers(&self, _servers: &[Server]) -> Result<Box<dyn Sequencers>, String> {
         Err(format!("{} knows no sequencers", self.name()))
     }
-}
-
-/// Asks a lock service whether sequencers are still valid.
-#[async_trait]
-pub trait Sequencers: Send + Sync {
-    /// Whether the lock is still held by the holder to whom it gave this sequencer.
-    ///
-    /// # Errors
-    /// It could not be asked: one sentence.
-    async fn valid(&self, sequencer: &str) -> Result<bool, String>;
 }
 
 /// A client's connections to the lock service, shared by the processes that it hosts.

@@ -6,11 +6,10 @@
 mod process;
 
 use crate::backend::{Backend, Session};
-use crate::guards::{Guard, find_guard};
 use crate::points::Linger;
 use crate::protocol::{Command, FromClient, Hello, HelloBack, VERSION};
 use crate::stdio;
-use crate::storage_quorum::Protected;
+use fencepost_storage::{Guard, ProtectedStorage, find_guard};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -120,7 +119,7 @@ fn shown(line: &[u8]) -> String {
 /// What the processes of this client share.
 struct World {
     session: Box<dyn Session>,
-    storage: Option<Arc<Protected>>,
+    storage: Option<Arc<ProtectedStorage>>,
     own_storage: bool,
     guard: &'static dyn Guard,
     careful: bool,
@@ -142,7 +141,7 @@ impl World {
             (Some(alone), []) => Some(vec![alone.clone()]),
             (Some(_), replicas) => Some(replicas.to_vec()),
         };
-        let storage = addresses.map(|addresses| Protected::open(&addresses, guard)).transpose();
+        let storage = addresses.map(|addresses| ProtectedStorage::open(&addresses, guard)).transpose();
         let storage = storage.map_err(ClientError::BadHello)?.map(Arc::new);
         let session = backend.connect(hello).await.map_err(ClientError::Environment)?;
         Ok(World {

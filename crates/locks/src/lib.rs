@@ -1,8 +1,8 @@
-//! Backends, one file each; the client side of the client protocol; and the storage that the locks protect.
+//! Backends, one file each, and the client side of the client protocol.
 //!
 //! ```text
 //! controller ── client protocol ──► client.rs ──► Lock (redis_lock.rs, redlock/, etcd/, …) ──► lock service
-//!                                      └────────► storage_quorum.rs ──► storage.rs, with a guard of guards/
+//!                                      └────────► the storage, by crates/storage
 //! ```
 
 mod backend;
@@ -10,10 +10,8 @@ mod canary;
 mod client;
 mod etcd;
 mod fencer;
-mod guards;
 mod held;
 mod http;
-mod link;
 mod notices;
 mod options;
 mod points;
@@ -27,19 +25,15 @@ mod redis_single;
 mod redis_watchdog;
 mod redlock;
 mod registry;
+mod sequencers;
 mod stdio;
-mod storage;
-mod storage_client;
-mod storage_quorum;
-mod storage_server;
 #[cfg(test)]
 mod testing;
 mod zookeeper;
 
-pub use backend::{Backend, Lock, Sequencers, Session};
+pub use backend::{Backend, Lock, Session};
 pub use client::{ClientError, run_client, serve_client};
 pub use fencer::{FENCER_PORT, run_fencer};
-pub use guards::{Guard, Need, Pass, Record, Write, find_guard, guards};
 pub use held::ClientClock;
 pub use http::{HttpTool, http_get};
 pub use notices::Notices;
@@ -48,7 +42,4 @@ pub use options::{
 };
 pub use points::{Linger, points};
 pub use registry::{find, registry};
-pub use storage::Stats;
-pub use storage_client::StorageClient;
-pub use storage_quorum::Protected;
-pub use storage_server::{StorageSetup, run_storage, serve_storage};
+pub use sequencers::connect_sequencers;

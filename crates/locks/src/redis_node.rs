@@ -1,9 +1,9 @@
 //! A client's way to one Redis server: the commands of the recipes, and what became of them.
 
 use crate::held::whole_millis;
-use crate::link::{Link, Wire};
 use crate::protocol::Server;
 use fencepost_cluster::ClockMechanism;
+use fencepost_wire::{Connected, Reconnecting};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisConnectionInfo};
 use std::sync::{Arc, LazyLock};
@@ -40,12 +40,12 @@ pub(crate) enum Reply<T> {
 /// One Redis server, as the processes of a client share it.
 pub(crate) struct RedisNode {
     pub(crate) name: String,
-    link: Link<Dialled>,
+    link: Reconnecting<Dialled>,
 }
 
 /// A connection to a server. Commands on one connection are executed in the order in which they were sent.
 #[derive(Clone)]
-pub(crate) struct Connection(Wire<Dialled>);
+pub(crate) struct Connection(Connected<Dialled>);
 
 /// A connection, and the name of the server at its other end.
 #[derive(Clone)]
@@ -81,17 +81,17 @@ impl RedisNode {
         Dialling: Future<Output = std::io::Result<(Dialled, Driver)>> + Send + 'static,
         Driver: Future<Output = ()> + Send + 'static,
     {
-        RedisNode { name: name.to_owned(), link: Link::open(dial) }
+        RedisNode { name: name.to_owned(), link: Reconnecting::open(dial) }
     }
 
     /// Returns once connected, or at the deadline.
     pub(crate) async fn ready(&self, deadline: Instant) {
-        self.link.wait_for_wire(deadline).await;
+        self.link.wait(deadline).await;
     }
 
     /// The connection that is up now.
     pub(crate) fn connection(&self) -> Option<Connection> {
-        self.link.wire().map(Connection)
+        self.link.current().map(Connection)
     }
 
     /// The reply where there is no connection.

@@ -1,9 +1,10 @@
 //! The client's way to the storage: one connection for all processes, requests sent without waiting for answers.
 
-use crate::guards::Pass;
-use crate::link::Link;
-use crate::storage::{Request, Response};
+use crate::guards::Credentials;
+
+use crate::protocol::{Request, Response};
 use fencepost_history::Completion;
+use fencepost_wire::Reconnecting;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 
 /// A connection to the storage that is kept up.
 pub struct StorageClient {
-    link: Link<mpsc::UnboundedSender<Outgoing>>,
+    server: Reconnecting<mpsc::UnboundedSender<Outgoing>>,
     next_id: AtomicU64,
 }
 
@@ -39,7 +40,7 @@ pub(crate) struct Question<'a> {
     pub(crate) f: &'static str,
     pub(crate) key: &'a str,
     pub(crate) value: Option<&'a Value>,
-    pub(crate) pass: &'a Pass,
+    pub(crate) credentials: &'a Credentials,
     pub(crate) number: Option<u64>,
 }
 
@@ -47,29 +48,38 @@ impl StorageClient {
     /// Begins to connect to `host:port`, and keeps at it.
     pub fn open(address: &str) -> StorageClient {
         let address = address.to_owned();
-        StorageClient { link: Link::open(move || dial(address.clone())), next_id: AtomicU64::new(1) }
+        StorageClient {
+            server: Reconnecting::open(move || dial(address.clone())),
+            next_id: AtomicU64::new(1),
+        }
     }
 
-    /// The value of `key`. The pass tells the guard who is reading.
-    pub async fn read(&self, key: &str, pass: &Pass, timeout: Duration) -> Completion {
+    /// The value of `key`. The credentials tells the guard who is reading.
+    pub async fn read(&self, key: &str, credentials: &Credentials, timeout: Duration) -> Completion {
         // A read changes no value: one that was not answered has not happened, for all that anybody can see.
-        self.ask_harmless("read", key, pass, timeout).await
+        self.ask_harmless("read", key, credentials, timeout).await
     }
 
-    /// Marks the storage as the own of whoever has this pass.
-    pub async fn mark(&self, key: &str, pass: &Pass, timeout: Duration) -> Completion {
+    /// Marks the storage as the own of whoever has this credentials.
+    pub async fn mark(&self, key: &str, credentials: &Credentials, timeout: Duration) -> Completion {
         // It changes no value either. One that comes late makes the storage refuse others, and nothing worse.
-        self.ask_harmless("mark", key, pass, timeout).await
+        self.ask_harmless("mark", key, credentials, timeout).await
     }
 
     /// What the storage has done so far.
     pub async fn stats(&self, timeout: Duration) -> Completion {
-        self.ask_harmless("stats", "", &Pass::default(), timeout).await
+        self.ask_harmless("stats", "", &Credentials::default(), timeout).await
     }
 
     /// Sets the value of `key`, if the guard lets it.
-    pub async fn write(&self, key: &str, value: &Value, pass: &Pass, timeout: Duration) -> Completion {
-        let question = Question { f: "write", key, value: Some(value), pass, number: None };
+    pub async fn write(
+        &self,
+        key: &str,
+        value: &Value,
+        credentials: &Credentials,
+        timeout: Duration,
+    ) -> Completion {
+        let question = Question { f: "write", key, value: Some(value), credentials, number: None };
         match self.ask(question, timeout).await {
             Ok(response) => completion(response),
             // No connection, or one known to be dead: nothing was sent, so nothing was written.
@@ -79,8 +89,14 @@ impl StorageClient {
         }
     }
 
-    async fn ask_harmless(&self, f: &'static str, key: &str, pass: &Pass, timeout: Duration) -> Completion {
-        match self.ask(Question { f, key, value: None, pass, number: None }, timeout).await {
+    async fn ask_harmless(
+        &self,
+        f: &'static str,
+        key: &str,
+        credentials: &Credentials,
+        timeout: Duration,
+    ) -> Completion {
+        match self.ask(Question { f, key, value: None, credentials, number: None }, timeout).await {
             Ok(response) => completion(response),
             Err(Lost::Unsent(why) | Lost::Unanswered(why)) => Completion::Fail(why),
         }
@@ -88,25 +104,25 @@ impl StorageClient {
 
     pub(crate) async fn ask(&self, question: Question<'_>, timeout: Duration) -> Result<Response, Lost> {
         let deadline = Instant::now() + timeout;
-        let Some(wire) = self.link.wait_for_wire(deadline).await else {
+        let Some(connected) = self.server.wait(deadline).await else {
             return Err(Lost::Unsent("unreachable: no connection to the storage".to_owned()));
         };
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let Question { f, key, value, pass, number } = question;
+        let Question { f, key, value, credentials, number } = question;
         let request = Request {
             id,
             f: Cow::Borrowed(f),
             key: Cow::Borrowed(key),
             value: value.map(Cow::Borrowed),
-            token: pass.token,
-            unique: pass.unique.as_deref().map(Cow::Borrowed),
-            sequencer: pass.sequencer.as_deref().map(Cow::Borrowed),
+            token: credentials.token,
+            unique: credentials.unique.as_deref().map(Cow::Borrowed),
+            sequencer: credentials.sequencer.as_deref().map(Cow::Borrowed),
             number,
         };
         let mut line = serde_json::to_vec(&request).expect("a request is always JSON");
         line.push(b'\n');
         let (answer, answered) = oneshot::channel();
-        if wire.send(Outgoing { id, line, answer }).is_err() {
+        if connected.send(Outgoing { id, line, answer }).is_err() {
             return Err(Lost::Unsent("unreachable: the connection to the storage is gone".to_owned()));
         }
         match timeout_at(deadline, answered).await {
@@ -115,7 +131,7 @@ impl StorageClient {
                 "disconnected: the connection to the storage broke before it answered".to_owned(),
             )),
             Err(_) => {
-                self.link.doubt(&wire);
+                self.server.doubt(&connected);
                 Err(Lost::Unanswered("timeout: the storage did not answer in time".to_owned()))
             }
         }
@@ -191,7 +207,7 @@ async fn drive(mut stream: TcpStream, mut requests: mpsc::UnboundedReceiver<Outg
 mod tests {
     use super::*;
     use crate::guards::find_guard;
-    use crate::storage_server::serve_storage;
+    use crate::server::serve_storage;
     use serde_json::json;
     use tokio::net::TcpListener;
 
@@ -208,7 +224,8 @@ mod tests {
     #[tokio::test]
     async fn reads_writes_and_counts() {
         let client = StorageClient::open(&storage("token").await);
-        let (nobody, token) = (Pass::default(), |token| Pass { token: Some(token), ..Pass::default() });
+        let (nobody, token) =
+            (Credentials::default(), |token| Credentials { token: Some(token), ..Credentials::default() });
         assert_eq!(client.read("a", &nobody, LONG).await, Completion::Ok(0.into()));
         assert_eq!(client.write("a", &8.into(), &token(35), LONG).await, Completion::Ok(8.into()));
         let stale = client.write("a", &9.into(), &token(33), LONG).await;
@@ -226,7 +243,7 @@ mod tests {
         drop(listener);
         let client = StorageClient::open(&address);
         assert!(
-            matches!(client.write("a", &1.into(), &Pass::default(), SHORT).await, Completion::Fail(why) if why.starts_with("unreachable"))
+            matches!(client.write("a", &1.into(), &Credentials::default(), SHORT).await, Completion::Fail(why) if why.starts_with("unreachable"))
         );
     }
 
@@ -253,10 +270,10 @@ mod tests {
     async fn a_write_without_an_answer_is_indeterminate() {
         let client = StorageClient::open(&mute_storage(false).await);
         assert!(
-            matches!(client.write("a", &1.into(), &Pass::default(), SHORT).await, Completion::Info(why) if why.starts_with("timeout"))
+            matches!(client.write("a", &1.into(), &Credentials::default(), SHORT).await, Completion::Info(why) if why.starts_with("timeout"))
         );
         let client = StorageClient::open(&mute_storage(true).await);
-        let broken = client.write("a", &1.into(), &Pass::default(), LONG).await;
+        let broken = client.write("a", &1.into(), &Credentials::default(), LONG).await;
         assert!(matches!(broken, Completion::Info(why) if why.starts_with("disconnected")));
     }
 
@@ -264,7 +281,7 @@ mod tests {
     async fn a_read_without_an_answer_fails() {
         let client = StorageClient::open(&mute_storage(false).await);
         assert!(
-            matches!(client.read("a", &Pass::default(), SHORT).await, Completion::Fail(why) if why.starts_with("timeout"))
+            matches!(client.read("a", &Credentials::default(), SHORT).await, Completion::Fail(why) if why.starts_with("timeout"))
         );
     }
 }

@@ -4,9 +4,9 @@
 //! A reader asks all and takes the newest value among the first majority; a write is done when a majority has it. Two
 //! majorities have a replica in common, so a reader finds every write that was done.
 
-use crate::guards::{Guard, Pass};
-use crate::storage::Response;
-use crate::storage_client::{Lost, Question, StorageClient};
+use crate::client::{Lost, Question, StorageClient};
+use crate::guards::{Credentials, Guard};
+use crate::protocol::Response;
 use fencepost_history::Completion;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::Value;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The storage behind its guard.
-pub struct Protected {
+pub struct ProtectedStorage {
     replicas: Vec<StorageClient>,
     next_number: AtomicU64,
 }
@@ -28,12 +28,12 @@ struct Poll {
     unanswered: Vec<String>,
 }
 
-impl Protected {
+impl ProtectedStorage {
     /// Begins to connect to each `host:port`; there must be as many as the guard has replicas.
     ///
     /// # Errors
     /// There are not as many: one sentence.
-    pub fn open(addresses: &[String], guard: &dyn Guard) -> Result<Protected, String> {
+    pub fn open(addresses: &[String], guard: &dyn Guard) -> Result<ProtectedStorage, String> {
         if addresses.len() != guard.replicas() {
             return Err(format!(
                 "the guard {} wants {} storages, and the hello names {}",
@@ -43,15 +43,16 @@ impl Protected {
             ));
         }
         let replicas = addresses.iter().map(|address| StorageClient::open(address)).collect();
-        Ok(Protected { replicas, next_number: AtomicU64::new(1) })
+        Ok(ProtectedStorage { replicas, next_number: AtomicU64::new(1) })
     }
 
     /// The value of `key`.
-    pub async fn read(&self, key: &str, pass: &Pass, timeout: Duration) -> Completion {
+    pub async fn read(&self, key: &str, credentials: &Credentials, timeout: Duration) -> Completion {
         if let [alone] = &self.replicas[..] {
-            return alone.read(key, pass, timeout).await;
+            return alone.read(key, credentials, timeout).await;
         }
-        let poll = self.poll(Question { f: "read", key, value: None, pass, number: None }, timeout).await;
+        let poll =
+            self.poll(Question { f: "read", key, value: None, credentials, number: None }, timeout).await;
         match poll.agreed.iter().max_by_key(|response| response.version) {
             Some(newest) if poll.agreed.len() >= self.majority() => {
                 Completion::Ok(newest.ok.clone().unwrap_or_default())
@@ -61,12 +62,13 @@ impl Protected {
         }
     }
 
-    /// Marks the storage as the own of whoever has this pass.
-    pub async fn mark(&self, key: &str, pass: &Pass, timeout: Duration) -> Completion {
+    /// Marks the storage as the own of whoever has this credentials.
+    pub async fn mark(&self, key: &str, credentials: &Credentials, timeout: Duration) -> Completion {
         if let [alone] = &self.replicas[..] {
-            return alone.mark(key, pass, timeout).await;
+            return alone.mark(key, credentials, timeout).await;
         }
-        let poll = self.poll(Question { f: "mark", key, value: None, pass, number: None }, timeout).await;
+        let poll =
+            self.poll(Question { f: "mark", key, value: None, credentials, number: None }, timeout).await;
         match poll.agreed.len() >= self.majority() {
             true => Completion::Ok(Value::Null),
             // It changes no value. What a minority has noted makes it refuse older writers, and nothing worse.
@@ -75,12 +77,19 @@ impl Protected {
     }
 
     /// Sets the value of `key`, if the guard lets it.
-    pub async fn write(&self, key: &str, value: &Value, pass: &Pass, timeout: Duration) -> Completion {
+    pub async fn write(
+        &self,
+        key: &str,
+        value: &Value,
+        credentials: &Credentials,
+        timeout: Duration,
+    ) -> Completion {
         if let [alone] = &self.replicas[..] {
-            return alone.write(key, value, pass, timeout).await;
+            return alone.write(key, value, credentials, timeout).await;
         }
         let number = Some(self.next_number.fetch_add(1, Ordering::Relaxed));
-        let poll = self.poll(Question { f: "write", key, value: Some(value), pass, number }, timeout).await;
+        let poll =
+            self.poll(Question { f: "write", key, value: Some(value), credentials, number }, timeout).await;
         if let Some(done) = poll.agreed.first().filter(|_| poll.agreed.len() >= self.majority()) {
             return Completion::Ok(done.ok.clone().unwrap_or_default());
         }
@@ -143,14 +152,14 @@ impl Poll {
 mod tests {
     use super::*;
     use crate::guards::find_guard;
-    use crate::storage_server::serve_storage;
+    use crate::server::serve_storage;
     use tokio::net::TcpListener;
 
     const LONG: Duration = Duration::from_secs(5);
     const SHORT: Duration = Duration::from_millis(100);
 
-    fn token(token: u64) -> Pass {
-        Pass { token: Some(token), ..Pass::default() }
+    fn token(token: u64) -> Credentials {
+        Credentials { token: Some(token), ..Credentials::default() }
     }
 
     /// Replicas that serve, and as many that nobody listens for.
@@ -166,9 +175,9 @@ mod tests {
         addresses
     }
 
-    async fn open(guard: &str, serving: usize) -> Protected {
+    async fn open(guard: &str, serving: usize) -> ProtectedStorage {
         let guard = find_guard(guard).expect("there");
-        Protected::open(&replicas(guard.name(), serving).await, guard).expect("three")
+        ProtectedStorage::open(&replicas(guard.name(), serving).await, guard).expect("three")
     }
 
     #[tokio::test]
@@ -208,13 +217,13 @@ mod tests {
     async fn readers_take_the_newest_value_of_a_majority() {
         let guard = find_guard("epoch-quorum").expect("there");
         let addresses = replicas("epoch-quorum", 3).await;
-        let storage = Protected::open(&addresses, guard).expect("three");
+        let storage = ProtectedStorage::open(&addresses, guard).expect("three");
         for value in 1..=5 {
             let written = storage.write("a", &value.into(), &token(33), LONG).await;
             assert_eq!(written, Completion::Ok(value.into()));
         }
-        let later = Protected::open(&addresses, guard).expect("three");
+        let later = ProtectedStorage::open(&addresses, guard).expect("three");
         assert_eq!(later.read("a", &token(34), LONG).await, Completion::Ok(5.into()));
-        assert!(Protected::open(&addresses[..1], guard).is_err());
+        assert!(ProtectedStorage::open(&addresses[..1], guard).is_err());
     }
 }

@@ -1,8 +1,9 @@
 //! The storage as a server: JSON lines over TCP. Requests of one connection are answered in their order.
 
 use crate::guards::{Guard, Need, find_guard, guards};
-use crate::protocol::Server;
-use crate::storage::{Request, Storage};
+use crate::protocol::Request;
+use crate::sequencers::Sequencers;
+use crate::store::Storage;
 use clap::Args;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,22 +21,29 @@ pub struct StorageSetup {
     pub listen: String,
     #[arg(long)]
     pub guard: String,
-    /// How long a guard that checks and writes in two steps rests between them.
+    /// Milliseconds between check and write, for a guard that does them in two steps.
     #[arg(long, default_value_t = 0)]
-    pub linger_ms: u64,
-    /// The lock service that a guard asks for sequencers.
+    pub write_delay_ms: u64,
+    /// Lock whose service a guard asks about sequencers.
     #[arg(long, default_value = "")]
-    pub backend: String,
-    /// Its servers: `host:port`.
+    pub lock: String,
+    /// Servers of that lock: `host:port`.
     #[arg(long, value_delimiter = ',')]
     pub servers: Vec<String>,
 }
 
 /// The program `fencepost storage`: serves until it is killed.
 ///
-/// Returns the exit code: 254 for a guard that does not exist or cannot be fed, 255 for an address that cannot be had.
-pub async fn run_storage(setup: &StorageSetup) -> i32 {
-    let storage = match set_up(setup).await {
+/// `connect` gives, for the name of a lock and the addresses of its servers, a way to check its sequencers; it is called
+/// only for a guard that needs sequencers.
+///
+/// Returns the exit code: 254 for an unknown guard or one whose sequencers cannot be checked, 255 for an address on
+/// which it cannot listen.
+pub async fn run_storage<Connect>(setup: &StorageSetup, connect: Connect) -> i32
+where
+    Connect: AsyncFnOnce(&str, &[String]) -> Result<Box<dyn Sequencers>, String>,
+{
+    let storage = match set_up(setup, connect).await {
         Ok(storage) => storage,
         Err(sentence) => {
             eprintln!("{sentence}");
@@ -54,24 +62,23 @@ pub async fn run_storage(setup: &StorageSetup) -> i32 {
     }
 }
 
-async fn set_up(setup: &StorageSetup) -> Result<Storage, String> {
+async fn set_up<Connect>(setup: &StorageSetup, connect: Connect) -> Result<Storage, String>
+where
+    Connect: AsyncFnOnce(&str, &[String]) -> Result<Box<dyn Sequencers>, String>,
+{
     let guard = find_guard(&setup.guard).ok_or_else(|| {
         let names: Vec<&str> = guards().iter().map(|guard| guard.name()).collect();
-        format!("there is no guard `{}` (there are: {})", setup.guard, names.join(", "))
+        format!("unknown guard `{}`: expected one of {}", setup.guard, names.join(", "))
     })?;
     let sequencers = if guard.needs() == Need::Sequencer {
-        let backend = crate::registry::find(&setup.backend)
-            .ok_or_else(|| format!("there is no backend `{}` to ask for sequencers", setup.backend))?;
-        let server = |address: &String| Server { name: String::new(), address: address.clone() };
-        let servers: Vec<Server> = setup.servers.iter().map(server).collect();
-        Some(backend.sequencers(&servers).await?)
+        Some(connect(&setup.lock, &setup.servers).await?)
     } else {
         None
     };
-    Ok(Storage::new(guard, Duration::from_millis(setup.linger_ms), sequencers))
+    Ok(Storage::new(guard, Duration::from_millis(setup.write_delay_ms), sequencers))
 }
 
-/// Serves on a listener that is bound already. The guard asks no lock service and does not rest between steps.
+/// Serves on a listener that is bound already, without a lock service to ask and without a delay between check and write.
 pub async fn serve_storage(listener: TcpListener, guard: &'static dyn Guard) {
     serve(listener, Arc::new(Storage::new(guard, Duration::ZERO, None))).await;
 }
@@ -81,7 +88,7 @@ async fn serve(listener: TcpListener, storage: Arc<Storage>) {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let storage = storage.clone();
-                // A connection that breaks concerns nobody but its client.
+                // A broken connection concerns its client only.
                 tokio::spawn(async move { serve_connection(stream, &storage).await });
             }
             // Out of file descriptors, say. What is open goes on; do not spin meanwhile.
@@ -99,7 +106,7 @@ async fn serve_connection(mut stream: TcpStream, storage: &Storage) -> std::io::
         while let Some(length) = input[begin..].iter().position(|byte| *byte == b'\n') {
             let line = &input[begin..begin + length];
             let Ok(request) = serde_json::from_slice::<Request>(line) else {
-                // Without an id there is nobody to answer: whoever sent this does not speak the protocol.
+                // Without an id no answer can be sent, and the sender does not speak the protocol.
                 return Ok(());
             };
             serde_json::to_writer(&mut output, &storage.answer(&request).await)?;

@@ -1,78 +1,18 @@
-//! The storage: what the lock protects. A value per key (a counter, or a list), and a guard in front of it.
-//!
-//! It speaks JSON lines over TCP (see `storage_server.rs`):
-//!
-//! ```text
-//! → {"id":1,"f":"read","key":"a","token":33}               ← {"id":1,"ok":7}
-//! → {"id":2,"f":"write","key":"a","value":8,"token":33}    ← {"id":2,"ok":8}   or   {"id":2,"fail":"stale-token: 33 < 35"}
-//! → {"id":3,"f":"mark","key":"a","unique":"c1-7-2"}        ← {"id":3,"ok":null}
-//! → {"id":4,"f":"stats"}                                   ← {"id":4,"ok":{"reads":1,"accepted":1,"rejected":0}}
-//! ```
+//! What the storage keeps: a value per key (a counter, or a list), and the guard in front of it.
 
-use crate::backend::Sequencers;
-use crate::guards::{Guard, Need, Pass, Record, Write};
-use serde::{Deserialize, Serialize};
+use crate::guards::{Credentials, Guard, Need, Record, Write};
+use crate::protocol::{Request, Response, Stats};
+use crate::sequencers::Sequencers;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
-use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
-
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Request<'a> {
-    pub(crate) id: u64,
-    #[serde(borrow)]
-    pub(crate) f: Cow<'a, str>,
-    #[serde(borrow, default)]
-    pub(crate) key: Cow<'a, str>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) value: Option<Cow<'a, Value>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) token: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) unique: Option<Cow<'a, str>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) sequencer: Option<Cow<'a, str>>,
-    /// With replicas: which write of its writer this is. A replica keeps the greatest of token and number.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) number: Option<u64>,
-}
-
-impl Request<'_> {
-    fn pass(&self) -> Pass {
-        let owned = |text: &Option<Cow<str>>| text.as_deref().map(str::to_owned);
-        Pass { token: self.token, unique: owned(&self.unique), sequencer: owned(&self.sequencer) }
-    }
-}
-
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Response {
-    pub(crate) id: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) ok: Option<Value>,
-    /// The request was certainly not carried out, and why.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) fail: Option<String>,
-    /// With replicas: by which token the value that was read was written, and as which write of its writer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) version: Option<(u64, u64)>,
-}
-
-/// What a storage has done since it started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stats {
-    pub reads: u64,
-    /// Writes that were stored.
-    pub accepted: u64,
-    /// Writes that the guard refused.
-    pub rejected: u64,
-}
 
 /// The storage as all its connections share it.
 pub(crate) struct Storage {
     guard: &'static dyn Guard,
     /// How long a guard that works in two steps rests between them, where nobody rests on that key already.
-    linger: Duration,
+    write_delay: Duration,
     /// Whom a guard asks that wants to know whether a lock is still held.
     sequencers: Option<Box<dyn Sequencers>>,
     store: Mutex<Store>,
@@ -106,14 +46,14 @@ impl Store {
 impl Storage {
     pub(crate) fn new(
         guard: &'static dyn Guard,
-        linger: Duration,
+        write_delay: Duration,
         sequencers: Option<Box<dyn Sequencers>>,
     ) -> Storage {
-        Storage { guard, linger, sequencers, store: Mutex::default() }
+        Storage { guard, write_delay, sequencers, store: Mutex::default() }
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {
-        self.store.lock().expect("never poisoned")
+        self.store.lock()
     }
 
     /// Carries a request out, or says why not.
@@ -124,11 +64,11 @@ impl Storage {
                 let mut store = self.store();
                 store.stats.reads += 1;
                 let record = store.record(key);
-                self.guard.saw_read(record, &request.pass());
+                self.guard.saw_read(record, &request.credentials());
                 version = record.version;
                 Ok(record.value.clone())
             }
-            "mark" => self.guard.mark(self.store().record(key), &request.pass()).map(|()| Value::Null),
+            "mark" => self.guard.mark(self.store().record(key), &request.credentials()).map(|()| Value::Null),
             "write" => self.write(key, request).await,
             "stats" => {
                 serde_json::to_value(self.store().stats).map_err(|error| format!("bad-request: {error}"))
@@ -147,8 +87,8 @@ impl Storage {
         let Some(value) = request.value.as_deref().filter(|value| value.is_i64() || value.is_array()) else {
             return Err("bad-request: a write needs a value, a whole number or a list".to_owned());
         };
-        let write = Write { value: value.clone(), pass: request.pass() };
-        let admitted = match self.ask_lock_service(&write.pass).await {
+        let write = Write { value: value.clone(), credentials: request.credentials() };
+        let admitted = match self.ask_lock_service(&write.credentials).await {
             Ok(()) => self.admit(key, &write, request),
             refusal => refusal.map(|()| None),
         };
@@ -168,7 +108,7 @@ impl Storage {
         let record = store.record(key);
         self.guard.admit(record, write)?;
         if self.guard.in_two_steps() {
-            record.lingering += 1;
+            record.unwritten += 1;
             return Ok(None);
         }
         let version = request.token.zip(request.number);
@@ -182,24 +122,24 @@ impl Storage {
     /// The second step of a guard that works in two. The first write to come rests; one that finds another resting
     /// goes ahead of it, so that whoever arranges for two to come together knows how it ends.
     async fn write_later(&self, key: &str, value: Value) -> Value {
-        let alone = self.store().record(key).lingering == 1;
-        if alone && !self.linger.is_zero() {
-            tokio::time::sleep(self.linger).await;
+        let alone = self.store().record(key).unwritten == 1;
+        if alone && !self.write_delay.is_zero() {
+            tokio::time::sleep(self.write_delay).await;
         } else {
             tokio::task::yield_now().await;
         }
         let mut store = self.store();
-        store.record(key).lingering -= 1;
+        store.record(key).unwritten -= 1;
         store.put(key, value, None)
     }
 
     /// Asks whether the lock is still held, where the guard wants to know.
-    async fn ask_lock_service(&self, pass: &Pass) -> Result<(), String> {
+    async fn ask_lock_service(&self, credentials: &Credentials) -> Result<(), String> {
         if self.guard.needs() != Need::Sequencer {
             return Ok(());
         }
         // Without a sequencer the guard itself refuses.
-        let Some(sequencer) = &pass.sequencer else { return Ok(()) };
+        let Some(sequencer) = &credentials.sequencer else { return Ok(()) };
         let Some(sequencers) = &self.sequencers else {
             return Err("no-lock-service: this storage was not told whom to ask for sequencers".to_owned());
         };

@@ -19,36 +19,36 @@ const DIAL_TIMEOUT_MAX: Duration = Duration::from_millis(2400);
 const DIAL_REST: Duration = Duration::from_millis(25);
 
 /// A connection that is kept up.
-pub(crate) struct Link<C> {
-    current: watch::Receiver<Option<Wire<C>>>,
+pub struct Reconnecting<C> {
+    current: watch::Receiver<Option<Connected<C>>>,
     doubt: Arc<Notify>,
 }
 
-/// One connection of a [`Link`]. Clones are the same connection.
+/// One connection of a [`Reconnecting`]. Clones are the same connection.
 #[derive(Clone)]
-pub(crate) struct Wire<C> {
+pub struct Connected<C> {
     connection: C,
     dead: Arc<AtomicBool>,
 }
 
-impl<C> Wire<C> {
+impl<C> Connected<C> {
     /// Nothing more can be sent on it.
-    pub(crate) fn is_dead(&self) -> bool {
+    pub fn is_dead(&self) -> bool {
         self.dead.load(Ordering::Relaxed)
     }
 }
 
-impl<C> Deref for Wire<C> {
+impl<C> Deref for Connected<C> {
     type Target = C;
     fn deref(&self) -> &C {
         &self.connection
     }
 }
 
-impl<C: Clone + Send + Sync + 'static> Link<C> {
+impl<C: Clone + Send + Sync + 'static> Reconnecting<C> {
     /// Begins to connect. `dial` opens a connection on which the server has answered, and gives a future that
     /// moves its data and ends when it dies.
-    pub(crate) fn open<Dial, Dialled, Driver>(dial: Dial) -> Link<C>
+    pub fn open<Dial, Dialled, Driver>(dial: Dial) -> Reconnecting<C>
     where
         Dial: Fn() -> Dialled + Send + 'static,
         Dialled: Future<Output = std::io::Result<(C, Driver)>> + Send + 'static,
@@ -58,28 +58,30 @@ impl<C: Clone + Send + Sync + 'static> Link<C> {
         let doubt = Arc::new(Notify::new());
         doubt.notify_one();
         tokio::spawn(keep(dial, publish, doubt.clone()));
-        Link { current, doubt }
+        Reconnecting { current, doubt }
     }
 
     /// The connection; none where there is none now.
-    pub(crate) fn wire(&self) -> Option<Wire<C>> {
-        self.current.borrow().as_ref().filter(|wire| !wire.is_dead()).cloned()
+    pub fn current(&self) -> Option<Connected<C>> {
+        self.current.borrow().as_ref().filter(|connected| !connected.is_dead()).cloned()
     }
 
     /// The connection, as soon as there is one.
-    pub(crate) async fn wait_for_wire(&self, deadline: Instant) -> Option<Wire<C>> {
-        if let Some(wire) = self.wire() {
-            return Some(wire);
+    pub async fn wait(&self, deadline: Instant) -> Option<Connected<C>> {
+        if let Some(connected) = self.current() {
+            return Some(connected);
         }
-        let alive = |wire: &Option<Wire<C>>| wire.as_ref().is_some_and(|wire| !wire.is_dead());
+        let alive = |connected: &Option<Connected<C>>| {
+            connected.as_ref().is_some_and(|connected| !connected.is_dead())
+        };
         let mut current = self.current.clone();
         timeout_at(deadline, current.wait_for(alive)).await.ok()?.ok()?.clone()
     }
 
     /// Says that a request on this connection was not answered in time: another connection is tried beside it.
-    pub(crate) fn doubt(&self, wire: &Wire<C>) {
+    pub fn doubt(&self, connected: &Connected<C>) {
         let is_current =
-            self.current.borrow().as_ref().is_some_and(|current| Arc::ptr_eq(&current.dead, &wire.dead));
+            self.current.borrow().as_ref().is_some_and(|current| Arc::ptr_eq(&current.dead, &connected.dead));
         if is_current {
             self.doubt.notify_one();
         }
@@ -88,7 +90,7 @@ impl<C: Clone + Send + Sync + 'static> Link<C> {
 
 async fn keep<C, Dial, Dialled, Driver>(
     dial: Dial,
-    publish: watch::Sender<Option<Wire<C>>>,
+    publish: watch::Sender<Option<Connected<C>>>,
     doubt: Arc<Notify>,
 ) where
     Dial: Fn() -> Dialled,
@@ -112,7 +114,7 @@ async fn keep<C, Dial, Dialled, Driver>(
             sleep(DIAL_REST).await;
         };
         let dead = Arc::new(AtomicBool::new(false));
-        publish.send_replace(Some(Wire { connection, dead: dead.clone() }));
+        publish.send_replace(Some(Connected { connection, dead: dead.clone() }));
         let doubt = doubt.clone();
         tokio::spawn(async move {
             driver.await;
@@ -129,10 +131,10 @@ mod tests {
     use tokio::sync::oneshot;
 
     /// Gives connections 1, 2, 3, …; each dies when its sender is dropped.
-    fn numbered() -> (Link<u32>, tokio::sync::mpsc::UnboundedReceiver<oneshot::Sender<()>>) {
+    fn numbered() -> (Reconnecting<u32>, tokio::sync::mpsc::UnboundedReceiver<oneshot::Sender<()>>) {
         let (lives, deaths) = tokio::sync::mpsc::unbounded_channel();
         let count = Arc::new(AtomicU32::new(0));
-        let link = Link::open(move || {
+        let server = Reconnecting::open(move || {
             let number = count.fetch_add(1, Ordering::Relaxed) + 1;
             let (life, death) = oneshot::channel();
             let _ = lives.send(life);
@@ -142,29 +144,29 @@ mod tests {
                 }))
             }
         });
-        (link, deaths)
+        (server, deaths)
     }
 
     #[tokio::test]
     async fn a_dead_connection_is_replaced() {
-        let (link, mut lives) = numbered();
+        let (server, mut lives) = numbered();
         let soon = || Instant::now() + Duration::from_secs(5);
-        let first = link.wait_for_wire(soon()).await.expect("connects");
+        let first = server.wait(soon()).await.expect("connects");
         assert_eq!(*first, 1);
         drop(lives.recv().await);
         while !first.is_dead() {
             tokio::task::yield_now().await;
         }
-        assert_eq!(*link.wait_for_wire(soon()).await.expect("connects again"), 2);
+        assert_eq!(*server.wait(soon()).await.expect("connects again"), 2);
     }
 
     #[tokio::test]
     async fn a_doubted_connection_stays_until_another_answers() {
-        let (link, _lives) = numbered();
-        let first = link.wait_for_wire(Instant::now() + Duration::from_secs(5)).await.expect("connects");
-        link.doubt(&first);
-        assert_eq!(*link.wire().expect("still there"), 1);
-        while *link.wire().expect("never gone") == 1 {
+        let (server, _lives) = numbered();
+        let first = server.wait(Instant::now() + Duration::from_secs(5)).await.expect("connects");
+        server.doubt(&first);
+        assert_eq!(*server.current().expect("still there"), 1);
+        while *server.current().expect("never gone") == 1 {
             tokio::task::yield_now().await;
         }
         assert!(!first.is_dead(), "requests in flight on the old connection may still be answered");

@@ -2,12 +2,11 @@
 
 use super::World;
 use crate::backend::Lock;
-use crate::guards::{Guard, Need, Pass};
 use crate::notices::Notices;
 use crate::points;
 use crate::protocol::{Answer, AnswerKind, Command, FromClient, Notice};
-use crate::storage_quorum::Protected;
 use fencepost_history::{Completion, f};
+use fencepost_storage::{Credentials, Guard, Need, ProtectedStorage};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -66,7 +65,7 @@ impl Beliefs {
 struct ClientProcess {
     lock: Box<dyn Lock>,
     notices: Notices,
-    storage: Option<Arc<Protected>>,
+    storage: Option<Arc<ProtectedStorage>>,
     own_storage: bool,
     guard: &'static dyn Guard,
     careful: bool,
@@ -148,15 +147,15 @@ impl ClientProcess {
             return self.lock.read(key, timeout).await;
         }
         let Some(storage) = self.storage.clone() else { return no_storage() };
-        let pass = self.pass(key);
+        let credentials = self.credentials(key);
         // Who holds nothing cannot mark, and only looks.
-        if self.guard.marks_first() && pass != Pass::default() {
-            match self.mark_first(&storage, key, &pass, timeout).await {
+        if self.guard.marks_first() && credentials != Credentials::default() {
+            match self.mark_first(&storage, key, &credentials, timeout).await {
                 Ok(()) => {}
                 Err(completion) => return completion,
             }
         }
-        storage.read(key, &pass, timeout).await
+        storage.read(key, &credentials, timeout).await
     }
 
     async fn write(&mut self, key: &str, value: &Value, timeout: Duration) -> Completion {
@@ -182,20 +181,20 @@ impl ClientProcess {
             return completion;
         }
         let Some(storage) = self.storage.clone() else { return no_storage() };
-        let pass = self.pass(key);
+        let credentials = self.credentials(key);
         if self.guard.marks_first()
-            && let Err(completion) = self.mark_first(&storage, key, &pass, timeout).await
+            && let Err(completion) = self.mark_first(&storage, key, &credentials, timeout).await
         {
             return completion;
         }
-        storage.write(key, value, &pass, timeout).await
+        storage.write(key, value, &credentials, timeout).await
     }
 
     /// Marks the storage once more, whatever was marked before.
     async fn mark(&mut self, key: &str, timeout: Duration) -> Completion {
         let Some(storage) = self.storage.clone() else { return no_storage() };
         self.marked.remove(key);
-        match self.mark_first(&storage, key, &self.pass(key), timeout).await {
+        match self.mark_first(&storage, key, &self.credentials(key), timeout).await {
             Ok(()) => Completion::Ok(Value::Null),
             Err(completion) => completion,
         }
@@ -205,15 +204,15 @@ impl ClientProcess {
     /// has then not been sent.
     async fn mark_first(
         &mut self,
-        storage: &Protected,
+        storage: &ProtectedStorage,
         key: &str,
-        pass: &Pass,
+        credentials: &Credentials,
         timeout: Duration,
     ) -> Result<(), Completion> {
         if self.marked.contains(key) {
             return Ok(());
         }
-        match storage.mark(key, pass, timeout).await {
+        match storage.mark(key, credentials, timeout).await {
             Completion::Ok(_) => {
                 self.marked.insert(key.to_owned());
                 Ok(())
@@ -223,15 +222,15 @@ impl ClientProcess {
     }
 
     /// What the storage's guard wants of the lock that is held.
-    fn pass(&self, key: &str) -> Pass {
-        let mut pass = Pass::default();
+    fn credentials(&self, key: &str) -> Credentials {
+        let mut credentials = Credentials::default();
         match self.guard.needs() {
             Need::Nothing => {}
-            Need::Token => pass.token = self.lock.token(key),
-            Need::UniqueValue => pass.unique = self.lock.unique_value(key),
-            Need::Sequencer => pass.sequencer = self.lock.sequencer(key),
+            Need::Token => credentials.token = self.lock.token(key),
+            Need::UniqueValue => credentials.unique = self.lock.unique_value(key),
+            Need::Sequencer => credentials.sequencer = self.lock.sequencer(key),
         }
-        pass
+        credentials
     }
 
     async fn release(&mut self, id: u64, key: &str, timeout: Duration) -> Answer {

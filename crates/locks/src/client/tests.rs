@@ -240,7 +240,7 @@ async fn processes_do_not_wait_for_each_other() {
 async fn sends_the_token_that_the_guard_needs() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let storage = listener.local_addr().expect("bound").to_string();
-    tokio::spawn(crate::storage_server::serve_storage(listener, find_guard("token").expect("there")));
+    tokio::spawn(fencepost_storage::serve_storage(listener, find_guard("token").expect("there")));
     let mut talk = Talk::hello(json!({"storage": storage, "guard": "token"})).await;
     talk.acquire("a").await;
     assert_eq!(talk.op("write", "a", r#","value":8"#).await, r#"{"id":1,"type":"ok","value":8}"#);

@@ -14,7 +14,7 @@ mod sequencer;
 mod session;
 mod user;
 
-use crate::backend::{Backend, Lock, Sequencers, Session};
+use crate::backend::{Backend, Lock, Session};
 use crate::http::HttpTool;
 use crate::notices::Notices;
 use crate::options::Options;
@@ -23,6 +23,7 @@ use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClusterError, Node};
 use fencepost_history::Seed;
+use fencepost_storage::Sequencers;
 use members::Members;
 use recipe::Recipe;
 use serde::Deserialize;

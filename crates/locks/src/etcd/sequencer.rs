@@ -7,8 +7,8 @@
 use super::api::RangeRequest;
 use super::members::Members;
 use super::recipe::Recipe;
-use crate::backend::Sequencers;
 use async_trait::async_trait;
+use fencepost_storage::Sequencers;
 use std::time::Duration;
 use tokio::time::Instant;
 

@@ -4,7 +4,7 @@
 //! refuses every mark and every write of an epoch lower than the highest it has seen. Since two majorities have a
 //! replica in common, a holder that could mark a majority shuts all earlier ones out before it reads.
 
-use super::{Guard, Need, Pass, Record, Write};
+use super::{Credentials, Guard, Need, Record, Write};
 
 pub(super) struct EpochQuorum;
 
@@ -30,17 +30,17 @@ impl Guard for EpochQuorum {
     }
 
     fn admit(&self, record: &mut Record, write: &Write) -> Result<(), String> {
-        advance(record, &write.pass)
+        advance(record, &write.credentials)
     }
 
-    fn mark(&self, record: &mut Record, pass: &Pass) -> Result<(), String> {
-        advance(record, pass)
+    fn mark(&self, record: &mut Record, credentials: &Credentials) -> Result<(), String> {
+        advance(record, credentials)
     }
 }
 
 /// Notes the epoch, unless it is lower than the highest seen.
-pub(super) fn advance(record: &mut Record, pass: &Pass) -> Result<(), String> {
-    let Some(epoch) = pass.token else {
+pub(super) fn advance(record: &mut Record, credentials: &Credentials) -> Result<(), String> {
+    let Some(epoch) = credentials.token else {
         return Err("no-token: these replicas take only writes with a fencing token".to_owned());
     };
     match record.token_max {
@@ -73,6 +73,6 @@ mod tests {
         let stale = "stale-epoch: 33 < 35".to_owned();
         assert_eq!(EpochQuorum.admit(&mut record, &write(token(33))), Err(stale.clone()));
         assert_eq!(EpochQuorum.mark(&mut record, &token(33)), Err(stale));
-        assert!(EpochQuorum.admit(&mut record, &write(Pass::default())).is_err());
+        assert!(EpochQuorum.admit(&mut record, &write(Credentials::default())).is_err());
     }
 }

@@ -26,7 +26,7 @@ impl Guard for EpochQuorumUnmarked {
     }
 
     fn admit(&self, record: &mut Record, write: &Write) -> Result<(), String> {
-        advance(record, &write.pass)
+        advance(record, &write.credentials)
     }
 }
 

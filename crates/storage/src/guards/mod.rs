@@ -36,9 +36,9 @@ pub trait Guard: Send + Sync {
     /// in one step.
     fn admit(&self, record: &mut Record, write: &Write) -> Result<(), String>;
     /// Notes what a read carries. A read is never refused.
-    fn saw_read(&self, _record: &mut Record, _pass: &Pass) {}
-    /// Marks the storage as the own of whoever has this pass, or says why not.
-    fn mark(&self, _record: &mut Record, _pass: &Pass) -> Result<(), String> {
+    fn saw_read(&self, _record: &mut Record, _pass: &Credentials) {}
+    /// Marks the storage as the own of whoever has this credentials, or says why not.
+    fn mark(&self, _record: &mut Record, _pass: &Credentials) -> Result<(), String> {
         Err(format!("bad-request: the guard {} takes no marks", self.name()))
     }
 }
@@ -57,7 +57,7 @@ pub enum Need {
 
 /// What a request carries of the lock under which it is made.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Pass {
+pub struct Credentials {
     pub token: Option<u64>,
     pub unique: Option<String>,
     pub sequencer: Option<String>,
@@ -75,12 +75,12 @@ pub struct Record {
     /// With replicas: by whom the value was written, and as its writer's which write.
     pub version: Option<(u64, u64)>,
     /// Writes that were checked and are not yet done.
-    pub lingering: usize,
+    pub unwritten: usize,
 }
 
 impl Default for Record {
     fn default() -> Record {
-        Record { value: 0.into(), token_max: None, marked_by: None, version: None, lingering: 0 }
+        Record { value: 0.into(), token_max: None, marked_by: None, version: None, unwritten: 0 }
     }
 }
 
@@ -88,7 +88,7 @@ impl Default for Record {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Write {
     pub value: Value,
-    pub pass: Pass,
+    pub credentials: Credentials,
 }
 
 /// Every guard: one line each.
@@ -116,15 +116,15 @@ pub fn find_guard(name: &str) -> Option<&'static dyn Guard> {
 mod literal {
     use super::*;
 
-    pub(super) fn token(token: u64) -> Pass {
-        Pass { token: Some(token), ..Pass::default() }
+    pub(super) fn token(token: u64) -> Credentials {
+        Credentials { token: Some(token), ..Credentials::default() }
     }
 
-    pub(super) fn unique(value: &str) -> Pass {
-        Pass { unique: Some(value.to_owned()), ..Pass::default() }
+    pub(super) fn unique(value: &str) -> Credentials {
+        Credentials { unique: Some(value.to_owned()), ..Credentials::default() }
     }
 
-    pub(super) fn write(pass: Pass) -> Write {
-        Write { value: 1.into(), pass }
+    pub(super) fn write(credentials: Credentials) -> Write {
+        Write { value: 1.into(), credentials }
     }
 }

@@ -24,7 +24,7 @@ impl Guard for NoGuard {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Pass;
+    use super::super::Credentials;
     use super::super::literal::{token, write};
     use super::*;
 
@@ -32,6 +32,6 @@ mod tests {
     fn accepts_everything() {
         let mut record = Record { token_max: Some(35), ..Record::default() };
         assert_eq!(NoGuard.admit(&mut record, &write(token(33))), Ok(()));
-        assert_eq!(NoGuard.admit(&mut record, &write(Pass::default())), Ok(()));
+        assert_eq!(NoGuard.admit(&mut record, &write(Credentials::default())), Ok(()));
     }
 }

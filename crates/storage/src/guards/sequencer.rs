@@ -22,7 +22,7 @@ impl Guard for Sequencer {
 
     /// What the lock service said is not known here: the storage has asked it before.
     fn admit(&self, _record: &mut Record, write: &Write) -> Result<(), String> {
-        match &write.pass.sequencer {
+        match &write.credentials.sequencer {
             Some(_) => Ok(()),
             None => Err("no-sequencer: this storage takes only writes with a sequencer".to_owned()),
         }
@@ -31,16 +31,17 @@ impl Guard for Sequencer {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Pass;
+    use super::super::Credentials;
     use super::super::literal::write;
     use super::*;
 
     #[test]
     fn takes_a_sequencer_and_refuses_to_do_without() {
         let mut record = Record::default();
-        let pass = Pass { sequencer: Some("a:exclusive:33".to_owned()), ..Pass::default() };
-        assert_eq!(Sequencer.admit(&mut record, &write(pass)), Ok(()));
-        let without = Sequencer.admit(&mut record, &write(Pass::default()));
+        let credentials =
+            Credentials { sequencer: Some("a:exclusive:33".to_owned()), ..Credentials::default() };
+        assert_eq!(Sequencer.admit(&mut record, &write(credentials)), Ok(()));
+        let without = Sequencer.admit(&mut record, &write(Credentials::default()));
         assert!(without.is_err_and(|why| why.starts_with("no-sequencer")));
     }
 }

@@ -4,7 +4,7 @@
 //! advance the token, too: whoever writes back what it read is protected from the moment of its read. If only writes
 //! did, a late write of the old holder could slip in between, and would be overwritten.
 
-use super::{Guard, Need, Pass, Record, Write};
+use super::{Credentials, Guard, Need, Record, Write};
 
 pub(super) struct Token;
 
@@ -22,7 +22,7 @@ impl Guard for Token {
     }
 
     fn admit(&self, record: &mut Record, write: &Write) -> Result<(), String> {
-        let Some(token) = write.pass.token else {
+        let Some(token) = write.credentials.token else {
             return Err("no-token: this storage takes only writes with a fencing token".to_owned());
         };
         match record.token_max {
@@ -35,8 +35,8 @@ impl Guard for Token {
         }
     }
 
-    fn saw_read(&self, record: &mut Record, pass: &Pass) {
-        record.token_max = record.token_max.max(pass.token);
+    fn saw_read(&self, record: &mut Record, credentials: &Credentials) {
+        record.token_max = record.token_max.max(credentials.token);
     }
 }
 
@@ -48,8 +48,8 @@ mod tests {
     #[test]
     fn a_read_shuts_older_holders_out() {
         let mut record = Record::default();
-        for pass in [token(35), token(33), Pass::default()] {
-            Token.saw_read(&mut record, &pass);
+        for credentials in [token(35), token(33), Credentials::default()] {
+            Token.saw_read(&mut record, &credentials);
         }
         assert!(Token.admit(&mut record, &write(token(33))).is_err());
         assert!(Token.admit(&mut record, &write(token(35))).is_ok());
@@ -68,7 +68,7 @@ mod tests {
         let mut record = Record { token_max: Some(35), ..Record::default() };
         let before = record.clone();
         assert_eq!(Token.admit(&mut record, &write(token(33))), Err("stale-token: 33 < 35".to_owned()));
-        let missing = Token.admit(&mut record, &write(Pass::default()));
+        let missing = Token.admit(&mut record, &write(Credentials::default()));
         assert!(missing.is_err_and(|why| why.starts_with("no-token")));
         assert_eq!(record, before);
     }

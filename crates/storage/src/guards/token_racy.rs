@@ -4,7 +4,7 @@
 //! only where the storage compares it and writes in one step.
 
 use super::token::Token;
-use super::{Guard, Need, Pass, Record, Write};
+use super::{Credentials, Guard, Need, Record, Write};
 
 pub(super) struct TokenRacy;
 
@@ -29,8 +29,8 @@ impl Guard for TokenRacy {
         Token.admit(record, write)
     }
 
-    fn saw_read(&self, record: &mut Record, pass: &Pass) {
-        Token.saw_read(record, pass);
+    fn saw_read(&self, record: &mut Record, credentials: &Credentials) {
+        Token.saw_read(record, credentials);
     }
 }
 

@@ -5,7 +5,7 @@
 //! storage once more can write again, behind the back of a later one. What it cannot do is overwrite an update that
 //! it has not seen.
 
-use super::{Guard, Need, Pass, Record, Write};
+use super::{Credentials, Guard, Need, Record, Write};
 
 pub(super) struct Unique;
 
@@ -27,7 +27,7 @@ impl Guard for Unique {
     }
 
     fn admit(&self, record: &mut Record, write: &Write) -> Result<(), String> {
-        let Some(unique) = &write.pass.unique else { return Err(missing()) };
+        let Some(unique) = &write.credentials.unique else { return Err(missing()) };
         match &record.marked_by {
             Some(mark) if mark == unique => Ok(()),
             Some(mark) => Err(format!("stale-unique: the storage is marked by {mark}, not by {unique}")),
@@ -35,8 +35,8 @@ impl Guard for Unique {
         }
     }
 
-    fn mark(&self, record: &mut Record, pass: &Pass) -> Result<(), String> {
-        record.marked_by = Some(pass.unique.clone().ok_or_else(missing)?);
+    fn mark(&self, record: &mut Record, credentials: &Credentials) -> Result<(), String> {
+        record.marked_by = Some(credentials.unique.clone().ok_or_else(missing)?);
         Ok(())
     }
 }
@@ -68,8 +68,8 @@ mod tests {
         let stale = Unique.admit(&mut record, &write(unique("a")));
         assert!(stale.is_err_and(|why| why.starts_with("stale-unique")));
         assert_eq!(Unique.admit(&mut record, &write(unique("b"))), Ok(()));
-        assert!(Unique.admit(&mut record, &write(Pass::default())).is_err());
-        assert!(Unique.mark(&mut record, &Pass::default()).is_err());
+        assert!(Unique.admit(&mut record, &write(Credentials::default())).is_err());
+        assert!(Unique.mark(&mut record, &Credentials::default()).is_err());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Source: the remark of viraptor in the Hacker News thread on antirez' article (2016).
 
 use super::unique::Unique;
-use super::{Guard, Need, Pass, Record, Write};
+use super::{Credentials, Guard, Need, Record, Write};
 
 pub(super) struct UniqueRacy;
 
@@ -32,8 +32,8 @@ impl Guard for UniqueRacy {
         Unique.admit(record, write)
     }
 
-    fn mark(&self, record: &mut Record, pass: &Pass) -> Result<(), String> {
-        Unique.mark(record, pass)
+    fn mark(&self, record: &mut Record, credentials: &Credentials) -> Result<(), String> {
+        Unique.mark(record, credentials)
     }
 }
 

@@ -1,0 +1,15 @@
+//! How a guard asks the lock service about a sequencer.
+
+use async_trait::async_trait;
+
+/// Asks a lock service whether sequencers are still valid.
+///
+/// A lock whose grants come with sequencers implements it; the guard `sequencer` uses it before each write.
+#[async_trait]
+pub trait Sequencers: Send + Sync {
+    /// Whether the lock is still held by the holder to whom it gave this sequencer.
+    ///
+    /// # Errors
+    /// It could not be asked: one sentence.
+    async fn valid(&self, sequencer: &str) -> Result<bool, String>;
+}
