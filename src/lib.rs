@@ -58,7 +58,7 @@ const FAILED: i32 = 255;
 /// Runs the program and gives its exit code.
 pub fn main() -> i32 {
     // Agents and sandboxes make namespaces, which needs a process with a single thread: before anything else.
-    if let Some(code) = fencepost_cluster::hidden_main(agent_tools::all) {
+    if let Some(code) = fencepost_cluster::run_internal_command(agent_tools::all) {
         return code;
     }
     let arguments = match config::arguments() {

@@ -4,7 +4,7 @@ use crate::cli::ImagesCommand;
 use crate::say;
 use crate::spec::{BadUsage, unknown};
 use anyhow::Result;
-use fencepost_cluster::images;
+use fencepost_cluster::{image_store, images};
 use fencepost_locks::{Backend, option_name};
 
 /// A name and its lines.
@@ -75,12 +75,12 @@ pub fn list(what: Option<&str>) -> Result<i32> {
 pub async fn images(command: ImagesCommand) -> Result<i32> {
     match command {
         ImagesCommand::Build { names } => {
-            images::build(&names, &fencepost_cluster::progress_to_stderr()).await?
+            image_store::build(&names, &fencepost_cluster::progress_to_stderr()).await?
         }
-        ImagesCommand::Remove => images::remove(&fencepost_cluster::progress_to_stderr()).await?,
+        ImagesCommand::Remove => image_store::remove(&fencepost_cluster::progress_to_stderr()).await?,
         ImagesCommand::List => {}
     }
-    let made = images::list().await?;
+    let made = image_store::list().await?;
     if made.is_empty() {
         say!("no images; a test makes the ones it needs, and `fencepost images build` makes all");
     }

@@ -131,7 +131,14 @@ mod tests {
 
     fn sample(time: u64, node: &str, wall_ms: Option<f64>) -> Sample {
         let other = wall_ms.map(|_| 0.0);
-        Sample { time, node: node.to_owned(), wall_ms, monotonic_ms: other, error_ms: other, time_error_ms: 0.5 }
+        Sample {
+            time,
+            node: node.to_owned(),
+            wall_ms,
+            monotonic_ms: other,
+            error_ms: other,
+            time_error_ms: 0.5,
+        }
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The controller's end of an agent: one node, whatever driver started it.
 
 use crate::ClusterError;
-use crate::log::Log;
 use crate::node::{Attached, Node, NodeSpec, Role};
+use crate::node_log::NodeLog;
 use crate::protocol::{FromAgent, Op, Output, Request, Service};
 use async_trait::async_trait;
 use base64::Engine;
@@ -28,7 +28,7 @@ const TOOL: Duration = Duration::from_secs(60);
 /// How a driver attaches a program to its caller.
 #[async_trait]
 pub(crate) trait Attach: Send + Sync {
-    async fn attach(&self, argv: &[String], log: &Log) -> Result<Attached, ClusterError>;
+    async fn attach(&self, argv: &[String], log: &NodeLog) -> Result<Attached, ClusterError>;
 }
 
 /// A node, by its agent.
@@ -36,7 +36,7 @@ pub(crate) struct AgentNode {
     name: String,
     role: Role,
     address: Ipv4Addr,
-    log: Log,
+    log: NodeLog,
     shared: Arc<Shared>,
     to_agent: tokio::sync::Mutex<Box<dyn AsyncWrite + Send + Unpin>>,
     next_id: AtomicU64,
@@ -59,7 +59,7 @@ impl AgentNode {
     pub(crate) async fn connect(
         spec: &NodeSpec,
         address: Ipv4Addr,
-        log: Log,
+        log: NodeLog,
         from_agent: impl AsyncRead + Send + Unpin + 'static,
         to_agent: impl AsyncWrite + Send + Unpin + 'static,
         attach: Box<dyn Attach>,
@@ -229,7 +229,7 @@ impl Node for AgentNode {
 async fn hear(
     from_agent: impl AsyncRead + Unpin,
     shared: Arc<Shared>,
-    log: Log,
+    log: NodeLog,
     hello: oneshot::Sender<String>,
 ) {
     let mut hello = Some(hello);

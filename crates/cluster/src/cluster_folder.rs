@@ -1,79 +1,25 @@
-//! Folders and locks of Fencepost on this machine: the cache, and one folder for each run that is going on.
+//! Folders of clusters that run now, one each.
 //!
-//! A run holds a lock on a file in its folder for as long as its controller lives; the kernel lets go of it however
-//! the controller dies. So whoever can take the lock knows that the run is over.
+//! A controller holds a lock on a file in its cluster's folder for as long as it lives; the kernel lets go of it however
+//! the controller dies. So if the lock can be taken, the run is over.
 
 use crate::ClusterError;
+use crate::file_lock::{FileLock, is_held, lock};
 use crate::subnet::Subnet;
-use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// A lock that is held until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Held(#[expect(dead_code, reason = "the lock lasts as long as the file is open")] File);
-
-/// Where images' root file systems and the program's folders are kept: `$FENCEPOST_CACHE`, else `fencepost` in
-/// `$XDG_CACHE_HOME` or in `~/.cache`.
-pub(crate) fn cache() -> Result<PathBuf, ClusterError> {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    set("FENCEPOST_CACHE")
-        .or_else(|| set("XDG_CACHE_HOME").map(|it| it.join("fencepost")))
-        .or_else(|| set("HOME").map(|it| it.join(".cache/fencepost")))
-        .ok_or_else(|| ClusterError::new("no folder for the cache: set HOME, or FENCEPOST_CACHE to a folder"))
-}
-
-/// Waits for the lock on this file, and makes the file and its folder if need be.
-pub(crate) fn lock(path: &Path) -> Result<Held, ClusterError> {
-    let file = open(path)?;
-    file.lock().map_err(|error| cannot_lock(path, &error))?;
-    Ok(Held(file))
-}
-
-/// Shares a lock on this file with others who hold it so.
-pub(crate) fn hold(path: &Path) -> Result<Held, ClusterError> {
-    let file = open(path)?;
-    file.lock_shared().map_err(|error| cannot_lock(path, &error))?;
-    Ok(Held(file))
-}
-
-/// Whether anyone holds a lock on this file.
-pub(crate) fn is_held(path: &Path) -> bool {
-    File::open(path).is_ok_and(|file| file.try_lock().is_err())
-}
-
-fn open(path: &Path) -> Result<File, ClusterError> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(|error| {
-            ClusterError::new(format!(
-                "cannot make the folder {}: {error}; set FENCEPOST_CACHE to a folder that can be written to",
-                folder.display()
-            ))
-        })?;
-    }
-    OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(path)
-        .map_err(|error| cannot_lock(path, &error))
-}
-
-fn cannot_lock(path: &Path, error: &std::io::Error) -> ClusterError {
-    ClusterError::new(format!("cannot lock {}: {error}", path.display()))
-}
-
 /// The folder of a run that is going on. Dropping it removes it.
 #[derive(Debug)]
-pub(crate) struct RunFolder {
+pub(crate) struct ClusterFolder {
     pub(crate) path: PathBuf,
     pub(crate) subnet: Subnet,
-    _held: Held,
+    _lock: FileLock,
 }
 
-impl RunFolder {
+impl ClusterFolder {
     /// Makes it, with a subnet that no other run has and that `is_free` agrees to.
-    pub(crate) fn create(run: &str, is_free: impl Fn(Subnet) -> bool) -> Result<RunFolder, ClusterError> {
+    pub(crate) fn create(run: &str, is_free: impl Fn(Subnet) -> bool) -> Result<ClusterFolder, ClusterError> {
         let runs = runs()?;
         let _alone = lock(&runs.join("lock"))?;
         let path = runs.join(run);
@@ -92,32 +38,24 @@ impl RunFolder {
                 ClusterError::new("no subnet of 198.18.0.0/15 is free; remove networks that use it")
             })?;
         std::fs::create_dir(&path).map_err(cannot)?;
-        let held = lock(&path.join("lock"))?;
+        let lock = lock(&path.join("lock"))?;
         std::fs::write(path.join("subnet"), subnet.to_string()).map_err(cannot)?;
-        Ok(RunFolder { path, subnet, _held: held })
+        Ok(ClusterFolder { path, subnet, _lock: lock })
     }
 }
 
-impl RunFolder {
+impl ClusterFolder {
     /// What the run's controller has locked, for as long as it lives.
     pub(crate) fn lock_file(&self) -> PathBuf {
         self.path.join("lock")
     }
 }
 
-impl Drop for RunFolder {
+impl Drop for ClusterFolder {
     fn drop(&mut self) {
         // Alone: whoever looks for dead runs must not find half a folder, and say that its run has crashed.
         let _alone = self.path.parent().and_then(|runs| lock(&runs.join("lock")).ok());
         let _ = std::fs::remove_dir_all(&self.path);
-    }
-}
-
-/// Whether the run that locked this file is over. One that may not be looked at, another user's, counts as alive.
-pub(crate) fn is_over(lock_file: &Path) -> bool {
-    match File::open(lock_file) {
-        Ok(file) => file.try_lock().is_ok(),
-        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     }
 }
 
@@ -182,7 +120,7 @@ mod tests {
             let run = scope.spawn(|| {
                 for count in 0..500 {
                     let name = format!("down-{}-{count}", std::process::id());
-                    let folder = RunFolder::create(&name, |_| true).unwrap();
+                    let folder = ClusterFolder::create(&name, |_| true).unwrap();
                     std::fs::create_dir(folder.path.join("more")).unwrap();
                 }
             });

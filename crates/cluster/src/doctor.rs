@@ -1,10 +1,11 @@
 //! What this machine can do, found by trying, and how to get the rest.
 
-use crate::capabilities;
-use crate::docker::{DockerDriver, Engine};
-use crate::driver::{Capability, Driver, Options};
+use crate::capability::Capability;
+use crate::driver::{Driver, DriverOptions};
+use crate::drivers::docker::{DockerDriver, Engine};
+use crate::drivers::local::{self, LocalDriver};
+use crate::drivers::try_afresh;
 use crate::images::{self, installed};
-use crate::local::{self, LocalDriver};
 use crate::{ClusterError, Progress};
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ pub struct Check {
 
 /// Looks at everything. Never fails: what cannot be looked at is a finding, too.
 pub async fn examine() -> Vec<Check> {
-    match Options::new() {
+    match DriverOptions::new() {
         Ok(options) => examine_with(options).await,
         Err(error) => {
             vec![Check::no("local", "program", error.0, "run Fencepost from a file that can be read")]
@@ -32,9 +33,9 @@ pub async fn examine() -> Vec<Check> {
 }
 
 /// As [`examine`], with options.
-pub async fn examine_with(options: Options) -> Vec<Check> {
+pub async fn examine_with(options: DriverOptions) -> Vec<Check> {
     let silent: Progress = Arc::new(|_| {});
-    let options = Options { progress: silent, ..options };
+    let options = DriverOptions { progress: silent, ..options };
     let mut checks = docker(&options).await;
     checks.extend(local(&options).await);
     checks.extend(images());
@@ -56,7 +57,7 @@ impl Check {
     }
 }
 
-async fn docker(options: &Options) -> Vec<Check> {
+async fn docker(options: &DriverOptions) -> Vec<Check> {
     const AREA: &str = "docker";
     let engine = match Engine::connect().await {
         Ok(engine) => engine,
@@ -91,7 +92,7 @@ async fn docker(options: &Options) -> Vec<Check> {
     checks
 }
 
-async fn local(options: &Options) -> Vec<Check> {
+async fn local(options: &DriverOptions) -> Vec<Check> {
     const AREA: &str = "local";
     let who = if nix::unistd::geteuid().is_root() { "as root" } else { "in a user namespace" };
     let mut checks = match local::try_namespaces(options).await {
@@ -105,7 +106,7 @@ async fn local(options: &Options) -> Vec<Check> {
     for image in &images::ALL {
         let name = format!("programs of {}", image.name);
         let missing = image.missing_here();
-        let unpacked = image.unpacked();
+        let unpacked = images::is_unpacked(image);
         checks.push(match (missing.is_empty(), unpacked) {
             (true, _) => Check::yes(AREA, name, "are installed"),
             (false, true) => Check::yes(AREA, name, "are in the unpacked root file system"),
@@ -117,7 +118,8 @@ async fn local(options: &Options) -> Vec<Check> {
             ),
         });
     }
-    if images::find("client").is_ok_and(|image| image.missing_here().is_empty() || image.unpacked()) {
+    if images::find("client").is_ok_and(|image| image.missing_here().is_empty() || images::is_unpacked(image))
+    {
         checks.extend({
             let driver = LocalDriver::new(options.clone());
             let key = driver.identity();
@@ -129,14 +131,14 @@ async fn local(options: &Options) -> Vec<Check> {
 
 /// What nodes of this driver can do. Tried afresh: the user may just have changed something.
 async fn tried(area: &'static str, driver: &dyn Driver, key: &str) -> Vec<Check> {
-    match capabilities::afresh(driver, key).await {
+    match try_afresh(driver, key).await {
         Ok(found) => found
             .into_iter()
             .map(|found| {
                 let (name, remedy) = describe(found.capability, area);
-                match found.trouble {
+                match found.reason {
                     None => Check::yes(area, name, "works inside a node"),
-                    Some(trouble) => Check::no(area, name, trouble, remedy),
+                    Some(reason) => Check::no(area, name, reason, remedy),
                 }
             })
             .collect(),

@@ -1,7 +1,6 @@
-//! Drivers: how nodes come to be.
+//! What a driver is: it starts nodes, and takes them down.
 
-use crate::docker::{DockerDriver, Engine};
-use crate::local::LocalDriver;
+use crate::capability::Capability;
 use crate::node::{Node, NodeSpec};
 use crate::subnet::Subnet;
 use crate::{ClusterError, Progress};
@@ -10,35 +9,6 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-
-/// What a driver offers on this machine; a nemesis that needs more is refused before anything starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Capability {
-    /// Signals to any process of a node.
-    Signal,
-    /// Stopping a process to change its clock (ptrace).
-    Ptrace,
-    /// Packet filter inside a node (iptables).
-    PacketFilter,
-    /// A FUSE file system under a node's data folder.
-    Fuse,
-    /// The kernel's network emulator (tc … netem).
-    Netem,
-    /// Queueing packets to a program (iptables … NFQUEUE).
-    PacketQueue,
-}
-
-impl Capability {
-    pub const ALL: [Capability; 6] = [
-        Capability::Signal,
-        Capability::Ptrace,
-        Capability::PacketFilter,
-        Capability::Fuse,
-        Capability::Netem,
-        Capability::PacketQueue,
-    ];
-}
 
 /// What to start.
 #[derive(Clone, Debug)]
@@ -72,8 +42,8 @@ pub struct Cluster {
 
 /// What all drivers are told.
 #[derive(Clone)]
-pub struct Options {
-    /// The program that is to be the agent; its `main` begins with [`crate::hidden_main`].
+pub struct DriverOptions {
+    /// The program that is to be the agent; its `main` begins with [`crate::run_internal_command`].
     pub program: PathBuf,
     /// Run servers out of the images' root file systems even where this machine has them (local driver).
     pub prefer_rootfs: bool,
@@ -81,30 +51,12 @@ pub struct Options {
     pub progress: Progress,
 }
 
-impl Options {
+impl DriverOptions {
     /// The running program is the agent; what takes long is told on standard error.
-    pub fn new() -> Result<Options, ClusterError> {
+    pub fn new() -> Result<DriverOptions, ClusterError> {
         let program = std::env::current_exe()
             .map_err(|error| ClusterError::new(format!("cannot find the running program: {error}")))?;
-        Ok(Options { program, prefer_rootfs: false, progress: crate::progress_to_stderr() })
-    }
-}
-
-/// The driver of that name: `docker`, `local`, or `auto`.
-pub async fn select(name: &str) -> Result<Box<dyn Driver>, ClusterError> {
-    select_with(name, Options::new()?).await
-}
-
-/// As [`select`], with options.
-pub async fn select_with(name: &str, options: Options) -> Result<Box<dyn Driver>, ClusterError> {
-    match name {
-        "local" => Ok(Box::new(LocalDriver::new(options))),
-        "docker" => Ok(Box::new(DockerDriver::new(Engine::connect().await?, options))),
-        "auto" => Ok(match Engine::connect().await {
-            Ok(engine) => Box::new(DockerDriver::new(engine, options)),
-            Err(_) => Box::new(LocalDriver::new(options)),
-        }),
-        _ => Err(ClusterError::new(format!("there is no driver {name}; use docker, local or auto"))),
+        Ok(DriverOptions { program, prefer_rootfs: false, progress: crate::progress_to_stderr() })
     }
 }
 

@@ -1,29 +1,29 @@
-//! The subcommands that Fencepost starts itself with: inside nodes, and around them.
+//! Subcommands that Fencepost runs by itself, inside nodes and around them. Users never see them.
 
 use crate::agent::{self, Tool};
-use crate::{local, probe};
+use crate::{drivers, probe};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use std::ffi::OsString;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// Runs the hidden subcommand that the command line names, and gives its exit code; none where it names none.
+/// Runs the internal subcommand that the command line names, and gives its exit code; none where it names none.
 ///
 /// A program that starts clusters calls this first in its `main`, before it starts any thread: namespaces can only be
-/// made by a process of a single one.
+/// made by a process with a single thread.
 ///
 /// ```no_run
-/// if let Some(code) = fencepost_cluster::hidden_main(Vec::new) {
+/// if let Some(code) = fencepost_cluster::run_internal_command(Vec::new) {
 ///     std::process::exit(code);
 /// }
 /// ```
-pub fn hidden_main(tools: fn() -> Vec<Box<dyn Tool>>) -> Option<i32> {
+pub fn run_internal_command(tools: fn() -> Vec<Box<dyn Tool>>) -> Option<i32> {
     let mut args = std::env::args_os().skip(1);
     let command = args.next()?;
     let args: Vec<OsString> = args.collect();
     match command.to_str()? {
         "agent" => Some(run_agent(tools(), &args)),
-        "sandbox" => Some(local::sandbox::main()),
-        "probe" => Some(probe::main()),
+        "sandbox" => Some(drivers::local::run_sandbox()),
+        "probe" => Some(probe::run_probe()),
         _ => None,
     }
 }
@@ -41,7 +41,7 @@ fn run_agent(tools: Vec<Box<dyn Tool>>, args: &[OsString]) -> i32 {
         // It must not live on in the agent's children.
         let _ = fcntl(socket, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
     }
-    let options = agent::Options { data: data.to_owned(), attach };
+    let options = agent::AgentOptions { data: data.to_owned(), attach };
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(agent::run(tools, options)),
         Err(error) => {

@@ -1,28 +1,38 @@
 //! What a node is (processes, signals, address, files), and the drivers that start nodes.
+//!
+//! ```text
+//! drivers/ ──start──► nodes, each with an agent/ as process 1
+//! agent_node.rs ══ protocol.rs, JSON lines ══► agent/
+//! ```
 
 pub mod agent;
-mod capabilities;
-mod clocks;
-mod connection;
-mod docker;
+mod agent_node;
+mod cache;
+mod capability;
+mod clock_mechanism;
+mod cluster_folder;
 pub mod doctor;
 mod driver;
+mod drivers;
 mod error;
-mod hidden;
+mod file_lock;
+mod hash;
+pub mod image_store;
 pub mod images;
-mod local;
-mod log;
+mod internal_commands;
 mod node;
+mod node_log;
 mod probe;
 mod program;
 mod progress;
 pub mod protocol;
-mod state;
 mod subnet;
 
-pub use clocks::ClockMechanism;
-pub use driver::{Capability, Cluster, ClusterSpec, Driver, Options, select, select_with};
+pub use capability::Capability;
+pub use clock_mechanism::ClockMechanism;
+pub use driver::{Cluster, ClusterSpec, Driver, DriverOptions};
+pub use drivers::{DRIVER_NAMES, select, select_with};
 pub use error::ClusterError;
-pub use hidden::hidden_main;
+pub use internal_commands::run_internal_command;
 pub use node::{Attached, Node, NodeSpec, Role};
 pub use progress::{Progress, progress_to_stderr};

@@ -1,6 +1,6 @@
 //! Inside a node: what it can do, found by trying it.
 
-use crate::driver::Capability;
+use crate::capability::Capability;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::ptrace;
 use nix::sys::signal::{Signal, raise};
@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 
-/// What was tried inside a node, and how it went.
+/// A capability that was tried inside a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Found {
+pub(crate) struct Tried {
     pub(crate) capability: Capability,
-    /// Why not, if not.
-    pub(crate) trouble: Option<String>,
+    /// Why it does not work; none where it does.
+    pub(crate) reason: Option<String>,
 }
 
-/// The hidden subcommand: tries everything in the node where it runs, and prints the list of [`Found`].
-pub(crate) fn main() -> i32 {
-    let found: Vec<Found> = [
+/// The hidden subcommand: tries everything in the node where it runs, and prints the list of [`Tried`].
+pub(crate) fn run_probe() -> i32 {
+    let found: Vec<Tried> = [
         (Capability::Signal, Ok(())),
         (Capability::Ptrace, try_ptrace()),
         (Capability::PacketFilter, try_rule(&["-j", "DROP"])),
@@ -29,7 +29,7 @@ pub(crate) fn main() -> i32 {
         (Capability::Fuse, try_fuse()),
     ]
     .into_iter()
-    .map(|(capability, tried)| Found { capability, trouble: tried.err() })
+    .map(|(capability, tried)| Tried { capability, reason: tried.err() })
     .collect();
     println!("{}", serde_json::to_string(&found).unwrap_or_default());
     0

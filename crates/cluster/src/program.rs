@@ -1,9 +1,9 @@
 //! The program in the nodes: Fencepost itself, with the libraries that it is linked to, in a folder that works in any
 //! root file system.
 
-use crate::ClusterError;
-use crate::state::{self, Held};
-use sha2::{Digest, Sha256};
+use crate::file_lock::{self, FileLock};
+use crate::hash::short_hash;
+use crate::{ClusterError, cache};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(crate) struct Program {
     pub(crate) hash: String,
     dynamic: bool,
     /// Keeps the folder from being removed by a run of a newer executable.
-    _held: Held,
+    _lock: FileLock,
 }
 
 impl Program {
@@ -34,9 +34,9 @@ impl Program {
         let executable = executable.canonicalize().map_err(cannot)?;
         let hash = hash(&executable).map_err(cannot)?;
         let path_hash = hash.split('-').next().unwrap_or_default();
-        let programs = state::cache()?.join("programs");
+        let programs = cache::folder()?.join("programs");
         let folder = programs.join(&hash);
-        let _alone = state::lock(&programs.join("lock"))?;
+        let _lock = file_lock::lock(&programs.join("lock"))?;
         if !folder.exists() {
             let unfinished = programs.join(format!(".{hash}"));
             let _ = std::fs::remove_dir_all(&unfinished);
@@ -44,8 +44,8 @@ impl Program {
             std::fs::rename(&unfinished, &folder).map_err(cannot)?;
         }
         remove_others(&programs, path_hash, &hash);
-        let held = state::hold(&programs.join(format!("{hash}.lock")))?;
-        Ok(Program { dynamic: folder.join("ld.so").exists(), folder, hash, _held: held })
+        let lock = file_lock::share(&programs.join(format!("{hash}.lock")))?;
+        Ok(Program { dynamic: folder.join("ld.so").exists(), folder, hash, _lock: lock })
     }
 
     /// The same from asynchronous code: copying a program takes a moment.
@@ -62,7 +62,7 @@ impl Program {
             .split_once('-')
             .is_some_and(|(path, _)| hash.split_once('-').is_some_and(|it| it.0 == path));
         let lock = self.folder.with_file_name(format!("{hash}.lock"));
-        same && hash != self.hash && !state::is_held(&lock)
+        same && hash != self.hash && !file_lock::is_held(&lock)
     }
 
     /// The command that runs it inside a node.
@@ -162,7 +162,7 @@ fn remove_others(programs: &Path, path_hash: &str, hash: &str) {
     for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
         let old = name.starts_with(path_hash) && !name.starts_with(hash) && !name.ends_with(".lock");
         let lock = programs.join(format!("{name}.lock"));
-        if old && programs.join(&name).is_dir() && !state::is_held(&lock) {
+        if old && programs.join(&name).is_dir() && !file_lock::is_held(&lock) {
             let _ = std::fs::remove_dir_all(programs.join(&name));
             let _ = std::fs::remove_file(lock);
         }
@@ -171,15 +171,10 @@ fn remove_others(programs: &Path, path_hash: &str, hash: &str) {
 
 /// Removes the folders of all builds that nobody uses.
 pub(crate) fn remove_unused() -> Result<(), ClusterError> {
-    let programs = state::cache()?.join("programs");
-    let _alone = state::lock(&programs.join("lock"))?;
+    let programs = cache::folder()?.join("programs");
+    let _lock = file_lock::lock(&programs.join("lock"))?;
     remove_others(&programs, "", "none");
     Ok(())
-}
-
-/// Twelve hexadecimal digits that name some content.
-pub(crate) fn short_hash(content: &[u8]) -> String {
-    Sha256::digest(content).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

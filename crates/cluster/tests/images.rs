@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use fencepost_cluster::{doctor, images};
+use fencepost_cluster::{doctor, image_store, images};
 
 /// Servers run out of an unpacked root file system, whatever this machine has installed.
 #[tokio::test(flavor = "multi_thread")]
@@ -23,7 +23,7 @@ async fn servers_run_out_of_root_file_systems() {
     assert!(n2.get("/tmp/own").await.is_err());
     stop(cluster, &spec).await;
 
-    let made = images::list().await.unwrap();
+    let made = image_store::list().await.unwrap();
     for name in ["redis", "etcd", "client"] {
         let found = made.iter().find(|made| made.name == name && made.kind == images::Kind::RootFileSystem);
         let found = found.unwrap_or_else(|| panic!("{name} is not in {made:?}"));
@@ -34,14 +34,14 @@ async fn servers_run_out_of_root_file_systems() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_engine_has_every_image_once_it_is_built() {
     driver("docker").await;
-    images::build(&[], &fencepost_cluster::progress_to_stderr()).await.unwrap();
-    let made = images::list().await.unwrap();
+    image_store::build(&[], &fencepost_cluster::progress_to_stderr()).await.unwrap();
+    let made = image_store::list().await.unwrap();
     for name in ["redis", "etcd", "zookeeper", "postgres", "client"] {
         let is_it =
             |made: &&images::Made| made.name == name && made.kind == images::Kind::Container && made.current;
         assert!(made.iter().any(|made| is_it(&made)), "{name} is not in {made:?}");
     }
-    let unknown = images::build(&["mysql".to_owned()], &fencepost_cluster::progress_to_stderr()).await;
+    let unknown = image_store::build(&["mysql".to_owned()], &fencepost_cluster::progress_to_stderr()).await;
     assert_eq!(
         unknown.unwrap_err().0,
         "there is no image mysql; there are redis, etcd, zookeeper, postgres, client"

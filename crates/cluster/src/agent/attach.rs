@@ -3,7 +3,7 @@
 //! One message is a request: the arguments as JSON, and with them a file descriptor that becomes the program's
 //! standard input and output. One message answers it: `{"pid":N}` or `{"error":"…"}`.
 
-use super::Agent;
+use super::operations::Agent;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, send};
 use serde_json::{Value, json};
 use std::io::IoSliceMut;

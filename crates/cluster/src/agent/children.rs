@@ -8,12 +8,12 @@ use nix::errno::Errno;
 use nix::sys::signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::net::unix::pipe;
 use tokio::signal::unix::SignalKind;
@@ -35,7 +35,7 @@ struct Known {
 static OF_TOOLS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
 fn of_tools() -> MutexGuard<'static, BTreeSet<i32>> {
-    OF_TOOLS.lock().unwrap_or_else(PoisonError::into_inner)
+    OF_TOOLS.lock()
 }
 
 /// Runs a command of a tool to its end, and gives what it printed. A tool must wait for its children in no other way:
@@ -70,10 +70,7 @@ impl Children {
         let mut child = command.spawn().map_err(|error| format!("cannot start {name}: {error}"))?;
         let pid = i32::try_from(child.id()).map_err(|error| error.to_string())?;
         let (end, ended) = oneshot::channel();
-        self.known
-            .lock()
-            .expect("never poisoned")
-            .insert(pid, Known { service: service.map(str::to_owned), end });
+        self.known.lock().insert(pid, Known { service: service.map(str::to_owned), end });
         let cannot = |error: std::io::Error| format!("cannot read from {name}: {error}");
         Ok(Spawned {
             pid,
@@ -91,7 +88,7 @@ impl Children {
 
     /// Whether this child has not ended yet.
     pub(super) fn runs(&self, pid: i32) -> bool {
-        self.known.lock().expect("never poisoned").contains_key(&pid)
+        self.known.lock().contains_key(&pid)
     }
 
     /// Reaps children and orphans as they end, for ever, and reports the ends of services.
@@ -125,7 +122,7 @@ impl Children {
             _ => return,
         };
         drop(of_tools);
-        let Some(known) = self.known.lock().expect("never poisoned").remove(&pid) else { return };
+        let Some(known) = self.known.lock().remove(&pid) else { return };
         if let Some(service) = known.service {
             out.exited(&service, pid, &in_words(status));
         }

@@ -1,29 +1,17 @@
-//! The agent: process 1 of every node, Fencepost's hands inside it.
-//!
-//! It is told what to do by lines on its standard input (see [`crate::protocol`]). When that closes, however the
-//! controller died, it exits, and the kernel ends every process of the node with it.
-//!
-//! Everything runs on one thread, but for the tools. So nothing can reap a child between its start and the moment it
-//! is known here, and a service's end is always reported before anyone is told that its process is gone.
+//! What the agent can be asked to do, and how it does it.
 
-mod attach;
-mod children;
-mod files;
-mod output;
-
-pub use children::output_of;
-
+use super::children::{self, Children, Spawned};
+use super::files;
+use super::output::Out;
 use crate::program;
-use crate::protocol::{Op, Output, Request, Service};
-use children::{Children, Spawned};
-use output::Out;
+use crate::protocol::{Op, Output, Service};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 
 /// How much of what a command prints is kept.
@@ -39,57 +27,22 @@ pub trait Tool: Send + Sync {
     fn call(&self, args: Value) -> Result<Value, String>;
 }
 
-/// What an agent is told on its command line.
-#[derive(Debug)]
-pub struct Options {
-    /// The node's data folder; `{data}` in arguments and paths stands for it.
-    pub data: String,
-    /// A socket over which the local driver sends the streams of programs to be attached.
-    pub attach: Option<OwnedFd>,
-}
-
-struct Agent {
+pub(super) struct Agent {
     data: String,
     tools: HashMap<&'static str, Arc<dyn Tool>>,
-    children: Children,
+    pub(super) children: Children,
     services: Mutex<HashMap<String, i32>>,
-    out: Out,
-}
-
-/// Serves the controller until standard input closes, and then ends this process.
-pub async fn run(tools: Vec<Box<dyn Tool>>, options: Options) -> ! {
-    let out = Out::to_stdout();
-    out.hello(env!("CARGO_PKG_VERSION"));
-    let agent = Arc::new(Agent {
-        data: options.data,
-        tools: tools.into_iter().map(|tool| (tool.name(), Arc::from(tool))).collect(),
-        children: Children::default(),
-        services: Mutex::default(),
-        out,
-    });
-    let reaper = agent.clone();
-    tokio::spawn(async move { reaper.children.reap(&reaper.out).await });
-    if let Some(socket) = options.attach {
-        attach::listen(socket, agent.clone());
-    }
-    let mut lines = BufReader::new(tokio::io::stdin()).lines();
-    while let Ok(Some(line)) = lines.next_line().await {
-        match serde_json::from_str::<Request>(&line) {
-            Ok(request) => {
-                let agent = agent.clone();
-                tokio::spawn(async move {
-                    let answer = agent.carry_out(request.op).await;
-                    agent.out.answer(request.id, answer);
-                });
-            }
-            Err(error) => agent.out.log("agent", format!("cannot read the request {line:?}: {error}")).await,
-        }
-    }
-    std::process::exit(0)
+    pub(super) out: Out,
 }
 
 impl Agent {
-    async fn carry_out(&self, op: Op) -> Result<Value, String> {
+    /// An agent of a node whose data folder is `data`.
+    pub(super) fn new(data: String, tools: Vec<Box<dyn Tool>>, out: Out) -> Agent {
+        let tools = tools.into_iter().map(|tool| (tool.name(), Arc::from(tool))).collect();
+        Agent { data, tools, children: Children::default(), services: Mutex::default(), out }
+    }
+
+    pub(super) async fn carry_out(&self, op: Op) -> Result<Value, String> {
         match op {
             Op::Start { service } => self.start(&service).map(|pid| json!({"pid": pid})),
             Op::Signal { pid, signal } => children::signal(pid, signal).map(|()| Value::Null),
@@ -128,7 +81,7 @@ impl Agent {
     }
 
     /// A command, ready to be spawned. `fencepost` means this very program.
-    fn command(&self, argv: &[String]) -> Result<Command, String> {
+    pub(super) fn command(&self, argv: &[String]) -> Result<Command, String> {
         let argv: Vec<String> = argv.iter().map(|arg| self.place(arg)).collect();
         let argv = program::resolve(argv);
         let (name, args) = argv.split_first().ok_or("an empty command was asked for; name a program")?;
@@ -138,7 +91,7 @@ impl Agent {
     }
 
     fn start(&self, service: &Service) -> Result<i32, String> {
-        let mut services = self.services.lock().expect("never poisoned");
+        let mut services = self.services.lock();
         if let Some(pid) = services.get(&service.name).filter(|pid| self.children.runs(**pid)) {
             return Err(format!("the service {} runs already, as process {pid}; end it first", service.name));
         }
@@ -196,7 +149,7 @@ impl Kept {
             let mut stream = stream.take(OUTPUT_MAX);
             let mut chunk = vec![0; 64 << 10];
             while let Ok(length @ 1..) = stream.read(&mut chunk).await {
-                sink.lock().expect("never poisoned").extend_from_slice(&chunk[..length]);
+                sink.lock().extend_from_slice(&chunk[..length]);
             }
         });
         Kept { text, reader }
@@ -205,7 +158,7 @@ impl Kept {
     async fn take(mut self) -> String {
         let _ = tokio::time::timeout(OUTPUT_PATIENCE, &mut self.reader).await;
         self.reader.abort();
-        String::from_utf8_lossy(&self.text.lock().expect("never poisoned")).into_owned()
+        String::from_utf8_lossy(&self.text.lock()).into_owned()
     }
 }
 

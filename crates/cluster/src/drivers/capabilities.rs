@@ -1,11 +1,11 @@
 //! What a driver's nodes can do on this machine: a node is started, tries everything, and is taken down again.
 
-use crate::ClusterError;
-use crate::driver::{Capability, ClusterSpec, Driver};
+use crate::capability::Capability;
+use crate::driver::{ClusterSpec, Driver};
+use crate::hash::short_hash;
 use crate::node::{NodeSpec, Role};
-use crate::probe::Found;
-use crate::program::short_hash;
-use crate::state;
+use crate::probe::Tried;
+use crate::{ClusterError, cache};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use std::time::Duration;
 /// `fencepost doctor` tries again.
 ///
 /// Where no node can be started this gives everything: the start that follows then tells the reason.
-pub(crate) async fn of(driver: &dyn Driver, key: &str) -> Vec<Capability> {
+pub(super) async fn capabilities_of(driver: &dyn Driver, key: &str) -> Vec<Capability> {
     let found = match remembered(driver, key) {
         Some(found) => Ok(found),
-        None => afresh(driver, key).await,
+        None => try_afresh(driver, key).await,
     };
     match found {
-        Ok(found) => found.into_iter().filter(|it| it.trouble.is_none()).map(|it| it.capability).collect(),
+        Ok(found) => found.into_iter().filter(|it| it.reason.is_none()).map(|it| it.capability).collect(),
         Err(error) => {
             tracing::debug!("cannot find out what nodes can do: {error}");
             Capability::ALL.to_vec()
@@ -28,7 +28,7 @@ pub(crate) async fn of(driver: &dyn Driver, key: &str) -> Vec<Capability> {
 }
 
 /// Tries everything now, and remembers it.
-pub(crate) async fn afresh(driver: &dyn Driver, key: &str) -> Result<Vec<Found>, ClusterError> {
+pub(crate) async fn try_afresh(driver: &dyn Driver, key: &str) -> Result<Vec<Tried>, ClusterError> {
     let found = in_a_node(driver).await?;
     let memory = memory(driver, key)?;
     // What cannot be remembered is tried again the next time.
@@ -38,16 +38,16 @@ pub(crate) async fn afresh(driver: &dyn Driver, key: &str) -> Result<Vec<Found>,
     Ok(found)
 }
 
-fn remembered(driver: &dyn Driver, key: &str) -> Option<Vec<Found>> {
+fn remembered(driver: &dyn Driver, key: &str) -> Option<Vec<Tried>> {
     serde_json::from_slice(&std::fs::read(memory(driver, key).ok()?).ok()?).ok()
 }
 
 fn memory(driver: &dyn Driver, key: &str) -> Result<PathBuf, ClusterError> {
     let name = short_hash(key.as_bytes());
-    Ok(state::cache()?.join("probes").join(format!("{}-{name}.json", driver.name())))
+    Ok(cache::folder()?.join("probes").join(format!("{}-{name}.json", driver.name())))
 }
 
-async fn in_a_node(driver: &dyn Driver) -> Result<Vec<Found>, ClusterError> {
+async fn in_a_node(driver: &dyn Driver) -> Result<Vec<Tried>, ClusterError> {
     let run = ClusterSpec::own_name("probe");
     let logs = std::env::temp_dir().join(format!("fencepost-{run}"));
     let node =

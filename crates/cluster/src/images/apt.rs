@@ -1,8 +1,9 @@
 //! Debian's packages by apt, in a folder of our own: this machine's lists, caches and installed packages are neither
 //! used nor changed; only its sources and its settings for the network are.
 
-use super::run::run;
-use crate::{ClusterError, Progress, state};
+use super::commands::run;
+use crate::file_lock::{self, FileLock};
+use crate::{ClusterError, Progress, cache};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::process::Command;
@@ -80,11 +81,9 @@ impl Apt {
 }
 
 /// The folder that all images share, and its lock.
-pub(super) async fn folder() -> Result<(PathBuf, state::Held), ClusterError> {
-    let folder = state::cache()?.join("apt");
-    let lock = state::cache()?.join("apt.lock");
-    let held = tokio::task::spawn_blocking(move || state::lock(&lock)).await;
-    Ok((folder, held.map_err(|error| ClusterError::new(error.to_string()))??))
+pub(super) async fn folder() -> Result<(PathBuf, FileLock), ClusterError> {
+    let cache = cache::folder()?;
+    Ok((cache.join("apt"), file_lock::lock_aside(cache.join("apt.lock")).await?))
 }
 
 pub(super) fn make_folder(path: &Path) -> Result<(), ClusterError> {

@@ -21,7 +21,7 @@ pub(super) async fn run(command: &mut Command, what: &str) -> Result<String, Clu
     )))
 }
 
-pub(super) async fn remove_folder(path: &Path) -> Result<(), ClusterError> {
+pub(crate) async fn remove_folder(path: &Path) -> Result<(), ClusterError> {
     let removed = tokio::fs::remove_dir_all(path).await;
     removed.map_err(|error| ClusterError::new(format!("cannot remove {}: {error}", path.display())))
 }

@@ -4,8 +4,8 @@
 //! merged /usr, the alternatives of iptables, and a few files in /etc.
 
 use super::apt::{self, Apt, make_folder, write};
-use super::run::{remove_folder, run};
-use super::{Image, MAKERS, installed};
+use super::commands::{remove_folder, run};
+use super::definitions::{Image, MAKERS, installed};
 use crate::{ClusterError, Progress};
 use nix::libc;
 use std::ffi::CString;

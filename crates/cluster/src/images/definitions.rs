@@ -1,11 +1,7 @@
-//! The images that nodes are made of: container images for an engine, root file systems for the driver `local`.
+//! Which images there are, and what each is made of.
 
-mod apt;
-mod debian;
-mod run;
-
-use crate::program::short_hash;
-use crate::{ClusterError, Progress, docker, program, state};
+use crate::ClusterError;
+use crate::hash::short_hash;
 use std::path::{Path, PathBuf};
 
 /// Programs that make a root file system.
@@ -27,9 +23,9 @@ pub struct Image {
     pub name: &'static str,
     /// Programs that a node needs, by name or by path; a machine that has them all, and the files, can run the node
     /// without the image.
-    programs: &'static [&'static str],
+    pub(super) programs: &'static [&'static str],
     /// Other files that a node needs.
-    files: &'static [&'static str],
+    pub(super) files: &'static [&'static str],
     pub(crate) dockerfile: &'static str,
     /// Debian packages, one a line.
     pub(crate) packages: &'static str,
@@ -41,23 +37,23 @@ pub const ALL: [Image; 5] = [
         name: "redis",
         programs: &["redis-server", "redis-cli", "iptables"],
         files: &[],
-        dockerfile: include_str!("../../../docker/redis/Dockerfile"),
-        packages: include_str!("../../../docker/redis/packages"),
+        dockerfile: include_str!("../../../../docker/redis/Dockerfile"),
+        packages: include_str!("../../../../docker/redis/packages"),
     },
     Image {
         name: "etcd",
         programs: &["etcd", "etcdctl", "iptables"],
         files: &[],
-        dockerfile: include_str!("../../../docker/etcd/Dockerfile"),
-        packages: include_str!("../../../docker/etcd/packages"),
+        dockerfile: include_str!("../../../../docker/etcd/Dockerfile"),
+        packages: include_str!("../../../../docker/etcd/packages"),
     },
     Image {
         name: "zookeeper",
         programs: &["iptables"],
         // Java cannot be tried where there is no /proc yet: it finds its libraries by it.
         files: &[JAVA, "/usr/share/java/zookeeper.jar"],
-        dockerfile: include_str!("../../../docker/zookeeper/Dockerfile"),
-        packages: include_str!("../../../docker/zookeeper/packages"),
+        dockerfile: include_str!("../../../../docker/zookeeper/Dockerfile"),
+        packages: include_str!("../../../../docker/zookeeper/packages"),
     },
     Image {
         name: "postgres",
@@ -69,41 +65,17 @@ pub const ALL: [Image; 5] = [
             "iptables",
         ],
         files: &[],
-        dockerfile: include_str!("../../../docker/postgres/Dockerfile"),
-        packages: include_str!("../../../docker/postgres/packages"),
+        dockerfile: include_str!("../../../../docker/postgres/Dockerfile"),
+        packages: include_str!("../../../../docker/postgres/packages"),
     },
     Image {
         name: "client",
         programs: &["iptables"],
         files: &[],
-        dockerfile: include_str!("../../../docker/client/Dockerfile"),
-        packages: include_str!("../../../docker/client/packages"),
+        dockerfile: include_str!("../../../../docker/client/Dockerfile"),
+        packages: include_str!("../../../../docker/client/packages"),
     },
 ];
-
-/// Something that was made and takes up room.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
-    /// Of the image, as in [`ALL`].
-    pub name: String,
-    pub kind: Kind,
-    /// The image's tag, or the folder.
-    pub place: String,
-    pub bytes: u64,
-    /// Whether this Fencepost would use it; if not, it is of another version.
-    pub current: bool,
-}
-
-/// What was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// In the container engine.
-    Container,
-    /// In the container engine, with a build of Fencepost in it.
-    Layer,
-    /// A folder.
-    RootFileSystem,
-}
 
 /// The image of that name.
 pub fn find(name: &str) -> Result<&'static Image, ClusterError> {
@@ -124,17 +96,8 @@ impl Image {
         self.programs.iter().chain(self.files).filter(|name| installed(name).is_none()).copied().collect()
     }
 
-    fn package_names(&self) -> impl Iterator<Item = &'static str> {
+    pub(super) fn package_names(&self) -> impl Iterator<Item = &'static str> {
         self.packages.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
-    }
-
-    /// Whether its root file system is there.
-    pub(crate) fn unpacked(&self) -> bool {
-        self.folder().is_ok_and(|folder| folder.exists())
-    }
-
-    fn folder(&self) -> Result<PathBuf, ClusterError> {
-        Ok(folders()?.join(format!("{}-{}", self.name, self.hash())))
     }
 }
 
@@ -144,91 +107,6 @@ pub(crate) fn installed(name: &str) -> Option<PathBuf> {
         .iter()
         .map(|folder| Path::new(folder).join(name))
         .find(|path| path.is_file())
-}
-
-fn folders() -> Result<PathBuf, ClusterError> {
-    Ok(state::cache()?.join("rootfs"))
-}
-
-/// The unpacked root file system of an image; made now if it is not there.
-pub(crate) async fn root_file_system(image: &Image, progress: &Progress) -> Result<PathBuf, ClusterError> {
-    let folder = image.folder()?;
-    if folder.exists() {
-        return Ok(folder);
-    }
-    // Another run may be making it: then this one waits, and finds it made.
-    let lock = folders()?.join(format!("{}.lock", image.name));
-    let waiting = tokio::task::spawn_blocking(move || state::lock(&lock));
-    let _alone = waiting.await.map_err(|error| ClusterError::new(error.to_string()))??;
-    if !folder.exists() {
-        debian::make(image, &folder, progress).await?;
-    }
-    Ok(folder)
-}
-
-/// Everything that was made, here and in the container engine.
-pub async fn list() -> Result<Vec<Made>, ClusterError> {
-    let mut made = match docker::Engine::connect().await {
-        Ok(engine) => engine.list_images().await?,
-        Err(_) => Vec::new(),
-    };
-    let Ok(entries) = std::fs::read_dir(folders()?) else { return Ok(made) };
-    for path in entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()) {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let name = name.rsplit_once('-').map_or(name.as_str(), |(name, _)| name).to_owned();
-        let current = find(&name).and_then(Image::folder).is_ok_and(|current| current == path);
-        let bytes = run::size(&path).await;
-        made.push(Made {
-            name,
-            kind: Kind::RootFileSystem,
-            place: path.display().to_string(),
-            bytes,
-            current,
-        });
-    }
-    made.sort_by(|a, b| (&a.name, &a.place).cmp(&(&b.name, &b.place)));
-    Ok(made)
-}
-
-/// Makes the images of these names (all, where none is named) for the engine, if one answers; else root file systems
-/// for the driver `local`, of those images whose programs this machine lacks.
-pub async fn build(names: &[String], progress: &Progress) -> Result<(), ClusterError> {
-    let images: Vec<&Image> = match names {
-        [] => ALL.iter().collect(),
-        names => names.iter().map(|name| find(name)).collect::<Result<_, _>>()?,
-    };
-    let engine = docker::Engine::connect().await;
-    for image in images {
-        match &engine {
-            Ok(engine) => {
-                let tag = engine.image(image, progress).await?;
-                progress(&format!("the image {} is there: {tag}", image.name));
-            }
-            Err(_) if names.is_empty() && image.missing_here().is_empty() => {
-                progress(&format!("the image {} is not needed: this machine has its programs", image.name));
-            }
-            Err(_) => {
-                let folder = root_file_system(image, progress).await?;
-                progress(&format!("the root file system {} is there: {}", image.name, folder.display()));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Removes all that was made, and all that was kept to make it from.
-pub async fn remove(progress: &Progress) -> Result<(), ClusterError> {
-    if let Ok(engine) = docker::Engine::connect().await {
-        engine.remove_images(progress).await?;
-    }
-    for name in ["rootfs", "apt", "probes"] {
-        let folder = state::cache()?.join(name);
-        if folder.exists() {
-            progress(&format!("removing {}", folder.display()));
-            run::remove_folder(&folder).await?;
-        }
-    }
-    program::remove_unused()
 }
 
 #[cfg(test)]

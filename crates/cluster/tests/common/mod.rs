@@ -6,7 +6,7 @@ pub mod leftovers;
 pub mod scenarios;
 
 use fencepost_cluster::protocol::Service;
-use fencepost_cluster::{Cluster, ClusterSpec, Driver, Node, NodeSpec, Options, Role};
+use fencepost_cluster::{Cluster, ClusterSpec, Driver, DriverOptions, Node, NodeSpec, Role};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,12 +18,12 @@ pub async fn driver(name: &str) -> Box<dyn Driver> {
     driver_with(name, false).await
 }
 
-pub fn options() -> Options {
-    Options { program: PathBuf::from(env!("CARGO_BIN_EXE_bare_node")), ..Options::new().unwrap() }
+pub fn options() -> DriverOptions {
+    DriverOptions { program: PathBuf::from(env!("CARGO_BIN_EXE_bare_node")), ..DriverOptions::new().unwrap() }
 }
 
 pub async fn driver_with(name: &str, prefer_rootfs: bool) -> Box<dyn Driver> {
-    let options = Options { prefer_rootfs, ..options() };
+    let options = DriverOptions { prefer_rootfs, ..options() };
     match fencepost_cluster::select_with(name, options).await {
         Ok(driver) => driver,
         Err(error) => panic!("this test needs the driver {name}: {error}"),

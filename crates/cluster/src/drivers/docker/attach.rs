@@ -1,12 +1,12 @@
 //! Attaching programs: by the engine's exec, whose streams come over a connection of their own.
 
-use super::DATA;
+use super::containers::DATA;
 use super::engine::{Engine, failed};
 use super::frames::Frames;
 use crate::ClusterError;
-use crate::connection::Attach;
-use crate::log::Log;
+use crate::agent_node::Attach;
 use crate::node::Attached;
+use crate::node_log::NodeLog;
 use crate::program::Program;
 use async_trait::async_trait;
 use bollard::Docker;
@@ -33,7 +33,7 @@ impl Exec {
 
 #[async_trait]
 impl Attach for Exec {
-    async fn attach(&self, argv: &[String], log: &Log) -> Result<Attached, ClusterError> {
+    async fn attach(&self, argv: &[String], log: &NodeLog) -> Result<Attached, ClusterError> {
         let argv: Vec<String> = argv.iter().map(|arg| arg.replace("{data}", DATA)).collect();
         let (name, args) =
             argv.split_first().ok_or_else(|| ClusterError::new("no program to attach was named"))?;

@@ -1,8 +1,7 @@
 //! Making a run's network and containers, and removing them.
 
-use super::DATA;
 use super::engine::{failed, has_status};
-use super::leftovers::RUN;
+use super::labels::RUN;
 use crate::ClusterError;
 use crate::subnet::Subnet;
 use bollard::Docker;
@@ -21,6 +20,9 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
+
+/// The data folder in every container.
+pub(super) const DATA: &str = "/data";
 
 /// How long the engine may take to take down what was killed.
 const REMOVAL: Duration = Duration::from_secs(20);

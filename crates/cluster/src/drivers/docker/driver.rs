@@ -1,41 +1,33 @@
-//! The driver `docker`: a container for each node, on a network of their own.
+//! How the nodes of a run become containers.
 
-mod attach;
-mod containers;
-mod engine;
-mod frames;
-mod keeper;
-mod leftovers;
-mod make;
-
-use crate::connection::AgentNode;
-use crate::driver::{Capability, Cluster, ClusterSpec, Driver, Options};
-use crate::log::Log;
+use super::attach::Exec;
+use super::containers::{DATA, Plan, PlannedNode, Started};
+use super::engine::Engine;
+use super::frames::Frames;
+use super::keeper::Keeper;
+use super::{labels, leftovers};
+use crate::agent_node::AgentNode;
+use crate::capability::Capability;
+use crate::cluster_folder::ClusterFolder;
+use crate::driver::{Cluster, ClusterSpec, Driver, DriverOptions};
+use crate::drivers::capabilities::capabilities_of;
+use crate::node_log::NodeLog;
 use crate::program::{self, Program};
-use crate::state::RunFolder;
 use crate::subnet::Subnet;
-use crate::{ClusterError, capabilities, images, state};
+use crate::{ClusterError, cluster_folder, images};
 use async_trait::async_trait;
-use attach::Exec;
-use containers::{Plan, PlannedNode, Started};
-pub(crate) use engine::Engine;
-use frames::Frames;
 use futures_util::future::try_join_all;
-use keeper::Keeper;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-
-/// The data folder in every container.
-const DATA: &str = "/data";
 
 /// Starts nodes as containers.
 pub(crate) struct DockerDriver {
     engine: Engine,
-    options: Options,
+    options: DriverOptions,
 }
 
 impl DockerDriver {
-    pub(crate) fn new(engine: Engine, options: Options) -> DockerDriver {
+    pub(crate) fn new(engine: Engine, options: DriverOptions) -> DockerDriver {
         DockerDriver { engine, options }
     }
 
@@ -71,7 +63,7 @@ impl Driver for DockerDriver {
     }
 
     async fn supports(&self) -> Vec<Capability> {
-        capabilities::of(self, &self.identity().await).await
+        capabilities_of(self, &self.identity().await).await
     }
 
     async fn prepare(&self, image: &'static str) -> Result<(), ClusterError> {
@@ -88,14 +80,14 @@ impl Driver for DockerDriver {
             let is_taken = taken.iter().any(|(network, prefix)| subnet.overlaps(*network, *prefix));
             !is_taken && !subnet.is_routed_here()
         };
-        let folder = RunFolder::create(&spec.run, is_free)?;
+        let folder = ClusterFolder::create(&spec.run, is_free)?;
         let plan = plan(spec, &folder, &tags, &program)?;
         let (keeper, started) = Keeper::start(plan, folder, program).await?;
         let nodes = started.into_iter().zip(&spec.nodes).map(|(started, node)| {
             let keeper = &keeper;
             async move {
                 let Started { container, address, streams } = started;
-                let log = Log::open(&spec.logs, &node.name)?;
+                let log = NodeLog::open(&spec.logs, &node.name)?;
                 let from_agent = Frames::new(streams.output, "agent", log.clone());
                 let attach = Box::new(Exec::new(&self.engine, container, &keeper.program));
                 let node = AgentNode::connect(node, address, log, from_agent, streams.input, attach).await?;
@@ -108,7 +100,7 @@ impl Driver for DockerDriver {
 
     async fn clean_up_leftovers(&self) -> Result<Vec<String>, ClusterError> {
         let mut removed = leftovers::remove(&self.engine).await?;
-        let folders = tokio::task::spawn_blocking(state::remove_dead).await;
+        let folders = tokio::task::spawn_blocking(cluster_folder::remove_dead).await;
         let folders = folders.map_err(|error| ClusterError::new(error.to_string()))??;
         removed.extend(folders.into_iter().map(|run| format!("removed the folder of the crashed run {run}")));
         Ok(removed)
@@ -117,7 +109,7 @@ impl Driver for DockerDriver {
 
 fn plan(
     spec: &ClusterSpec,
-    folder: &RunFolder,
+    folder: &ClusterFolder,
     tags: &HashMap<&'static str, String>,
     program: &Program,
 ) -> Result<Plan, ClusterError> {
@@ -130,7 +122,7 @@ fn plan(
     Ok(Plan {
         run: spec.run.clone(),
         subnet: folder.subnet,
-        labels: leftovers::labels(&spec.run, folder),
+        labels: labels::of_run(&spec.run, folder),
         agent: program.argv(&["agent", DATA]),
         nodes: nodes.collect(),
     })

@@ -1,6 +1,6 @@
 //! The engine mixes a program's two output streams into one of frames; this takes them apart again.
 
-use crate::log::Log;
+use crate::node_log::NodeLog;
 use bollard::container::LogOutput;
 use bollard::errors::Error;
 use futures_util::Stream;
@@ -20,12 +20,12 @@ pub(super) struct Frames {
     /// Of standard error: a line whose end is still to come.
     line: Vec<u8>,
     name: String,
-    log: Log,
+    log: NodeLog,
 }
 
 impl Frames {
     /// `name` is the program's in the log.
-    pub(super) fn new(output: Output, name: &str, log: Log) -> Frames {
+    pub(super) fn new(output: Output, name: &str, log: NodeLog) -> Frames {
         Frames { output, waiting: Vec::new(), read: 0, line: Vec::new(), name: name.to_owned(), log }
     }
 

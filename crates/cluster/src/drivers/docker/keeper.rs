@@ -4,9 +4,9 @@
 use super::containers::{Plan, Started};
 use super::engine::Engine;
 use crate::ClusterError;
+use crate::cluster_folder::ClusterFolder;
 use crate::driver::Stop;
 use crate::program::Program;
-use crate::state::RunFolder;
 use async_trait::async_trait;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,14 +21,14 @@ pub(super) struct Keeper {
     thread: Option<JoinHandle<Result<(), ClusterError>>>,
     /// Kept in the cache for as long as containers run it.
     pub(super) program: Program,
-    _folder: RunFolder,
+    _folder: ClusterFolder,
 }
 
 impl Keeper {
     /// Returns when all containers run.
     pub(super) async fn start(
         plan: Plan,
-        folder: RunFolder,
+        folder: ClusterFolder,
         program: Program,
     ) -> Result<(Keeper, Vec<Started>), ClusterError> {
         let given_up = Arc::new(AtomicBool::new(false));

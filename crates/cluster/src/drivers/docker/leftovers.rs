@@ -3,30 +3,15 @@
 
 use super::containers::{Network, remove_network, remove_run};
 use super::engine::{Engine, failed};
+use super::labels::{LOCK, MACHINE, RUN, machine};
 use crate::ClusterError;
-use crate::state::{self, RunFolder};
+use crate::file_lock::is_over;
 use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOptionsBuilder};
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-/// Label: the run's name.
-pub(super) const RUN: &str = "fencepost.run";
-/// Label: the file that the run's controller has locked.
-const LOCK: &str = "fencepost.lock";
-/// Label: the machine of the controller. Several machines can share an engine.
-const MACHINE: &str = "fencepost.machine";
-
 /// How long the engine may take to let go of the ends of containers that have just ended.
 const LET_GO: Duration = Duration::from_secs(1);
-
-/// The labels of everything that a run makes.
-pub(super) fn labels(run: &str, folder: &RunFolder) -> HashMap<String, String> {
-    let lock = folder.lock_file().display().to_string();
-    HashMap::from(
-        [(RUN, run.to_owned()), (LOCK, lock), (MACHINE, machine())]
-            .map(|(name, value)| (name.to_owned(), value)),
-    )
-}
 
 /// Removes the containers and networks of runs of this machine whose controllers are dead.
 pub(super) async fn remove(engine: &Engine) -> Result<Vec<String>, ClusterError> {
@@ -42,7 +27,7 @@ pub(super) async fn remove(engine: &Engine) -> Result<Vec<String>, ClusterError>
     let dead = |labels: &Option<HashMap<String, String>>| {
         let labels = labels.as_ref()?;
         let ours = labels.get(MACHINE) == Some(&machine());
-        (ours && state::is_over(labels.get(LOCK)?.as_ref())).then(|| labels.get(RUN).cloned())?
+        (ours && is_over(labels.get(LOCK)?.as_ref())).then(|| labels.get(RUN).cloned())?
     };
     let mut removed = Vec::new();
     let runs: BTreeSet<String> = containers.iter().filter_map(|container| dead(&container.labels)).collect();
@@ -57,11 +42,4 @@ pub(super) async fn remove(engine: &Engine) -> Result<Vec<String>, ClusterError>
         }
     }
     Ok(removed)
-}
-
-/// This machine, as long as it lives.
-fn machine() -> String {
-    let id = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
-    let name = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    format!("{} {name}", id.trim())
 }

@@ -2,9 +2,10 @@
 //! layer with this very program.
 
 use super::engine::{Engine, failed, has_status};
+use crate::file_lock::{self, FileLock};
 use crate::images::{self, Image, Kind, Made};
 use crate::program::Program;
-use crate::{ClusterError, Progress, state};
+use crate::{ClusterError, Progress, cache};
 use bollard::query_parameters::{
     BuildImageOptionsBuilder, CreateImageOptionsBuilder, ListImagesOptionsBuilder, RemoveImageOptionsBuilder,
 };
@@ -29,7 +30,7 @@ impl Engine {
         if self.has(&tag).await? {
             return Ok(tag);
         }
-        let _alone = lock(&format!("{}.lock", image.name)).await?;
+        let _lock = lock(&format!("{}.lock", image.name)).await?;
         if self.has(&tag).await? {
             return Ok(tag);
         }
@@ -99,7 +100,7 @@ impl Engine {
         if self.has(&tag).await? {
             return Ok(tag);
         }
-        let _alone = lock("layers.lock").await?;
+        let _lock = lock("layers.lock").await?;
         if self.has(&tag).await? {
             return Ok(tag);
         }
@@ -217,8 +218,6 @@ fn cannot_pack(error: &std::io::Error) -> ClusterError {
     ClusterError::new(format!("cannot pack what the image is made of: {error}"))
 }
 
-async fn lock(name: &str) -> Result<state::Held, ClusterError> {
-    let path = state::cache()?.join("locks").join(name);
-    let held = tokio::task::spawn_blocking(move || state::lock(&path)).await;
-    held.map_err(|error| ClusterError::new(error.to_string()))?
+async fn lock(name: &str) -> Result<FileLock, ClusterError> {
+    file_lock::lock_aside(cache::folder()?.join("locks").join(name)).await
 }

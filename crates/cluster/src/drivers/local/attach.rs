@@ -1,16 +1,17 @@
 //! Attaching programs: the agent is sent one end of a pair of sockets, and makes it the program's streams.
 
 use crate::ClusterError;
-use crate::connection::Attach;
-use crate::log::Log;
+use crate::agent_node::Attach;
 use crate::node::Attached;
+use crate::node_log::NodeLog;
 use async_trait::async_trait;
 use nix::sys::socket::{ControlMessage, MsgFlags, recv, sendmsg};
+use parking_lot::Mutex;
 use serde_json::Value;
 use std::io::IoSlice;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// The controller's end of the socket that the agent listens to.
 pub(super) struct Socket(Arc<Mutex<OwnedFd>>);
@@ -23,7 +24,7 @@ impl Socket {
 
 #[async_trait]
 impl Attach for Socket {
-    async fn attach(&self, argv: &[String], _: &Log) -> Result<Attached, ClusterError> {
+    async fn attach(&self, argv: &[String], _: &NodeLog) -> Result<Attached, ClusterError> {
         let request = serde_json::to_vec(argv).map_err(|error| ClusterError::new(error.to_string()))?;
         let (ours, theirs) = UnixStream::pair().map_err(cannot)?;
         let socket = self.0.clone();
@@ -39,7 +40,7 @@ impl Attach for Socket {
 }
 
 fn ask(socket: &Mutex<OwnedFd>, request: &[u8], stream: &UnixStream) -> std::io::Result<Value> {
-    let socket = socket.lock().expect("never poisoned");
+    let socket = socket.lock();
     let fds = [stream.as_raw_fd()];
     let rights = [ControlMessage::ScmRights(&fds)];
     sendmsg::<()>(socket.as_raw_fd(), &[IoSlice::new(request)], &rights, MsgFlags::MSG_NOSIGNAL, None)?;

@@ -1,24 +1,20 @@
-//! The driver `local`: nodes are plain processes of this machine, in namespaces of their own.
+//! How the nodes of a run become processes in namespaces.
 
-pub(crate) mod sandbox;
-
-mod attach;
-mod keeper;
-mod netlink;
-mod root;
-
-use crate::connection::AgentNode;
-use crate::driver::{Capability, Cluster, ClusterSpec, Driver, Options};
-use crate::log::Log;
+use super::attach::Socket;
+use super::keeper::Keeper;
+use super::sandbox::{Plan, PlannedNode};
+use crate::agent_node::AgentNode;
+use crate::capability::Capability;
+use crate::cluster_folder::{self, ClusterFolder};
+use crate::driver::{Cluster, ClusterSpec, Driver, DriverOptions};
+use crate::drivers::capabilities::capabilities_of;
+use crate::node::NodeSpec;
+use crate::node_log::NodeLog;
 use crate::program::{self, Program};
-use crate::state::{self, RunFolder};
-use crate::{ClusterError, NodeSpec, capabilities, images};
+use crate::{ClusterError, images};
 use async_trait::async_trait;
-use attach::Socket;
 use futures_util::future::try_join_all;
-use keeper::Keeper;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
-use sandbox::{Plan, PlannedNode};
 use std::collections::{BTreeSet, HashMap};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -31,7 +27,7 @@ const DATA: &str = "/data";
 
 /// Starts nodes as processes of this machine.
 pub(crate) struct LocalDriver {
-    options: Options,
+    options: DriverOptions,
 }
 
 /// A node that is about to be started: the controller's ends of its streams.
@@ -43,7 +39,7 @@ struct Wiring {
 }
 
 impl LocalDriver {
-    pub(crate) fn new(options: Options) -> LocalDriver {
+    pub(crate) fn new(options: DriverOptions) -> LocalDriver {
         LocalDriver { options }
     }
 
@@ -78,7 +74,7 @@ impl Driver for LocalDriver {
     }
 
     async fn supports(&self) -> Vec<Capability> {
-        capabilities::of(self, &self.identity()).await
+        capabilities_of(self, &self.identity()).await
     }
 
     async fn prepare(&self, image: &'static str) -> Result<(), ClusterError> {
@@ -90,7 +86,7 @@ impl Driver for LocalDriver {
         let roots = self.roots(spec).await?;
         let program = Program::prepare_aside(&self.options.program).await?;
         // The bridge lies in a namespace of its own: only what nodes may want to reach from outside it matters.
-        let folder = RunFolder::create(&spec.run, |subnet| !subnet.is_routed_here())?;
+        let folder = ClusterFolder::create(&spec.run, |subnet| !subnet.is_routed_here())?;
         let (plan, wiring, inherited) = plan(spec, &folder, &roots, &program)?;
         let keeper = Keeper::start(&self.options.program, &plan, inherited, folder, program).await?;
         let nodes = try_join_all(wiring.into_iter().map(|it| connect(it, &spec.logs))).await?;
@@ -99,14 +95,14 @@ impl Driver for LocalDriver {
 
     async fn clean_up_leftovers(&self) -> Result<Vec<String>, ClusterError> {
         // Processes, mounts and networks went with the controller. Only folders stay.
-        let removed = tokio::task::spawn_blocking(state::remove_dead).await;
+        let removed = tokio::task::spawn_blocking(cluster_folder::remove_dead).await;
         let removed = removed.map_err(|error| ClusterError::new(error.to_string()))??;
         Ok(removed.into_iter().map(|run| format!("removed the folder of the crashed run {run}")).collect())
     }
 }
 
 /// Whether namespaces can be made here: starts a sandbox of no nodes.
-pub(crate) async fn try_namespaces(options: &Options) -> Result<(), ClusterError> {
+pub(crate) async fn try_namespaces(options: &DriverOptions) -> Result<(), ClusterError> {
     let spec =
         ClusterSpec { run: ClusterSpec::own_name("namespaces"), nodes: Vec::new(), logs: PathBuf::new() };
     let driver = LocalDriver::new(options.clone());
@@ -116,7 +112,7 @@ pub(crate) async fn try_namespaces(options: &Options) -> Result<(), ClusterError
 /// Makes the nodes' folders and streams. The last part is what the sandbox is to inherit.
 fn plan(
     spec: &ClusterSpec,
-    folder: &RunFolder,
+    folder: &ClusterFolder,
     roots: &HashMap<&'static str, PathBuf>,
     program: &Program,
 ) -> Result<(Plan, Vec<Wiring>, Vec<OwnedFd>), ClusterError> {
@@ -152,7 +148,7 @@ async fn connect(wiring: Wiring, logs: &Path) -> Result<Arc<dyn crate::Node>, Cl
     let cannot = |error| ClusterError::new(format!("{}: cannot use its streams: {error}", spec.name));
     stream.set_nonblocking(true).map_err(cannot)?;
     let (from_agent, to_agent) = tokio::net::UnixStream::from_std(stream).map_err(cannot)?.into_split();
-    let log = Log::open(logs, &spec.name)?;
+    let log = NodeLog::open(logs, &spec.name)?;
     let attach = Box::new(Socket::new(attach));
     Ok(Arc::new(AgentNode::connect(&spec, address, log, from_agent, to_agent, attach).await?))
 }

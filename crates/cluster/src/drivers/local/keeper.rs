@@ -2,19 +2,20 @@
 
 use super::sandbox::{Plan, Said};
 use crate::ClusterError;
+use crate::cluster_folder::ClusterFolder;
 use crate::driver::Stop;
 use crate::program::Program;
-use crate::state::RunFolder;
 use async_trait::async_trait;
 use nix::libc;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use parking_lot::Mutex;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Mutex, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -32,7 +33,7 @@ pub(super) struct Keeper {
     /// Never locked: the lock is there because a receiver cannot be shared.
     ended: Mutex<mpsc::Receiver<()>>,
     /// Removed after the processes that use it.
-    folder: Option<RunFolder>,
+    folder: Option<ClusterFolder>,
     /// Not removed before the processes that run it are gone.
     _program: Program,
 }
@@ -43,7 +44,7 @@ impl Keeper {
         executable: &Path,
         plan: &Plan,
         inherited: Vec<OwnedFd>,
-        folder: RunFolder,
+        folder: ClusterFolder,
         program: Program,
     ) -> Result<Keeper, ClusterError> {
         let (started, spawned) = oneshot::channel();
@@ -100,7 +101,7 @@ impl Keeper {
 
     fn take_down(&mut self) {
         drop(self.life_line.take());
-        let ended = self.ended.get_mut().expect("never poisoned");
+        let ended = self.ended.get_mut();
         if ended.recv_timeout(END).is_err() {
             let _ = kill(self.pid, Signal::SIGKILL);
             let _ = ended.recv_timeout(END);

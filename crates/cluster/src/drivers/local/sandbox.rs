@@ -58,7 +58,7 @@ pub(super) enum Said {
 }
 
 /// The whole of the hidden subcommand.
-pub(crate) fn main() -> i32 {
+pub(crate) fn run_sandbox() -> i32 {
     match enter_namespaces() {
         Ok(ForkResult::Parent { child }) => {
             // Only the inner process holds the nodes: whoever waits for a stream to close must not wait for this one.

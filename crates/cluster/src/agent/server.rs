@@ -1,0 +1,44 @@
+//! Reads requests from standard input and has them carried out.
+
+use super::attach;
+use super::operations::{Agent, Tool};
+use super::output::Out;
+use crate::protocol::Request;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+/// What an agent is told on its command line.
+#[derive(Debug)]
+pub struct AgentOptions {
+    /// The node's data folder; `{data}` in arguments and paths stands for it.
+    pub data: String,
+    /// A socket over which the local driver sends the streams of programs to be attached.
+    pub attach: Option<OwnedFd>,
+}
+
+/// Serves the controller until standard input closes, and then ends this process.
+pub async fn run(tools: Vec<Box<dyn Tool>>, options: AgentOptions) -> ! {
+    let out = Out::to_stdout();
+    out.hello(env!("CARGO_PKG_VERSION"));
+    let agent = Arc::new(Agent::new(options.data, tools, out));
+    let reaper = agent.clone();
+    tokio::spawn(async move { reaper.children.reap(&reaper.out).await });
+    if let Some(socket) = options.attach {
+        attach::listen(socket, agent.clone());
+    }
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        match serde_json::from_str::<Request>(&line) {
+            Ok(request) => {
+                let agent = agent.clone();
+                tokio::spawn(async move {
+                    let answer = agent.carry_out(request.op).await;
+                    agent.out.answer(request.id, answer);
+                });
+            }
+            Err(error) => agent.out.log("agent", format!("cannot read the request {line:?}: {error}")).await,
+        }
+    }
+    std::process::exit(0)
+}

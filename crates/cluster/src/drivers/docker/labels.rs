@@ -1,0 +1,27 @@
+//! The labels by which everything that a run makes in the engine is found again.
+
+use crate::cluster_folder::ClusterFolder;
+use std::collections::HashMap;
+
+/// Label: the run's name.
+pub(super) const RUN: &str = "fencepost.run";
+/// Label: the file that the run's controller has locked.
+pub(super) const LOCK: &str = "fencepost.lock";
+/// Label: the machine of the controller. Several machines can share an engine.
+pub(super) const MACHINE: &str = "fencepost.machine";
+
+/// The labels of everything that a run makes.
+pub(super) fn of_run(run: &str, folder: &ClusterFolder) -> HashMap<String, String> {
+    let lock = folder.lock_file().display().to_string();
+    HashMap::from(
+        [(RUN, run.to_owned()), (LOCK, lock), (MACHINE, machine())]
+            .map(|(name, value)| (name.to_owned(), value)),
+    )
+}
+
+/// This machine, as long as it lives.
+pub(super) fn machine() -> String {
+    let id = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    let name = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    format!("{} {name}", id.trim())
+}

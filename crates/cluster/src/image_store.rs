@@ -1,0 +1,57 @@
+//! What was made of images, in the container engine and in the cache: listing, making and removing it.
+
+use crate::drivers::docker::Engine;
+use crate::images::{self, ALL, Image, Made};
+use crate::{ClusterError, Progress, cache, program};
+
+/// Everything that was made, here and in the container engine.
+pub async fn list() -> Result<Vec<Made>, ClusterError> {
+    let mut made = match Engine::connect().await {
+        Ok(engine) => engine.list_images().await?,
+        Err(_) => Vec::new(),
+    };
+    made.extend(images::list_unpacked().await?);
+    made.sort_by(|a, b| (&a.name, &a.place).cmp(&(&b.name, &b.place)));
+    Ok(made)
+}
+
+/// Makes the images of these names (all, if there are no names) for the engine, if one answers; else root file systems
+/// for the driver `local`, of those images whose programs this machine lacks.
+pub async fn build(names: &[String], progress: &Progress) -> Result<(), ClusterError> {
+    let wanted: Vec<&Image> = match names {
+        [] => ALL.iter().collect(),
+        names => names.iter().map(|name| images::find(name)).collect::<Result<_, _>>()?,
+    };
+    let engine = Engine::connect().await;
+    for image in wanted {
+        match &engine {
+            Ok(engine) => {
+                let tag = engine.image(image, progress).await?;
+                progress(&format!("the image {} is there: {tag}", image.name));
+            }
+            Err(_) if names.is_empty() && image.missing_here().is_empty() => {
+                progress(&format!("the image {} is not needed: this machine has its programs", image.name));
+            }
+            Err(_) => {
+                let folder = images::root_file_system(image, progress).await?;
+                progress(&format!("the root file system {} is there: {}", image.name, folder.display()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes all that was made, and all that was kept to make it from.
+pub async fn remove(progress: &Progress) -> Result<(), ClusterError> {
+    if let Ok(engine) = Engine::connect().await {
+        engine.remove_images(progress).await?;
+    }
+    for name in ["rootfs", "apt", "probes"] {
+        let folder = cache::folder()?.join(name);
+        if folder.exists() {
+            progress(&format!("removing {}", folder.display()));
+            images::remove_folder(&folder).await?;
+        }
+    }
+    program::remove_unused()
+}

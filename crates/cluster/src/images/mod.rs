@@ -1,0 +1,14 @@
+//! The images that nodes are made of: container images for an engine, root file systems for the driver `local`.
+
+mod apt;
+mod commands;
+mod debian;
+mod definitions;
+mod made;
+mod root_file_system;
+
+pub(crate) use commands::remove_folder;
+pub use definitions::{ALL, Image, JAVA, find};
+pub(crate) use definitions::{MAKERS, installed};
+pub use made::{Kind, Made};
+pub(crate) use root_file_system::{is_unpacked, list_unpacked, root_file_system};
