@@ -1,17 +1,18 @@
-//! The controller's end of a client: sends commands, pairs answers with them, passes notices on.
+//! The controller's end of a client program: sends commands, matches answers to them, passes notices on.
 
 use fencepost_history::Completion;
 use fencepost_locks::protocol::{Answer, AnswerKind, Command, FromClient, Hello, HelloBack, Notice, VERSION};
+use parking_lot::Mutex;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
 
 /// A client program that answered the hello.
-pub struct Link {
+pub struct ClientConnection {
     name: String,
     /// What the client said it can do, and its process number inside its node.
     pub hello: HelloBack,
@@ -20,26 +21,26 @@ pub struct Link {
     waiting: Arc<Mutex<Waiting>>,
 }
 
-/// Who waits for an answer; or, once the client is gone, why it is.
+/// The commands without an answer yet; once the client has ended, the reason.
 #[derive(Default)]
 struct Waiting {
     by_id: HashMap<u64, oneshot::Sender<Answer>>,
     gone: Option<String>,
 }
 
-/// What a link tells its owner: notices of the client's library, and that the client is gone and why.
-pub trait Listener: Send + Sync + 'static {
+/// Receives what a client sends unrequested: notices of its library, and the reason when the client has ended.
+pub trait ClientEvents: Send + Sync + 'static {
     fn notice(&self, notice: Notice);
     fn gone(&self, client: &str, reason: &str);
 }
 
 /// How a call ended: the completion, and what a fail or an info still had to say in its value.
-pub struct Called {
+pub struct Reply {
     pub completion: Completion,
     pub value: Value,
 }
 
-impl Link {
+impl ClientConnection {
     /// Says hello and waits for the answer.
     ///
     /// # Errors
@@ -49,8 +50,8 @@ impl Link {
         stdin: impl AsyncWrite + Send + Unpin + 'static,
         stdout: impl AsyncRead + Send + Unpin + 'static,
         patience: Duration,
-        listener: Arc<dyn Listener>,
-    ) -> Result<Link, String> {
+        events: Arc<dyn ClientEvents>,
+    ) -> Result<ClientConnection, String> {
         let name = hello.client.clone();
         let (lines, outbox) = mpsc::unbounded_channel();
         let _ = lines.send(line_of(hello));
@@ -73,60 +74,60 @@ impl Link {
             ));
         }
         let waiting = Arc::<Mutex<Waiting>>::default();
-        tokio::spawn(read_lines(name.clone(), stdout, waiting.clone(), listener));
-        Ok(Link { name, hello: back, next_id: AtomicU64::new(0), lines, waiting })
+        tokio::spawn(read_lines(name.clone(), stdout, waiting.clone(), events));
+        Ok(ClientConnection { name, hello: back, next_id: AtomicU64::new(0), lines, waiting })
     }
 
     /// Whether the client has ended.
     pub fn is_gone(&self) -> bool {
-        self.waiting.lock().expect("never poisoned").gone.is_some()
+        self.waiting.lock().gone.is_some()
     }
 
     /// Sends a command (its id is filled in here) and waits for the answer, at most for `patience`.
-    pub async fn call(&self, mut command: Command, patience: Duration) -> Called {
+    pub async fn call(&self, mut command: Command, patience: Duration) -> Reply {
         command.id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let id = command.id;
         let (sender, answer) = oneshot::channel();
         {
-            let mut waiting = self.waiting.lock().expect("never poisoned");
+            let mut waiting = self.waiting.lock();
             if let Some(reason) = &waiting.gone {
                 // Not sent, so it certainly did not happen.
-                return Called::from(Completion::Fail(format!("client-gone: {reason}")));
+                return Reply::from(Completion::Fail(format!("client-gone: {reason}")));
             }
             waiting.by_id.insert(id, sender);
         }
         let _ = self.lines.send(line_of(&command));
         match tokio::time::timeout(patience, answer).await {
-            Ok(Ok(answer)) => Called::from(answer),
-            // The client died with the command; nobody knows how far it came.
+            Ok(Ok(answer)) => Reply::from(answer),
+            // The client ended while it handled the command, which may have happened or not.
             Ok(Err(_)) => {
-                Called::from(Completion::Info(format!("client-gone: {} ended meanwhile", self.name)))
+                Reply::from(Completion::Info(format!("client-gone: {} ended meanwhile", self.name)))
             }
             Err(_) => {
-                self.waiting.lock().expect("never poisoned").by_id.remove(&id);
+                self.waiting.lock().by_id.remove(&id);
                 let message =
                     format!("timeout: {} did not answer within {} s", self.name, patience.as_secs_f64());
-                Called::from(Completion::Info(message))
+                Reply::from(Completion::Info(message))
             }
         }
     }
 }
 
-impl From<Completion> for Called {
-    fn from(completion: Completion) -> Called {
-        Called { completion, value: Value::Null }
+impl From<Completion> for Reply {
+    fn from(completion: Completion) -> Reply {
+        Reply { completion, value: Value::Null }
     }
 }
 
-impl From<Answer> for Called {
-    fn from(answer: Answer) -> Called {
+impl From<Answer> for Reply {
+    fn from(answer: Answer) -> Reply {
         let error = || answer.error.clone().unwrap_or_else(|| "unsaid: the client gave no reason".to_owned());
         let completion = match answer.kind {
-            AnswerKind::Ok => return Called::from(Completion::Ok(answer.value)),
+            AnswerKind::Ok => return Reply::from(Completion::Ok(answer.value)),
             AnswerKind::Fail => Completion::Fail(error()),
             AnswerKind::Info => Completion::Info(error()),
         };
-        Called { completion, value: answer.value }
+        Reply { completion, value: answer.value }
     }
 }
 
@@ -161,7 +162,7 @@ async fn read_lines(
     name: String,
     mut stdout: impl AsyncBufReadExt + Unpin,
     waiting: Arc<Mutex<Waiting>>,
-    listener: Arc<dyn Listener>,
+    events: Arc<dyn ClientEvents>,
 ) {
     let mut line = Vec::new();
     let reason = loop {
@@ -173,20 +174,20 @@ async fn read_lines(
         }
         match serde_json::from_slice(&line) {
             Ok(FromClient::Answer(answer)) => {
-                let waiter = waiting.lock().expect("never poisoned").by_id.remove(&answer.id);
+                let waiter = waiting.lock().by_id.remove(&answer.id);
                 // An answer that comes after the patience ran out finds nobody waiting: it stays indeterminate.
                 if let Some(waiter) = waiter {
                     let _ = waiter.send(answer);
                 }
             }
-            Ok(FromClient::Notice(notice)) => listener.notice(notice),
+            Ok(FromClient::Notice(notice)) => events.notice(notice),
             Err(_) => break not_the_protocol(&name, &line),
         }
     };
     {
-        let mut waiting = waiting.lock().expect("never poisoned");
+        let mut waiting = waiting.lock();
         waiting.gone = Some(reason.clone());
         waiting.by_id.clear();
     }
-    listener.gone(&name, &reason);
+    events.gone(&name, &reason);
 }

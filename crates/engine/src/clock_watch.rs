@@ -4,12 +4,13 @@
 use crate::recorder::Recorder;
 use anyhow::{Context, Result};
 use fencepost_nemesis::World;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -36,42 +37,42 @@ pub struct Sample {
 }
 
 /// The clocks of a run, being watched.
-pub struct Clocks {
+pub struct ClockWatch {
     lookers: JoinSet<()>,
     over: watch::Sender<bool>,
-    paper: Arc<Paper>,
+    samples: Arc<SampleFile>,
 }
 
 /// Where samples are written.
-struct Paper {
+struct SampleFile {
     path: PathBuf,
     /// None after a failure.
     file: Mutex<Result<File, std::io::Error>>,
 }
 
-impl Clocks {
+impl ClockWatch {
     /// Begins to look at the clocks of these nodes; with none, nothing is written.
     pub fn watch(
         nodes: Vec<String>,
         world: Arc<World>,
         recorder: Arc<Recorder>,
         path: PathBuf,
-    ) -> Result<Option<Clocks>> {
+    ) -> Result<Option<ClockWatch>> {
         if nodes.is_empty() {
             return Ok(None);
         }
         let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-        let paper = Arc::new(Paper { path, file: Mutex::new(Ok(file)) });
+        let samples = Arc::new(SampleFile { path, file: Mutex::new(Ok(file)) });
         let (over, is_over) = watch::channel(false);
         let mut lookers = JoinSet::new();
         for node in nodes {
-            let (world, recorder, paper) = (world.clone(), recorder.clone(), paper.clone());
+            let (world, recorder, samples) = (world.clone(), recorder.clone(), samples.clone());
             let mut is_over = is_over.clone();
             lookers.spawn(async move {
                 loop {
                     // The last look comes when everything is healed.
                     let last = *is_over.borrow();
-                    paper.write(&look(&world, &recorder, &node).await);
+                    samples.write(&look(&world, &recorder, &node).await);
                     if last {
                         return;
                     }
@@ -79,23 +80,23 @@ impl Clocks {
                 }
             });
         }
-        Ok(Some(Clocks { lookers, over, paper }))
+        Ok(Some(ClockWatch { lookers, over, samples }))
     }
 
     /// Looks once more and ends. Gives what could not be written, in one sentence.
     pub async fn stop(mut self) -> Option<String> {
         self.over.send_replace(true);
         while self.lookers.join_next().await.is_some() {}
-        let file = self.paper.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = self.samples.file.lock();
         let error = file.as_ref().err()?;
-        Some(format!("cannot write {}: {error}", self.paper.path.display()))
+        Some(format!("cannot write {}: {error}", self.samples.path.display()))
     }
 }
 
-impl Paper {
+impl SampleFile {
     fn write(&self, sample: &Sample) {
         let line = serde_json::to_string(sample).expect("a sample is always JSON") + "\n";
-        let mut slot = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.file.lock();
         if let Ok(file) = slot.as_mut()
             && let Err(error) = file.write_all(line.as_bytes())
         {

@@ -1,16 +1,17 @@
-//! Brings a run's cluster to life: servers, storage and clients, in that order, and everything a nemesis can strike.
+//! Starts the processes of a run on its nodes: servers, storage and clients, in that order.
 
-use crate::link::{Link, Listener};
-use crate::spec::{Parts, RunSpec};
+use crate::client_connection::{ClientConnection, ClientEvents};
+use crate::options::RunSpec;
+use crate::topology::{client_names, server_names, storage_names};
+use crate::validation::Parts;
 use anyhow::{Context, Result, anyhow};
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{Cluster, ClusterError, Node, NodeSpec, Role};
 use fencepost_locks::protocol::{Hello, Server, VERSION};
 use fencepost_locks::{Backend, Options};
-use fencepost_nemesis::{Clients, Leadership, Running, Scene, World};
+use fencepost_nemesis::{Clients, Leadership, Running, World};
 use fencepost_storage::Need;
-use fencepost_workloads::Workload;
 use futures_util::future::try_join_all;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,19 +23,19 @@ const STORAGE_PORT: u16 = 7000;
 /// A client connects to its servers before it answers the hello.
 const HELLO: Duration = Duration::from_secs(20);
 
-/// A living cluster.
-pub struct Crew {
-    pub links: Vec<Arc<Link>>,
+/// The running processes of a run: its clients, and the servers that a fault can be injected into.
+pub struct Deployment {
+    pub clients: Vec<Arc<ClientConnection>>,
     pub world: Arc<World>,
     /// `n1: redis-server 7.0.15`, once for servers that are alike.
     pub versions: Vec<String>,
 }
 
-impl Crew {
-    /// The place among the clients, and the link, of the client of that name (`c1` is the first).
-    pub fn seat(&self, client: &str) -> Option<(usize, Arc<Link>)> {
+impl Deployment {
+    /// The place among the clients, and the connection, of the client of that name (`c1` is the first).
+    pub fn client(&self, client: &str) -> Option<(usize, Arc<ClientConnection>)> {
         let at = client.strip_prefix('c')?.parse::<usize>().ok()?.checked_sub(1)?;
-        Some((at, self.links.get(at)?.clone()))
+        Some((at, self.clients.get(at)?.clone()))
     }
 }
 
@@ -50,7 +51,7 @@ pub fn nodes(spec: &RunSpec, parts: &Parts) -> Vec<NodeSpec> {
             server_names(spec, parts.backend).into_iter().map(|name| node(name, Role::Server, image)),
         );
     }
-    nodes.extend(storage_names(spec, parts).into_iter().map(|name| node(name, Role::Storage, "client")));
+    nodes.extend(storage_names(spec, parts.backend, parts.workload).into_iter().map(|name| node(name, Role::Storage, "client")));
     nodes.extend(client_names(spec).into_iter().map(|name| node(name, Role::Client, "client")));
     nodes
 }
@@ -59,52 +60,13 @@ fn breaks_disks(parts: &Parts) -> bool {
     parts.nemeses.iter().any(|nemesis| nemesis.prepares_disks())
 }
 
-/// Whether there is a storage of ours: not where the lock service keeps the data, too.
-fn has_storage(backend: &dyn Backend, workload: &dyn Workload) -> bool {
-    workload.uses_storage() && !backend.own_storage()
-}
-
-/// Whom the nemeses can strike.
-pub fn scene(spec: &RunSpec, backend: &dyn Backend, workload: &dyn Workload) -> Scene {
-    Scene {
-        servers: server_names(spec, backend),
-        clients: client_names(spec),
-        storage: has_storage(backend, workload).then(|| "storage".to_owned()),
-        has_leader: backend.has_leader(),
-        ttl: spec.ttl(),
-    }
-}
-
-fn server_names(spec: &RunSpec, backend: &dyn Backend) -> Vec<String> {
-    if backend.image().is_none() {
-        return Vec::new();
-    }
-    let count = spec.options.nodes.unwrap_or_else(|| backend.default_nodes());
-    (1..=count).map(|number| format!("n{number}")).collect()
-}
-
-/// `storage`; with replicas also `storage-2`, ….
-fn storage_names(spec: &RunSpec, parts: &Parts) -> Vec<String> {
-    if !has_storage(parts.backend, parts.workload) {
-        return Vec::new();
-    }
-    let replicas = fencepost_storage::find_guard(&spec.guard).map_or(1, |guard| guard.replicas());
-    let name = |number| if number == 1 { "storage".to_owned() } else { format!("storage-{number}") };
-    (1..=replicas).map(name).collect()
-}
-
-/// The clients that a spec asks for: `c1`, `c2`, ….
-pub fn client_names(spec: &RunSpec) -> Vec<String> {
-    (1..=spec.clients).map(|number| format!("c{number}")).collect()
-}
-
 /// Starts servers, storage and clients, and waits until each one serves.
 pub async fn start(
     spec: &RunSpec,
     parts: &Parts,
     cluster: &Cluster,
-    listener: Arc<dyn Listener>,
-) -> Result<Crew> {
+    events: Arc<dyn ClientEvents>,
+) -> Result<Deployment> {
     let of_role = |role| cluster.nodes.iter().filter(|node| node.role() == role).cloned().collect::<Vec<_>>();
     let (servers, clients) = (of_role(Role::Server), of_role(Role::Client));
     let faked = spec.faked(parts)?;
@@ -138,16 +100,16 @@ pub async fn start(
         try_join_all(storages.iter().chain(&clients).map(start_fencer)).await?;
     }
     let versions = versions(parts, &servers).await?;
-    let links = try_join_all(
-        clients.iter().map(|node| connect(spec, parts, node, &servers, &storages, listener.clone())),
+    let connections = try_join_all(
+        clients.iter().map(|node| connect(spec, parts, node, &servers, &storages, events.clone())),
     )
     .await?;
-    let pids = links.iter().map(|(name, link)| (name.clone(), link.hello.pid)).collect();
-    let led = Led { backend: parts.backend, servers, options: spec.options.clone() };
+    let pids = connections.iter().map(|(name, connection)| (name.clone(), connection.hello.pid)).collect();
+    let led = LeaderOfServers { backend: parts.backend, servers, options: spec.options.clone() };
     let leadership = parts.backend.has_leader().then(|| Arc::new(led) as Arc<dyn Leadership>);
-    let world = World::new(&cluster.nodes, services, Arc::new(Pids(pids)), leadership);
-    let links = links.into_iter().map(|(_, link)| link).collect();
-    Ok(Crew { links, world: Arc::new(world), versions })
+    let world = World::new(&cluster.nodes, services, Arc::new(ClientPids(pids)), leadership);
+    let clients = connections.into_iter().map(|(_, connection)| connection).collect();
+    Ok(Deployment { clients, world: Arc::new(world), versions })
 }
 
 fn storage(spec: &RunSpec, parts: &Parts, servers: &[Arc<dyn Node>]) -> Service {
@@ -157,13 +119,17 @@ fn storage(spec: &RunSpec, parts: &Parts, servers: &[Arc<dyn Node>]) -> Service 
     if spec.storage_linger_ms > 0 {
         argv.extend(["--write-delay-ms".to_owned(), spec.storage_linger_ms.to_string()]);
     }
-    let asks =
-        fencepost_storage::find_guard(&spec.guard).is_some_and(|guard| guard.needs() == Need::Sequencer);
-    if asks {
+    let asks_servers = fencepost_storage::find_guard(&spec.guard).is_some_and(|guard| guard.needs() == Need::Sequencer);
+    if asks_servers {
         let port = parts.backend.port();
         let addresses: Vec<String> =
             servers.iter().map(|server| format!("{}:{port}", server.address())).collect();
-        argv.extend(["--lock".to_owned(), spec.backend.clone(), "--servers".to_owned(), addresses.join(",")]);
+        argv.extend([
+            "--lock".to_owned(),
+            spec.backend.clone(),
+            "--servers".to_owned(),
+            addresses.join(","),
+        ]);
     }
     Service { name: "storage".to_owned(), argv, env: Vec::new() }
 }
@@ -193,9 +159,9 @@ async fn await_port(node: &Arc<dyn Node>, port: u16) -> Result<()> {
 }
 
 async fn versions(parts: &Parts, servers: &[Arc<dyn Node>]) -> Result<Vec<String>> {
-    let told = try_join_all(servers.iter().map(|node| parts.backend.version(node))).await?;
+    let found = try_join_all(servers.iter().map(|node| parts.backend.version(node))).await?;
     let mut versions: Vec<(String, Vec<&str>)> = Vec::new();
-    for (node, version) in servers.iter().zip(told) {
+    for (node, version) in servers.iter().zip(found) {
         match versions.iter_mut().find(|(known, _)| *known == version) {
             Some((_, names)) => names.push(node.name()),
             None => versions.push((version, vec![node.name()])),
@@ -210,8 +176,8 @@ async fn connect(
     node: &Arc<dyn Node>,
     servers: &[Arc<dyn Node>],
     storages: &[Arc<dyn Node>],
-    listener: Arc<dyn Listener>,
-) -> Result<(String, Arc<Link>)> {
+    events: Arc<dyn ClientEvents>,
+) -> Result<(String, Arc<ClientConnection>)> {
     let name = node.name().to_owned();
     let storages: Vec<String> =
         storages.iter().map(|storage| format!("{}:{STORAGE_PORT}", storage.address())).collect();
@@ -235,31 +201,31 @@ async fn connect(
         linger: spec.linger.clone(),
     };
     let attached = node.attach(&["fencepost".to_owned(), "client".to_owned()]).await?;
-    let link = Link::open(&hello, attached.stdin, attached.stdout, HELLO, listener)
+    let connection = ClientConnection::open(&hello, attached.stdin, attached.stdout, HELLO, events)
         .await
         .map_err(|sentence| anyhow!("{sentence}; its log says why"))?;
-    Ok((name, Arc::new(link)))
+    Ok((name, Arc::new(connection)))
 }
 
 /// The process numbers of the client programs, inside their nodes.
-struct Pids(HashMap<String, i32>);
+struct ClientPids(HashMap<String, i32>);
 
 #[async_trait]
-impl Clients for Pids {
+impl Clients for ClientPids {
     fn pid(&self, client: &str) -> Option<i32> {
         self.0.get(client).copied()
     }
 }
 
 /// The servers of a backend that has a leader.
-struct Led {
+struct LeaderOfServers {
     backend: &'static dyn Backend,
     servers: Vec<Arc<dyn Node>>,
     options: Options,
 }
 
 #[async_trait]
-impl Leadership for Led {
+impl Leadership for LeaderOfServers {
     async fn leader(&self) -> Result<Option<String>, ClusterError> {
         let place = self.backend.leader(&self.servers, &self.options).await?;
         Ok(place.and_then(|place| self.servers.get(place)).map(|node| node.name().to_owned()))

@@ -1,14 +1,16 @@
 //! Carries out the plan: injects each fault when its time comes, heals it when its time is over, records both.
 //!
-//! A strike's time runs from the beginning of its injection, as its plan says it, and no fault is healed before it was
-//! looked at. One that could not be injected whole is healed at once.
+//! A fault's time runs from the beginning of its injection, as its plan says it, and no fault is healed before it was
+//! looked at. A fault that could not be injected whole is healed at once.
 
 use crate::recorder::Recorder;
 use fencepost_history::Kind;
 use fencepost_nemesis::{Fault, FaultError, LEADER, Nemesis, Plan, Strike, World};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
+use anyhow::{Result, anyhow};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
@@ -17,16 +19,16 @@ use tokio::task::JoinSet;
 const THEN: Duration = Duration::from_secs(2);
 
 /// The faults of a run, in force or still to come.
-pub struct Strikes {
+pub struct Injection {
     tasks: JoinSet<()>,
     heal_now: watch::Sender<bool>,
-    shared: Arc<Shared>,
+    shared: Arc<InjectionState>,
 }
 
 /// A strike made ready.
-pub type Ready = (&'static dyn Nemesis, Box<dyn Fault>);
+pub type PreparedFault = (&'static dyn Nemesis, Box<dyn Fault>);
 
-struct Shared {
+struct InjectionState {
     world: Arc<World>,
     recorder: Arc<Recorder>,
     /// By the number of the strike.
@@ -43,11 +45,11 @@ struct InForce {
     healing: bool,
 }
 
-impl Strikes {
+impl Injection {
     /// Begins to carry out the plan; time 0 is now. `ready` are its strikes, made ready.
-    pub fn begin(plan: &Plan, ready: Vec<Ready>, world: Arc<World>, recorder: Arc<Recorder>) -> Strikes {
+    pub fn begin(plan: &Plan, ready: Vec<PreparedFault>, world: Arc<World>, recorder: Arc<Recorder>) -> Injection {
         let (heal_now, healing) = watch::channel(false);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(InjectionState {
             world,
             recorder,
             in_force: Mutex::default(),
@@ -59,10 +61,10 @@ impl Strikes {
             // Listens before anything begins, so that no trigger misses its event.
             let fired = strike.when.clone().map(|trigger| shared.recorder.await_event(trigger));
             let (id, strike) = (id as u64, strike.clone());
-            let one = One { id, strike, fired, nemesis, fault, shared: shared.clone() };
+            let one = ScheduledFault { id, strike, fired, nemesis, fault, shared: shared.clone() };
             tasks.spawn(one.run(healing.clone()));
         }
-        Strikes { tasks, heal_now, shared }
+        Injection { tasks, heal_now, shared }
     }
 
     /// The faults in force now, in words: `clock-jump n2,n3`.
@@ -79,17 +81,17 @@ impl Strikes {
                 self.shared.is_unhealed(format!("a fault's task broke down: {error}"));
             }
         }
-        std::mem::take(&mut *self.shared.unhealed.lock().expect("never poisoned"))
+        std::mem::take(&mut *self.shared.unhealed.lock())
     }
 }
 
-impl Shared {
+impl InjectionState {
     fn in_force(&self) -> MutexGuard<'_, BTreeMap<u64, InForce>> {
-        self.in_force.lock().expect("never poisoned")
+        self.in_force.lock()
     }
 
     fn is_unhealed(&self, sentence: String) {
-        self.unhealed.lock().expect("never poisoned").push(sentence);
+        self.unhealed.lock().push(sentence);
     }
 
     /// Starts those of the servers that `ran` again that died of fault `id`. Gives whom. Those that another
@@ -111,18 +113,18 @@ impl Shared {
     }
 }
 
-/// One strike with its fault.
-struct One {
+/// A strike with its fault.
+struct ScheduledFault {
     id: u64,
     strike: Strike,
     /// Hears when the event has come that the strike waits for.
     fired: Option<oneshot::Receiver<()>>,
     nemesis: &'static dyn Nemesis,
     fault: Box<dyn Fault>,
-    shared: Arc<Shared>,
+    shared: Arc<InjectionState>,
 }
 
-impl One {
+impl ScheduledFault {
     async fn run(mut self, mut healing: watch::Receiver<bool>) {
         tokio::select! {
             biased;
@@ -187,7 +189,7 @@ impl One {
         let kind = self.nemesis.kind();
         let of_kind = in_force.values().filter(|one| kind.is_some() && one.nemesis.kind() == kind);
         let in_the_way = of_kind.filter(|one| one.on.iter().any(|target| self.strike.on.contains(target)));
-        // One in force counts for more than one that is being healed.
+        // ScheduledFault in force counts for more than one that is being healed.
         if let Some(other) = in_the_way.min_by_key(|one| one.healing) {
             if other.healing {
                 return Ok(false);
@@ -265,4 +267,20 @@ impl One {
         }
         self.shared.recorder.nemesis(kind, fault, value, error.map(ToString::to_string));
     }
+}
+
+/// The faults of a plan, ready to be injected.
+///
+/// # Errors
+/// The plan names a nemesis that is not registered, or parameters that it does not take.
+pub fn prepare(plan: &Plan) -> Result<Vec<PreparedFault>> {
+    plan.strikes
+        .iter()
+        .map(|strike| {
+            let nemesis = fencepost_nemesis::find(&strike.fault)
+                .ok_or_else(|| anyhow!("the plan names an unknown nemesis {}", strike.fault))?;
+            let fault = nemesis.prepare(strike).map_err(|sentence| anyhow!(sentence))?;
+            Ok((nemesis, fault))
+        })
+        .collect()
 }

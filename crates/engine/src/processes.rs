@@ -1,8 +1,8 @@
 //! The logical processes of a run: each follows its script, one operation after the other, through a client.
 
-use crate::link::{Called, Link};
+use crate::client_connection::{ClientConnection, Reply};
 use crate::recorder::Recorder;
-use crate::spec::RunSpec;
+use crate::options::RunSpec;
 use fencepost_history::{Completion, f};
 use fencepost_locks::protocol::Command;
 use fencepost_workloads::{Op, Script, Step};
@@ -14,9 +14,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 /// What the processes of a run share.
-pub struct Shared {
+pub struct ProcessContext {
     pub recorder: Arc<Recorder>,
-    pub times: Times,
+    pub times: TimeLimits,
     /// Set once the time is up: scripts end what they are in the middle of and begin nothing.
     pub closing: Closing,
     /// For each slot, how many process numbers it has used up. A slot is one of the processes that run at a time.
@@ -25,7 +25,7 @@ pub struct Shared {
 
 /// How long operations may take.
 #[derive(Clone, Copy, Debug)]
-pub struct Times {
+pub struct TimeLimits {
     pub ttl: Duration,
     pub acquire: Duration,
     /// After this long without faults every lock must be free again: the longest lease has run out.
@@ -66,10 +66,10 @@ impl Closing {
     }
 }
 
-impl Shared {
-    pub fn new(recorder: Arc<Recorder>, times: Times, processes: usize) -> Shared {
+impl ProcessContext {
+    pub fn new(recorder: Arc<Recorder>, times: TimeLimits, processes: usize) -> ProcessContext {
         let used = (0..processes).map(|_| AtomicU64::new(0)).collect();
-        Shared { recorder, times, closing: Closing::default(), used }
+        ProcessContext { recorder, times, closing: Closing::default(), used }
     }
 
     /// A process number that nobody has used. It tells its slot, and thereby its client, by the rest of its division
@@ -79,22 +79,22 @@ impl Shared {
     }
 
     /// Sends one operation, and records its invocation and its completion.
-    pub async fn perform(&self, link: &Link, process: u64, op: &Op) -> Completion {
+    pub async fn perform(&self, client: &ClientConnection, process: u64, op: &Op) -> Completion {
         let limit = if op.f == f::ACQUIRE { self.times.acquire } else { OPERATION };
-        self.perform_within(limit, link, process, op).await
+        self.perform_within(limit, client, process, op).await
     }
 
-    /// As [`Shared::perform`], with a time limit of its own for the client.
-    async fn perform_within(&self, limit: Duration, link: &Link, process: u64, op: &Op) -> Completion {
-        let Times { ttl, patience, .. } = self.times;
+    /// As [`ProcessContext::perform`], with a time limit of its own for the client.
+    async fn perform_within(&self, limit: Duration, client: &ClientConnection, process: u64, op: &Op) -> Completion {
+        let TimeLimits { ttl, patience, .. } = self.times;
         let is_acquire = op.f == f::ACQUIRE;
         let (ttl_ms, timeout_ms) = (millis(ttl), millis(limit));
         let mut recorded = op.value.clone();
         if is_acquire {
             // Beside what the workload asks for (a mode).
             recorded = json!({"ttl_ms": ttl_ms, "timeout_ms": timeout_ms});
-            let asked = op.value.as_object().cloned().unwrap_or_default();
-            recorded.as_object_mut().expect("made above").extend(asked);
+            let requested = op.value.as_object().cloned().unwrap_or_default();
+            recorded.as_object_mut().expect("made above").extend(requested);
         }
         let command = Command {
             id: 0,
@@ -106,7 +106,7 @@ impl Shared {
             timeout_ms: Some(timeout_ms),
         };
         self.recorder.invoke(process, op.f, &op.key, recorded);
-        let Called { completion, value } = link.call(command, limit + patience).await;
+        let Reply { completion, value } = client.call(command, limit + patience).await;
         self.recorder.complete(process, op.f, &op.key, &completion, value);
         completion
     }
@@ -119,29 +119,29 @@ fn millis(time: Duration) -> u64 {
 /// Runs one process to its end. After an indeterminate operation it goes on under a fresh number with a script of its
 /// own, as a program that was restarted would: nobody knows what the old one still holds.
 pub async fn run_process(
-    shared: Arc<Shared>,
-    link: Arc<Link>,
+    context: Arc<ProcessContext>,
+    client: Arc<ClientConnection>,
     slot: usize,
     mut new_script: impl FnMut(u64) -> Box<dyn Script> + Send,
 ) {
-    let mut process = shared.fresh_process(slot);
+    let mut process = context.fresh_process(slot);
     let mut script = new_script(process);
     let mut last: Option<Completion> = None;
     loop {
-        match script.next(last.take().as_ref(), shared.closing.is_set()) {
+        match script.next(last.take().as_ref(), context.closing.is_set()) {
             Step::Done => return,
-            Step::Wait(time) => shared.closing.wait(time).await,
+            Step::Wait(time) => context.closing.wait(time).await,
             Step::Do(op) => {
-                let completion = shared.perform(&link, process, &op).await;
+                let completion = context.perform(&client, process, &op).await;
                 match completion {
-                    Completion::Info(_) if shared.closing.is_set() => return,
+                    Completion::Info(_) if context.closing.is_set() => return,
                     Completion::Info(_) => {
-                        process = shared.fresh_process(slot);
+                        process = context.fresh_process(slot);
                         script = new_script(process);
                     }
                     // A dead client answers every call at once: without a pause this loop would spin.
                     Completion::Fail(ref reason) if reason.starts_with("client-gone") => {
-                        shared.closing.wait(Duration::from_millis(100)).await;
+                        context.closing.wait(Duration::from_millis(100)).await;
                         last = Some(completion);
                     }
                     completion => last = Some(completion),
@@ -153,35 +153,35 @@ pub async fn run_process(
 
 /// Acquires each key once more with a fresh process, reads it and releases it: whether the locks became free again,
 /// and the final values.
-pub async fn closing_reads(shared: &Shared, spec: &RunSpec, links: &[Arc<Link>], reads: bool) {
+pub async fn closing_reads(context: &ProcessContext, spec: &RunSpec, clients: &[Arc<ClientConnection>], reads: bool) {
     // Clients that a fault killed ask nothing any more.
-    let alive: Vec<usize> = (0..links.len()).filter(|at| !links[*at].is_gone()).collect();
+    let alive: Vec<usize> = (0..clients.len()).filter(|at| !clients[*at].is_gone()).collect();
     for number in 0..spec.keys {
         let Some(&slot) = alive.get(number % alive.len().max(1)) else { return };
-        let (process, link) = (shared.fresh_process(slot), &links[slot]);
+        let (process, client) = (context.fresh_process(slot), &clients[slot]);
         let op = |f: &'static str| Op {
             f,
             key: Cow::Owned(fencepost_workloads::key_name(number)),
             value: Value::Null,
         };
-        let acquired = shared.perform_within(shared.times.free_again, link, process, &op(f::ACQUIRE)).await;
+        let acquired = context.perform_within(context.times.free_again, client, process, &op(f::ACQUIRE)).await;
         let process = match acquired {
             // Its number is used up; the value can be read all the same.
-            Completion::Info(_) => shared.fresh_process(slot),
+            Completion::Info(_) => context.fresh_process(slot),
             _ => process,
         };
         if reads {
-            let mut read = shared.perform(link, process, &op(f::READ)).await;
+            let mut read = context.perform(client, process, &op(f::READ)).await;
             // A client may have been cut off from the storage for good, by whoever fenced it.
             for &other in alive.iter().filter(|other| **other != slot) {
                 if matches!(read, Completion::Ok(_)) {
                     break;
                 }
-                read = shared.perform(&links[other], shared.fresh_process(other), &op(f::READ)).await;
+                read = context.perform(&clients[other], context.fresh_process(other), &op(f::READ)).await;
             }
         }
         if matches!(acquired, Completion::Ok(_)) {
-            shared.perform(link, process, &op(f::RELEASE)).await;
+            context.perform(client, process, &op(f::RELEASE)).await;
         }
     }
 }

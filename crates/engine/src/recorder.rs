@@ -4,8 +4,9 @@ use crate::stop::Stop;
 use fencepost_checker::Watch;
 use fencepost_history::{Completion, Event, Kind, Process, Writer};
 use fencepost_nemesis::Trigger;
+use parking_lot::Mutex;
 use serde_json::Value;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
@@ -13,19 +14,19 @@ use tokio::sync::oneshot;
 pub struct Recorder {
     begun: Instant,
     stop: Arc<Stop>,
-    seats: Seats,
+    placement: Placement,
     fail_fast: bool,
     inner: Mutex<Inner>,
 }
 
 /// Which client hosts which process: slots are dealt out to clients in turn.
 #[derive(Clone, Copy, Debug)]
-pub struct Seats {
+pub struct Placement {
     pub slots: usize,
     pub clients: usize,
 }
 
-impl Seats {
+impl Placement {
     /// The client's place among the clients, from 0.
     pub fn client_of(self, process: u64) -> usize {
         (process % self.slots as u64) as usize % self.clients
@@ -37,7 +38,7 @@ struct Inner {
     next_index: u64,
     watch: Watch,
     tally: Tally,
-    /// Who waits for an event, and how many times it has yet to come.
+    /// Awaited events: the trigger, how many times it has yet to match, and the waiting task.
     waiting: Vec<(Trigger, u64, oneshot::Sender<()>)>,
 }
 
@@ -54,7 +55,7 @@ pub struct Tally {
 
 impl Recorder {
     /// Time 0 is now. `stop` is pulled when the history cannot be written, and on the first violation if `fail_fast`.
-    pub fn new(writer: Writer, seats: Seats, stop: Arc<Stop>, fail_fast: bool) -> Recorder {
+    pub fn new(writer: Writer, placement: Placement, stop: Arc<Stop>, fail_fast: bool) -> Recorder {
         let inner = Inner {
             writer,
             next_index: 0,
@@ -62,14 +63,14 @@ impl Recorder {
             tally: Tally::default(),
             waiting: Vec::new(),
         };
-        Recorder { begun: Instant::now(), stop, seats, fail_fast, inner: Mutex::new(inner) }
+        Recorder { begun: Instant::now(), stop, placement, fail_fast, inner: Mutex::new(inner) }
     }
 
-    /// Gives a channel that hears when the trigger has fired.
+    /// Gives a channel that resolves when the trigger has fired.
     pub fn await_event(&self, trigger: Trigger) -> oneshot::Receiver<()> {
         let (sender, fired) = oneshot::channel();
         let times = trigger.times;
-        self.inner.lock().expect("never poisoned").waiting.push((trigger, times, sender));
+        self.inner.lock().waiting.push((trigger, times, sender));
         fired
     }
 
@@ -80,7 +81,7 @@ impl Recorder {
 
     /// Counts so far.
     pub fn tally(&self) -> Tally {
-        self.inner.lock().expect("never poisoned").tally
+        self.inner.lock().tally
     }
 
     /// Records an invocation.
@@ -118,7 +119,7 @@ impl Recorder {
         error: Option<&str>,
     ) {
         let (f, key, value, error) = (f.into(), key.map(Into::into), value.into(), error.map(Into::into));
-        let mut inner = self.inner.lock().expect("never poisoned");
+        let mut inner = self.inner.lock();
         // The time is taken under the lock, so that the order of the lines is the order of time.
         let time = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let index = inner.next_index;
@@ -127,7 +128,7 @@ impl Recorder {
         if let Err(error) = inner.writer.append(&event) {
             self.stop.fail(error.to_string());
         }
-        inner.fire(&event, self.seats);
+        inner.fire(&event, self.placement);
         inner.watch.push(&event);
         let violations = inner.watch.violations();
         let tally = &mut inner.tally;
@@ -144,8 +145,8 @@ impl Recorder {
 }
 
 impl Inner {
-    fn fire(&mut self, event: &Event, seats: Seats) {
-        let client_of = |process| format!("c{}", seats.client_of(process) + 1);
+    fn fire(&mut self, event: &Event, placement: Placement) {
+        let client_of = |process| format!("c{}", placement.client_of(process) + 1);
         let mut at = 0;
         while at < self.waiting.len() {
             let (trigger, times, _) = &mut self.waiting[at];
@@ -153,7 +154,7 @@ impl Inner {
                 *times = times.saturating_sub(1);
                 if *times == 0 {
                     let (_, _, sender) = self.waiting.swap_remove(at);
-                    // Nobody listens any more where the run is already being healed.
+                    // The task has ended where the run is already being healed.
                     let _ = sender.send(());
                     continue;
                 }

@@ -1,0 +1,33 @@
+//! One run: its options, its cluster, its clients and faults, and the record of everything that happens.
+//!
+//! ```text
+//! options ─► validation ─► deployment ─► client_connection ─► processes, injection ─► phases ─► runner
+//! ```
+//! Each module uses those to its left only; all of them record events through `recorder`.
+
+pub mod client_connection;
+mod client_monitor;
+pub mod clock_watch;
+mod deployment;
+mod injection;
+mod names;
+mod observer;
+mod options;
+mod phases;
+pub mod processes;
+pub mod recorder;
+mod runner;
+mod script_player;
+mod stop;
+mod topology;
+mod validation;
+
+pub use names::{BadUsage, nearest, pick, unknown};
+pub use options::RunSpec;
+pub use observer::{Environment, Progress, RunObserver, Unobserved};
+pub use phases::RunOutcome;
+pub use runner::{make_images, run, run_beside_others};
+pub use script_player::{ClientScript, Narration, Script, ScriptOutcome, Step};
+pub use stop::{Reason, Stop};
+pub use topology::scene;
+pub use validation::Parts;

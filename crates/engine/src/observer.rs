@@ -1,0 +1,49 @@
+//! What the engine reports while a run goes on.
+
+use anyhow::Result;
+use fencepost_nemesis::Plan;
+use std::time::Duration;
+
+/// Is called as a run goes on. What is not implemented does nothing.
+pub trait RunObserver: Send + Sync {
+    /// The driver is chosen, and the plan is drawn for it.
+    fn planned(&self, _plan: &Plan) {}
+    /// Something that a run which crashed had left on this machine was removed: one sentence.
+    fn leftover_removed(&self, _sentence: &str) {}
+    /// The servers run; the first operation follows. An error ends the run.
+    fn started(&self, _environment: &Environment) -> Result<()> {
+        Ok(())
+    }
+    /// Called every 200 ms while faults are injected.
+    fn progress(&self, _progress: &Progress) {}
+    /// An event came that the script of a directed run has a sentence for; the time is that since the run began.
+    fn narrated(&self, _time: Duration, _sentence: &str) {}
+}
+
+/// Observes nothing.
+pub struct Unobserved;
+
+impl RunObserver for Unobserved {}
+
+/// The cluster that a run took place on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Environment {
+    /// `docker` or `local`.
+    pub driver: String,
+    /// `redis-server 7.0.15 on n1, n2`: the versions of the servers, as they report them themselves.
+    pub servers: Vec<String>,
+}
+
+/// How far a run is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// Time since the faults began, and the time at which they end.
+    pub elapsed: Duration,
+    pub limit: Duration,
+    /// Completed operations, and successful acquires among them.
+    pub operations: u64,
+    pub acquisitions: u64,
+    pub violations: u64,
+    /// `clock-jump n2,n3`.
+    pub faults: Vec<String>,
+}

@@ -1,0 +1,200 @@
+//! The phases of a run: faults are injected; everything is healed, and the lock must be free again; closing reads.
+
+use crate::clock_watch::ClockWatch;
+use crate::deployment::Deployment;
+use crate::injection::{Injection, prepare};
+use crate::options::RunSpec;
+use crate::processes::{ProcessContext, TimeLimits, closing_reads, run_process};
+use crate::recorder::Recorder;
+use crate::observer::{Progress, RunObserver};
+use crate::script_player::{OnEvent, Script, ScriptOutcome, ScriptPlayer};
+use crate::stop::{Reason, Stop};
+use crate::topology;
+use crate::validation::Parts;
+use anyhow::Result;
+use fencepost_history::{Kind, f};
+use fencepost_nemesis::Trigger;
+use serde_json::json;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// How long the processes go on without faults, in TTLs: in the first TTL those locks expire whose holders died or whose
+/// release was lost; in the second, the lock must be granted again.
+const LIVENESS_TTLS: u32 = 2;
+
+/// How often an observer is told how far the run is.
+const PROGRESS: Duration = Duration::from_millis(200);
+
+/// The arguments of [`run`], with the parts that fit the driver.
+pub(crate) struct Run<'a> {
+    pub spec: &'a RunSpec,
+    pub parts: &'a Parts,
+    pub folder: &'a Path,
+    pub stop: &'a Arc<Stop>,
+    pub script: Option<&'a Script>,
+    pub observer: Arc<dyn RunObserver>,
+}
+
+/// The result of a run, besides its folder.
+pub struct RunOutcome {
+    /// Faults that could not be healed, nodes that could not be removed: one sentence each. No part of the verdict.
+    pub cleanup_errors: Vec<String>,
+    /// Of a directed run.
+    pub script: Option<ScriptOutcome>,
+}
+
+/// Goes through all phases.
+pub(crate) async fn all(
+    run: &Run<'_>,
+    deployment: &Deployment,
+    recorder: &Arc<Recorder>,
+) -> Result<RunOutcome> {
+    let Run { spec, parts, stop, .. } = run;
+    let context = Arc::new(ProcessContext::new(recorder.clone(), time_limits(run), spec.concurrency));
+    let nemeses: Vec<&str> = parts.nemeses.iter().map(|nemesis| nemesis.name()).collect();
+    recorder.nemesis(Kind::Info, "asked", json!(nemeses), None);
+    let servers = topology::scene(spec, parts.backend, parts.workload).servers;
+    recorder.nemesis(Kind::Info, "servers", json!(servers), None);
+    let mut player = run.script.map(|script| {
+        let observer = run.observer.clone();
+        let on_event: OnEvent = Arc::new(move |time, sentence| observer.narrated(time, sentence));
+        ScriptPlayer::arm(script, &context, &on_event)
+    });
+    // Counted from the first event on: processes begin after this.
+    let enough = acquired_enough(spec, recorder);
+    phase(recorder, "main");
+    let moved = fencepost_nemesis::moved_clocks(&parts.plan, &servers);
+    let clocks =
+        ClockWatch::watch(moved, deployment.world.clone(), recorder.clone(), run.folder.join("clocks.jsonl"))?;
+    let injection =
+        Injection::begin(&parts.plan, prepare(&parts.plan)?, deployment.world.clone(), recorder.clone());
+    let mut processes = match &mut player {
+        Some(player) => {
+            player.begin(&context, |client| deployment.client(client));
+            JoinSet::new()
+        }
+        None => begin_processes(run, deployment, &context),
+    };
+    let directed = player.is_some();
+    tokio::select! {
+        () = tokio::time::sleep(spec.time_limit()) => {}
+        () = enough => {}
+        () = stop.pulled() => {}
+        () = all_played(player.as_mut()) => {}
+        () = report_progress(run.observer.as_ref(), recorder, &injection, spec.time_limit()) => {}
+    }
+    phase(recorder, "heal");
+    let mut cleanup_errors = injection.heal_all().await;
+    // A directed run ends where its script ends.
+    if !parts.nemeses.is_empty() && !directed {
+        phase(recorder, "liveness");
+        tokio::select! {
+            () = tokio::time::sleep(LIVENESS_TTLS * spec.ttl()) => {}
+            () = stop.pulled() => {}
+        }
+    }
+    context.closing.set();
+    // Processes end what they are in the middle of. After Ctrl-C or a failure nothing is worth that wait.
+    tokio::select! {
+        () = async { while processes.join_next().await.is_some() {} } => {}
+        () = only_if_failed(stop) => {}
+    }
+    processes.abort_all();
+    let unwritten = match clocks {
+        Some(clocks) => clocks.stop().await,
+        None => None,
+    };
+    let script = match player {
+        Some(player) => Some(player.close().await),
+        None => None,
+    };
+    phase(recorder, "closing");
+    tokio::select! {
+        () = closing_reads(&context, spec, &deployment.clients, parts.workload.uses_storage()) => {}
+        () = only_if_failed(stop) => {}
+    }
+    cleanup_errors.extend(unwritten);
+    Ok(RunOutcome { cleanup_errors, script })
+}
+
+fn phase(recorder: &Recorder, name: &str) {
+    recorder.nemesis(Kind::Info, "phase", json!(name), None);
+}
+
+/// How long operations may take in this run.
+fn time_limits(run: &Run) -> TimeLimits {
+    let Run { spec, parts, script, .. } = run;
+    let bound = script.and_then(|script| script.free_again);
+    TimeLimits {
+        ttl: spec.ttl(),
+        acquire: Duration::from_millis(spec.acquire_timeout_ms),
+        free_again: bound.unwrap_or(2 * spec.ttl() + Duration::from_secs(5))
+            + parts.backend.stays_taken(&spec.options),
+        patience: 10 * spec.ttl() + Duration::from_secs(5),
+    }
+}
+
+/// Returns when as many acquires have succeeded as the spec asks for; never where it sets no such end.
+fn acquired_enough(spec: &RunSpec, recorder: &Recorder) -> impl Future<Output = ()> + use<> {
+    let acquires = |times| Trigger { times, ..Trigger::of(f::ACQUIRE) };
+    let reached = spec.acquisitions.map(|count| recorder.await_event(acquires(count)));
+    async {
+        match reached {
+            Some(reached) => drop(reached.await),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Returns when a directed run has come to its end; never for any other.
+async fn all_played(player: Option<&mut ScriptPlayer>) {
+    match player {
+        Some(player) => player.all_played().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Returns when the run is to end for any reason but a violation.
+async fn only_if_failed(stop: &Stop) {
+    stop.pulled().await;
+    if stop.reason() == Some(&Reason::Violation) {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Never returns.
+async fn report_progress(
+    observer: &dyn RunObserver,
+    recorder: &Recorder,
+    injection: &Injection,
+    limit: Duration,
+) {
+    let begun = recorder.elapsed();
+    loop {
+        tokio::time::sleep(PROGRESS).await;
+        let tally = recorder.tally();
+        observer.progress(&Progress {
+            elapsed: recorder.elapsed() - begun,
+            limit,
+            operations: tally.operations,
+            acquisitions: tally.acquisitions,
+            violations: tally.violations,
+            faults: injection.in_force(),
+        });
+    }
+}
+
+fn begin_processes(run: &Run, deployment: &Deployment, context: &Arc<ProcessContext>) -> JoinSet<()> {
+    let mut processes = JoinSet::new();
+    for slot in 0..run.spec.concurrency {
+        let client = deployment.clients[slot % deployment.clients.len()].clone();
+        let (workload, settings, seed) =
+            (run.parts.workload, run.spec.workload_settings(slot), run.spec.seed);
+        let new_script =
+            move |process| workload.script(&settings, process, seed.stream(&format!("process-{process}")));
+        processes.spawn(run_process(context.clone(), client, slot, new_script));
+    }
+    processes
+}
