@@ -4,10 +4,10 @@
 //! file), except that client and controller share this process and the lock always says yes.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use fencepost::link::{Link, Listener};
-use fencepost::processes::{Shared, Times, run_process};
-use fencepost::recorder::{Recorder, Seats};
-use fencepost::stop::Stop;
+use fencepost_engine::Stop;
+use fencepost_engine::client_connection::{ClientConnection, ClientEvents};
+use fencepost_engine::processes::{ProcessContext, TimeLimits, run_process};
+use fencepost_engine::recorder::{Placement, Recorder};
 use fencepost_history::{Completion, Seed, Writer};
 use fencepost_locks::protocol::{Hello, Notice, VERSION};
 use fencepost_workloads::{Script, Step, registry};
@@ -18,9 +18,9 @@ use std::time::Duration;
 const PROCESSES: usize = 10;
 const OPERATIONS: u64 = 20_000;
 
-struct Deaf;
+struct Ignored;
 
-impl Listener for Deaf {
+impl ClientEvents for Ignored {
     fn notice(&self, _: Notice) {}
     fn gone(&self, _: &str, _: &str) {}
 }
@@ -39,7 +39,7 @@ impl Script for Counted {
     }
 }
 
-async fn client() -> Arc<Link> {
+async fn client() -> Arc<ClientConnection> {
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let (reads, writes) = tokio::io::split(theirs);
     tokio::spawn(async move { fencepost_locks::serve_client(reads, writes, fencepost_locks::find).await });
@@ -57,18 +57,18 @@ async fn client() -> Arc<Link> {
         linger: Vec::new(),
     };
     let (stdout, stdin) = tokio::io::split(ours);
-    let link = Link::open(&hello, stdin, stdout, Duration::from_secs(5), Arc::new(Deaf)).await;
+    let link = ClientConnection::open(&hello, stdin, stdout, Duration::from_secs(5), Arc::new(Ignored)).await;
     Arc::new(link.expect("the client answers"))
 }
 
 async fn run() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let writer = Writer::create(&folder.path().join("history.jsonl")).expect("a history");
-    let seats = Seats { slots: PROCESSES, clients: 2 };
-    let recorder = Arc::new(Recorder::new(writer, seats, Arc::new(Stop::default()), false));
+    let placement = Placement { slots: PROCESSES, clients: 2 };
+    let recorder = Arc::new(Recorder::new(writer, placement, Arc::new(Stop::default()), false));
     let second = Duration::from_secs(1);
-    let times = Times { ttl: second, acquire: second, free_again: second, patience: second };
-    let shared = Arc::new(Shared::new(recorder, times, PROCESSES));
+    let times = TimeLimits { ttl: second, acquire: second, free_again: second, patience: second };
+    let shared = Arc::new(ProcessContext::new(recorder, times, PROCESSES));
     let links = [client().await, client().await];
     let left = Arc::new(AtomicU64::new(OPERATIONS));
     let settings = fencepost_workloads::Settings {

@@ -33,7 +33,7 @@ pub fn judge(folder: &RunFolder) -> Result<Judged> {
     let digest =
         Digest::new(&events).with_context(|| format!("{} is malformed", folder.history().display()))?;
     let verdict = check_digest(&digest);
-    let clocks = crate::clocks::read(&folder.clocks())?;
+    let clocks = fencepost_engine::clock_watch::read(&folder.clocks())?;
     let heading = run.heading();
     for (name, picture) in report::plots(&digest, &verdict, &clocks) {
         folder.write(&format!("plots/{name}"), &picture)?;

@@ -1,9 +1,9 @@
 //! The command line.
 
 use crate::pipeline::PipelineArgs;
-use crate::spec::{BadUsage, RunSpec};
 use clap::{Args, Parser, Subcommand};
 use fencepost_cluster::ClockMechanism;
+use fencepost_engine::{BadUsage, RunSpec};
 use fencepost_history::Seed;
 use fencepost_locks::{Linger, Options};
 use fencepost_nemesis::Clock;

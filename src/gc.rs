@@ -3,10 +3,10 @@
 use crate::results::{is_going, point_latest};
 use crate::runs::{self, Run, State};
 use crate::say;
-use crate::spec::BadUsage;
 use anyhow::{Context, Result};
 use clap::Args;
 use fencepost_checker::Outcome;
+use fencepost_engine::BadUsage;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};

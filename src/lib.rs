@@ -4,33 +4,24 @@
 
 mod agent_tools;
 mod analyze;
-mod cast;
 mod check;
 mod cli;
-mod clocks;
 mod compare;
 mod config;
-mod crew;
 mod doctor;
 mod export;
 mod gc;
-pub mod link;
 mod list;
 mod live;
 mod manual;
 mod pipeline;
-pub mod processes;
-pub mod recorder;
+mod record;
 mod repeat;
 pub mod report;
 pub mod results;
-mod runner;
 pub mod runs;
 mod scenarios;
 pub mod serve;
-mod spec;
-pub mod stop;
-mod strikes;
 mod summary;
 mod test;
 
@@ -45,7 +36,7 @@ pub(crate) use say;
 
 use clap::Parser;
 use cli::{Cli, Command};
-use spec::BadUsage;
+use fencepost_engine::BadUsage;
 use std::io::Write;
 use tracing::Level;
 use tracing_subscriber::filter::Targets;

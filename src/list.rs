@@ -2,9 +2,9 @@
 
 use crate::cli::ImagesCommand;
 use crate::say;
-use crate::spec::{BadUsage, unknown};
 use anyhow::Result;
 use fencepost_cluster::{image_store, images};
+use fencepost_engine::{BadUsage, unknown};
 use fencepost_locks::{Backend, option_name};
 
 /// A name and its lines.

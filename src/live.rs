@@ -1,58 +1,93 @@
-//! What the user sees while a test runs: one line that moves on a terminal, plain lines elsewhere.
+//! What the terminal shows while a test runs: one line that moves on a terminal, plain lines elsewhere.
 
-use crate::recorder::Recorder;
-use crate::strikes::Strikes;
+use crate::{say, summary};
+use anyhow::Result;
+use fencepost_engine::{Environment, Progress, RunObserver};
+use fencepost_nemesis::Plan;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
-use std::sync::Arc;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-
-/// How often the moving line is drawn.
-const FRAME: Duration = Duration::from_millis(200);
 
 /// How often a plain line is printed where there is no terminal.
 const PLAIN: Duration = Duration::from_secs(5);
 
-/// Shows the progress of the main phase until it is dropped from its `select`.
-pub async fn show(recorder: Arc<Recorder>, strikes: &Strikes, limit: Duration) {
-    let terminal = std::io::stderr().is_terminal();
-    let bar = ProgressBar::new(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
-    if terminal {
+/// Shows a run on the terminal as it goes on.
+pub struct Live {
+    terminal: bool,
+    bar: ProgressBar,
+    rate: Mutex<Rate>,
+}
+
+impl Live {
+    pub fn new() -> Live {
+        let terminal = std::io::stderr().is_terminal();
+        let bar = if terminal { ProgressBar::new(0) } else { ProgressBar::hidden() };
         bar.set_style(
             ProgressStyle::with_template("{bar:24.cyan/dim} {msg}")
                 .unwrap_or_else(|_| ProgressStyle::default_bar())
                 .progress_chars("━╸─"),
         );
+        Live { terminal, bar, rate: Mutex::default() }
     }
-    let begun = recorder.elapsed();
-    let mut rate = Rate { operations: 0, at: begun, per_second: 0.0 };
-    loop {
-        tokio::time::sleep(if terminal { FRAME } else { PLAIN }).await;
-        let elapsed = recorder.elapsed() - begun;
-        if elapsed > limit {
-            bar.finish_and_clear();
-            return std::future::pending().await;
+}
+
+impl RunObserver for Live {
+    fn planned(&self, plan: &Plan) {
+        if !plan.swarm.is_empty() {
+            let enabled: Vec<String> = plan.swarm.iter().map(ToString::to_string).collect();
+            say!("swarm     {}", enabled.join("\n          "));
         }
-        let line = line(&recorder, strikes, limit - elapsed, &mut rate);
-        if terminal {
-            bar.set_position(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX));
-            bar.set_message(line);
-        } else {
-            eprintln!("{line}");
+    }
+
+    fn leftover_removed(&self, sentence: &str) {
+        eprintln!("{sentence}");
+    }
+
+    fn started(&self, environment: &Environment) -> Result<()> {
+        say!("{}", summary::environment_text(&environment.driver, &environment.servers));
+        Ok(())
+    }
+
+    fn progress(&self, progress: &Progress) {
+        let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
+        let per_second = rate.next(progress.operations, progress.elapsed);
+        if self.terminal && progress.elapsed > progress.limit {
+            self.bar.finish_and_clear();
+        } else if self.terminal {
+            self.bar.set_length(millis(progress.limit));
+            self.bar.set_position(millis(progress.elapsed));
+            self.bar.set_message(line(progress, per_second));
+        } else if progress.elapsed >= rate.printed + PLAIN && progress.elapsed <= progress.limit {
+            rate.printed = progress.elapsed;
+            eprintln!("{}", line(progress, per_second));
         }
     }
 }
 
-/// Operations a second since the last line.
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Operations a second, over the last second at least.
+#[derive(Default)]
 struct Rate {
     operations: u64,
     at: Duration,
     per_second: f64,
+    /// When the last plain line was printed.
+    printed: Duration,
 }
 
 impl Rate {
     fn next(&mut self, operations: u64, now: Duration) -> f64 {
-        let seconds = (now - self.at).as_secs_f64();
+        let seconds = now.saturating_sub(self.at).as_secs_f64();
         // Shorter slices than this only flicker.
         if seconds >= 1.0 {
             self.per_second = (operations - self.operations) as f64 / seconds;
@@ -62,12 +97,13 @@ impl Rate {
     }
 }
 
-fn line(recorder: &Recorder, strikes: &Strikes, left: Duration, rate: &mut Rate) -> String {
-    let tally = recorder.tally();
-    let per_second = rate.next(tally.operations, recorder.elapsed());
-    let faults = strikes.in_force();
-    let faults = if faults.is_empty() { "no fault".to_owned() } else { faults.join(" + ") };
-    let violations = match tally.violations {
+fn line(progress: &Progress, per_second: f64) -> String {
+    let left = progress.limit.saturating_sub(progress.elapsed);
+    let faults = match progress.faults.as_slice() {
+        [] => "no fault".to_owned(),
+        faults => faults.join(" + "),
+    };
+    let violations = match progress.violations {
         0 => "no violation".to_owned(),
         1 => "1 VIOLATION".to_owned(),
         many => format!("{many} VIOLATIONS"),
@@ -75,6 +111,6 @@ fn line(recorder: &Recorder, strikes: &Strikes, left: Duration, rate: &mut Rate)
     format!(
         "{:>3.0} s left · {per_second:>5.0} ops/s · {} acquired · {faults} · {violations}",
         left.as_secs_f64(),
-        tally.acquisitions
+        progress.acquisitions
     )
 }

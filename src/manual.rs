@@ -2,10 +2,10 @@
 
 use crate::cli::Cli;
 use crate::results::write_whole;
-use crate::spec::BadUsage;
 use anyhow::Result;
 use clap::{Command, CommandFactory};
 use clap_complete::aot;
+use fencepost_engine::BadUsage;
 use std::io::Write;
 use std::path::Path;
 

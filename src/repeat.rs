@@ -1,8 +1,8 @@
 //! The command that repeats a run.
 
 use crate::cli::{Cli, Command};
-use crate::spec::RunSpec;
 use clap::Parser;
+use fencepost_engine::RunSpec;
 use fencepost_locks::option_name;
 use serde_json::{Number, Value};
 

@@ -1,8 +1,8 @@
 //! A run's folder: everything that a run leaves, enough to judge and draw it again elsewhere.
 
 use crate::report::Heading;
-use crate::spec::{BadUsage, RunSpec};
 use anyhow::{Context, Result, anyhow};
+use fencepost_engine::{BadUsage, RunSpec};
 use fencepost_history::{compressed_name, find_history};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -28,8 +28,13 @@ pub fn plan_text(heading: &Heading) -> String {
 }
 
 /// What is known once the servers run: on what it is tested.
-pub fn ground_text(heading: &Heading) -> String {
-    rows(&[("driver", &heading.driver), ("servers", &heading.servers.join(", "))])
+fn ground_text(heading: &Heading) -> String {
+    environment_text(&heading.driver, &heading.servers)
+}
+
+/// The driver and the versions of the servers.
+pub fn environment_text(driver: &str, servers: &[String]) -> String {
+    rows(&[("driver", driver), ("servers", &servers.join(", "))])
 }
 
 /// Names in front, texts beside them; what is empty is left out.

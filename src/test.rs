@@ -2,14 +2,14 @@
 
 use crate::analyze::{self, Judged};
 use crate::cli::TestArgs;
+use crate::live::Live;
+use crate::record::record;
 use crate::results::{RunFile, RunFolder};
-use crate::runner::Manner;
 use crate::say;
-use crate::spec::{Parts, RunSpec};
-use crate::stop::{Reason, Stop};
-use crate::{FAILED, pipeline, runner, runtime, summary};
+use crate::{FAILED, pipeline, runtime, summary};
 use anyhow::Result;
 use fencepost_checker::Outcome;
+use fencepost_engine::{Parts, Reason, RunSpec, Stop};
 use fencepost_history::find_history;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
@@ -30,20 +30,19 @@ pub fn test(args: &TestArgs) -> Result<i32> {
 async fn run_and_judge(args: &TestArgs, spec: &RunSpec, parts: &Parts, stop: &Arc<Stop>) -> Result<i32> {
     tokio::spawn(listen_for_signals(stop.clone()));
     let folder = RunFolder::create(&args.run.results, spec)?;
-    let announce = |run: &RunFile| say!("{}", summary::ground_text(&run.heading()));
-    let troubles = match runner::run(spec, parts, &folder, stop, Manner::Shown, announce).await {
-        Ok(ended) => ended.troubles,
+    let cleanup_errors = match record(spec, parts, &folder, stop, Arc::new(Live::new())).await {
+        Ok(outcome) => outcome.cleanup_errors,
         Err(error) => return after_failure(args, &folder, error),
     };
     let judged = analyze::judge(&folder)?;
     let outcome = judged.verdict.outcome;
     say!("{}", judged.text);
     let code = pipeline::tell(&args.pipeline, &folder, &judged.verdict)?;
-    for trouble in &troubles {
-        eprintln!("fencepost: {trouble}");
+    for error in &cleanup_errors {
+        eprintln!("fencepost: {error}");
     }
     // Whatever else went wrong, a violation stays one; but what was not healed or removed is no success.
-    if outcome != Outcome::Violation && !troubles.is_empty() {
+    if outcome != Outcome::Violation && !cleanup_errors.is_empty() {
         return Ok(FAILED);
     }
     Ok(code)

@@ -1,13 +1,12 @@
 //! Plays the runs of a matrix that are not there yet, several side by side.
 
 use super::matrix::Turn;
+use crate::record::record_beside_others;
 use crate::results::RunFolder;
-use crate::runner::{self, Manner};
-use crate::spec::RunSpec;
-use crate::stop::{Reason, Stop};
 use crate::{analyze, say};
 use anyhow::Result;
 use fencepost_checker::{Outcome, check_run};
+use fencepost_engine::{Reason, RunSpec, Stop, Unobserved};
 use fencepost_history::read_history;
 use futures_util::StreamExt;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -25,7 +24,7 @@ pub async fn perform(
 ) -> Vec<(RunSpec, String)> {
     if let Some(turn) = turns.first() {
         let runs = turns.iter().map(|turn| (&turn.spec, &turn.parts));
-        runner::make_ready(&turn.spec.driver, runs, stop).await;
+        fencepost_engine::make_images(&turn.spec.driver, runs, stop).await;
     }
     let progress = Progress::new(&turns, jobs);
     let plays = turns.into_iter().map(|turn| {
@@ -50,10 +49,14 @@ pub async fn perform(
 /// One run, to its verdict.
 async fn play(turn: &Turn, results: &Path, all: &Stop) -> Result<Outcome> {
     let folder = RunFolder::create(results, &turn.spec)?;
-    let ended = runner::run_beside_others(&turn.spec, &turn.parts, &folder, all, Manner::Quiet).await;
+    let recorded =
+        record_beside_others(&turn.spec, &turn.parts, &folder, all, None, Arc::new(Unobserved)).await;
     let interrupted = all.reason() == Some(&Reason::Interrupted);
-    let failed = match ended {
-        Ok(ended) => (!ended.troubles.is_empty()).then(|| anyhow::anyhow!(ended.troubles.join("; "))),
+    let failed = match recorded {
+        Ok(outcome) => {
+            let errors = outcome.cleanup_errors;
+            (!errors.is_empty()).then(|| anyhow::anyhow!(errors.join("; ")))
+        }
         Err(error) => Some(error),
     };
     // Judging takes a moment of a core, and the clocks of other runs must not stand still meanwhile.

@@ -2,8 +2,8 @@
 
 use super::comparison::Comparison;
 use crate::report::promise;
-use crate::spec::BadUsage;
 use fencepost_checker::Outcome;
+use fencepost_engine::BadUsage;
 use std::path::Path;
 
 /// What changed, a sentence each.

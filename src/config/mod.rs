@@ -7,9 +7,9 @@
 mod keys;
 
 use crate::cli::Cli;
-use crate::spec::{BadUsage, nearest};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command, CommandFactory};
+use fencepost_engine::{BadUsage, nearest};
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::path::{Path, PathBuf};

@@ -6,9 +6,9 @@ mod edn;
 mod parquet;
 
 use crate::results::{RunFolder, write_whole_by};
-use crate::spec::BadUsage;
 use anyhow::Result;
 use clap::Args;
+use fencepost_engine::BadUsage;
 use fencepost_history::{Event, Events, Kind};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;

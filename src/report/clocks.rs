@@ -3,8 +3,8 @@
 use super::canvas::{self, Anchor, Canvas, LEFT, RIGHT, SMALL, TimeAxis, WIDTH, text_width};
 use super::faults::Strip;
 use super::palette::{self, Colour};
-use crate::clocks::Sample;
 use fencepost_checker::Digest;
+use fencepost_engine::clock_watch::Sample;
 
 const LEGEND: i32 = 24;
 const LANE: i32 = 58;

@@ -26,8 +26,8 @@ mod timeline;
 mod violation;
 mod words;
 
-use crate::clocks::Sample;
 use fencepost_checker::{Digest, RunVerdict, overlaps};
+use fencepost_engine::clock_watch::Sample;
 use rayon::prelude::*;
 
 pub use document::document;

@@ -5,9 +5,9 @@ use super::evidence::{Exhibit, findings, groups};
 use super::heading::Heading;
 use super::measures::{Tally, tallies};
 use super::{clocks, document, explorer, is_unfinished, latency, rate, timeline, violation, words};
-use crate::clocks::Sample;
 use fencepost_checker::digest::Fault;
 use fencepost_checker::{Digest, Finding, RunVerdict, describe_fault, overlaps, seconds};
+use fencepost_engine::clock_watch::Sample;
 use maud::{Markup, PreEscaped, html};
 use serde_json::json;
 

@@ -1,10 +1,9 @@
 //! One run of a scenario: its cluster, its faults, its cast, and what has to come of it.
 
 use super::expect::Expect;
-use crate::cast::{Beat, Cast, Line, Part};
 use crate::cli::{Cli, Command};
-use crate::spec::RunSpec;
 use clap::Parser;
+use fencepost_engine::{ClientScript, Narration, RunSpec, Script, Step};
 use fencepost_history::{Kind, Seed, f};
 use fencepost_nemesis::{Plan, Strike, Trigger, parse_partition};
 use serde_json::{Value, json};
@@ -18,7 +17,7 @@ pub struct Act {
     /// As on the command line of `fencepost test`.
     arguments: String,
     pub strikes: Vec<Strike>,
-    pub cast: Option<Cast>,
+    pub cast: Option<Script>,
     pub expects: Vec<Expect>,
     /// No other story is played meanwhile.
     pub undisturbed: bool,
@@ -31,7 +30,7 @@ impl Act {
     /// A directed run of the workload `increment`, with these further arguments of `fencepost test`.
     pub fn directed(title: &'static str, arguments: &str) -> Act {
         let arguments = format!("--workload increment --time-limit {LIMIT} {arguments}");
-        let cast = Cast { free_again: Some(Duration::from_secs(6)), ..Cast::default() };
+        let cast = Script { free_again: Some(Duration::from_secs(6)), ..Script::default() };
         Act { cast: Some(cast), ..Act::free(title, &arguments) }
     }
 
@@ -53,14 +52,14 @@ impl Act {
     }
 
     /// What a client does. Clients that are not named do nothing.
-    pub fn part(mut self, client: &'static str, lines: Vec<Line>) -> Act {
-        self.directions().parts.push(Part { client, lines, doomed: false });
+    pub fn part(mut self, client: &'static str, steps: Vec<Step>) -> Act {
+        self.directions().clients.push(ClientScript { client: client.to_owned(), steps, doomed: false });
         self
     }
 
     /// What a client does that a fault will keep from its end.
-    pub fn doomed(mut self, client: &'static str, lines: Vec<Line>) -> Act {
-        self.directions().parts.push(Part { client, lines, doomed: true });
+    pub fn doomed(mut self, client: &'static str, steps: Vec<Step>) -> Act {
+        self.directions().clients.push(ClientScript { client: client.to_owned(), steps, doomed: true });
         self
     }
 
@@ -72,7 +71,7 @@ impl Act {
 
     /// A sentence that is told when its event comes; an act whose event never came did not happen.
     pub fn tell(mut self, when: Trigger, sentence: impl Into<String>) -> Act {
-        self.directions().beats.push(Beat { when, sentence: sentence.into() });
+        self.directions().narration.push(Narration { when, sentence: sentence.into() });
         self
     }
 
@@ -92,7 +91,7 @@ impl Act {
         Act { undisturbed: true, ..self }
     }
 
-    fn directions(&mut self) -> &mut Cast {
+    fn directions(&mut self) -> &mut Script {
         self.cast.get_or_insert_default()
     }
 
@@ -102,7 +101,7 @@ impl Act {
     /// If the arguments of a scenario are no arguments of `fencepost test`: a mistake in the program, which a test
     /// over all scenarios finds.
     pub fn spec(&self, driver: &str, seed: Seed) -> RunSpec {
-        let clients = self.cast.as_ref().map_or(1, |cast| cast.parts.len());
+        let clients = self.cast.as_ref().map_or(1, |script| script.clients.len());
         let mut words: Vec<String> = ["fencepost", "test", "--driver", driver].map(str::to_owned).to_vec();
         words.extend(["--seed".to_owned(), seed.to_string()]);
         if self.cast.is_some() {
@@ -152,7 +151,7 @@ pub fn dosed(strike: Strike, dose: Value) -> Strike {
 /// Cuts off groups of nodes from each other, as `--partition` takes them.
 pub fn partition(groups: &str, act: &Act) -> Strike {
     let spec = act.spec("local", Seed(0));
-    let scene = spec.validate().map(|parts| crate::crew::scene(&spec, parts.backend, parts.workload));
+    let scene = spec.validate().map(|parts| fencepost_engine::scene(&spec, parts.backend, parts.workload));
     let scene = scene.unwrap_or_else(|error| panic!("{error}"));
     let groups = parse_partition(groups, &scene).unwrap_or_else(|error| panic!("{error}"));
     let on = groups.struck();

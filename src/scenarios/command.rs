@@ -5,10 +5,10 @@ use super::{Scenario, find, plays, registry, table};
 use crate::pipeline::junit;
 use crate::results::write_whole;
 use crate::say;
-use crate::spec::{BadUsage, unknown};
-use crate::stop::{Reason, Stop};
 use anyhow::Result;
 use clap::Args;
+use fencepost_engine::{BadUsage, unknown};
+use fencepost_engine::{Reason, Stop};
 use fencepost_history::Seed;
 use futures_util::StreamExt;
 use std::path::PathBuf;
@@ -56,7 +56,7 @@ pub fn scenario(args: &ScenarioArgs) -> Result<i32> {
         return Ok(0);
     }
     let chosen = chosen(args)?;
-    crate::spec::pick("driver", &args.driver, &["auto", "docker", "local"], |name| name)?;
+    fencepost_engine::pick("driver", &args.driver, &["auto", "docker", "local"], |name| name)?;
     if args.jobs == 0 || args.times == 0 {
         return Err(BadUsage("--jobs and --times must be at least 1".to_owned()).into());
     }

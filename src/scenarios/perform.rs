@@ -4,12 +4,10 @@ use super::Scenario;
 use super::act::Act;
 use super::expect::{Answer, Seen};
 use crate::analyze;
-use crate::cast::Played;
+use crate::record::record_beside_others;
 use crate::results::RunFolder;
-use crate::runner::{self, Direction, Manner as Playing};
-use crate::spec::{Parts, RunSpec};
-use crate::stop::Stop;
 use anyhow::{Result, bail};
+use fencepost_engine::{Parts, RunObserver, RunSpec, ScriptOutcome, Stop};
 use fencepost_history::{Event, Kind, Process, Seed};
 use fencepost_nemesis::Plan;
 use serde::Serialize;
@@ -99,7 +97,7 @@ pub async fn prepare(scenarios: &[&'static Scenario], driver: &str, seed: Seed, 
             Some((spec, parts))
         })
         .collect();
-    runner::make_ready(driver, runs.iter().map(|(spec, parts)| (spec, parts)), stop).await;
+    fencepost_engine::make_images(driver, runs.iter().map(|(spec, parts)| (spec, parts)), stop).await;
 }
 
 /// Plays a scenario to its end. A failure of the environment is part of the report, so that others go on.
@@ -152,21 +150,17 @@ async fn play(scenario: &'static Scenario, number: usize, act: &Act, manner: &Ma
     spec.scenario = Some(format!("{}-{number}", scenario.name));
     let parts = parts(&spec, act)?;
     let folder = RunFolder::create(&manner.results, &spec)?;
-    let aloud = manner.aloud.clone();
-    let tell = move |time: Duration, sentence: &str| {
-        aloud(&format!("{:>8.3} s  {sentence}", time.as_secs_f64()));
-    };
-    let direction = act.cast.as_ref().map(|cast| Direction { cast: cast.clone(), aloud: Arc::new(tell) });
-    let playing = direction.map_or(Playing::Quiet, Playing::Directed);
-    let ended = runner::run_beside_others(&spec, &parts, &folder, &manner.stop, playing).await?;
+    let observer = Arc::new(Narrator { on_event: manner.aloud.clone() });
+    let script = act.cast.as_ref();
+    let outcome = record_beside_others(&spec, &parts, &folder, &manner.stop, script, observer).await?;
     // Judging takes a moment of a core, and writing waits for the disk: other stories must not stand still meanwhile.
     let (judged, folder) =
         tokio::task::spawn_blocking(move || analyze::judge(&folder).map(|judged| (judged, folder))).await??;
     let seen = Seen { verdict: &judged.verdict, history: &judged.history };
     let answers = act.expects.iter().map(|expect| expect.answer(&seen)).collect();
-    let mut missing = missing(act, &parts.plan, &judged.history, ended.played.as_ref());
-    missing.extend(ended.troubles);
-    let told = ended.played.unwrap_or_default().told;
+    let mut missing = missing(act, &parts.plan, &judged.history, outcome.script.as_ref());
+    missing.extend(outcome.cleanup_errors);
+    let told = outcome.script.unwrap_or_default().narrated;
     Ok(ActReport {
         title: act.title,
         folder: folder.path.clone(),
@@ -177,13 +171,24 @@ async fn play(scenario: &'static Scenario, number: usize, act: &Act, manner: &Ma
     })
 }
 
+/// Gives each sentence of the narration when its event comes.
+struct Narrator {
+    on_event: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl RunObserver for Narrator {
+    fn narrated(&self, time: Duration, sentence: &str) {
+        (self.on_event)(&format!("{:>8.3} s  {sentence}", time.as_secs_f64()));
+    }
+}
+
 /// The parts of its run, with the act's own faults in place of drawn ones.
 fn parts(spec: &RunSpec, act: &Act) -> Result<Parts> {
     let mut parts = spec.validate()?;
     if act.strikes.is_empty() {
         return Ok(parts);
     }
-    let scene = crate::crew::scene(spec, parts.backend, parts.workload);
+    let scene = fencepost_engine::scene(spec, parts.backend, parts.workload);
     parts.plan = act.plan();
     if let Err(reason) = parts.plan.check(&scene) {
         bail!("the plan of this scenario is no plan: {reason}");
@@ -193,7 +198,7 @@ fn parts(spec: &RunSpec, act: &Act) -> Result<Parts> {
 }
 
 /// What of the story did not come about, a sentence each.
-fn missing(act: &Act, plan: &Plan, history: &[Event], played: Option<&Played>) -> Vec<String> {
+fn missing(act: &Act, plan: &Plan, history: &[Event], played: Option<&ScriptOutcome>) -> Vec<String> {
     let mut missing = Vec::new();
     for (id, strike) in plan.strikes.iter().enumerate() {
         let took_effect = |event: &&Event| {
@@ -207,8 +212,8 @@ fn missing(act: &Act, plan: &Plan, history: &[Event], played: Option<&Played>) -
         }
     }
     if let (Some(cast), Some(played)) = (&act.cast, played) {
-        let told = |sentence: &str| played.told.iter().any(|(_, told)| told == sentence);
-        let untold = cast.beats.iter().filter(|beat| !told(&beat.sentence));
+        let told = |sentence: &str| played.narrated.iter().any(|(_, told)| told == sentence);
+        let untold = cast.narration.iter().filter(|beat| !told(&beat.sentence));
         missing.extend(untold.map(|beat| format!("it never came to this: {}", beat.sentence)));
         let cut = played.cut_short.iter();
         missing.extend(cut.map(|client| format!("{client} did not come to the end of its part")));

@@ -91,7 +91,7 @@ impl Row {
             (State::NotJudged(_, why) | State::Damaged(why), _) => why.clone(),
         };
         let file = run.file();
-        let of_spec = |text: fn(&crate::spec::RunSpec) -> String| file.map(|file| text(&file.spec));
+        let of_spec = |text: fn(&fencepost_engine::RunSpec) -> String| file.map(|file| text(&file.spec));
         Row {
             name: run.name.clone(),
             started: file.map_or(0, |file| file.started),

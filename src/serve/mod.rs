@@ -8,7 +8,6 @@ mod tests;
 
 use crate::runs::{self, Run};
 use crate::say;
-use crate::spec::BadUsage;
 use anyhow::{Context, Result};
 use axum::Router;
 use axum::body::Body;
@@ -22,6 +21,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use base64::Engine;
 use clap::Args;
+use fencepost_engine::BadUsage;
 use folder::inside;
 use index::{Index, Standing, Wanted, standing};
 use maud::html;

@@ -239,7 +239,7 @@ pub fn compare(runs: &[Run], missing: &[String]) -> String {
             checkers.push(&promise.checker);
         }
     }
-    let setting = |name: &str, of: &dyn Fn(&crate::spec::RunSpec) -> String| {
+    let setting = |name: &str, of: &dyn Fn(&fencepost_engine::RunSpec) -> String| {
         html! { tr { th { (name) } @for run in runs { td { @if let Some(file) = run.file() { (of(&file.spec)) } } } } }
     };
     page(

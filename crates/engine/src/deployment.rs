@@ -51,7 +51,11 @@ pub fn nodes(spec: &RunSpec, parts: &Parts) -> Vec<NodeSpec> {
             server_names(spec, parts.backend).into_iter().map(|name| node(name, Role::Server, image)),
         );
     }
-    nodes.extend(storage_names(spec, parts.backend, parts.workload).into_iter().map(|name| node(name, Role::Storage, "client")));
+    nodes.extend(
+        storage_names(spec, parts.backend, parts.workload)
+            .into_iter()
+            .map(|name| node(name, Role::Storage, "client")),
+    );
     nodes.extend(client_names(spec).into_iter().map(|name| node(name, Role::Client, "client")));
     nodes
 }
@@ -119,17 +123,13 @@ fn storage(spec: &RunSpec, parts: &Parts, servers: &[Arc<dyn Node>]) -> Service 
     if spec.storage_linger_ms > 0 {
         argv.extend(["--write-delay-ms".to_owned(), spec.storage_linger_ms.to_string()]);
     }
-    let asks_servers = fencepost_storage::find_guard(&spec.guard).is_some_and(|guard| guard.needs() == Need::Sequencer);
+    let asks_servers =
+        fencepost_storage::find_guard(&spec.guard).is_some_and(|guard| guard.needs() == Need::Sequencer);
     if asks_servers {
         let port = parts.backend.port();
         let addresses: Vec<String> =
             servers.iter().map(|server| format!("{}:{port}", server.address())).collect();
-        argv.extend([
-            "--lock".to_owned(),
-            spec.backend.clone(),
-            "--servers".to_owned(),
-            addresses.join(","),
-        ]);
+        argv.extend(["--lock".to_owned(), spec.backend.clone(), "--servers".to_owned(), addresses.join(",")]);
     }
     Service { name: "storage".to_owned(), argv, env: Vec::new() }
 }

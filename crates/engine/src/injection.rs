@@ -4,13 +4,13 @@
 //! looked at. A fault that could not be injected whole is healed at once.
 
 use crate::recorder::Recorder;
+use anyhow::{Result, anyhow};
 use fencepost_history::Kind;
 use fencepost_nemesis::{Fault, FaultError, LEADER, Nemesis, Plan, Strike, World};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use anyhow::{Result, anyhow};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
@@ -47,7 +47,12 @@ struct InForce {
 
 impl Injection {
     /// Begins to carry out the plan; time 0 is now. `ready` are its strikes, made ready.
-    pub fn begin(plan: &Plan, ready: Vec<PreparedFault>, world: Arc<World>, recorder: Arc<Recorder>) -> Injection {
+    pub fn begin(
+        plan: &Plan,
+        ready: Vec<PreparedFault>,
+        world: Arc<World>,
+        recorder: Arc<Recorder>,
+    ) -> Injection {
         let (heal_now, healing) = watch::channel(false);
         let shared = Arc::new(InjectionState {
             world,

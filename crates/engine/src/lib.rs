@@ -23,8 +23,8 @@ mod topology;
 mod validation;
 
 pub use names::{BadUsage, nearest, pick, unknown};
-pub use options::RunSpec;
 pub use observer::{Environment, Progress, RunObserver, Unobserved};
+pub use options::RunSpec;
 pub use phases::RunOutcome;
 pub use runner::{make_images, run, run_beside_others};
 pub use script_player::{ClientScript, Narration, Script, ScriptOutcome, Step};

@@ -3,10 +3,10 @@
 use crate::clock_watch::ClockWatch;
 use crate::deployment::Deployment;
 use crate::injection::{Injection, prepare};
+use crate::observer::{Progress, RunObserver};
 use crate::options::RunSpec;
 use crate::processes::{ProcessContext, TimeLimits, closing_reads, run_process};
 use crate::recorder::Recorder;
-use crate::observer::{Progress, RunObserver};
 use crate::script_player::{OnEvent, Script, ScriptOutcome, ScriptPlayer};
 use crate::stop::{Reason, Stop};
 use crate::topology;
@@ -66,8 +66,12 @@ pub(crate) async fn all(
     let enough = acquired_enough(spec, recorder);
     phase(recorder, "main");
     let moved = fencepost_nemesis::moved_clocks(&parts.plan, &servers);
-    let clocks =
-        ClockWatch::watch(moved, deployment.world.clone(), recorder.clone(), run.folder.join("clocks.jsonl"))?;
+    let clocks = ClockWatch::watch(
+        moved,
+        deployment.world.clone(),
+        recorder.clone(),
+        run.folder.join("clocks.jsonl"),
+    )?;
     let injection =
         Injection::begin(&parts.plan, prepare(&parts.plan)?, deployment.world.clone(), recorder.clone());
     let mut processes = match &mut player {

@@ -1,8 +1,8 @@
 //! The logical processes of a run: each follows its script, one operation after the other, through a client.
 
 use crate::client_connection::{ClientConnection, Reply};
-use crate::recorder::Recorder;
 use crate::options::RunSpec;
+use crate::recorder::Recorder;
 use fencepost_history::{Completion, f};
 use fencepost_locks::protocol::Command;
 use fencepost_workloads::{Op, Script, Step};
@@ -85,7 +85,13 @@ impl ProcessContext {
     }
 
     /// As [`ProcessContext::perform`], with a time limit of its own for the client.
-    async fn perform_within(&self, limit: Duration, client: &ClientConnection, process: u64, op: &Op) -> Completion {
+    async fn perform_within(
+        &self,
+        limit: Duration,
+        client: &ClientConnection,
+        process: u64,
+        op: &Op,
+    ) -> Completion {
         let TimeLimits { ttl, patience, .. } = self.times;
         let is_acquire = op.f == f::ACQUIRE;
         let (ttl_ms, timeout_ms) = (millis(ttl), millis(limit));
@@ -153,7 +159,12 @@ pub async fn run_process(
 
 /// Acquires each key once more with a fresh process, reads it and releases it: whether the locks became free again,
 /// and the final values.
-pub async fn closing_reads(context: &ProcessContext, spec: &RunSpec, clients: &[Arc<ClientConnection>], reads: bool) {
+pub async fn closing_reads(
+    context: &ProcessContext,
+    spec: &RunSpec,
+    clients: &[Arc<ClientConnection>],
+    reads: bool,
+) {
     // Clients that a fault killed ask nothing any more.
     let alive: Vec<usize> = (0..clients.len()).filter(|at| !clients[*at].is_gone()).collect();
     for number in 0..spec.keys {
@@ -164,7 +175,8 @@ pub async fn closing_reads(context: &ProcessContext, spec: &RunSpec, clients: &[
             key: Cow::Owned(fencepost_workloads::key_name(number)),
             value: Value::Null,
         };
-        let acquired = context.perform_within(context.times.free_again, client, process, &op(f::ACQUIRE)).await;
+        let acquired =
+            context.perform_within(context.times.free_again, client, process, &op(f::ACQUIRE)).await;
         let process = match acquired {
             // Its number is used up; the value can be read all the same.
             Completion::Info(_) => context.fresh_process(slot),

@@ -2,8 +2,8 @@
 
 use crate::client_monitor::ClientMonitor;
 use crate::deployment;
-use crate::options::RunSpec;
 use crate::observer::{Environment, RunObserver};
+use crate::options::RunSpec;
 use crate::phases::{self, Run, RunOutcome};
 use crate::recorder::{Placement, Recorder};
 use crate::script_player::Script;
@@ -77,7 +77,8 @@ pub async fn run(
     let driver = fencepost_cluster::select(&spec.driver).await?;
     let parts = &fitted(spec, parts, driver.as_ref()).await?;
     let plan = folder.join("plan.toml");
-    std::fs::write(&plan, parts.plan.to_toml()).with_context(|| format!("cannot write {}", plan.display()))?;
+    std::fs::write(&plan, parts.plan.to_toml())
+        .with_context(|| format!("cannot write {}", plan.display()))?;
     observer.planned(&parts.plan);
     for removed in driver.clean_up_leftovers().await? {
         observer.leftover_removed(&removed);

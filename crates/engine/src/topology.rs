@@ -44,4 +44,3 @@ pub(crate) fn storage_names(spec: &RunSpec, backend: &dyn Backend, workload: &dy
 pub fn client_names(spec: &RunSpec) -> Vec<String> {
     (1..=spec.clients).map(|number| format!("c{number}")).collect()
 }
-

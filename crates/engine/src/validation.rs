@@ -211,7 +211,6 @@ impl RunSpec {
         }
         Ok(fitted)
     }
-
 }
 
 fn read_plan(file: &Path, scene: &Scene) -> Result<Plan, BadUsage> {

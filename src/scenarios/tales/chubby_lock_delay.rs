@@ -1,10 +1,10 @@
 //! Time for what is late.
 
-use crate::cast::Line::{Acquire, After, Read, Release, Write};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, done, strike, struck};
 use crate::scenarios::expect::Expect::{Broken, Holds};
 use crate::scenarios::tales::patterns::outstayed;
+use fencepost_engine::Step::{Acquire, After, Read, Release, Write};
 use std::time::Duration;
 
 pub const SCENARIO: Scenario = Scenario {

@@ -1,10 +1,10 @@
 //! Which clock counts.
 
-use crate::cast::Line::{Acquire, After, Read, Release, Write};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, begins, dosed, strike, struck};
 use crate::scenarios::expect::Expect::{AllHold, Broken};
 use crate::scenarios::tales::patterns::both_ways;
+use fencepost_engine::Step::{Acquire, After, Read, Release, Write};
 use serde_json::json;
 use std::time::Duration;
 

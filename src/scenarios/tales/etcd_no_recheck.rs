@@ -1,9 +1,9 @@
 //! A place in a queue that is not there any more.
 
-use crate::cast::Line::{Acquire, After, For, Holds, OnlyIfOk, Release, Try};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, begins, done, healed, strike, struck};
 use crate::scenarios::expect::Expect::{AllHold, Broken};
+use fencepost_engine::Step::{Acquire, After, For, Holds, OnlyIfOk, Release, Try};
 use fencepost_nemesis::Strike;
 use std::time::Duration;
 

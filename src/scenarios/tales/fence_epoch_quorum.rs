@@ -1,9 +1,9 @@
 //! Fencing without an oracle.
 
-use crate::cast::Line::{Acquire, After, Read, Release, Write};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, begins, done, healed, refused, strike, struck};
 use crate::scenarios::expect::Expect::{Broken, Holds};
+use fencepost_engine::Step::{Acquire, After, Read, Release, Write};
 use std::time::Duration;
 
 pub const SCENARIO: Scenario = Scenario {

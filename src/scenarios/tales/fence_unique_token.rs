@@ -1,10 +1,10 @@
 //! A token without an order.
 
-use crate::cast::Line::{Acquire, After, Read, Release, Write};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, done};
 use crate::scenarios::expect::Expect::{Broken, Holds};
 use crate::scenarios::tales::patterns::late_pair;
+use fencepost_engine::Step::{Acquire, After, Read, Release, Write};
 
 pub const SCENARIO: Scenario = Scenario {
     name: "fence-unique-token",

@@ -1,11 +1,11 @@
 //! Making sure that the old one is out.
 
-use crate::cast::Line;
-use crate::cast::Line::{Acquire, After, For, Read, Release, Write};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, done, healed, strike, struck};
 use crate::scenarios::expect::Expect::{Broken, Holds, Look};
 use crate::scenarios::expect::{Figure, Seen, completions};
+use fencepost_engine::Step as Line;
+use fencepost_engine::Step::{Acquire, After, For, Read, Release, Write};
 use std::time::Duration;
 
 pub const SCENARIO: Scenario = Scenario {

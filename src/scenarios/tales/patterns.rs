@@ -1,7 +1,7 @@
 //! Stories that several locks share.
 
-use crate::cast::Line::{Acquire, After, For, OnlyIfOk, Read, Release, Try, Write};
 use crate::scenarios::act::{Act, acquired, begins, done, dosed, healed, lingers, partition, strike, struck};
+use fencepost_engine::Step::{Acquire, After, For, OnlyIfOk, Read, Release, Try, Write};
 use fencepost_nemesis::Trigger;
 use serde_json::json;
 use std::time::Duration;

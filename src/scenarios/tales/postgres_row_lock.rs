@@ -1,10 +1,10 @@
 //! Lock and data in one place.
 
-use crate::cast::Line::{Acquire, After, Read, Release, Write};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, begins, done, partition, struck};
 use crate::scenarios::expect::Expect::{Broken, Holds};
 use crate::scenarios::tales::patterns::outstayed;
+use fencepost_engine::Step::{Acquire, After, Read, Release, Write};
 use fencepost_nemesis::Strike;
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! Looking at the clock before the write.
 
-use crate::cast::Line::{Acquire, After, Read, Release, Write};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, done, lingers, strike, struck};
 use crate::scenarios::expect::Expect::Broken;
+use fencepost_engine::Step::{Acquire, After, Read, Release, Write};
 use std::time::Duration;
 
 pub const SCENARIO: Scenario = Scenario {

@@ -1,10 +1,10 @@
 //! A clock that jumps back makes a lease longer.
 
-use crate::cast::Line::{Acquire, After, Try};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, dosed, refused, strike, struck};
 use crate::scenarios::expect::Expect::{Holds, Look};
 use crate::scenarios::expect::{Figure, Seen, completions};
+use fencepost_engine::Step::{Acquire, After, Try};
 use fencepost_history::Kind;
 use serde_json::json;
 use std::time::Duration;

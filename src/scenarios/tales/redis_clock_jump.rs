@@ -1,9 +1,9 @@
 //! A lease lasts as long as the server's clock says.
 
-use crate::cast::Line::{Acquire, After, Read, Release, Write};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, begins, dosed, strike, struck};
 use crate::scenarios::expect::Expect::Broken;
+use fencepost_engine::Step::{Acquire, After, Read, Release, Write};
 use serde_json::json;
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! A lock that is only in memory.
 
-use crate::cast::Line::{Acquire, After, For, Read, Release, Write};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, begins, healed, strike, struck};
 use crate::scenarios::expect::Expect::{AllHold, Broken};
+use fencepost_engine::Step::{Acquire, After, For, Read, Release, Write};
 use fencepost_nemesis::Strike;
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! Replication of Redis is asynchronous.
 
-use crate::cast::Line::{Acquire, After, Read, Release, Write};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, begins, partition, strike, struck};
 use crate::scenarios::expect::Expect::Broken;
+use fencepost_engine::Step::{Acquire, After, Read, Release, Write};
 use std::time::Duration;
 
 pub const SCENARIO: Scenario = Scenario {

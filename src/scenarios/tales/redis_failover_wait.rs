@@ -1,9 +1,9 @@
 //! WAIT counts replicas; it does not make them agree.
 
-use crate::cast::Line::{Acquire, After, Read, Release, Write};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, begins, healed, later, partition, strike, struck};
 use crate::scenarios::expect::Expect::Broken;
+use fencepost_engine::Step::{Acquire, After, Read, Release, Write};
 use std::time::Duration;
 
 pub const SCENARIO: Scenario = Scenario {

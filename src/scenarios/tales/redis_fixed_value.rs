@@ -1,9 +1,9 @@
 //! A lock whose value says nothing about its holder.
 
-use crate::cast::Line::{Acquire, After, Release};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, done};
 use crate::scenarios::expect::Expect::Broken;
+use fencepost_engine::Step::{Acquire, After, Release};
 
 pub const SCENARIO: Scenario = Scenario {
     name: "redis-fixed-value",

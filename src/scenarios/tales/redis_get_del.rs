@@ -1,10 +1,10 @@
 //! A release in two steps.
 
-use crate::cast::Line::{Acquire, After, Release};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, done, lingers, strike, struck};
 use crate::scenarios::expect::Expect::{Broken, Look};
 use crate::scenarios::expect::{Figure, Seen};
+use fencepost_engine::Step::{Acquire, After, Release};
 use fencepost_history::{Event, Kind, Process};
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! A release in one step.
 
-use crate::cast::Line::{Acquire, After, For, Release};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, done, refused, strike, struck};
 use crate::scenarios::expect::Expect::AllHold;
+use fencepost_engine::Step::{Acquire, After, For, Release};
 use std::time::Duration;
 
 pub const SCENARIO: Scenario = Scenario {

@@ -1,9 +1,9 @@
 //! Why a lock needs a TTL at all.
 
-use crate::cast::Line::{Acquire, After, Try};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, refused, strike, struck};
 use crate::scenarios::expect::Expect::Broken;
+use fencepost_engine::Step::{Acquire, After, Try};
 use std::time::Duration;
 
 pub const SCENARIO: Scenario = Scenario {

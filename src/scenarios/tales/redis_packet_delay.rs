@@ -1,9 +1,9 @@
 //! A write that is late.
 
-use crate::cast::Line::{Acquire, After, For, Read, Release, Write};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, begins, done, dosed, healed, strike, struck};
 use crate::scenarios::expect::Expect::{Broken, Holds};
+use fencepost_engine::Step::{Acquire, After, For, Read, Release, Write};
 use serde_json::json;
 use std::time::Duration;
 

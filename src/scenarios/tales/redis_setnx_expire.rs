@@ -1,9 +1,9 @@
 //! A lock that is taken and made to expire in two steps.
 
-use crate::cast::Line::{Acquire, After, Try};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, lingers, refused, strike, struck};
 use crate::scenarios::expect::Expect::Broken;
+use fencepost_engine::Step::{Acquire, After, Try};
 use std::time::Duration;
 
 pub const SCENARIO: Scenario = Scenario {

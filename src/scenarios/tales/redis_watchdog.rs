@@ -1,10 +1,10 @@
 //! A lease that is renewed while its holder lives.
 
-use crate::cast::Line::{Acquire, After, For, Read, Release, Write};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, begins};
 use crate::scenarios::expect::Expect::{AllHold, Broken};
 use crate::scenarios::tales::patterns::outstayed;
+use fencepost_engine::Step::{Acquire, After, For, Read, Release, Write};
 use std::time::Duration;
 
 pub const SCENARIO: Scenario = Scenario {

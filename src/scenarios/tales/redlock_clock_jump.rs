@@ -1,10 +1,10 @@
 //! Kleppmann's first example against Redlock.
 
-use crate::cast::Line::{Acquire, After, Read, Release, Write};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, begins, dosed, strike, struck};
 use crate::scenarios::expect::Expect::Broken;
 use crate::scenarios::tales::patterns::{both_cut, meeting_in_n3};
+use fencepost_engine::Step::{Acquire, After, Read, Release, Write};
 use serde_json::json;
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
 //! A node that forgets.
 
-use crate::cast::Line::{Acquire, After, Read, Release, Write};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, begins, healed, strike, struck};
 use crate::scenarios::expect::Expect::Broken;
 use crate::scenarios::tales::patterns::{both_cut, meeting_in_n3};
+use fencepost_engine::Step::{Acquire, After, Read, Release, Write};
 use std::time::Duration;
 
 pub const SCENARIO: Scenario = Scenario {

@@ -1,10 +1,10 @@
 //! A node that forgets, and waits.
 
-use crate::cast::Line::{Acquire, After, Holds, Read, Release, Write};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, healed, strike, struck};
 use crate::scenarios::expect::Expect::AllHold;
 use crate::scenarios::tales::patterns::{both_cut, meeting_in_n3};
+use fencepost_engine::Step::{Acquire, After, Holds, Read, Release, Write};
 use std::time::Duration;
 
 pub const SCENARIO: Scenario = Scenario {

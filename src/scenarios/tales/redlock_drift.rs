@@ -1,9 +1,9 @@
 //! How much clocks may differ.
 
-use crate::cast::Line::{Acquire, After, Read, Release, Write};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, dosed, struck, throughout};
 use crate::scenarios::expect::Expect::{AllHold, Broken};
+use fencepost_engine::Step::{Acquire, After, Read, Release, Write};
 use serde_json::json;
 
 pub const SCENARIO: Scenario = Scenario {

@@ -1,10 +1,10 @@
 //! Why Redlock releases on all nodes.
 
-use crate::cast::Line::{Acquire, After, Release, Try};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, done, partition, refused, struck};
 use crate::scenarios::expect::Expect::Look;
 use crate::scenarios::expect::{Figure, Seen};
+use fencepost_engine::Step::{Acquire, After, Release, Try};
 use fencepost_history::{Kind, Process};
 use fencepost_nemesis::{Strike, Trigger};
 

@@ -1,10 +1,10 @@
 //! Why Redlock waits at random.
 
-use crate::cast::Line::{After, For, Holds, Release, Try};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, begins, dosed, struck, throughout};
 use crate::scenarios::expect::Expect::Look;
 use crate::scenarios::expect::{Figure, Seen};
+use fencepost_engine::Step::{After, For, Holds, Release, Try};
 use fencepost_history::{Kind, Process, f};
 use fencepost_nemesis::Trigger;
 use serde_json::json;

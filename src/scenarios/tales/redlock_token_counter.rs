@@ -1,10 +1,10 @@
 //! Redlock has nothing to make a fencing token from.
 
-use crate::cast::Line::{Acquire, After, Release};
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, done, healed, strike};
 use crate::scenarios::expect::Expect::Broken;
 use crate::scenarios::tales::patterns::{both_cut, meeting_in_n3};
+use fencepost_engine::Step::{Acquire, After, Release};
 use fencepost_nemesis::Trigger;
 use std::time::Duration;
 
