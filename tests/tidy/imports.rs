@@ -1,0 +1,77 @@
+//! Which crate may depend on which: the program stands on the engine and the report, and these on the rest.
+
+use crate::exceptions::Problem;
+use crate::sources::{files, text};
+use std::collections::BTreeSet;
+
+/// Each crate of ours, and which of ours it may import.
+const MAY_IMPORT: &[(&str, &[&str])] = &[
+    ("fencepost-history", &[]),
+    ("fencepost-wire", &[]),
+    ("fencepost-checker", &["fencepost-history"]),
+    ("fencepost-cluster", &["fencepost-history", "fencepost-wire"]),
+    ("fencepost-workloads", &["fencepost-history"]),
+    ("fencepost-storage", &["fencepost-history", "fencepost-wire", "fencepost-cluster"]),
+    ("fencepost-locks", &["fencepost-history", "fencepost-wire", "fencepost-cluster", "fencepost-storage"]),
+    ("fencepost-nemesis", &["fencepost-history", "fencepost-wire", "fencepost-cluster"]),
+    ("fencepost-report", &["fencepost-history", "fencepost-checker"]),
+    (
+        "fencepost-engine",
+        &[
+            "fencepost-history",
+            "fencepost-wire",
+            "fencepost-cluster",
+            "fencepost-storage",
+            "fencepost-locks",
+            "fencepost-nemesis",
+            "fencepost-workloads",
+            "fencepost-checker",
+        ],
+    ),
+    (
+        "fencepost",
+        &[
+            "fencepost-history",
+            "fencepost-wire",
+            "fencepost-checker",
+            "fencepost-cluster",
+            "fencepost-storage",
+            "fencepost-locks",
+            "fencepost-nemesis",
+            "fencepost-workloads",
+            "fencepost-engine",
+            "fencepost-report",
+        ],
+    ),
+];
+
+pub fn problems() -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut checked = 0;
+    for file in files(&["toml"]).into_iter().filter(|file| file.ends_with("Cargo.toml")) {
+        let manifest: toml::Table = text(&file).parse().expect("a manifest in TOML");
+        let Some(name) = manifest.get("package").and_then(|package| package["name"].as_str()) else {
+            continue;
+        };
+        let ours: BTreeSet<&str> = manifest
+            .get("dependencies")
+            .and_then(|dependencies| dependencies.as_table())
+            .into_iter()
+            .flat_map(|dependencies| dependencies.keys())
+            .map(String::as_str)
+            .filter(|dependency| dependency.starts_with("fencepost"))
+            .collect();
+        if name.contains("fuzz") {
+            continue;
+        }
+        checked += 1;
+        let may = MAY_IMPORT.iter().find(|(importer, _)| *importer == name).map(|(_, may)| *may);
+        let may = may.unwrap_or_else(|| panic!("{name} is not in the table of tests/tidy/imports.rs"));
+        for imported in ours.into_iter().filter(|imported| !may.contains(imported)) {
+            let sentence = format!("{name} must not import {imported}: {}", file.display());
+            problems.push(Problem { place: file.display().to_string(), sentence });
+        }
+    }
+    assert!(checked > 5, "only {checked} manifests were found");
+    problems
+}

@@ -1,0 +1,105 @@
+//! Rust sources without what only looks like code: comments, texts, and tests inside the file.
+
+/// The code of a file: comments and the content of strings and characters are left out.
+pub fn code(source: &str) -> String {
+    let mut out = String::with_capacity(source.len());
+    let chars: Vec<char> = source.chars().collect();
+    let mut at = 0;
+    while at < chars.len() {
+        let rest = &chars[at..];
+        let skipped = match rest {
+            ['/', '/', ..] => until(rest, |rest| rest[0] == '\n'),
+            ['/', '*', ..] => until(rest, |rest| rest.starts_with(&['*', '/'])) + 2,
+            ['r', '"' | '#', ..] if !ends_in_word(&out) => raw_string(rest),
+            ['"', ..] => string(rest),
+            ['\'', '\\', ..] => 2 + until(&rest[2..], |rest| rest[0] == '\'') + 1,
+            ['\'', _, '\'', ..] => 3,
+            _ => 0,
+        };
+        if skipped == 0 {
+            out.push(chars[at]);
+            at += 1;
+        } else {
+            // Lines stay where they are.
+            let end = (at + skipped).min(chars.len());
+            out.extend(chars[at..end].iter().filter(|char| **char == '\n'));
+            at = end;
+        }
+    }
+    out
+}
+
+fn ends_in_word(text: &str) -> bool {
+    text.chars().next_back().is_some_and(|last| last.is_alphanumeric() || last == '_')
+}
+
+fn until(rest: &[char], found: impl Fn(&[char]) -> bool) -> usize {
+    (0..rest.len()).find(|at| found(&rest[*at..])).unwrap_or(rest.len())
+}
+
+/// Length of a string literal with its quotes.
+fn string(rest: &[char]) -> usize {
+    let mut at = 1;
+    while at < rest.len() && rest[at] != '"' {
+        at += if rest[at] == '\\' { 2 } else { 1 };
+    }
+    at + 1
+}
+
+/// Length of `r"…"` or `r#"…"#`; 0 for a raw identifier (`r#type`).
+fn raw_string(rest: &[char]) -> usize {
+    let hashes = rest[1..].iter().take_while(|char| **char == '#').count();
+    if rest.get(1 + hashes) != Some(&'"') {
+        return 0;
+    }
+    let end: Vec<char> = std::iter::once('"').chain(std::iter::repeat_n('#', hashes)).collect();
+    let body = 2 + hashes;
+    body + until(&rest[body..], |rest| rest.starts_with(&end)) + end.len()
+}
+
+/// [`code`] without items that are for tests only: what follows `#[cfg(test)]` up to its closing brace or semicolon.
+pub fn code_without_tests(source: &str) -> String {
+    const MARK: &str = "#[cfg(test)]";
+    let code = code(source);
+    let mut out = String::new();
+    let mut rest = code.as_str();
+    while let Some(at) = rest.find(MARK) {
+        out += &rest[..at];
+        rest = &rest[at + MARK.len()..];
+        rest = &rest[item_length(rest)..];
+    }
+    out + rest
+}
+
+fn item_length(rest: &str) -> usize {
+    let mut depth = 0_i32;
+    for (at, char) in rest.char_indices() {
+        match char {
+            '{' => depth += 1,
+            '}' if depth == 1 => return at + 1,
+            '}' => depth -= 1,
+            ';' if depth == 0 => return at + 1,
+            _ => {}
+        }
+    }
+    rest.len()
+}
+
+#[test]
+fn only_code_is_left() {
+    let source = r##"let a = "crate::x"; // crate::y
+        let b = r#"crate::"z""#; let c = '"'; let d: &'static str = "\""; /* crate::w */ crate::v();"##;
+    assert_eq!(
+        code(source).split_whitespace().collect::<Vec<_>>().join(" "),
+        "let a = ; let b = ; let c = ; let d: &'static str = ; crate::v();"
+    );
+}
+
+#[test]
+fn items_for_tests_are_left_out() {
+    let source = "use a;\n#[cfg(test)]\nuse b;\n#[cfg(test)]\nmod tests { fn x() { c() } }\nfn d() {}";
+    assert_eq!(
+        code_without_tests(source).split_whitespace().collect::<Vec<_>>().join(" "),
+        "use a; fn d() {}"
+    );
+}
