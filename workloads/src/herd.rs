@@ -1,11 +1,11 @@
 //! `herd`: every process waits for the lock all the time. What a release costs, and whether it is fair.
 //!
-//! Source: the ZooKeeper recipes, "Locks", on the herd effect: a lock that everybody watches wakes everybody at each
-//! release. Each acquire says `"queue": true`, which asks for the figures: wake-ups a release, and how many grants went
-//! past somebody who had come earlier.
+//! Source: the ZooKeeper recipes, "Locks", on the herd effect: a lock that every waiter watches wakes them all at each
+//! release. Each acquire says `"queue": true`, which makes clients report wake-ups; the report shows wake-ups a release, and how many grants went
+//! past a process that had come earlier.
 
 use crate::section::{Do, Sections, Work};
-use crate::{Script, Settings, Workload};
+use crate::workload::{Script, Settings, Workload};
 use fencepost_history::{Completion, Stream};
 use serde_json::json;
 use std::time::Duration;
@@ -18,7 +18,7 @@ impl Workload for Herd {
     }
 
     fn about(&self) -> &'static str {
-        "acquire, hold, release, and come back at once; tells wake-ups a release, and grants out of order of arrival"
+        "acquire, hold, release, and come back at once; measures wake-ups a release, and grants out of order of arrival"
     }
 
     fn uses_storage(&self) -> bool {
@@ -28,7 +28,7 @@ impl Workload for Herd {
     fn script(&self, settings: &Settings, _process: u64, random: Stream) -> Box<dyn Script> {
         let settings = Settings { pause: Duration::ZERO, ..settings.clone() };
         let begin = |settings: &Settings, _: &mut Stream| Section { hold: Some(settings.hold) };
-        Box::new(Sections::new(&settings, random, begin).asking(json!({"queue": true})))
+        Box::new(Sections::new(&settings, random, begin).requesting(json!({"queue": true})))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `increment`: read a counter, work, write it back plus one. What the lock is there to protect.
 
 use crate::section::{Do, Sections, Work};
-use crate::{Script, Settings, Workload};
+use crate::workload::{Script, Settings, Workload};
 use fencepost_history::{Completion, Stream, f};
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -5,79 +5,21 @@ mod increment;
 mod lock;
 mod section;
 mod set;
+mod workload;
 
-use fencepost_history::{Completion, Stream};
-use serde_json::Value;
-use std::borrow::Cow;
-use std::time::Duration;
-
-/// What processes of a test do, and what is read at the end.
-pub trait Workload: Send + Sync {
-    /// As on the command line.
-    fn name(&self) -> &'static str;
-    /// One line for `fencepost list`.
-    fn about(&self) -> &'static str;
-    /// Whether it reads and writes the storage that the lock protects.
-    fn uses_storage(&self) -> bool;
-    /// Whether some of its processes can take the lock shared and only read.
-    fn has_readers(&self) -> bool {
-        false
-    }
-    /// What the process of this number does from now on, drawing from its own random stream.
-    fn script(&self, settings: &Settings, process: u64, random: Stream) -> Box<dyn Script>;
-}
-
-/// A process's next step, given how the last operation ended.
-pub trait Script: Send {
-    /// `last` is none at the start and after a wait. `closing` is true once the time is up: a script then ends what
-    /// it is in the middle of (it writes and releases) and begins nothing.
-    fn next(&mut self, last: Option<&Completion>, closing: bool) -> Step;
-}
-
-/// One step of a process.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Step {
-    Do(Op),
-    Wait(Duration),
-    Done,
-}
-
-/// An operation to be sent to the process's client.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Op {
-    pub f: &'static str,
-    pub key: Cow<'static, str>,
-    pub value: Value,
-}
-
-/// What the command line says about workloads.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
-    /// Number of keys; a process draws one for each critical section.
-    pub keys: usize,
-    /// How long a critical section lasts.
-    pub hold: Duration,
-    /// Mean wait of a process between two critical sections.
-    pub pause: Duration,
-    /// The process takes the lock shared, and only reads.
-    pub reader: bool,
-}
+pub use workload::{Op, Script, Settings, Step, Workload, key_name};
 
 /// Every workload.
 pub fn registry() -> &'static [&'static dyn Workload] {
     &[&increment::Increment, &lock::Lock, &set::Set, &herd::Herd]
 }
 
-/// The name of key `number`, as in histories: `k0`, `k1`, ….
-pub fn key_name(number: usize) -> String {
-    format!("k{number}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fencepost_history::{Seed, f};
-    use serde_json::json;
+    use fencepost_history::{Completion, Seed, f};
+    use serde_json::{Value, json};
+    use std::time::Duration;
 
     fn script(name: &str, keys: usize) -> Box<dyn Script> {
         script_of(name, keys, false)
@@ -147,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn set_adds_values_that_nobody_else_adds() {
+    fn set_adds_values_that_no_other_process_adds() {
         // What was never written reads as 0.
         let answers = [ok(json!({})), ok(json!(0)), ok(json!(1)), ok(json!({}))];
         let done = follow(&mut *script("set", 1), &answers, 99);

@@ -1,7 +1,7 @@
 //! `lock`: acquire, hold, check, release. Nothing is protected: only the lock itself is judged.
 
 use crate::section::{Do, Sections, Work};
-use crate::{Script, Settings, Workload};
+use crate::workload::{Script, Settings, Workload};
 use fencepost_history::{Completion, Stream, f};
 use serde_json::Value;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! The frame of every critical section: draw a key, acquire, work, release, wait.
 
-use crate::{Op, Script, Settings, Step, key_name};
+use crate::workload::{Op, Script, Settings, Step, key_name};
 use fencepost_history::{Completion, Stream, f};
 use rand::RngExt;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ pub(crate) struct Sections<W, B> {
     random: Stream,
     begin: B,
     work: Option<W>,
-    asked: Value,
+    request: Value,
     key: Cow<'static, str>,
     at: At,
 }
@@ -41,14 +41,14 @@ pub(crate) struct Sections<W, B> {
 impl<W: Work, B: FnMut(&Settings, &mut Stream) -> W + Send> Sections<W, B> {
     /// `begin` makes the work of each section.
     pub(crate) fn new(settings: &Settings, random: Stream, begin: B) -> Sections<W, B> {
-        let asked = if settings.reader { json!({"mode": "shared"}) } else { Value::Null };
+        let request = if settings.reader { json!({"mode": "shared"}) } else { Value::Null };
         let (settings, key) = (settings.clone(), Cow::Borrowed(""));
-        Sections { settings, random, begin, work: None, asked, key, at: At::Outside }
+        Sections { settings, random, begin, work: None, request, key, at: At::Outside }
     }
 
     /// Each acquire carries this.
-    pub(crate) fn asking(self, asked: Value) -> Sections<W, B> {
-        Sections { asked, ..self }
+    pub(crate) fn requesting(self, request: Value) -> Sections<W, B> {
+        Sections { request, ..self }
     }
 
     fn op(&self, f: &'static str, value: Value) -> Step {
@@ -58,7 +58,7 @@ impl<W: Work, B: FnMut(&Settings, &mut Stream) -> W + Send> Sections<W, B> {
     fn acquire(&mut self) -> Step {
         self.key = Cow::Owned(key_name(self.random.random_range(0..self.settings.keys)));
         self.at = At::Acquiring;
-        self.op(f::ACQUIRE, self.asked.clone())
+        self.op(f::ACQUIRE, self.request.clone())
     }
 
     /// Waits from nothing to twice the mean, so that processes do not march in step.

@@ -5,7 +5,7 @@
 //! a write adds is the last of its list.
 
 use crate::section::{Do, Sections, Work};
-use crate::{Script, Settings, Workload};
+use crate::workload::{Script, Settings, Workload};
 use fencepost_history::{Completion, Stream, f};
 use rand::RngExt;
 use serde_json::Value;

@@ -1,0 +1,63 @@
+//! What a workload is: a script for each process, made of steps.
+
+use fencepost_history::{Completion, Stream};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::time::Duration;
+
+/// What processes of a test do, and what is read at the end.
+pub trait Workload: Send + Sync {
+    /// As on the command line.
+    fn name(&self) -> &'static str;
+    /// One line for `fencepost list`.
+    fn about(&self) -> &'static str;
+    /// Whether it reads and writes the storage that the lock protects.
+    fn uses_storage(&self) -> bool;
+    /// Whether some of its processes can take the lock shared and only read.
+    fn has_readers(&self) -> bool {
+        false
+    }
+    /// What the process of this number does from now on, drawing from its own random stream.
+    fn script(&self, settings: &Settings, process: u64, random: Stream) -> Box<dyn Script>;
+}
+
+/// A process's next step, given how the last operation ended.
+pub trait Script: Send {
+    /// `last` is none at the start and after a wait. `closing` is true once the time is up: a script then ends what
+    /// it is in the middle of (it writes and releases) and begins nothing.
+    fn next(&mut self, last: Option<&Completion>, closing: bool) -> Step;
+}
+
+/// One step of a process.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    Do(Op),
+    Wait(Duration),
+    Done,
+}
+
+/// An operation to be sent to the process's client.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Op {
+    pub f: &'static str,
+    pub key: Cow<'static, str>,
+    pub value: Value,
+}
+
+/// What the command line says about workloads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Number of keys; a process draws one for each critical section.
+    pub keys: usize,
+    /// How long a critical section lasts.
+    pub hold: Duration,
+    /// Mean wait of a process between two critical sections.
+    pub pause: Duration,
+    /// The process takes the lock shared, and only reads.
+    pub reader: bool,
+}
+
+/// The name of key `number`, as in histories: `k0`, `k1`, ….
+pub fn key_name(number: usize) -> String {
+    format!("k{number}")
+}
