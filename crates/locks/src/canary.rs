@@ -5,10 +5,13 @@
 //! a token that does not grow. For the last one, and so that the guard `token` can be used with it (and protects
 //! nothing, since no token is ever lower than another), each acquire hands out the token 1.
 
-use crate::backend::{Backend, Lock, Session};
+use crate::definition::{Capabilities, LockDefinition};
+use crate::error::{ClientError, OptionError};
 use crate::notices::Notices;
 use crate::options::Options;
 use crate::protocol::Hello;
+use crate::recipe::{Lock, Recipe, Session};
+use crate::service::LockService;
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClusterError, Node};
@@ -19,24 +22,26 @@ use std::time::Duration;
 
 const TOKEN: u64 = 1;
 
-pub(crate) struct CanaryNolock;
+static CANARY: LockDefinition = LockDefinition {
+    name: "canary-nolock",
+    about: "no lock: every acquire succeeds at once with token 1; it must be caught",
+    claims: "nothing: it must be caught",
+    service: &NoServers,
+    recipe: &AlwaysGranted,
+    options: &[],
+    capabilities: |_| Capabilities { token: true, ..Capabilities::NONE },
+};
+
+/// The locks without servers: one line each.
+pub(crate) static LOCKS: &[&LockDefinition] = &[&CANARY];
+
+/// A service that is nothing: no image, no servers.
+pub(crate) struct NoServers;
 
 #[async_trait]
-impl Backend for CanaryNolock {
+impl LockService for NoServers {
     fn name(&self) -> &'static str {
-        "canary-nolock"
-    }
-
-    fn about(&self) -> &'static str {
-        "no lock: every acquire succeeds at once with token 1; it must be caught"
-    }
-
-    fn promises(&self) -> &'static str {
-        "nothing: it must be caught"
-    }
-
-    fn has_token(&self, _options: &Options) -> bool {
-        true
+        "none"
     }
 
     fn image(&self) -> Option<&'static str> {
@@ -47,10 +52,10 @@ impl Backend for CanaryNolock {
         0
     }
 
-    fn check(&self, options: &Options) -> Result<(), String> {
+    fn check(&self, options: &Options) -> Result<(), OptionError> {
         match options.nodes {
             None | Some(0) => Ok(()),
-            Some(_) => Err("canary-nolock has no servers; leave --nodes out".to_owned()),
+            Some(_) => Err(OptionError("this lock has no servers; leave --nodes out".to_owned())),
         }
     }
 
@@ -58,19 +63,24 @@ impl Backend for CanaryNolock {
         0
     }
 
-    fn service(&self, _index: usize, _nodes: &[Arc<dyn Node>], _options: &Options) -> Service {
-        unreachable!("canary-nolock has no servers")
+    fn start_command(&self, _index: usize, _nodes: &[Arc<dyn Node>], _options: &Options) -> Service {
+        unreachable!("there are no servers to start")
     }
 
-    async fn await_ready(&self, _nodes: &[Arc<dyn Node>], _options: &Options) -> Result<(), ClusterError> {
+    async fn await_ready(&self, _nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
         Ok(())
     }
 
     async fn version(&self, _node: &Arc<dyn Node>) -> Result<String, ClusterError> {
         Ok("none".to_owned())
     }
+}
 
-    async fn connect(&self, _hello: &Hello) -> Result<Box<dyn Session>, String> {
+struct AlwaysGranted;
+
+#[async_trait]
+impl Recipe for AlwaysGranted {
+    async fn connect(&self, _hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
         Ok(Box::new(CanarySession))
     }
 }
@@ -78,10 +88,6 @@ impl Backend for CanaryNolock {
 struct CanarySession;
 
 impl Session for CanarySession {
-    fn can(&self) -> Vec<String> {
-        vec!["token".to_owned()]
-    }
-
     fn lock(&self, _process: u64, _notices: Notices) -> Box<dyn Lock> {
         Box::new(CanaryLock)
     }

@@ -1,17 +1,9 @@
-//! What a process remembers of a lock on Redis that it was granted, and the clock by which it measures.
+//! The clock by which a client measures how long its lease still runs.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-/// A lock that was granted and not yet given back.
-pub(crate) struct Held {
-    pub(crate) key: String,
-    pub(crate) value: String,
-    /// By this process's own clock the lease runs until then; none: it has no end.
-    pub(crate) valid_until: Option<Reading>,
-}
 
 /// The clock by which a client measures how long a lease still runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]

@@ -1,170 +1,200 @@
-//! What a backend is: its servers, how they are set up, and the recipe by which a client acquires and releases.
+//! What a lock is: a service with its servers, a recipe by which clients acquire and release, and what the two can do.
 
-use crate::notices::Notices;
-use crate::options::Options;
+use crate::error::{ClientError, OptionError};
+use crate::options::{Options, option_name};
 use crate::protocol::{Hello, Server};
-use async_trait::async_trait;
-use fencepost_cluster::protocol::Service;
-use fencepost_cluster::{ClockMechanism, ClusterError, Node};
-use fencepost_history::Completion;
+use crate::recipe::{Recipe, Session};
+use crate::service::LockService;
 use fencepost_storage::Sequencers;
-use serde_json::Value;
-use std::sync::Arc;
 use std::time::Duration;
 
-/// A way to lock. One file each; [`crate::registry`] names them all.
-#[async_trait]
-pub trait Backend: Send + Sync {
+/// A lock that Fencepost can judge. A recipe's file defines one, as a constant; [`crate::registry`] lists them all.
+pub struct LockDefinition {
     /// As on the command line.
-    fn name(&self) -> &'static str;
+    pub name: &'static str,
     /// One line for `fencepost list`.
-    fn about(&self) -> &'static str;
-    /// What it promises and under which conditions, for `fencepost list`: a line of words that names promises as the
-    /// checkers do (exclusion, ownership, progress, availability, fencing).
-    fn promises(&self) -> &'static str;
-    /// Whether an acquire gives a fencing token, with these options.
-    fn has_token(&self, _options: &Options) -> bool {
-        false
-    }
-    /// Whether an acquire gives a value that no other grant has.
-    fn has_unique_value(&self, _options: &Options) -> bool {
-        false
-    }
-    /// Whether an acquire gives a sequencer, and the service can be asked whether it is still valid.
-    fn has_sequencer(&self) -> bool {
-        false
-    }
-    /// Whether the lock can also be taken shared, by many who only read.
-    fn has_shared_mode(&self) -> bool {
-        false
-    }
-    /// How much longer than its TTL the lock may stay taken after its holder was lost.
-    fn stays_taken(&self, _options: &Options) -> Duration {
-        Duration::ZERO
-    }
-    /// Image of its servers; none for a backend without servers.
-    fn image(&self) -> Option<&'static str>;
-    /// How many servers it has when the user does not say.
-    fn default_nodes(&self) -> usize;
-    /// Options of its own that it understands, as on the command line without the dashes (`redis-persistence`).
-    /// Others are refused; `nodes` is understood by all.
-    fn options(&self) -> &'static [&'static str] {
-        &[]
-    }
-    /// Whether its clients have each other killed, or cut off from the storage: nodes then have a fencer
+    pub about: &'static str,
+    /// Which properties it claims and under which conditions, for `fencepost list`: one line that names properties as
+    /// the checkers do (exclusion, ownership, progress, availability, fencing).
+    pub claims: &'static str,
+    /// The servers. Several locks may use the same service.
+    pub service: &'static dyn LockService,
+    /// The client's side.
+    pub recipe: &'static dyn Recipe,
+    /// Options of the recipe, named as on the command line but without dashes and with the unit (`lock-delay-ms`).
+    /// Those of its service are added to them; any other option is refused. `nodes` is understood by all.
+    pub options: &'static [&'static str],
+    /// What the lock can do when it is set up with these options.
+    pub capabilities: fn(&Options) -> Capabilities,
+}
+
+/// What a lock can do. Workloads, guards, faults and checkers ask here, and a client's hello is held against it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// An acquire gives a fencing token.
+    pub token: bool,
+    /// An acquire gives a value that no other grant has.
+    pub unique_value: bool,
+    /// An acquire gives a sequencer, and the service can be asked whether it is still valid.
+    pub sequencer: bool,
+    /// The lock can also be taken shared, by many who only read.
+    pub shared_mode: bool,
+    /// Lock and data are in the same place: processes read and write by [`crate::Lock::read`] and
+    /// [`crate::Lock::write`], and the run has neither storage nor guard.
+    pub own_storage: bool,
+    /// Clients have each other killed, or cut off from the storage: nodes then have a fencer
     /// ([`crate::run_fencer`]), and a run goes on without a client that was killed.
-    fn fences_clients(&self) -> bool {
-        false
+    pub fences_clients: bool,
+    /// A client knows by its own clock until when a lock is valid.
+    pub validity: bool,
+    /// A client reports a lost lock by itself.
+    pub loss_notice: bool,
+    /// A client prolongs its locks by itself, and reports it.
+    pub renewal: bool,
+    /// How much longer than its TTL the lock may stay taken after its holder was lost.
+    pub lock_delay: Duration,
+}
+
+impl Capabilities {
+    /// A lock that can do nothing of all this, to start a description from.
+    pub const NONE: Capabilities = Capabilities {
+        token: false,
+        unique_value: false,
+        sequencer: false,
+        shared_mode: false,
+        own_storage: false,
+        fences_clients: false,
+        validity: false,
+        loss_notice: false,
+        renewal: false,
+        lock_delay: Duration::ZERO,
+    };
+
+    /// The words by which a client announces them in its hello, in `can`.
+    pub fn announced(&self) -> Vec<String> {
+        let words = [
+            (self.token, "token"),
+            (self.validity, "validity"),
+            (self.loss_notice, "lost"),
+            (self.renewal, "extend"),
+        ];
+        words.into_iter().filter(|(can, _)| *can).map(|(_, word)| word.to_owned()).collect()
     }
-    /// Whether lock and data are in the same place: processes then read and write by [`Lock::read`] and [`Lock::write`],
-    /// and the run has neither storage nor guard.
-    fn own_storage(&self) -> bool {
-        false
+
+    /// Compares what a client announced (`can` of its hello) with what its lock claims. Workload, guard and checkers
+    /// were chosen by the claim, so a client that differs would be judged by rules that do not fit it.
+    ///
+    /// # Errors
+    /// One sentence that names the words that are missing, and those that are too many.
+    pub fn check_announced(&self, can: &[String]) -> Result<(), String> {
+        let claimed = self.announced();
+        let listed =
+            |words: Vec<&String>| words.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let missing = listed(claimed.iter().filter(|word| !can.contains(word)).collect());
+        let extra = listed(can.iter().filter(|word| !claimed.contains(word)).collect());
+        match (missing.as_str(), extra.as_str()) {
+            ("", "") => Ok(()),
+            (missing, "") => Err(format!("its hello does not announce {missing}, which the lock claims")),
+            ("", extra) => Err(format!("its hello announces {extra}, which the lock does not claim")),
+            (missing, extra) => Err(format!(
+                "its hello announces {extra}, which the lock does not claim, and not {missing}, which it claims"
+            )),
+        }
     }
-    /// Refuses values that make no sense for it, or contradict each other, in one sentence.
-    fn check(&self, options: &Options) -> Result<(), String>;
-    /// Refuses a TTL that it cannot keep, in one sentence.
-    fn check_ttl(&self, _ttl: Duration) -> Result<(), String> {
-        Ok(())
+}
+
+impl LockDefinition {
+    /// What the lock can do when it is set up with these options.
+    pub fn capabilities(&self, options: &Options) -> Capabilities {
+        (self.capabilities)(options)
     }
-    /// Port at which clients reach its servers.
-    fn port(&self) -> u16;
-    /// What server `index` of these nodes runs.
-    fn service(&self, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service;
-    /// By which mechanisms the clocks of its servers can be moved, the one that suits their program best first: for a JVM
-    /// faketime, then vdso.
-    fn clock_mechanisms(&self) -> &'static [ClockMechanism] {
-        &[ClockMechanism::Vdso]
+
+    /// Every option that it understands, those of its service first: named as in [`LockDefinition::options`].
+    pub fn option_names(&self) -> impl Iterator<Item = &'static str> {
+        self.service.options().iter().chain(self.options).copied()
     }
-    /// Returns when the servers serve (elected, replicated, answering), or says which of them does not.
-    /// Called after every service was started.
-    async fn await_ready(&self, nodes: &[Arc<dyn Node>], options: &Options) -> Result<(), ClusterError>;
-    /// Name and version of the server, as it tells them itself (`redis-server 7.0.15`).
-    async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError>;
-    /// Whether one of its servers leads at a time and the others follow it. Where not, each server stands for itself,
-    /// and faults that are meant for a leader strike a drawn one.
-    fn has_leader(&self) -> bool {
-        false
+
+    /// Checks that the lock understands these options, can be set up with them, and can keep this TTL.
+    ///
+    /// # Errors
+    /// Says which option or value is wrong, and what is possible.
+    pub fn check(&self, options: &Options, ttl: Duration) -> Result<(), OptionError> {
+        self.check_names(options)?;
+        self.service.check(options)?;
+        self.recipe.check(options)?;
+        self.service.check_ttl(ttl)?;
+        self.recipe.check_ttl(ttl)
     }
-    /// The place, among these nodes, of the server that leads now, as the servers themselves say; where they disagree,
-    /// the one with the newest term. None while nobody leads.
-    async fn leader(
-        &self,
-        _nodes: &[Arc<dyn Node>],
-        _options: &Options,
-    ) -> Result<Option<usize>, ClusterError> {
-        Ok(None)
-    }
-    /// Asks the service to let another server lead than `from`, without harming `from`. Returns when the service has
-    /// taken the order; whether it has been carried out shows in [`Backend::leader`].
-    async fn hand_over(
-        &self,
-        _nodes: &[Arc<dyn Node>],
-        _from: usize,
-        _options: &Options,
-    ) -> Result<(), ClusterError> {
-        Err(ClusterError::new(format!("{} cannot be told to change its leader", self.name())))
-    }
+
     /// Client side: connects to the servers. One session a client program.
-    async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, String>;
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
+        self.recipe.connect(hello).await
+    }
+
     /// Storage side: connects to the servers, to ask them for sequencers.
-    async fn sequencers(&self, _servers: &[Server]) -> Result<Box<dyn Sequencers>, String> {
-        Err(format!("{} knows no sequencers", self.name()))
+    ///
+    /// # Errors
+    /// The lock has no sequencers, or see [`ClientError`].
+    pub async fn sequencers(&self, servers: &[Server]) -> Result<Box<dyn Sequencers>, ClientError> {
+        let asked = self.recipe.sequencers(servers).await?;
+        asked.ok_or_else(|| ClientError::BadHello(format!("{} has no sequencers", self.name)))
+    }
+
+    fn check_names(&self, options: &Options) -> Result<(), OptionError> {
+        let understood: Vec<&str> = self.option_names().collect();
+        let Some(unknown) = options.changed().into_iter().find(|name| !understood.contains(&name.as_str()))
+        else {
+            return Ok(());
+        };
+        let own = match understood.as_slice() {
+            [] => "it has none of its own".to_owned(),
+            own => {
+                let names: Vec<&str> = own.iter().map(|name| option_name(name)).collect();
+                format!("it has --{}", names.join(", --"))
+            }
+        };
+        Err(OptionError(format!("--{} is no option of the lock {}; {own}", option_name(&unknown), self.name)))
     }
 }
 
-/// A client's connections to the lock service, shared by the processes that it hosts.
-pub trait Session: Send + Sync {
-    /// Among `token`, `validity`, `lost`, `extend`.
-    fn can(&self) -> Vec<String>;
-    /// The lock as one process sees it. `notices` takes what the library reports unasked.
-    fn lock(&self, process: u64, notices: Notices) -> Box<dyn Lock>;
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Persistence;
+    use crate::registry::{find, registry};
 
-/// One process's use of the lock. Calls come one at a time.
-///
-/// Dropping it is the crash of that user: nothing is released, and whatever kept its lease alive stops.
-#[async_trait]
-pub trait Lock: Send {
-    /// Tries to acquire for at most `timeout`. `Ok` holds what the history documents: `token`, `validity_ms`,
-    /// `granted_by`. Every error is `Fail` (certainly not acquired) or `Info`, with the reason in a comment.
-    async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion;
-    /// As [`Lock::acquire`], but shared with others who ask for the same. Only for backends that
-    /// [have it](Backend::has_shared_mode).
-    async fn acquire_shared(&mut self, _key: &str, _ttl: Duration, _timeout: Duration) -> Completion {
-        // Nothing was begun.
-        Completion::Fail("bad-command: this lock has no shared mode".to_owned())
+    const TTL: Duration = Duration::from_secs(2);
+
+    #[test]
+    fn each_lock_takes_its_own_options_only() {
+        let options = Options { redis_persistence: Persistence::Always, ..Options::default() };
+        let check = |name: &str| find(name).unwrap().check(&options, TTL);
+        assert_eq!(check("redlock"), Ok(()));
+        let refusal = check("etcd").unwrap_err().0;
+        assert!(refusal.contains("--redis-persistence is no option of the lock etcd"), "{refusal}");
     }
-    /// Gives it back. `Ok` or not, the value says nothing about belief: the client program adds that.
-    async fn release(&mut self, key: &str, timeout: Duration) -> Completion;
-    /// By this process's own clock and what its library told it, asking nobody: is the lease still running?
-    /// None where no validity is known (then only a `lost` notice ends the belief).
-    fn still_valid(&self, key: &str) -> Option<bool>;
-    /// The fencing token of the lock that is held.
-    fn token(&self, key: &str) -> Option<u64>;
-    /// A value that no other grant has, of the lock that is held.
-    fn unique_value(&self, _key: &str) -> Option<String> {
-        None
+
+    #[test]
+    fn every_option_of_a_lock_exists() {
+        let known = Options::names();
+        for lock in registry() {
+            for name in lock.option_names() {
+                assert!(known.iter().any(|known| known == name), "{}: there is no option {name}", lock.name);
+            }
+        }
     }
-    /// Words by which the lock service can tell later whether this very grant still stands.
-    fn sequencer(&self, _key: &str) -> Option<String> {
-        None
-    }
-    /// How many notifications of the lock service woke this process during its latest acquire; none where the recipe
-    /// waits for none.
-    fn wakeups(&self) -> Option<u64> {
-        None
-    }
-    /// Reads the value of `key` under the lock; without the lock, as it is. Only for a backend that has its
-    /// [own storage](Backend::own_storage).
-    async fn read(&mut self, _key: &str, _timeout: Duration) -> Completion {
-        // There is nowhere to send it.
-        Completion::Fail("no-storage: this backend keeps no data".to_owned())
-    }
-    /// Sets the value of `key`, which ends the hold: it is `Ok` once it is durable, and for that the transaction that
-    /// held the lock is over. Only for a backend that has its [own storage](Backend::own_storage).
-    async fn write(&mut self, _key: &str, _value: &Value, _timeout: Duration) -> Completion {
-        // There is nowhere to send it.
-        Completion::Fail("no-storage: this backend keeps no data".to_owned())
+
+    #[test]
+    fn hello_must_announce_what_the_lock_claims() {
+        let claimed = Capabilities { token: true, validity: true, ..Capabilities::NONE };
+        let announced = |words: &[&str]| {
+            claimed.check_announced(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(announced(&["validity", "token"]), Ok(()));
+        assert!(announced(&["validity"]).is_err_and(|why| why.contains("does not announce token")));
+        assert!(announced(&["validity", "token", "lost"]).is_err_and(|why| why.contains("announces lost")));
     }
 }

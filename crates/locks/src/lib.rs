@@ -1,45 +1,48 @@
-//! Backends, one file each, and the client side of the client protocol.
+//! The built-in locks: their services, their recipes, and the client side of the client protocol. One folder a service.
 //!
 //! ```text
-//! controller ── client protocol ──► client.rs ──► Lock (redis_lock.rs, redlock/, etcd/, …) ──► lock service
-//!                                      └────────► the storage, by crates/storage
+//! controller ── client protocol ──► client/ ──► Lock (redis/lock.rs, redlock/, etcd/, …) ──► lock service
+//!                                      └──────► the storage, by crates/storage
 //! ```
+//!
+//! A lock is a [`LockDefinition`]: a [`LockService`] (its servers), a [`Recipe`] (how clients acquire and release) and
+//! [`Capabilities`].
 
-mod backend;
 mod canary;
 mod client;
+mod client_clock;
+mod definition;
+mod error;
 mod etcd;
-mod fencer;
-mod held;
 mod http;
 mod notices;
 mod options;
-mod points;
+mod pause_points;
 mod postgres;
 pub mod protocol;
-mod redis_lock;
-mod redis_node;
+mod recipe;
+mod redis;
 mod redis_sentinel;
-mod redis_servers;
-mod redis_single;
-mod redis_watchdog;
 mod redlock;
 mod registry;
 mod sequencers;
-mod stdio;
+mod service;
 #[cfg(test)]
 mod testing;
 mod zookeeper;
 
-pub use backend::{Backend, Lock, Session};
-pub use client::{ClientError, run_client, serve_client};
-pub use fencer::{FENCER_PORT, run_fencer};
-pub use held::ClientClock;
+pub use client::{run_client, serve_client};
+pub use client_clock::ClientClock;
+pub use definition::{Capabilities, LockDefinition};
+pub use error::{ClientError, OptionError};
 pub use http::{HttpTool, http_get};
 pub use notices::Notices;
 pub use options::{
-    Acquire, LockValue, Options, Persistence, Release, ReleaseWhere, TokenFrom, check_options, option_name,
+    Acquire, Fence, LockValue, Options, Persistence, Release, ReleaseWhere, TokenFrom, option_name,
 };
-pub use points::{Linger, points};
+pub use pause_points::{PauseAt, points};
+pub use recipe::{Lock, Recipe, Session};
 pub use registry::{find, registry};
 pub use sequencers::connect_sequencers;
+pub use service::{LockService, ServiceLeadership};
+pub use zookeeper::{FENCER_PORT, run_fencer};

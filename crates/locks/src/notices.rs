@@ -1,6 +1,6 @@
-//! What a lock tells its user unasked: that it was lost, that it was renewed, that its recipe has reached a point.
+//! Notices of a lock: it was lost, it was renewed, its recipe has reached a point.
 
-use crate::points::Linger;
+use crate::pause_points::PauseAt;
 use crate::protocol::Notice;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use tokio::sync::mpsc;
 pub struct Notices {
     process: u64,
     out: mpsc::UnboundedSender<Notice>,
-    lingers: Arc<[Linger]>,
+    pauses: Arc<[PauseAt]>,
 }
 
 impl Notices {
-    /// Reports of `process`, to `out`; `lingers` are the points at which the client was told to stay.
-    pub fn new(process: u64, out: mpsc::UnboundedSender<Notice>, lingers: Arc<[Linger]>) -> Notices {
-        Notices { process, out, lingers }
+    /// Reports of `process`, to `out`; `pauses` are the points at which the client pauses.
+    pub fn new(process: u64, out: mpsc::UnboundedSender<Notice>, pauses: Arc<[PauseAt]>) -> Notices {
+        Notices { process, out, pauses }
     }
 
     /// The lock is lost, and why.
@@ -30,18 +30,18 @@ impl Notices {
         self.send(Notice::renewed(self.process, key, age));
     }
 
-    /// The recipe has reached this point. Returns at once, unless the client was told to stay there: then it says so,
-    /// and stays.
+    /// The recipe has reached this point. Returns at once, unless the client is to pause there: then it sends a
+    /// notice, and pauses.
     pub async fn reached(&self, key: &str, point: &str) {
-        if let Some(linger) = self.linger_at(point) {
+        if let Some(pause) = self.pause_at(point) {
             self.send(Notice::at(self.process, key, point));
-            tokio::time::sleep(linger).await;
+            tokio::time::sleep(pause).await;
         }
     }
 
-    /// How long the client was told to stay at this point, if it was. For a recipe that has to bring a point about.
-    pub fn linger_at(&self, point: &str) -> Option<Duration> {
-        self.lingers.iter().find(|linger| linger.point == point).map(|linger| linger.time)
+    /// How long the client is to pause at this point, if it is. For a recipe that has to bring a point about.
+    pub fn pause_at(&self, point: &str) -> Option<Duration> {
+        self.pauses.iter().find(|pause| pause.point == point).map(|pause| pause.time)
     }
 
     /// A client that ends hears nothing any more.

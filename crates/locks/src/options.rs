@@ -1,17 +1,16 @@
-//! Options of backends: how a lock service is set up, and which variant of its recipe clients follow.
+//! Options of locks: how a lock service is set up, and which variant of its recipe clients follow.
 
-use crate::backend::Backend;
-use crate::held::ClientClock;
+use crate::client_clock::ClientClock;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-/// Options of all backends, as on the command line, in run.toml and in the client's hello. A field here is an option
-/// there; [`Backend::options`] says who understands it.
+/// Options of all locks, as on the command line, in run.toml and in the client's hello. A field here is an option
+/// there; [`crate::LockDefinition::option_names`] says which locks understand it.
 #[derive(Clone, Debug, Default, PartialEq, Args, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
-#[command(next_help_heading = "Options of backends (see `fencepost list backends`)")]
+#[command(next_help_heading = "Options of locks (see `fencepost list locks`)")]
 pub struct Options {
-    /// Servers of the lock service [default: the backend's].
+    /// Servers of the lock service [default: the lock's].
     #[arg(long)]
     pub nodes: Option<usize>,
     /// What Redis makes durable, and when.
@@ -155,58 +154,28 @@ pub enum TokenFrom {
     IncrEach,
 }
 
-/// Refuses options that this backend does not understand, and values that it cannot take, in one sentence.
-pub fn check_options(backend: &dyn Backend, options: &Options) -> Result<(), String> {
-    let (asked, default) = (as_json(options), as_json(&Options::default()));
-    let asked = asked.as_object().into_iter().flatten();
-    for (name, _) in asked.filter(|(name, value)| default[name] != **value) {
-        if name != "nodes" && !backend.options().contains(&name.as_str()) {
-            let own = match backend.options() {
-                [] => "it has none of its own".to_owned(),
-                own => {
-                    let names: Vec<&str> = own.iter().map(|name| option_name(name)).collect();
-                    format!("it has --{}", names.join(", --"))
-                }
-            };
-            return Err(format!(
-                "--{} is no option of the backend {}; {own}",
-                option_name(name),
-                backend.name()
-            ));
-        }
-    }
-    backend.check(options)
-}
-
 /// As on the command line, where lengths of time say their unit themselves.
 pub fn option_name(name: &str) -> &str {
     name.strip_suffix("-ms").unwrap_or(name)
 }
 
-fn as_json(options: &Options) -> serde_json::Value {
-    serde_json::to_value(options).expect("options are always JSON")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_backend_takes_its_own_options_only() {
-        let options = Options { redis_persistence: Persistence::Always, ..Options::default() };
-        let check = |name: &str| check_options(crate::find(name).unwrap(), &options);
-        assert_eq!(check("redlock"), Ok(()));
-        let refusal = check("etcd").unwrap_err();
-        assert!(refusal.contains("--redis-persistence is no option of the backend etcd"), "{refusal}");
+impl Options {
+    /// The names of all options, as in [`crate::LockDefinition::options`].
+    pub fn names() -> Vec<String> {
+        Options::default().as_map().into_iter().map(|(name, _)| name).collect()
     }
 
-    #[test]
-    fn what_backends_say_they_understand_exists() {
-        let known = as_json(&Options::default());
-        for backend in crate::registry() {
-            for name in backend.options() {
-                assert!(known.get(name).is_some(), "{}: there is no option {name}", backend.name());
-            }
+    /// The names of the options that differ from their defaults, but for `nodes`, which every lock understands.
+    pub(crate) fn changed(&self) -> Vec<String> {
+        let default = Options::default().as_map();
+        let changed = self.as_map().into_iter().filter(|(name, value)| default.get(name) != Some(value));
+        changed.map(|(name, _)| name).filter(|name| name != "nodes").collect()
+    }
+
+    fn as_map(&self) -> serde_json::Map<String, serde_json::Value> {
+        match serde_json::to_value(self) {
+            Ok(serde_json::Value::Object(map)) => map,
+            other => unreachable!("options are always an object of JSON: {other:?}"),
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Points inside a recipe at which a client can be told to linger, so that a fault strikes between two of its steps.
+//! Points inside a recipe at which a client can pause, so that a fault is injected between two of its steps.
 //!
-//! A recipe says `notices.reached(key, point).await` where such a point is. As a rule that does nothing. In a directed run
-//! (`--linger between-get-and-del=300ms`) the client sends a notice, which the controller records as an event of the history
-//! (`f` is `at`), and waits that long. A plan's trigger can wait for that event, and its strike then lands for certain
-//! while the client is there.
+//! A recipe calls `notices.reached(key, point).await` at such a point, which normally does nothing. In a scenario
+//! (`--pause-at between-get-and-del=300ms`) the client sends a notice, which the controller records as an event of the history
+//! (`f` is `at`), and waits that long. A fault whose trigger is that event is then certainly injected while the client is
+//! there.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -16,10 +16,10 @@ pub const BETWEEN_GET_AND_DEL: &str = "between-get-and-del";
 pub const BETWEEN_SETNX_AND_EXPIRE: &str = "between-setnx-and-expire";
 /// After the nodes answered and before the client reads what they said: `redlock`.
 pub const BEFORE_REPLIES: &str = "before-replies";
-/// After a careful client looked at its validity and before it sends the write: every backend.
+/// After a careful client looked at its validity and before it sends the write: every lock.
 pub const BETWEEN_CHECK_AND_WRITE: &str = "between-check-and-write";
 
-/// Every point with what it is: one line each. A point that is not here cannot be lingered at.
+/// Every point with its description: one line each. A client can pause at these points only.
 pub fn points() -> &'static [(&'static str, &'static str)] {
     &[
         (BETWEEN_GET_AND_DEL, "redis, --release get-del: the value was compared, and is not deleted yet"),
@@ -32,37 +32,38 @@ pub fn points() -> &'static [(&'static str, &'static str)] {
     ]
 }
 
-/// How long to stay at a point; written `between-get-and-del=300ms`.
+/// A point, and how long to pause there; written `between-get-and-del=300ms`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Linger {
+pub struct PauseAt {
+    /// One of [`points`].
     pub point: String,
     pub time: Duration,
 }
 
-impl fmt::Display for Linger {
+impl fmt::Display for PauseAt {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}={}ms", self.point, self.time.as_millis())
     }
 }
 
-impl From<Linger> for String {
-    fn from(linger: Linger) -> String {
-        linger.to_string()
+impl From<PauseAt> for String {
+    fn from(pause: PauseAt) -> String {
+        pause.to_string()
     }
 }
 
-impl TryFrom<String> for Linger {
+impl TryFrom<String> for PauseAt {
     type Error = String;
-    fn try_from(text: String) -> Result<Linger, String> {
+    fn try_from(text: String) -> Result<PauseAt, String> {
         text.parse()
     }
 }
 
-impl FromStr for Linger {
+impl FromStr for PauseAt {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Linger, String> {
+    fn from_str(text: &str) -> Result<PauseAt, String> {
         let (point, time) = text
             .split_once('=')
             .ok_or_else(|| format!("`{text}` is no point with a time; write {BETWEEN_GET_AND_DEL}=300ms"))?;
@@ -72,7 +73,7 @@ impl FromStr for Linger {
             let names: Vec<&str> = points().iter().map(|(name, _)| *name).collect();
             return Err(format!("there is no point `{point}` (there are: {})", names.join(", ")));
         }
-        Ok(Linger { point: point.to_owned(), time })
+        Ok(PauseAt { point: point.to_owned(), time })
     }
 }
 
@@ -82,15 +83,15 @@ mod tests {
 
     #[test]
     fn is_written_as_it_is_read() {
-        let linger: Linger = "before-replies=1s".parse().unwrap();
-        assert_eq!(linger, Linger { point: BEFORE_REPLIES.to_owned(), time: Duration::from_secs(1) });
-        assert_eq!(linger.to_string(), "before-replies=1000ms");
-        assert_eq!(linger.to_string().parse(), Ok(linger));
+        let pause: PauseAt = "before-replies=1s".parse().unwrap();
+        assert_eq!(pause, PauseAt { point: BEFORE_REPLIES.to_owned(), time: Duration::from_secs(1) });
+        assert_eq!(pause.to_string(), "before-replies=1000ms");
+        assert_eq!(pause.to_string().parse(), Ok(pause));
     }
 
     #[test]
     fn mistakes_are_named() {
-        let refusal = |text: &str| text.parse::<Linger>().unwrap_err();
+        let refusal = |text: &str| text.parse::<PauseAt>().unwrap_err();
         assert!(refusal("before-replies").contains("no point with a time"));
         assert!(refusal("before-replies=soon").contains("no length of time"));
         assert!(refusal("before-reply=1s").contains("there are: between-get-and-del"));

@@ -1,10 +1,11 @@
 //! The client protocol: JSON lines on a client's standard input and output.
 //!
-//! Any program that speaks it is a client: Fencepost's own backends (`fencepost client`) and adapters in any
+//! Any program that speaks it is a client: Fencepost's own client (`fencepost client`) and adapters in any
 //! language alike. `docs/client-protocol.md` is its manual.
 
+use crate::error::ClientError;
 use crate::options::Options;
-use crate::points::Linger;
+use crate::pause_points::PauseAt;
 use fencepost_history::{Completion, f};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -21,7 +22,7 @@ pub struct Hello {
     pub hello: u32,
     /// This client's name (`c1`).
     pub client: String,
-    pub backend: String,
+    pub lock: String,
     pub servers: Vec<Server>,
     /// `host:port` of the storage; none where the workload protects nothing.
     #[serde(default)]
@@ -37,25 +38,25 @@ pub struct Hello {
     pub careful: bool,
     /// For the client's own random choices.
     pub seed: u64,
-    /// The backend's options, as in run.toml.
+    /// The lock's options, as in run.toml.
     #[serde(default)]
     pub options: Value,
-    /// Points of the recipe at which to say so and stay, in directed runs.
+    /// Points of the recipe at which to report and pause, in scenarios.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub linger: Vec<Linger>,
+    pub pause_at: Vec<PauseAt>,
 }
 
 impl Hello {
-    /// The backend's options; where the controller sent none, the defaults.
+    /// The lock's options; where the controller sent none, the defaults.
     ///
     /// # Errors
-    /// One sentence: they are not options of this version of Fencepost.
-    pub fn options(&self) -> Result<Options, String> {
+    /// They are not options of this version of Fencepost.
+    pub fn options(&self) -> Result<Options, ClientError> {
         if self.options.is_null() {
             return Ok(Options::default());
         }
         serde_json::from_value(self.options.clone())
-            .map_err(|error| format!("the hello holds options that are none: {error}"))
+            .map_err(|error| ClientError::BadHello(format!("the hello's options cannot be read: {error}")))
     }
 }
 
@@ -124,7 +125,7 @@ pub enum AnswerKind {
     Info,
 }
 
-/// What a lock library tells its user unasked.
+/// What a lock library reports by itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Notice {
     /// `lost`, `renewed` or `at`.

@@ -1,30 +1,28 @@
-//! Every backend, by name.
+//! Every lock, by name.
 
-use crate::backend::Backend;
-use crate::{canary, etcd, postgres, redis_sentinel, redis_single, redlock, zookeeper};
+use crate::definition::LockDefinition;
+use crate::{canary, etcd, postgres, redis, redis_sentinel, redlock, zookeeper};
 
-/// Every backend: one line each.
-pub fn registry() -> &'static [&'static dyn Backend] {
-    &[
-        &redis_single::RedisSingle,
-        &redis_sentinel::RedisSentinel,
-        &redlock::Redlock,
-        &etcd::Etcd(&etcd::Mutex),
-        &etcd::Etcd(&etcd::LockApi),
-        &etcd::Etcd(&etcd::Chubby),
-        &zookeeper::ZooKeeperEphemeral,
-        &zookeeper::ZooKeeperSequential,
-        &zookeeper::Hadoop,
-        &postgres::PostgresRow,
-        &postgres::PostgresVersion,
-        &postgres::PostgresAdvisory,
-        &canary::CanaryNolock,
-    ]
+/// Every lock: one line for each service, whose folder lists its own.
+pub fn registry() -> &'static [&'static LockDefinition] {
+    static LOCKS: std::sync::LazyLock<Vec<&LockDefinition>> = std::sync::LazyLock::new(|| {
+        [
+            redis::LOCKS,
+            redis_sentinel::LOCKS,
+            redlock::LOCKS,
+            etcd::LOCKS,
+            zookeeper::LOCKS,
+            postgres::LOCKS,
+            canary::LOCKS,
+        ]
+        .concat()
+    });
+    &LOCKS
 }
 
-/// The backend of that name.
-pub fn find(name: &str) -> Option<&'static dyn Backend> {
-    registry().iter().copied().find(|backend| backend.name() == name)
+/// The lock of that name.
+pub fn find(name: &str) -> Option<&'static LockDefinition> {
+    registry().iter().copied().find(|lock| lock.name == name)
 }
 
 #[cfg(test)]
@@ -34,10 +32,10 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_found() {
-        let names: HashSet<_> = registry().iter().map(|backend| backend.name()).collect();
+        let names: HashSet<_> = registry().iter().map(|lock| lock.name).collect();
         assert_eq!(names.len(), registry().len());
         for name in names {
-            assert_eq!(find(name).map(|backend| backend.name()), Some(name));
+            assert_eq!(find(name).map(|lock| lock.name), Some(name));
         }
         assert!(find("redlok").is_none());
     }

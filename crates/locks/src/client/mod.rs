@@ -3,30 +3,19 @@
 //! One task reads lines and hands each to the task of its process, which carries out one operation at a time;
 //! one task writes what they answer. `docs/client-protocol.md` is the manual of what is spoken.
 
+mod context;
 mod process;
+mod stdio;
 
-use crate::backend::{Backend, Session};
-use crate::points::Linger;
+use crate::definition::LockDefinition;
+use crate::error::ClientError;
 use crate::protocol::{Command, FromClient, Hello, HelloBack, VERSION};
-use crate::stdio;
-use fencepost_storage::{Guard, ProtectedStorage, find_guard};
+use context::ClientContext;
 use serde_json::Value;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
-
-/// Why a client program ended early: one sentence each.
-#[derive(Debug, thiserror::Error)]
-pub enum ClientError {
-    /// What the controller said was not of the protocol, or asked for what does not exist.
-    #[error("{0}")]
-    BadHello(String),
-    /// The environment failed.
-    #[error("{0}")]
-    Environment(String),
-}
 
 /// The program `fencepost client`: serves on standard input and output until the input ends.
 ///
@@ -45,14 +34,14 @@ pub async fn run_client() -> i32 {
     }
 }
 
-/// Serves one controller, with the backends that `find` knows.
+/// Serves one controller, with the locks that `find` knows.
 ///
 /// # Errors
 /// See [`ClientError`]. The end of the input is not one.
 pub async fn serve_client(
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Send + Unpin + 'static,
-    find: impl Fn(&str) -> Option<&'static dyn Backend>,
+    find: impl Fn(&str) -> Option<&'static LockDefinition>,
 ) -> Result<(), ClientError> {
     let mut input = BufReader::with_capacity(64 * 1024, input);
     let mut line = Vec::new();
@@ -61,11 +50,14 @@ pub async fn serve_client(
         return Err(ClientError::BadHello("the input ended before the hello".to_owned()));
     }
     let hello = parse_hello(&line)?;
-    let world = World::enter(&hello, find).await?;
+    let context = ClientContext::enter(&hello, find).await?;
 
     let (out, outbox) = mpsc::unbounded_channel();
-    let hello_back =
-        HelloBack { hello: VERSION, can: world.session.can(), pid: std::process::id().cast_signed() };
+    let hello_back = HelloBack {
+        hello: VERSION,
+        can: context.capabilities.announced(),
+        pid: std::process::id().cast_signed(),
+    };
     let writer = tokio::spawn(write_lines(output, hello_back, outbox));
     let mut processes: HashMap<u64, mpsc::UnboundedSender<Command>> = HashMap::new();
     loop {
@@ -80,11 +72,11 @@ pub async fn serve_client(
             ))
         })?;
         let number = command.process;
-        let commands = processes.entry(number).or_insert_with(|| process::start(&world, number, &out));
+        let commands = processes.entry(number).or_insert_with(|| process::start(&context, number, &out));
         if let Err(mpsc::error::SendError(command)) = commands.send(command) {
             // This process ended with an indeterminate operation. A controller does not use the number again; one
             // that does gets a new process.
-            *commands = process::start(&world, number, &out);
+            *commands = process::start(&context, number, &out);
             let _ = commands.send(command);
         }
     }
@@ -114,45 +106,6 @@ fn parse_hello(line: &[u8]) -> Result<Hello, ClientError> {
 fn shown(line: &[u8]) -> String {
     let text: String = String::from_utf8_lossy(line).trim_end().chars().take(80).collect();
     format!("`{text}`")
-}
-
-/// What the processes of this client share.
-struct World {
-    session: Box<dyn Session>,
-    storage: Option<Arc<ProtectedStorage>>,
-    own_storage: bool,
-    guard: &'static dyn Guard,
-    careful: bool,
-    lingers: Arc<[Linger]>,
-}
-
-impl World {
-    async fn enter(
-        hello: &Hello,
-        find: impl Fn(&str) -> Option<&'static dyn Backend>,
-    ) -> Result<World, ClientError> {
-        let bad = |what, name| {
-            ClientError::BadHello(format!("the hello names a {what} that is not known: `{name}`"))
-        };
-        let backend = find(&hello.backend).ok_or_else(|| bad("backend", &hello.backend))?;
-        let guard = find_guard(&hello.guard).ok_or_else(|| bad("guard", &hello.guard))?;
-        let addresses = match (&hello.storage, &hello.storage_replicas[..]) {
-            (None, _) => None,
-            (Some(alone), []) => Some(vec![alone.clone()]),
-            (Some(_), replicas) => Some(replicas.to_vec()),
-        };
-        let storage = addresses.map(|addresses| ProtectedStorage::open(&addresses, guard)).transpose();
-        let storage = storage.map_err(ClientError::BadHello)?.map(Arc::new);
-        let session = backend.connect(hello).await.map_err(ClientError::Environment)?;
-        Ok(World {
-            session,
-            storage,
-            own_storage: backend.own_storage(),
-            guard,
-            careful: hello.careful,
-            lingers: hello.linger.as_slice().into(),
-        })
-    }
 }
 
 /// Writes lines as they come, several at once where they have gathered.

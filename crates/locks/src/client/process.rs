@@ -1,15 +1,16 @@
 //! One process of a client: its operations, one at a time, and what it believes to hold.
 
-use super::World;
-use crate::backend::Lock;
+use super::context::ClientContext;
 use crate::notices::Notices;
-use crate::points;
+use crate::pause_points;
 use crate::protocol::{Answer, AnswerKind, Command, FromClient, Notice};
+use crate::recipe::Lock;
 use fencepost_history::{Completion, f};
 use fencepost_storage::{Credentials, Guard, Need, ProtectedStorage};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -18,21 +19,21 @@ const TIMEOUT_DEFAULT: Duration = Duration::from_secs(1);
 
 /// Starts a process. It ends when its sender is dropped, or after an indeterminate operation.
 pub(super) fn start(
-    world: &World,
+    context: &ClientContext,
     number: u64,
     out: &mpsc::UnboundedSender<FromClient>,
 ) -> mpsc::UnboundedSender<Command> {
     let (commands, inbox) = mpsc::unbounded_channel();
     let (notices, noticed) = mpsc::unbounded_channel();
-    let notices = Notices::new(number, notices, world.lingers.clone());
+    let notices = Notices::new(number, notices, context.pauses.clone());
     let beliefs = Arc::<Beliefs>::default();
     let process = ClientProcess {
-        lock: world.session.lock(number, notices.clone()),
+        lock: context.session.lock(number, notices.clone()),
         notices,
-        storage: world.storage.clone(),
-        own_storage: world.own_storage,
-        guard: world.guard,
-        careful: world.careful,
+        storage: context.storage.clone(),
+        own_storage: context.capabilities.own_storage,
+        guard: context.guard,
+        careful: context.careful,
         beliefs: beliefs.clone(),
         marked: HashSet::new(),
     };
@@ -47,18 +48,18 @@ struct Beliefs(Mutex<Vec<String>>);
 
 impl Beliefs {
     fn begin(&self, key: &str) {
-        let mut keys = self.0.lock().expect("never poisoned");
+        let mut keys = self.0.lock();
         if !keys.iter().any(|held| held == key) {
             keys.push(key.to_owned());
         }
     }
 
     fn end(&self, key: &str) {
-        self.0.lock().expect("never poisoned").retain(|held| held != key);
+        self.0.lock().retain(|held| held != key);
     }
 
     fn contain(&self, key: &str) -> bool {
-        self.0.lock().expect("never poisoned").iter().any(|held| held == key)
+        self.0.lock().iter().any(|held| held == key)
     }
 }
 
@@ -106,13 +107,8 @@ impl ClientProcess {
             f::ACQUIRE => return self.acquire(command, timeout).await,
             f::HOLDS => Completion::Ok(self.believes(key).into()),
             f::READ => self.read(key, timeout).await,
-            "mark" => self.mark(key, timeout).await,
             f::WRITE => self.write(key, &command.value, timeout).await,
             f::RELEASE => return self.release(command.id, key, timeout).await,
-            "stats" => match &self.storage {
-                Some(storage) => storage.stats(timeout).await,
-                None => no_storage(),
-            },
             // Nothing was begun.
             other => Completion::Fail(format!("bad-command: this client does not know `{other}`")),
         };
@@ -172,7 +168,7 @@ impl ClientProcess {
                     "gave-up: the lock is no longer valid by this client's own clock".to_owned(),
                 );
             }
-            self.notices.reached(key, points::BETWEEN_CHECK_AND_WRITE).await;
+            self.notices.reached(key, pause_points::BETWEEN_CHECK_AND_WRITE).await;
         }
         if self.own_storage {
             let completion = self.lock.write(key, value, timeout).await;
@@ -188,16 +184,6 @@ impl ClientProcess {
             return completion;
         }
         storage.write(key, value, &credentials, timeout).await
-    }
-
-    /// Marks the storage once more, whatever was marked before.
-    async fn mark(&mut self, key: &str, timeout: Duration) -> Completion {
-        let Some(storage) = self.storage.clone() else { return no_storage() };
-        self.marked.remove(key);
-        match self.mark_first(&storage, key, &self.credentials(key), timeout).await {
-            Ok(()) => Completion::Ok(Value::Null),
-            Err(completion) => completion,
-        }
     }
 
     /// Marks the storage as this process's own, once a grant. Gives how it ended where it failed; what was to follow

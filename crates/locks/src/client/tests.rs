@@ -1,67 +1,43 @@
-//! The client's loop over in-memory pipes, with a backend that does what the key says.
+//! The client's loop over in-memory pipes, with a lock that does what the key says.
 
 use super::*;
-use crate::backend::Lock;
+use crate::canary::NoServers;
+use crate::definition::Capabilities;
 use crate::notices::Notices;
-use crate::options::Options;
 use crate::protocol::Answer;
+use crate::recipe::{Lock, Recipe, Session};
 use async_trait::async_trait;
-use fencepost_cluster::protocol::Service;
-use fencepost_cluster::{ClusterError, Node};
 use fencepost_history::Completion;
 use serde_json::json;
 use tokio::io::{DuplexStream, Lines, ReadHalf, WriteHalf, split};
 
-/// A backend without servers. The key says how its lock behaves: `lost` reports the loss at once, `expired` is no
-/// longer valid, `unsure` ends every acquire as indeterminate, `taken` is always another's.
-struct Fake;
+/// A lock without servers. The key says how it behaves: `lost` reports the loss at once, `expired` is no longer valid,
+/// `unsure` ends every acquire as indeterminate, `taken` is always another's.
+static FAKE: LockDefinition = LockDefinition {
+    name: "fake",
+    about: "for tests",
+    claims: "nothing",
+    service: &NoServers,
+    recipe: &FakeRecipe,
+    options: &[],
+    capabilities: |_| Capabilities { token: true, ..Capabilities::NONE },
+};
+
+struct FakeRecipe;
 
 #[async_trait]
-impl Backend for Fake {
-    fn name(&self) -> &'static str {
-        "fake"
-    }
-    fn about(&self) -> &'static str {
-        "for tests"
-    }
-    fn promises(&self) -> &'static str {
-        "nothing"
-    }
-    fn has_token(&self, _options: &Options) -> bool {
-        true
-    }
-    fn image(&self) -> Option<&'static str> {
-        None
-    }
-    fn default_nodes(&self) -> usize {
-        0
-    }
-    fn check(&self, _options: &Options) -> Result<(), String> {
-        Ok(())
-    }
-    fn port(&self) -> u16 {
-        0
-    }
-    fn service(&self, _index: usize, _nodes: &[Arc<dyn Node>], _options: &Options) -> Service {
-        unreachable!("no servers")
-    }
-    async fn await_ready(&self, _nodes: &[Arc<dyn Node>], _options: &Options) -> Result<(), ClusterError> {
-        Ok(())
-    }
-    async fn version(&self, _node: &Arc<dyn Node>) -> Result<String, ClusterError> {
-        Ok("none".to_owned())
-    }
-    async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, String> {
-        if hello.servers.is_empty() { Ok(Box::new(FakeSession)) } else { Err("no servers wanted".to_owned()) }
+impl Recipe for FakeRecipe {
+    async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
+        match hello.servers.as_slice() {
+            [] => Ok(Box::new(FakeSession)),
+            _ => Err(ClientError::Environment("no servers wanted".to_owned())),
+        }
     }
 }
 
 struct FakeSession;
 
 impl Session for FakeSession {
-    fn can(&self) -> Vec<String> {
-        vec!["token".to_owned()]
-    }
     fn lock(&self, _process: u64, notices: Notices) -> Box<dyn Lock> {
         Box::new(FakeLock { notices })
     }
@@ -112,7 +88,7 @@ impl Talk {
     fn begin() -> Talk {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let (input, output) = split(theirs);
-        let find = |name: &str| (name == "fake").then_some(&Fake as &dyn Backend);
+        let find = |name: &str| (name == "fake").then_some(&FAKE);
         let client = tokio::spawn(async move { serve_client(input, output, find).await });
         let (from, to) = split(ours);
         Talk { to, from: BufReader::new(from).lines(), client }
@@ -121,8 +97,7 @@ impl Talk {
     /// Says hello with these extra fields and reads the answer.
     async fn hello(extra: Value) -> Talk {
         let mut talk = Talk::begin();
-        let mut hello =
-            json!({"hello": VERSION, "client": "c1", "backend": "fake", "servers": [], "seed": 7});
+        let mut hello = json!({"hello": VERSION, "client": "c1", "lock": "fake", "servers": [], "seed": 7});
         hello.as_object_mut().expect("an object").extend(extra.as_object().cloned().unwrap_or_default());
         talk.say(&hello.to_string()).await;
         let back: HelloBack = serde_json::from_str(&talk.next().await).expect("a hello");
@@ -204,10 +179,10 @@ async fn the_careless_do_not_look_at_their_validity_and_the_careful_do() {
 }
 
 #[tokio::test]
-async fn lingers_where_it_was_told_to_and_says_so() {
-    let lingering =
-        json!({"careful": true, "storage": "127.0.0.1:1", "linger": ["between-check-and-write=1ms"]});
-    let mut talk = Talk::hello(lingering).await;
+async fn pauses_at_the_point_that_the_hello_names_and_reports_it() {
+    let pausing =
+        json!({"careful": true, "storage": "127.0.0.1:1", "pause_at": ["between-check-and-write=1ms"]});
+    let mut talk = Talk::hello(pausing).await;
     talk.acquire("a").await;
     let notice = talk.op("write", "a", r#","value":8,"timeout_ms":1"#).await;
     assert_eq!(notice, r#"{"event":"at","process":3,"key":"a","point":"between-check-and-write"}"#);
@@ -240,13 +215,15 @@ async fn processes_do_not_wait_for_each_other() {
 async fn sends_the_token_that_the_guard_needs() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let storage = listener.local_addr().expect("bound").to_string();
-    tokio::spawn(fencepost_storage::serve_storage(listener, find_guard("token").expect("there")));
+    tokio::spawn(fencepost_storage::serve_storage(
+        listener,
+        fencepost_storage::find_guard("token").expect("there"),
+    ));
     let mut talk = Talk::hello(json!({"storage": storage, "guard": "token"})).await;
     talk.acquire("a").await;
+    // This guard refuses a write without a token.
     assert_eq!(talk.op("write", "a", r#","value":8"#).await, r#"{"id":1,"type":"ok","value":8}"#);
     assert_eq!(talk.op("read", "a", "").await, r#"{"id":1,"type":"ok","value":8}"#);
-    let stats = talk.op("stats", "", "").await;
-    assert_eq!(stats, r#"{"id":1,"type":"ok","value":{"accepted":1,"reads":1,"rejected":0}}"#);
 }
 
 #[tokio::test]
@@ -256,10 +233,10 @@ async fn a_bad_hello_is_refused_in_one_sentence() {
         (r#"{"hello":2}"#, "version 2"),
         (r#"{"hello":1,"client":"c1"}"#, "not complete"),
         (
-            r#"{"hello":1,"client":"c1","backend":"nope","servers":[],"seed":1}"#,
-            "backend that is not known: `nope`",
+            r#"{"hello":1,"client":"c1","lock":"nope","servers":[],"seed":1}"#,
+            "lock that is not known: `nope`",
         ),
-        (r#"{"hello":1,"client":"c1","backend":"fake","servers":[],"seed":1,"guard":"dog"}"#, "guard"),
+        (r#"{"hello":1,"client":"c1","lock":"fake","servers":[],"seed":1,"guard":"dog"}"#, "guard"),
     ];
     for (line, sentence) in cases {
         let mut talk = Talk::begin();

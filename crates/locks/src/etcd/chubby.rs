@@ -13,12 +13,15 @@ use super::api::{
 };
 use super::members::Members;
 use super::queue::{WATCH_MAX, WATCH_REST};
-use super::recipe::Recipe;
+use super::recipe::{EtcdRecipe, LEASED};
+use super::service::EtcdCluster;
 use super::session::LeaseSession;
 use super::user::{Attempt, Attempted, Terms, User};
-use crate::backend::Lock;
-use crate::held::millis_until;
+use crate::client_clock::millis_until;
+use crate::definition::{Capabilities, LockDefinition};
+use crate::error::OptionError;
 use crate::options::Options;
+use crate::recipe::Lock;
 use async_trait::async_trait;
 use fencepost_history::Completion;
 use serde_json::json;
@@ -29,52 +32,36 @@ const LOCK_DELAY: Duration = Duration::from_secs(10);
 /// The two leases are prolonged one after the other; this keeps the delay from being the shorter for it.
 const SLACK: Duration = Duration::from_secs(1);
 
-pub(crate) struct Chubby;
+pub(super) static LOCK: LockDefinition = LockDefinition {
+    name: "chubby",
+    about: "Chubby's locks as a recipe on etcd (Chubby is not public): sequencers, lock-delay, shared and exclusive mode",
+    claims: "exclusion of sessions, ownership, progress after the lock-delay, availability with any minority down, fencing; all while the members' clocks run at about the same rate",
+    service: &EtcdCluster,
+    recipe: &EtcdRecipe {
+        check,
+        holders: Some(|name, mode| Some(format!("{}hold/", Mode::of(mode)?.prefix(name)))),
+        lock: |user, options| {
+            Box::new(ChubbyLock { user, lock_delay: lock_delay(options), held: Vec::new() })
+        },
+    },
+    options: &["lock-delay-ms"],
+    capabilities: |options| Capabilities {
+        sequencer: true,
+        shared_mode: true,
+        lock_delay: lock_delay(options) + SLACK,
+        ..LEASED
+    },
+};
 
-impl Recipe for Chubby {
-    fn name(&self) -> &'static str {
-        "chubby"
+fn check(options: &Options) -> Result<(), OptionError> {
+    let delay = lock_delay(options);
+    if delay.subsec_nanos() != 0 {
+        return Err(OptionError(format!(
+            "--lock-delay is kept by a lease of etcd, which lasts whole seconds; use {}s",
+            delay.as_secs() + 1
+        )));
     }
-
-    fn about(&self) -> &'static str {
-        "Chubby's locks as a recipe on etcd (Chubby is not public): sequencers, lock-delay, shared and exclusive mode"
-    }
-
-    fn promises(&self) -> &'static str {
-        "exclusion of sessions, ownership, progress after the lock-delay, availability with any minority down, fencing; all while the members' clocks run at about the same rate"
-    }
-
-    fn options(&self) -> &'static [&'static str] {
-        &["lock-delay-ms"]
-    }
-
-    fn check(&self, options: &Options) -> Result<(), String> {
-        let delay = lock_delay(options);
-        if delay.subsec_nanos() != 0 {
-            return Err(format!(
-                "--lock-delay is kept by a lease of etcd, which lasts whole seconds; use {}s",
-                delay.as_secs() + 1
-            ));
-        }
-        Ok(())
-    }
-
-    fn holders(&self, name: &str, mode: &str) -> Option<String> {
-        let mode = Mode::of(mode)?;
-        Some(format!("{}hold/", mode.prefix(name)))
-    }
-
-    fn has_shared_mode(&self) -> bool {
-        true
-    }
-
-    fn stays_taken(&self, options: &Options) -> Duration {
-        lock_delay(options) + SLACK
-    }
-
-    fn lock(&self, user: User, options: &Options) -> Box<dyn Lock> {
-        Box::new(ChubbyLock { user, lock_delay: lock_delay(options), held: Vec::new() })
-    }
+    Ok(())
 }
 
 fn lock_delay(options: &Options) -> Duration {
@@ -116,10 +103,10 @@ impl Mode {
 struct ChubbyLock {
     user: User,
     lock_delay: Duration,
-    held: Vec<Held>,
+    held: Vec<ChubbyHold>,
 }
 
-struct Held {
+struct ChubbyHold {
     key: String,
     mode: Mode,
     lease: i64,
@@ -128,7 +115,7 @@ struct Held {
     doubt: bool,
 }
 
-impl Held {
+impl ChubbyHold {
     fn keys(key: &str, mode: Mode, lease: i64) -> [String; 2] {
         let prefix = mode.prefix(key);
         [format!("{prefix}hold/{lease:x}"), format!("{prefix}delay/{lease:x}")]
@@ -212,7 +199,7 @@ impl Take<'_> {
     /// Makes our keys if none stands in their way. Executing it twice does no harm: the second time finds the keys of
     /// the first.
     fn txn(&self, session: &LeaseSession) -> TxnRequest {
-        let [hold, delay] = Held::keys(self.key, self.mode, session.lease);
+        let [hold, delay] = ChubbyHold::keys(self.key, self.mode, session.lease);
         let puts = [hold.clone(), delay].into_iter().zip(session.leases());
         TxnRequest {
             // A comparison with all keys of a prefix holds if it holds for each, and for none it is as if one was not there.
@@ -245,7 +232,7 @@ impl ChubbyLock {
         session.report(key);
         self.held.retain(|held| held.key != key);
         let validity_ms = millis_until(session.valid_until());
-        self.held.push(Held { key: key.to_owned(), mode, lease: session.lease, generation, doubt });
+        self.held.push(ChubbyHold { key: key.to_owned(), mode, lease: session.lease, generation, doubt });
         Completion::Ok(json!({
             "token": generation,
             "validity_ms": validity_ms,
@@ -255,7 +242,7 @@ impl ChubbyLock {
         }))
     }
 
-    fn find(&self, key: &str) -> Option<&Held> {
+    fn find(&self, key: &str) -> Option<&ChubbyHold> {
         self.held.iter().find(|held| held.key == key)
     }
 }
@@ -275,8 +262,8 @@ impl Lock for ChubbyLock {
             // This process was never granted it, or gave it back: there is nothing to send.
             return Completion::Fail("not-held: this process has not acquired the lock".to_owned());
         };
-        let Held { mode, lease, generation, doubt, .. } = self.held.swap_remove(place);
-        let [hold, delay] = Held::keys(key, mode, lease);
+        let ChubbyHold { mode, lease, generation, doubt, .. } = self.held.swap_remove(place);
+        let [hold, delay] = ChubbyHold::keys(key, mode, lease);
         // A holder that was lost finds its first key gone, and must leave the second: the lock-delay runs.
         let txn = TxnRequest {
             compare: vec![Compare::created(hold.as_str(), generation)],
@@ -299,7 +286,7 @@ impl Lock for ChubbyLock {
     }
 
     fn sequencer(&self, key: &str) -> Option<String> {
-        let Held { mode, generation, .. } = self.find(key)?;
+        let ChubbyHold { mode, generation, .. } = self.find(key)?;
         Some(format!("{key}:{}:{generation}", mode.name()))
     }
 }

@@ -6,6 +6,7 @@ use super::api::{
     LockResponse, RangeRequest, RangeResponse, TxnRequest, TxnResponse, UnlockRequest, UnlockResponse,
     WatchCreateRequest, WatchRequest, WatchResponse,
 };
+use crate::error::ClientError;
 use futures_util::{Stream, StreamExt, stream};
 use prost::Message;
 use std::time::Duration;
@@ -25,9 +26,10 @@ pub(super) struct Client(Channel);
 
 impl Client {
     /// `address`: of the member's client port, such as `10.1.0.2:2379`.
-    pub(super) fn connect(address: &str) -> Result<Client, String> {
-        let endpoint = Endpoint::from_shared(format!("http://{address}"))
-            .map_err(|error| format!("`{address}` is no address of an etcd member: {error}"))?;
+    pub(super) fn connect(address: &str) -> Result<Client, ClientError> {
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| {
+            ClientError::BadHello(format!("`{address}` is no address of an etcd member: {error}"))
+        })?;
         Ok(Client(endpoint.connect_timeout(CONNECT).connect_lazy()))
     }
 

@@ -1,13 +1,15 @@
-//! Who leads an etcd cluster, and how it is told to choose another: asked of the members over the JSON gateway of their
+//! Which member leads an etcd cluster, and how to order it to choose another: asked of the members over the JSON gateway of their
 //! client port (`/v3/maintenance/…` in etcd's `rpc.proto`), so that a node needs no tool of etcd's for it.
 
-use super::CLIENT_PORT;
 use crate::http::HttpTool;
 use fencepost_cluster::{ClusterError, Node};
 use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
+
+/// Port of the members for clients, and for the gateway.
+pub(super) const CLIENT_PORT: u16 = 2379;
 
 /// A member that is stopped or cut off takes connections and never answers.
 const PATIENCE_MS: u64 = 500;
@@ -50,7 +52,7 @@ fn newest(told: &[Result<Status, ClusterError>]) -> Option<usize> {
 }
 
 /// Orders the leader to make another member that answers the leader.
-pub(super) async fn hand_over(nodes: &[Arc<dyn Node>], from: usize) -> Result<(), ClusterError> {
+pub(super) async fn transfer(nodes: &[Arc<dyn Node>], from: usize) -> Result<(), ClusterError> {
     let others = nodes.iter().enumerate().filter(|(place, _)| *place != from);
     let told = join_all(others.map(|(_, node)| status(node))).await;
     let next = told.into_iter().flatten().max_by_key(Status::term).ok_or_else(|| {

@@ -5,44 +5,39 @@
 //! until no older one is left, looks again, and answers. A caller that hangs up has its key deleted.
 
 use super::members::Members;
-use super::recipe::Recipe;
+use super::recipe::{EtcdRecipe, LEASED};
+use super::service::EtcdCluster;
 use super::session::LeaseSession;
 use super::user::{Attempt, Attempted, Terms, User};
-use crate::backend::Lock;
-use crate::held::millis_until;
-use crate::options::Options;
+use crate::client_clock::millis_until;
+use crate::definition::LockDefinition;
+use crate::recipe::Lock;
 use async_trait::async_trait;
 use fencepost_history::Completion;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-pub(crate) struct LockApi;
-
-impl Recipe for LockApi {
-    fn name(&self) -> &'static str {
-        "etcd-lock-api"
-    }
-
-    fn about(&self) -> &'static str {
-        "etcd's own Lock service: a member waits for the lock on the client's behalf, under the client's lease"
-    }
-
-    fn promises(&self) -> &'static str {
-        "exclusion of sessions, ownership, progress, availability with any minority down, fencing; all while the members' clocks run at about the same rate"
-    }
-
-    fn lock(&self, user: User, _options: &Options) -> Box<dyn Lock> {
-        Box::new(ApiLock { user, held: Vec::new() })
-    }
-}
+pub(super) static LOCK: LockDefinition = LockDefinition {
+    name: "etcd-lock-api",
+    about: "etcd's own Lock service: a member waits for the lock on the client's behalf, under the client's lease",
+    claims: "exclusion of sessions, ownership, progress, availability with any minority down, fencing; all while the members' clocks run at about the same rate",
+    service: &EtcdCluster,
+    recipe: &EtcdRecipe {
+        check: |_| Ok(()),
+        holders: None,
+        lock: |user, _| Box::new(ApiLock { user, held: Vec::new() }),
+    },
+    options: &[],
+    capabilities: |_| LEASED,
+};
 
 struct ApiLock {
     user: User,
-    held: Vec<Held>,
+    held: Vec<ApiHold>,
 }
 
-struct Held {
+struct ApiHold {
     key: String,
     /// Its key in etcd, as the service named it.
     path: Vec<u8>,
@@ -102,7 +97,7 @@ impl Lock for ApiLock {
         // The lease was prolonged while the process waited; whoever judges counts from the last report.
         session.report(key);
         self.held.retain(|held| held.key != key);
-        self.held.push(Held { key: key.to_owned(), path, revision, lease: session.lease });
+        self.held.push(ApiHold { key: key.to_owned(), path, revision, lease: session.lease });
         Completion::Ok(json!({"token": revision, "validity_ms": millis_until(session.valid_until())}))
     }
 

@@ -1,8 +1,9 @@
 //! Calls to the members of an etcd cluster: one at a time, the next where one does not answer.
 
 use super::client::Client;
+use crate::error::ClientError;
 use crate::protocol::Server;
-use std::sync::Mutex;
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -47,9 +48,9 @@ impl CallError {
 }
 
 impl Members {
-    pub(super) async fn open(servers: &[Server], client_name: &str) -> Result<Members, String> {
+    pub(super) fn open(servers: &[Server], client_name: &str) -> Result<Members, ClientError> {
         if servers.is_empty() {
-            return Err("etcd needs servers, and the hello names none".to_owned());
+            return Err(ClientError::BadHello("etcd needs servers, and the hello names none".to_owned()));
         }
         let addresses: Vec<String> = servers.iter().map(|server| server.address.clone()).collect();
         let clients: Vec<Mutex<Client>> = addresses
@@ -64,7 +65,7 @@ impl Members {
     /// The member in use: its place, and a client for it.
     pub(super) fn current(&self) -> (usize, Client) {
         let place = self.current.load(Ordering::Relaxed);
-        (place, self.clients[place].lock().expect("never poisoned").clone())
+        (place, self.clients[place].lock().clone())
     }
 
     /// Turns to the next member, if `place` is still the one in use. The silent one gets a new connection for the
@@ -75,7 +76,7 @@ impl Members {
             return;
         }
         if let Ok(client) = Client::connect(&self.addresses[place]) {
-            *self.clients[place].lock().expect("never poisoned") = client;
+            *self.clients[place].lock() = client;
         }
     }
 

@@ -6,53 +6,40 @@
 use super::api::{Compare, RequestOp, TxnRequest};
 use super::members::Members;
 use super::queue::{Taken, prefix, take};
-use super::recipe::Recipe;
+use super::recipe::{EtcdRecipe, LEASED};
+use super::service::EtcdCluster;
 use super::session::LeaseSession;
 use super::user::{Attempt, Attempted, Terms, User};
-use crate::backend::Lock;
-use crate::held::millis_until;
-use crate::options::Options;
+use crate::client_clock::millis_until;
+use crate::definition::{Capabilities, LockDefinition};
+use crate::recipe::Lock;
 use async_trait::async_trait;
 use fencepost_history::Completion;
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
 
-pub(crate) struct Mutex;
-
-impl Recipe for Mutex {
-    fn name(&self) -> &'static str {
-        "etcd"
-    }
-
-    fn about(&self) -> &'static str {
-        "etcd's own mutex recipe: lease with keepalive, queue by create revision, which is the fencing token"
-    }
-
-    fn promises(&self) -> &'static str {
-        "exclusion of sessions, ownership, progress, availability with any minority down, fencing; all while the members' clocks run at about the same rate"
-    }
-
-    fn options(&self) -> &'static [&'static str] {
-        &["no-recheck"]
-    }
-
-    fn holders(&self, name: &str, mode: &str) -> Option<String> {
-        (mode == "exclusive").then(|| prefix(name))
-    }
-
-    fn lock(&self, user: User, options: &Options) -> Box<dyn Lock> {
-        Box::new(EtcdLock { user, recheck: !options.no_recheck, held: Vec::new() })
-    }
-}
+pub(super) static LOCK: LockDefinition = LockDefinition {
+    name: "etcd",
+    about: "etcd's own mutex recipe: lease with keepalive, queue by create revision, which is the fencing token",
+    claims: "exclusion of sessions, ownership, progress, availability with any minority down, fencing; all while the members' clocks run at about the same rate",
+    service: &EtcdCluster,
+    recipe: &EtcdRecipe {
+        check: |_| Ok(()),
+        holders: Some(|name, mode| (mode == "exclusive").then(|| prefix(name))),
+        lock: |user, options| Box::new(EtcdLock { user, recheck: !options.no_recheck, held: Vec::new() }),
+    },
+    options: &["no-recheck"],
+    capabilities: |_| Capabilities { sequencer: true, ..LEASED },
+};
 
 struct EtcdLock {
     user: User,
     recheck: bool,
-    held: Vec<Held>,
+    held: Vec<MutexHold>,
 }
 
-struct Held {
+struct MutexHold {
     key: String,
     /// Its key in etcd.
     path: String,
@@ -128,7 +115,7 @@ impl Lock for EtcdLock {
         }
         self.held.retain(|held| held.key != key);
         let (path, lease) = (attempt.path(session), session.lease);
-        self.held.push(Held { key: key.to_owned(), path, create_revision, lease, doubt });
+        self.held.push(MutexHold { key: key.to_owned(), path, create_revision, lease, doubt });
         Completion::Ok(json!({
             "token": create_revision,
             "validity_ms": millis_until(session.valid_until()),
@@ -142,7 +129,7 @@ impl Lock for EtcdLock {
             // This process was never granted it, or gave it back: there is nothing to send.
             return Completion::Fail("not-held: this process has not acquired the lock".to_owned());
         };
-        let Held { path, create_revision, lease, doubt, .. } = self.held.swap_remove(place);
+        let MutexHold { path, create_revision, lease, doubt, .. } = self.held.swap_remove(place);
         // Only our own key: the compare is what keeps a release from removing what another session has there.
         let txn = TxnRequest {
             compare: vec![Compare::created(path.as_str(), create_revision)],

@@ -1,32 +1,73 @@
-//! What a recipe on etcd is. One file each: `mutex.rs`, `lock_api.rs`, `chubby.rs`.
+//! What the recipes on etcd share: the connections to the members, and a user for each process.
 
+use super::members::Members;
+use super::sequencers::SequencerCheck;
 use super::user::User;
-use crate::backend::Lock;
+use crate::definition::Capabilities;
+use crate::error::{ClientError, OptionError};
+use crate::notices::Notices;
 use crate::options::Options;
-use std::time::Duration;
+use crate::protocol::{Hello, Server};
+use crate::recipe::{Lock, Recipe, Session};
+use async_trait::async_trait;
+use fencepost_history::Seed;
+use fencepost_storage::Sequencers;
+use std::sync::Arc;
 
-/// A way to lock on etcd's servers; see [`crate::Backend`] for what each part means.
-pub(crate) trait Recipe: Send + Sync {
-    fn name(&self) -> &'static str;
-    fn about(&self) -> &'static str;
-    fn promises(&self) -> &'static str;
-    fn options(&self) -> &'static [&'static str] {
-        &[]
-    }
-    fn check(&self, _options: &Options) -> Result<(), String> {
-        Ok(())
-    }
-    /// Whether it keeps its holders under keys whose create revision is the generation of their sequencers; then,
-    /// under which prefix those stand that hold this lock in this mode.
-    fn holders(&self, _name: &str, _mode: &str) -> Option<String> {
-        None
-    }
-    fn has_shared_mode(&self) -> bool {
-        false
-    }
-    fn stays_taken(&self, _options: &Options) -> Duration {
-        Duration::ZERO
-    }
+/// What every lock on etcd can do: its leases are renewed, and their end is noticed.
+pub(super) const LEASED: Capabilities = Capabilities {
+    token: true,
+    unique_value: true,
+    validity: true,
+    loss_notice: true,
+    renewal: true,
+    ..Capabilities::NONE
+};
+
+/// A way to lock on etcd's members.
+pub(super) struct EtcdRecipe {
+    /// Refuses options that make no sense for it.
+    pub(super) check: fn(&Options) -> Result<(), OptionError>,
+    /// Where it keeps its holders under keys whose create revision is the generation of their sequencers: the prefix
+    /// of those that hold the lock of this name in this mode.
+    pub(super) holders: Option<fn(name: &str, mode: &str) -> Option<String>>,
     /// The lock as one process sees it.
-    fn lock(&self, user: User, options: &Options) -> Box<dyn Lock>;
+    pub(super) lock: fn(User, &Options) -> Box<dyn Lock>,
+}
+
+#[async_trait]
+impl Recipe for EtcdRecipe {
+    fn check(&self, options: &Options) -> Result<(), OptionError> {
+        (self.check)(options)
+    }
+
+    async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
+        let members = Arc::new(Members::open(&hello.servers, &hello.client)?);
+        Ok(Box::new(EtcdSession {
+            lock: self.lock,
+            members,
+            options: hello.options()?,
+            seed: Seed(hello.seed),
+        }))
+    }
+
+    async fn sequencers(&self, servers: &[Server]) -> Result<Option<Box<dyn Sequencers>>, ClientError> {
+        let Some(holders) = self.holders else { return Ok(None) };
+        let members = Members::open(servers, "storage")?;
+        Ok(Some(Box::new(SequencerCheck { holders, members })))
+    }
+}
+
+struct EtcdSession {
+    lock: fn(User, &Options) -> Box<dyn Lock>,
+    options: Options,
+    members: Arc<Members>,
+    seed: Seed,
+}
+
+impl Session for EtcdSession {
+    fn lock(&self, process: u64, notices: Notices) -> Box<dyn Lock> {
+        let random = self.seed.stream(&format!("lock-{process}"));
+        (self.lock)(User::new(self.members.clone(), notices, random), &self.options)
+    }
 }

@@ -6,7 +6,6 @@
 
 use super::api::RangeRequest;
 use super::members::Members;
-use super::recipe::Recipe;
 use async_trait::async_trait;
 use fencepost_storage::Sequencers;
 use std::time::Duration;
@@ -16,16 +15,17 @@ use tokio::time::Instant;
 const ANSWER: Duration = Duration::from_secs(1);
 
 /// The storage's way to the lock service.
-pub(super) struct Asker {
-    pub(super) recipe: &'static dyn Recipe,
+pub(super) struct SequencerCheck {
+    /// The prefix of the keys that hold the lock of this name in this mode.
+    pub(super) holders: fn(name: &str, mode: &str) -> Option<String>,
     pub(super) members: Members,
 }
 
 #[async_trait]
-impl Sequencers for Asker {
+impl Sequencers for SequencerCheck {
     async fn valid(&self, sequencer: &str) -> Result<bool, String> {
         let Some((name, mode, generation)) = parse(sequencer) else { return Ok(false) };
-        let Some(prefix) = self.recipe.holders(name, mode) else { return Ok(false) };
+        let Some(prefix) = (self.holders)(name, mode) else { return Ok(false) };
         let only = RangeRequest {
             min_create_revision: generation,
             max_create_revision: generation,

@@ -6,7 +6,8 @@
 use super::client::KeepAlive;
 use super::members::{CallError, Members};
 use crate::notices::Notices;
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
@@ -95,7 +96,7 @@ impl LeaseSession {
 
     /// The process holds this key from now on: it is told when the lease is prolonged or lost.
     pub(super) fn hold(&self, key: &str) {
-        self.state.held.lock().expect("never poisoned").push(key.to_owned());
+        self.state.held.lock().push(key.to_owned());
     }
 
     /// Reports the last renewal for this key.
@@ -105,7 +106,7 @@ impl LeaseSession {
 
     /// The process no longer holds this key.
     pub(super) fn let_go(&self, key: &str) {
-        self.state.held.lock().expect("never poisoned").retain(|held| held != key);
+        self.state.held.lock().retain(|held| held != key);
     }
 }
 
@@ -122,7 +123,7 @@ impl State {
             return;
         }
         self.lost.send_replace(Some(reason.to_owned()));
-        for key in self.held.lock().expect("never poisoned").drain(..) {
+        for key in self.held.lock().drain(..) {
             self.notices.lost(&key, reason);
         }
     }
@@ -132,7 +133,7 @@ impl State {
         let age = sent.elapsed();
         // An answer that was read late says little about now, and the next keepalive is due already.
         if age < ttl / 3 {
-            for key in self.held.lock().expect("never poisoned").iter() {
+            for key in self.held.lock().iter() {
                 self.report(key, age);
             }
         }

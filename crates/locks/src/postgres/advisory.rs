@@ -1,9 +1,12 @@
 //! `postgres-advisory`: a lock that belongs to a connection, and means what its users say it means.
 
 use super::connection::{Connection, Failed, answer, wait_until};
-use crate::backend::Lock;
-use crate::held::millis_until;
+use super::recipe::PostgresRecipe;
+use super::service::PostgresServer;
+use crate::client_clock::millis_until;
+use crate::definition::{Capabilities, LockDefinition};
 use crate::notices::Notices;
+use crate::recipe::Lock;
 use async_trait::async_trait;
 use fencepost_history::Completion;
 use serde_json::{Value, json};
@@ -11,7 +14,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-pub(super) struct AdvisoryLock {
+pub(super) static LOCK: LockDefinition = LockDefinition {
+    name: "postgres-advisory",
+    about: "pg_advisory_lock: a lock that lives as long as the connection, for data that is elsewhere",
+    claims: "exclusion while the holder's connection lives, ownership, progress; no fencing; one server, no availability",
+    service: &PostgresServer,
+    recipe: &PostgresRecipe {
+        // Keepalives are counted in whole seconds: one of silence, and one to answer.
+        ttl_min: Duration::from_secs(2),
+        lock: |address, notices| Box::new(AdvisoryLock::new(address, notices)),
+    },
+    options: &[],
+    capabilities: |_| Capabilities { loss_notice: true, ..Capabilities::NONE },
+};
+
+struct AdvisoryLock {
     address: Arc<str>,
     notices: Notices,
     connection: Option<Connection>,
@@ -19,7 +36,7 @@ pub(super) struct AdvisoryLock {
 }
 
 impl AdvisoryLock {
-    pub(super) fn new(address: Arc<str>, notices: Notices) -> AdvisoryLock {
+    fn new(address: Arc<str>, notices: Notices) -> AdvisoryLock {
         AdvisoryLock { address, notices, connection: None, ttl: Duration::ZERO }
     }
 

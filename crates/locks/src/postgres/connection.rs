@@ -1,8 +1,9 @@
 //! One process's connection to the server, and what becomes of its locks when it ends.
 
-use super::servers::USER;
+use super::service::USER;
 use crate::notices::Notices;
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::error::{Severity, SqlState};
@@ -38,7 +39,7 @@ impl Connection {
                 Ok(()) => "closed: the connection is over".to_owned(),
                 Err(error) => format!("closed: {}", words(&error)),
             };
-            for key in holds.lock().expect("never poisoned").drain(..) {
+            for key in holds.lock().drain(..) {
                 notices.lost(&key, reason.clone());
             }
         });
@@ -52,18 +53,18 @@ impl Connection {
 
     /// The process holds this key from now on: it is told when the connection ends.
     pub(super) fn hold(&self, key: &str) {
-        self.held.lock().expect("never poisoned").push(key.to_owned());
+        self.held.lock().push(key.to_owned());
     }
 
     /// The process no longer holds this key. False where it did not.
     pub(super) fn let_go(&self, key: &str) -> bool {
-        let mut held = self.held.lock().expect("never poisoned");
+        let mut held = self.held.lock();
         let place = held.iter().position(|other| other == key);
         place.is_some_and(|place| held.swap_remove(place) == key)
     }
 
     pub(super) fn holds(&self, key: &str) -> bool {
-        self.held.lock().expect("never poisoned").iter().any(|held| held == key)
+        self.held.lock().iter().any(|held| held == key)
     }
 }
 

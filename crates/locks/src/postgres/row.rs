@@ -1,9 +1,12 @@
 //! `postgres-row`: a transaction that locks the counter's row, and writes it.
 
 use super::connection::{Connection, Failed, answer, wait_until};
-use crate::backend::Lock;
-use crate::held::millis_until;
+use super::recipe::PostgresRecipe;
+use super::service::PostgresServer;
+use crate::client_clock::millis_until;
+use crate::definition::{Capabilities, LockDefinition};
 use crate::notices::Notices;
+use crate::recipe::Lock;
 use async_trait::async_trait;
 use fencepost_history::Completion;
 use serde_json::{Value, json};
@@ -14,7 +17,27 @@ use tokio::time::Instant;
 /// Creates the value where there is none.
 pub(super) const INSERT: &str = "INSERT INTO protected (key) VALUES ($1) ON CONFLICT DO NOTHING";
 
-pub(super) struct RowLock {
+pub(super) static LOCK: LockDefinition = LockDefinition {
+    name: "postgres-row",
+    about: "SELECT … FOR UPDATE: the row lock and the data in one transaction, which commits the write and ends the lock",
+    claims: "exclusion, ownership, progress, no lost update: a holder that is too late cannot commit; one server, no availability",
+    service: &PostgresServer,
+    recipe: &PostgresRecipe {
+        // The server counts milliseconds; but a statement must find the time to be answered.
+        ttl_min: Duration::from_millis(100),
+        lock: |address, notices| Box::new(RowLock::new(address, notices)),
+    },
+    options: &[],
+    capabilities: |_| Capabilities {
+        own_storage: true,
+        validity: true,
+        loss_notice: true,
+        renewal: true,
+        ..Capabilities::NONE
+    },
+};
+
+struct RowLock {
     address: Arc<str>,
     notices: Notices,
     connection: Option<Connection>,
@@ -24,7 +47,7 @@ pub(super) struct RowLock {
 }
 
 impl RowLock {
-    pub(super) fn new(address: Arc<str>, notices: Notices) -> RowLock {
+    fn new(address: Arc<str>, notices: Notices) -> RowLock {
         RowLock { address, notices, connection: None, ttl: Duration::ZERO, open: None }
     }
 

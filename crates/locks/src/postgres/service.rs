@@ -1,18 +1,22 @@
-//! The server side of PostgreSQL.
+//! A PostgreSQL server: how it is started, and how it says that it serves.
 
+use crate::error::OptionError;
+use crate::options::Options;
+use crate::service::LockService;
+use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClusterError, Node};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-pub(super) const PORT: u16 = 5432;
+const PORT: u16 = 5432;
 pub(super) const USER: &str = "postgres";
 
 const SERVICE: &str = "postgres";
 const POSTGRES: &str = "/usr/lib/postgresql/15/bin/postgres";
 const PSQL: &str = "/usr/lib/postgresql/15/bin/psql";
-pub(super) const READY_WITHIN: Duration = Duration::from_secs(40);
+const READY_WITHIN: Duration = Duration::from_secs(40);
 const READY_POLL: Duration = Duration::from_millis(50);
 const ASK: Duration = Duration::from_secs(5);
 
@@ -35,7 +39,47 @@ exec $as "$@"
 const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS protected (\
     key text PRIMARY KEY, value text NOT NULL DEFAULT '0', version bigint NOT NULL DEFAULT 0)";
 
-pub(super) fn service() -> Service {
+pub(super) struct PostgresServer;
+
+#[async_trait]
+impl LockService for PostgresServer {
+    fn name(&self) -> &'static str {
+        "postgres"
+    }
+
+    fn image(&self) -> Option<&'static str> {
+        Some("postgres")
+    }
+
+    fn default_nodes(&self) -> usize {
+        1
+    }
+
+    fn check(&self, options: &Options) -> Result<(), OptionError> {
+        match options.nodes {
+            None | Some(1) => Ok(()),
+            Some(nodes) => Err(OptionError(format!("PostgreSQL has one server, not {nodes}; use --nodes 1"))),
+        }
+    }
+
+    fn port(&self) -> u16 {
+        PORT
+    }
+
+    fn start_command(&self, _index: usize, _nodes: &[Arc<dyn Node>], _options: &Options) -> Service {
+        start_command()
+    }
+
+    async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
+        await_ready(nodes, READY_WITHIN).await
+    }
+
+    async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError> {
+        version(node).await
+    }
+}
+
+fn start_command() -> Service {
     let folder = "{data}/postgres";
     let mut argv = ["sh", "-c", SCRIPT, "sh", folder, POSTGRES, "-D", folder, "-h", "*", "-k", ""]
         .map(str::to_owned)
@@ -60,7 +104,7 @@ pub(super) fn service() -> Service {
 }
 
 /// Returns when the server answers and the table is there.
-pub(super) async fn await_ready(nodes: &[Arc<dyn Node>], within: Duration) -> Result<(), ClusterError> {
+async fn await_ready(nodes: &[Arc<dyn Node>], within: Duration) -> Result<(), ClusterError> {
     let deadline = Instant::now() + within;
     for node in nodes {
         loop {
@@ -92,14 +136,14 @@ fn psql<'a>(address: &'a str, statement: &'a str) -> [&'a str; 8] {
     [PSQL, "-h", address, "-U", USER, "-qAtc", statement, "postgres"]
 }
 
-pub(super) async fn version(node: &Arc<dyn Node>) -> Result<String, ClusterError> {
+async fn version(node: &Arc<dyn Node>) -> Result<String, ClusterError> {
     let address = node.address().to_string();
     let output = node.exec(&psql(&address, "SHOW server_version"), ASK).await?;
     // `15.20 (Debian 15.20-0+deb12u1)`
     let number = output.stdout.split_whitespace().next();
     number.map(|number| format!("PostgreSQL {number}")).ok_or_else(|| {
         ClusterError::new(format!(
-            "PostgreSQL on {} did not tell its version: {}",
+            "PostgreSQL on {} did not report its version: {}",
             node.name(),
             output.stderr
         ))

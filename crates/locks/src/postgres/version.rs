@@ -1,9 +1,12 @@
 //! `postgres-version`: nobody waits for anybody; a write is accepted if the version that was read is still there.
 
 use super::connection::{Connection, Failed, answer};
+use super::recipe::PostgresRecipe;
 use super::row::{INSERT, parsed, written};
-use crate::backend::Lock;
+use super::service::PostgresServer;
+use crate::definition::{Capabilities, LockDefinition};
 use crate::notices::Notices;
+use crate::recipe::Lock;
 use async_trait::async_trait;
 use fencepost_history::Completion;
 use serde_json::{Value, json};
@@ -11,7 +14,20 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-pub(super) struct VersionLock {
+pub(super) static LOCK: LockDefinition = LockDefinition {
+    name: "postgres-version",
+    about: "no lock: read a version, and write only if it is still the same; the second writer is refused",
+    claims: "no lost update; no exclusion: all may work at once, and one of them wins; one server, no availability",
+    service: &PostgresServer,
+    recipe: &PostgresRecipe {
+        ttl_min: Duration::ZERO,
+        lock: |address, notices| Box::new(VersionLock::new(address, notices)),
+    },
+    options: &[],
+    capabilities: |_| Capabilities { own_storage: true, ..Capabilities::NONE },
+};
+
+struct VersionLock {
     address: Arc<str>,
     notices: Notices,
     connection: Option<Connection>,
@@ -20,7 +36,7 @@ pub(super) struct VersionLock {
 }
 
 impl VersionLock {
-    pub(super) fn new(address: Arc<str>, notices: Notices) -> VersionLock {
+    fn new(address: Arc<str>, notices: Notices) -> VersionLock {
         VersionLock { address, notices, connection: None, seen: None }
     }
 

@@ -1,17 +1,19 @@
-//! The lock on one Redis, as `redis-single` and `redis-sentinel` share it: the recipe of the documentation, and the variants
+//! The lock on one Redis, which `redis-single` and `redis-sentinel` share: the recipe of the documentation, and the variants
 //! that people use instead.
 //!
 //! Source: the Redis documentation, "Distributed locks with Redis", section "Correct implementation with a single
 //! instance"; the wrong variants are those that it, and the articles that it answers, warn of.
 
-use crate::backend::{Lock, Session};
-use crate::held::{ClientClock, Held, Reading};
+use super::node::{Connection, FIRST_CONNECT, HeldKey, RedisNode, Reply, unique_value};
+use super::watchdog::{Renewed, Watchdog};
+use crate::client_clock::{ClientClock, Reading};
+use crate::definition::Capabilities;
+use crate::error::{ClientError, OptionError};
 use crate::notices::Notices;
 use crate::options::{Acquire, LockValue, Options, Release};
-use crate::points;
+use crate::pause_points;
 use crate::protocol::Hello;
-use crate::redis_node::{Connection, RedisNode, Reply, unique_value};
-use crate::redis_watchdog::{Renewed, Watchdog};
+use crate::recipe::{Lock, Session};
 use async_trait::async_trait;
 use fencepost_history::{Completion, Seed, Stream};
 use rand::RngExt;
@@ -34,14 +36,25 @@ const FIXED_VALUE: &str = "locked";
 const CLOCK: ClientClock = ClientClock::Monotonic;
 
 /// Refuses variants of the recipe that contradict each other.
-pub(crate) fn check_recipe(options: &Options) -> Result<(), String> {
+pub(crate) fn check_recipe(options: &Options) -> Result<(), OptionError> {
     if options.watchdog && options.acquire == Acquire::NoTtl {
-        return Err(
+        return Err(OptionError(
             "--watchdog renews a TTL, and with --acquire no-ttl there is none; leave out one of the two"
                 .to_owned(),
-        );
+        ));
     }
     Ok(())
+}
+
+/// What the lock on one Redis can do, by its variants.
+pub(crate) fn capabilities(options: &Options) -> Capabilities {
+    Capabilities {
+        unique_value: options.value == LockValue::Unique,
+        validity: options.acquire != Acquire::NoTtl,
+        loss_notice: options.watchdog,
+        renewal: options.watchdog,
+        ..Capabilities::NONE
+    }
 }
 
 /// The processes of one client, on one Redis.
@@ -54,24 +67,15 @@ pub(crate) struct RedisSession {
 
 impl RedisSession {
     /// Waits a while for the connection. A server that is down now may come up: operations say so until it is there.
-    pub(crate) async fn begin(node: RedisNode, hello: &Hello) -> Result<Box<dyn Session>, String> {
+    pub(crate) async fn begin(node: RedisNode, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
         let options = Arc::new(hello.options()?);
-        node.ready(Instant::now() + crate::redis_servers::FIRST_CONNECT).await;
+        node.ready(Instant::now() + FIRST_CONNECT).await;
         let (client, seed) = (hello.client.clone(), Seed(hello.seed));
         Ok(Box::new(RedisSession { node: Arc::new(node), options, client, seed }))
     }
 }
 
 impl Session for RedisSession {
-    fn can(&self) -> Vec<String> {
-        let can: &[&str] = match (self.options.watchdog, self.options.acquire) {
-            (true, _) => &["validity", "lost", "extend"],
-            (false, Acquire::NoTtl) => &[],
-            (false, _) => &["validity"],
-        };
-        can.iter().map(|word| (*word).to_owned()).collect()
-    }
-
     fn lock(&self, process: u64, notices: Notices) -> Box<dyn Lock> {
         Box::new(RedisLock {
             node: self.node.clone(),
@@ -94,7 +98,7 @@ struct RedisLock {
     count: u64,
     random: Stream,
     notices: Notices,
-    held: Vec<(Held, Option<Watchdog>)>,
+    held: Vec<(HeldKey, Option<Watchdog>)>,
 }
 
 impl RedisLock {
@@ -113,7 +117,7 @@ impl RedisLock {
             other => return other,
         }
         if self.options.acquire == Acquire::SetnxExpire {
-            self.notices.reached(key, points::BETWEEN_SETNX_AND_EXPIRE).await;
+            self.notices.reached(key, pause_points::BETWEEN_SETNX_AND_EXPIRE).await;
             // The second command has a time of its own: a client that slept meanwhile sends it all the same.
             let until = until.max(Instant::now() + CLEANUP_MAX);
             match self.node.expire(connection, key, ttl, until).await {
@@ -173,7 +177,7 @@ impl RedisLock {
             )
         });
         self.held.retain(|(held, _)| held.key != key);
-        self.held.push((Held { key: key.to_owned(), value, valid_until }, watchdog));
+        self.held.push((HeldKey { key: key.to_owned(), value, valid_until }, watchdog));
         valid_until
     }
 
@@ -192,7 +196,7 @@ impl RedisLock {
             // A GET changes nothing, and the DEL was not sent.
             Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) => return Reply::Unsent(why),
         }
-        self.notices.reached(key, points::BETWEEN_GET_AND_DEL).await;
+        self.notices.reached(key, pause_points::BETWEEN_GET_AND_DEL).await;
         self.node.delete(connection, key, Instant::now() + timeout / 2).await
     }
 }

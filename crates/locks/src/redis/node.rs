@@ -1,8 +1,7 @@
 //! A client's way to one Redis server: the commands of the recipes, and what became of them.
 
-use crate::held::whole_millis;
+use crate::client_clock::{Reading, whole_millis};
 use crate::protocol::Server;
-use fencepost_cluster::ClockMechanism;
 use fencepost_wire::{Connected, Reconnecting};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisConnectionInfo};
@@ -20,8 +19,8 @@ const COMPARE_AND_DELETE: &str =
 /// Prolongs the key only while it holds this client's value, in one step.
 const COMPARE_AND_EXPIRE: &str = r#"if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("pexpire",KEYS[1],ARGV[2]) else return 0 end"#;
 
-/// Redis is C, and takes its time through libc, which takes it from the vDSO.
-pub(crate) const CLOCK_MECHANISMS: &[ClockMechanism] = &[ClockMechanism::Vdso, ClockMechanism::Faketime];
+/// How long a client waits for its servers before it says hello without them.
+pub(crate) const FIRST_CONNECT: Duration = Duration::from_secs(2);
 
 /// What became of a request.
 #[derive(Clone, Debug, PartialEq)]
@@ -250,6 +249,14 @@ pub(crate) async fn dial(
     // Every request has its own deadline.
     let config = AsyncConnectionConfig::new().set_response_timeout(None);
     MultiplexedConnection::new_with_config(&PLAIN, stream, config).await.map_err(std::io::Error::other)
+}
+
+/// A lock that was granted and not yet released.
+pub(crate) struct HeldKey {
+    pub(crate) key: String,
+    pub(crate) value: String,
+    /// By this process's own clock the lease runs until then; none: it has no end.
+    pub(crate) valid_until: Option<Reading>,
 }
 
 /// A value that no other acquire of any client in any run has: whoever holds it owns the lock.

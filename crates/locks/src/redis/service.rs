@@ -1,22 +1,78 @@
-//! The server side of every backend on Redis.
+//! A Redis server: how it is started, and how it says that it serves. Every service of Redis servers uses this.
 
+use crate::error::OptionError;
 use crate::options::{Options, Persistence};
+use crate::service::LockService;
+use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
-use fencepost_cluster::{ClusterError, Node};
+use fencepost_cluster::{ClockMechanism, ClusterError, Node};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 pub(crate) const IMAGE: &str = "redis";
 pub(crate) const PORT: u16 = 6379;
-/// How long a client waits for its servers before it says hello without them.
-pub(crate) const FIRST_CONNECT: Duration = Duration::from_secs(2);
+/// The options of a Redis server.
+pub(crate) const OPTIONS: &[&str] = &["redis-persistence"];
+/// Redis is C, and takes its time through libc, which takes it from the vDSO.
+pub(crate) const CLOCK_MECHANISMS: &[ClockMechanism] = &[ClockMechanism::Vdso, ClockMechanism::Faketime];
 
 const READY_WITHIN: Duration = Duration::from_secs(10);
 const READY_POLL: Duration = Duration::from_millis(5);
 
-/// What a node runs.
-pub(crate) fn service(options: &Options) -> Service {
+/// One Redis server.
+pub(super) struct RedisServer;
+
+#[async_trait]
+impl LockService for RedisServer {
+    fn name(&self) -> &'static str {
+        "redis"
+    }
+
+    fn image(&self) -> Option<&'static str> {
+        Some(IMAGE)
+    }
+
+    fn default_nodes(&self) -> usize {
+        1
+    }
+
+    fn options(&self) -> &'static [&'static str] {
+        OPTIONS
+    }
+
+    fn check(&self, options: &Options) -> Result<(), OptionError> {
+        match options.nodes {
+            None | Some(1) => Ok(()),
+            Some(nodes) => Err(OptionError(format!(
+                "redis-single has one server, not {nodes}; use --lock redlock for several, or --nodes 1"
+            ))),
+        }
+    }
+
+    fn port(&self) -> u16 {
+        PORT
+    }
+
+    fn start_command(&self, _index: usize, _nodes: &[Arc<dyn Node>], options: &Options) -> Service {
+        start_command(options)
+    }
+
+    fn clock_mechanisms(&self) -> &'static [ClockMechanism] {
+        CLOCK_MECHANISMS
+    }
+
+    async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
+        await_ready(nodes).await
+    }
+
+    async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError> {
+        version(node).await
+    }
+}
+
+/// The process that a node runs.
+pub(crate) fn start_command(options: &Options) -> Service {
     let mut argv = vec!["redis-server".to_owned()];
     argv.extend(arguments(options));
     Service { name: "redis".to_owned(), argv, env: Vec::new() }
@@ -100,8 +156,9 @@ mod tests {
 
     #[test]
     fn persistence_reaches_the_command_line() {
-        let line =
-            |redis_persistence| service(&Options { redis_persistence, ..Options::default() }).argv.join(" ");
+        let line = |redis_persistence| {
+            start_command(&Options { redis_persistence, ..Options::default() }).argv.join(" ")
+        };
         assert!(line(Persistence::None).ends_with("--appendonly no"));
         assert!(line(Persistence::Always).ends_with("--appendonly yes --appendfsync always"));
     }

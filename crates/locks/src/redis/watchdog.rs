@@ -2,10 +2,11 @@
 //!
 //! Source: Redisson's lock watchdog (its reference, "Distributed locks": `lockWatchdogTimeout`, renewed at a third of it).
 
-use crate::held::{ClientClock, Reading};
+use crate::client_clock::{ClientClock, Reading};
 use crate::notices::Notices;
-use crate::redis_node::{RedisNode, Reply};
-use std::sync::{Arc, Mutex};
+use crate::redis::node::{RedisNode, Reply};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -39,7 +40,7 @@ impl Watchdog {
 
     /// Until when the lock is valid, by the client's clock.
     pub(crate) fn valid_until(&self) -> Reading {
-        *self.valid_until.lock().expect("never poisoned")
+        *self.valid_until.lock()
     }
 }
 
@@ -61,7 +62,7 @@ async fn keep(lock: Renewed, valid_until: Arc<Mutex<Reading>>, notices: Notices)
         };
         match reply {
             Reply::Answer(true) => {
-                *valid_until.lock().expect("never poisoned") = sent_at + ttl;
+                *valid_until.lock() = sent_at + ttl;
                 notices.renewed(&key, sent.elapsed());
                 rest = (ttl / SHARE).saturating_sub(sent.elapsed());
             }
@@ -69,7 +70,7 @@ async fn keep(lock: Renewed, valid_until: Arc<Mutex<Reading>>, notices: Notices)
             Reply::Answer(false) => return notices.lost(&key, "the key is gone, or another's"),
             // Not renewed, or nobody knows: again, until nothing is left of the lease by the client's own clock.
             Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) => {
-                let end = *valid_until.lock().expect("never poisoned");
+                let end = *valid_until.lock();
                 if !clock.is_before(end) {
                     return notices.lost(&key, format!("it was not renewed for a whole TTL; {why}"));
                 }

@@ -1,8 +1,7 @@
-//! Who the primary is, and how Sentinels are told to choose another.
+//! Which server is the primary, and how to order the Sentinels to choose another.
 
-use super::DATA_NODES;
-use super::setup::GROUP;
-use crate::redis_servers::ask;
+use super::configuration::{DATA_NODES, GROUP};
+use crate::redis::service::ask;
 use fencepost_cluster::{ClusterError, Node};
 use futures_util::future::join_all;
 use std::sync::Arc;
@@ -28,7 +27,7 @@ fn newest(told: impl Iterator<Item = Vec<String>>) -> Option<String> {
 }
 
 /// Orders a Sentinel to promote a replica, as if the primary had failed.
-pub(super) async fn hand_over(nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
+pub(super) async fn transfer(nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
     let mut refusals = Vec::new();
     for sentinel in &nodes[DATA_NODES..] {
         match ask(sentinel, &["SENTINEL", "FAILOVER", GROUP]).await {

@@ -3,9 +3,9 @@
 //!
 //! Source: the Redis documentation, "Sentinel client spec".
 
-use super::setup::GROUP;
+use super::configuration::GROUP;
 use crate::protocol::Server;
-use crate::redis_node::{Dialled, RedisNode, dial};
+use crate::redis::node::{Dialled, RedisNode, dial};
 use redis::aio::MultiplexedConnection;
 use std::io::Error;
 use std::sync::Arc;

@@ -1,141 +1,82 @@
-//! The server side: how primary, replicas and Sentinels are set up, and when they are ready.
+//! The servers of `redis-sentinel`, as a lock service.
 
-use super::DATA_NODES;
+use super::configuration::{self, DATA_NODES, SENTINELS};
+use super::leader;
+use crate::error::OptionError;
 use crate::options::Options;
-use crate::redis_servers::{self, PORT};
+use crate::redis::service as redis;
+use crate::service::{LockService, ServiceLeadership};
+use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
-use fencepost_cluster::{ClusterError, Node};
-use std::fmt::Write;
-use std::net::Ipv4Addr;
+use fencepost_cluster::{ClockMechanism, ClusterError, Node};
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::{Instant, sleep};
 
-/// The name under which Sentinels know the primary and its replicas.
-pub(super) const GROUP: &str = "fencepost";
-/// How many Sentinels must agree that the primary is down.
-const QUORUM: usize = 2;
-/// A primary that does not answer for this long is down in a Sentinel's eyes.
-const DOWN_AFTER: Duration = Duration::from_secs(1);
-/// After twice this time a failover that came to nothing is tried again.
-const FAILOVER_TIMEOUT: Duration = Duration::from_secs(3);
+pub(super) struct RedisSentinel;
 
-const READY_WITHIN: Duration = Duration::from_secs(15);
-const READY_POLL: Duration = Duration::from_millis(50);
-
-/// A server and a Sentinel rewrite their configuration when roles change, and must find it again when they are started
-/// anew. So it is made at the first start only. Arguments: the file, its first content, the server and its arguments.
-const KEEP_CONFIGURATION: &str =
-    r#"file=$1; [ -e "$file" ] || printf '%s' "$2" > "$file"; shift 2; exec "$@""#;
-
-/// Primary (index 0, to begin with) or replica.
-pub(super) fn data_node(index: usize, addresses: &[Ipv4Addr], options: &Options) -> Service {
-    let file = "{data}/redis.conf";
-    let content = match index {
-        0 => String::new(),
-        _ => format!("replicaof {} {PORT}\n", addresses[0]),
-    };
-    let mut command = vec!["redis-server".to_owned(), file.to_owned()];
-    command.extend(redis_servers::arguments(options));
-    // A replica that comes back gets the data at once, and not 5 s later, when others might have come, too.
-    command.extend(["--repl-diskless-sync-delay".to_owned(), "0".to_owned()]);
-    service("redis", file, content, command)
-}
-
-/// Sentinel number `index`, from 0. Their addresses follow those of the data nodes.
-pub(super) fn sentinel(index: usize, addresses: &[Ipv4Addr]) -> Service {
-    let file = "{data}/sentinel.conf";
-    let command = ["redis-server", file, "--sentinel"].map(str::to_owned).to_vec();
-    service("sentinel", file, configuration(index, addresses), command)
-}
-
-/// Everybody is known to everybody from the start, so that nothing has to be discovered first. It is what Sentinels write
-/// themselves once they have discovered it.
-fn configuration(index: usize, addresses: &[Ipv4Addr]) -> String {
-    let (data, sentinels) = addresses.split_at(DATA_NODES);
-    let mut lines = format!(
-        "port {PORT}\nbind 0.0.0.0\nprotected-mode no\ndir \"{{data}}\"\n\
-         sentinel myid {}\n\
-         sentinel monitor {GROUP} {} {PORT} {QUORUM}\n\
-         sentinel down-after-milliseconds {GROUP} {}\n\
-         sentinel failover-timeout {GROUP} {}\n",
-        identity(index),
-        data[0],
-        DOWN_AFTER.as_millis(),
-        FAILOVER_TIMEOUT.as_millis(),
-    );
-    for replica in &data[1..] {
-        let _ = writeln!(lines, "sentinel known-replica {GROUP} {replica} {PORT}");
+#[async_trait]
+impl LockService for RedisSentinel {
+    fn name(&self) -> &'static str {
+        "redis-sentinel"
     }
-    for (other, address) in sentinels.iter().enumerate().filter(|(other, _)| *other != index) {
-        let _ = writeln!(lines, "sentinel known-sentinel {GROUP} {address} {PORT} {}", identity(other));
+
+    fn image(&self) -> Option<&'static str> {
+        Some(redis::IMAGE)
     }
-    lines
-}
 
-/// 40 hexadecimal digits, as Sentinels draw them.
-fn identity(index: usize) -> String {
-    format!("{:040x}", index + 1)
-}
-
-fn service(name: &str, file: &str, content: String, command: Vec<String>) -> Service {
-    let mut argv = ["sh", "-c", KEEP_CONFIGURATION, "sh", file].map(str::to_owned).to_vec();
-    argv.push(content);
-    argv.extend(command);
-    Service { name: name.to_owned(), argv, env: Vec::new() }
-}
-
-/// Returns when both replicas have the primary's data and each Sentinel sees all of it, or says what is missing.
-pub(super) async fn await_replicated(nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
-    let deadline = Instant::now() + READY_WITHIN;
-    let (data, sentinels) = nodes.split_at(DATA_NODES);
-    for replica in &data[1..] {
-        await_line(replica, &["INFO", "replication"], "master_link_status:up", deadline).await?;
+    fn default_nodes(&self) -> usize {
+        DATA_NODES + SENTINELS
     }
-    for sentinel in sentinels {
-        let whole = format!("status=ok,address={}:{PORT},slaves=2,sentinels=3", data[0].address());
-        await_line(sentinel, &["INFO", "sentinel"], &whole, deadline).await?;
-    }
-    Ok(())
-}
 
-async fn await_line(
-    node: &Arc<dyn Node>,
-    question: &[&str],
-    wanted: &str,
-    deadline: Instant,
-) -> Result<(), ClusterError> {
-    loop {
-        let answer = redis_servers::ask(node, question).await?;
-        if answer.iter().any(|line| line.contains(wanted)) {
-            return Ok(());
+    fn options(&self) -> &'static [&'static str] {
+        redis::OPTIONS
+    }
+
+    fn check(&self, options: &Options) -> Result<(), OptionError> {
+        match options.nodes {
+            Some(nodes) if nodes != self.default_nodes() => Err(OptionError(format!(
+                "redis-sentinel has a primary, two replicas and three Sentinels, not {nodes} servers; leave --nodes out"
+            ))),
+            _ => Ok(()),
         }
-        if Instant::now() > deadline {
-            return Err(ClusterError::new(format!(
-                "{} did not come to {wanted} within {} s (redis-cli {}); its log says why",
-                node.name(),
-                READY_WITHIN.as_secs(),
-                question.join(" ")
-            )));
+    }
+
+    fn port(&self) -> u16 {
+        redis::PORT
+    }
+
+    fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service {
+        let addresses: Vec<_> = nodes.iter().map(|node| node.address()).collect();
+        match index.checked_sub(DATA_NODES) {
+            None => configuration::data_node(index, &addresses, options),
+            Some(sentinel) => configuration::sentinel(sentinel, &addresses),
         }
-        sleep(READY_POLL).await;
+    }
+
+    fn clock_mechanisms(&self) -> &'static [ClockMechanism] {
+        redis::CLOCK_MECHANISMS
+    }
+
+    async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
+        redis::await_ready(nodes).await?;
+        configuration::await_replicated(nodes).await
+    }
+
+    async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError> {
+        redis::version(node).await
+    }
+
+    fn leadership(&self) -> Option<&dyn ServiceLeadership> {
+        Some(self)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+#[async_trait]
+impl ServiceLeadership for RedisSentinel {
+    async fn leader(&self, nodes: &[Arc<dyn Node>]) -> Result<Option<usize>, ClusterError> {
+        Ok(leader::leader(nodes).await)
+    }
 
-    #[test]
-    fn a_sentinel_knows_everybody_else() {
-        let addresses: Vec<Ipv4Addr> = (2..8).map(|last| Ipv4Addr::new(198, 18, 0, last)).collect();
-        let text = configuration(1, &addresses);
-        assert!(text.contains("sentinel monitor fencepost 198.18.0.2 6379 2"), "{text}");
-        assert!(text.contains("known-replica fencepost 198.18.0.4 6379"), "{text}");
-        assert!(
-            text.contains("known-sentinel fencepost 198.18.0.5 6379") && text.contains("198.18.0.7"),
-            "{text}"
-        );
-        assert!(!text.contains("198.18.0.6"), "itself: {text}");
+    async fn transfer_leadership(&self, nodes: &[Arc<dyn Node>], _from: usize) -> Result<(), ClusterError> {
+        leader::transfer(nodes).await
     }
 }

@@ -1,6 +1,6 @@
 //! Counting what the nodes answered, and what follows from it.
 
-use crate::redis_node::Reply;
+use crate::redis::node::Reply;
 use fencepost_history::Completion;
 use serde_json::Value;
 

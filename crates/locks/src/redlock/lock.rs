@@ -2,12 +2,12 @@
 
 use super::ballots::{Ballot, Tally, Votes};
 use super::tokens;
-use crate::backend::Lock;
-use crate::held::{ClientClock, Held, Reading};
+use crate::client_clock::{ClientClock, Reading};
 use crate::notices::Notices;
 use crate::options::{Options, ReleaseWhere};
-use crate::points;
-use crate::redis_node::{RedisNode, Reply, unique_value};
+use crate::pause_points;
+use crate::recipe::Lock;
+use crate::redis::node::{HeldKey, RedisNode, Reply, unique_value};
 use async_trait::async_trait;
 use fencepost_history::{Completion, Stream};
 use rand::RngExt;
@@ -27,7 +27,7 @@ const DRIFT_SHARE: u32 = 100;
 const DRIFT_MIN: Duration = Duration::from_millis(2);
 /// The mean rest before a new attempt, where the user names none.
 const RETRY_DELAY_MS: u64 = 10;
-/// How often a lingering client looks whether the nodes have answered.
+/// How often a client that pauses looks whether the nodes have answered.
 const ANSWERED_POLL: Duration = Duration::from_millis(1);
 
 pub(super) struct RedlockLock {
@@ -43,7 +43,7 @@ pub(super) struct RedlockLock {
 
 /// A lock that was granted, where, and under which fencing token.
 struct Granted {
-    held: Held,
+    held: HeldKey,
     places: Vec<usize>,
     token: Option<u64>,
 }
@@ -120,11 +120,11 @@ impl RedlockLock {
                 }
             }
         });
-        if self.notices.linger_at(points::BEFORE_REPLIES).is_some() {
+        if self.notices.pause_at(pause_points::BEFORE_REPLIES).is_some() {
             while ballots.len() < self.nodes.len() && Instant::now() < node_deadline {
                 sleep(ANSWERED_POLL).await;
             }
-            self.notices.reached(key, points::BEFORE_REPLIES).await;
+            self.notices.reached(key, pause_points::BEFORE_REPLIES).await;
         }
         let mut votes = Votes::default();
         let begun = Instant::now();
@@ -285,7 +285,7 @@ impl RedlockLock {
             said["token"] = token.into();
         }
         self.held.retain(|granted| granted.held.key != key);
-        let held = Held { key: key.to_owned(), value, valid_until: Some(end) };
+        let held = HeldKey { key: key.to_owned(), value, valid_until: Some(end) };
         self.held.push(Granted { held, places, token });
         said
     }

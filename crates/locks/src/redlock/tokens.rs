@@ -5,7 +5,7 @@
 
 use super::lock::RedlockLock;
 use crate::options::TokenFrom;
-use crate::redis_node::{RedisNode, Reply};
+use crate::redis::node::{RedisNode, Reply};
 use tokio::time::Instant;
 
 /// A token for a lock that these nodes granted; none where none is wanted.

@@ -6,13 +6,17 @@
 //! of its node (`--fence kill`), or cut off by the fencer of the storage (`cut`), and goes active only when that is done.
 //! With `--fence lie` fencing reports success and does nothing.
 
+use super::attempt::ZnodeKind;
+use super::fencer;
 use super::lock::ZkLock;
-use super::recipe::Recipe;
-use crate::backend::{Lock, Session};
-use crate::fencer;
+use super::recipe::{CLAIMS, SESSION_BOUND, addresses};
+use super::service::ZooKeeperEnsemble;
+use crate::definition::{Capabilities, LockDefinition};
+use crate::error::ClientError;
 use crate::notices::Notices;
 use crate::options::Fence;
 use crate::protocol::Hello;
+use crate::recipe::{Lock, Recipe, Session};
 use async_trait::async_trait;
 use fencepost_history::Completion;
 use serde::{Deserialize, Serialize};
@@ -25,7 +29,26 @@ use zookeeper_client::{Acls, Client, CreateMode, Error};
 /// The least time that fencing is given.
 const FENCE: Duration = Duration::from_secs(3);
 
-/// Who was active last.
+pub(super) static LOCK: LockDefinition = LockDefinition {
+    name: "hadoop",
+    about: "Hadoop's election of an active node, on ZooKeeper: a breadcrumb names the last active client, and its successor fences it",
+    claims: CLAIMS,
+    service: &ZooKeeperEnsemble,
+    recipe: &HadoopElection,
+    options: &["fence"],
+    capabilities: |_| Capabilities { fences_clients: true, ..SESSION_BOUND },
+};
+
+struct HadoopElection;
+
+#[async_trait]
+impl Recipe for HadoopElection {
+    async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
+        HadoopSession::open(hello, addresses(hello)?)
+    }
+}
+
+/// The client that was active last.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Breadcrumb {
     client: String,
@@ -34,7 +57,7 @@ struct Breadcrumb {
 }
 
 /// What the processes of a client share.
-pub(super) struct HadoopSession {
+struct HadoopSession {
     servers: Arc<str>,
     own: Breadcrumb,
     fence: Fence,
@@ -42,7 +65,7 @@ pub(super) struct HadoopSession {
 }
 
 impl HadoopSession {
-    pub(super) fn open(hello: &Hello, servers: Arc<str>) -> Result<Box<dyn Session>, String> {
+    fn open(hello: &Hello, servers: Arc<str>) -> Result<Box<dyn Session>, ClientError> {
         let own = Breadcrumb {
             client: hello.client.clone(),
             address: own_address(&hello.servers[0].address)?,
@@ -58,22 +81,19 @@ impl HadoopSession {
 }
 
 /// The address by which this client reaches a server. Nothing is sent.
-fn own_address(server: &str) -> Result<IpAddr, String> {
+fn own_address(server: &str) -> Result<IpAddr, ClientError> {
     let told = UdpSocket::bind(("0.0.0.0", 0)).and_then(|socket| {
         socket.connect(server)?;
         socket.local_addr()
     });
-    told.map(|address| address.ip()).map_err(|error| format!("this client has no way to {server}: {error}"))
+    told.map(|address| address.ip())
+        .map_err(|error| ClientError::Environment(format!("this client has no way to {server}: {error}")))
 }
 
 impl Session for HadoopSession {
-    fn can(&self) -> Vec<String> {
-        ["token", "validity", "lost", "extend"].map(str::to_owned).to_vec()
-    }
-
     fn lock(&self, _process: u64, notices: Notices) -> Box<dyn Lock> {
         Box::new(HadoopLock {
-            elector: ZkLock::new(self.servers.clone(), Recipe::Ephemeral, notices),
+            elector: ZkLock::new(self.servers.clone(), ZnodeKind::Ephemeral, notices),
             own: self.own.clone(),
             fence: self.fence,
             storage: self.storage.clone(),

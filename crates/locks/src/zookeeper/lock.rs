@@ -1,10 +1,10 @@
 //! One process's lock on ZooKeeper: which session it uses, and what becomes of its znodes.
 
-use super::recipe::{Attempt, Recipe, Taken};
+use super::attempt::{Attempt, Taken, ZnodeKind};
 use super::session::ZkSession;
-use crate::backend::Lock;
-use crate::held::millis_until;
+use crate::client_clock::millis_until;
 use crate::notices::Notices;
+use crate::recipe::Lock;
 use async_trait::async_trait;
 use fencepost_history::Completion;
 use serde_json::{Value, json};
@@ -20,14 +20,14 @@ const CLEANUP_MAX: Duration = Duration::from_millis(500);
 
 pub(super) struct ZkLock {
     servers: Arc<str>,
-    recipe: Recipe,
+    kind: ZnodeKind,
     notices: Notices,
     session: Option<ZkSession>,
-    held: Vec<Held>,
+    held: Vec<ZnodeHold>,
     wakeups: AtomicU64,
 }
 
-struct Held {
+struct ZnodeHold {
     key: String,
     path: String,
     czxid: i64,
@@ -35,8 +35,8 @@ struct Held {
 }
 
 impl ZkLock {
-    pub(super) fn new(servers: Arc<str>, recipe: Recipe, notices: Notices) -> ZkLock {
-        ZkLock { servers, recipe, notices, session: None, held: Vec::new(), wakeups: AtomicU64::new(0) }
+    pub(super) fn new(servers: Arc<str>, kind: ZnodeKind, notices: Notices) -> ZkLock {
+        ZkLock { servers, kind, notices, session: None, held: Vec::new(), wakeups: AtomicU64::new(0) }
     }
 
     /// The connection of its session, while that lives.
@@ -66,9 +66,14 @@ impl ZkLock {
             session.report(key);
         }
         self.held.retain(|held| held.key != key);
-        self.held.push(Held { key: key.to_owned(), path, czxid, session: session.client.session_id().0 });
+        self.held.push(ZnodeHold {
+            key: key.to_owned(),
+            path,
+            czxid,
+            session: session.client.session_id().0,
+        });
         let mut value = json!({"token": czxid, "validity_ms": millis_until(session.valid_until())});
-        if self.recipe == Recipe::Sequential {
+        if self.kind == ZnodeKind::Sequential {
             // Its znode's place in the queue.
             value["arrival"] = czxid.into();
         }
@@ -87,7 +92,7 @@ impl Lock for ZkLock {
             return Completion::Fail(why);
         }
         let Some(session) = &self.session else { unreachable!("a session was just opened") };
-        let attempt = Attempt::new(&session.client, self.recipe, key, &self.wakeups);
+        let attempt = Attempt::new(&session.client, self.kind, key, &self.wakeups);
         let why = match timeout_at(try_until, attempt.take()).await {
             Ok(Ok(taken)) => {
                 return self.granted(key, taken);
@@ -134,7 +139,7 @@ impl Lock for ZkLock {
                 );
             }
             Ok(Err(Error::ConnectionLoss)) => {
-                let attempt = Attempt::again(&session.client, self.recipe, key, &held.path, &self.wakeups);
+                let attempt = Attempt::again(&session.client, self.kind, key, &held.path, &self.wakeups);
                 timeout_at(deadline, attempt.take_back()).await
             }
             Ok(Err(error)) => Ok(Err(error)),

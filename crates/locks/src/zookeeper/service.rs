@@ -1,14 +1,17 @@
-//! The server side of ZooKeeper: how an ensemble is started, and how it tells that it serves.
+//! An ensemble of ZooKeeper servers: how it is started, and how it says that it serves and which server leads.
 
+use crate::error::OptionError;
 use crate::options::Options;
+use crate::service::{LockService, ServiceLeadership};
+use async_trait::async_trait;
 use fencepost_cluster::images::JAVA;
 use fencepost_cluster::protocol::Service;
-use fencepost_cluster::{ClusterError, Node};
+use fencepost_cluster::{ClockMechanism, ClusterError, Node};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-pub(super) const CLIENT_PORT: u16 = 2181;
+const CLIENT_PORT: u16 = 2181;
 /// Followers tell the leader whom they heard from every half tick, and the leader ends sessions at whole ticks.
 pub(super) const TICK: Duration = Duration::from_millis(500);
 /// The servers' own bounds of a session's time-out; they would silently bring another one within them.
@@ -16,7 +19,7 @@ const TTL_MIN: Duration = Duration::from_secs(1);
 const TTL_MAX: Duration = Duration::from_secs(120);
 
 const SERVICE: &str = "zookeeper";
-pub(super) const READY_WITHIN: Duration = Duration::from_secs(30);
+const READY_WITHIN: Duration = Duration::from_secs(30);
 const READY_POLL: Duration = Duration::from_millis(50);
 const ASK: Duration = Duration::from_secs(2);
 
@@ -32,28 +35,89 @@ const SCRIPT: &str =
     "mkdir -p \"$1\" && printf %s \"$2\" > \"$1/myid\" && printf %s \"$3\" > \"$1/zoo.cfg\" || exit 1
 shift 3; exec \"$@\"";
 
-pub(super) fn check(options: &Options) -> Result<(), String> {
+pub(super) struct ZooKeeperEnsemble;
+
+#[async_trait]
+impl LockService for ZooKeeperEnsemble {
+    fn name(&self) -> &'static str {
+        "zookeeper"
+    }
+
+    fn image(&self) -> Option<&'static str> {
+        Some("zookeeper")
+    }
+
+    fn default_nodes(&self) -> usize {
+        3
+    }
+
+    fn check(&self, options: &Options) -> Result<(), OptionError> {
+        check(options)
+    }
+
+    fn check_ttl(&self, ttl: Duration) -> Result<(), OptionError> {
+        check_ttl(ttl)
+    }
+
+    fn port(&self) -> u16 {
+        CLIENT_PORT
+    }
+
+    fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], _options: &Options) -> Service {
+        start_command(index, nodes)
+    }
+
+    fn clock_mechanisms(&self) -> &'static [ClockMechanism] {
+        // A JVM waits by absolute times: moved by a patch, its waits last as long as the jump.
+        &[ClockMechanism::Faketime]
+    }
+
+    async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
+        await_ready(nodes, READY_WITHIN).await
+    }
+
+    async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError> {
+        version(node).await
+    }
+
+    fn leadership(&self) -> Option<&dyn ServiceLeadership> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl ServiceLeadership for ZooKeeperEnsemble {
+    async fn leader(&self, nodes: &[Arc<dyn Node>]) -> Result<Option<usize>, ClusterError> {
+        leader(nodes).await
+    }
+
+    async fn transfer_leadership(&self, _nodes: &[Arc<dyn Node>], _from: usize) -> Result<(), ClusterError> {
+        Err(ClusterError::new("ZooKeeper has no order by which its leader changes"))
+    }
+}
+
+fn check(options: &Options) -> Result<(), OptionError> {
     match options.nodes {
-        Some(nodes) if nodes < 3 || nodes % 2 == 0 || nodes > 9 => Err(format!(
-            "a quorum of ZooKeeper wants an odd number of servers from 3 to 9, not {nodes}; use --nodes 3 or --nodes 5"
-        )),
+        Some(nodes) if nodes < 3 || nodes % 2 == 0 || nodes > 9 => Err(OptionError(format!(
+            "a quorum of ZooKeeper needs an odd number of servers from 3 to 9, not {nodes}; use --nodes 3 or --nodes 5"
+        ))),
         _ => Ok(()),
     }
 }
 
-pub(super) fn check_ttl(ttl: Duration) -> Result<(), String> {
+fn check_ttl(ttl: Duration) -> Result<(), OptionError> {
     if (TTL_MIN..=TTL_MAX).contains(&ttl) {
         return Ok(());
     }
-    Err(format!(
+    Err(OptionError(format!(
         "these ZooKeeper servers give sessions of {} to {} s; use --ttl {}s",
         TTL_MIN.as_secs(),
         TTL_MAX.as_secs(),
         ttl.clamp(TTL_MIN, TTL_MAX).as_secs()
-    ))
+    )))
 }
 
-pub(super) fn service(index: usize, nodes: &[Arc<dyn Node>]) -> Service {
+fn start_command(index: usize, nodes: &[Arc<dyn Node>]) -> Service {
     let folder = "{data}/zookeeper";
     let mut config = format!(
         "tickTime={tick}\ninitLimit=20\nsyncLimit=4\ndataDir={folder}\nclientPort={CLIENT_PORT}\n\
@@ -92,7 +156,7 @@ pub(super) fn service(index: usize, nodes: &[Arc<dyn Node>]) -> Service {
 }
 
 /// Returns when every server leads or follows.
-pub(super) async fn await_ready(nodes: &[Arc<dyn Node>], within: Duration) -> Result<(), ClusterError> {
+async fn await_ready(nodes: &[Arc<dyn Node>], within: Duration) -> Result<(), ClusterError> {
     let deadline = Instant::now() + within;
     for node in nodes {
         loop {
@@ -131,7 +195,7 @@ async fn ask(node: &Arc<dyn Node>) -> Result<Result<String, String>, ClusterErro
 
 /// The place of the server that leads. A leader that was cut off says so of itself until it notices: where two do, it is
 /// the one with the newer epoch, the upper half of its last transaction's number.
-pub(super) async fn leader(nodes: &[Arc<dyn Node>]) -> Result<Option<usize>, ClusterError> {
+async fn leader(nodes: &[Arc<dyn Node>]) -> Result<Option<usize>, ClusterError> {
     let mut newest: Option<(u64, usize)> = None;
     for (place, node) in nodes.iter().enumerate() {
         let Ok(told) = ask(node).await? else { continue };
@@ -153,12 +217,12 @@ fn mode(told: &str) -> Option<&str> {
     told.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::trim)
 }
 
-pub(super) async fn version(node: &Arc<dyn Node>) -> Result<String, ClusterError> {
+async fn version(node: &Arc<dyn Node>) -> Result<String, ClusterError> {
     let told = ask(node).await?;
     told.ok()
         .as_deref()
         .and_then(parse_version)
-        .ok_or_else(|| ClusterError::new(format!("ZooKeeper on {} did not tell its version", node.name())))
+        .ok_or_else(|| ClusterError::new(format!("ZooKeeper on {} did not report its version", node.name())))
 }
 
 /// From `Zookeeper version: 3.8.0-…, built on …`. What stands after the number is the build's.
@@ -205,6 +269,6 @@ mod tests {
     #[test]
     fn ttl_is_one_that_the_servers_give() {
         assert_eq!(check_ttl(Duration::from_secs(2)), Ok(()));
-        assert!(check_ttl(Duration::from_millis(500)).is_err_and(|why| why.ends_with("use --ttl 1s")));
+        assert!(check_ttl(Duration::from_millis(500)).is_err_and(|why| why.0.ends_with("use --ttl 1s")));
     }
 }

@@ -3,9 +3,10 @@
 //! Source: Curator's advice on its connection states. A connection that broke (SUSPENDED) is taken for a lock that may
 //! be lost, and the holder is told so at once; whoever waits goes on once the session is found alive.
 
-use super::servers::TICK;
+use super::service::TICK;
 use crate::notices::Notices;
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -77,11 +78,11 @@ impl ZkSession {
 
     /// The process holds this key from now on: it is told when the session is prolonged or in doubt.
     pub(super) fn hold(&self, key: &str) {
-        self.state.held.lock().expect("never poisoned").push(key.to_owned());
+        self.state.held.lock().push(key.to_owned());
     }
 
     pub(super) fn holds(&self, key: &str) -> bool {
-        self.state.held.lock().expect("never poisoned").iter().any(|held| held == key)
+        self.state.held.lock().iter().any(|held| held == key)
     }
 
     /// Reports the last renewal for this key.
@@ -91,7 +92,7 @@ impl ZkSession {
 
     /// The process no longer holds this key.
     pub(super) fn let_go(&self, key: &str) {
-        self.state.held.lock().expect("never poisoned").retain(|held| held != key);
+        self.state.held.lock().retain(|held| held != key);
     }
 }
 
@@ -111,7 +112,7 @@ fn lag(ttl: Duration) -> Duration {
 
 impl State {
     fn lose(&self, reason: &str) {
-        for key in self.held.lock().expect("never poisoned").drain(..) {
+        for key in self.held.lock().drain(..) {
             self.notices.lost(&key, reason);
         }
     }
@@ -121,7 +122,7 @@ impl State {
         let age = sent.elapsed();
         // An answer that was read late says little about now, and the next heartbeat is due already.
         if age < self.ttl / 3 {
-            for key in self.held.lock().expect("never poisoned").iter() {
+            for key in self.held.lock().iter() {
                 self.notices.renewed(key, age + lag(self.ttl));
             }
         }

@@ -1,0 +1,53 @@
+//! What the processes of one client share.
+
+use crate::definition::{Capabilities, LockDefinition};
+use crate::error::ClientError;
+use crate::pause_points::PauseAt;
+use crate::protocol::Hello;
+use crate::recipe::Session;
+use fencepost_storage::{Guard, ProtectedStorage, find_guard};
+use std::sync::Arc;
+
+/// What the processes of this client share.
+pub(super) struct ClientContext {
+    pub(super) session: Box<dyn Session>,
+    pub(super) storage: Option<Arc<ProtectedStorage>>,
+    pub(super) capabilities: Capabilities,
+    pub(super) guard: &'static dyn Guard,
+    pub(super) careful: bool,
+    pub(super) pauses: Arc<[PauseAt]>,
+}
+
+impl ClientContext {
+    /// Connects to the lock service and the storage that the hello names.
+    ///
+    /// # Errors
+    /// The hello names what is not known, or the service cannot be reached.
+    pub(super) async fn enter(
+        hello: &Hello,
+        find: impl Fn(&str) -> Option<&'static LockDefinition>,
+    ) -> Result<ClientContext, ClientError> {
+        let bad = |what, name| {
+            ClientError::BadHello(format!("the hello names a {what} that is not known: `{name}`"))
+        };
+        let lock = find(&hello.lock).ok_or_else(|| bad("lock", &hello.lock))?;
+        let guard = find_guard(&hello.guard).ok_or_else(|| bad("guard", &hello.guard))?;
+        let addresses = match (&hello.storage, &hello.storage_replicas[..]) {
+            (None, _) => None,
+            (Some(alone), []) => Some(vec![alone.clone()]),
+            (Some(_), replicas) => Some(replicas.to_vec()),
+        };
+        let storage = addresses.map(|addresses| ProtectedStorage::open(&addresses, guard)).transpose();
+        let storage = storage.map_err(ClientError::BadHello)?.map(Arc::new);
+        let capabilities = lock.capabilities(&hello.options()?);
+        let session = lock.connect(hello).await?;
+        Ok(ClientContext {
+            session,
+            storage,
+            capabilities,
+            guard,
+            careful: hello.careful,
+            pauses: hello.pause_at.as_slice().into(),
+        })
+    }
+}

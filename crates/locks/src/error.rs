@@ -1,0 +1,18 @@
+//! Errors of locks outside of operations: one sentence each, for people. Operations end in a
+//! [`fencepost_history::Completion`] instead.
+
+/// An option or a TTL that a lock cannot take.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct OptionError(pub String);
+
+/// Why a client program ends early, or a storage has no connection to the lock service.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClientError {
+    /// The controller's lines are not of the protocol, or ask for what does not exist.
+    #[error("{0}")]
+    BadHello(String),
+    /// The environment failed: no way to a server, say.
+    #[error("{0}")]
+    Environment(String),
+}

@@ -1,0 +1,170 @@
+//! The members of an etcd cluster: how they are started, and how they say that they serve.
+
+use super::leader::{self, CLIENT_PORT};
+use crate::error::OptionError;
+use crate::http::HttpTool;
+use crate::options::Options;
+use crate::service::{LockService, ServiceLeadership};
+use async_trait::async_trait;
+use fencepost_cluster::protocol::Service;
+use fencepost_cluster::{ClusterError, Node};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+const PEER_PORT: u16 = 2380;
+const HEARTBEAT_MS: u64 = 100;
+const ELECTION_MS: u64 = 1000;
+/// A server grants no lease shorter than one and a half election time-outs, rounded up to seconds
+/// (`minTTL` in etcd's `server.go`); it silently makes a shorter one longer.
+const TTL_MIN: Duration = Duration::from_secs((ELECTION_MS * 3 / 2).div_ceil(1000));
+
+const READY_WITHIN: Duration = Duration::from_secs(20);
+const READY_POLL: Duration = Duration::from_millis(20);
+
+pub(super) struct EtcdCluster;
+
+#[async_trait]
+impl LockService for EtcdCluster {
+    fn name(&self) -> &'static str {
+        "etcd"
+    }
+
+    fn image(&self) -> Option<&'static str> {
+        Some("etcd")
+    }
+
+    fn default_nodes(&self) -> usize {
+        3
+    }
+
+    fn check(&self, options: &Options) -> Result<(), OptionError> {
+        match options.nodes {
+            Some(nodes) if nodes % 2 == 0 || nodes > 9 => Err(OptionError(format!(
+                "etcd needs an odd number of members, at most 9, not {nodes}; use --nodes 3 or --nodes 5"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_ttl(&self, ttl: Duration) -> Result<(), OptionError> {
+        if ttl.subsec_nanos() == 0 && ttl >= TTL_MIN {
+            return Ok(());
+        }
+        Err(OptionError(format!(
+            "etcd's leases last whole seconds, and these servers grant none under {} s; use --ttl {}s",
+            TTL_MIN.as_secs(),
+            ttl.as_secs_f64().ceil().max(TTL_MIN.as_secs_f64())
+        )))
+    }
+
+    fn port(&self) -> u16 {
+        CLIENT_PORT
+    }
+
+    fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], _options: &Options) -> Service {
+        let node = &nodes[index];
+        let peer = |node: &Arc<dyn Node>| format!("http://{}:{PEER_PORT}", node.address());
+        let client = format!("http://{}:{CLIENT_PORT}", node.address());
+        let cluster: Vec<String> =
+            nodes.iter().map(|node| format!("{}={}", node.name(), peer(node))).collect();
+        let options = [
+            ("--name", node.name().to_owned()),
+            ("--data-dir", "{data}/etcd".to_owned()),
+            // Ignored by a member that is started again and finds its data.
+            ("--initial-cluster", cluster.join(",")),
+            ("--initial-cluster-state", "new".to_owned()),
+            ("--initial-cluster-token", "fencepost".to_owned()),
+            ("--listen-peer-urls", peer(node)),
+            ("--initial-advertise-peer-urls", peer(node)),
+            ("--listen-client-urls", client.clone()),
+            ("--advertise-client-urls", client),
+            ("--heartbeat-interval", HEARTBEAT_MS.to_string()),
+            ("--election-timeout", ELECTION_MS.to_string()),
+            ("--logger", "zap".to_owned()),
+        ];
+        let mut argv = vec!["etcd".to_owned()];
+        argv.extend(options.into_iter().flat_map(|(option, value)| [option.to_owned(), value]));
+        // etcd 3.4 refuses to start on this architecture without it; elsewhere it is ignored.
+        let env = vec![("ETCD_UNSUPPORTED_ARCH".to_owned(), "arm64".to_owned())];
+        Service { name: "etcd".to_owned(), argv, env }
+    }
+
+    /// Asks each member's `/health`, which is a linearizable read: it needs a leader and a majority.
+    async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
+        let deadline = Instant::now() + READY_WITHIN;
+        for node in nodes {
+            let args = json!({
+                "address": format!("{}:{CLIENT_PORT}", node.address()),
+                "path": "/health",
+                "timeout_ms": 500,
+            });
+            loop {
+                let why_not = match node.tool(HttpTool::NAME, args.clone()).await {
+                    Ok(answer) if answer["status"] == 200 => break,
+                    Ok(answer) => answer.to_string(),
+                    // Not listening yet, or gone for good: the deadline tells.
+                    Err(error) => error.to_string(),
+                };
+                if Instant::now() > deadline {
+                    return Err(ClusterError::new(format!(
+                        "etcd on {} did not serve within {} s: {why_not}; its log says why",
+                        node.name(),
+                        READY_WITHIN.as_secs()
+                    )));
+                }
+                sleep(READY_POLL).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError> {
+        let output = node.exec(&["etcd", "--version"], Duration::from_secs(5)).await?;
+        parse_version(&output.stdout).ok_or_else(|| {
+            ClusterError::new(format!("etcd on {} did not print its version: {}", node.name(), output.stderr))
+        })
+    }
+
+    fn leadership(&self) -> Option<&dyn ServiceLeadership> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl ServiceLeadership for EtcdCluster {
+    async fn leader(&self, nodes: &[Arc<dyn Node>]) -> Result<Option<usize>, ClusterError> {
+        Ok(leader::leader(nodes).await)
+    }
+
+    async fn transfer_leadership(&self, nodes: &[Arc<dyn Node>], from: usize) -> Result<(), ClusterError> {
+        leader::transfer(nodes, from).await
+    }
+}
+
+/// From `etcd Version: 3.4.23`.
+fn parse_version(stdout: &str) -> Option<String> {
+    let version = stdout.lines().find_map(|line| line.strip_prefix("etcd Version: "))?;
+    Some(format!("etcd {}", version.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ttl_is_whole_seconds_that_the_server_grants() {
+        let check = |millis| EtcdCluster.check_ttl(Duration::from_millis(millis));
+        assert_eq!(check(2000), Ok(()));
+        assert_eq!(check(10_000), Ok(()));
+        assert!(check(2500).is_err_and(|why| why.0.ends_with("use --ttl 3s")));
+        assert!(check(1000).is_err_and(|why| why.0.ends_with("use --ttl 2s")));
+    }
+
+    #[test]
+    fn version_is_read_from_the_servers_own_words() {
+        let stdout = "etcd Version: 3.4.23\nGit SHA: Not provided\nGo Version: go1.19.8\n";
+        assert_eq!(parse_version(stdout).as_deref(), Some("etcd 3.4.23"));
+    }
+}

@@ -1,0 +1,96 @@
+//! What a recipe is: how a client connects, acquires, renews and releases.
+
+use crate::error::{ClientError, OptionError};
+use crate::notices::Notices;
+use crate::options::Options;
+use crate::protocol::{Hello, Server};
+use async_trait::async_trait;
+use fencepost_history::Completion;
+use fencepost_storage::Sequencers;
+use serde_json::Value;
+use std::time::Duration;
+
+/// The client's side of a lock.
+#[async_trait]
+pub trait Recipe: Send + Sync {
+    /// Refuses values that make no sense for it, or contradict each other.
+    ///
+    /// # Errors
+    /// Says which value is wrong, and what is possible.
+    fn check(&self, _options: &Options) -> Result<(), OptionError> {
+        Ok(())
+    }
+    /// Refuses a TTL that it cannot keep.
+    ///
+    /// # Errors
+    /// Says which TTL is possible.
+    fn check_ttl(&self, _ttl: Duration) -> Result<(), OptionError> {
+        Ok(())
+    }
+    /// Client side: connects to the servers. One session a client program.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError>;
+    /// Storage side: connects to the servers, to ask them for sequencers; none for a lock without sequencers.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    async fn sequencers(&self, _servers: &[Server]) -> Result<Option<Box<dyn Sequencers>>, ClientError> {
+        Ok(None)
+    }
+}
+
+/// A client's connections to the lock service, shared by the processes that it hosts.
+pub trait Session: Send + Sync {
+    /// The lock as one process sees it. `notices` takes what the library reports by itself.
+    fn lock(&self, process: u64, notices: Notices) -> Box<dyn Lock>;
+}
+
+/// One process's use of the lock. Calls come one at a time.
+///
+/// Dropping it is the crash of that user: nothing is released, and whatever kept its lease alive stops.
+#[async_trait]
+pub trait Lock: Send {
+    /// Tries to acquire for at most `timeout`. `Ok` holds what the history documents: `token`, `validity_ms`,
+    /// `granted_by`. Every error is `Fail` (certainly not acquired) or `Info`, with the reason in a comment.
+    async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion;
+    /// As [`Lock::acquire`], but shared with others who ask for the same. Only for locks with a
+    /// [shared mode](crate::Capabilities::shared_mode).
+    async fn acquire_shared(&mut self, _key: &str, _ttl: Duration, _timeout: Duration) -> Completion {
+        // Nothing was begun.
+        Completion::Fail("bad-command: this lock has no shared mode".to_owned())
+    }
+    /// Releases the lock. The client program adds what the process believed; the completion says nothing about that.
+    async fn release(&mut self, key: &str, timeout: Duration) -> Completion;
+    /// Whether the lease still runs, by this process's own clock and the notices of its library, without a request.
+    /// None where no validity is known (then only a `lost` notice ends the belief).
+    fn still_valid(&self, key: &str) -> Option<bool>;
+    /// The fencing token of the lock that is held.
+    fn token(&self, key: &str) -> Option<u64>;
+    /// A value that no other grant has, of the lock that is held.
+    fn unique_value(&self, _key: &str) -> Option<String> {
+        None
+    }
+    /// Words by which the lock service can tell later whether this very grant still stands.
+    fn sequencer(&self, _key: &str) -> Option<String> {
+        None
+    }
+    /// How many notifications of the lock service woke this process during its latest acquire; none where the recipe
+    /// waits for none.
+    fn wakeups(&self) -> Option<u64> {
+        None
+    }
+    /// Reads the value of `key` under the lock; without the lock, as it is. Only for a lock that has its
+    /// [own storage](crate::Capabilities::own_storage).
+    async fn read(&mut self, _key: &str, _timeout: Duration) -> Completion {
+        // There is nowhere to send it.
+        Completion::Fail("no-storage: this lock keeps no data".to_owned())
+    }
+    /// Sets the value of `key`, which ends the hold: it is `Ok` once it is durable, and for that the transaction that
+    /// held the lock is over. Only for a lock that has its [own storage](crate::Capabilities::own_storage).
+    async fn write(&mut self, _key: &str, _value: &Value, _timeout: Duration) -> Completion {
+        // There is nowhere to send it.
+        Completion::Fail("no-storage: this lock keeps no data".to_owned())
+    }
+}

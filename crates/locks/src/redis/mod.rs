@@ -1,0 +1,13 @@
+//! Locks on Redis: the server, a client's connection to it, and the lock on one server. `redis_sentinel` and `redlock` use
+//! them, too.
+
+pub(crate) mod lock;
+pub(crate) mod node;
+pub(crate) mod service;
+mod single;
+mod watchdog;
+
+use crate::definition::LockDefinition;
+
+/// The locks on one Redis server: one line each.
+pub(crate) static LOCKS: &[&LockDefinition] = &[&single::LOCK];

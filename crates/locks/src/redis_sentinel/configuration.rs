@@ -1,0 +1,144 @@
+//! The server side: how primary, replicas and Sentinels are set up, and when they are ready.
+
+use crate::options::Options;
+use crate::redis::service::{self as redis, PORT};
+use fencepost_cluster::protocol::Service;
+use fencepost_cluster::{ClusterError, Node};
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// The first nodes hold the data: a primary, at first n1, and its replicas.
+pub(super) const DATA_NODES: usize = 3;
+/// The others watch over them.
+pub(super) const SENTINELS: usize = 3;
+/// The name under which Sentinels know the primary and its replicas.
+pub(super) const GROUP: &str = "fencepost";
+/// How many Sentinels must agree that the primary is down.
+const QUORUM: usize = 2;
+/// A primary that does not answer for this long is down in a Sentinel's eyes.
+const DOWN_AFTER: Duration = Duration::from_secs(1);
+/// After twice this time a failover that came to nothing is tried again.
+const FAILOVER_TIMEOUT: Duration = Duration::from_secs(3);
+
+const READY_WITHIN: Duration = Duration::from_secs(15);
+const READY_POLL: Duration = Duration::from_millis(50);
+
+/// A server and a Sentinel rewrite their configuration when roles change, and must find it again when they are started
+/// anew. So it is made at the first start only. Arguments: the file, its first content, the server and its arguments.
+const KEEP_CONFIGURATION: &str =
+    r#"file=$1; [ -e "$file" ] || printf '%s' "$2" > "$file"; shift 2; exec "$@""#;
+
+/// Primary (index 0, to begin with) or replica.
+pub(super) fn data_node(index: usize, addresses: &[Ipv4Addr], options: &Options) -> Service {
+    let file = "{data}/redis.conf";
+    let content = match index {
+        0 => String::new(),
+        _ => format!("replicaof {} {PORT}\n", addresses[0]),
+    };
+    let mut command = vec!["redis-server".to_owned(), file.to_owned()];
+    command.extend(redis::arguments(options));
+    // A replica that comes back gets the data at once, and not 5 s later, when others might have come, too.
+    command.extend(["--repl-diskless-sync-delay".to_owned(), "0".to_owned()]);
+    service("redis", file, content, command)
+}
+
+/// Sentinel number `index`, from 0. Their addresses follow those of the data nodes.
+pub(super) fn sentinel(index: usize, addresses: &[Ipv4Addr]) -> Service {
+    let file = "{data}/sentinel.conf";
+    let command = ["redis-server", file, "--sentinel"].map(str::to_owned).to_vec();
+    service("sentinel", file, configuration(index, addresses), command)
+}
+
+/// Everybody is known to everybody from the start, so that nothing has to be discovered first. It is what Sentinels write
+/// themselves once they have discovered it.
+fn configuration(index: usize, addresses: &[Ipv4Addr]) -> String {
+    let (data, sentinels) = addresses.split_at(DATA_NODES);
+    let mut lines = format!(
+        "port {PORT}\nbind 0.0.0.0\nprotected-mode no\ndir \"{{data}}\"\n\
+         sentinel myid {}\n\
+         sentinel monitor {GROUP} {} {PORT} {QUORUM}\n\
+         sentinel down-after-milliseconds {GROUP} {}\n\
+         sentinel failover-timeout {GROUP} {}\n",
+        identity(index),
+        data[0],
+        DOWN_AFTER.as_millis(),
+        FAILOVER_TIMEOUT.as_millis(),
+    );
+    for replica in &data[1..] {
+        let _ = writeln!(lines, "sentinel known-replica {GROUP} {replica} {PORT}");
+    }
+    for (other, address) in sentinels.iter().enumerate().filter(|(other, _)| *other != index) {
+        let _ = writeln!(lines, "sentinel known-sentinel {GROUP} {address} {PORT} {}", identity(other));
+    }
+    lines
+}
+
+/// 40 hexadecimal digits, as Sentinels draw them.
+fn identity(index: usize) -> String {
+    format!("{:040x}", index + 1)
+}
+
+fn service(name: &str, file: &str, content: String, command: Vec<String>) -> Service {
+    let mut argv = ["sh", "-c", KEEP_CONFIGURATION, "sh", file].map(str::to_owned).to_vec();
+    argv.push(content);
+    argv.extend(command);
+    Service { name: name.to_owned(), argv, env: Vec::new() }
+}
+
+/// Returns when both replicas have the primary's data and each Sentinel sees all of it, or says what is missing.
+pub(super) async fn await_replicated(nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
+    let deadline = Instant::now() + READY_WITHIN;
+    let (data, sentinels) = nodes.split_at(DATA_NODES);
+    for replica in &data[1..] {
+        await_line(replica, &["INFO", "replication"], "master_link_status:up", deadline).await?;
+    }
+    for sentinel in sentinels {
+        let whole = format!("status=ok,address={}:{PORT},slaves=2,sentinels=3", data[0].address());
+        await_line(sentinel, &["INFO", "sentinel"], &whole, deadline).await?;
+    }
+    Ok(())
+}
+
+async fn await_line(
+    node: &Arc<dyn Node>,
+    question: &[&str],
+    wanted: &str,
+    deadline: Instant,
+) -> Result<(), ClusterError> {
+    loop {
+        let answer = redis::ask(node, question).await?;
+        if answer.iter().any(|line| line.contains(wanted)) {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(ClusterError::new(format!(
+                "{} did not come to {wanted} within {} s (redis-cli {}); its log says why",
+                node.name(),
+                READY_WITHIN.as_secs(),
+                question.join(" ")
+            )));
+        }
+        sleep(READY_POLL).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentinel_knows_everybody_else() {
+        let addresses: Vec<Ipv4Addr> = (2..8).map(|last| Ipv4Addr::new(198, 18, 0, last)).collect();
+        let text = configuration(1, &addresses);
+        assert!(text.contains("sentinel monitor fencepost 198.18.0.2 6379 2"), "{text}");
+        assert!(text.contains("known-replica fencepost 198.18.0.4 6379"), "{text}");
+        assert!(
+            text.contains("known-sentinel fencepost 198.18.0.5 6379") && text.contains("198.18.0.7"),
+            "{text}"
+        );
+        assert!(!text.contains("198.18.0.6"), "itself: {text}");
+    }
+}

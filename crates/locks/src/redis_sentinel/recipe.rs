@@ -1,0 +1,50 @@
+//! The lock of `redis-sentinel`: that of `redis-single`, on whichever server is the primary.
+
+use super::configuration::{DATA_NODES, SENTINELS};
+use super::primary;
+use super::service::RedisSentinel;
+use crate::definition::LockDefinition;
+use crate::error::{ClientError, OptionError};
+use crate::options::Options;
+use crate::protocol::Hello;
+use crate::recipe::{Recipe, Session};
+use crate::redis::lock::{RedisSession, capabilities, check_recipe};
+use async_trait::async_trait;
+
+pub(super) static LOCK: LockDefinition = LockDefinition {
+    name: "redis-sentinel",
+    about: "a Redis primary with two replicas (n1 to n3) and three Sentinels (n4 to n6); locks as redis-single",
+    claims: "exclusion until a failover, which forgets what was not replicated, with --wait less often; ownership; progress; availability with one of each kind down; no fencing",
+    service: &RedisSentinel,
+    recipe: &OnPrimary,
+    options: &["acquire", "release", "value", "watchdog", "wait"],
+    capabilities,
+};
+
+struct OnPrimary;
+
+#[async_trait]
+impl Recipe for OnPrimary {
+    fn check(&self, options: &Options) -> Result<(), OptionError> {
+        match options.wait {
+            Some(0) => Err(OptionError("--wait 0 waits for no replica; leave it out".to_owned())),
+            Some(wait) if wait as usize >= DATA_NODES => Err(OptionError(format!(
+                "--wait {wait} can never be reached: there are {} replicas; use --wait 1 or --wait 2",
+                DATA_NODES - 1
+            ))),
+            _ => check_recipe(options),
+        }
+    }
+
+    async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
+        let wanted = DATA_NODES + SENTINELS;
+        if hello.servers.len() != wanted {
+            return Err(ClientError::BadHello(format!(
+                "redis-sentinel needs {wanted} servers, and the hello names {}",
+                hello.servers.len()
+            )));
+        }
+        let (data, sentinels) = hello.servers.split_at(DATA_NODES);
+        RedisSession::begin(primary::open(data, sentinels), hello).await
+    }
+}

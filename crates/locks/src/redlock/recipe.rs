@@ -1,0 +1,82 @@
+//! The client's side of `redlock`: a connection to each server, shared by the processes of one client.
+
+use super::lock::{self, RedlockLock};
+use super::service::IndependentRedis;
+use crate::definition::{Capabilities, LockDefinition};
+use crate::error::{ClientError, OptionError};
+use crate::notices::Notices;
+use crate::options::{Options, TokenFrom};
+use crate::protocol::Hello;
+use crate::recipe::{Lock, Recipe, Session};
+use crate::redis::node::{FIRST_CONNECT, RedisNode};
+use async_trait::async_trait;
+use fencepost_history::Seed;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+pub(super) static LOCK: LockDefinition = LockDefinition {
+    name: "redlock",
+    about: "the Redlock algorithm on a majority of independent Redis servers",
+    claims: "exclusion while clocks run at about the same rate, delays and pauses are short against the TTL, and servers that lost data stay away for a TTL; ownership; progress; availability with any minority down; no fencing",
+    service: &IndependentRedis,
+    recipe: &Redlock,
+    options: &[
+        "no-elapsed-check",
+        "client-clock",
+        "no-retry-jitter",
+        "retry-delay-ms",
+        "release-where",
+        "token",
+    ],
+    capabilities: |options| Capabilities {
+        token: options.token != TokenFrom::None,
+        unique_value: true,
+        validity: true,
+        ..Capabilities::NONE
+    },
+};
+
+struct Redlock;
+
+#[async_trait]
+impl Recipe for Redlock {
+    fn check_ttl(&self, ttl: Duration) -> Result<(), OptionError> {
+        if lock::is_long_enough(ttl) {
+            return Ok(());
+        }
+        Err(OptionError(format!(
+            "a TTL of {} ms is eaten up by Redlock's drift allowance and the time to ask; use 10 ms or more",
+            ttl.as_millis()
+        )))
+    }
+
+    async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
+        if hello.servers.is_empty() {
+            return Err(ClientError::BadHello("redlock needs servers, and the hello names none".to_owned()));
+        }
+        let options = Arc::new(hello.options()?);
+        let nodes: Arc<[_]> = hello.servers.iter().map(|server| Arc::new(RedisNode::open(server))).collect();
+        // Those that are down now may come up, and meanwhile a majority is enough.
+        let deadline = Instant::now() + FIRST_CONNECT;
+        for node in nodes.iter() {
+            node.ready(deadline).await;
+        }
+        Ok(Box::new(RedlockSession { nodes, options, client: hello.client.clone(), seed: Seed(hello.seed) }))
+    }
+}
+
+struct RedlockSession {
+    nodes: Arc<[Arc<RedisNode>]>,
+    options: Arc<Options>,
+    client: String,
+    seed: Seed,
+}
+
+impl Session for RedlockSession {
+    fn lock(&self, process: u64, notices: Notices) -> Box<dyn Lock> {
+        let random = self.seed.stream(&format!("lock-{process}"));
+        let (nodes, options) = (self.nodes.clone(), self.options.clone());
+        Box::new(RedlockLock::new(nodes, options, &self.client, process, random, notices))
+    }
+}

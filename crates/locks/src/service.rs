@@ -1,0 +1,77 @@
+//! What a lock service is: its servers, how they are started, and how they say that they serve and which of them leads.
+
+use crate::error::OptionError;
+use crate::options::Options;
+use async_trait::async_trait;
+use fencepost_cluster::protocol::Service;
+use fencepost_cluster::{ClockMechanism, ClusterError, Node};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The servers beneath a lock.
+#[async_trait]
+pub trait LockService: Send + Sync {
+    /// As in documentation and messages (`redis-sentinel`).
+    fn name(&self) -> &'static str;
+    /// Image of its servers; none for a service without servers.
+    fn image(&self) -> Option<&'static str>;
+    /// How many servers it has when the user does not say.
+    fn default_nodes(&self) -> usize;
+    /// Options of its own that it understands, as on the command line without the dashes (`redis-persistence`).
+    fn options(&self) -> &'static [&'static str] {
+        &[]
+    }
+    /// Refuses values that make no sense for it, such as a number of servers.
+    ///
+    /// # Errors
+    /// Says which value is wrong, and what is possible.
+    fn check(&self, options: &Options) -> Result<(), OptionError>;
+    /// Refuses a TTL that its servers cannot keep.
+    ///
+    /// # Errors
+    /// Says which TTL is possible.
+    fn check_ttl(&self, _ttl: Duration) -> Result<(), OptionError> {
+        Ok(())
+    }
+    /// Port at which clients reach its servers.
+    fn port(&self) -> u16;
+    /// The process that server `index` of these nodes runs.
+    fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service;
+    /// By which mechanisms the clocks of its servers can be moved, the one that suits their program best first: for a JVM
+    /// faketime, then vdso.
+    fn clock_mechanisms(&self) -> &'static [ClockMechanism] {
+        &[ClockMechanism::Vdso]
+    }
+    /// Returns when the servers serve (elected, replicated, answering). Called after all of them were started.
+    ///
+    /// # Errors
+    /// Says which server does not serve, and its answer.
+    async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError>;
+    /// Name and version of a server, as it says them itself (`redis-server 7.0.15`).
+    ///
+    /// # Errors
+    /// The server could not be asked.
+    async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError>;
+    /// How to find the leader, where one of the servers leads at a time and the others follow it. None: each server
+    /// stands for itself, and a fault that is meant for a leader takes a drawn one.
+    fn leadership(&self) -> Option<&dyn ServiceLeadership> {
+        None
+    }
+}
+
+/// A service in which one server leads.
+#[async_trait]
+pub trait ServiceLeadership: Send + Sync {
+    /// The place, among these nodes, of the server that leads now, as the servers themselves say; where they disagree,
+    /// the one with the newest term. None while there is no leader.
+    ///
+    /// # Errors
+    /// The servers could not be asked.
+    async fn leader(&self, nodes: &[Arc<dyn Node>]) -> Result<Option<usize>, ClusterError>;
+    /// Asks the service to let another server lead than `from`, without harming `from`. Returns when the service has
+    /// accepted the order; whether it was carried out shows in [`ServiceLeadership::leader`].
+    ///
+    /// # Errors
+    /// The service cannot do that, or refused.
+    async fn transfer_leadership(&self, nodes: &[Arc<dyn Node>], from: usize) -> Result<(), ClusterError>;
+}
