@@ -46,7 +46,7 @@ async fn client() -> Arc<ClientConnection> {
     let hello = Hello {
         hello: VERSION,
         client: "c1".to_owned(),
-        backend: "canary-nolock".to_owned(),
+        lock: "canary-nolock".to_owned(),
         servers: Vec::new(),
         storage: None,
         storage_replicas: Vec::new(),
@@ -54,7 +54,7 @@ async fn client() -> Arc<ClientConnection> {
         careful: false,
         seed: 1,
         options: serde_json::Value::Null,
-        linger: Vec::new(),
+        pause_at: Vec::new(),
     };
     let (stdout, stdin) = tokio::io::split(ours);
     let link = ClientConnection::open(&hello, stdin, stdout, Duration::from_secs(5), Arc::new(Ignored)).await;

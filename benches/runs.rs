@@ -133,7 +133,7 @@ async fn bare_loop(redis: &str, hold: Duration) -> Result<u64, String> {
     let hello = Hello {
         hello: VERSION,
         client: "bare".to_owned(),
-        backend: "redis-single".to_owned(),
+        lock: "redis-single".to_owned(),
         servers: vec![Server { name: "n1".to_owned(), address: redis.to_owned() }],
         storage: None,
         storage_replicas: Vec::new(),
@@ -141,10 +141,11 @@ async fn bare_loop(redis: &str, hold: Duration) -> Result<u64, String> {
         careful: false,
         seed: 1,
         options: serde_json::Value::Null,
-        linger: Vec::new(),
+        pause_at: Vec::new(),
     };
     let backend = fencepost_locks::find("redis-single").expect("registered");
-    let session: Arc<dyn Session> = Arc::from(backend.connect(&hello).await?);
+    let session: Arc<dyn Session> =
+        Arc::from(backend.connect(&hello).await.map_err(|error| error.to_string())?);
     let done = Arc::new(AtomicU64::new(0));
     let mut tasks = tokio::task::JoinSet::new();
     for process in 0..PROCESSES as u64 {

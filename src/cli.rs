@@ -5,7 +5,7 @@ use clap::{Args, Parser, Subcommand};
 use fencepost_cluster::ClockMechanism;
 use fencepost_engine::{BadUsage, RunSpec};
 use fencepost_history::Seed;
-use fencepost_locks::{Linger, Options};
+use fencepost_locks::{Options, PauseAt};
 use fencepost_nemesis::Clock;
 use fencepost_nemesis::tools::disk::Torn;
 use fencepost_storage::StorageSetup;
@@ -176,7 +176,7 @@ pub struct RunArgs {
     pub results: PathBuf,
     /// For directed runs: stay that long at that point of the recipe, so that a plan's strike lands there.
     #[arg(long, value_name = "POINT=TIME", value_delimiter = ',', hide = true)]
-    pub linger: Vec<Linger>,
+    pub linger: Vec<PauseAt>,
     #[command(flatten)]
     pub options: Options,
 }

@@ -5,7 +5,7 @@ use crate::say;
 use anyhow::Result;
 use fencepost_cluster::{image_store, images};
 use fencepost_engine::{BadUsage, unknown};
-use fencepost_locks::{Backend, option_name};
+use fencepost_locks::{LockDefinition, option_name};
 
 /// A name and its lines.
 type Row = (&'static str, Vec<String>);
@@ -14,14 +14,14 @@ fn row(name: &'static str, about: &str) -> Row {
     (name, vec![about.to_owned()])
 }
 
-/// A backend, what it promises, and the options that it understands.
-fn backend(it: &dyn Backend) -> Row {
-    let mut lines = vec![it.about().to_owned(), format!("promises: {}", it.promises())];
-    if !it.options().is_empty() {
-        let options: Vec<&str> = it.options().iter().map(|name| option_name(name)).collect();
+/// A lock, what it claims, and the options that it understands.
+fn backend(it: &LockDefinition) -> Row {
+    let mut lines = vec![it.about.to_owned(), format!("promises: {}", it.claims)];
+    let options: Vec<&str> = it.option_names().map(option_name).collect();
+    if !options.is_empty() {
         lines.push(format!("options: --{}", options.join(", --")));
     }
-    (it.name(), lines)
+    (it.name, lines)
 }
 
 fn sections() -> Vec<(&'static str, Vec<Row>)> {

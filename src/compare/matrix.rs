@@ -72,7 +72,7 @@ impl Matrix {
 
     fn check_names(&self) -> Result<(), BadUsage> {
         for name in &self.backends {
-            pick("backend", name, fencepost_locks::registry(), |backend| backend.name())?;
+            pick("backend", name, fencepost_locks::registry(), |backend| backend.name)?;
         }
         for name in &self.guards {
             pick("guard", name, fencepost_storage::guards(), |guard| guard.name())?;
@@ -224,7 +224,7 @@ fn all_or(names: &[String], every: impl Fn() -> Vec<&'static str>) -> Vec<String
 
 /// Those that mean to be a lock: the canary is there to be caught.
 fn real_backends() -> Vec<&'static str> {
-    let names = fencepost_locks::registry().iter().map(|backend| backend.name());
+    let names = fencepost_locks::registry().iter().map(|backend| backend.name);
     names.filter(|name| !name.starts_with("canary")).collect()
 }
 

@@ -8,8 +8,8 @@ use anyhow::{Context, Result, anyhow};
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{Cluster, ClusterError, Node, NodeSpec, Role};
+use fencepost_locks::ServiceLeadership;
 use fencepost_locks::protocol::{Hello, Server, VERSION};
-use fencepost_locks::{Backend, Options};
 use fencepost_nemesis::{Clients, Leadership, Running, World};
 use fencepost_storage::Need;
 use futures_util::future::try_join_all;
@@ -46,7 +46,7 @@ pub fn nodes(spec: &RunSpec, parts: &Parts) -> Vec<NodeSpec> {
         NodeSpec { name, role, image, may_mount }
     };
     let mut nodes = Vec::new();
-    if let Some(image) = parts.backend.image() {
+    if let Some(image) = parts.backend.service.image() {
         nodes.extend(
             server_names(spec, parts.backend).into_iter().map(|name| node(name, Role::Server, image)),
         );
@@ -76,11 +76,11 @@ pub async fn start(
     let faked = spec.faked(parts)?;
     let mut services = HashMap::new();
     for (index, node) in servers.iter().enumerate() {
-        let mut service = parts.backend.service(index, &servers, &spec.options);
+        let mut service = parts.backend.service.start_command(index, &servers, &spec.options);
         if let Some(faked) = faked {
             fencepost_nemesis::prepare_clock(node.as_ref(), &mut service, faked).await?;
         }
-        services.insert(node.name().to_owned(), Running { service, port: parts.backend.port() });
+        services.insert(node.name().to_owned(), Running { service, port: parts.backend.service.port() });
     }
     let storages = of_role(Role::Storage);
     for node in &storages {
@@ -97,10 +97,10 @@ pub async fn start(
     }))
     .await?;
     if !servers.is_empty() {
-        parts.backend.await_ready(&servers, &spec.options).await?;
+        parts.backend.service.await_ready(&servers).await?;
     }
     try_join_all(storages.iter().map(|node| await_port(node, STORAGE_PORT))).await?;
-    if parts.backend.fences_clients() {
+    if parts.backend.capabilities(&spec.options).fences_clients {
         try_join_all(storages.iter().chain(&clients).map(start_fencer)).await?;
     }
     let versions = versions(parts, &servers).await?;
@@ -109,8 +109,11 @@ pub async fn start(
     )
     .await?;
     let pids = connections.iter().map(|(name, connection)| (name.clone(), connection.hello.pid)).collect();
-    let led = LeaderOfServers { backend: parts.backend, servers, options: spec.options.clone() };
-    let leadership = parts.backend.has_leader().then(|| Arc::new(led) as Arc<dyn Leadership>);
+    let leadership = parts
+        .backend
+        .service
+        .leadership()
+        .map(|service| Arc::new(LeaderOfServers { service, servers }) as Arc<dyn Leadership>);
     let world = World::new(&cluster.nodes, services, Arc::new(ClientPids(pids)), leadership);
     let clients = connections.into_iter().map(|(_, connection)| connection).collect();
     Ok(Deployment { clients, world: Arc::new(world), versions })
@@ -126,7 +129,7 @@ fn storage(spec: &RunSpec, parts: &Parts, servers: &[Arc<dyn Node>]) -> Service 
     let asks_servers =
         fencepost_storage::find_guard(&spec.guard).is_some_and(|guard| guard.needs() == Need::Sequencer);
     if asks_servers {
-        let port = parts.backend.port();
+        let port = parts.backend.service.port();
         let addresses: Vec<String> =
             servers.iter().map(|server| format!("{}:{port}", server.address())).collect();
         argv.extend(["--lock".to_owned(), spec.backend.clone(), "--servers".to_owned(), addresses.join(",")]);
@@ -159,7 +162,7 @@ async fn await_port(node: &Arc<dyn Node>, port: u16) -> Result<()> {
 }
 
 async fn versions(parts: &Parts, servers: &[Arc<dyn Node>]) -> Result<Vec<String>> {
-    let found = try_join_all(servers.iter().map(|node| parts.backend.version(node))).await?;
+    let found = try_join_all(servers.iter().map(|node| parts.backend.service.version(node))).await?;
     let mut versions: Vec<(String, Vec<&str>)> = Vec::new();
     for (node, version) in servers.iter().zip(found) {
         match versions.iter_mut().find(|(known, _)| *known == version) {
@@ -184,12 +187,12 @@ async fn connect(
     let hello = Hello {
         hello: VERSION,
         client: name.clone(),
-        backend: spec.backend.clone(),
+        lock: spec.backend.clone(),
         servers: servers
             .iter()
             .map(|server| Server {
                 name: server.name().to_owned(),
-                address: format!("{}:{}", server.address(), parts.backend.port()),
+                address: format!("{}:{}", server.address(), parts.backend.service.port()),
             })
             .collect(),
         storage: storages.first().cloned(),
@@ -198,7 +201,7 @@ async fn connect(
         careful: spec.careful,
         seed: rand::RngExt::random(&mut spec.seed.stream(&format!("client-{name}"))),
         options: serde_json::to_value(&spec.options).context("the options of the backend are no JSON")?,
-        linger: spec.linger.clone(),
+        pause_at: spec.linger.clone(),
     };
     let attached = node.attach(&["fencepost".to_owned(), "client".to_owned()]).await?;
     let connection = ClientConnection::open(&hello, attached.stdin, attached.stdout, HELLO, events)
@@ -217,23 +220,22 @@ impl Clients for ClientPids {
     }
 }
 
-/// The servers of a backend that has a leader.
+/// The servers of a service in which one leads.
 struct LeaderOfServers {
-    backend: &'static dyn Backend,
+    service: &'static dyn ServiceLeadership,
     servers: Vec<Arc<dyn Node>>,
-    options: Options,
 }
 
 #[async_trait]
 impl Leadership for LeaderOfServers {
     async fn leader(&self) -> Result<Option<String>, ClusterError> {
-        let place = self.backend.leader(&self.servers, &self.options).await?;
+        let place = self.service.leader(&self.servers).await?;
         Ok(place.and_then(|place| self.servers.get(place)).map(|node| node.name().to_owned()))
     }
 
     async fn hand_over(&self, from: &str) -> Result<(), ClusterError> {
         let place = self.servers.iter().position(|node| node.name() == from);
         let place = place.ok_or_else(|| ClusterError::new(format!("there is no server {from}")))?;
-        self.backend.hand_over(&self.servers, place, &self.options).await
+        self.service.transfer_leadership(&self.servers, place).await
     }
 }

@@ -2,7 +2,7 @@
 
 use fencepost_cluster::ClockMechanism;
 use fencepost_history::Seed;
-use fencepost_locks::{Linger, Options};
+use fencepost_locks::{Options, PauseAt};
 use fencepost_nemesis::tools::disk::Torn;
 use fencepost_nemesis::{Clock, SWARM};
 use serde::{Deserialize, Serialize};
@@ -74,7 +74,7 @@ pub struct RunSpec {
     pub fail_fast: bool,
     /// Points of the recipe at which clients say so and stay, for plans that strike there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub linger: Vec<Linger>,
+    pub linger: Vec<PauseAt>,
     pub options: Options,
 }
 

@@ -135,7 +135,7 @@ fn time_limits(run: &Run) -> TimeLimits {
         ttl: spec.ttl(),
         acquire: Duration::from_millis(spec.acquire_timeout_ms),
         free_again: bound.unwrap_or(2 * spec.ttl() + Duration::from_secs(5))
-            + parts.backend.stays_taken(&spec.options),
+            + parts.backend.capabilities(&spec.options).lock_delay,
         patience: 10 * spec.ttl() + Duration::from_secs(5),
     }
 }

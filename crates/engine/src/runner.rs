@@ -157,7 +157,7 @@ async fn on_cluster(run: &Run<'_>, driver: &str, cluster: &Cluster) -> Result<Ru
 
 /// Clients that the plan kills for good, or that may be killed by each other.
 fn doomed_clients(spec: &RunSpec, parts: &Parts) -> Vec<String> {
-    if parts.backend.fences_clients() {
+    if parts.backend.capabilities(&spec.options).fences_clients {
         return topology::client_names(spec);
     }
     let kills = parts.plan.strikes.iter().filter(|strike| strike.fault == "kill");

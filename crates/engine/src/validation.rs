@@ -4,7 +4,7 @@ use crate::names::{BadUsage, pick};
 use crate::options::RunSpec;
 use crate::topology;
 use fencepost_cluster::Capability;
-use fencepost_locks::Backend;
+use fencepost_locks::LockDefinition;
 use fencepost_nemesis::{Faked, Nemesis, Plan, SWARM, Scene};
 use fencepost_storage::Need;
 use fencepost_workloads::Workload;
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// The parts that a spec names.
 #[derive(Clone)]
 pub struct Parts {
-    pub backend: &'static dyn Backend,
+    pub backend: &'static LockDefinition,
     pub workload: &'static dyn Workload,
     pub nemeses: Vec<&'static dyn Nemesis>,
     /// Which fault strikes whom, when: drawn from the seed, or read from a file.
@@ -26,15 +26,15 @@ impl RunSpec {
     pub fn validate(&self) -> Result<Parts, BadUsage> {
         pick("driver", &self.driver, &["auto", "docker", "local"], |name| name)?;
         let backends = fencepost_locks::registry();
-        let backend = pick("backend", &self.backend, backends, |backend| backend.name())?;
+        let backend = pick("backend", &self.backend, backends, |backend| backend.name)?;
         let workloads = fencepost_workloads::registry();
         let workload = pick("workload", &self.workload, workloads, |workload| workload.name())?;
         let mut nemeses = self.nemeses()?;
         self.check_numbers()?;
         self.check_guard(backend, workload)?;
         self.check_readers(backend, workload)?;
-        fencepost_locks::check_options(backend, &self.options).map_err(BadUsage)?;
-        backend.check_ttl(Duration::from_millis(self.ttl_ms)).map_err(BadUsage)?;
+        let ttl = Duration::from_millis(self.ttl_ms);
+        backend.check(&self.options, ttl).map_err(|error| BadUsage(error.0))?;
         let scene = topology::scene(self, backend, workload);
         let plan = match &self.nemesis_file {
             Some(file) => read_plan(file, &scene)?,
@@ -114,10 +114,11 @@ impl RunSpec {
         Ok(())
     }
 
-    fn check_guard(&self, backend: &dyn Backend, workload: &dyn Workload) -> Result<(), BadUsage> {
+    fn check_guard(&self, backend: &LockDefinition, workload: &dyn Workload) -> Result<(), BadUsage> {
         let guards = fencepost_storage::guards();
         let guard = pick("guard", &self.guard, guards, |guard| guard.name())?;
-        if self.guard != "none" && backend.own_storage() {
+        let can = backend.capabilities(&self.options);
+        if self.guard != "none" && can.own_storage {
             return bad(format!(
                 "--guard {} protects the storage, and {} keeps the data itself, beside the lock; leave --guard out",
                 self.guard, self.backend
@@ -125,9 +126,9 @@ impl RunSpec {
         }
         let (lacks, has) = match guard.needs() {
             Need::Nothing => ("", true),
-            Need::Token => ("a fencing token", backend.has_token(&self.options)),
-            Need::UniqueValue => ("a unique value", backend.has_unique_value(&self.options)),
-            Need::Sequencer => ("a sequencer", backend.has_sequencer()),
+            Need::Token => ("a fencing token", can.token),
+            Need::UniqueValue => ("a unique value", can.unique_value),
+            Need::Sequencer => ("a sequencer", can.sequencer),
         };
         if !has {
             return bad(format!(
@@ -150,11 +151,11 @@ impl RunSpec {
         Ok(())
     }
 
-    fn check_readers(&self, backend: &dyn Backend, workload: &dyn Workload) -> Result<(), BadUsage> {
+    fn check_readers(&self, backend: &LockDefinition, workload: &dyn Workload) -> Result<(), BadUsage> {
         if self.readers == 0 {
             return Ok(());
         }
-        if !backend.has_shared_mode() {
+        if !backend.capabilities(&self.options).shared_mode {
             return bad(format!(
                 "--readers take the lock shared, and {} has no shared mode; use --backend chubby",
                 self.backend
@@ -191,7 +192,7 @@ impl RunSpec {
     /// Whether libfaketime has to be in the servers from their start; refused where it cannot do what the plan wants.
     pub fn faked(&self, parts: &Parts) -> Result<Option<Faked>, BadUsage> {
         let scene = topology::scene(self, parts.backend, parts.workload);
-        let offered = parts.backend.clock_mechanisms();
+        let offered = parts.backend.service.clock_mechanisms();
         fencepost_nemesis::fake_clocks(&parts.plan, &scene, self.clock_mechanism, offered).map_err(BadUsage)
     }
 
