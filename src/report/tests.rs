@@ -61,7 +61,7 @@ fn the_drawing_of_a_late_write_says_that_it_was_refused() {
     let texts = texts(&plots["violation.svg"]);
     for text in [
         "got k0 at 0.009 s, token 33",
-        "write of 8 refused: stale-token",
+        "write of 8 refused: rejected: stale-token",
         "c1 stopped",
         "promised until 0.999 s",
     ] {

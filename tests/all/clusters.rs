@@ -82,7 +82,12 @@ fn a_token_protects_the_data(driver: &str) {
         assert_eq!(ran.outcome("lost-updates"), Outcome::Valid);
         assert_eq!(ran.outcome("fencing"), Outcome::Valid);
     };
-    let stale = |event: &Event| event.error.as_deref().is_some_and(|error| error.starts_with("stale-token"));
+    let stale = |event: &Event| {
+        event
+            .error
+            .as_ref()
+            .is_some_and(|error| error.is_rejected() && error.detail().starts_with("stale-token"))
+    };
     until_it_happens(
         |seed| planned(&plan, &format!("{args} --seed {seed}")),
         protected,

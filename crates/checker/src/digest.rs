@@ -1,6 +1,6 @@
 //! A run's history, read once: operations paired, holds, faults and phases.
 
-use fencepost_history::{Event, Kind, Process, f};
+use fencepost_history::{Event, Kind, OperationError, Process, f};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 
@@ -150,7 +150,7 @@ pub struct Malformed {
 /// Whether an operation proves that its process believed, as it invoked it, that it held the key.
 ///
 /// - `holds` that answered true: belief only ever ends, so who believed at the answer did at the question.
-/// - A write that the storage took, or refused for what it carried: the client chose to send it. A client that
+/// - A write that the storage took, or that its guard rejected: the client chose to send it. A client that
 ///   looked first and held back ends with another code, and an indeterminate write may never have been sent
 ///   (its client may have slept through it, looked at its clock and given up), so neither proves anything.
 /// - A release whose client says that it still believed as it began.
@@ -159,7 +159,7 @@ pub fn shows_belief(name: &str, completion: &Event) -> bool {
         f::HOLDS => completion.kind == Kind::Ok && *completion.value == Value::Bool(true),
         f::WRITE => match completion.kind {
             Kind::Ok => true,
-            Kind::Fail => completion.error.as_deref().is_some_and(|error| error.starts_with("stale-")),
+            Kind::Fail => completion.error.as_ref().is_some_and(OperationError::is_rejected),
             Kind::Invoke | Kind::Info => false,
         },
         f::RELEASE => completion.value.get("believed") == Some(&Value::Bool(true)),

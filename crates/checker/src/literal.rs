@@ -26,7 +26,7 @@ fn event(index: u64, line: &str) -> Event {
         f: (*f).into(),
         key: (*key != "-").then(|| (*key).into()),
         value: value.into(),
-        error: rest.get(1).map(|error| (*error).into()),
+        error: rest.get(1..).filter(|error| !error.is_empty()).map(|error| error.join(" ").into()),
     }
 }
 

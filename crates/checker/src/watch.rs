@@ -168,7 +168,7 @@ mod tests {
                         f::ACQUIRE if end % 3 > 0 => json!({"token": i64::from(end) + events.len() as i64}),
                         _ => Value::Null,
                     };
-                    (kind, name, value, (kind == Kind::Fail).then_some("stale-token".into()))
+                    (kind, name, value, (kind == Kind::Fail).then_some("rejected".into()))
                 }
                 (Some(_), _) => {
                     (Kind::Info, [f::LOST, f::RENEWED, f::AT][usize::from(end % 3)], Value::Null, None)

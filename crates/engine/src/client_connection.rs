@@ -1,6 +1,6 @@
 //! The controller's end of a client program: sends commands, matches answers to them, passes notices on.
 
-use fencepost_history::Completion;
+use fencepost_history::{Completion, ErrorCode};
 use fencepost_locks::protocol::{Answer, AnswerKind, Command, FromClient, Hello, HelloBack, Notice, VERSION};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -92,7 +92,7 @@ impl ClientConnection {
             let mut waiting = self.waiting.lock();
             if let Some(reason) = &waiting.gone {
                 // Not sent, so it certainly did not happen.
-                return Reply::from(Completion::Fail(format!("client-gone: {reason}")));
+                return Reply::from(Completion::Fail(format!("client-gone: {reason}").into()));
             }
             waiting.by_id.insert(id, sender);
         }
@@ -101,13 +101,13 @@ impl ClientConnection {
             Ok(Ok(answer)) => Reply::from(answer),
             // The client ended while it handled the command, which may have happened or not.
             Ok(Err(_)) => {
-                Reply::from(Completion::Info(format!("client-gone: {} ended meanwhile", self.name)))
+                Reply::from(Completion::Info(format!("client-gone: {} ended meanwhile", self.name).into()))
             }
             Err(_) => {
                 self.waiting.lock().by_id.remove(&id);
                 let message =
                     format!("timeout: {} did not answer within {} s", self.name, patience.as_secs_f64());
-                Reply::from(Completion::Info(message))
+                Reply::from(Completion::Info(message.into()))
             }
         }
     }
@@ -121,7 +121,8 @@ impl From<Completion> for Reply {
 
 impl From<Answer> for Reply {
     fn from(answer: Answer) -> Reply {
-        let error = || answer.error.clone().unwrap_or_else(|| "unsaid: the client gave no reason".to_owned());
+        let unsaid = || ErrorCode::Unsaid.error("the client gave no reason");
+        let error = || answer.error.clone().unwrap_or_else(unsaid);
         let completion = match answer.kind {
             AnswerKind::Ok => return Reply::from(Completion::Ok(answer.value)),
             AnswerKind::Fail => Completion::Fail(error()),

@@ -3,7 +3,7 @@
 use crate::client_connection::{ClientConnection, Reply};
 use crate::options::RunSpec;
 use crate::recorder::Recorder;
-use fencepost_history::{Completion, f};
+use fencepost_history::{Completion, ErrorCode, f};
 use fencepost_locks::protocol::Command;
 use fencepost_workloads::{Op, Script, Step};
 use serde_json::{Value, json};
@@ -146,7 +146,7 @@ pub async fn run_process(
                         script = new_script(process);
                     }
                     // A dead client answers every call at once: without a pause this loop would spin.
-                    Completion::Fail(ref reason) if reason.starts_with("client-gone") => {
+                    Completion::Fail(ref error) if error.code() == ErrorCode::ClientGone => {
                         context.closing.wait(Duration::from_millis(100)).await;
                         last = Some(completion);
                     }

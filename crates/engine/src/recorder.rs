@@ -2,7 +2,7 @@
 
 use crate::stop::Stop;
 use fencepost_checker::Watch;
-use fencepost_history::{Completion, Event, Kind, Process, Writer};
+use fencepost_history::{Completion, Event, Kind, OperationError, Process, Writer};
 use fencepost_nemesis::Trigger;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -93,7 +93,7 @@ impl Recorder {
     pub fn complete(&self, process: u64, f: &str, key: &str, completion: &Completion, value: Value) {
         let (value, error) = match completion {
             Completion::Ok(value) => (value.clone(), None),
-            Completion::Fail(error) | Completion::Info(error) => (value, Some(error.as_str())),
+            Completion::Fail(error) | Completion::Info(error) => (value, Some(error.clone())),
         };
         let process = Process::Client(process);
         self.record(process, completion.kind(), f, Some(key), value, error);
@@ -101,7 +101,7 @@ impl Recorder {
 
     /// Records something of the nemesis: a fault's stage, or a phase.
     pub fn nemesis(&self, kind: Kind, f: &str, value: Value, error: Option<String>) {
-        self.record(Process::Nemesis, kind, f, None, value, error.as_deref());
+        self.record(Process::Nemesis, kind, f, None, value, error.map(Into::into));
     }
 
     /// Records a notice of a client's library.
@@ -116,9 +116,9 @@ impl Recorder {
         f: &str,
         key: Option<&str>,
         value: Value,
-        error: Option<&str>,
+        error: Option<OperationError>,
     ) {
-        let (f, key, value, error) = (f.into(), key.map(Into::into), value.into(), error.map(Into::into));
+        let (f, key, value) = (f.into(), key.map(Into::into), value.into());
         let mut inner = self.inner.lock();
         // The time is taken under the lock, so that the order of the lines is the order of time.
         let time = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);

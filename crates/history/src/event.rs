@@ -1,5 +1,6 @@
 //! One line of a history, and the completion of an operation.
 
+use crate::{ErrorCode, OperationError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
@@ -119,7 +120,7 @@ pub struct Event {
     pub value: Arc<Value>,
     /// Why an operation failed or is indeterminate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<Name>,
+    pub error: Option<OperationError>,
 }
 
 /// How an operation ended.
@@ -130,12 +131,22 @@ pub enum Completion {
     /// It happened, with this result.
     Ok(Value),
     /// It certainly did not happen.
-    Fail(String),
-    /// Nobody knows.
-    Info(String),
+    Fail(OperationError),
+    /// It is unknown whether it happened.
+    Info(OperationError),
 }
 
 impl Completion {
+    /// It certainly did not happen, for this reason; `detail` is for people.
+    pub fn fail(code: ErrorCode, detail: impl fmt::Display) -> Completion {
+        Completion::Fail(code.error(detail))
+    }
+
+    /// It is unknown whether it happened, for this reason; `detail` is for people.
+    pub fn info(code: ErrorCode, detail: impl fmt::Display) -> Completion {
+        Completion::Info(code.error(detail))
+    }
+
     /// The kind of event that records this completion.
     pub fn kind(&self) -> Kind {
         match self {

@@ -5,6 +5,7 @@
 //! lines with the field names of Jepsen, so that other tools can read it.
 
 mod compressed;
+mod error;
 mod event;
 pub mod fault;
 mod file;
@@ -13,6 +14,7 @@ mod seed;
 mod stored;
 
 pub use compressed::{compress, decompressed};
+pub use error::{ErrorCode, OperationError};
 pub use event::{Completion, Event, Kind, Name, Process, f};
 pub use fault::{FaultDescription, FaultEvent, FaultStage, ServerEnded};
 pub use file::{HistoryError, Writer};

@@ -6,7 +6,7 @@
 use crate::error::ClientError;
 use crate::options::Options;
 use crate::pause_points::PauseAt;
-use fencepost_history::{Completion, f};
+use fencepost_history::{Completion, OperationError, f};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -112,9 +112,9 @@ pub struct Answer {
     pub kind: AnswerKind,
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub value: Value,
-    /// Begins with a code: `taken`, `stale-token`, `timeout`.
+    /// Why it is a `fail` or an `info`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
+    pub error: Option<OperationError>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

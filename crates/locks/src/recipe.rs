@@ -59,7 +59,7 @@ pub trait Lock: Send {
     /// [shared mode](crate::Capabilities::shared_mode).
     async fn acquire_shared(&mut self, _key: &str, _ttl: Duration, _timeout: Duration) -> Completion {
         // Nothing was begun.
-        Completion::Fail("bad-command: this lock has no shared mode".to_owned())
+        Completion::Fail("bad-command: this lock has no shared mode".to_owned().into())
     }
     /// Releases the lock. The client program adds what the process believed; the completion says nothing about that.
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion;
@@ -85,12 +85,12 @@ pub trait Lock: Send {
     /// [own storage](crate::Capabilities::own_storage).
     async fn read(&mut self, _key: &str, _timeout: Duration) -> Completion {
         // There is nowhere to send it.
-        Completion::Fail("no-storage: this lock keeps no data".to_owned())
+        Completion::Fail("no-storage: this lock keeps no data".to_owned().into())
     }
     /// Sets the value of `key`, which ends the hold: it is `Ok` once it is durable, and for that the transaction that
     /// held the lock is over. Only for a lock that has its [own storage](crate::Capabilities::own_storage).
     async fn write(&mut self, _key: &str, _value: &Value, _timeout: Duration) -> Completion {
         // There is nowhere to send it.
-        Completion::Fail("no-storage: this lock keeps no data".to_owned())
+        Completion::Fail("no-storage: this lock keeps no data".to_owned().into())
     }
 }

@@ -83,9 +83,9 @@ impl StorageClient {
         match self.ask(question, timeout).await {
             Ok(response) => completion(response),
             // No connection, or one known to be dead: nothing was sent, so nothing was written.
-            Err(Lost::Unsent(why)) => Completion::Fail(why),
+            Err(Lost::Unsent(why)) => Completion::Fail(why.into()),
             // It may have been written, or may be yet: its bytes can be under way for any length of time.
-            Err(Lost::Unanswered(why)) => Completion::Info(why),
+            Err(Lost::Unanswered(why)) => Completion::Info(why.into()),
         }
     }
 
@@ -98,7 +98,7 @@ impl StorageClient {
     ) -> Completion {
         match self.ask(Question { f, key, value: None, credentials, number: None }, timeout).await {
             Ok(response) => completion(response),
-            Err(Lost::Unsent(why) | Lost::Unanswered(why)) => Completion::Fail(why),
+            Err(Lost::Unsent(why) | Lost::Unanswered(why)) => Completion::Fail(why.into()),
         }
     }
 
@@ -141,7 +141,7 @@ impl StorageClient {
 fn completion(response: Response) -> Completion {
     match response {
         // The guard's word, or the storage's: it was not carried out.
-        Response { fail: Some(why), .. } => Completion::Fail(why),
+        Response { fail: Some(why), .. } => Completion::Fail(why.into()),
         Response { ok, .. } => Completion::Ok(ok.unwrap_or(Value::Null)),
     }
 }
@@ -208,6 +208,7 @@ mod tests {
     use super::*;
     use crate::guards::find_guard;
     use crate::server::serve_storage;
+    use fencepost_history::ErrorCode;
     use serde_json::json;
     use tokio::net::TcpListener;
 
@@ -229,7 +230,7 @@ mod tests {
         assert_eq!(client.read("a", &nobody, LONG).await, Completion::Ok(0.into()));
         assert_eq!(client.write("a", &8.into(), &token(35), LONG).await, Completion::Ok(8.into()));
         let stale = client.write("a", &9.into(), &token(33), LONG).await;
-        assert_eq!(stale, Completion::Fail("stale-token: 33 < 35".to_owned()));
+        assert_eq!(stale, Completion::fail(ErrorCode::Rejected, "stale-token: 33 < 35"));
         assert_eq!(client.read("a", &nobody, LONG).await, Completion::Ok(8.into()));
         let stats = client.stats(LONG).await;
         assert_eq!(stats, Completion::Ok(json!({"reads": 2, "accepted": 1, "rejected": 1})));

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! → {"id":1,"f":"read","key":"a","token":33}               ← {"id":1,"ok":7}
-//! → {"id":2,"f":"write","key":"a","value":8,"token":33}    ← {"id":2,"ok":8}   or   {"id":2,"fail":"stale-token: 33 < 35"}
+//! → {"id":2,"f":"write","key":"a","value":8,"token":33}    ← {"id":2,"ok":8}   or   {"id":2,"fail":"rejected: stale-token: 33 < 35"}
 //! → {"id":3,"f":"mark","key":"a","unique":"c1-7-2"}        ← {"id":3,"ok":null}
 //! → {"id":4,"f":"stats"}                                   ← {"id":4,"ok":{"reads":1,"accepted":1,"rejected":0}}
 //! ```

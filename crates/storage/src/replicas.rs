@@ -7,7 +7,7 @@
 use crate::client::{Lost, Question, StorageClient};
 use crate::guards::{Credentials, Guard};
 use crate::protocol::Response;
-use fencepost_history::Completion;
+use fencepost_history::{Completion, ErrorCode};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::Value;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,7 +58,7 @@ impl ProtectedStorage {
                 Completion::Ok(newest.ok.clone().unwrap_or_default())
             }
             // A read changes nothing.
-            _ => Completion::Fail(poll.why_not()),
+            _ => Completion::Fail(poll.why_not().into()),
         }
     }
 
@@ -72,7 +72,7 @@ impl ProtectedStorage {
         match poll.agreed.len() >= self.majority() {
             true => Completion::Ok(Value::Null),
             // It changes no value. What a minority has noted makes it refuse older writers, and nothing worse.
-            false => Completion::Fail(poll.why_not()),
+            false => Completion::Fail(poll.why_not().into()),
         }
     }
 
@@ -95,9 +95,9 @@ impl ProtectedStorage {
         }
         match poll.agreed.is_empty() && poll.unanswered.is_empty() {
             // Refused or not sent, by each replica: no one has it.
-            true => Completion::Fail(poll.why_not()),
+            true => Completion::Fail(poll.why_not().into()),
             // A minority has it, or may have it: whoever reads there may find it.
-            false => Completion::Info(format!("no-majority: {}", poll.why_not())),
+            false => Completion::info(ErrorCode::NoMajority, poll.why_not()),
         }
     }
 

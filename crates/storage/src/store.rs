@@ -3,6 +3,7 @@
 use crate::guards::{Credentials, Guard, Need, Record, Write};
 use crate::protocol::{Request, Response, Stats};
 use crate::sequencers::Sequencers;
+use fencepost_history::ErrorCode;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -68,7 +69,10 @@ impl Storage {
                 version = record.version;
                 Ok(record.value.clone())
             }
-            "mark" => self.guard.mark(self.store().record(key), &request.credentials()).map(|()| Value::Null),
+            "mark" => match self.guard.mark(self.store().record(key), &request.credentials()) {
+                Ok(()) => Ok(Value::Null),
+                Err(why) => Err(rejected(&why)),
+            },
             "write" => self.write(key, request).await,
             "stats" => {
                 serde_json::to_value(self.store().stats).map_err(|error| format!("bad-request: {error}"))
@@ -97,7 +101,7 @@ impl Storage {
             Ok(None) => Ok(self.write_later(key, write.value).await),
             Err(why) => {
                 self.store().stats.rejected += 1;
-                Err(why)
+                Err(rejected(&why))
             }
         }
     }
@@ -150,6 +154,12 @@ impl Storage {
             Err(why) => Err(format!("no-lock-service: {why}")),
         }
     }
+}
+
+/// What the storage answers where its guard refuses. Every guard's reason gets the same code in front, so that a client
+/// knows a rejection from other errors without knowing the guard.
+fn rejected(why: &str) -> String {
+    ErrorCode::Rejected.error(why).to_string()
 }
 
 #[cfg(test)]

@@ -256,7 +256,7 @@ mod tests {
             4020 1 ok     release a {believed:false}";
         assert_eq!(classes(history), Vec::<&str>::new());
         // Kleppmann's: it woke up and wrote, and only the storage stopped it.
-        assert_eq!(classes(&history.replace("not-held", "stale-token")), ["overstayed"]);
+        assert_eq!(classes(&history.replace("not-held", "rejected: made-up-code: too late")), ["overstayed"]);
     }
 
     #[test]

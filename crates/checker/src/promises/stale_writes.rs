@@ -8,7 +8,7 @@
 use super::Checker;
 use crate::digest::{Digest, Operation};
 use crate::verdict::{Finding, Outcome, Verdict, seconds};
-use fencepost_history::{Kind, f};
+use fencepost_history::{Kind, OperationError, f};
 use rustc_hash::FxHashMap;
 
 pub struct StaleWrites;
@@ -36,7 +36,7 @@ impl Checker for StaleWrites {
         if writes == 0 || run.holds.iter().all(|hold| !hold.exclusive) {
             return None;
         }
-        let rejected = run.operations.iter().filter(|operation| rejected_as_stale(operation)).count();
+        let rejected = run.operations.iter().filter(|operation| is_rejected(operation)).count();
         let findings = stale(run);
         let count = findings.len();
         let (outcome, summary) = match (count, rejected) {
@@ -44,9 +44,13 @@ impl Checker for StaleWrites {
                 Outcome::Valid,
                 format!("of {writes} writes, none is known to have come from a superseded holder"),
             ),
-            (0, _) => {
-                (Outcome::Valid, format!("the storage rejected {rejected} stale writes and accepted none"))
-            }
+            (0, _) => (
+                Outcome::Valid,
+                format!(
+                    "the storage rejected {} and accepted no stale one",
+                    if rejected == 1 { "1 write".to_owned() } else { format!("{rejected} writes") }
+                ),
+            ),
             _ => (
                 Outcome::Violation,
                 match count {
@@ -60,9 +64,9 @@ impl Checker for StaleWrites {
     }
 }
 
-fn rejected_as_stale(operation: &Operation) -> bool {
+fn is_rejected(operation: &Operation) -> bool {
     let fail = operation.completion.filter(|event| operation.f() == f::WRITE && event.kind == Kind::Fail);
-    fail.and_then(|event| event.error.as_deref()).is_some_and(|error| error.starts_with("stale-"))
+    fail.and_then(|event| event.error.as_ref()).is_some_and(OperationError::is_rejected)
 }
 
 /// One pass over the events: at a write's invocation note who had been answered by then, at its `ok` compare.
@@ -151,10 +155,11 @@ mod tests {
 
     #[test]
     fn accepts_when_the_guard_rejects_it() {
-        let guarded = SUPERSEDED.replace("31 1 ok     write   a 1", "31 1 fail write a null stale-token");
+        let guarded = SUPERSEDED
+            .replace("31 1 ok     write   a 1", "31 1 fail write a null rejected: made-up-code: 1 < 2");
         let verdict = verdict(&StaleWrites, &guarded);
         assert_eq!(verdict.outcome, Outcome::Valid);
-        assert_eq!(verdict.summary, "the storage rejected 1 stale writes and accepted none");
+        assert_eq!(verdict.summary, "the storage rejected 1 write and accepted no stale one");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::notices::Notices;
 use crate::pause_points;
 use crate::protocol::{Answer, AnswerKind, Command, FromClient, Notice};
 use crate::recipe::Lock;
-use fencepost_history::{Completion, f};
+use fencepost_history::{Completion, ErrorCode, f};
 use fencepost_storage::{Credentials, Guard, Need, ProtectedStorage};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -92,7 +92,7 @@ impl ClientProcess {
                 while let Some(command) = inbox.recv().await {
                     // It came too late, and was not begun.
                     let over =
-                        Completion::Fail("process-over: an operation before it was indeterminate".to_owned());
+                        Completion::fail(ErrorCode::ProcessOver, "an operation before it was indeterminate");
                     let _ = out.send(FromClient::Answer(Answer::new(command.id, over)));
                 }
                 return;
@@ -110,7 +110,7 @@ impl ClientProcess {
             f::WRITE => self.write(key, &command.value, timeout).await,
             f::RELEASE => return self.release(command.id, key, timeout).await,
             // Nothing was begun.
-            other => Completion::Fail(format!("bad-command: this client does not know `{other}`")),
+            other => Completion::fail(ErrorCode::BadCommand, format!("this client does not know `{other}`")),
         };
         Answer::new(command.id, completion)
     }
@@ -120,7 +120,7 @@ impl ClientProcess {
         let Some(ttl_ms) = command.ttl_ms.filter(|ttl_ms| *ttl_ms > 0) else {
             // Nothing was begun.
             let why = "bad-command: an acquire needs a ttl_ms greater than 0".to_owned();
-            return Answer::new(command.id, Completion::Fail(why));
+            return Answer::new(command.id, Completion::Fail(why.into()));
         };
         let ttl = Duration::from_millis(ttl_ms);
         let completion = match command.value["mode"].as_str() {
@@ -157,15 +157,17 @@ impl ClientProcess {
     async fn write(&mut self, key: &str, value: &Value, timeout: Duration) -> Completion {
         if !(value.is_i64() || value.is_array()) {
             // Nothing was begun.
-            return Completion::Fail(
-                "bad-command: a write needs a value, a whole number or a list".to_owned(),
+            return Completion::fail(
+                ErrorCode::BadCommand,
+                "a write needs a value, a whole number or a list",
             );
         }
         if self.careful {
             if !self.believes(key) {
                 // The client looked and chose not to send it.
-                return Completion::Fail(
-                    "gave-up: the lock is no longer valid by this client's own clock".to_owned(),
+                return Completion::fail(
+                    ErrorCode::GaveUp,
+                    "the lock is no longer valid by this client's own clock",
                 );
             }
             self.notices.reached(key, pause_points::BETWEEN_CHECK_AND_WRITE).await;
@@ -245,7 +247,7 @@ fn add(answer: &mut Answer, name: &str, value: Value) {
 
 fn no_storage() -> Completion {
     // There is nowhere to send it.
-    Completion::Fail("no-storage: the hello named none".to_owned())
+    Completion::fail(ErrorCode::NoStorage, "the hello named none")
 }
 
 /// Passes on what the lock library of one process reports. A lost lock ends the belief in it.

@@ -7,7 +7,7 @@ use crate::notices::Notices;
 use crate::protocol::Answer;
 use crate::recipe::{Lock, Recipe, Session};
 use async_trait::async_trait;
-use fencepost_history::Completion;
+use fencepost_history::{Completion, ErrorCode};
 use serde_json::json;
 use tokio::io::{DuplexStream, Lines, ReadHalf, WriteHalf, split};
 
@@ -51,8 +51,8 @@ struct FakeLock {
 impl Lock for FakeLock {
     async fn acquire(&mut self, key: &str, _ttl: Duration, _timeout: Duration) -> Completion {
         match key {
-            "unsure" => return Completion::Info("timeout: n1".to_owned()),
-            "taken" => return Completion::Fail("taken: by another".to_owned()),
+            "unsure" => return Completion::info(ErrorCode::Timeout, "n1"),
+            "taken" => return Completion::fail(ErrorCode::Taken, "by another"),
             "slow" => tokio::time::sleep(Duration::from_millis(100)).await,
             "lost" => {
                 let notices = self.notices.clone();
@@ -67,7 +67,11 @@ impl Lock for FakeLock {
         Completion::Ok(json!({"token": 33}))
     }
     async fn release(&mut self, key: &str, _timeout: Duration) -> Completion {
-        if key == "expired" { Completion::Fail("not-held".to_owned()) } else { Completion::Ok(Value::Null) }
+        if key == "expired" {
+            Completion::Fail("not-held".to_owned().into())
+        } else {
+            Completion::Ok(Value::Null)
+        }
     }
     fn still_valid(&self, key: &str) -> Option<bool> {
         Some(key != "expired")

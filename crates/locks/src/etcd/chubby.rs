@@ -23,7 +23,7 @@ use crate::error::OptionError;
 use crate::options::Options;
 use crate::recipe::Lock;
 use async_trait::async_trait;
-use fencepost_history::Completion;
+use fencepost_history::{Completion, ErrorCode};
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -260,7 +260,7 @@ impl Lock for ChubbyLock {
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
         let Some(place) = self.held.iter().position(|held| held.key == key) else {
             // This process was never granted it, or gave it back: there is nothing to send.
-            return Completion::Fail("not-held: this process has not acquired the lock".to_owned());
+            return Completion::fail(ErrorCode::NotHeld, "this process has not acquired the lock");
         };
         let ChubbyHold { mode, lease, generation, doubt, .. } = self.held.swap_remove(place);
         let [hold, delay] = ChubbyHold::keys(key, mode, lease);

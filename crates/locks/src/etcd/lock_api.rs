@@ -13,7 +13,7 @@ use crate::client_clock::millis_until;
 use crate::definition::LockDefinition;
 use crate::recipe::Lock;
 use async_trait::async_trait;
-use fencepost_history::Completion;
+use fencepost_history::{Completion, ErrorCode};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -104,7 +104,7 @@ impl Lock for ApiLock {
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
         let Some(place) = self.held.iter().position(|held| held.key == key) else {
             // This process was never granted it, or gave it back: there is nothing to send.
-            return Completion::Fail("not-held: this process has not acquired the lock".to_owned());
+            return Completion::fail(ErrorCode::NotHeld, "this process has not acquired the lock");
         };
         let held = self.held.swap_remove(place);
         let session = self.user.session.take_if(|session| session.lease == held.lease);
@@ -128,7 +128,7 @@ impl Lock for ApiLock {
             }
             // A write without an answer, or one that nobody executed: the key stays until the session, which is given
             // up here, runs out.
-            Err(error) => Completion::Info(error.why()),
+            Err(error) => Completion::Info(error.why().into()),
         }
     }
 

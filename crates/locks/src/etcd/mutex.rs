@@ -14,7 +14,7 @@ use crate::client_clock::millis_until;
 use crate::definition::{Capabilities, LockDefinition};
 use crate::recipe::Lock;
 use async_trait::async_trait;
-use fencepost_history::Completion;
+use fencepost_history::{Completion, ErrorCode};
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -127,7 +127,7 @@ impl Lock for EtcdLock {
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
         let Some(place) = self.held.iter().position(|held| held.key == key) else {
             // This process was never granted it, or gave it back: there is nothing to send.
-            return Completion::Fail("not-held: this process has not acquired the lock".to_owned());
+            return Completion::fail(ErrorCode::NotHeld, "this process has not acquired the lock");
         };
         let MutexHold { path, create_revision, lease, doubt, .. } = self.held.swap_remove(place);
         // Only our own key: the compare is what keeps a release from removing what another session has there.

@@ -5,7 +5,7 @@ use super::members::{Answered, CallError, Members};
 use super::session::LeaseSession;
 use crate::notices::Notices;
 use async_trait::async_trait;
-use fencepost_history::{Completion, Stream};
+use fencepost_history::{Completion, ErrorCode, Stream};
 use rand::RngExt;
 use serde_json::Value;
 use std::sync::Arc;
@@ -92,7 +92,7 @@ impl User {
         loop {
             if let Err(error) = self.enter(terms, until).await {
                 // No session, so no key was even asked for. A lease that was granted unseen ends by itself.
-                return Err(Completion::Fail(error.why()));
+                return Err(Completion::Fail(error.why().into()));
             }
             let Some(session) = &self.session else { unreachable!("a session was just opened") };
             let ended = tokio::select! {
@@ -102,15 +102,15 @@ impl User {
             };
             let why = match ended {
                 Attempted::Held(held) => return Ok(held),
-                Attempted::Taken(why) => return Err(Completion::Fail(why)),
+                Attempted::Taken(why) => return Err(Completion::Fail(why.into())),
                 Attempted::Unclear(why) => why,
             };
             if !self.end_session(deadline).await {
                 // Our key may be there, or may come yet, until its lease has run out: nobody knows.
-                return Err(Completion::Info(why));
+                return Err(Completion::Info(why.into()));
             }
             if !self.rest(until).await {
-                return Err(Completion::Fail(why));
+                return Err(Completion::Fail(why.into()));
             }
         }
     }
@@ -170,7 +170,7 @@ impl User {
             return match self.end(session, deadline).await {
                 true => Completion::Ok(Value::Null),
                 // A write without an answer.
-                false => Completion::Info("timeout: the lease could not be ended".to_owned()),
+                false => Completion::info(ErrorCode::Timeout, "the lease could not be ended"),
             };
         }
         let deleted = self
@@ -188,18 +188,19 @@ impl User {
                     (true, _) => Completion::Ok(Value::Null),
                     // It was executed and found nothing: the lease had run out.
                     (false, false) => {
-                        Completion::Fail("not-held: the lock was no longer this process's".to_owned())
+                        Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's")
                     }
                     // The key is gone; whether an earlier attempt deleted it or the end of the lease, nobody knows.
-                    (false, true) => Completion::Info(
-                        "timeout: an attempt was not answered, and the key is gone".to_owned(),
+                    (false, true) => Completion::info(
+                        ErrorCode::Timeout,
+                        "an attempt was not answered, and the key is gone",
                     ),
                 }
             }
             // Not executed: the key stays until the session ends, which is now.
-            Err(CallError::Refused { why, doubt: false, .. }) => Completion::Fail(why),
+            Err(CallError::Refused { why, doubt: false, .. }) => Completion::Fail(why.into()),
             // A write without an answer. The session is dropped, so that the key does not outlive its lease.
-            Err(error) => Completion::Info(error.why()),
+            Err(error) => Completion::Info(error.why().into()),
         }
     }
 

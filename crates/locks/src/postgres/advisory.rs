@@ -8,7 +8,7 @@ use crate::definition::{Capabilities, LockDefinition};
 use crate::notices::Notices;
 use crate::recipe::Lock;
 use async_trait::async_trait;
-use fencepost_history::Completion;
+use fencepost_history::{Completion, ErrorCode};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,7 +70,7 @@ impl Lock for AdvisoryLock {
         let deadline = begun + timeout;
         if let Err(why) = self.connect(ttl, deadline).await {
             // Without a connection nothing was asked for.
-            return Completion::Fail(why);
+            return Completion::Fail(why.into());
         }
         let Some(connection) = &self.connection else { unreachable!("just connected") };
         let patience = millis_until(begun + wait_until(timeout)).max(1);
@@ -89,19 +89,19 @@ impl Lock for AdvisoryLock {
             // The lock was not even asked for.
             Err(failed) => {
                 self.connection = None;
-                return Completion::Fail(failed.why());
+                return Completion::Fail(failed.why().into());
             }
         };
         match failed {
             Failed::Refused { lock_timeout: true, .. } => {
-                Completion::Fail("taken: another client holds the lock".to_owned())
+                Completion::fail(ErrorCode::Taken, "another client holds the lock")
             }
             // The statement failed: no lock was taken.
-            Failed::Refused { why, .. } => Completion::Fail(why),
+            Failed::Refused { why, .. } => Completion::Fail(why.into()),
             // The lock may be taken, or may be yet, until the server notices that the connection is gone.
             Failed::Unknown(why) => {
                 self.connection = None;
-                Completion::Info(why)
+                Completion::Info(why.into())
             }
         }
     }
@@ -110,7 +110,7 @@ impl Lock for AdvisoryLock {
         let deadline = Instant::now() + timeout;
         let Some(connection) = self.connection.take_if(|connection| connection.let_go(key)) else {
             // The lock was never granted, or went with its connection: there is nothing to send.
-            return Completion::Fail("not-held: no connection holds the lock".to_owned());
+            return Completion::fail(ErrorCode::NotHeld, "no connection holds the lock");
         };
         let unlock = "SELECT pg_advisory_unlock(hashtextextended($1, 0))";
         match answer(connection.client.query_one(unlock, &[&key]), deadline).await {
@@ -119,13 +119,13 @@ impl Lock for AdvisoryLock {
                 match row.get(0) {
                     true => Completion::Ok(Value::Null),
                     // Carried out, and this connection did not hold it.
-                    false => Completion::Fail("not-held: the lock was no longer this process's".to_owned()),
+                    false => Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's"),
                 }
             }
             // Not carried out; the lock ends with the connection, which is closed now.
-            Err(Failed::Refused { why, .. }) => Completion::Fail(why),
+            Err(Failed::Refused { why, .. }) => Completion::Fail(why.into()),
             // A write without an answer. The connection is closed now, and the lock ends when the server hears of it.
-            Err(Failed::Unknown(why)) => Completion::Info(why),
+            Err(Failed::Unknown(why)) => Completion::Info(why.into()),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::definition::{Capabilities, LockDefinition};
 use crate::notices::Notices;
 use crate::recipe::Lock;
 use async_trait::async_trait;
-use fencepost_history::Completion;
+use fencepost_history::{Completion, ErrorCode};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,7 +90,7 @@ pub(super) fn written(value: &Value) -> Completion {
 pub(super) fn parsed(text: &str) -> Completion {
     // A read changes nothing.
     serde_json::from_str(text)
-        .map_or_else(|error| Completion::Fail(format!("bad-value: {error}")), Completion::Ok)
+        .map_or_else(|error| Completion::fail(ErrorCode::BadValue, error), Completion::Ok)
 }
 
 #[async_trait]
@@ -100,7 +100,7 @@ impl Lock for RowLock {
         let deadline = begun + timeout;
         if let Err(why) = self.connect(ttl, deadline).await {
             // Without a connection no row was asked for.
-            return Completion::Fail(why);
+            return Completion::Fail(why.into());
         }
         let Some(connection) = &self.connection else { unreachable!("just connected") };
         match Self::lock_row(connection, key, begun + wait_until(timeout), deadline).await {
@@ -118,15 +118,15 @@ impl Lock for RowLock {
                     self.connection = None;
                 }
                 Completion::Fail(if lock_timeout {
-                    "taken: another client holds the lock".to_owned()
+                    "taken: another client holds the lock".to_owned().into()
                 } else {
-                    why
+                    why.into()
                 })
             }
             // The row may be locked, or may be yet, until the server notices that the connection is gone.
             Err(Failed::Unknown(why)) => {
                 self.connection = None;
-                Completion::Info(why)
+                Completion::Info(why.into())
             }
         }
     }
@@ -135,14 +135,12 @@ impl Lock for RowLock {
         let deadline = Instant::now() + timeout;
         if self.open.take_if(|(open, _)| open == key).is_none() {
             // A write has ended the transaction, or there was none: there is nothing to send.
-            return Completion::Fail("not-held: no transaction holds the lock any more".to_owned());
+            return Completion::fail(ErrorCode::NotHeld, "no transaction holds the lock any more");
         }
         let Some(connection) = self.connection.take() else { unreachable!("a transaction has a connection") };
         if !connection.let_go(key) {
             // The connection has ended, and the lock with it. Nothing is sent.
-            return Completion::Fail(
-                "not-held: the connection is over, and the lock went with it".to_owned(),
-            );
+            return Completion::fail(ErrorCode::NotHeld, "the connection is over, and the lock went with it");
         }
         match answer(connection.client.batch_execute("COMMIT"), deadline).await {
             Ok(()) => {
@@ -150,7 +148,7 @@ impl Lock for RowLock {
                 Completion::Ok(Value::Null)
             }
             // Either way the connection is closed now, and the lock ends as soon as the server hears of it.
-            Err(failed) => Completion::Info(failed.why()),
+            Err(failed) => Completion::Info(failed.why().into()),
         }
     }
 
@@ -169,7 +167,7 @@ impl Lock for RowLock {
         if self.connection.as_ref().is_none_or(|connection| !connection.lives())
             && let Err(why) = self.connect(self.ttl, deadline).await
         {
-            return Completion::Fail(why);
+            return Completion::Fail(why.into());
         }
         let Some(connection) = &self.connection else { unreachable!("just connected") };
         let sent = Instant::now();
@@ -184,7 +182,7 @@ impl Lock for RowLock {
                 }
                 row.map_or(Completion::Ok(0.into()), |row| parsed(row.get(0)))
             }
-            Err(failed) => Completion::Fail(failed.why()),
+            Err(failed) => Completion::Fail(failed.why().into()),
         }
     }
 
@@ -192,13 +190,14 @@ impl Lock for RowLock {
         let deadline = Instant::now() + timeout;
         if self.open.take_if(|(open, _)| open == key).is_none() {
             // There is no transaction that could write it: nothing is sent.
-            return Completion::Fail("not-held: no transaction holds the lock".to_owned());
+            return Completion::fail(ErrorCode::NotHeld, "no transaction holds the lock");
         }
         let Some(connection) = self.connection.take() else { unreachable!("a transaction has a connection") };
         if !connection.let_go(key) {
             // The transaction ended with its connection, and everything in it was undone.
-            return Completion::Fail(
-                "not-held: the connection is over, and the transaction with it".to_owned(),
+            return Completion::fail(
+                ErrorCode::NotHeld,
+                "the connection is over, and the transaction with it",
             );
         }
         let update = "UPDATE protected SET value = $2 WHERE key = $1";
@@ -206,7 +205,7 @@ impl Lock for RowLock {
             answer(connection.client.execute(update, &[&key, &value.to_string()]), deadline).await
         {
             // Whatever became of it: no COMMIT was sent, and none will be, so it is undone.
-            return Completion::Fail(failed.why());
+            return Completion::Fail(failed.why().into());
         }
         match answer(connection.client.batch_execute("COMMIT"), deadline).await {
             Ok(()) => {
@@ -214,9 +213,9 @@ impl Lock for RowLock {
                 written(value)
             }
             // The server refused to commit: undone.
-            Err(Failed::Refused { why, .. }) => Completion::Fail(why),
+            Err(Failed::Refused { why, .. }) => Completion::Fail(why.into()),
             // A write without an answer.
-            Err(Failed::Unknown(why)) => Completion::Info(why),
+            Err(Failed::Unknown(why)) => Completion::Info(why.into()),
         }
     }
 }

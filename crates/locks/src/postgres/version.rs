@@ -8,7 +8,7 @@ use crate::definition::{Capabilities, LockDefinition};
 use crate::notices::Notices;
 use crate::recipe::Lock;
 use async_trait::async_trait;
-use fencepost_history::Completion;
+use fencepost_history::{Completion, ErrorCode};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,7 +72,7 @@ impl Lock for VersionLock {
             // It only reads: there is nothing that could be held.
             Err(why) => {
                 self.connection = None;
-                Completion::Fail(why)
+                Completion::Fail(why.into())
             }
         }
     }
@@ -99,7 +99,7 @@ impl Lock for VersionLock {
         match self.look(key, Instant::now() + timeout).await {
             Ok((value, _)) => parsed(&value),
             // A read changes nothing: one that was not answered has not happened, for all that anybody can see.
-            Err(why) => Completion::Fail(why),
+            Err(why) => Completion::Fail(why.into()),
         }
     }
 
@@ -107,23 +107,25 @@ impl Lock for VersionLock {
         let deadline = Instant::now() + timeout;
         let Some((_, _, version)) = self.seen.take_if(|(seen, ..)| seen == key) else {
             // Nothing is sent.
-            return Completion::Fail("not-held: no version was read that could be written over".to_owned());
+            return Completion::fail(ErrorCode::NotHeld, "no version was read that could be written over");
         };
         let Some(connection) = self.connection.as_ref().filter(|connection| connection.lives()) else {
             // Nothing is sent.
-            return Completion::Fail("unreachable: no connection to PostgreSQL".to_owned());
+            return Completion::fail(ErrorCode::Unreachable, "no connection to PostgreSQL");
         };
         let update = "UPDATE protected SET value = $2, version = version + 1 WHERE key = $1 AND version = $3";
         match answer(connection.client.execute(update, &[&key, &value.to_string(), &version]), deadline).await
         {
             Ok(1) => written(value),
             // It was carried out, and found another version: someone else has written. Nothing was changed.
-            Ok(_) => Completion::Fail(format!("conflict: version {version} has been written over")),
-            Err(Failed::Refused { why, .. }) => Completion::Fail(why),
+            Ok(_) => {
+                Completion::fail(ErrorCode::Conflict, format!("version {version} has been written over"))
+            }
+            Err(Failed::Refused { why, .. }) => Completion::Fail(why.into()),
             // A write without an answer. It is its own transaction.
             Err(Failed::Unknown(why)) => {
                 self.connection = None;
-                Completion::Info(why)
+                Completion::Info(why.into())
             }
         }
     }

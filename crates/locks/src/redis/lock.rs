@@ -15,7 +15,7 @@ use crate::pause_points;
 use crate::protocol::Hello;
 use crate::recipe::{Lock, Session};
 use async_trait::async_trait;
-use fencepost_history::{Completion, Seed, Stream};
+use fencepost_history::{Completion, ErrorCode, Seed, Stream};
 use rand::RngExt;
 use serde_json::json;
 use std::sync::Arc;
@@ -241,7 +241,7 @@ impl Lock for RedisLock {
                         // A client that slept past its deadline has this time all the same.
                         let deadline = deadline.max(Instant::now() + cleanup);
                         if !self.take_back(&connection, key, &value, deadline).await {
-                            return Completion::Info(why);
+                            return Completion::Info(why.into());
                         }
                         why
                     }
@@ -250,7 +250,7 @@ impl Lock for RedisLock {
             let delay = Duration::from_micros(self.random.random_range(RETRY_DELAY_US));
             if Instant::now() + delay >= try_until {
                 // Each attempt was answered, was not sent, or was taken back.
-                return Completion::Fail(why_not);
+                return Completion::Fail(why_not.into());
             }
             sleep(delay).await;
         }
@@ -260,13 +260,13 @@ impl Lock for RedisLock {
         let deadline = Instant::now() + timeout;
         let Some(place) = self.held.iter().position(|(held, _)| held.key == key) else {
             // This process was never granted it, or gave it back: there is nothing to send.
-            return Completion::Fail("not-held: this process has not acquired the lock".to_owned());
+            return Completion::fail(ErrorCode::NotHeld, "this process has not acquired the lock");
         };
         // The watchdog ends here: what is given back is not renewed.
         let (held, _) = self.held.swap_remove(place);
         let Some(connection) = self.node.connection() else {
             // Not sent, so it did not happen: the key stays until its TTL ends.
-            return Completion::Fail(format!("unreachable: no connection to {}", self.node.name));
+            return Completion::fail(ErrorCode::Unreachable, format!("no connection to {}", self.node.name));
         };
         let reply = match self.options.release {
             Release::Lua => self.node.delete_if_mine(&connection, key, &held.value, deadline).await,
@@ -277,12 +277,12 @@ impl Lock for RedisLock {
             Reply::Answer(true) => Completion::Ok(json!({"removed": true})),
             // It ran and found no key, or another's value: the lock was lost before. It deleted nothing.
             Reply::Answer(false) => {
-                Completion::Fail("not-held: the lock was no longer this process's".to_owned())
+                Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's")
             }
             // Not executed, or not sent: the key stays until its TTL ends.
-            Reply::Refused(why) | Reply::Unsent(why) => Completion::Fail(why),
+            Reply::Refused(why) | Reply::Unsent(why) => Completion::Fail(why.into()),
             // A write without an answer: it may have been executed, and may still be.
-            Reply::Unknown(why) => Completion::Info(why),
+            Reply::Unknown(why) => Completion::Info(why.into()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Counting what the nodes answered, and what follows from it.
 
 use crate::redis::node::Reply;
-use fencepost_history::Completion;
+use fencepost_history::{Completion, ErrorCode};
 use serde_json::Value;
 
 /// A node by its place in the list, and what it answered.
@@ -70,10 +70,10 @@ impl Tally {
         let majority = nodes / 2 + 1;
         // A majority did not have the key: this process no longer held the lock when it released.
         if self.absent >= majority {
-            return Some(Completion::Fail(format!(
-                "not-held: {} of {nodes} no longer had this process's lock",
-                self.absent
-            )));
+            return Some(Completion::fail(
+                ErrorCode::NotHeld,
+                format!("{} of {nodes} no longer had this process's lock", self.absent),
+            ));
         }
         // The key is gone from so many that the rest is no majority: nobody is kept out by it any more.
         let out = nodes - self.deleted - self.absent;
@@ -93,10 +93,10 @@ impl Tally {
         let why = self.why.clone().unwrap_or_else(|| "timeout: too few nodes answered".to_owned());
         if self.deleted == 0 && self.unknown == 0 && self.untouched == nodes {
             // Nothing was executed anywhere: it certainly did not happen.
-            return Completion::Fail(why);
+            return Completion::Fail(why.into());
         }
         // A majority may still hold the key, or not: nobody knows.
-        Completion::Info(why)
+        Completion::Info(why.into())
     }
 }
 

@@ -9,7 +9,7 @@ use crate::pause_points;
 use crate::recipe::Lock;
 use crate::redis::node::{HeldKey, RedisNode, Reply, unique_value};
 use async_trait::async_trait;
-use fencepost_history::{Completion, Stream};
+use fencepost_history::{Completion, ErrorCode, Stream};
 use rand::RngExt;
 use serde_json::{Value, json};
 use std::ops::RangeInclusive;
@@ -200,7 +200,7 @@ impl Lock for RedlockLock {
                 // By the algorithm a client without a majority in time does not hold the lock, whatever became of
                 // single SETs and releases that were not answered: those keys go with their TTL. So the acquire
                 // certainly did not succeed, although a write timed out.
-                return Completion::Fail(why_not);
+                return Completion::Fail(why_not.into());
             }
             sleep(delay).await;
         }
@@ -210,7 +210,7 @@ impl Lock for RedlockLock {
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
         let Some(place) = self.held.iter().position(|granted| granted.held.key == key) else {
             // This process was never granted it, or gave it back: there is nothing to send.
-            return Completion::Fail("not-held: this process has not acquired the lock".to_owned());
+            return Completion::fail(ErrorCode::NotHeld, "this process has not acquired the lock");
         };
         let Granted { held, places, .. } = self.held.swap_remove(place);
         let deadline = Instant::now() + timeout;

@@ -163,8 +163,8 @@ impl Lock for HadoopLock {
         };
         // Elected, and not active: nobody was told that it holds the lock. Another may try.
         match self.elector.release(key, timeout).await {
-            Completion::Info(reason) => Completion::Info(format!("{why}; {reason}")),
-            _ => Completion::Fail(why),
+            Completion::Info(reason) => Completion::Info(format!("{why}; {reason}").into()),
+            _ => Completion::Fail(why.into()),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::client_clock::millis_until;
 use crate::notices::Notices;
 use crate::recipe::Lock;
 use async_trait::async_trait;
-use fencepost_history::Completion;
+use fencepost_history::{Completion, ErrorCode};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -89,7 +89,7 @@ impl Lock for ZkLock {
         self.wakeups.store(0, Ordering::Relaxed);
         if let Err(why) = self.open_session(ttl, try_until).await {
             // No session, so no znode was even asked for.
-            return Completion::Fail(why);
+            return Completion::Fail(why.into());
         }
         let Some(session) = &self.session else { unreachable!("a session was just opened") };
         let attempt = Attempt::new(&session.client, self.kind, key, &self.wakeups);
@@ -102,12 +102,12 @@ impl Lock for ZkLock {
         };
         // Requests of a session are carried out in order, so what was asked for and not waited for comes before this.
         match timeout_at(deadline, attempt.take_back()).await {
-            Ok(Ok(())) => Completion::Fail(why),
+            Ok(Ok(())) => Completion::Fail(why.into()),
             // The znode may be there, or may come yet, until the servers end the session: nobody knows. A session that
             // this client holds for expired may still live, where the servers had no leader to end it.
             _ => {
                 self.session = None;
-                Completion::Info(why)
+                Completion::Info(why.into())
             }
         }
     }
@@ -116,26 +116,27 @@ impl Lock for ZkLock {
         let deadline = Instant::now() + timeout;
         let Some(place) = self.held.iter().position(|held| held.key == key) else {
             // This process was never granted it, or gave it back: there is nothing to send.
-            return Completion::Fail("not-held: this process has not acquired the lock".to_owned());
+            return Completion::fail(ErrorCode::NotHeld, "this process has not acquired the lock");
         };
         let held = self.held.swap_remove(place);
         let session = self.session.as_ref();
         let Some(session) = session.filter(|it| it.client.session_id().0 == held.session && it.lives())
         else {
             // Nothing is sent. The znode went with its session.
-            return Completion::Fail("not-held: the session is over, and the lock went with it".to_owned());
+            return Completion::fail(ErrorCode::NotHeld, "the session is over, and the lock went with it");
         };
         session.let_go(key);
         let ended = match timeout_at(deadline, session.client.delete(&held.path, None)).await {
             Ok(Ok(())) => return Completion::Ok(Value::Null),
             // Carried out, and found nothing. While its session lives nobody else removes the znode.
             Ok(Err(Error::NoNode)) => {
-                return Completion::Fail("not-held: the lock was no longer this process's".to_owned());
+                return Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's");
             }
             // A session that is over owns no znode, and the servers carry out nothing for it.
             Ok(Err(Error::SessionExpired)) => {
-                return Completion::Fail(
-                    "not-held: the session is over, and the lock went with it".to_owned(),
+                return Completion::fail(
+                    ErrorCode::NotHeld,
+                    "the session is over, and the lock went with it",
                 );
             }
             Ok(Err(Error::ConnectionLoss)) => {
@@ -151,11 +152,11 @@ impl Lock for ZkLock {
             // A write without an answer. The session is dropped, so that the znode does not outlive its time-out.
             Ok(Err(error)) => {
                 self.session = None;
-                Completion::Info(sentence(&error))
+                Completion::Info(sentence(&error).into())
             }
             Err(_) => {
                 self.session = None;
-                Completion::Info("timeout: ZooKeeper did not answer in time".to_owned())
+                Completion::info(ErrorCode::Timeout, "ZooKeeper did not answer in time")
             }
         }
     }

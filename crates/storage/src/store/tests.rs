@@ -31,7 +31,7 @@ async fn the_guard_decides_and_is_counted() {
     let storage = storage("token");
     assert_eq!(ask(&storage, r#"{"f":"write","value":8,"token":35}"#).await, Ok(8.into()));
     let stale = ask(&storage, r#"{"f":"write","value":9,"token":33}"#).await;
-    assert_eq!(stale, Err("stale-token: 33 < 35".to_owned()));
+    assert_eq!(stale, Err("rejected: stale-token: 33 < 35".to_owned()));
     assert_eq!(ask(&storage, r#"{"f":"read"}"#).await, Ok(8.into()), "nothing was written");
     let stats = ask(&storage, r#"{"f":"stats"}"#).await;
     assert_eq!(stats, Ok(json!({"reads": 1, "accepted": 1, "rejected": 1})));
@@ -105,7 +105,11 @@ async fn the_lock_service_is_asked_for_sequencers() {
     let told = Storage::new(guard, Duration::ZERO, Some(Box::new(Only("a:exclusive:33"))));
     let write = |sequencer: &str| format!(r#"{{"f":"write","value":1,"sequencer":"{sequencer}"}}"#);
     assert_eq!(ask(&told, &write("a:exclusive:33")).await, Ok(1.into()));
-    assert!(ask(&told, &write("a:exclusive:32")).await.is_err_and(|why| why.starts_with("stale-sequencer")));
+    assert!(
+        ask(&told, &write("a:exclusive:32"))
+            .await
+            .is_err_and(|why| why.starts_with("rejected: stale-sequencer"))
+    );
     assert!(ask(&told, &write("down")).await.is_err_and(|why| why.starts_with("no-lock-service")));
     assert!(ask(&told, r#"{"f":"write","value":1}"#).await.is_err_and(|why| why.starts_with("no-sequencer")));
     let stats = ask(&told, r#"{"f":"stats"}"#).await;
