@@ -1,6 +1,6 @@
 //! `clock-drift`: clocks run fast or slow, each in one of four ways, and are set right at the healing.
 
-use crate::clocks::{Model, Motion, WrongClock, read_dose};
+use crate::clocks::{Model, Motion, Moved, Words, WrongClock, read_dose};
 use crate::network::draw_log;
 use crate::{Clock, Scene, Settings, around_ttl};
 use fencepost_history::Stream;
@@ -20,7 +20,33 @@ pub(crate) const CLOCK_DRIFT: WrongClock = WrongClock {
         let Dose { clock, model, drift_ppm, period_ms, seed } = read_dose(dose, takes)?;
         Ok(clock.moved(Motion::Drift { model, drift_ppm, period_ms, seed }))
     },
+    words: Words {
+        sentence,
+        label: |moved| format!("clock {:+.1} %", drift(moved).1),
+        summary: "clocks ran fast or slow",
+    },
 };
+
+/// How a drifting clock goes, and by how many percent it is too fast.
+fn drift(moved: &Moved) -> (Model, f64) {
+    match moved.motion() {
+        Some(Motion::Drift { model, drift_ppm, .. }) => (model, drift_ppm as f64 / 1e4),
+        _ => (Model::Linear, 0.0),
+    }
+}
+
+fn sentence(moved: &Moved) -> String {
+    let (model, percent) = drift(moved);
+    let way = if percent < 0.0 { "slow" } else { "fast" };
+    let how = match model {
+        Model::Linear => "",
+        Model::Periodic => ", in waves",
+        Model::Step => ", in steps",
+        Model::NonIdeal => ", unsteadily",
+    };
+    format!("{} began to run up to {:.1} % too {way}{how}", moved.clock(), percent.abs())
+}
+
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -1,7 +1,7 @@
 //! `clock-freeze`: clocks stand still, and are set right at the healing: what should have ended meanwhile ends at once.
 
 use crate::Clock;
-use crate::clocks::{Motion, WrongClock, read_dose};
+use crate::clocks::{Motion, Words, WrongClock, read_dose};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -13,6 +13,11 @@ pub(crate) const CLOCK_FREEZE: WrongClock = WrongClock {
     motions: |dose| {
         let Dose { clock } = read_dose(dose, "clock = \"wall\", \"monotonic\" or \"both\"")?;
         Ok(clock.moved(Motion::Freeze))
+    },
+    words: Words {
+        sentence: |moved| format!("{} stood still", moved.clock()),
+        label: |_| "clock frozen".to_owned(),
+        summary: "clocks stood still",
     },
 };
 

@@ -1,7 +1,8 @@
 //! `clock-jump`: clocks jump, forward or back, and jump back at the healing.
 
 use crate::Clock;
-use crate::clocks::{Motion, Motions, WrongClock, draw_size_ms, read_dose};
+use crate::clocks::{Motion, Motions, Moved, Words, WrongClock, draw_size_ms, read_dose};
+use fencepost_history::prose::and;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -22,6 +23,7 @@ pub(crate) const CLOCK_JUMP: WrongClock = WrongClock {
         let jump = |by_ms: i64| (by_ms != 0).then_some(Motion::Jump { by_ms });
         Ok(Motions { wall: jump(dose.wall_ms), monotonic: jump(dose.monotonic_ms) })
     },
+    words: Words { sentence, label, summary: "clocks of nodes jumped" },
 };
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -29,4 +31,65 @@ pub(crate) const CLOCK_JUMP: WrongClock = WrongClock {
 struct Dose {
     wall_ms: i64,
     monotonic_ms: i64,
+}
+
+/// Less is how well a clock can be read.
+const LEAST_MS: f64 = 5.0;
+/// Jumps that differ by less are the same.
+const ALIKE_MS: f64 = 100.0;
+
+/// Clocks that jumped alike are named together.
+fn sentence(moved: &Moved) -> String {
+    let mut jumps: Vec<(String, Vec<&str>)> = Vec::new();
+    for target in moved.on {
+        let how = jump(moved, target);
+        match jumps.iter_mut().find(|(other, _)| *other == how) {
+            Some((_, targets)) => targets.push(target),
+            None => jumps.push((how, vec![target])),
+        }
+    }
+    let clause = |(how, targets): (String, Vec<&str>)| {
+        let clock = if targets.len() == 1 { "clock" } else { "clocks" };
+        how.replacen("clock", &format!("{clock} of {}", and(&targets)), 1)
+    };
+    jumps.into_iter().map(clause).collect::<Vec<_>>().join("; ")
+}
+
+/// How far the wall clock and the monotonic clock of one node jumped, in milliseconds: as observed in it, or else as
+/// requested. None for a clock that was left alone.
+fn jumped_ms(moved: &Moved, target: &str) -> [Option<f64>; 2] {
+    let jumps = [("wall_ms", moved.motions.wall), ("monotonic_ms", moved.motions.monotonic)];
+    jumps.map(|(name, motion)| {
+        let Some(Motion::Jump { by_ms }) = motion else { return None };
+        let requested = by_ms as f64;
+        let seen = moved.observed.get(target).and_then(|seen| seen.get(name)?.as_f64()).unwrap_or(requested);
+        // Jumps of several nodes differ by the moment at which each was looked at, which nobody wants to read.
+        let alike = moved.on.len() > 1 && (requested - seen).abs() < ALIKE_MS;
+        Some(if alike { requested } else { seen }).filter(|ms| ms.abs() >= LEAST_MS)
+    })
+}
+
+/// How far the clock of one node jumped, without its name.
+fn jump(moved: &Moved, target: &str) -> String {
+    let by = |ms: f64| {
+        let way = if ms < 0.0 { "back" } else { "forward" };
+        format!("{way} by {:.3} s", ms.abs() / 1e3)
+    };
+    match jumped_ms(moved, target) {
+        [Some(wall), Some(monotonic)] if (wall - monotonic).abs() < ALIKE_MS => {
+            format!("the clock jumped {}", by(wall))
+        }
+        [Some(wall), Some(monotonic)] => {
+            format!("the wall clock jumped {}, the monotonic one {}", by(wall), by(monotonic))
+        }
+        [Some(wall), None] => format!("the wall clock jumped {}", by(wall)),
+        [None, Some(monotonic)] => format!("the monotonic clock jumped {}", by(monotonic)),
+        [None, None] => "the clock was left where it was".to_owned(),
+    }
+}
+
+/// "clock +60.0 s", by the first target.
+fn label(moved: &Moved) -> String {
+    let [wall, monotonic] = moved.on.first().map_or([None, None], |target| jumped_ms(moved, target));
+    wall.or(monotonic).map_or("clock".to_owned(), |ms| format!("clock {:+.1} s", ms / 1e3))
 }

@@ -1,7 +1,7 @@
 //! `clock-strobe`: clocks jump there and back, many times, as under two time services that disagree.
 
 use crate::Clock;
-use crate::clocks::{Motion, WrongClock, draw_size_ms, read_dose};
+use crate::clocks::{Motion, Moved, Words, WrongClock, draw_size_ms, read_dose};
 use crate::network::draw_log;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -21,7 +21,23 @@ pub(crate) const CLOCK_STROBE: WrongClock = WrongClock {
         let Dose { clock, size_ms, period_ms } = read_dose(dose, takes)?;
         Ok(clock.moved(Motion::Strobe { size_ms, period_ms }))
     },
+    words: Words {
+        sentence,
+        label: |_| "clock strobes".to_owned(),
+        summary: "clocks jumped there and back many times",
+    },
 };
+
+fn sentence(moved: &Moved) -> String {
+    let size_ms = match moved.motion() {
+        Some(Motion::Strobe { size_ms, .. }) => size_ms,
+        _ => 0,
+    };
+    let way = if size_ms < 0 { "back" } else { "forward" };
+    let size = size_ms.unsigned_abs() as f64 / 1e3;
+    format!("{} began to jump {way} by {size:.3} s and return, over and over", moved.clock())
+}
+
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -14,7 +14,8 @@ use crate::tools::clock::Observed;
 use crate::{Aim, Fault, FaultError, Nemesis, Scene, Seen, Settings, Strike, World, around_ttl, subset};
 use async_trait::async_trait;
 use fencepost_cluster::{Capability, ClockMechanism};
-use fencepost_history::Stream;
+use fencepost_history::prose::and;
+use fencepost_history::{FaultDescription, Stream};
 use futures_util::future::{join_all, try_join_all};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
@@ -90,6 +91,43 @@ pub(crate) struct WrongClock {
     pub draw: fn(&Scene, &Settings, &mut Stream) -> Value,
     /// Reads a dose.
     pub motions: fn(&Value) -> Result<Motions, String>,
+    pub words: Words,
+}
+
+/// How a nemesis of clocks describes its faults.
+#[derive(Clone, Copy)]
+pub(crate) struct Words {
+    /// What happened, as a clause in the past tense.
+    pub sentence: fn(&Moved) -> String,
+    /// What follows the targets' names in a picture.
+    pub label: fn(&Moved) -> String,
+    /// What all faults of this nemesis do.
+    pub summary: &'static str,
+}
+
+/// What a description of a clock fault is made from.
+pub(crate) struct Moved<'a> {
+    pub on: &'a [String],
+    pub motions: Motions,
+    /// Per target, what was seen; empty before anything was.
+    pub observed: &'a Map<String, Value>,
+}
+
+impl Moved<'_> {
+    /// "the wall clock of n1 and n2".
+    pub fn clock(&self) -> String {
+        let clock = match self.motions {
+            Motions { wall: Some(_), monotonic: Some(_) } => "clock",
+            Motions { monotonic: Some(_), .. } => "monotonic clock",
+            _ => "wall clock",
+        };
+        format!("the {clock} of {}", and(self.on))
+    }
+
+    /// The motion of either clock.
+    pub fn motion(&self) -> Option<Motion> {
+        self.motions.wall.or(self.motions.monotonic)
+    }
 }
 
 impl Nemesis for WrongClock {
@@ -131,7 +169,7 @@ impl Nemesis for WrongClock {
         }
         static IDS: AtomicU64 = AtomicU64::new(0);
         let id = IDS.fetch_add(1, Ordering::Relaxed);
-        Ok(Box::new(Skewed { id, on: strike.on.clone(), motions }))
+        Ok(Box::new(Skewed { id, on: strike.on.clone(), motions, words: self.words }))
     }
 }
 
@@ -149,6 +187,7 @@ struct Skewed {
     id: u64,
     on: Vec<String>,
     motions: Motions,
+    words: Words,
 }
 
 /// What the tool says that a process sees, against the true clocks.
@@ -257,6 +296,19 @@ impl Skewed {
 
 #[async_trait]
 impl Fault for Skewed {
+    fn describe(&self, observed: &Map<String, Value>) -> FaultDescription {
+        let moved = Moved { on: &self.on, motions: self.motions, observed };
+        FaultDescription {
+            keeps_memory: true,
+            moves_clocks: true,
+            sentence: (self.words.sentence)(&moved),
+            healing: format!("the clock of {} was set right", and(&self.on)),
+            label: format!("{} {}", self.on.join(" "), (self.words.label)(&moved)),
+            summary: self.words.summary.to_owned(),
+            ..FaultDescription::default()
+        }
+    }
+
     async fn inject(&mut self, world: &World) -> Result<Seen, FaultError> {
         let this: &Skewed = self;
         let seen =

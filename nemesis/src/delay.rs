@@ -2,8 +2,8 @@
 //! arrives when the lease has run out.
 
 use crate::Scene;
-use crate::network::{Dose, Look, WorseWay, draw_log};
-use crate::tools::packets::{Distribution, Echoes};
+use crate::network::{Dose, Look, Words, WorseWay, draw_log};
+use crate::tools::packets::{Distribution, Echoes, Impairment};
 use fencepost_history::Stream;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
@@ -16,6 +16,11 @@ pub(crate) const DELAY: WorseWay = WorseWay {
     asks: |asked| asked.delay_ms > 0.0,
     draw,
     look: Look { echoes: |_| (5, 84), shows },
+    words: Words {
+        sentence: held_back,
+        label: |asked| format!("delay {} ms", asked.delay_ms),
+        summary: "packets were held back",
+    },
 };
 
 fn draw(scene: &Scene, random: &mut Stream) -> Value {
@@ -34,4 +39,12 @@ fn draw(scene: &Scene, random: &mut Stream) -> Value {
 fn shows(dose: &Dose, before: &Echoes, after: &Echoes) -> bool {
     let was_ms = before.median_ms.unwrap_or(0.0);
     after.median_ms.is_none_or(|is_ms| is_ms >= was_ms + dose.round_trip_ms() / 2.0)
+}
+
+fn held_back(asked: &Impairment) -> String {
+    let jitter = match asked.jitter_ms {
+        jitter_ms if jitter_ms > 0.0 => format!(", give or take {jitter_ms} ms"),
+        _ => String::new(),
+    };
+    format!("each packet was held back for {} ms{jitter}", asked.delay_ms)
 }

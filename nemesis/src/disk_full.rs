@@ -1,7 +1,7 @@
 //! `disk-full`: the disks of servers have no room left, for a while. A server that ends for want of room is started
 //! again once there is some.
 
-use crate::disks::WorseDisks;
+use crate::disks::{Words, WorseDisks};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -16,6 +16,15 @@ pub(crate) const DISK_FULL: WorseDisks = WorseDisks {
     },
     order,
     shows: |_, met| met["full"] == true,
+    words: Words {
+        sentence: |order| match order["bytes_left"].as_u64() {
+            Some(left) if left > 0 => format!("had only {left} bytes left"),
+            _ => "was full".to_owned(),
+        },
+        healing: "had room again",
+        label: "disk full",
+        summary: "disks ran full",
+    },
     still: |met| (met["full"] == true).then_some("full"),
 };
 

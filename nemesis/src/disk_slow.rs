@@ -2,7 +2,7 @@
 //! gives up on so slow a disk is started again.
 
 use crate::Scene;
-use crate::disks::WorseDisks;
+use crate::disks::{Words, WorseDisks};
 use crate::network::draw_log;
 use crate::plan::millis;
 use crate::tools::disk::Slow;
@@ -18,6 +18,12 @@ pub(crate) const DISK_SLOW: WorseDisks = WorseDisks {
     draw,
     order,
     shows,
+    words: Words {
+        sentence: slowed,
+        healing: "was as fast as before",
+        label: "disk slow",
+        summary: "disks were slow",
+    },
     still: |_| None,
 };
 
@@ -39,6 +45,16 @@ fn order(dose: &Value) -> Result<Value, String> {
     }
     let Slow { read_ms, write_ms, fsync_ms } = slow;
     Ok(json!({"do": "slow", "read_ms": read_ms, "write_ms": write_ms, "fsync_ms": fsync_ms}))
+}
+
+/// "was slow: each fsync took 50 ms longer, each write took 5 ms longer".
+fn slowed(order: &Value) -> String {
+    let of = [("fsync_ms", "fsync"), ("write_ms", "write"), ("read_ms", "read")];
+    let slow = of.into_iter().filter_map(|(name, what)| {
+        let ms = order[name].as_u64().filter(|ms| *ms > 0)?;
+        Some(format!("each {what} took {ms} ms longer"))
+    });
+    format!("was slow: {}", slow.collect::<Vec<_>>().join(", "))
 }
 
 /// A probe writes once and fsyncs once. That reads are slow shows in what the server met, at the healing.

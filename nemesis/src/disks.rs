@@ -3,7 +3,8 @@
 use crate::{Aim, Fault, FaultError, Nemesis, Scene, Seen, Settings, Strike, World, around_ttl, subset};
 use async_trait::async_trait;
 use fencepost_cluster::Capability;
-use fencepost_history::Stream;
+use fencepost_history::prose::and;
+use fencepost_history::{FaultDescription, Stream};
 use futures_util::future::try_join_all;
 use rand::RngExt;
 use serde_json::{Map, Value, json};
@@ -33,8 +34,23 @@ pub(crate) struct WorseDisks {
     pub order: fn(&Value) -> Result<Value, String>,
     /// Whether a disk is worse by this order, given what a probe met.
     pub shows: fn(&Value, &Value) -> bool,
+    /// How the faults are described, given the order.
+    pub words: Words,
     /// What is said of a disk that a probe finds as bad as before after healing.
     pub still: fn(&Value) -> Option<&'static str>,
+}
+
+/// How a nemesis of disks describes its faults.
+#[derive(Clone, Copy)]
+pub(crate) struct Words {
+    /// What follows "the disk of n1", in the past tense, given the order.
+    pub sentence: fn(&Value) -> String,
+    /// What follows "the disk of n1" once it is healed.
+    pub healing: &'static str,
+    /// A word or two, for a picture.
+    pub label: &'static str,
+    /// What all faults of this nemesis do.
+    pub summary: &'static str,
 }
 
 impl Nemesis for WorseDisks {
@@ -65,19 +81,32 @@ impl Nemesis for WorseDisks {
 
     fn prepare(&self, strike: &Strike) -> Result<Box<dyn Fault>, String> {
         let order = (self.order)(&strike.dose)?;
-        Ok(Box::new(Worsened { on: strike.on.clone(), order, shows: self.shows, still: self.still }))
+        Ok(Box::new(Worsened { on: strike.on.clone(), order, words: self.words, shows: self.shows, still: self.still }))
     }
 }
 
 struct Worsened {
     on: Vec<String>,
     order: Value,
+    words: Words,
     shows: fn(&Value, &Value) -> bool,
     still: fn(&Value) -> Option<&'static str>,
 }
 
 #[async_trait]
 impl Fault for Worsened {
+    fn describe(&self, _: &Map<String, Value>) -> FaultDescription {
+        let (targets, words) = (and(&self.on), &self.words);
+        // A server may end on such a disk, and then it keeps no memory.
+        FaultDescription {
+            sentence: format!("the disk of {targets} {}", (words.sentence)(&self.order)),
+            healing: format!("the disk of {targets} {}", words.healing),
+            label: format!("{} {}", self.on.join(" "), words.label),
+            summary: words.summary.to_owned(),
+            ..FaultDescription::default()
+        }
+    }
+
     async fn inject(&mut self, world: &World) -> Result<Seen, FaultError> {
         let observed = break_disks(world, &self.on, &self.order).await?;
         let effective = observed.values().any(|seen| (self.shows)(&self.order, &seen["after"]));

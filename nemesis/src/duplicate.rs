@@ -1,6 +1,6 @@
 //! `duplicate`: packets arrive twice. TCP throws the second away; what is done over UDP is done twice.
 
-use crate::network::{Look, WorseWay};
+use crate::network::{Look, Words, WorseWay, percent};
 use rand::RngExt;
 use serde_json::json;
 
@@ -14,4 +14,9 @@ pub(crate) const DUPLICATE: WorseWay = WorseWay {
         json!({"duplicate": duplicate, "ways": "both"})
     },
     look: Look { echoes: |_| (60, 84), shows: |_, before, after| after.duplicates > before.duplicates },
+    words: Words {
+        sentence: |asked| format!("{} of the packets came twice", percent(asked.duplicate)),
+        label: |asked| format!("duplicate {}", percent(asked.duplicate)),
+        summary: "packets came twice",
+    },
 };

@@ -8,7 +8,7 @@ use crate::leader::draw_leader;
 use crate::{Aim, Fault, FaultError, Nemesis, Scene, Seen, Settings, Strike, World};
 use async_trait::async_trait;
 use fencepost_cluster::Capability;
-use fencepost_history::Stream;
+use fencepost_history::{FaultDescription, Stream};
 use serde_json::{Map, Value, json};
 
 pub(crate) struct Failover;
@@ -59,6 +59,27 @@ struct HandedOver {
 
 #[async_trait]
 impl Fault for HandedOver {
+    fn describe(&self, observed: &Map<String, Value>) -> FaultDescription {
+        if let Some(killed) = &self.killed {
+            let summary = "leaders were replaced, or servers killed and started again".to_owned();
+            return FaultDescription { summary, ..killed.describe(observed) };
+        }
+        let from = &self.from;
+        let next = observed.get(from).and_then(|seen| seen.get("leader")?.as_str());
+        // A leader that follows from now on may replace what it knows by what the new one knows: it need not keep its
+        // memory.
+        FaultDescription {
+            sentence: match next {
+                Some(next) => format!("{from} handed its leadership over to {next}"),
+                None => format!("{from} was asked to hand its leadership over"),
+            },
+            healing: "the change of the leader was over".to_owned(),
+            label: format!("{from} failover"),
+            summary: "leaders were replaced".to_owned(),
+            ..FaultDescription::default()
+        }
+    }
+
     async fn inject(&mut self, world: &World) -> Result<Seen, FaultError> {
         let Some(leadership) = world.leadership() else {
             let killed = self.killed.insert(Killed::new(std::slice::from_ref(&self.from)));

@@ -6,7 +6,8 @@
 use crate::{Aim, Fault, FaultError, Nemesis, Scene, Seen, Settings, Strike, World, around_ttl, subset};
 use async_trait::async_trait;
 use fencepost_cluster::Capability;
-use fencepost_history::Stream;
+use fencepost_history::prose::{and, was};
+use fencepost_history::{FaultDescription, Stream};
 use futures_util::future::try_join_all;
 use nix::sys::signal::Signal;
 use rand::RngExt;
@@ -71,6 +72,18 @@ impl Killed {
 
 #[async_trait]
 impl Fault for Killed {
+    fn describe(&self, _: &Map<String, Value>) -> FaultDescription {
+        let (targets, was) = (and(&self.on), was(&self.on));
+        FaultDescription {
+            takes_down: true,
+            sentence: format!("{targets} {was} killed (SIGKILL)"),
+            healing: format!("{targets} {was} started again"),
+            label: format!("{} killed", self.on.join(" ")),
+            summary: "servers were killed and started again".to_owned(),
+            ..FaultDescription::default()
+        }
+    }
+
     async fn inject(&mut self, world: &World) -> Result<Seen, FaultError> {
         let mut observed = Map::new();
         for target in &self.on {

@@ -7,6 +7,8 @@ mod clock_strobe;
 mod clock_tool;
 mod clocks;
 mod delay;
+#[cfg(test)]
+mod descriptions;
 mod disk_full;
 mod disk_slow;
 mod disk_tool;
@@ -48,7 +50,7 @@ pub use world::{Clients, Leadership, Running, World};
 
 use async_trait::async_trait;
 use fencepost_cluster::Capability;
-use fencepost_history::Stream;
+use fencepost_history::{FaultDescription, Stream};
 use serde_json::{Map, Value};
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -114,6 +116,8 @@ pub trait Fault: Send {
     async fn inject(&mut self, world: &World) -> Result<Seen, FaultError>;
     /// Undoes what `inject` did, and nothing else, and looks whether it is undone.
     async fn heal(&mut self, world: &World) -> Result<Value, FaultError>;
+    /// What the fault says about itself in its events. `observed` is what `inject` saw; empty before it is done.
+    fn describe(&self, observed: &Map<String, Value>) -> FaultDescription;
 }
 
 /// What was observed of an injected fault.

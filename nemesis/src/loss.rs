@@ -1,7 +1,7 @@
 //! `loss`: some packets never arrive, one by one or in bursts. TCP sends them again, later: what was lost shows as
 //! time, and as answers that never come to those who do not wait.
 
-use crate::network::{Look, WorseWay};
+use crate::network::{Look, Words, WorseWay, percent};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use serde_json::json;
@@ -20,6 +20,14 @@ pub(crate) const LOSS: WorseWay = WorseWay {
     },
     // With the least share that is drawn, one of 60 is missing in 998 of 1000 looks.
     look: Look { echoes: |_| (60, 84), shows: |_, _, after| after.answered < after.sent },
+    words: Words {
+        sentence: |asked| {
+            let bursts = if asked.loss_correlation > 0.0 { ", in bursts" } else { "" };
+            format!("{} of the packets were lost{bursts}", percent(asked.loss))
+        },
+        label: |asked| format!("loss {}", percent(asked.loss)),
+        summary: "packets were lost",
+    },
 };
 
 fn hundredth(share: f64) -> f64 {

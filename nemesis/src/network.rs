@@ -110,6 +110,23 @@ pub(crate) struct WorseWay {
     /// Draws a dose but for the peers; without `ways` it is for both.
     pub draw: fn(&Scene, &mut Stream) -> Value,
     pub look: Look,
+    pub words: Words,
+}
+
+/// How a nemesis of the network describes its faults.
+#[derive(Clone, Copy)]
+pub(crate) struct Words {
+    /// What happened to packets, as a clause in the past tense.
+    pub sentence: fn(&Impairment) -> String,
+    /// The same in a word or two, for a picture.
+    pub label: fn(&Impairment) -> String,
+    /// What all faults of this nemesis do.
+    pub summary: &'static str,
+}
+
+/// "30 % of the packets", of a share between 0 and 1.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{} %", (share * 1000.0).round() / 10.0)
 }
 
 impl Nemesis for WorseWay {
@@ -152,6 +169,6 @@ impl Nemesis for WorseWay {
         }
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let id = format!("{}-{}", self.name, NUMBER.fetch_add(1, Ordering::Relaxed));
-        Ok(Box::new(Impaired::new(id, strike.on.clone(), dose, self.look)))
+        Ok(Box::new(Impaired::new(id, strike.on.clone(), dose, self.look, self.words)))
     }
 }

@@ -12,7 +12,7 @@ pub use shapes::{Groups, OneWay, parse_partition};
 use crate::{Aim, Fault, FaultError, Nemesis, Scene, Seen, Settings, Strike, World, around_ttl};
 use async_trait::async_trait;
 use fencepost_cluster::Capability;
-use fencepost_history::Stream;
+use fencepost_history::{FaultDescription, Stream};
 use futures_util::future::{join_all, try_join_all};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,11 +63,12 @@ impl Nemesis for Partition {
         // Partitions may overlap: each has a chain of its own.
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let chain = format!("fencepost-cut-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-        Ok(Box::new(Cut { deaf: groups.deaf(), chain, at: Vec::new() }))
+        Ok(Box::new(Cut { deaf: groups.deaf(), groups, chain, at: Vec::new() }))
     }
 }
 
 struct Cut {
+    groups: Groups,
     /// At each node, the nodes whose packets it loses.
     deaf: BTreeMap<String, BTreeSet<String>>,
     chain: String,
@@ -140,6 +141,17 @@ async fn iptables(world: &World, node: &str, args: &[&str]) -> Result<String, Fa
 
 #[async_trait]
 impl Fault for Cut {
+    fn describe(&self, _: &Map<String, Value>) -> FaultDescription {
+        FaultDescription {
+            keeps_memory: true,
+            sentence: self.groups.sentence(),
+            healing: "the network was whole again".to_owned(),
+            label: self.groups.label(),
+            summary: "the network was cut".to_owned(),
+            ..FaultDescription::default()
+        }
+    }
+
     async fn inject(&mut self, world: &World) -> Result<Seen, FaultError> {
         let before = self.probe(world).await?;
         self.at = self.deaf.keys().cloned().collect();

@@ -7,7 +7,8 @@
 use crate::{Aim, Fault, FaultError, Nemesis, Scene, Seen, Settings, Strike, World, around_ttl, subset};
 use async_trait::async_trait;
 use fencepost_cluster::{Capability, ClusterError, Node};
-use fencepost_history::Stream;
+use fencepost_history::prose::{and, was};
+use fencepost_history::{FaultDescription, Stream};
 use futures_util::future::try_join_all;
 use nix::sys::signal::Signal;
 use rand::RngExt;
@@ -164,6 +165,23 @@ async fn stop(node: &dyn Node, pid: i32) -> Result<(), ClusterError> {
 
 #[async_trait]
 impl Fault for Stopped {
+    fn describe(&self, _: &Map<String, Value>) -> FaultDescription {
+        let (targets, was) = (and(&self.on), was(&self.on));
+        let again = self.strobe.map_or(String::new(), |Strobe { stop_ms, run_ms }| {
+            format!(" again and again, for {stop_ms} ms with {run_ms} ms in between")
+        });
+        FaultDescription {
+            // Between two stops of a strobe its targets run.
+            takes_down: self.strobe.is_none(),
+            keeps_memory: true,
+            sentence: format!("{targets} {was} stopped (SIGSTOP){again}"),
+            healing: format!("{targets} ran again"),
+            label: format!("{} stopped", self.on.join(" ")),
+            summary: "processes or servers were stopped for a while".to_owned(),
+            ..FaultDescription::default()
+        }
+    }
+
     async fn inject(&mut self, world: &World) -> Result<Seen, FaultError> {
         for target in &self.on {
             self.pids.push((target.clone(), world.pid(target)?));

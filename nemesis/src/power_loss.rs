@@ -11,7 +11,8 @@ use crate::tools::disk::Torn;
 use crate::{Aim, Fault, FaultError, Nemesis, Scene, Seen, Settings, Strike, World, around_ttl, subset};
 use async_trait::async_trait;
 use fencepost_cluster::Capability;
-use fencepost_history::Stream;
+use fencepost_history::prose::{and, was};
+use fencepost_history::{FaultDescription, Stream};
 use futures_util::future::{join_all, try_join_all};
 use nix::sys::signal::Signal;
 use rand::RngExt;
@@ -124,6 +125,20 @@ struct PowerLost {
 
 #[async_trait]
 impl Fault for PowerLost {
+    fn describe(&self, _: &Map<String, Value>) -> FaultDescription {
+        let (targets, was) = (and(&self.on), was(&self.on));
+        let sentence =
+            format!("{targets} lost power: the process was killed, and what its disk had not fsynced dropped");
+        FaultDescription {
+            takes_down: true,
+            sentence,
+            healing: format!("{targets} {was} started again"),
+            label: format!("{} lost power", self.on.join(" ")),
+            summary: "servers lost their power, and what they had not fsynced".to_owned(),
+            ..FaultDescription::default()
+        }
+    }
+
     async fn inject(&mut self, world: &World) -> Result<Seen, FaultError> {
         let observed = self.cut(world).await?;
         if let Some(down_ms) = self.dose.supervised_ms {

@@ -1,6 +1,6 @@
 //! `reorder`: packets overtake each other, because some skip the delay that holds the others back.
 
-use crate::network::{Look, WorseWay, draw_log};
+use crate::network::{Look, Words, WorseWay, draw_log, percent};
 use rand::RngExt;
 use serde_json::json;
 
@@ -16,4 +16,12 @@ pub(crate) const REORDER: WorseWay = WorseWay {
         json!({"delay_ms": delay_ms, "reorder": reorder, "ways": "both"})
     },
     look: Look { echoes: |_| (60, 84), shows: |_, before, after| after.overtaken > before.overtaken },
+    words: Words {
+        sentence: |asked| {
+            let share = percent(asked.reorder);
+            format!("{share} of the packets overtook the others, which were held back")
+        },
+        label: |asked| format!("reorder {}", percent(asked.reorder)),
+        summary: "packets overtook each other",
+    },
 };

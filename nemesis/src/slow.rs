@@ -1,7 +1,7 @@
 //! `slow`: the line carries little, so that packets wait for each other. The traffic of a lock is small; a line has to
 //! be very slow to matter to it.
 
-use crate::network::{Dose, Look, WorseWay, draw_log};
+use crate::network::{Dose, Look, Words, WorseWay, draw_log};
 use crate::tools::packets::{Echoes, Impairment};
 use serde_json::json;
 
@@ -12,6 +12,11 @@ pub(crate) const SLOW: WorseWay = WorseWay {
     asks: |asked| asked.rate_kbit > 0,
     draw: |_, random| json!({"rate_kbit": draw_log(8.0, 512.0, random).round() as u64, "ways": "both"}),
     look: Look { echoes, shows },
+    words: Words {
+        sentence: |asked| format!("no more than {} kbit passed a second", asked.rate_kbit),
+        label: |asked| format!("{} kbit/s", asked.rate_kbit),
+        summary: "lines were slow",
+    },
 };
 
 /// As many as fill the line for 300 ms, four at least.

@@ -5,10 +5,10 @@
 
 use crate::recorder::Recorder;
 use anyhow::{Result, anyhow};
-use fencepost_history::Kind;
-use fencepost_nemesis::{Fault, FaultError, LEADER, Nemesis, Plan, Strike, World};
+use fencepost_history::{FaultEvent, FaultStage, Kind};
+use fencepost_nemesis::{Fault, FaultError, LEADER, Nemesis, Plan, Seen, Strike, World};
 use parking_lot::{Mutex, MutexGuard};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -66,7 +66,8 @@ impl Injection {
             // Listens before anything begins, so that no trigger misses its event.
             let fired = strike.when.clone().map(|trigger| shared.recorder.await_event(trigger));
             let (id, strike) = (id as u64, strike.clone());
-            let one = ScheduledFault { id, strike, fired, nemesis, fault, shared: shared.clone() };
+            let seen = Seen { observed: Map::new(), effective: false };
+            let one = ScheduledFault { id, strike, fired, nemesis, fault, seen, shared: shared.clone() };
             tasks.spawn(one.run(healing.clone()));
         }
         Injection { tasks, heal_now, shared }
@@ -126,6 +127,8 @@ struct ScheduledFault {
     fired: Option<oneshot::Receiver<()>>,
     nemesis: &'static dyn Nemesis,
     fault: Box<dyn Fault>,
+    /// What was last seen of it.
+    seen: Seen,
     shared: Arc<InjectionState>,
 }
 
@@ -135,7 +138,7 @@ impl ScheduledFault {
             biased;
             _ = healing.wait_for(|now| *now) => return,
             began = self.begins() => if let Err(error) = began {
-                self.record(Kind::Invoke, "inject", [], None);
+                self.record(Kind::Invoke, FaultStage::Inject, None);
                 self.not_injected(&error);
                 return;
             }
@@ -194,7 +197,7 @@ impl ScheduledFault {
         let kind = self.nemesis.kind();
         let of_kind = in_force.values().filter(|one| kind.is_some() && one.nemesis.kind() == kind);
         let in_the_way = of_kind.filter(|one| one.on.iter().any(|target| self.strike.on.contains(target)));
-        // ScheduledFault in force counts for more than one that is being healed.
+        // One in force counts for more than one that is being healed.
         if let Some(other) = in_the_way.min_by_key(|one| one.healing) {
             if other.healing {
                 return Ok(false);
@@ -212,12 +215,11 @@ impl ScheduledFault {
 
     /// Whether the fault was injected, whole.
     async fn inject(&mut self) -> bool {
-        self.record(Kind::Invoke, "inject", [], None);
+        self.record(Kind::Invoke, FaultStage::Inject, None);
         match self.fault.inject(&self.shared.world).await {
             Ok(seen) => {
-                let fields =
-                    [("observed", Value::Object(seen.observed)), ("effective", json!(seen.effective))];
-                self.record(Kind::Ok, "inject", fields, None);
+                self.seen = seen;
+                self.record(Kind::Ok, FaultStage::Inject, None);
                 true
             }
             Err(error) => {
@@ -229,7 +231,7 @@ impl ScheduledFault {
 
     fn not_injected(&self, error: &FaultError) {
         tracing::warn!("{}: {error}", self.strike.fault);
-        self.record(Kind::Info, "inject", [("effective", json!(false))], Some(error));
+        self.record(Kind::Info, FaultStage::Inject, Some(error));
     }
 
     /// Undoes the fault, and starts those of the servers that `ran` again that died of it.
@@ -237,7 +239,7 @@ impl ScheduledFault {
         if let Some(one) = self.shared.in_force().get_mut(&self.id) {
             one.healing = true;
         }
-        self.record(Kind::Invoke, "heal", [], None);
+        self.record(Kind::Invoke, FaultStage::Heal, None);
         let healed = self.fault.heal(&self.shared.world).await;
         let revived = self.shared.revive(self.id, ran).await;
         match (healed, revived) {
@@ -245,12 +247,13 @@ impl ScheduledFault {
                 for target in revived {
                     observed[target]["restarted"] = json!(true);
                 }
-                self.record(Kind::Ok, "heal", [("observed", observed)], None);
+                self.seen.observed = observed.as_object().cloned().unwrap_or_default();
+                self.record(Kind::Ok, FaultStage::Heal, None);
             }
             (Err(error), _) | (_, Err(error)) => {
                 let Strike { fault, on, .. } = &self.strike;
                 let sentence = format!("{fault} on {} could not be healed: {error}", on.join(","));
-                self.record(Kind::Info, "heal", [], Some(&error));
+                self.record(Kind::Info, FaultStage::Heal, Some(&error));
                 self.shared.is_unhealed(sentence);
             }
         }
@@ -258,18 +261,26 @@ impl ScheduledFault {
         self.shared.healed.notify_waiters();
     }
 
-    fn record<const N: usize>(
-        &self,
-        kind: Kind,
-        stage: &str,
-        fields: [(&str, Value); N],
-        error: Option<&FaultError>,
-    ) {
+    fn record(&self, kind: Kind, stage: FaultStage, error: Option<&FaultError>) {
         let Strike { fault, on, dose, .. } = &self.strike;
-        let mut value = json!({"id": self.id, "stage": stage, "targets": on, "asked": dose});
-        for (name, field) in fields {
-            value[name] = field;
-        }
+        let observed = match (stage, kind) {
+            (FaultStage::Inject, _) | (FaultStage::Heal, Kind::Ok) if !self.seen.observed.is_empty() => {
+                Value::Object(self.seen.observed.clone())
+            }
+            _ => Value::Null,
+        };
+        // A fault is described when its injection begins, and again when it is known what it did.
+        let describes = stage == FaultStage::Inject && kind != Kind::Info;
+        let event = FaultEvent {
+            id: self.id,
+            stage,
+            targets: on.iter().map(String::as_str).collect(),
+            requested: dose,
+            observed: &observed,
+            effective: self.seen.effective,
+            description: describes.then(|| self.fault.describe(&self.seen.observed)),
+        };
+        let value = event.to_value(kind != Kind::Invoke);
         self.shared.recorder.nemesis(kind, fault, value, error.map(ToString::to_string));
     }
 }

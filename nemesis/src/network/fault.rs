@@ -1,9 +1,11 @@
 //! One strike that makes ways worse: set inside the nodes, believed only when echoes show it, taken back.
 
-use super::{Dose, Look, Ways};
+use super::{Dose, Look, Ways, Words};
 use crate::tools::packets::{Counts, Echoes, Impairment, Mechanism, Probe, State};
 use crate::{Fault, FaultError, Seen, World};
 use async_trait::async_trait;
+use fencepost_history::FaultDescription;
+use fencepost_history::prose::and;
 use futures_util::future::{join_all, try_join_all};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -26,6 +28,7 @@ pub(super) struct Impaired {
     on: Vec<String>,
     dose: Dose,
     look: Look,
+    words: Words,
     /// What each target saw before the strike.
     before: Vec<Echoes>,
     /// Nodes in which something may have been set.
@@ -34,8 +37,8 @@ pub(super) struct Impaired {
 
 impl Impaired {
     /// `id` names it among the faults of a node.
-    pub(super) fn new(id: String, on: Vec<String>, dose: Dose, look: Look) -> Impaired {
-        Impaired { id, on, dose, look, before: Vec::new(), at: BTreeSet::new() }
+    pub(super) fn new(id: String, on: Vec<String>, dose: Dose, look: Look, words: Words) -> Impaired {
+        Impaired { id, on, dose, look, words, before: Vec::new(), at: BTreeSet::new() }
     }
 
     fn peers(&self, world: &World) -> Vec<String> {
@@ -127,6 +130,26 @@ struct Cleared {
 
 #[async_trait]
 impl Fault for Impaired {
+    fn describe(&self, _: &Map<String, Value>) -> FaultDescription {
+        let targets = and(&self.on);
+        let peers =
+            if self.dose.peers.is_empty() { "everyone else".to_owned() } else { and(&self.dose.peers) };
+        let way = match self.dose.ways {
+            Ways::Out => format!("from {targets} to {peers}"),
+            Ways::In => format!("from {peers} to {targets}"),
+            Ways::Both => format!("between {targets} and {peers}"),
+        };
+        let impairment = &self.dose.impairment;
+        FaultDescription {
+            keeps_memory: true,
+            sentence: format!("on the way {way}, {}", (self.words.sentence)(impairment)),
+            healing: format!("the network around {targets} was as before"),
+            label: format!("{} {}", self.on.join(" "), (self.words.label)(impairment)),
+            summary: self.words.summary.to_owned(),
+            ..FaultDescription::default()
+        }
+    }
+
     async fn inject(&mut self, world: &World) -> Result<Seen, FaultError> {
         let peers = self.peers(world);
         self.before = self.probe(world, &peers, 3, 84, PATIENCE_MS).await?;

@@ -2,6 +2,7 @@
 
 use crate::{Scene, subset};
 use fencepost_history::Stream;
+use fencepost_history::prose::and;
 use rand::RngExt;
 use rand::seq::{IndexedRandom, SliceRandom};
 use serde::{Deserialize, Serialize};
@@ -99,6 +100,37 @@ impl Groups {
             }
         }
         deaf
+    }
+
+    /// Which packets were lost, as a clause in the past tense.
+    pub(super) fn sentence(&self) -> String {
+        let lost = |from: &str, to: &str| format!("packets from {from} to {to} were lost, and only those");
+        let groups: Vec<String> = self.groups.iter().map(|group| and(group)).collect();
+        match (&groups[..], self.one_way) {
+            ([first, second], Some(OneWay::ToFirst)) => lost(second, first),
+            ([first, second], Some(OneWay::ToSecond)) => lost(first, second),
+            ([], _) => {
+                let lost = |(node, others): (&String, &BTreeSet<String>)| {
+                    let others: Vec<&String> = others.iter().collect();
+                    format!("{node} lost what came from {}", and(&others))
+                };
+                self.deaf.iter().map(lost).collect::<Vec<_>>().join("; ")
+            }
+            _ => format!("the network was cut between {}", groups.join(" | ")),
+        }
+    }
+
+    /// "cut n1 n2 | n3 n4 n5"; long sides are counted.
+    pub(super) fn label(&self) -> String {
+        let side = |group: &Vec<String>| match group.len() {
+            0..=5 => group.join(" "),
+            many => format!("{many} others"),
+        };
+        let sides: Vec<String> = self.groups.iter().map(side).collect();
+        match sides.is_empty() {
+            true => format!("cut {}", self.struck().join(" ")),
+            false => format!("cut {}", sides.join(" | ")),
+        }
     }
 
     /// Those that a reader would call struck: the first group, or all.
