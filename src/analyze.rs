@@ -1,11 +1,12 @@
 //! Judges a run and draws its report, from its folder alone.
 
 use crate::cli::AnalyzeArgs;
-use crate::results::{RunFile, RunFolder};
+use crate::report::heading;
 use crate::say;
 use crate::{pipeline, report, summary};
 use anyhow::{Context, Result};
 use fencepost_checker::{Digest, RunVerdict, check_digest};
+use fencepost_history::run::{RunFile, RunFolder, read_clock_samples};
 use fencepost_history::{Event, read_history};
 
 /// What judging a run gives.
@@ -20,7 +21,7 @@ pub struct Judged {
 /// `fencepost analyze`: the same verdict as at the end of the run, without engine or servers.
 pub fn analyze(args: &AnalyzeArgs) -> Result<i32> {
     let folder = RunFolder::open(&args.run)?;
-    say!("{}", summary::heading_text(&folder.read_run()?.heading()));
+    say!("{}", summary::heading_text(&heading(&folder.read_run()?)));
     let Judged { verdict, text, .. } = judge(&folder)?;
     say!("{text}");
     pipeline::tell(&args.pipeline, &folder, &verdict)
@@ -33,8 +34,8 @@ pub fn judge(folder: &RunFolder) -> Result<Judged> {
     let digest =
         Digest::new(&events).with_context(|| format!("{} is malformed", folder.history().display()))?;
     let verdict = check_digest(&digest);
-    let clocks = fencepost_engine::clock_watch::read(&folder.clocks())?;
-    let heading = run.heading();
+    let clocks = read_clock_samples(&folder.clocks())?;
+    let heading = heading(&run);
     for (name, picture) in report::plots(&digest, &verdict, &clocks) {
         folder.write(&format!("plots/{name}"), &picture)?;
     }

@@ -1,12 +1,12 @@
 //! `fencepost gc`: removes runs that nobody needs any more.
 
-use crate::results::{is_going, point_latest};
 use crate::runs::{self, Run, State};
 use crate::say;
 use anyhow::{Context, Result};
 use clap::Args;
 use fencepost_checker::Outcome;
 use fencepost_engine::BadUsage;
+use fencepost_history::run::{is_running, point_latest};
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ fn spent(all: Vec<Run>, keep: usize) -> Vec<Run> {
 fn kind(run: &Run) -> Option<String> {
     let spec = &run.file()?.spec;
     let story = spec.scenario.clone().unwrap_or_else(|| spec.nemesis_name());
-    Some([&spec.backend, &spec.workload, &story, &spec.guard].map(String::as_str).join("/"))
+    Some([&spec.lock, &spec.workload, &story, &spec.guard].map(String::as_str).join("/"))
 }
 
 fn must_stay(run: &Run) -> bool {
@@ -81,7 +81,7 @@ fn must_stay(run: &Run) -> bool {
         State::NotJudged(..) => run.path.join("verdict.json").exists(),
         State::Damaged(_) => true,
     };
-    violation || is_going(&run.path)
+    violation || is_running(&run.path)
 }
 
 /// Removes a run: first its name, in one step.
@@ -114,7 +114,7 @@ fn mend_latest(results: &Path) -> Result<()> {
         return Ok(());
     }
     match runs::all(results)?.first() {
-        Some(newest) => point_latest(results, &newest.name),
+        Some(newest) => Ok(point_latest(results, &newest.name)?),
         None => fs::remove_file(&latest).with_context(|| format!("cannot remove {}", latest.display())),
     }
 }
@@ -137,13 +137,13 @@ fn megabytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{RunFile, RunFolder};
     use crate::runs::testing;
+    use fencepost_history::run::RunFolder;
     use std::collections::BTreeSet;
 
     fn run(results: &Path, name: &str, backend: &str, started: u64, outcome: Option<Outcome>) -> PathBuf {
         testing::run(results, name, outcome, |file| {
-            (file.started, file.spec.backend) = (started, backend.to_owned());
+            (file.started, file.spec.lock) = (started, backend.to_owned());
         })
     }
 
@@ -189,8 +189,8 @@ mod tests {
     #[test]
     fn a_run_that_goes_on_stays_and_latest_names_the_newest() {
         let results = tempfile::tempdir().unwrap();
-        let going = RunFolder::create(results.path(), &crate::repeat::default_spec()).unwrap();
-        going.write_run(&RunFile::new(&crate::repeat::default_spec())).unwrap();
+        let going = RunFolder::create(results.path(), &crate::repeat::default_spec().settings()).unwrap();
+        going.write_run(&crate::repeat::run_file(&crate::repeat::default_spec())).unwrap();
         run(results.path(), "redlock-1", "redlock", 10, Some(Outcome::Violation));
         collect(results.path(), 0, false);
         let name = going.path.file_name().unwrap().to_str().unwrap().to_owned();

@@ -18,7 +18,6 @@ mod pipeline;
 mod record;
 mod repeat;
 pub mod report;
-pub mod results;
 pub mod runs;
 mod scenarios;
 pub mod serve;
@@ -37,6 +36,7 @@ pub(crate) use say;
 use clap::Parser;
 use cli::{Cli, Command};
 use fencepost_engine::BadUsage;
+use fencepost_history::run::RunError;
 use std::io::Write;
 use tracing::Level;
 use tracing_subscriber::filter::Targets;
@@ -72,9 +72,13 @@ pub fn main() -> i32 {
         Err(error) => {
             let _ = std::io::stdout().flush();
             eprintln!("fencepost: {error:#}");
-            if error.is::<BadUsage>() { BAD_USAGE } else { FAILED }
+            if is_bad_usage(&error) { BAD_USAGE } else { FAILED }
         }
     }
+}
+
+fn is_bad_usage(error: &anyhow::Error) -> bool {
+    error.is::<BadUsage>() || matches!(error.downcast_ref(), Some(RunError::NotARun(_)))
 }
 
 fn dispatch(command: Command) -> anyhow::Result<i32> {

@@ -1,11 +1,11 @@
 //! Completions for shells and manual pages, made from the definition of the command line.
 
 use crate::cli::Cli;
-use crate::results::write_whole;
 use anyhow::Result;
 use clap::{Command, CommandFactory};
 use clap_complete::aot;
 use fencepost_engine::BadUsage;
+use fencepost_history::run::write_whole;
 use std::io::Write;
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! Carries out a run into its folder: the engine's record of it, and `run.toml`.
 
-use crate::results::{COMPRESS_ABOVE_BYTES, RunFile, RunFolder, compress_history};
 use anyhow::Result;
 use fencepost_engine::{Environment, Parts, Progress, RunObserver, RunOutcome, RunSpec, Script, Stop};
+use fencepost_history::run::{COMPRESS_ABOVE_BYTES, RunFile, RunFolder, compress_history};
 use fencepost_nemesis::Plan;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +49,7 @@ fn run_file_kept(
     folder: &RunFolder,
     inner: Arc<dyn RunObserver>,
 ) -> Result<Arc<dyn RunObserver>> {
-    let run = RunFile::new(spec);
+    let run = crate::repeat::run_file(spec);
     folder.write_run(&run)?;
     Ok(Arc::new(KeepsRunFile { run, folder: folder.clone(), inner }))
 }

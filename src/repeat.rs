@@ -3,8 +3,22 @@
 use crate::cli::{Cli, Command};
 use clap::Parser;
 use fencepost_engine::RunSpec;
+use fencepost_history::run::{RunFile, now};
 use fencepost_locks::option_name;
 use serde_json::{Number, Value};
+
+/// `run.toml` of a run that is about to start.
+pub fn run_file(spec: &RunSpec) -> RunFile {
+    RunFile {
+        fencepost: env!("CARGO_PKG_VERSION").to_owned(),
+        command: command(spec),
+        settings: settings(spec),
+        started: now(),
+        driver: spec.driver.clone(),
+        servers: Vec::new(),
+        spec: spec.settings(),
+    }
+}
 
 /// The exact command that repeats this run: everything that differs from the defaults, and the seed.
 pub fn command(spec: &RunSpec) -> String {

@@ -1,8 +1,8 @@
 //! Runs that exist: what came of each, read from its folder alone, without its history.
 
-use crate::results::RunFile;
 use fencepost_checker::{Costs, Figure, Outcome};
 use fencepost_history::find_history;
+use fencepost_history::run::RunFile;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -172,7 +172,7 @@ pub mod testing {
     ) -> PathBuf {
         let path = results.join(name);
         fs::create_dir_all(path.join("logs")).unwrap();
-        let mut file = RunFile::new(&crate::repeat::default_spec());
+        let mut file = crate::repeat::run_file(&crate::repeat::default_spec());
         edit(&mut file);
         fs::write(path.join("run.toml"), toml::to_string(&file).unwrap()).unwrap();
         fs::write(path.join("logs/n1.log"), "ready\n").unwrap();
@@ -210,7 +210,7 @@ mod tests {
     }
 
     fn settings(started: u64) -> String {
-        let mut file = RunFile::new(&crate::repeat::default_spec());
+        let mut file = crate::repeat::run_file(&crate::repeat::default_spec());
         file.started = started;
         toml::to_string(&file).unwrap()
     }
@@ -229,7 +229,7 @@ mod tests {
         let judgement = run.judgement().unwrap();
         assert_eq!((run.name.as_str(), judgement.outcome), ("a", Outcome::Violation));
         assert_eq!((judgement.count("exclusion", "holds"), judgement.costs.acquisitions), (12, 9));
-        assert_eq!(run.file().unwrap().spec.backend, "redlock");
+        assert_eq!(run.file().unwrap().spec.lock, "redlock");
     }
 
     #[test]

@@ -4,13 +4,14 @@ use crate::analyze::{self, Judged};
 use crate::cli::TestArgs;
 use crate::live::Live;
 use crate::record::record;
-use crate::results::{RunFile, RunFolder};
+use crate::report::heading;
 use crate::say;
-use crate::{FAILED, pipeline, runtime, summary};
+use crate::{FAILED, pipeline, repeat, runtime, summary};
 use anyhow::Result;
 use fencepost_checker::Outcome;
 use fencepost_engine::{Parts, Reason, RunSpec, Stop};
 use fencepost_history::find_history;
+use fencepost_history::run::RunFolder;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -18,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 pub fn test(args: &TestArgs) -> Result<i32> {
     let spec = args.spec()?;
     let parts = spec.validate()?;
-    say!("{}", summary::plan_text(&RunFile::new(&spec).heading()).trim_end());
+    say!("{}", summary::plan_text(&heading(&repeat::run_file(&spec))).trim_end());
     let stop = Arc::new(Stop::default());
     let runtime = runtime()?;
     let code = runtime.block_on(run_and_judge(args, &spec, &parts, &stop));
@@ -29,7 +30,7 @@ pub fn test(args: &TestArgs) -> Result<i32> {
 
 async fn run_and_judge(args: &TestArgs, spec: &RunSpec, parts: &Parts, stop: &Arc<Stop>) -> Result<i32> {
     tokio::spawn(listen_for_signals(stop.clone()));
-    let folder = RunFolder::create(&args.run.results, spec)?;
+    let folder = RunFolder::create(&args.run.results, &spec.settings())?;
     let cleanup_errors = match record(spec, parts, &folder, stop, Arc::new(Live::new())).await {
         Ok(outcome) => outcome.cleanup_errors,
         Err(error) => return after_failure(args, &folder, error),

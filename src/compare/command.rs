@@ -6,7 +6,6 @@ use super::perform::perform;
 use super::{csv, junit, markdown, page, since, terminal};
 use crate::cli::RunArgs;
 use crate::pipeline::{self, github};
-use crate::results::write_whole;
 use crate::runs::{self, Run};
 use crate::{FAILED, say, summary};
 use anyhow::{Result, bail};
@@ -14,6 +13,7 @@ use clap::Args;
 use fencepost_engine::BadUsage;
 use fencepost_engine::{Reason, Stop};
 use fencepost_history::Seed;
+use fencepost_history::run::write_whole;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -120,8 +120,9 @@ fn split(matrix: &Matrix, runs: &[Run]) -> (Vec<Turn>, usize) {
     let combinations = matrix.combinations().into_iter();
     let turns = combinations.filter_map(|combination| combination.turns.ok()).flatten();
     let there = |turn: &Turn| {
-        runs.iter()
-            .any(|run| run.judgement().is_some() && run.file().is_some_and(|file| file.spec == turn.spec))
+        runs.iter().any(|run| {
+            run.judgement().is_some() && run.file().is_some_and(|file| file.spec == turn.spec.settings())
+        })
     };
     let (done, todo): (Vec<Turn>, Vec<Turn>) = turns.partition(there);
     (todo, done.len())

@@ -267,15 +267,16 @@ pub fn of_runs(runs: &[Run]) -> Comparison {
     let mut rows: BTreeMap<(String, String, String), BTreeMap<String, Vec<&Run>>> = BTreeMap::new();
     let mut left_out = Vec::new();
     for run in runs {
-        let spec = match (run.file(), run.trouble()) {
-            (Some(file), None) if file.spec.scenario.is_none() => &file.spec,
+        let file = match (run.file(), run.trouble()) {
+            (Some(file), None) if file.spec.scenario.is_none() => file,
             (Some(_), None) => continue,
             (_, trouble) => {
                 left_out.push(format!("{}: {}", run.name, trouble.unwrap_or("it cannot be read")));
                 continue;
             }
         };
-        let row = (spec.backend.clone(), spec.guard.clone(), crate::repeat::settings(spec));
+        let spec = &file.spec;
+        let row = (spec.lock.clone(), spec.guard.clone(), file.settings.clone());
         rows.entry(row).or_default().entry(spec.nemesis_name()).or_default().push(run);
     }
     let nemeses = nemeses(rows.values().flat_map(BTreeMap::keys));

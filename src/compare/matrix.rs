@@ -2,11 +2,11 @@
 
 use super::command::CompareArgs;
 use super::comparison::{Cell, Comparison, Row, cell, servers};
-use crate::results::{now, timestamp, write_whole};
 use crate::runs::Run;
 use anyhow::{Context, Result};
 use fencepost_engine::{BadUsage, Parts, RunSpec, pick};
 use fencepost_history::Seed;
+use fencepost_history::run::{now, timestamp, write_whole};
 use fencepost_nemesis::SWARM;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
@@ -148,7 +148,7 @@ impl Matrix {
     pub fn comparison(&self, runs: &[Run], failures: &[(RunSpec, String)]) -> Comparison {
         let of = |turn: &Turn| {
             runs.iter().find(|run| {
-                run.judgement().is_some() && run.file().is_some_and(|file| file.spec == turn.spec)
+                run.judgement().is_some() && run.file().is_some_and(|file| file.spec == turn.spec.settings())
             })
         };
         let mut rows: Vec<Row> =

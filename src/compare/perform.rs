@@ -2,12 +2,12 @@
 
 use super::matrix::Turn;
 use crate::record::record_beside_others;
-use crate::results::RunFolder;
 use crate::{analyze, say};
 use anyhow::Result;
 use fencepost_checker::{Outcome, check_run};
 use fencepost_engine::{Reason, RunSpec, Stop, Unobserved};
 use fencepost_history::read_history;
+use fencepost_history::run::RunFolder;
 use futures_util::StreamExt;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -48,7 +48,7 @@ pub async fn perform(
 
 /// One run, to its verdict.
 async fn play(turn: &Turn, results: &Path, all: &Stop) -> Result<Outcome> {
-    let folder = RunFolder::create(results, &turn.spec)?;
+    let folder = RunFolder::create(results, &turn.spec.settings())?;
     let recorded =
         record_beside_others(&turn.spec, &turn.parts, &folder, all, None, Arc::new(Unobserved)).await;
     let interrupted = all.reason() == Some(&Reason::Interrupted);

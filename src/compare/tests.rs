@@ -3,7 +3,6 @@
 use super::comparison::{Cell, Comparison, Outcomes, cell, of_runs};
 use super::since::changes;
 use super::{csv, junit, markdown, page, terminal};
-use crate::results::RunFile;
 use crate::runs::{Judgement, Run, State};
 use fencepost_checker::{Costs, Outcome, RunVerdict, Verdict};
 use fencepost_history::Seed;
@@ -29,7 +28,7 @@ fn run(backend: &str, guard: &str, nemesis: &str, verdicts: &[(&str, Outcome)], 
     spec.guard = guard.to_owned();
     spec.nemesis = Some(nemesis).filter(|name| *name != "none").map(str::to_owned).into_iter().collect();
     spec.seed = Seed(7 + lost.0);
-    let mut file = RunFile::new(&spec);
+    let mut file = crate::repeat::run_file(&spec);
     file.command = format!("fencepost test --backend {backend} --seed {}", spec.seed);
     file.servers = vec![format!("{backend} 1.0 on n1, n2")];
     let name = format!("{backend}-{guard}-{nemesis}-{}", spec.seed);
@@ -182,8 +181,7 @@ fn runs_of_other_settings_are_another_row_and_what_cannot_be_read_is_said() {
     let mut runs = some_runs();
     runs.truncate(2);
     if let State::Judged(file, _) = &mut runs[1].state {
-        file.spec.ttl_ms = 500;
-        file.spec.time_limit_ms = 1;
+        file.settings = "--ttl 500ms".to_owned();
     }
     runs.push(Run {
         name: "x".into(),

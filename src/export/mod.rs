@@ -5,10 +5,10 @@ mod edn;
 #[cfg(feature = "parquet")]
 mod parquet;
 
-use crate::results::{RunFolder, write_whole_by};
 use anyhow::Result;
 use clap::Args;
 use fencepost_engine::BadUsage;
+use fencepost_history::run::{RunFolder, write_whole_by};
 use fencepost_history::{Event, Events, Kind};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;

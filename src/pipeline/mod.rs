@@ -6,11 +6,11 @@ mod sarif;
 
 pub use sarif::encoded;
 
-use crate::report::{Heading, promise};
-use crate::results::{RunFolder, write_whole};
+use crate::report::{Heading, heading, promise};
 use anyhow::Result;
 use clap::Args;
 use fencepost_checker::{Outcome, RunVerdict};
+use fencepost_history::run::{RunFolder, write_whole};
 use std::path::PathBuf;
 
 /// What a pipeline wants to know of a run.
@@ -72,7 +72,7 @@ fn exit_code(expect: Option<Expect>, outcome: Outcome) -> i32 {
 }
 
 fn write(args: &PipelineArgs, folder: &RunFolder, verdict: &RunVerdict) -> Result<()> {
-    let heading = folder.read_run()?.heading();
+    let heading = heading(&folder.read_run()?);
     if let Some(path) = &args.junit {
         write_whole(
             path,

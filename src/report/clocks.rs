@@ -4,7 +4,7 @@ use super::canvas::{self, Anchor, Canvas, LEFT, RIGHT, SMALL, TimeAxis, WIDTH, t
 use super::faults::Strip;
 use super::palette::{self, Colour};
 use fencepost_checker::Digest;
-use fencepost_engine::clock_watch::Sample;
+use fencepost_history::run::ClockSample;
 
 const LEGEND: i32 = 24;
 const LANE: i32 = 58;
@@ -23,14 +23,14 @@ const CLOCKS: [(Colour, &str); 2] = [(palette::ACTORS[1], "monotonic clock"), (p
 /// One node's clocks.
 struct Lane<'a> {
     node: &'a str,
-    samples: Vec<&'a Sample>,
+    samples: Vec<&'a ClockSample>,
     /// The ends of its scale, in milliseconds; 0 lies between them.
     least_ms: f64,
     most_ms: f64,
 }
 
 /// The offsets of clocks over a run; none where none was looked at.
-pub fn clocks(run: &Digest, samples: &[Sample]) -> Option<String> {
+pub fn clocks(run: &Digest, samples: &[ClockSample]) -> Option<String> {
     let lanes = lanes(samples);
     if lanes.is_empty() {
         return None;
@@ -55,12 +55,12 @@ pub fn clocks(run: &Digest, samples: &[Sample]) -> Option<String> {
     }))
 }
 
-fn lanes(samples: &[Sample]) -> Vec<Lane<'_>> {
+fn lanes(samples: &[ClockSample]) -> Vec<Lane<'_>> {
     let mut nodes: Vec<&str> = samples.iter().map(|sample| sample.node.as_str()).collect();
     nodes.sort_unstable();
     nodes.dedup();
     let lane = |node| {
-        let mut samples: Vec<&Sample> = samples.iter().filter(|sample| sample.node == node).collect();
+        let mut samples: Vec<&ClockSample> = samples.iter().filter(|sample| sample.node == node).collect();
         samples.sort_by_key(|sample| sample.time);
         let shown = samples.iter().flat_map(|sample| offsets(sample)).flatten();
         let (least_ms, most_ms) =
@@ -74,7 +74,7 @@ fn lanes(samples: &[Sample]) -> Vec<Lane<'_>> {
 }
 
 /// In the order of [`CLOCKS`].
-fn offsets(sample: &Sample) -> [Option<f64>; 2] {
+fn offsets(sample: &ClockSample) -> [Option<f64>; 2] {
     [sample.monotonic_ms, sample.wall_ms]
 }
 
@@ -129,9 +129,9 @@ mod tests {
     use super::super::fixtures::redlock_clock_jump;
     use super::*;
 
-    fn sample(time: u64, node: &str, wall_ms: Option<f64>) -> Sample {
+    fn sample(time: u64, node: &str, wall_ms: Option<f64>) -> ClockSample {
         let other = wall_ms.map(|_| 0.0);
-        Sample {
+        ClockSample {
             time,
             node: node.to_owned(),
             wall_ms,

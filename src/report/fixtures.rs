@@ -50,7 +50,7 @@ fn fixture(backend: &str, server: &str, nemesis: &str, guard: &str, ttl_ms: u64,
         seed: 7,
         command,
         fencepost: "0.1.0".to_owned(),
-        started: 1_771_000_000,
+        date: "2026-02-13 16:26:40 UTC".to_owned(),
         ttl_ms,
         settings: vec![("clients".to_owned(), "5".to_owned()), ("concurrency".to_owned(), "10".to_owned())],
     };

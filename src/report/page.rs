@@ -7,7 +7,7 @@ use super::measures::{Tally, tallies};
 use super::{clocks, document, explorer, is_unfinished, latency, rate, timeline, violation, words};
 use fencepost_checker::digest::Fault;
 use fencepost_checker::{Digest, Finding, RunVerdict, describe_fault, overlaps, seconds};
-use fencepost_engine::clock_watch::Sample;
+use fencepost_history::run::ClockSample;
 use maud::{Markup, PreEscaped, html};
 use serde_json::json;
 
@@ -17,7 +17,7 @@ const FAULTS_MAX: usize = 1000;
 const DRAWN_MAX: usize = 3;
 
 /// The whole page.
-pub fn page(heading: &Heading, run: &Digest, verdict: &RunVerdict, clocks: &[Sample]) -> String {
+pub fn page(heading: &Heading, run: &Digest, verdict: &RunVerdict, clocks: &[ClockSample]) -> String {
     let title = format!("{}: {} under {}", verdict.outcome, heading.backend, heading.nemesis);
     document(
         &title,
@@ -47,7 +47,7 @@ fn top(heading: &Heading) -> Markup {
             span { "guard " (heading.guard) }
             span { "driver " (heading.driver) }
             span { "seed " (heading.seed) }
-            span { (heading.date()) }
+            span { (heading.date) }
         }
     }
 }
@@ -193,7 +193,7 @@ fn pictures(run: &Digest, verdict: &RunVerdict) -> Markup {
     }
 }
 
-fn clock_picture(run: &Digest, samples: &[Sample]) -> Markup {
+fn clock_picture(run: &Digest, samples: &[ClockSample]) -> Markup {
     html! {
         @if let Some(svg) = clocks::clocks(run, samples) {
             h2 { "What the clocks showed" }

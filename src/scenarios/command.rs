@@ -3,13 +3,13 @@
 use super::perform::{Ending, Manner, Report, perform, prepare};
 use super::{Scenario, find, plays, registry, table};
 use crate::pipeline::junit;
-use crate::results::write_whole;
 use crate::say;
 use anyhow::Result;
 use clap::Args;
 use fencepost_engine::{BadUsage, unknown};
 use fencepost_engine::{Reason, Stop};
 use fencepost_history::Seed;
+use fencepost_history::run::write_whole;
 use futures_util::StreamExt;
 use std::path::PathBuf;
 use std::sync::Arc;

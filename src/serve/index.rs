@@ -1,8 +1,8 @@
 //! What runs there are. Looked at again with each request, and read again only where something changed.
 
-use crate::results::is_going;
 use crate::runs::{self, Run, State};
 use fencepost_checker::Outcome;
+use fencepost_history::run::{RunSettings, is_running};
 use rayon::prelude::*;
 use serde::Deserialize;
 use std::collections::{BTreeSet, HashMap};
@@ -72,7 +72,7 @@ impl Standing {
 pub fn standing(run: &Run) -> Standing {
     match &run.state {
         State::Judged(_, judgement) => Standing::Judged(judgement.outcome),
-        State::NotJudged(..) | State::Damaged(_) if is_going(&run.path) => Standing::Running,
+        State::NotJudged(..) | State::Damaged(_) if is_running(&run.path) => Standing::Running,
         State::NotJudged(..) => Standing::NotJudged,
         State::Damaged(_) => Standing::Damaged,
     }
@@ -91,11 +91,11 @@ impl Row {
             (State::NotJudged(_, why) | State::Damaged(why), _) => why.clone(),
         };
         let file = run.file();
-        let of_spec = |text: fn(&fencepost_engine::RunSpec) -> String| file.map(|file| text(&file.spec));
+        let of_spec = |text: fn(&RunSettings) -> String| file.map(|file| text(&file.spec));
         Row {
             name: run.name.clone(),
             started: file.map_or(0, |file| file.started),
-            backend: of_spec(|spec| spec.backend.clone()).unwrap_or_default(),
+            backend: of_spec(|spec| spec.lock.clone()).unwrap_or_default(),
             workload: of_spec(|spec| spec.workload.clone()).unwrap_or_default(),
             nemesis: of_spec(|spec| spec.nemesis_name()).unwrap_or_default(),
             guard: of_spec(|spec| spec.guard.clone()).unwrap_or_default(),

@@ -4,6 +4,7 @@ use super::folder::{File, Listing};
 use super::index::{ORDERS, Row, Standing, Wanted, standing, values};
 use crate::report::{document, promise};
 use crate::runs::{Judgement, Run};
+use fencepost_history::run::RunSettings;
 use maud::{Markup, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::sync::Arc;
@@ -239,7 +240,7 @@ pub fn compare(runs: &[Run], missing: &[String]) -> String {
             checkers.push(&promise.checker);
         }
     }
-    let setting = |name: &str, of: &dyn Fn(&fencepost_engine::RunSpec) -> String| {
+    let setting = |name: &str, of: &dyn Fn(&RunSettings) -> String| {
         html! { tr { th { (name) } @for run in runs { td { @if let Some(file) = run.file() { (of(&file.spec)) } } } } }
     };
     page(
@@ -252,7 +253,7 @@ pub fn compare(runs: &[Run], missing: &[String]) -> String {
             @else { div.tablebox { table.beside {
                 thead { tr { th { } @for run in runs { th { a href=(run_address(&run.name)) { (run.name) } } } } }
                 tbody {
-                    (setting("backend", &|spec| spec.backend.clone()))
+                    (setting("backend", &|spec| spec.lock.clone()))
                     (setting("workload", &|spec| spec.workload.clone()))
                     (setting("nemesis", &|spec| spec.nemesis_name()))
                     (setting("guard", &|spec| spec.guard.clone()))

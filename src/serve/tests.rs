@@ -1,10 +1,10 @@
 //! What the server answers, and what it does not.
 
 use super::*;
-use crate::results::{RunFile, RunFolder};
 use crate::runs::testing;
 use axum::http::Method;
 use fencepost_checker::Outcome;
+use fencepost_history::run::RunFolder;
 use std::fs;
 use std::os::unix::fs::symlink;
 
@@ -14,7 +14,7 @@ fn results() -> tempfile::TempDir {
     let at = results.path();
     let put = |name: &str, outcome, started, backend: &str, nemesis: &str| {
         testing::run(at, name, outcome, |file| {
-            (file.started, file.spec.backend) = (started, backend.to_owned());
+            (file.started, file.spec.lock) = (started, backend.to_owned());
             file.spec.nemesis = vec![nemesis.to_owned()];
         })
     };
@@ -212,8 +212,8 @@ async fn only_reads_and_only_by_names_of_this_machine() {
 #[tokio::test]
 async fn a_run_that_goes_on_shows_its_events_as_they_come() {
     let results = tempfile::tempdir().unwrap();
-    let going = RunFolder::create(results.path(), &crate::repeat::default_spec()).unwrap();
-    going.write_run(&RunFile::new(&crate::repeat::default_spec())).unwrap();
+    let going = RunFolder::create(results.path(), &crate::repeat::default_spec().settings()).unwrap();
+    going.write_run(&crate::repeat::run_file(&crate::repeat::default_spec())).unwrap();
     let router = serving(results.path());
     let name = going.path.file_name().unwrap().to_str().unwrap().to_owned();
     assert_eq!(listed(&text(&router, "/?verdict=running").await), std::slice::from_ref(&name));

@@ -186,9 +186,9 @@ fn runs() -> tempfile::TempDir {
     for number in 0..250 {
         let folder = results.path().join(format!("run-{number}"));
         std::fs::create_dir(&folder).expect("a writable folder");
-        let backend = ["backend = \"redlock\"", "backend = \"etcd\""][number % 2];
+        let backend = ["lock = \"redlock\"", "lock = \"etcd\""][number % 2];
         let run = read("run.toml").replacen(&began, &format!("started = {}", 1_771_000_000 + number), 1);
-        std::fs::write(folder.join("run.toml"), run.replacen("backend = \"redlock\"", backend, 1))
+        std::fs::write(folder.join("run.toml"), run.replacen("lock = \"redlock\"", backend, 1))
             .expect("a file");
         if number != 1 {
             std::fs::write(folder.join("verdict.json"), read("verdict.json")).expect("a file");

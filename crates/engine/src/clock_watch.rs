@@ -3,13 +3,13 @@
 
 use crate::recorder::Recorder;
 use anyhow::{Context, Result};
+use fencepost_history::run::ClockSample;
 use fencepost_nemesis::World;
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -17,24 +17,6 @@ use tokio::task::JoinSet;
 
 /// How often each clock is looked at.
 const PERIOD: Duration = Duration::from_millis(250);
-
-/// One look at one process's clocks: a line of `clocks.jsonl`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
-    /// As in the history: nanoseconds since the run began, by the controller's clock.
-    pub time: u64,
-    pub node: String,
-    /// How far the process's wall clock is ahead of the true one, in milliseconds; none where it could not be asked,
-    /// because it is down, say.
-    pub wall_ms: Option<f64>,
-    pub monotonic_ms: Option<f64>,
-    /// The most by which either may be wrong.
-    pub error_ms: Option<f64>,
-    /// The most by which `time` may be wrong, in milliseconds: half of what the look took. A clock that runs at another
-    /// rate can be compared with the controller's to this precision only.
-    #[serde(default)]
-    pub time_error_ms: f64,
-}
 
 /// The clocks of a run, being watched.
 pub struct ClockWatch {
@@ -94,7 +76,7 @@ impl ClockWatch {
 }
 
 impl SampleFile {
-    fn write(&self, sample: &Sample) {
+    fn write(&self, sample: &ClockSample) {
         let line = serde_json::to_string(sample).expect("a sample is always JSON") + "\n";
         let mut slot = self.file.lock();
         if let Ok(file) = slot.as_mut()
@@ -105,7 +87,7 @@ impl SampleFile {
     }
 }
 
-async fn look(world: &World, recorder: &Recorder, node: &str) -> Sample {
+async fn look(world: &World, recorder: &Recorder, node: &str) -> ClockSample {
     let begun = recorder.elapsed();
     let seen = match world.pid(node) {
         Ok(_) => world.clock(node, json!({"do": "look"})).await.unwrap_or_default(),
@@ -114,61 +96,12 @@ async fn look(world: &World, recorder: &Recorder, node: &str) -> Sample {
     let ended = recorder.elapsed();
     let time = (begun + ended) / 2;
     let ms = |name: &str| seen["after"][name].as_f64().map(|ns| ns / 1e6);
-    Sample {
+    ClockSample {
         time: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
         node: node.to_owned(),
         wall_ms: ms("wall_ns"),
         monotonic_ms: ms("monotonic_ns"),
         error_ms: ms("error_ns"),
         time_error_ms: (ended - begun).as_secs_f64() * 500.0,
-    }
-}
-
-/// The samples of a run; none where it has no such file. A last line that a crash cut off is passed over.
-pub fn read(path: &Path) -> Result<Vec<Sample>> {
-    let file = match File::open(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        opened => opened.with_context(|| format!("cannot read {}", path.display()))?,
-    };
-    let mut samples = Vec::new();
-    let mut bad = None;
-    for (number, line) in (1..).zip(BufReader::new(file).lines()) {
-        let line = line.with_context(|| format!("cannot read {}", path.display()))?;
-        match (serde_json::from_str(&line), bad) {
-            (Ok(sample), None) => samples.push(sample),
-            (Err(_), None) => bad = Some(number),
-            (_, Some(bad)) => {
-                anyhow::bail!("line {bad} of {} is not a look at a clock", path.display())
-            }
-        }
-    }
-    Ok(samples)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read_text(text: &str) -> Result<Vec<Sample>> {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), text).unwrap();
-        read(file.path())
-    }
-
-    #[test]
-    fn samples_survive_their_file_and_a_crash_in_its_last_line() {
-        let down = Sample {
-            time: 7,
-            node: "n1".to_owned(),
-            wall_ms: None,
-            monotonic_ms: None,
-            error_ms: None,
-            time_error_ms: 0.5,
-        };
-        let line = serde_json::to_string(&down).unwrap();
-        assert_eq!(read_text(&format!("{line}\n{{\"time\":9,\"no")).unwrap(), [down]);
-        let broken = read_text(&format!("x\n{line}\n")).unwrap_err().to_string();
-        assert!(broken.starts_with("line 1 of"), "{broken}");
-        assert!(read(Path::new("/nowhere/clocks.jsonl")).unwrap().is_empty());
     }
 }

@@ -2,6 +2,7 @@
 
 use fencepost_cluster::ClockMechanism;
 use fencepost_history::Seed;
+use fencepost_history::run::RunSettings;
 use fencepost_locks::{Options, PauseAt};
 use fencepost_nemesis::tools::disk::Torn;
 use fencepost_nemesis::{Clock, SWARM};
@@ -102,13 +103,8 @@ impl RunSpec {
         self.nemesis.iter().any(|name| name == SWARM)
     }
 
-    /// The nemeses in one word: `none`, `clock-jump+pause`, `plan`.
-    pub fn nemesis_name(&self) -> String {
-        match (&self.nemesis_file, self.nemesis.is_empty()) {
-            _ if self.scenario.is_some() => "scenario".to_owned(),
-            (Some(_), _) => "plan".to_owned(),
-            (None, true) => "none".to_owned(),
-            (None, false) => self.nemesis.join("+"),
-        }
+    /// The settings as the folder of a run keeps them.
+    pub fn settings(&self) -> RunSettings {
+        RunSettings::of(self).expect("a spec has all settings of a run")
     }
 }

@@ -10,6 +10,7 @@ mod event;
 pub mod fault;
 mod file;
 pub mod prose;
+pub mod run;
 mod seed;
 mod stored;
 

@@ -1,0 +1,32 @@
+//! The folder of a run: everything that a run leaves, enough to judge and draw it again on another machine.
+//!
+//! The engine writes the folder; reports, comparisons and the server of runs read it. They need no part of the engine for that:
+//! `run.toml` has typed fields for the settings that a report shows, and keeps all others as a table.
+
+mod clock_samples;
+mod file;
+mod folder;
+mod time;
+mod write;
+
+pub use clock_samples::{ClockSample, read_clock_samples};
+pub use file::{RunFile, RunSettings};
+pub use folder::{RunFolder, is_running, point_latest};
+pub use time::{now, timestamp};
+pub use write::{COMPRESS_ABOVE_BYTES, compress_history, write_whole, write_whole_by};
+
+use std::path::PathBuf;
+
+/// A failure at the folder of a run. Each message names the path; the cause is the error's source.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error("cannot read {path}")]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("cannot write {path}")]
+    Write { path: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
+    /// The path that the user named is not the folder of a run.
+    #[error("{0}")]
+    NotARun(String),
+    #[error("{path}: {reason}")]
+    Malformed { path: PathBuf, reason: String },
+}

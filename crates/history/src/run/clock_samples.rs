@@ -1,0 +1,75 @@
+//! `clocks.jsonl`: the clocks of a run over time. No verdict rests on them; the report draws them.
+
+use super::RunError;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::path::Path;
+
+/// One reading of a process's clocks: a line of `clocks.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClockSample {
+    /// As in the history: nanoseconds since the run began, by the controller's clock.
+    pub time: u64,
+    pub node: String,
+    /// How far the process's wall clock is ahead of the true one, in milliseconds; none where the clock could not be read,
+    /// because the process is down, say.
+    pub wall_ms: Option<f64>,
+    pub monotonic_ms: Option<f64>,
+    /// The most by which either may be wrong.
+    pub error_ms: Option<f64>,
+    /// The most by which `time` may be wrong, in milliseconds: half of what the reading took. A clock that runs at another
+    /// rate can be compared with the controller's to this precision only.
+    #[serde(default)]
+    pub time_error_ms: f64,
+}
+
+/// The samples of a run; empty where it has no such file. A last line that a crash cut off is ignored.
+pub fn read_clock_samples(path: &Path) -> Result<Vec<ClockSample>, RunError> {
+    let unreadable = |source| RunError::Read { path: path.to_owned(), source };
+    let file = match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        opened => opened.map_err(unreadable)?,
+    };
+    let mut samples = Vec::new();
+    let mut bad = None;
+    for (number, line) in (1..).zip(BufReader::new(file).lines()) {
+        match (serde_json::from_str(&line.map_err(unreadable)?), bad) {
+            (Ok(sample), None) => samples.push(sample),
+            (Err(_), None) => bad = Some(number),
+            (_, Some(bad)) => {
+                let reason = format!("line {bad} is not a reading of a clock");
+                return Err(RunError::Malformed { path: path.to_owned(), reason });
+            }
+        }
+    }
+    Ok(samples)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> Result<Vec<ClockSample>, RunError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        read_clock_samples(file.path())
+    }
+
+    #[test]
+    fn samples_survive_their_file_and_a_crash_in_its_last_line() {
+        let down = ClockSample {
+            time: 7,
+            node: "n1".to_owned(),
+            wall_ms: None,
+            monotonic_ms: None,
+            error_ms: None,
+            time_error_ms: 0.5,
+        };
+        let line = serde_json::to_string(&down).unwrap();
+        assert_eq!(read_text(&format!("{line}\n{{\"time\":9,\"no")).unwrap(), [down]);
+        let broken = read_text(&format!("x\n{line}\n")).unwrap_err().to_string();
+        assert!(broken.ends_with("line 1 is not a reading of a clock"), "{broken}");
+        assert!(read_clock_samples(Path::new("/nowhere/clocks.jsonl")).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,145 @@
+//! `run.toml`: the settings of a run, what it ran on, and the command that repeats it.
+
+use super::time::{date, timestamp};
+use crate::Seed;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// `run.toml`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct RunFile {
+    /// Version of Fencepost that made the run.
+    pub fencepost: String,
+    /// Repeats the run.
+    pub command: String,
+    /// Options that set the run apart from others of its lock, guard, nemesis, seed, driver and length, as on the command
+    /// line; empty where all have their defaults.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub settings: String,
+    /// Start of the run, seconds since 1970-01-01 UTC.
+    pub started: u64,
+    /// The driver that ran: `docker` or `local`.
+    pub driver: String,
+    /// Versions of the servers, as they report them themselves.
+    #[serde(default)]
+    pub servers: Vec<String>,
+    pub spec: RunSettings,
+}
+
+/// The whole specification of a run. Reports need a few typed fields; all others are kept as they are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct RunSettings {
+    /// The scenario and the number of its run, where it is one: `redis-clock-jump-1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scenario: Option<String>,
+    #[serde(alias = "backend")]
+    pub lock: String,
+    pub workload: String,
+    /// Names of nemeses; empty for none.
+    #[serde(default)]
+    pub nemesis: Vec<String>,
+    /// A plan from a file in place of a drawn one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nemesis_file: Option<PathBuf>,
+    /// As requested: `auto`, `docker` or `local`.
+    pub driver: String,
+    pub guard: String,
+    pub seed: Seed,
+    pub ttl_ms: u64,
+    /// All other settings.
+    #[serde(flatten)]
+    pub rest: toml::Table,
+}
+
+impl RunFile {
+    /// When the run started: `2026-02-14 09:30:15 UTC`.
+    pub fn date(&self) -> String {
+        date(self.started)
+    }
+}
+
+impl RunSettings {
+    /// The settings of a run from its specification: any type with the fields of this one.
+    ///
+    /// # Errors
+    /// A field is missing or of another type.
+    pub fn of(spec: &impl Serialize) -> Result<RunSettings, toml::de::Error> {
+        let table = toml::Table::try_from(spec).map_err(serde::de::Error::custom)?;
+        table.try_into()
+    }
+
+    /// The nemeses in one word: `none`, `clock-jump+pause`, `plan`, `scenario`.
+    pub fn nemesis_name(&self) -> String {
+        match (&self.nemesis_file, self.nemesis.is_empty()) {
+            _ if self.scenario.is_some() => "scenario".to_owned(),
+            (Some(_), _) => "plan".to_owned(),
+            (None, true) => "none".to_owned(),
+            (None, false) => self.nemesis.join("+"),
+        }
+    }
+
+    /// The name of the folder of a run that starts at `started` (seconds since 1970-01-01 UTC).
+    pub(super) fn folder_name(&self, started: u64) -> String {
+        let (time, seed) = (timestamp(started), self.seed);
+        match &self.scenario {
+            Some(scenario) => format!("{scenario}-{time}-{seed}"),
+            None => format!("{}-{}-{}-{time}-{seed}", self.lock, self.workload, self.nemesis_name()),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    const RUN: &str = r#"
+fencepost = "0.1.0"
+command = "fencepost test --seed 12"
+settings = "--ttl 3s"
+started = 1795302050
+driver = "local"
+servers = ["redis-server 7.0.15 on n1"]
+
+[spec]
+lock = "redlock"
+workload = "increment"
+nemesis = ["clock-jump", "pause"]
+driver = "auto"
+guard = "none"
+seed = 12
+ttl-ms = 3000
+rate = 0.0
+clients = 5
+
+[spec.options]
+acquire = "set-nx-px"
+"#;
+
+    pub(in super::super) fn run_file() -> RunFile {
+        toml::from_str(RUN).unwrap()
+    }
+
+    #[test]
+    fn settings_that_no_report_knows_are_kept() {
+        let run = run_file();
+        assert_eq!(run.spec.nemesis_name(), "clock-jump+pause");
+        assert_eq!(run.spec.rest["options"]["acquire"].as_str(), Some("set-nx-px"));
+        let again: RunFile = toml::from_str(&toml::to_string(&run).unwrap()).unwrap();
+        assert_eq!(again, run);
+        assert_eq!(RunSettings::of(&run.spec).unwrap(), run.spec);
+    }
+
+    #[test]
+    fn a_folder_is_named_by_what_ran_or_by_its_scenario() {
+        let mut settings = run_file().spec;
+        assert_eq!(
+            settings.folder_name(1_771_061_415),
+            "redlock-increment-clock-jump+pause-20260214T093015Z-12"
+        );
+        settings.scenario = Some("redis-clock-jump-1".to_owned());
+        assert_eq!(settings.folder_name(1_771_061_415), "redis-clock-jump-1-20260214T093015Z-12");
+        assert_eq!(settings.nemesis_name(), "scenario");
+    }
+}

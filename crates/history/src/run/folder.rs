@@ -1,0 +1,162 @@
+//! `results/<lock>-<workload>-<nemesis>-<time>-<seed>/`.
+
+use super::{RunError, RunFile, RunSettings, now, write_whole};
+use crate::find_history;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The folder of a run.
+#[derive(Clone, Debug)]
+pub struct RunFolder {
+    pub path: PathBuf,
+    /// Of a run that this process is making: the folder, locked for as long as the run goes on; see [`is_running`].
+    _running: Option<Arc<File>>,
+}
+
+impl RunFolder {
+    /// Makes the folder of a new run in the folder `results`, and points `latest` to it.
+    pub fn create(results: &Path, settings: &RunSettings) -> Result<RunFolder, RunError> {
+        let make = |path: &Path, made: std::io::Result<()>| {
+            made.map_err(|source| RunError::Write { path: path.to_owned(), source: source.into() })
+        };
+        make(results, fs::create_dir_all(results))?;
+        let name = free_name(results, settings.folder_name(now()));
+        let path = results.join(&name);
+        make(&path, fs::create_dir(&path))?;
+        for part in ["logs", "plots"] {
+            make(&path, fs::create_dir(path.join(part)))?;
+        }
+        // Where the file system has no locks, the run seems not to be running; it runs all the same.
+        let running = File::open(&path).ok().filter(|folder| folder.lock().is_ok()).map(Arc::new);
+        point_latest(results, &name)?;
+        Ok(RunFolder { path, _running: running })
+    }
+
+    /// Opens the folder of a run that exists; `results/latest` is as good as its name.
+    pub fn open(path: &Path) -> Result<RunFolder, RunError> {
+        let path = fs::canonicalize(path)
+            .map_err(|error| RunError::NotARun(format!("cannot open the run {}: {error}", path.display())))?;
+        if find_history(&path.join("history.jsonl")).is_none() {
+            return Err(RunError::NotARun(format!(
+                "{} is not the folder of a run: it has no history.jsonl (runs are folders in results/; results/latest is the newest)",
+                path.display()
+            )));
+        }
+        Ok(RunFolder { path, _running: None })
+    }
+
+    /// The history, by its plain name: it may be compressed ([`find_history`]).
+    pub fn history(&self) -> PathBuf {
+        self.path.join("history.jsonl")
+    }
+
+    /// The clocks over time; the file exists only where a fault moved a clock.
+    pub fn clocks(&self) -> PathBuf {
+        self.path.join("clocks.jsonl")
+    }
+
+    pub fn logs(&self) -> PathBuf {
+        self.path.join("logs")
+    }
+
+    pub fn report(&self) -> PathBuf {
+        self.path.join("report.html")
+    }
+
+    /// Writes `run.toml`.
+    pub fn write_run(&self, run: &RunFile) -> Result<(), RunError> {
+        let path = self.path.join("run.toml");
+        let text = toml::to_string(run)
+            .map_err(|error| RunError::Write { path: path.clone(), source: error.into() })?;
+        write_whole(&path, text.as_bytes())
+    }
+
+    /// Reads `run.toml`.
+    pub fn read_run(&self) -> Result<RunFile, RunError> {
+        let path = self.path.join("run.toml");
+        let text =
+            fs::read_to_string(&path).map_err(|source| RunError::Read { path: path.clone(), source })?;
+        toml::from_str(&text).map_err(|error| {
+            // The error's own text has several lines.
+            let reason = format!("these are not the settings of a run: {}", error.message());
+            RunError::Malformed { path, reason }
+        })
+    }
+
+    /// Writes a file of the folder whole or not at all.
+    pub fn write(&self, name: &str, content: &[u8]) -> Result<(), RunError> {
+        write_whole(&self.path.join(name), content)
+    }
+}
+
+/// Whether the run in this folder is still being made: the process that makes it holds a lock on the folder, which ends with
+/// the process, however that ends. Where locks do not work, the answer is yes, since a running run must not be touched.
+pub fn is_running(folder: &Path) -> bool {
+    File::open(folder).is_ok_and(|folder| folder.try_lock_shared().is_err())
+}
+
+/// The name, with a number behind it where a run of the same seed already began in the same second.
+fn free_name(results: &Path, name: String) -> String {
+    if !results.join(&name).exists() {
+        return name;
+    }
+    (2_u64..)
+        .map(|number| format!("{name}-{number}"))
+        .find(|name| !results.join(name).exists())
+        .expect("numbers do not end")
+}
+
+/// Points `results/latest` to the newest run. Renamed into place, since another run may do the same right now.
+pub fn point_latest(results: &Path, name: &str) -> Result<(), RunError> {
+    let (link, latest) = (results.join(format!(".latest-{}", std::process::id())), results.join("latest"));
+    let _ = fs::remove_file(&link);
+    std::os::unix::fs::symlink(name, &link)
+        .and_then(|()| fs::rename(&link, &latest))
+        .map_err(|source| RunError::Write { path: latest, source: source.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::file::tests::run_file;
+
+    #[test]
+    fn a_run_is_running_until_its_folder_is_dropped() {
+        let results = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(results.path(), &run_file().spec).unwrap();
+        let path = folder.path.clone();
+        assert!(is_running(&path));
+        drop(folder);
+        assert!(!is_running(&path));
+    }
+
+    #[test]
+    fn two_runs_of_one_seed_in_one_second_have_folders_of_their_own() {
+        let results = tempfile::tempdir().unwrap();
+        let settings = run_file().spec;
+        let folders: Vec<RunFolder> =
+            (0..3).map(|_| RunFolder::create(results.path(), &settings).unwrap()).collect();
+        assert!(folders[0].path != folders[1].path && folders[1].path != folders[2].path);
+        assert_eq!(free_name(results.path(), "new".to_owned()), "new");
+    }
+
+    #[test]
+    fn run_toml_is_read_as_it_was_written_and_a_mistake_in_it_is_named() {
+        let results = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(results.path(), &run_file().spec).unwrap();
+        folder.write_run(&run_file()).unwrap();
+        assert_eq!(folder.read_run().unwrap(), run_file());
+        folder.write("run.toml", b"fencepost = 1").unwrap();
+        let error = folder.read_run().unwrap_err().to_string();
+        assert!(error.contains("run.toml: these are not the settings of a run: "), "{error}");
+    }
+
+    #[test]
+    fn a_folder_without_a_history_is_not_a_run() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(matches!(RunFolder::open(folder.path()), Err(RunError::NotARun(_))));
+        fs::write(folder.path().join("history.jsonl"), "").unwrap();
+        assert!(RunFolder::open(folder.path()).is_ok());
+    }
+}
