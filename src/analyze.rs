@@ -5,7 +5,7 @@ use crate::report::heading;
 use crate::say;
 use crate::{pipeline, report, summary};
 use anyhow::{Context, Result};
-use fencepost_checker::{Digest, RunVerdict, check_digest};
+use fencepost_checker::{RunIndex, RunVerdict, check_index};
 use fencepost_history::run::{RunFile, RunFolder, read_clock_samples};
 use fencepost_history::{Event, read_history};
 
@@ -32,8 +32,8 @@ pub fn judge(folder: &RunFolder) -> Result<Judged> {
     let run: RunFile = folder.read_run()?;
     let events = read_history(&folder.history())?;
     let digest =
-        Digest::new(&events).with_context(|| format!("{} is malformed", folder.history().display()))?;
-    let verdict = check_digest(&digest);
+        RunIndex::new(&events).with_context(|| format!("{} is malformed", folder.history().display()))?;
+    let verdict = check_index(&digest);
     let clocks = read_clock_samples(&folder.clocks())?;
     let heading = heading(&run);
     for (name, picture) in report::plots(&digest, &verdict, &clocks) {

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use fencepost_checker::read::{Edn, JsonLines, Lines, ReadError, Reading};
-use fencepost_checker::{Algorithm, Budget, KeyVerdict, ModelName, Outcome, Wanted, check_lines};
+use fencepost_checker::{Algorithm, Budget, CheckOptions, KeyVerdict, ModelName, Outcome, check_lines};
 use fencepost_history::decompressed;
 use serde::Serialize;
 use std::fs::File;
@@ -53,7 +53,7 @@ pub struct CheckArgs {
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub enum AlgorithmArg {
     Auto,
-    Special,
+    FastPath,
     Search,
 }
 
@@ -114,10 +114,10 @@ fn check_file<'a>(args: &'a CheckArgs, file: &'a Path, draw: bool) -> Result<Fil
     let reading = Reading { independent: args.independent, skip: args.skip.clone() };
     // Keys are judged at the same time, and share the memory.
     let memory_bytes = args.memory_mb.saturating_mul(1 << 20) / rayon::current_num_threads().max(1);
-    let wanted = Wanted {
+    let wanted = CheckOptions {
         algorithm: match args.algorithm {
             AlgorithmArg::Auto => Algorithm::Auto,
-            AlgorithmArg::Special => Algorithm::Special,
+            AlgorithmArg::FastPath => Algorithm::FastPath,
             AlgorithmArg::Search => Algorithm::Search,
         },
         budget: Budget::new(time, memory_bytes),

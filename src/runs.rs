@@ -1,6 +1,6 @@
 //! Runs that exist: what came of each, read from its folder alone, without its history.
 
-use fencepost_checker::{Costs, Figure, Outcome};
+use fencepost_checker::{Costs, Metric, Outcome};
 use fencepost_history::find_history;
 use fencepost_history::run::RunFile;
 use rayon::prelude::*;
@@ -36,7 +36,7 @@ pub struct Judgement {
     pub outcome: Outcome,
     pub verdicts: Vec<Promise>,
     #[serde(default)]
-    pub figures: Vec<Figure>,
+    pub figures: Vec<Metric>,
     pub costs: Costs,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::report::{self, Exhibit, Heading, count, exhibits, sentence};
 use console::{Style, style};
-use fencepost_checker::{Digest, Outcome, RunVerdict, Verdict, seconds};
+use fencepost_checker::{Outcome, RunIndex, RunVerdict, Verdict, seconds};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -50,7 +50,7 @@ pub fn rows(rows: &[(&str, &str)]) -> String {
 
 /// The end of the output: each promise with its verdict, the story of a violation, figures, where the report lies, and
 /// the verdict in one sentence.
-pub fn text(heading: &Heading, run: &Digest, verdict: &RunVerdict, report: &Path) -> String {
+pub fn text(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, report: &Path) -> String {
     let mut text = String::new();
     if report::is_unfinished(run) {
         let _ = writeln!(text, "{}\n", hang(&report::unfinished(run), 0));
@@ -63,7 +63,7 @@ pub fn text(heading: &Heading, run: &Digest, verdict: &RunVerdict, report: &Path
     }
     let figures = hang(&figures(run, verdict).join(" · "), 10);
     let _ = writeln!(text, "\n{}{figures}", style("counts    ").dim());
-    for (place, figure) in verdict.figures.iter().enumerate() {
+    for (place, figure) in verdict.metrics.iter().enumerate() {
         let name = if place == 0 { "measured  " } else { "          " };
         let _ = writeln!(text, "{}{}", style(name).dim(), hang(&figure.to_string(), 10));
     }
@@ -96,7 +96,7 @@ fn story(text: &mut String, exhibit: &Exhibit) {
 }
 
 /// The figures that matter, those that are there.
-fn figures(run: &Digest, verdict: &RunVerdict) -> Vec<String> {
+fn figures(run: &RunIndex, verdict: &RunVerdict) -> Vec<String> {
     let count = |checker: &str, stat: &str| count(verdict, checker, stat);
     let mut figures = vec![
         format!("{} holds", run.holds.len()),
@@ -138,12 +138,12 @@ pub fn hang(text: &str, indent: usize) -> String {
 mod tests {
     use super::*;
     use crate::report::fixtures::{Fixture, etcd_pause_token, redis_single_none, redlock_clock_jump};
-    use fencepost_checker::check_digest;
+    use fencepost_checker::check_index;
 
     fn shown(fixture: &Fixture) -> String {
         console::set_colors_enabled(false);
-        let run = Digest::new(&fixture.events).unwrap();
-        let end = text(&fixture.heading, &run, &check_digest(&run), Path::new("results/latest/report.html"));
+        let run = RunIndex::new(&fixture.events).unwrap();
+        let end = text(&fixture.heading, &run, &check_index(&run), Path::new("results/latest/report.html"));
         format!("{}\n{end}", heading_text(&fixture.heading))
     }
 

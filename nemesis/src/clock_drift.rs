@@ -47,7 +47,6 @@ fn sentence(moved: &Moved) -> String {
     format!("{} began to run up to {:.1} % too {way}{how}", moved.clock(), percent.abs())
 }
 
-
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Dose {

@@ -38,7 +38,6 @@ fn sentence(moved: &Moved) -> String {
     format!("{} began to jump {way} by {size:.3} s and return, over and over", moved.clock())
 }
 
-
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Dose {

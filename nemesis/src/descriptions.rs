@@ -45,10 +45,7 @@ fn each_nemesis_describes_its_faults() {
     };
     assert_eq!(cut(json!({"one_way": "to-first"})), "packets from n1 and n2 to c1 were lost, and only those");
     assert_eq!(cut(json!({})), "the network was cut between c1 | n1 and n2");
-    assert_eq!(
-        sentence("partition", &["n1"], json!({"deaf": {"n1": ["n2"]}})),
-        "n1 lost what came from n2"
-    );
+    assert_eq!(sentence("partition", &["n1"], json!({"deaf": {"n1": ["n2"]}})), "n1 lost what came from n2");
     let delay = json!({"delay_ms": 300.0, "jitter_ms": 20.0, "peers": ["n1"], "ways": "in"});
     assert_eq!(
         sentence("delay", &["c1"], delay),
@@ -76,7 +73,8 @@ fn each_nemesis_describes_its_faults() {
         sentence("clock-drift", &["n1"], json!({"clock": "both", "drift_ppm": -50000})),
         "the clock of n1 began to run up to 5.0 % too slow"
     );
-    let handed_over = described("failover", &["n1"], Value::Null, json!({"n1": {"led": true, "leader": "n2"}}));
+    let handed_over =
+        described("failover", &["n1"], Value::Null, json!({"n1": {"led": true, "leader": "n2"}}));
     assert_eq!(handed_over.sentence, "n1 handed its leadership over to n2");
     assert!(sentence("power-loss", &["n1"], Value::Null).contains("n1 lost power"));
 }
@@ -84,9 +82,6 @@ fn each_nemesis_describes_its_faults() {
 #[test]
 fn a_strobe_does_not_take_its_targets_down() {
     let strobe = described("pause", &["c1"], json!({"stop_ms": 50, "run_ms": 10}), Value::Null);
-    assert_eq!(
-        strobe.sentence,
-        "c1 was stopped (SIGSTOP) again and again, for 50 ms with 10 ms in between"
-    );
+    assert_eq!(strobe.sentence, "c1 was stopped (SIGSTOP) again and again, for 50 ms with 10 ms in between");
     assert!(!strobe.takes_down && described("pause", &["c1"], Value::Null, Value::Null).takes_down);
 }

@@ -81,7 +81,13 @@ impl Nemesis for WorseDisks {
 
     fn prepare(&self, strike: &Strike) -> Result<Box<dyn Fault>, String> {
         let order = (self.order)(&strike.dose)?;
-        Ok(Box::new(Worsened { on: strike.on.clone(), order, words: self.words, shows: self.shows, still: self.still }))
+        Ok(Box::new(Worsened {
+            on: strike.on.clone(),
+            order,
+            words: self.words,
+            shows: self.shows,
+            still: self.still,
+        }))
     }
 }
 

@@ -127,8 +127,9 @@ struct PowerLost {
 impl Fault for PowerLost {
     fn describe(&self, _: &Map<String, Value>) -> FaultDescription {
         let (targets, was) = (and(&self.on), was(&self.on));
-        let sentence =
-            format!("{targets} lost power: the process was killed, and what its disk had not fsynced dropped");
+        let sentence = format!(
+            "{targets} lost power: the process was killed, and what its disk had not fsynced dropped"
+        );
         FaultDescription {
             takes_down: true,
             sentence,

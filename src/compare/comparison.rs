@@ -1,7 +1,7 @@
 //! What many runs say together, as `compare.json` keeps it.
 
 use crate::runs::{Judgement, Run};
-use fencepost_checker::{Figure, Outcome, registry};
+use fencepost_checker::{Metric, Outcome, registry};
 use fencepost_history::Seed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -82,7 +82,7 @@ pub struct Lost {
     pub lost: u64,
     pub acknowledged: u64,
     /// With its 95 % interval.
-    pub share: Figure,
+    pub share: Metric,
 }
 
 /// What the lock cost: medians over the runs, and of the time to recover the longest.
@@ -239,7 +239,7 @@ fn lost(judgements: &[&Judgement]) -> Option<Lost> {
     };
     let both = |stat: &str| counted("lost-updates", stat) + counted("lost-additions", stat);
     let (lost, acknowledged) = (both("lost"), both("acknowledged"));
-    let share = Figure::share("acknowledged updates lost", lost as usize, acknowledged as usize);
+    let share = Metric::share("acknowledged updates lost", lost as usize, acknowledged as usize);
     (acknowledged > 0).then_some(Lost { lost, acknowledged, share })
 }
 

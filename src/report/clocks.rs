@@ -3,7 +3,7 @@
 use super::canvas::{self, Anchor, Canvas, LEFT, RIGHT, SMALL, TimeAxis, WIDTH, text_width};
 use super::faults::Strip;
 use super::palette::{self, Colour};
-use fencepost_checker::Digest;
+use fencepost_checker::RunIndex;
 use fencepost_history::run::ClockSample;
 
 const LEGEND: i32 = 24;
@@ -30,7 +30,7 @@ struct Lane<'a> {
 }
 
 /// The offsets of clocks over a run; none where none was looked at.
-pub fn clocks(run: &Digest, samples: &[ClockSample]) -> Option<String> {
+pub fn clocks(run: &RunIndex, samples: &[ClockSample]) -> Option<String> {
     let lanes = lanes(samples);
     if lanes.is_empty() {
         return None;
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn each_node_has_a_lane_with_its_own_scale() {
         let fixture = redlock_clock_jump();
-        let run = Digest::new(&fixture.events).unwrap();
+        let run = RunIndex::new(&fixture.events).unwrap();
         assert_eq!(clocks(&run, &[]), None);
         let samples = [
             sample(100_000_000, "n3", Some(0.0)),

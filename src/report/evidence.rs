@@ -1,12 +1,12 @@
 //! Which findings a report tells in full, and which holds they are about.
 
-use fencepost_checker::{Digest, Finding, Outcome, RunVerdict, StoryLine, story};
+use fencepost_checker::{Finding, Outcome, RunIndex, RunVerdict, StoryLine, story};
 use fencepost_history::Process;
 
 /// A finding that is told in full.
 pub struct Exhibit<'a> {
     pub finding: &'a Finding,
-    /// The holds that it is about, by their places in [`Digest::holds`], in order.
+    /// The holds that it is about, by their places in [`RunIndex::holds`], in order.
     pub holds: Vec<usize>,
     pub story: Vec<StoryLine>,
 }
@@ -16,13 +16,13 @@ const CLASSES: [&str; 6] =
     ["granted-twice", "overstayed", "stale-write", "lost-update", "token-not-greater", "stuck"];
 
 /// One finding of each class of violation, the worst first, and none whose holds another one is about already.
-pub fn exhibits<'a>(run: &Digest, verdict: &'a RunVerdict) -> Vec<Exhibit<'a>> {
+pub fn exhibits<'a>(run: &RunIndex, verdict: &'a RunVerdict) -> Vec<Exhibit<'a>> {
     groups(run, verdict, 1).into_iter().flatten().collect()
 }
 
 /// Up to `most` findings of each class of violation, the worst class first and the most telling finding of it first,
 /// and none whose holds another one is about already.
-pub fn groups<'a>(run: &Digest, verdict: &'a RunVerdict, most: usize) -> Vec<Vec<Exhibit<'a>>> {
+pub fn groups<'a>(run: &RunIndex, verdict: &'a RunVerdict, most: usize) -> Vec<Vec<Exhibit<'a>>> {
     let mut told: Vec<Vec<usize>> = Vec::new();
     let mut groups = Vec::new();
     for class in classes(verdict) {
@@ -61,7 +61,7 @@ fn classes(verdict: &RunVerdict) -> Vec<&str> {
 }
 
 /// The first finding of a class of which an update was lost, or else the first.
-fn most_telling<'a>(run: &Digest, verdict: &'a RunVerdict, class: &str) -> Option<&'a Finding> {
+fn most_telling<'a>(run: &RunIndex, verdict: &'a RunVerdict, class: &str) -> Option<&'a Finding> {
     let lost: Vec<Vec<usize>> = findings(verdict)
         .filter(|finding| finding.class == "lost-update")
         .map(|finding| holds_of(run, finding))
@@ -71,7 +71,7 @@ fn most_telling<'a>(run: &Digest, verdict: &'a RunVerdict, class: &str) -> Optio
 }
 
 /// The holds under which the cited events happened.
-pub fn holds_of(run: &Digest, finding: &Finding) -> Vec<usize> {
+pub fn holds_of(run: &RunIndex, finding: &Finding) -> Vec<usize> {
     let mut holds: Vec<usize> = Vec::new();
     for &index in &finding.events {
         let Ok(at) = run.events.binary_search_by_key(&index, |event| event.index) else { continue };

@@ -10,8 +10,8 @@ use super::timeline::claimed_until;
 use super::words::plain;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use fencepost_checker::digest::{Fault, HoldEnd, Phase, is_notice};
-use fencepost_checker::{Class, Digest, Overlap, RunVerdict, describe_fault};
+use fencepost_checker::run_index::{Fault, HoldEnd, Phase, is_notice};
+use fencepost_checker::{Class, Overlap, RunIndex, RunVerdict, describe_fault};
 use fencepost_history::{Event, Kind, Process};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -30,7 +30,7 @@ const SCRIPT: &str = concat!(
 );
 
 /// The timeline with its buttons, hidden until the script has unpacked it; `drawing` is what stands there without.
-pub fn explorer(run: &Digest, verdict: &RunVerdict, overlaps: &[Overlap], drawing: Markup) -> Markup {
+pub fn explorer(run: &RunIndex, verdict: &RunVerdict, overlaps: &[Overlap], drawing: Markup) -> Markup {
     html! {
         div.explorer hidden {
             div.bar {
@@ -54,7 +54,7 @@ pub fn explorer(run: &Digest, verdict: &RunVerdict, overlaps: &[Overlap], drawin
 }
 
 /// All of it in base64.
-fn pack(run: &Digest, verdict: &RunVerdict, overlaps: &[Overlap]) -> String {
+fn pack(run: &RunIndex, verdict: &RunVerdict, overlaps: &[Overlap]) -> String {
     let lanes = Lanes::of(run);
     let (mut texts, mut servers) = (Dictionary::default(), Dictionary::default());
     let tables =
@@ -87,7 +87,7 @@ fn pack(run: &Digest, verdict: &RunVerdict, overlaps: &[Overlap]) -> String {
 }
 
 /// Every operation, and the notices of clients between them.
-fn operations(run: &Digest, texts: &mut Dictionary) -> Table {
+fn operations(run: &RunIndex, texts: &mut Dictionary) -> Table {
     let names = ["op_at", "op_process", "op_f", "op_key", "op_took", "op_end", "op_asked", "op_said"];
     let mut table = Table::new(&names);
     let mut operations = run.operations.iter();
@@ -122,7 +122,7 @@ fn operations(run: &Digest, texts: &mut Dictionary) -> Table {
     table
 }
 
-fn holds(run: &Digest, lanes: &Lanes, texts: &mut Dictionary, servers: &mut Dictionary) -> Table {
+fn holds(run: &RunIndex, lanes: &Lanes, texts: &mut Dictionary, servers: &mut Dictionary) -> Table {
     let mut table = Table::new(&[
         "hold_lane",
         "hold_process",
@@ -167,7 +167,7 @@ fn overlap_table(overlaps: &[Overlap]) -> Table {
     table
 }
 
-fn fault_json(run: &Digest, fault: &Fault) -> Value {
+fn fault_json(run: &RunIndex, fault: &Fault) -> Value {
     let colour = faults::colour(run, fault);
     json!({
         "from": fault.inject_ns / 1000,

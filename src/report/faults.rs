@@ -2,8 +2,8 @@
 
 use super::canvas::{Anchor, Canvas, Rows, SMALL, TimeAxis, text_width};
 use super::palette::{self, Colour};
-use fencepost_checker::Digest;
-use fencepost_checker::digest::Fault;
+use fencepost_checker::RunIndex;
+use fencepost_checker::run_index::Fault;
 use serde_json::Value;
 
 /// How many rows of labelled faults the strip has at most. Where that is not enough, it has one row without labels,
@@ -34,12 +34,12 @@ struct Bar<'a> {
 
 impl<'a> Strip<'a> {
     /// All faults of a run.
-    pub fn new(run: &'a Digest, axis: TimeAxis) -> Strip<'a> {
+    pub fn new(run: &'a RunIndex, axis: TimeAxis) -> Strip<'a> {
         Strip::of(run, run.faults.iter(), axis)
     }
 
     /// Some of them, in order of injection.
-    pub fn of(run: &'a Digest, faults: impl Iterator<Item = &'a Fault<'a>>, axis: TimeAxis) -> Strip<'a> {
+    pub fn of(run: &'a RunIndex, faults: impl Iterator<Item = &'a Fault<'a>>, axis: TimeAxis) -> Strip<'a> {
         let mut rows = Rows::new(ROWS_MAX);
         let place = |fault: &'a Fault<'a>| {
             let (from, to) = (axis.x(fault.inject_ns), axis.x(fault.healed_ns.unwrap_or(run.end_ns)));
@@ -105,7 +105,7 @@ impl<'a> Strip<'a> {
 }
 
 /// The colour of a fault's kind.
-pub fn colour(run: &Digest, fault: &Fault) -> Colour {
+pub fn colour(run: &RunIndex, fault: &Fault) -> Colour {
     let mut kinds: Vec<&str> = Vec::new();
     for other in &run.faults {
         if !kinds.contains(&other.name) {

@@ -3,7 +3,7 @@
 //! After an indeterminate operation a process number is never used again: another takes its place. So a run can have
 //! many more numbers than processes at a time. Numbers that do not overlap in time share a lane.
 
-use fencepost_checker::Digest;
+use fencepost_checker::RunIndex;
 use fencepost_history::Process;
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    pub fn of(run: &Digest) -> Lanes {
+    pub fn of(run: &RunIndex) -> Lanes {
         let mut spans: HashMap<u64, (u64, u64)> = HashMap::new();
         for event in run.events {
             if let Process::Client(process) = event.process {
@@ -88,7 +88,7 @@ mod tests {
         };
         // 1 is gone when 4 begins; 0 is still there, and so has a lane of its own.
         let events: Vec<Event> = [0, 0, 1, 1, 4, 4, 0, 0].iter().enumerate().map(event).collect();
-        let lanes = Lanes::of(&Digest::new(&events).unwrap());
+        let lanes = Lanes::of(&RunIndex::new(&events).unwrap());
         assert_eq!([0, 1, 4].map(|process| lanes.lane(process)), [0, 1, 1]);
         assert_eq!([0, 1].map(|lane| lanes.label(lane)), ["0", "1, 4"]);
     }

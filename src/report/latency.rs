@@ -5,7 +5,7 @@ use super::canvas::{self, Anchor, Canvas, LEFT, RIGHT, SMALL, TEXT, TimeAxis, WI
 use super::faults::Strip;
 use super::measures::{End, end, latency_ns, names};
 use super::palette::{self, Colour};
-use fencepost_checker::{Digest, quantile};
+use fencepost_checker::{RunIndex, quantile};
 use std::collections::{BTreeMap, BTreeSet};
 
 const LEGEND: i32 = 24;
@@ -40,7 +40,7 @@ impl Panel {
 }
 
 /// The latencies of all operations of a run.
-pub fn latency(run: &Digest) -> String {
+pub fn latency(run: &RunIndex) -> String {
     let names = names(run);
     let axis = TimeAxis { left: LEFT, right: WIDTH - RIGHT, from_ns: 0, to_ns: run.end_ns.max(1) };
     let strip = Strip::new(run, axis);
@@ -63,7 +63,7 @@ pub fn latency(run: &Digest) -> String {
 }
 
 /// The powers of ten around all latencies.
-fn decades(run: &Digest) -> (i32, i32) {
+fn decades(run: &RunIndex) -> (i32, i32) {
     let logs = || run.operations.iter().filter_map(latency_ns).map(|ns| (ns.max(1) as f64).log10());
     let low = logs().fold(f64::INFINITY, f64::min).floor();
     let high = logs().fold(0.0, f64::max).ceil();
@@ -111,7 +111,7 @@ fn unit(decade: i32) -> String {
 }
 
 /// Successes as grains, of which touching ones become one; the rarer others as marks of another shape.
-fn marks(canvas: &Canvas, panel: &Panel, run: &Digest, name: &str) {
+fn marks(canvas: &Canvas, panel: &Panel, run: &RunIndex, name: &str) {
     let mut grains: BTreeSet<(i32, i32)> = BTreeSet::new();
     let mut others: BTreeSet<(bool, i32, i32)> = BTreeSet::new();
     for operation in run.operations.iter().filter(|operation| operation.f() == name) {
@@ -139,7 +139,7 @@ fn marks(canvas: &Canvas, panel: &Panel, run: &Digest, name: &str) {
 }
 
 /// A step for each slice of time in which enough succeeded.
-fn quantiles(canvas: &Canvas, panel: &Panel, run: &Digest, name: &str) {
+fn quantiles(canvas: &Canvas, panel: &Panel, run: &RunIndex, name: &str) {
     let mut slices: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
     for operation in run.operations.iter().filter(|operation| operation.f() == name) {
         if let (Some(ok), Some(ns)) = (operation.ok(), latency_ns(operation)) {

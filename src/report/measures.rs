@@ -1,7 +1,7 @@
 //! Figures of a run that pictures and tables share: operations by name and outcome, latencies, rates.
 
-use fencepost_checker::digest::Operation;
-use fencepost_checker::{Digest, quantile};
+use fencepost_checker::run_index::Operation;
+use fencepost_checker::{RunIndex, quantile};
 use fencepost_history::{Kind, f};
 
 /// How an operation ended.
@@ -41,12 +41,12 @@ pub struct Tally<'a> {
 }
 
 /// Operations by name, in the order in which a critical section uses them, then by name.
-pub fn tallies<'a>(run: &Digest<'a>) -> Vec<Tally<'a>> {
+pub fn tallies<'a>(run: &RunIndex<'a>) -> Vec<Tally<'a>> {
     names(run).into_iter().map(|name| tally(run, name)).collect()
 }
 
 /// The names of a run's operations, in that order.
-pub fn names<'a>(run: &Digest<'a>) -> Vec<&'a str> {
+pub fn names<'a>(run: &RunIndex<'a>) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for operation in &run.operations {
         if !names.contains(&operation.f()) {
@@ -58,7 +58,7 @@ pub fn names<'a>(run: &Digest<'a>) -> Vec<&'a str> {
     names
 }
 
-fn tally<'a>(run: &Digest<'a>, name: &'a str) -> Tally<'a> {
+fn tally<'a>(run: &RunIndex<'a>, name: &'a str) -> Tally<'a> {
     let count = |wanted: &[End]| mine(run, name).filter(|operation| wanted.contains(&end(operation))).count();
     let mut latencies: Vec<u64> =
         mine(run, name).filter(|operation| end(operation) == End::Ok).filter_map(latency_ns).collect();
@@ -74,6 +74,6 @@ fn tally<'a>(run: &Digest<'a>, name: &'a str) -> Tally<'a> {
     }
 }
 
-fn mine<'r, 'a>(run: &'r Digest<'a>, name: &'r str) -> impl Iterator<Item = &'r Operation<'a>> {
+fn mine<'r, 'a>(run: &'r RunIndex<'a>, name: &'r str) -> impl Iterator<Item = &'r Operation<'a>> {
     run.operations.iter().filter(move |operation| operation.f() == name)
 }

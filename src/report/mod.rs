@@ -26,7 +26,7 @@ mod timeline;
 mod violation;
 mod words;
 
-use fencepost_checker::{Digest, RunVerdict, overlaps};
+use fencepost_checker::{RunIndex, RunVerdict, overlaps};
 use fencepost_history::run::ClockSample;
 use rayon::prelude::*;
 
@@ -36,12 +36,12 @@ pub use heading::{Heading, heading};
 pub(crate) use words::{count, promise, sentence, unfinished};
 
 /// The whole report: one file that opens from disk, in light and dark, on screen and paper.
-pub fn html(heading: &Heading, run: &Digest, verdict: &RunVerdict, clocks: &[ClockSample]) -> String {
+pub fn html(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, clocks: &[ClockSample]) -> String {
     page::page(heading, run, verdict, clocks)
 }
 
 /// The pictures of a run as SVG, and as PNG with the feature `png`, each with the name of its file.
-pub fn plots(run: &Digest, verdict: &RunVerdict, clocks: &[ClockSample]) -> Vec<(String, Vec<u8>)> {
+pub fn plots(run: &RunIndex, verdict: &RunVerdict, clocks: &[ClockSample]) -> Vec<(String, Vec<u8>)> {
     let first = || exhibits(run, verdict).into_iter().find_map(|exhibit| violation::violation(run, &exhibit));
     let pictures: [(&str, &(dyn Fn() -> Option<String> + Sync)); 5] = [
         ("timeline", &|| Some(timeline::timeline(run, &overlaps(run)))),
@@ -63,7 +63,7 @@ pub fn plots(run: &Digest, verdict: &RunVerdict, clocks: &[ClockSample]) -> Vec<
 }
 
 /// Whether a run has not come to its end: it is still going, or it was cut off.
-pub fn is_unfinished(run: &Digest) -> bool {
+pub fn is_unfinished(run: &RunIndex) -> bool {
     run.phase("closing").is_none()
 }
 

@@ -5,8 +5,8 @@ use super::evidence::{Exhibit, findings, groups};
 use super::heading::Heading;
 use super::measures::{Tally, tallies};
 use super::{clocks, document, explorer, is_unfinished, latency, rate, timeline, violation, words};
-use fencepost_checker::digest::Fault;
-use fencepost_checker::{Digest, Finding, RunVerdict, describe_fault, overlaps, seconds};
+use fencepost_checker::run_index::Fault;
+use fencepost_checker::{Finding, RunIndex, RunVerdict, describe_fault, overlaps, seconds};
 use fencepost_history::run::ClockSample;
 use maud::{Markup, PreEscaped, html};
 use serde_json::json;
@@ -17,7 +17,7 @@ const FAULTS_MAX: usize = 1000;
 const DRAWN_MAX: usize = 3;
 
 /// The whole page.
-pub fn page(heading: &Heading, run: &Digest, verdict: &RunVerdict, clocks: &[ClockSample]) -> String {
+pub fn page(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, clocks: &[ClockSample]) -> String {
     let title = format!("{}: {} under {}", verdict.outcome, heading.backend, heading.nemesis);
     document(
         &title,
@@ -52,13 +52,13 @@ fn top(heading: &Heading) -> Markup {
     }
 }
 
-fn unfinished(run: &Digest) -> Markup {
+fn unfinished(run: &RunIndex) -> Markup {
     html! {
         @if is_unfinished(run) { p.unfinished { (words::unfinished(run)) } }
     }
 }
 
-fn verdict_box(heading: &Heading, run: &Digest, verdict: &RunVerdict) -> Markup {
+fn verdict_box(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> Markup {
     html! {
         section.verdict.(verdict.outcome.to_string()) {
             div.word { (verdict.outcome.sign()) " " (verdict.outcome) }
@@ -68,7 +68,7 @@ fn verdict_box(heading: &Heading, run: &Digest, verdict: &RunVerdict) -> Markup 
     }
 }
 
-fn figures(run: &Digest, verdict: &RunVerdict) -> Markup {
+fn figures(run: &RunIndex, verdict: &RunVerdict) -> Markup {
     let count = |checker: &str, stat: &str| words::count(verdict, checker, stat);
     let known = |checker: &str| verdict.of_checker(checker).is_some();
     let (lost, acknowledged) = (count("lost-updates", "lost"), count("lost-updates", "acknowledged"));
@@ -110,7 +110,7 @@ fn promises(verdict: &RunVerdict) -> Markup {
     }
 }
 
-fn violations(run: &Digest, verdict: &RunVerdict) -> Markup {
+fn violations(run: &RunIndex, verdict: &RunVerdict) -> Markup {
     let groups = groups(run, verdict, DRAWN_MAX);
     if groups.is_empty() {
         return html! {};
@@ -133,7 +133,7 @@ fn violations(run: &Digest, verdict: &RunVerdict) -> Markup {
     }
 }
 
-fn exhibit_html(run: &Digest, exhibit: &Exhibit, open: bool) -> Markup {
+fn exhibit_html(run: &RunIndex, exhibit: &Exhibit, open: bool) -> Markup {
     let finding = exhibit.finding;
     let key = if finding.key.is_empty() { String::new() } else { format!(", lock {}", finding.key) };
     let last = exhibit.story.len().saturating_sub(1);
@@ -162,7 +162,7 @@ fn exhibit_html(run: &Digest, exhibit: &Exhibit, open: bool) -> Markup {
 }
 
 /// The events that prove a finding, as they stand in the history.
-fn cited(run: &Digest, finding: &Finding) -> Markup {
+fn cited(run: &RunIndex, finding: &Finding) -> Markup {
     let place = |index: &u64| run.events.binary_search_by_key(index, |event| event.index).ok();
     html! {
         details {
@@ -176,7 +176,7 @@ fn picture(svg: &str) -> Markup {
     html! { div.picture { (PreEscaped(svg)) } }
 }
 
-fn pictures(run: &Digest, verdict: &RunVerdict) -> Markup {
+fn pictures(run: &RunIndex, verdict: &RunVerdict) -> Markup {
     let overlaps = overlaps(run);
     html! {
         h2 { "Who held the lock, and when" }
@@ -193,7 +193,7 @@ fn pictures(run: &Digest, verdict: &RunVerdict) -> Markup {
     }
 }
 
-fn clock_picture(run: &Digest, samples: &[ClockSample]) -> Markup {
+fn clock_picture(run: &RunIndex, samples: &[ClockSample]) -> Markup {
     html! {
         @if let Some(svg) = clocks::clocks(run, samples) {
             h2 { "What the clocks showed" }
@@ -203,7 +203,7 @@ fn clock_picture(run: &Digest, samples: &[ClockSample]) -> Markup {
     }
 }
 
-fn faults(run: &Digest) -> Markup {
+fn faults(run: &RunIndex) -> Markup {
     if run.faults.is_empty() {
         return html! {};
     }
@@ -240,7 +240,7 @@ fn fault_row(fault: &Fault) -> Markup {
     }
 }
 
-fn counts(run: &Digest) -> Markup {
+fn counts(run: &RunIndex) -> Markup {
     let time = |ns: Option<u64>| ns.map_or("–".to_owned(), span);
     let row = |tally: &Tally| {
         html! {

@@ -4,7 +4,7 @@ use super::canvas::{self, Anchor, Canvas, LEFT, RIGHT, SMALL, TimeAxis, WIDTH, t
 use super::faults::Strip;
 use super::measures::{End, end};
 use super::palette::{self, Colour};
-use fencepost_checker::Digest;
+use fencepost_checker::RunIndex;
 use plotters::coord::ranged1d::{BoldPoints, Ranged};
 use plotters::coord::types::RangedCoordf64;
 
@@ -27,7 +27,7 @@ const SERIES: [(Colour, &str); 3] = [
 ];
 
 /// The rate of operations over a run.
-pub fn rate(run: &Digest) -> String {
+pub fn rate(run: &RunIndex) -> String {
     let axis = TimeAxis { left: LEFT, right: WIDTH - RIGHT, from_ns: 0, to_ns: run.end_ns.max(1) };
     let strip = Strip::new(run, axis);
     let rates = rates(run);
@@ -43,7 +43,7 @@ pub fn rate(run: &Digest) -> String {
     })
 }
 
-fn rates(run: &Digest) -> Rates {
+fn rates(run: &RunIndex) -> Rates {
     let end_s = (run.end_ns as f64 / 1e9).max(1e-3);
     let bin_s = round_up(end_s / BINS);
     let bins = (end_s / bin_s).ceil().max(1.0) as usize;

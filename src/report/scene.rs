@@ -2,8 +2,8 @@
 
 use super::evidence::Exhibit;
 use super::palette::{self, Colour};
-use fencepost_checker::Digest;
-use fencepost_checker::digest::{Fault, Hold, HoldEnd, Operation};
+use fencepost_checker::RunIndex;
+use fencepost_checker::run_index::{Fault, Hold, HoldEnd, Operation};
 use fencepost_history::f;
 use std::collections::BTreeSet;
 
@@ -55,7 +55,7 @@ impl Actor<'_> {
 
 impl<'a> Scene<'a> {
     /// None where there are no holds to draw.
-    pub fn of(run: &'a Digest, exhibit: &Exhibit) -> Option<Scene<'a>> {
+    pub fn of(run: &'a RunIndex, exhibit: &Exhibit) -> Option<Scene<'a>> {
         let holds: Vec<&Hold> = exhibit.holds.iter().take(ACTORS_MAX).map(|&at| &run.holds[at]).collect();
         let actors: Vec<Actor> = holds
             .iter()
@@ -87,7 +87,7 @@ impl<'a> Scene<'a> {
 }
 
 /// What a process did on the key, from its acquire up to the next one.
-fn operations<'a>(run: &'a Digest, hold: &Hold) -> Vec<&'a Operation<'a>> {
+fn operations<'a>(run: &'a RunIndex, hold: &Hold) -> Vec<&'a Operation<'a>> {
     let mine = run.operations[hold.acquire + 1..].iter();
     let mine = mine.filter(|operation| operation.process == hold.process && operation.key == hold.key);
     let mut operations = Vec::new();
@@ -115,7 +115,7 @@ fn both(holds: &[&Hold]) -> Option<(u64, u64)> {
     (a.until > b.from).then(|| (b.from_ns, a.until_ns.min(b.until_ns).max(b.from_ns)))
 }
 
-fn writes<'a>(run: &'a Digest, actors: &[Actor], from_ns: u64, to_ns: u64) -> Vec<&'a Operation<'a>> {
+fn writes<'a>(run: &'a RunIndex, actors: &[Actor], from_ns: u64, to_ns: u64) -> Vec<&'a Operation<'a>> {
     let key = actors.first().map_or("", |actor| actor.hold.key);
     let acts = |operation: &Operation| actors.iter().any(|actor| actor.hold.process == operation.process);
     let mut writes: Vec<&Operation> = run

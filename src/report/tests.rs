@@ -3,17 +3,17 @@
 use super::fixtures::{Fixture, etcd_pause_token, redis_single_none, redlock_clock_jump};
 use super::synthetic::{Size, redlock};
 use super::*;
-use fencepost_checker::check_digest;
+use fencepost_checker::check_index;
 use std::collections::BTreeMap;
 
 fn report(fixture: &Fixture) -> String {
-    let run = Digest::new(&fixture.events).unwrap();
-    html(&fixture.heading, &run, &check_digest(&run), &[])
+    let run = RunIndex::new(&fixture.events).unwrap();
+    html(&fixture.heading, &run, &check_index(&run), &[])
 }
 
 fn drawn(fixture: &Fixture) -> BTreeMap<String, String> {
-    let run = Digest::new(&fixture.events).unwrap();
-    let plots = plots(&run, &check_digest(&run), &[]).into_iter();
+    let run = RunIndex::new(&fixture.events).unwrap();
+    let plots = plots(&run, &check_index(&run), &[]).into_iter();
     let svgs = plots.filter(|(name, _)| name.ends_with(".svg"));
     svgs.map(|(name, svg)| (name, String::from_utf8(svg).unwrap())).collect()
 }
@@ -135,8 +135,8 @@ fn a_run_that_has_not_come_to_its_end_says_so() {
 fn every_violation_of_a_class_is_told_and_the_first_ones_are_drawn() {
     let size = Size { processes: 30, keys: 4, seconds: 20, hold_ms: 10, unsure: 0 };
     let fixture = Fixture { events: redlock(size), ..redlock_clock_jump() };
-    let run = Digest::new(&fixture.events).unwrap();
-    let verdict = check_digest(&run);
+    let run = RunIndex::new(&fixture.events).unwrap();
+    let verdict = check_index(&run);
     let granted_twice = count(&verdict, "exclusion", "granted_twice");
     assert!(granted_twice > 3, "{granted_twice}");
     let groups = evidence::groups(&run, &verdict, 3);

@@ -4,8 +4,8 @@ use super::canvas::{self, Anchor, Canvas, LEFT, RIGHT, Rows, SMALL, TEXT, TimeAx
 use super::faults::Strip;
 use super::lanes::Lanes;
 use super::palette::{self, Colour};
-use fencepost_checker::digest::{Hold, HoldEnd, Operation};
-use fencepost_checker::{Class, Digest, Overlap};
+use fencepost_checker::run_index::{Hold, HoldEnd, Operation};
+use fencepost_checker::{Class, Overlap, RunIndex};
 use fencepost_history::{Kind, f};
 
 /// What lanes may take of the height; many lanes become thin.
@@ -28,7 +28,7 @@ impl Frame {
 }
 
 /// The timeline of a whole run.
-pub fn timeline(run: &Digest, overlaps: &[Overlap]) -> String {
+pub fn timeline(run: &RunIndex, overlaps: &[Overlap]) -> String {
     let lanes = Lanes::of(run);
     let axis = TimeAxis { left: LEFT, right: WIDTH - RIGHT, from_ns: 0, to_ns: run.end_ns.max(1) };
     let strip = Strip::new(run, axis);
@@ -52,7 +52,7 @@ pub fn timeline(run: &Digest, overlaps: &[Overlap]) -> String {
 }
 
 /// Names what the picture shows, and only that.
-fn legend(canvas: &Canvas, run: &Digest, overlaps: &[Overlap]) {
+fn legend(canvas: &Canvas, run: &RunIndex, overlaps: &[Overlap]) {
     let mut x = LEFT;
     let y = LEGEND / 2 - 1;
     let mut entry = |text: &str, swatch: &dyn Fn(i32)| {
@@ -100,7 +100,7 @@ fn ground(canvas: &Canvas, frame: &Frame, lanes: &Lanes) {
 }
 
 /// Where the phases after the main one begin.
-fn phases(canvas: &Canvas, run: &Digest, frame: &Frame) {
+fn phases(canvas: &Canvas, run: &RunIndex, frame: &Frame) {
     let mut rows = Rows::new(2);
     for phase in run.phases.iter().filter(|phase| phase.name != "main") {
         let x = frame.axis.x(phase.from_ns);
@@ -128,7 +128,7 @@ fn is_unsure(operation: &Operation) -> bool {
 }
 
 /// Operations of which nobody knows whether they were done.
-fn unsure(canvas: &Canvas, run: &Digest, frame: &Frame, lanes: &Lanes) {
+fn unsure(canvas: &Canvas, run: &RunIndex, frame: &Frame, lanes: &Lanes) {
     let mut bars = Bars::default();
     for operation in run.operations.iter().filter(|operation| is_unsure(operation)) {
         let to = operation.completion.map_or(run.end_ns, |event| event.time);
@@ -141,7 +141,7 @@ fn unsure(canvas: &Canvas, run: &Digest, frame: &Frame, lanes: &Lanes) {
     }
 }
 
-fn holds(canvas: &Canvas, run: &Digest, frame: &Frame, lanes: &Lanes) {
+fn holds(canvas: &Canvas, run: &RunIndex, frame: &Frame, lanes: &Lanes) {
     let (mut claims, mut beliefs) = (Bars::default(), Bars::default());
     for hold in &run.holds {
         let lane = lanes.lane(hold.process);
@@ -157,7 +157,7 @@ fn holds(canvas: &Canvas, run: &Digest, frame: &Frame, lanes: &Lanes) {
 }
 
 /// How far a hold is drawn. One that nothing ended is not drawn beyond its lease once its process is gone.
-pub fn claimed_until(run: &Digest, hold: &Hold, lanes: &Lanes) -> u64 {
+pub fn claimed_until(run: &RunIndex, hold: &Hold, lanes: &Lanes) -> u64 {
     if hold.end != HoldEnd::Open {
         return hold.end_ns;
     }
@@ -166,7 +166,7 @@ pub fn claimed_until(run: &Digest, hold: &Hold, lanes: &Lanes) -> u64 {
 }
 
 /// Two at once, in both lanes, joined by a line where there are few enough of them to follow.
-fn clashes(canvas: &Canvas, run: &Digest, frame: &Frame, lanes: &Lanes, overlaps: &[Overlap]) {
+fn clashes(canvas: &Canvas, run: &RunIndex, frame: &Frame, lanes: &Lanes, overlaps: &[Overlap]) {
     for (class, inset) in [(Class::Overstayed, frame.lane / 4), (Class::GrantedTwice, 0)] {
         let mut bars = Bars::default();
         for overlap in overlaps.iter().filter(|overlap| overlap.class == class) {

@@ -7,7 +7,7 @@ use super::evidence::Exhibit;
 use super::faults::{self, Strip};
 use super::palette::{self, Colour};
 use super::scene::{Actor, Scene};
-use fencepost_checker::{Digest, seconds};
+use fencepost_checker::{RunIndex, seconds};
 use fencepost_history::{Kind, f};
 
 const TOP: i32 = 8;
@@ -21,7 +21,7 @@ const HALF: i32 = 9;
 const STORAGE: i32 = 26 + 2 * ROW;
 
 /// The drawing of a violation. None where there are no holds to draw.
-pub fn violation(run: &Digest, exhibit: &Exhibit) -> Option<String> {
+pub fn violation(run: &RunIndex, exhibit: &Exhibit) -> Option<String> {
     let scene = Scene::of(run, exhibit)?;
     let axis = TimeAxis { left: LEFT, right: WIDTH - RIGHT, from_ns: scene.from_ns, to_ns: scene.to_ns };
     let strip = Strip::of(run, scene.faults.iter().copied(), axis);
@@ -207,7 +207,7 @@ fn place(canvas: &Canvas, axis: TimeAxis, mut labels: Vec<(i32, String, Colour)>
 /// What the fault did to a node: a band in its lane, and a bolt where it struck.
 fn struck(
     canvas: &Canvas,
-    run: &Digest,
+    run: &RunIndex,
     scene: &Scene,
     node: &str,
     axis: TimeAxis,

@@ -2,13 +2,13 @@
 
 use super::heading::Heading;
 use super::lanes::Lanes;
-use fencepost_checker::{Digest, Outcome, RunVerdict, Verdict, registry, seconds, times};
+use fencepost_checker::{Outcome, RunIndex, RunVerdict, Verdict, registry, seconds, times};
 use fencepost_history::f;
 use serde_json::Value;
 use std::collections::HashSet;
 
 /// The verdict of a run in one sentence.
-pub fn sentence(heading: &Heading, run: &Digest, verdict: &RunVerdict) -> String {
+pub fn sentence(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
     match verdict.outcome {
         Outcome::Violation => broken(heading, verdict),
         Outcome::Valid => held(heading, run, verdict),
@@ -65,7 +65,7 @@ fn broken(heading: &Heading, verdict: &RunVerdict) -> String {
     capital(last.map_or(text.clone(), |last| format!("{text}, and {last}"))) + "."
 }
 
-fn held(heading: &Heading, run: &Digest, verdict: &RunVerdict) -> String {
+fn held(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
     let holds = count(verdict, "exclusion", "holds").max(run.holds.len() as u64);
     let under = match heading.nemesis.as_str() {
         "none" | "" => "without any faults".to_owned(),
@@ -93,7 +93,7 @@ fn writes(count: u64) -> String {
 }
 
 /// That a run has not come to its end.
-pub fn unfinished(run: &Digest) -> String {
+pub fn unfinished(run: &RunIndex) -> String {
     format!(
         "This run has not come to its end: it is still going, or it was cut off. What stands here is what was recorded \
          up to {}; the verdict may change.",
@@ -102,7 +102,7 @@ pub fn unfinished(run: &Digest) -> String {
 }
 
 /// What was done in this run and what a lock promises, in a few sentences.
-pub fn background(heading: &Heading, run: &Digest) -> String {
+pub fn background(heading: &Heading, run: &RunIndex) -> String {
     let processes = Lanes::of(run).lanes.len();
     let keys: HashSet<&str> = run
         .operations
@@ -128,7 +128,7 @@ pub fn background(heading: &Heading, run: &Digest) -> String {
 }
 
 /// What the lock is there for in this run.
-fn protected(run: &Digest) -> &'static str {
+fn protected(run: &RunIndex) -> &'static str {
     match run.operations.iter().find(|operation| operation.f() == f::WRITE) {
         Some(write) if write.invoke.value.is_array() => {
             "Inside, each read a set and wrote it back with one value more. "
@@ -139,7 +139,7 @@ fn protected(run: &Digest) -> &'static str {
 }
 
 /// What kinds of faults there were, in words.
-fn kinds(run: &Digest) -> String {
+fn kinds(run: &RunIndex) -> String {
     let mut kinds: Vec<&str> = Vec::new();
     for fault in &run.faults {
         let kind = match fault.name {
@@ -193,7 +193,7 @@ pub fn class(class: &str) -> &'static str {
 }
 
 /// How to read the drawing of a violation that is about these holds.
-pub fn drawing(run: &Digest, holds: &[usize]) -> String {
+pub fn drawing(run: &RunIndex, holds: &[usize]) -> String {
     let mut text = String::from(
         "A full bar: the process believes that it holds the lock. The thin line under it: how long the lock was promised \
          to it.",

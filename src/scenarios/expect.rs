@@ -1,6 +1,6 @@
 //! What has to come of an act, and what was seen.
 
-pub use fencepost_checker::Figure;
+pub use fencepost_checker::Metric;
 use fencepost_checker::{Outcome, RunVerdict};
 use fencepost_history::{Event, Process};
 use serde::Serialize;
@@ -18,11 +18,11 @@ pub struct Answer {
     pub met: bool,
     pub observed: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub figures: Vec<Figure>,
+    pub figures: Vec<Metric>,
 }
 
 /// Looks at a run for one thing.
-pub type Look = fn(&Seen) -> (bool, String, Vec<Figure>);
+pub type Look = fn(&Seen) -> (bool, String, Vec<Metric>);
 
 /// One expectation.
 #[derive(Clone, Debug)]

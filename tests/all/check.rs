@@ -48,7 +48,7 @@ fn exit_codes_tell_verdicts_apart() {
             text(&output.stdout)
         );
     }
-    for algorithm in ["auto", "special", "search"] {
+    for algorithm in ["auto", "fast-path", "search"] {
         let output = check(&["--model", "owner-mutex", "--algorithm", algorithm, &valid, &violation]);
         assert_eq!(output.status.code(), Some(1));
         assert!(
@@ -86,7 +86,7 @@ fn an_algorithm_that_does_not_apply_is_unknown() {
         history += &format!("{{\"process\":{process},\"type\":\"ok\",\"f\":\"write\"}}\n");
     }
     let hard = file(folder.path(), "hard.jsonl", history.as_bytes());
-    let output = check(&["--model", "register", "--algorithm", "special", &hard]);
+    let output = check(&["--model", "register", "--algorithm", "fast-path", &hard]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
     assert!(text(&output.stderr).contains("a value is written more than once"), "{}", text(&output.stderr));
 }

@@ -173,7 +173,7 @@ fn a_set_keeps_what_was_added(driver: &str) {
     ));
     assert_eq!(ran.code, 0);
     assert_eq!(ran.outcome("lost-additions"), Outcome::Valid);
-    let figures = ran.verdict().figures;
+    let figures = ran.verdict().metrics;
     assert_eq!((figures[0].name.as_str(), figures[0].value), ("acknowledged additions lost", 0.0));
     assert!(figures[0].interval.is_some_and(|[_, high]| high > 0.0 && high < 50.0), "{figures:?}");
     assert!(ran.stdout.contains("acknowledged additions lost 0.0 %"), "{}", ran.stdout);
@@ -182,7 +182,7 @@ fn a_set_keeps_what_was_added(driver: &str) {
          --time-limit 30s"
     ));
     assert_eq!(canary.outcome("lost-additions"), Outcome::Violation);
-    assert!(canary.verdict().figures[0].value > 10.0, "{:?}", canary.verdict().figures);
+    assert!(canary.verdict().metrics[0].value > 10.0, "{:?}", canary.verdict().metrics);
 }
 
 fn a_herd_is_measured(driver: &str) {
@@ -191,7 +191,7 @@ fn a_herd_is_measured(driver: &str) {
          --acquire-timeout 10s --acquisitions 60 --time-limit 30s"
     ));
     assert_eq!(ran.code, 0);
-    let figures = ran.verdict().figures;
+    let figures = ran.verdict().metrics;
     let figure = |name: &str| figures.iter().find(|figure| figure.name == name).map(|figure| figure.value);
     // Each waiter watches the one before it, and is woken by its release alone.
     let wakeups = figure("wake-ups a release").expect("etcd tells");

@@ -2,10 +2,10 @@
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use fencepost_checker::generate::{Behaviour, Shape, generate, jepsen_like};
-use fencepost_checker::models::{Counter, FencedMutex, FetchAdd, Mutex, OwnerMutex, Register, Vocabulary};
+use fencepost_checker::models::{Codec, Counter, FencedMutex, FetchAdd, Mutex, OwnerMutex, Register};
 use fencepost_checker::read::Part;
 use fencepost_checker::{
-    Algorithm, Answer, Budget, Found, Special, Wanted, Watch, decide, explain, judge, search,
+    Algorithm, Answer, Budget, CheckOptions, FastPath, Found, Watch, decide, explain, judge, search,
 };
 use fencepost_history::{Event, Kind, Process};
 use std::hint::black_box;
@@ -15,10 +15,10 @@ fn shape(operations: usize, processes: u32, indeterminate: f64) -> Shape {
     Shape { seed: 7, operations, processes, indeterminate }
 }
 
-/// The special algorithms, at growing sizes.
-fn special(criterion: &mut Criterion) {
-    fn one<M: Special + Behaviour>(criterion: &mut Criterion, name: &str, model: &M) {
-        let mut group = criterion.benchmark_group(format!("special/{name}"));
+/// The fast paths, at growing sizes.
+fn fast_path(criterion: &mut Criterion) {
+    fn one<M: FastPath + Behaviour>(criterion: &mut Criterion, name: &str, model: &M) {
+        let mut group = criterion.benchmark_group(format!("fast-path/{name}"));
         group
             .sample_size(10)
             .warm_up_time(Duration::from_millis(300))
@@ -118,8 +118,12 @@ fn by_key(criterion: &mut Criterion) {
         Part { key: Some(key.to_string()), model: Mutex, history: generate(&Mutex, &shape) }
     };
     let parts: Vec<Part<Mutex>> = (0..50).map(part).collect();
-    let wanted =
-        Wanted { algorithm: Algorithm::Auto, budget: Budget::unlimited(), evidence: false, witness: false };
+    let wanted = CheckOptions {
+        algorithm: Algorithm::Auto,
+        budget: Budget::unlimited(),
+        evidence: false,
+        witness: false,
+    };
     let mut group = criterion.benchmark_group("50 keys of 40000 operations");
     group.sample_size(10).warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(2));
     for threads in [1, 2] {
@@ -133,7 +137,7 @@ fn by_key(criterion: &mut Criterion) {
 
 /// From a violation in the middle of a million operations to its core.
 fn core(criterion: &mut Criterion) {
-    fn one<M: Vocabulary + Behaviour>(criterion: &mut Criterion, name: &str, model: &M) {
+    fn one<M: Codec + Behaviour>(criterion: &mut Criterion, name: &str, model: &M) {
         let mut history = generate(model, &shape(1_000_000, 20, 0.0));
         // One process's completion comes half a window too early, until that breaks the history.
         let mut answer = Answer::Linearizable;
@@ -170,5 +174,5 @@ fn core(criterion: &mut Criterion) {
     one(criterion, "fetch-add", &FetchAdd);
 }
 
-criterion_group!(benches, special, general, by_key, core, watch);
+criterion_group!(benches, fast_path, general, by_key, core, watch);
 criterion_main!(benches);

@@ -1,11 +1,11 @@
-//! Special algorithms, search and brute force must agree: on hundreds of thousands of small histories, some as
+//! FastPath algorithms, search and brute force must agree: on hundreds of thousands of small histories, some as
 //! perfect objects make them, some with a few events out of place, some with anything in them.
 
 use crate::generate::{Behaviour, Shape, generate};
 use crate::model::{Decision, History, Model};
 use crate::models::{
-    Counter, CounterOp, FencedMutex, FetchAdd, FetchAddOp, LockOp, Mutex, MutexOp, OwnerMutex, Register,
-    RegisterOp, RegisterRet, Set, SetOp, Vocabulary,
+    Codec, Counter, CounterOp, FencedMutex, FetchAdd, FetchAddOp, LockOp, Mutex, MutexOp, OwnerMutex,
+    Register, RegisterOp, RegisterRet, Set, SetOp,
 };
 use crate::operations::Builder;
 use crate::testing::judge_all;
@@ -49,10 +49,7 @@ fn disturb<M: Model>(
 }
 
 /// Checks histories that a perfect object makes, and disturbed ones.
-fn perfect_and_disturbed<M: Vocabulary + Behaviour>(
-    model: &M,
-    other: impl Fn(&mut Stream, &M::Ret) -> M::Ret,
-) {
+fn perfect_and_disturbed<M: Codec + Behaviour>(model: &M, other: impl Fn(&mut Stream, &M::Ret) -> M::Ret) {
     let (mut possible, mut fitting) = (0, 0);
     for seed in 0..HISTORIES {
         let random = &mut Seed(seed).stream("shape");
@@ -68,7 +65,7 @@ fn perfect_and_disturbed<M: Vocabulary + Behaviour>(
         let (answer, decision) = judge_all(model, &history);
         assert!(answer || disturbed, "a perfect object made this: {history:?}");
         possible += u64::from(answer);
-        fitting += u64::from(!matches!(decision, Decision::Unfit(_)));
+        fitting += u64::from(!matches!(decision, Decision::NotApplicable(_)));
     }
     assert!(
         possible > HISTORIES / 3 && possible < HISTORIES * 98 / 100,
@@ -78,7 +75,7 @@ fn perfect_and_disturbed<M: Vocabulary + Behaviour>(
 }
 
 /// Checks histories of random operations with random results, in a random order of events.
-fn random<M: Vocabulary>(
+fn random<M: Codec>(
     model: &M,
     op: impl Fn(&mut Stream, u32) -> M::Op,
     ret: impl Fn(&mut Stream, &M::Op) -> M::Ret,
@@ -209,7 +206,7 @@ fn set() {
 
 #[test]
 fn perfect_objects_at_length() {
-    fn long<M: Vocabulary + Behaviour>(model: &M) {
+    fn long<M: Codec + Behaviour>(model: &M) {
         for (operations, processes, indeterminate) in [(3_000, 5, 0.0), (3_000, 20, 0.01), (1_000, 60, 0.05)]
         {
             let history = generate(model, &Shape { seed: 1, operations, processes, indeterminate });

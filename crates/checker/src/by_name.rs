@@ -1,6 +1,6 @@
 //! The models by name, as the command line calls them.
 
-use crate::judge::{KeyVerdict, Wanted, judge};
+use crate::judge::{CheckOptions, KeyVerdict, judge};
 use crate::lease;
 use crate::models::{Counter, FencedMutex, FetchAdd, Mutex, OwnerMutex, Register, Set};
 use crate::read::{Lines, ReadError, Reading, read};
@@ -90,7 +90,7 @@ pub fn check_lines(
     model: ModelName,
     lines: &mut dyn Lines,
     reading: &Reading,
-    wanted: &Wanted,
+    wanted: &CheckOptions,
 ) -> Result<Vec<KeyVerdict>, ReadError> {
     Ok(match model {
         ModelName::Mutex => judge(&read(&Mutex, lines, reading)?, wanted),

@@ -212,10 +212,10 @@ impl<M: Model> Model for Plain<'_, M> {
 mod tests {
     use super::*;
     use crate::judge::{Algorithm, Answer, decide};
-    use crate::models::{Counter, FetchAdd, Mutex, OwnerMutex, Register, Set, Vocabulary};
+    use crate::models::{Codec, Counter, FetchAdd, Mutex, OwnerMutex, Register, Set};
     use crate::testing::history;
 
-    fn evidence<M: Vocabulary>(mut model: M, text: &str) -> Evidence {
+    fn evidence<M: Codec>(mut model: M, text: &str) -> Evidence {
         let history = history(&mut model, text);
         let budget = Budget::unlimited();
         match decide(&model, &history, Algorithm::Auto, &budget, None) {

@@ -2,8 +2,8 @@
 
 use crate::budget::Budget;
 use crate::evidence::{Evidence, explain};
-use crate::model::{Conflict, Decision, History, Model, Special};
-use crate::models::Vocabulary;
+use crate::model::{Conflict, Decision, FastPath, History, Model};
+use crate::models::Codec;
 use crate::read::Part;
 use crate::search::{Found, search};
 use crate::verdict::Outcome;
@@ -17,14 +17,14 @@ pub enum Algorithm {
     #[default]
     Auto,
     /// The model's own; where it does not apply the answer is unknown.
-    Special,
+    FastPath,
     /// The search.
     Search,
 }
 
 /// What is wanted of a judgement.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct CheckOptions {
     pub algorithm: Algorithm,
     pub budget: Budget,
     /// Evidence for violations.
@@ -70,7 +70,7 @@ pub enum Answer {
 }
 
 /// Decides one history. An order is put into `order` if the history has one and it is given.
-pub fn decide<M: Special>(
+pub fn decide<M: FastPath>(
     model: &M,
     history: &History<M>,
     algorithm: Algorithm,
@@ -81,10 +81,10 @@ pub fn decide<M: Special>(
         match model.decide(history, order.as_deref_mut()) {
             Decision::Linearizable => return Answer::Linearizable,
             Decision::Impossible(conflict) => return Answer::Impossible(conflict),
-            Decision::Unfit(why) if algorithm == Algorithm::Special => {
-                return Answer::Unknown(format!("the special algorithm does not apply: {why}"));
+            Decision::NotApplicable(why) if algorithm == Algorithm::FastPath => {
+                return Answer::Unknown(format!("the fast path does not apply: {why}"));
             }
-            Decision::Unfit(_) => {
+            Decision::NotApplicable(_) => {
                 if let Some(order) = order.as_deref_mut() {
                     order.clear();
                 }
@@ -120,7 +120,7 @@ pub(crate) fn stuck_conflict<M: Model>(model: &M, history: &History<M>, at: u32)
 
 /// Judges each key by itself, on as many cores as there are: a history is linearizable if and only if it is key by
 /// key (M. Herlihy and J. Wing, "Linearizability", ACM TOPLAS 12(3), 1990).
-pub fn judge<M: Vocabulary>(parts: &[Part<M>], wanted: &Wanted) -> Vec<KeyVerdict> {
+pub fn judge<M: Codec>(parts: &[Part<M>], wanted: &CheckOptions) -> Vec<KeyVerdict> {
     // Large ones first, so that no core ends up alone with the largest.
     let mut sequence: Vec<usize> = (0..parts.len()).collect();
     sequence.sort_by_key(|&at| std::cmp::Reverse(parts[at].history.len()));
@@ -130,7 +130,7 @@ pub fn judge<M: Vocabulary>(parts: &[Part<M>], wanted: &Wanted) -> Vec<KeyVerdic
     verdicts.into_iter().map(|(_, verdict)| verdict).collect()
 }
 
-fn judge_part<M: Vocabulary>(part: &Part<M>, wanted: &Wanted) -> KeyVerdict {
+fn judge_part<M: Codec>(part: &Part<M>, wanted: &CheckOptions) -> KeyVerdict {
     let (model, history) = (&part.model, &part.history);
     let mut order = wanted.witness.then(Vec::new);
     let answer = decide(model, history, wanted.algorithm, &wanted.budget, order.as_mut());

@@ -1,14 +1,14 @@
 //! A mutex whose holds can also end by themselves, judged by what processes certainly believed.
 //!
 //! No model of a state: a lease ends at a moment that no history shows. What a history does show is when a process
-//! certainly believed that it held the lock (see [`Hold`](crate::digest::Hold)), and two such beliefs must not
+//! certainly believed that it held the lock (see [`Hold`](crate::run_index::Hold)), and two such beliefs must not
 //! meet. This is the `exclusion` checker on a history file, key by key.
 
-use crate::digest::{Digest, Operation};
 use crate::evidence::{Evidence, Shown};
-use crate::judge::{KeyVerdict, Wanted};
-use crate::promises::{Overlap, exclusion_sentence, overlaps};
+use crate::judge::{CheckOptions, KeyVerdict};
+use crate::properties::{Overlap, exclusion_sentence, overlaps};
 use crate::read::{Line, Lines, ReadError, Reading, malformed, split};
+use crate::run_index::{Operation, RunIndex};
 use crate::verdict::Outcome;
 use fencepost_history::{Event, Kind, Process};
 use serde_json::Value;
@@ -17,7 +17,7 @@ use serde_json::Value;
 pub(crate) fn check(
     lines: &mut dyn Lines,
     reading: &Reading,
-    wanted: &Wanted,
+    wanted: &CheckOptions,
 ) -> Result<Vec<KeyVerdict>, ReadError> {
     let mut events = Vec::new();
     // Of each event its line and its index in the file.
@@ -38,11 +38,11 @@ pub(crate) fn check(
         origins.push((line.number, line.index.unwrap_or(line.number - 1)));
         events.push(event);
     }
-    let digest = match Digest::new(&events) {
-        Ok(digest) => digest,
+    let run = match RunIndex::new(&events) {
+        Ok(run) => run,
         Err(error) => return malformed(origins[error.index as usize].0, error.reason),
     };
-    Ok(judge(&digest, &origins, timed, wanted))
+    Ok(judge(&run, &origins, timed, wanted))
 }
 
 fn event(line: &Line, index: u64) -> Result<Event, ReadError> {
@@ -86,7 +86,7 @@ fn check_value(event: &Event, line: u64) -> Result<(), ReadError> {
     }
 }
 
-fn judge(run: &Digest, origins: &[(u64, u64)], timed: bool, wanted: &Wanted) -> Vec<KeyVerdict> {
+fn judge(run: &RunIndex, origins: &[(u64, u64)], timed: bool, wanted: &CheckOptions) -> Vec<KeyVerdict> {
     let mut verdicts: Vec<KeyVerdict> = Vec::new();
     let found = overlaps(run);
     let mut places = rustc_hash::FxHashMap::default();
@@ -118,7 +118,7 @@ fn judge(run: &Digest, origins: &[(u64, u64)], timed: bool, wanted: &Wanted) -> 
 }
 
 fn evidence(
-    run: &Digest,
+    run: &RunIndex,
     overlap: &Overlap,
     origins: &[(u64, u64)],
     timed: bool,
@@ -165,7 +165,7 @@ mod tests {
     use crate::{Algorithm, Budget};
 
     fn verdicts(text: &str) -> Result<Vec<KeyVerdict>, String> {
-        let wanted = Wanted {
+        let wanted = CheckOptions {
             algorithm: Algorithm::Auto,
             budget: Budget::unlimited(),
             evidence: true,

@@ -1,9 +1,9 @@
-//! Judges of lock histories: was every promise kept, and if not, what exactly went wrong?
+//! Judges of lock histories: did every property hold, and if not, what exactly went wrong?
 //!
 //! # Two questions
 //!
-//! *Did the lock keep its promises in this run?* A run of Fencepost records what every process did and saw and what
-//! was done to the cluster. [`check_run`] reads such a history and gives a [`RunVerdict`]: one verdict a promise
+//! *Did the lock have its properties in this run?* A run of Fencepost records what every process did and saw and what
+//! was done to the cluster. [`check_run`] reads such a history and gives a [`RunVerdict`]: one verdict a property
 //! (mutual exclusion, no lost update, growing fencing tokens, …), each with findings that cite the events that prove
 //! them. [`story()`] tells how a finding came about, [`Watch`] counts violations while the run goes on.
 //!
@@ -17,7 +17,7 @@
 //! A specification is a [`Model`]: a state, and a pure step. [`models`] has those that locks are made of; any type
 //! that implements [`Model`] can be checked (there is an example).
 //!
-//! | model | operations | special algorithm | exact when |
+//! | model | operations | fast path | exact when |
 //! |---|---|---|---|
 //! | [`Mutex`](models::Mutex) | acquire, release by whomever | lazy, earliest deadline first; O(n log n) | always |
 //! | [`OwnerMutex`](models::OwnerMutex) | release only by the holder | certain holds are disjoint; O(n) | no process goes on after an indeterminate operation |
@@ -34,7 +34,7 @@
 //!
 //! - A verdict is a pure function of the history. Only [`Budget`] looks at a clock, and it can but turn an answer into
 //!   "unknown".
-//! - Every special algorithm and the search are held against each other and against a brute force on hundreds of
+//! - Every fast path and the search are held against each other and against a brute force on hundreds of
 //!   thousands of small histories in the tests, indeterminate operations included; every order that is given is
 //!   replayed.
 //! - The core of a violation proves it: operations are left out only where any order of the whole history would be
@@ -44,7 +44,7 @@
 //!
 //! ```
 //! use fencepost_checker::read::{JsonLines, Reading};
-//! use fencepost_checker::{Algorithm, Budget, ModelName, Outcome, Wanted, check_lines};
+//! use fencepost_checker::{Algorithm, Budget, ModelName, Outcome, CheckOptions, check_lines};
 //! use std::time::Duration;
 //!
 //! let history = r#"
@@ -52,7 +52,7 @@
 //!     {"process": 1, "type": "ok",     "f": "acquire"}
 //!     {"process": 2, "type": "invoke", "f": "acquire"}
 //!     {"process": 2, "type": "ok",     "f": "acquire"}"#;
-//! let wanted = Wanted {
+//! let wanted = CheckOptions {
 //!     algorithm: Algorithm::Auto,
 //!     budget: Budget::new(Duration::from_secs(10), 1 << 30),
 //!     evidence: true,
@@ -69,19 +69,19 @@
 mod agreement;
 mod budget;
 mod by_name;
-pub mod digest;
 mod evidence;
-mod figures;
 pub mod generate;
 mod judge;
 mod lease;
 #[cfg(test)]
 mod literal;
+mod metrics;
 pub mod model;
 pub mod models;
 pub mod operations;
-mod promises;
+mod properties;
 pub mod read;
+pub mod run_index;
 pub mod search;
 mod shrink;
 mod story;
@@ -92,13 +92,13 @@ mod watch;
 
 pub use budget::Budget;
 pub use by_name::{ModelName, check_lines};
-pub use digest::{Digest, Malformed};
 pub use evidence::{Evidence, LeftOut, Shown, explain};
-pub use figures::{Costs, Figure, quantile};
-pub use judge::{Algorithm, Answer, KeyVerdict, Step, Wanted, decide, judge};
-pub use model::{Conflict, Decision, History, Model, Role, Special};
+pub use judge::{Algorithm, Answer, CheckOptions, KeyVerdict, Step, decide, judge};
+pub use metrics::{Costs, Metric, quantile};
+pub use model::{Conflict, Decision, FastPath, History, Model, Role};
 pub use operations::{Builder, Operation, Operations};
-pub use promises::{Checker, Class, Overlap, check_digest, check_run, overlaps, registry};
+pub use properties::{Checker, Class, Overlap, check_index, check_run, overlaps, registry};
+pub use run_index::{Malformed, RunIndex};
 pub use search::{Exhausted, Found, Stuck, search};
 pub use shrink::shrink;
 pub use story::{StoryLine, describe_fault, story};

@@ -2,8 +2,8 @@
 //!
 //! The last two may be left out; the key `-` is none; names inside a value need no quotes: `{ttl_ms:2000}`.
 
-use crate::digest::Digest;
-use crate::promises::Checker;
+use crate::properties::Checker;
+use crate::run_index::RunIndex;
 use crate::verdict::Verdict;
 use fencepost_history::{Event, Process};
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ fn relaxed(text: &str) -> Value {
 /// What a checker says about a literal history, if it says anything.
 pub fn maybe_verdict(checker: &dyn Checker, text: &str) -> Option<Verdict> {
     let events = events(text);
-    checker.check(&Digest::new(&events).unwrap())
+    checker.check(&RunIndex::new(&events).unwrap())
 }
 
 /// What a checker says about a literal history.

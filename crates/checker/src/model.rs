@@ -140,19 +140,19 @@ pub enum Role {
 pub type History<M> = Operations<<M as Model>::Op, <M as Model>::Ret>;
 
 /// A model that also has an algorithm of its own, faster than the search.
-pub trait Special: Model + Sized {
+pub trait FastPath: Model + Sized {
     /// Decides a history, or says why the algorithm does not apply to it. Where it is linearizable and `order`
     /// is given, an order that explains it is put there.
     fn decide(&self, history: &History<Self>, order: Option<&mut Vec<u32>>) -> Decision;
 }
 
-/// What a special algorithm says.
+/// What a fast path says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     Linearizable,
     Impossible(Conflict),
     /// The history is not of the kind that the algorithm decides; the reason.
-    Unfit(&'static str),
+    NotApplicable(&'static str),
 }
 
 /// Why no order exists: a few operations that cannot all have happened.

@@ -18,10 +18,10 @@ pub use register::{Register, RegisterOp, RegisterRet};
 pub use set::{Set, SetOp};
 pub use values::Values;
 
-use crate::model::Special;
+use crate::model::FastPath;
 
 /// How a model's operations are written in a history file. Values come as JSON text.
-pub trait Vocabulary: Special {
+pub trait Codec: FastPath {
     /// The operation that an invocation asks for.
     fn invoke(&mut self, process: u64, f: &str, value: &str) -> Result<Self::Op, Refusal>;
 

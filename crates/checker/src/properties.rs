@@ -1,4 +1,4 @@
-//! The promises of a lock, each with its checker: a pure function from a digested history to a verdict.
+//! The properties of a lock, each with its checker: a pure function from a run index to a verdict.
 
 mod availability;
 mod exclusion;
@@ -10,21 +10,21 @@ mod progress;
 mod stale_writes;
 mod vacuous;
 
-use crate::digest::Digest;
+use crate::run_index::RunIndex;
 use crate::verdict::{Outcome, RunVerdict, Verdict};
 use fencepost_history::Event;
 
 pub use exclusion::{Class, Overlap, overlaps};
 pub(crate) use exclusion::{reason as overlap_reason, sentence as exclusion_sentence};
 
-/// One promise and how it is checked. A new one is a file of its own and a line in [`registry`].
+/// One property and how it is checked. A new one is a file of its own and a line in [`registry`].
 pub trait Checker: Sync {
     /// Its name in verdicts and on the command line.
     fn name(&self) -> &'static str;
-    /// Which promise it checks, in one line.
+    /// Which property it checks, in one line.
     fn about(&self) -> &'static str;
-    /// Judges a history. None: the history has nothing that this promise is about.
-    fn check(&self, run: &Digest) -> Option<Verdict>;
+    /// Judges a history. None: the history has nothing that this property is about.
+    fn check(&self, run: &RunIndex) -> Option<Verdict>;
 }
 
 /// All checkers, in the order in which reports show them.
@@ -46,8 +46,8 @@ pub fn registry() -> &'static [&'static dyn Checker] {
 ///
 /// A history that is not one is `unknown`, said by a checker named `history`.
 pub fn check_run(events: &[Event]) -> RunVerdict {
-    match Digest::new(events) {
-        Ok(run) => check_digest(&run),
+    match RunIndex::new(events) {
+        Ok(run) => check_index(&run),
         Err(error) => {
             let summary = format!("the history is malformed: {error}");
             RunVerdict::of(vec![Verdict::new("history", Outcome::Unknown, summary)])
@@ -56,11 +56,11 @@ pub fn check_run(events: &[Event]) -> RunVerdict {
 }
 
 /// As [`check_run`], for a history that was digested before.
-pub fn check_digest(run: &Digest) -> RunVerdict {
+pub fn check_index(run: &RunIndex) -> RunVerdict {
     let verdicts = registry().iter().filter_map(|checker| checker.check(run)).collect();
     RunVerdict {
-        figures: crate::figures::figures(run),
-        costs: Some(crate::figures::costs(run)),
+        metrics: crate::metrics::metrics(run),
+        costs: Some(crate::metrics::costs(run)),
         ..RunVerdict::of(verdicts)
     }
 }

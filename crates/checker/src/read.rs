@@ -10,7 +10,7 @@ pub use edn::Edn;
 pub use json::JsonLines;
 
 use crate::model::History;
-use crate::models::{Refusal, Vocabulary};
+use crate::models::{Codec, Refusal};
 use crate::operations::{Builder, Handle, Stamp};
 use fencepost_history::Kind;
 use rustc_hash::FxHashMap;
@@ -61,7 +61,7 @@ pub struct Reading {
 }
 
 /// The history of one key.
-pub struct Part<M: Vocabulary> {
+pub struct Part<M: Codec> {
     /// None where the events have no key.
     pub key: Option<String>,
     pub model: M,
@@ -72,7 +72,7 @@ pub struct Part<M: Vocabulary> {
 ///
 /// # Errors
 /// Text that cannot be read, and events that make no history of this model: see [`ReadError`].
-pub fn read<M: Vocabulary + Clone>(
+pub fn read<M: Codec + Clone>(
     model: &M,
     lines: &mut dyn Lines,
     reading: &Reading,
@@ -116,7 +116,7 @@ struct Open {
 /// A part that still grows.
 type Growing<M> = (Option<String>, M, Builder<<M as crate::Model>::Op, <M as crate::Model>::Ret>);
 
-struct Collector<M: Vocabulary> {
+struct Collector<M: Codec> {
     template: M,
     parts: Vec<Growing<M>>,
     by_key: FxHashMap<String, usize>,
@@ -127,7 +127,7 @@ struct Collector<M: Vocabulary> {
     names: Vec<String>,
 }
 
-impl<M: Vocabulary + Clone> Collector<M> {
+impl<M: Codec + Clone> Collector<M> {
     fn new(template: M) -> Self {
         let open = FxHashMap::default();
         Collector {
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
     use crate::models::{FencedMutex, Mutex, Register};
 
-    fn parts<M: Vocabulary + Clone>(model: M, text: &str) -> Result<Vec<Part<M>>, String> {
+    fn parts<M: Codec + Clone>(model: M, text: &str) -> Result<Vec<Part<M>>, String> {
         read(&model, &mut JsonLines::new(text.as_bytes()), &Reading::default())
             .map_err(|error| error.to_string())
     }

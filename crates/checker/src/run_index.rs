@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 /// Everything that checkers and reports need to know about a run, computed in one pass.
-pub struct Digest<'a> {
+pub struct RunIndex<'a> {
     pub events: &'a [Event],
     /// In order of invocation.
     pub operations: Vec<Operation<'a>>,
@@ -66,7 +66,7 @@ pub enum HoldEnd {
 pub struct Hold<'a> {
     pub process: u64,
     pub key: &'a str,
-    /// Its place in [`Digest::operations`].
+    /// Its place in [`RunIndex::operations`].
     pub acquire: usize,
     pub invoke_ns: u64,
     /// Index of the event that completed the acquire.
@@ -177,12 +177,12 @@ pub fn is_notice(event: &Event) -> bool {
     event.kind == Kind::Info && f::is_notice(&event.f)
 }
 
-impl<'a> Digest<'a> {
+impl<'a> RunIndex<'a> {
     /// Reads a history.
     ///
     /// # Errors
     /// Indices that do not grow, a completion without its invocation, a second open operation of a process.
-    pub fn new(events: &'a [Event]) -> Result<Digest<'a>, Malformed> {
+    pub fn new(events: &'a [Event]) -> Result<RunIndex<'a>, Malformed> {
         let mut reader = Reader::default();
         let mut last = None;
         for event in events {
@@ -202,7 +202,7 @@ impl<'a> Digest<'a> {
         for hold in holds.iter_mut().filter(|hold| hold.end == HoldEnd::Open) {
             hold.end_ns = end_ns;
         }
-        Ok(Digest { events, operations, holds, faults, phases, asked, servers, end_ns })
+        Ok(RunIndex { events, operations, holds, faults, phases, asked, servers, end_ns })
     }
 
     /// The time at which a phase began, with the index of its event.

@@ -4,8 +4,8 @@ mod faults;
 
 pub use faults::describe_fault;
 
-use crate::digest::{Digest, Fault, Hold, HoldEnd};
-use crate::promises::{Class, Overlap, overlap_reason, overlaps};
+use crate::properties::{Class, Overlap, overlap_reason, overlaps};
+use crate::run_index::{Fault, Hold, HoldEnd, RunIndex};
 use crate::verdict::{Finding, seconds};
 use faults::describe_healing;
 use fencepost_history::{Kind, f};
@@ -26,7 +26,7 @@ const LINES_MAX: usize = 40;
 /// faults were in force, who else was let in, what each wrote, and whose fault it was. In order of time.
 ///
 /// Empty for findings in which no two holds meet.
-pub fn story(run: &Digest, finding: &Finding) -> Vec<StoryLine> {
+pub fn story(run: &RunIndex, finding: &Finding) -> Vec<StoryLine> {
     match overlap_of(run, finding) {
         Some(overlap) => tell(run, &overlap),
         None => Vec::new(),
@@ -35,7 +35,7 @@ pub fn story(run: &Digest, finding: &Finding) -> Vec<StoryLine> {
 
 /// The overlap of two holds that a finding is about: for `exclusion` the one that it names, for others the first
 /// between the processes whose events it cites.
-fn overlap_of(run: &Digest, finding: &Finding) -> Option<Overlap> {
+fn overlap_of(run: &RunIndex, finding: &Finding) -> Option<Overlap> {
     let cited: Vec<u64> = finding
         .events
         .iter()
@@ -66,11 +66,11 @@ fn overlap_of(run: &Digest, finding: &Finding) -> Option<Overlap> {
         .copied()
 }
 
-fn event_ns(run: &Digest, index: u64) -> u64 {
+fn event_ns(run: &RunIndex, index: u64) -> u64 {
     run.events.binary_search_by_key(&index, |event| event.index).map_or(0, |at| run.events[at].time)
 }
 
-fn tell(run: &Digest, overlap: &Overlap) -> Vec<StoryLine> {
+fn tell(run: &RunIndex, overlap: &Overlap) -> Vec<StoryLine> {
     let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
     let begin = a.invoke_ns;
     let end = a.until_ns.max(b.until_ns).max(b.from_ns);
@@ -143,7 +143,13 @@ fn was(names: &[&str]) -> &'static str {
 }
 
 /// What the process of a hold did under it, and how it ended.
-fn tell_hold(run: &Digest, hold: &Hold, earlier: bool, (begin, end): (u64, u64), lines: &mut Vec<StoryLine>) {
+fn tell_hold(
+    run: &RunIndex,
+    hold: &Hold,
+    earlier: bool,
+    (begin, end): (u64, u64),
+    lines: &mut Vec<StoryLine>,
+) {
     let process = hold.process;
     let mine =
         run.operations[hold.acquire..].iter().skip(1).take_while(|operation| operation.invoke.time <= end);
@@ -203,7 +209,7 @@ fn last_belief(hold: &Hold, name: &str) -> String {
 
 /// Another process whose write of the same value was acknowledged shortly before.
 fn written_by_another(
-    run: &Digest,
+    run: &RunIndex,
     process: u64,
     key: &str,
     value: &Value,
@@ -225,7 +231,7 @@ fn written_by_another(
 
 /// Releases by third processes between the two grants: one that came too late may have removed the first
 /// holder's lock.
-fn tell_releases(run: &Digest, overlap: &Overlap, lines: &mut Vec<StoryLine>) {
+fn tell_releases(run: &RunIndex, overlap: &Overlap, lines: &mut Vec<StoryLine>) {
     let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
     let between = run.operations[..b.acquire.max(a.acquire)]
         .iter()
@@ -266,7 +272,7 @@ fn tell_fault(fault: &Fault, begin: u64, end: u64, lines: &mut Vec<StoryLine>) {
 mod tests {
     use super::*;
     use crate::literal::events;
-    use crate::promises::check_run;
+    use crate::properties::check_run;
 
     const JUMP: &str = "
         0    nemesis info phase - \"main\"
@@ -292,7 +298,7 @@ mod tests {
     fn told(text: &str, checker: &str) -> Vec<String> {
         let events = events(text);
         let verdict = check_run(&events);
-        let run = Digest::new(&events).unwrap();
+        let run = RunIndex::new(&events).unwrap();
         let finding = &verdict.of_checker(checker).unwrap().findings[0];
         let lines = story(&run, finding);
         lines.iter().map(|line| format!("{} {}", seconds(line.time_ns), line.text)).collect()

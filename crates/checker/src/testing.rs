@@ -6,13 +6,13 @@
 
 use crate::budget::Budget;
 use crate::model::{Conflict, Decision, History, Model};
-use crate::models::Vocabulary;
+use crate::models::Codec;
 use crate::operations::Builder;
 use crate::search::{Found, search};
 use std::collections::HashMap;
 
 /// Reads a literal history.
-pub fn history<M: Vocabulary>(model: &mut M, text: &str) -> History<M> {
+pub fn history<M: Codec>(model: &mut M, text: &str) -> History<M> {
     let mut builder = Builder::new();
     let mut open: HashMap<u64, _> = HashMap::new();
     let mut words = text.split_whitespace().peekable();
@@ -131,8 +131,8 @@ pub fn replays<M: Model>(model: &M, history: &History<M>, order: &[u32]) -> Resu
 }
 
 /// Whether all judges find the history possible (true) or impossible; panics where they differ, where an order
-/// does not replay, or where a core is possible. The special algorithm's decision is returned.
-pub fn judge_all<M: Vocabulary>(model: &M, history: &History<M>) -> (bool, Decision) {
+/// does not replay, or where a core is possible. The fast path's decision is returned.
+pub fn judge_all<M: Codec>(model: &M, history: &History<M>) -> (bool, Decision) {
     let truth = brute_force(model, history);
     let text = || literal(model, history);
     match search(model, history, &Budget::unlimited()) {
@@ -148,11 +148,11 @@ pub fn judge_all<M: Vocabulary>(model: &M, history: &History<M>) -> (bool, Decis
     assert_eq!(decision, model.decide(history, None));
     match &decision {
         Decision::Linearizable => {
-            assert!(truth, "the special algorithm finds an order: {}", text());
+            assert!(truth, "the fast path finds an order: {}", text());
             replays(model, history, &order).unwrap();
         }
         Decision::Impossible(conflict) => {
-            assert!(!truth, "the special algorithm finds no order: {} {conflict:?}", text());
+            assert!(!truth, "the fast path finds no order: {} {conflict:?}", text());
             if !conflict.core.is_empty() {
                 assert!(
                     !brute_force(model, &model.simplify(history.only(&conflict.core))),
@@ -160,18 +160,18 @@ pub fn judge_all<M: Vocabulary>(model: &M, history: &History<M>) -> (bool, Decis
                 );
             }
         }
-        Decision::Unfit(_) => {}
+        Decision::NotApplicable(_) => {}
     }
     (truth, decision)
 }
 
-pub fn accepts_with<M: Vocabulary>(mut model: M, text: &str) {
+pub fn accepts_with<M: Codec>(mut model: M, text: &str) {
     let history = history(&mut model, text);
     assert!(judge_all(&model, &history).0, "{text} is rejected");
 }
 
-/// The conflict is the special algorithm's, or without one an empty one.
-pub fn rejects_with<M: Vocabulary>(mut model: M, text: &str) -> Conflict {
+/// The conflict is the fast path's, or without one an empty one.
+pub fn rejects_with<M: Codec>(mut model: M, text: &str) -> Conflict {
     let history = history(&mut model, text);
     let (possible, decision) = judge_all(&model, &history);
     assert!(!possible, "{text} is accepted");
@@ -181,16 +181,16 @@ pub fn rejects_with<M: Vocabulary>(mut model: M, text: &str) -> Conflict {
     }
 }
 
-pub fn accepts<M: Vocabulary + Default>(text: &str) {
+pub fn accepts<M: Codec + Default>(text: &str) {
     accepts_with(M::default(), text);
 }
 
-pub fn rejects<M: Vocabulary + Default>(text: &str) -> Conflict {
+pub fn rejects<M: Codec + Default>(text: &str) -> Conflict {
     rejects_with(M::default(), text)
 }
 
-pub fn undecided_specially<M: Vocabulary + Default>(text: &str) {
+pub fn undecided_by_fast_path<M: Codec + Default>(text: &str) {
     let mut model = M::default();
     let history = history(&mut model, text);
-    assert!(matches!(model.decide(&history, None), Decision::Unfit(_)), "{text} is decided");
+    assert!(matches!(model.decide(&history, None), Decision::NotApplicable(_)), "{text} is decided");
 }

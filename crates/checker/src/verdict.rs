@@ -1,6 +1,6 @@
 //! What a checker says: an outcome, one plain sentence, and the evidence.
 
-use crate::figures::{Costs, Figure};
+use crate::metrics::{Costs, Metric};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -9,13 +9,13 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// The promise was put to the test, and held.
+    /// The property was tested, and held.
     Valid,
     /// Nothing was tested: no contention, or no fault that took effect.
     Vacuous,
     /// Not decided; the summary says why.
     Unknown,
-    /// The promise was broken; the findings prove it.
+    /// The property was violated; the findings prove it.
     Violation,
 }
 
@@ -57,7 +57,7 @@ impl Outcome {
     }
 }
 
-/// One proven breach of a promise.
+/// One proven violation of a property.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// What kind of breach, in a word that stays the same over versions (`granted-twice`, `overstayed`, …).
@@ -84,12 +84,12 @@ pub struct Verdict {
     pub stats: Map<String, Value>,
 }
 
-/// How many findings of one class a verdict carries. A lock that excludes nobody breaks its promise at every
+/// How many findings of one class a verdict carries. A lock that excludes nobody violates its property at every
 /// acquisition, and nobody reads the millionth proof.
 pub const FINDINGS_MAX: usize = 100;
 
 impl Verdict {
-    /// A verdict without findings and figures; add them to the fields.
+    /// A verdict without findings and metrics; add them to the fields.
     pub fn new(checker: &str, outcome: Outcome, summary: impl Into<String>) -> Verdict {
         Verdict {
             checker: checker.to_owned(),
@@ -127,7 +127,7 @@ pub struct RunVerdict {
     pub verdicts: Vec<Verdict>,
     /// What was measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub figures: Vec<Figure>,
+    pub metrics: Vec<Metric>,
     /// What the lock cost. None in verdicts of before they were measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<Costs>,
@@ -137,7 +137,7 @@ impl RunVerdict {
     /// Combines verdicts. Without any, nothing was tested.
     pub fn of(verdicts: Vec<Verdict>) -> RunVerdict {
         let outcome = verdicts.iter().map(|verdict| verdict.outcome).max().unwrap_or(Outcome::Vacuous);
-        RunVerdict { outcome, verdicts, figures: Vec::new(), costs: None }
+        RunVerdict { outcome, verdicts, metrics: Vec::new(), costs: None }
     }
 
     /// The verdict of one checker, if it had anything to say.

@@ -13,7 +13,7 @@
 //! use, since a process is forgotten with its first indeterminate operation. Who shares the lock is counted apart: a
 //! shared hold is broken by exclusive grants only.
 
-use crate::digest::{asks_shared, is_notice, shows_belief};
+use crate::run_index::{asks_shared, is_notice, shows_belief};
 use fencepost_history::{Event, Kind, Process, f};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
@@ -140,8 +140,8 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::digest::Digest;
-    use crate::promises::{check_digest, overlaps};
+    use crate::properties::{check_index, overlaps};
+    use crate::run_index::RunIndex;
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -216,9 +216,9 @@ mod tests {
             let events = run(&steps);
             let mut watch = Watch::new();
             events.iter().for_each(|event| watch.push(event));
-            let digest = Digest::new(&events).unwrap();
-            prop_assert_eq!(watch.overlaps(), overlaps(&digest).len() as u64);
-            let verdict = check_digest(&digest);
+            let run = RunIndex::new(&events).unwrap();
+            prop_assert_eq!(watch.overlaps(), overlaps(&run).len() as u64);
+            let verdict = check_index(&run);
             let stale =
                 verdict.of_checker("fencing").map_or(0, |fencing| fencing.stats["not_greater"].as_u64().unwrap());
             prop_assert_eq!(watch.stale_tokens(), stale);

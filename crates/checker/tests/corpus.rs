@@ -1,7 +1,7 @@
 //! The corpus of the fuzzer, and beginnings and mutilations of it: whatever a file holds, it is judged or refused.
 
 use fencepost_checker::read::{Edn, JsonLines, Lines, Reading};
-use fencepost_checker::{Algorithm, Budget, ModelName, Wanted, check_lines};
+use fencepost_checker::{Algorithm, Budget, CheckOptions, ModelName, check_lines};
 use std::time::Duration;
 
 /// How many readings were judged, and how many refused.
@@ -11,7 +11,7 @@ fn judge(text: &[u8]) -> (usize, usize) {
         for independent in [false, true] {
             let reading = Reading { independent, skip: vec![] };
             let budget = Budget::new(Duration::from_secs(5), 1 << 26);
-            let wanted = Wanted { algorithm: Algorithm::Auto, budget, evidence: true, witness: true };
+            let wanted = CheckOptions { algorithm: Algorithm::Auto, budget, evidence: true, witness: true };
             let readers: [Box<dyn Lines>; 2] = [Box::new(JsonLines::new(text)), Box::new(Edn::new(text))];
             for mut lines in readers {
                 match check_lines(model, &mut *lines, &reading, &wanted) {

@@ -3,7 +3,7 @@
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, later, strike, struck};
 use crate::scenarios::expect::Expect::{Broken, Look};
-use crate::scenarios::expect::{Figure, Seen};
+use crate::scenarios::expect::{Metric, Seen};
 use fencepost_nemesis::{Strike, Trigger};
 use std::time::Duration;
 
@@ -35,9 +35,9 @@ fn acts() -> Vec<Act> {
     vec![act.expect(Broken("lost-additions", "lost-addition")).expect(Look("the share that is lost", share))]
 }
 
-fn share(seen: &Seen) -> (bool, String, Vec<Figure>) {
-    let figures: Vec<Figure> =
-        seen.verdict.figures.iter().filter(|figure| figure.unit == "%").cloned().collect();
+fn share(seen: &Seen) -> (bool, String, Vec<Metric>) {
+    let figures: Vec<Metric> =
+        seen.verdict.metrics.iter().filter(|figure| figure.unit == "%").cloned().collect();
     let observed = "the source lost about 18 % in its own runs".to_owned();
     (figures.iter().any(|figure| figure.value > 0.0), observed, figures)
 }

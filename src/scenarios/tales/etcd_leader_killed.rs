@@ -3,7 +3,7 @@
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, later, partition, strike, struck};
 use crate::scenarios::expect::Expect::{AllHold, Look};
-use crate::scenarios::expect::{Figure, Seen, completions};
+use crate::scenarios::expect::{Metric, Seen, completions};
 use fencepost_history::{Event, Kind, f};
 use fencepost_nemesis::{Strike, Trigger};
 use std::time::Duration;
@@ -56,7 +56,7 @@ fn recoveries(seen: &Seen) -> Vec<f64> {
     recoveries
 }
 
-fn recovers(seen: &Seen) -> (bool, String, Vec<Figure>) {
+fn recovers(seen: &Seen) -> (bool, String, Vec<Metric>) {
     let recoveries = recoveries(seen);
     let Some(&median) = recoveries.get(recoveries.len() / 2) else {
         return (false, "the leader did not die".to_owned(), Vec::new());
@@ -65,6 +65,6 @@ fn recovers(seen: &Seen) -> (bool, String, Vec<Figure>) {
     (
         median < BOUND_S,
         format!("{} after a leader's death somebody acquired the lock", told.join(", ")),
-        vec![Figure::new("time to recover, median", median, "s")],
+        vec![Metric::new("time to recover, median", median, "s")],
     )
 }

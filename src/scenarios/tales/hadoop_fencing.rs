@@ -3,7 +3,7 @@
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, done, healed, strike, struck};
 use crate::scenarios::expect::Expect::{Broken, Holds, Look};
-use crate::scenarios::expect::{Figure, Seen, completions};
+use crate::scenarios::expect::{Metric, Seen, completions};
 use fencepost_engine::Step as Line;
 use fencepost_engine::Step::{Acquire, After, For, Read, Release, Write};
 use std::time::Duration;
@@ -53,7 +53,7 @@ fn story(title: &'static str, fence: &str) -> Act {
 const A_WHILE: Duration = Duration::from_millis(300);
 
 /// The write that waited for client 1 was never answered.
-fn gone(seen: &Seen) -> (bool, String, Vec<Figure>) {
+fn gone(seen: &Seen) -> (bool, String, Vec<Metric>) {
     let lost = completions(seen, "write")
         .find(|event| event.error.as_deref().is_some_and(|why| why.starts_with("client-gone")));
     match lost {

@@ -3,7 +3,7 @@
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, dosed, refused, strike, struck};
 use crate::scenarios::expect::Expect::{Holds, Look};
-use crate::scenarios::expect::{Figure, Seen, completions};
+use crate::scenarios::expect::{Metric, Seen, completions};
 use fencepost_engine::Step::{Acquire, After, Try};
 use fencepost_history::Kind;
 use serde_json::json;
@@ -36,7 +36,7 @@ fn acts() -> Vec<Act> {
 }
 
 /// The one attempt of client 2 failed, and lasted for more than three TTLs.
-fn stuck(seen: &Seen) -> (bool, String, Vec<Figure>) {
+fn stuck(seen: &Seen) -> (bool, String, Vec<Metric>) {
     let refused = completions(seen, "acquire").find(|event| event.kind == Kind::Fail);
     let granted = completions(seen, "acquire").find(|event| event.kind == Kind::Ok);
     let (Some(refused), Some(granted)) = (refused, granted) else {
@@ -46,6 +46,6 @@ fn stuck(seen: &Seen) -> (bool, String, Vec<Figure>) {
     let observed = format!(
         "{stuck_s:.1} s after the lock was taken for 1 s, and its holder died, nobody could acquire it"
     );
-    let figure = Figure::new("stuck for more than", stuck_s, "s");
+    let figure = Metric::new("stuck for more than", stuck_s, "s");
     (refused.time > granted.time && stuck_s > 3.0, observed, vec![figure])
 }

@@ -3,7 +3,7 @@
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, done, lingers, strike, struck};
 use crate::scenarios::expect::Expect::{Broken, Look};
-use crate::scenarios::expect::{Figure, Seen};
+use crate::scenarios::expect::{Metric, Seen};
 use fencepost_engine::Step::{Acquire, After, Release};
 use fencepost_history::{Event, Kind, Process};
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn acts() -> Vec<Act> {
 
 /// The release of client 1 removed a lock, and the lock of client 2 was gone then: client 3 could acquire it, although
 /// client 2 had not begun to release and its TTL was still running (that it was granted twice says so).
-fn removed(seen: &Seen) -> (bool, String, Vec<Figure>) {
+fn removed(seen: &Seen) -> (bool, String, Vec<Metric>) {
     let of = |process, f: &str, kind| {
         seen.history.iter().find(move |event: &&Event| {
             event.process == Process::Client(process) && event.f == f && event.kind == kind

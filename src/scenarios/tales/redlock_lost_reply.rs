@@ -3,7 +3,7 @@
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, done, partition, refused, struck};
 use crate::scenarios::expect::Expect::Look;
-use crate::scenarios::expect::{Figure, Seen};
+use crate::scenarios::expect::{Metric, Seen};
 use fencepost_engine::Step::{Acquire, After, Release, Try};
 use fencepost_history::{Kind, Process};
 use fencepost_nemesis::{Strike, Trigger};
@@ -56,18 +56,18 @@ fn time_to_acquire(seen: &Seen) -> Option<f64> {
     Some((granted - invoked) as f64 / 1e9)
 }
 
-fn told(seen: &Seen, met: fn(f64) -> bool) -> (bool, String, Vec<Figure>) {
+fn told(seen: &Seen, met: fn(f64) -> bool) -> (bool, String, Vec<Metric>) {
     let Some(seconds) = time_to_acquire(seen) else {
         return (false, "client 2 never acquired the lock".to_owned(), Vec::new());
     };
-    let figure = Figure::new("time to acquire", seconds, "s");
+    let figure = Metric::new("time to acquire", seconds, "s");
     (met(seconds), format!("client 2 acquired the lock after {seconds:.2} s"), vec![figure])
 }
 
-fn immediate(seen: &Seen) -> (bool, String, Vec<Figure>) {
+fn immediate(seen: &Seen) -> (bool, String, Vec<Metric>) {
     told(seen, |seconds| seconds < 1.0)
 }
 
-fn waits(seen: &Seen) -> (bool, String, Vec<Figure>) {
+fn waits(seen: &Seen) -> (bool, String, Vec<Metric>) {
     told(seen, |seconds| seconds > 2.0)
 }

@@ -3,7 +3,7 @@
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, throughout};
 use crate::scenarios::expect::Expect::{AllHold, Look};
-use crate::scenarios::expect::{Figure, Seen, completions};
+use crate::scenarios::expect::{Metric, Seen, completions};
 use fencepost_history::Kind;
 use fencepost_nemesis::Strike;
 
@@ -29,8 +29,8 @@ fn acts() -> Vec<Act> {
 }
 
 /// Acquisitions in the main phase (with the faults in force).
-fn acquisitions(seen: &Seen) -> (bool, String, Vec<Figure>) {
+fn acquisitions(seen: &Seen) -> (bool, String, Vec<Metric>) {
     let count = completions(seen, "acquire").filter(|event| event.kind == Kind::Ok).count();
-    let figure = Figure::new("acquisitions", count as f64, "in 3 s");
+    let figure = Metric::new("acquisitions", count as f64, "in 3 s");
     (count > 5, format!("acquired {count} times"), vec![figure])
 }

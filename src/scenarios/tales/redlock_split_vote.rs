@@ -3,7 +3,7 @@
 use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, begins, dosed, struck, throughout};
 use crate::scenarios::expect::Expect::Look;
-use crate::scenarios::expect::{Figure, Seen};
+use crate::scenarios::expect::{Metric, Seen};
 use fencepost_engine::Step::{After, For, Holds, Release, Try};
 use fencepost_history::{Kind, Process, f};
 use fencepost_nemesis::Trigger;
@@ -81,16 +81,16 @@ fn rounds(seen: &Seen) -> Vec<Option<u64>> {
     first
 }
 
-fn many(seen: &Seen) -> (bool, String, Vec<Figure>) {
+fn many(seen: &Seen) -> (bool, String, Vec<Metric>) {
     told(seen, |rounds| rounds > FEW_ROUNDS)
 }
 
-fn few(seen: &Seen) -> (bool, String, Vec<Figure>) {
+fn few(seen: &Seen) -> (bool, String, Vec<Metric>) {
     told(seen, |rounds| rounds <= FEW_ROUNDS)
 }
 
 /// A contest that was won in its first round does not count: somebody was too early for the votes to be split.
-fn told(seen: &Seen, met: fn(u64) -> bool) -> (bool, String, Vec<Figure>) {
+fn told(seen: &Seen, met: fn(u64) -> bool) -> (bool, String, Vec<Metric>) {
     const NOBODY: u64 = u64::MAX;
     let mut split: Vec<u64> = rounds(seen).into_iter().map(|rounds| rounds.unwrap_or(NOBODY)).collect();
     split.retain(|rounds| *rounds > 1);
@@ -115,7 +115,7 @@ fn told(seen: &Seen, met: fn(u64) -> bool) -> (bool, String, Vec<Figure>) {
             let sentence = format!(
                 "the votes were split in {count} of {CONTESTS} contests; the median was won in round {median}"
             );
-            (met(median), sentence, vec![Figure::new("rounds to the first acquire", median as f64, "")])
+            (met(median), sentence, vec![Metric::new("rounds to the first acquire", median as f64, "")])
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::scenarios::Scenario;
 use crate::scenarios::act::Act;
 use crate::scenarios::expect::Expect::{AllHold, Look};
-use crate::scenarios::expect::{Figure, Seen};
+use crate::scenarios::expect::{Metric, Seen};
 use fencepost_checker::Outcome;
 
 pub const SCENARIO: Scenario = Scenario {
@@ -32,18 +32,18 @@ fn story(title: &'static str, backend: &str) -> Act {
 }
 
 /// What the clients counted, if it is as it should be.
-fn told(seen: &Seen, met: fn(f64) -> bool) -> (bool, Vec<Figure>) {
-    let wakeups = seen.verdict.figures.iter().find(|figure| figure.name.contains("wake-ups")).cloned();
+fn told(seen: &Seen, met: fn(f64) -> bool) -> (bool, Vec<Metric>) {
+    let wakeups = seen.verdict.metrics.iter().find(|figure| figure.name.contains("wake-ups")).cloned();
     (wakeups.as_ref().is_some_and(|wakeups| met(wakeups.value)), wakeups.into_iter().collect())
 }
 
-fn herd(seen: &Seen) -> (bool, String, Vec<Figure>) {
+fn herd(seen: &Seen) -> (bool, String, Vec<Metric>) {
     let (met, figures) = told(seen, |wakeups| wakeups > 10.0);
     (met, "each release wakes whoever waits".to_owned(), figures)
 }
 
 /// The token is the zxid at which the holder's znode was created: when it came to the queue.
-fn queue(seen: &Seen) -> (bool, String, Vec<Figure>) {
+fn queue(seen: &Seen) -> (bool, String, Vec<Metric>) {
     let (met, figures) = told(seen, |wakeups| wakeups < 1.1);
     let fencing = seen.verdict.of_checker("fencing");
     let in_order = fencing.is_some_and(|fencing| fencing.outcome == Outcome::Valid);

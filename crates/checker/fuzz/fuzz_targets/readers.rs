@@ -3,7 +3,7 @@
 #![no_main]
 
 use fencepost_checker::read::{Edn, JsonLines, Lines, Reading};
-use fencepost_checker::{Algorithm, Budget, ModelName, Wanted, check_lines};
+use fencepost_checker::{Algorithm, Budget, ModelName, CheckOptions, check_lines};
 use libfuzzer_sys::fuzz_target;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fuzz_target!(|text: &[u8]| {
         for independent in [false, true] {
             let reading = Reading { independent, skip: vec![] };
             let budget = Budget::new(Duration::from_millis(50), 1 << 24);
-            let wanted = Wanted { algorithm: Algorithm::Auto, budget, evidence: true, witness: true };
+            let wanted = CheckOptions { algorithm: Algorithm::Auto, budget, evidence: true, witness: true };
             let readers: [Box<dyn Lines>; 2] = [Box::new(JsonLines::new(text)), Box::new(Edn::new(text))];
             for mut lines in readers {
                 let _ = check_lines(model, &mut *lines, &reading, &wanted);

@@ -1,6 +1,6 @@
 //! What a lock costs: how long it takes to get it, how often it is had, and how long it is missed after a fault.
 
-use crate::digest::{Digest, Fault};
+use crate::run_index::{Fault, RunIndex};
 use fencepost_history::f;
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub struct Costs {
 }
 
 /// Measures them.
-pub fn costs(run: &Digest) -> Costs {
+pub fn costs(run: &RunIndex) -> Costs {
     let granted =
         || run.operations.iter().filter(|op| op.f() == f::ACQUIRE).filter_map(|op| Some((op, op.ok()?)));
     let mut latencies: Vec<u64> =
@@ -53,7 +53,7 @@ fn ms(ns: u64) -> f64 {
     (ns as f64 / 1e3).round() / 1e3
 }
 
-fn recovery_ns(run: &Digest) -> Option<u64> {
+fn recovery_ns(run: &RunIndex) -> Option<u64> {
     let mut grants: Vec<u64> = run.holds.iter().map(|hold| hold.from_ns).collect();
     grants.sort_unstable();
     let effective = || run.faults.iter().filter(|fault| fault.effective);
@@ -77,7 +77,7 @@ mod tests {
     use crate::literal::events;
 
     fn measured(text: &str) -> Costs {
-        costs(&Digest::new(&events(text)).unwrap())
+        costs(&RunIndex::new(&events(text)).unwrap())
     }
 
     const RUN: &str = "

@@ -4,13 +4,13 @@
 //! was woken (`wakeups`) and its place in the queue (`arrival`: a sequence number, a create revision). Where it knows no
 //! place, the order of arrival is that of the invocations.
 
-use super::Figure;
-use crate::digest::{Digest, Operation};
+use super::Metric;
+use crate::run_index::{Operation, RunIndex};
 use fencepost_history::f;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 
-pub(super) fn figures(run: &Digest) -> Vec<Figure> {
+pub(super) fn metrics(run: &RunIndex) -> Vec<Metric> {
     let queued = |operation: &&Operation| {
         operation.f() == f::ACQUIRE && operation.invoke.value.get("queue") == Some(&Value::Bool(true))
     };
@@ -20,13 +20,13 @@ pub(super) fn figures(run: &Digest) -> Vec<Figure> {
         return Vec::new();
     }
     grants.sort_by_key(|grant| grant.completion.map(|event| event.index));
-    let mut figures: Vec<Figure> = wakeups(run, &grants).into_iter().collect();
-    figures.push(Figure::share("grants that went past an earlier waiter", passed(&grants), grants.len()));
-    figures
+    let mut metrics: Vec<Metric> = wakeups(run, &grants).into_iter().collect();
+    metrics.push(Metric::share("grants that went past an earlier waiter", passed(&grants), grants.len()));
+    metrics
 }
 
 /// Wake-ups of all who were granted the lock, a release. None where the backend does not tell.
-fn wakeups(run: &Digest, grants: &[&Operation]) -> Option<Figure> {
+fn wakeups(run: &RunIndex, grants: &[&Operation]) -> Option<Metric> {
     let told: Vec<u64> = grants.iter().filter_map(|grant| number(grant, "wakeups")).collect();
     if told.is_empty() {
         return None;
@@ -34,7 +34,7 @@ fn wakeups(run: &Digest, grants: &[&Operation]) -> Option<Figure> {
     let released =
         run.operations.iter().filter(|operation| operation.f() == f::RELEASE && operation.ok().is_some());
     let releases = released.count().max(1);
-    Some(Figure::new("wake-ups a release", told.iter().sum::<u64>() as f64 / releases as f64, ""))
+    Some(Metric::new("wake-ups a release", told.iter().sum::<u64>() as f64 / releases as f64, ""))
 }
 
 /// How many grants, in their order, went to somebody while one who had come earlier still waited.
@@ -66,7 +66,7 @@ mod tests {
     use crate::literal::events;
 
     fn shown(text: &str) -> Vec<String> {
-        figures(&Digest::new(&events(text)).unwrap()).iter().map(ToString::to_string).collect()
+        metrics(&RunIndex::new(&events(text)).unwrap()).iter().map(ToString::to_string).collect()
     }
 
     const QUEUE: &str = "
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_queue_is_in_order() {
-        let [wakeups, passed] = &shown(QUEUE)[..] else { panic!("two figures") };
+        let [wakeups, passed] = &shown(QUEUE)[..] else { panic!("two metrics") };
         assert_eq!(wakeups, "wake-ups a release 1.5");
         assert!(passed.starts_with("grants that went past an earlier waiter 0.0 %"), "{passed}");
     }

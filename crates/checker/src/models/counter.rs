@@ -17,8 +17,8 @@
 pub mod conflict;
 
 use super::pending::Pending;
-use super::{Refusal, Vocabulary, integer};
-use crate::model::{Decision, History, Model, Role, Special};
+use super::{Codec, Refusal, integer};
+use crate::model::{Decision, FastPath, History, Model, Role};
 use conflict::conflict;
 use rustc_hash::FxHashMap;
 
@@ -71,7 +71,7 @@ impl Model for Counter {
     }
 }
 
-impl Vocabulary for Counter {
+impl Codec for Counter {
     fn invoke(&mut self, _process: u64, f: &str, value: &str) -> Result<CounterOp, Refusal> {
         match f {
             "add" => match integer(value) {
@@ -107,9 +107,11 @@ fn amount(history: &History<Counter>) -> Option<i64> {
     Some(amount.unwrap_or(1))
 }
 
-impl Special for Counter {
+impl FastPath for Counter {
     fn decide(&self, history: &History<Self>, order: Option<&mut Vec<u32>>) -> Decision {
-        let Some(amount) = amount(history) else { return Decision::Unfit("the amounts added differ") };
+        let Some(amount) = amount(history) else {
+            return Decision::NotApplicable("the amounts added differ");
+        };
         let mut sweep = Sweep {
             events: &history.order,
             count: 0,
@@ -204,7 +206,7 @@ impl Sweep<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{accepts, rejects, undecided_specially};
+    use crate::testing::{accepts, rejects, undecided_by_fast_path};
 
     #[test]
     fn accepts_what_was_added() {
@@ -245,7 +247,7 @@ mod tests {
 
     #[test]
     fn different_amounts_are_left_to_the_search() {
-        undecided_specially::<Counter>("1( add 1) 1( add 2)");
+        undecided_by_fast_path::<Counter>("1( add 1) 1( add 2)");
         accepts::<Counter>("1( add 1 2( add 2 3( read 2) 1) 2)");
         rejects::<Counter>("1( add 1 2( add 2 3( read 2) 4( read 1) 1) 2)");
     }

@@ -14,8 +14,8 @@
 //!
 //! O(n) time and memory.
 
-use super::{Refusal, Vocabulary, integer};
-use crate::model::{Conflict, Decision, History, Model, Role, Special};
+use super::{Codec, Refusal, integer};
+use crate::model::{Conflict, Decision, FastPath, History, Model, Role};
 use crate::operations::NEVER;
 
 /// A counter whose additions return the value before.
@@ -65,7 +65,7 @@ impl Model for FetchAdd {
     }
 }
 
-impl Vocabulary for FetchAdd {
+impl Codec for FetchAdd {
     fn invoke(&mut self, _process: u64, f: &str, value: &str) -> Result<FetchAddOp, Refusal> {
         match f {
             "fetch-add" | "fetch_add" | "add" => match (value.trim(), integer(value)) {
@@ -86,10 +86,10 @@ impl Vocabulary for FetchAdd {
 /// No operation stands in this place yet.
 const NOBODY: u32 = u32::MAX;
 
-impl Special for FetchAdd {
+impl FastPath for FetchAdd {
     fn decide(&self, history: &History<Self>, mut order: Option<&mut Vec<u32>>) -> Decision {
         if history.list.iter().any(|operation| operation.op != FetchAddOp::Add(1)) {
-            return Decision::Unfit("an amount is not 1, or there are reads");
+            return Decision::NotApplicable("an amount is not 1, or there are reads");
         }
         let mut places = vec![NOBODY; history.len()];
         let mut used = 0;
@@ -216,7 +216,7 @@ fn not_enough(history: &History<FetchAdd>, stuck: u32) -> Conflict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{accepts, rejects, undecided_specially};
+    use crate::testing::{accepts, rejects, undecided_by_fast_path};
 
     #[test]
     fn accepts_places_in_order() {
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn other_amounts_and_reads_are_left_to_the_search() {
-        undecided_specially::<FetchAdd>("1( read 0)");
+        undecided_by_fast_path::<FetchAdd>("1( read 0)");
         accepts::<FetchAdd>("1( fetch-add 0) 2( read 1)");
         rejects::<FetchAdd>("1( fetch-add 0) 2( read 0)");
     }

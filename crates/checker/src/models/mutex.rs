@@ -26,8 +26,8 @@
 //! look at the operation that got stuck, the one of its kind before it, and what was under way in between.
 
 use super::pending::Pending;
-use super::{Refusal, Vocabulary};
-use crate::model::{Conflict, Decision, History, Model, Special};
+use super::{Codec, Refusal};
+use crate::model::{Conflict, Decision, FastPath, History, Model};
 
 /// An anonymous mutex.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,7 +72,7 @@ impl Model for Mutex {
     }
 }
 
-impl Vocabulary for Mutex {
+impl Codec for Mutex {
     fn invoke(&mut self, _process: u64, f: &str, _value: &str) -> Result<MutexOp, Refusal> {
         match f {
             "acquire" => Ok(MutexOp::Acquire),
@@ -86,7 +86,7 @@ impl Vocabulary for Mutex {
     }
 }
 
-impl Special for Mutex {
+impl FastPath for Mutex {
     fn decide(&self, history: &History<Self>, mut order: Option<&mut Vec<u32>>) -> Decision {
         let mut acquires = Pending::new(history.order.len());
         let mut releases = Pending::new(history.order.len());

@@ -19,8 +19,8 @@
 
 mod conflict;
 
-use super::{Refusal, Vocabulary};
-use crate::model::{Decision, History, Model, Special};
+use super::{Codec, Refusal};
+use crate::model::{Decision, FastPath, History, Model};
 use conflict::{held_twice, not_owner, token_not_greater};
 use rustc_hash::FxHashSet;
 use serde::Deserialize;
@@ -98,7 +98,7 @@ impl Model for OwnerMutex {
     }
 }
 
-impl Vocabulary for OwnerMutex {
+impl Codec for OwnerMutex {
     fn invoke(&mut self, process: u64, f: &str, _value: &str) -> Result<LockOp, Refusal> {
         LockOp::read(process, f)
     }
@@ -146,7 +146,7 @@ impl Model for FencedMutex {
     }
 }
 
-impl Vocabulary for FencedMutex {
+impl Codec for FencedMutex {
     fn invoke(&mut self, process: u64, f: &str, _value: &str) -> Result<LockOp, Refusal> {
         LockOp::read(process, f)
     }
@@ -166,13 +166,13 @@ impl Vocabulary for FencedMutex {
     }
 }
 
-impl Special for OwnerMutex {
+impl FastPath for OwnerMutex {
     fn decide(&self, history: &History<Self>, order: Option<&mut Vec<u32>>) -> Decision {
         decide::<Self>(history, order, |_| None)
     }
 }
 
-impl Special for FencedMutex {
+impl FastPath for FencedMutex {
     fn decide(&self, history: &History<Self>, order: Option<&mut Vec<u32>>) -> Decision {
         decide::<Self>(history, order, |ret| *ret)
     }
@@ -184,7 +184,7 @@ fn decide<M: Model<Op = LockOp>>(
     token_of: impl Fn(&M::Ret) -> Option<i64>,
 ) -> Decision {
     if somebody_goes_on(history.list.iter().map(|operation| (operation.op.process(), operation.certain()))) {
-        return Decision::Unfit("a process goes on after an indeterminate operation");
+        return Decision::NotApplicable("a process goes on after an indeterminate operation");
     }
     let mut put = |at: u32| {
         if let Some(order) = order.as_deref_mut() {
@@ -267,7 +267,7 @@ fn somebody_goes_on(operations: impl Iterator<Item = (u32, bool)> + Clone) -> bo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{accepts, rejects, undecided_specially};
+    use crate::testing::{accepts, rejects, undecided_by_fast_path};
 
     #[test]
     fn accepts_holds_one_after_the_other() {
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn a_process_that_goes_on_is_left_to_the_search() {
         accepts::<OwnerMutex>("1( acquire? 1( release) 2( acquire)");
-        undecided_specially::<OwnerMutex>("1( acquire? 1( release) 2( acquire)");
+        undecided_by_fast_path::<OwnerMutex>("1( acquire? 1( release) 2( acquire)");
         rejects::<OwnerMutex>("1( acquire? 1( acquire) 2( acquire)");
         accepts::<OwnerMutex>("4000000000( acquire) 4000000000( release? 2( acquire)");
     }

@@ -5,10 +5,10 @@
 
 pub mod zones;
 
-use super::{Refusal, Values, Vocabulary};
+use super::{Codec, Refusal, Values};
 use crate::model::{Model, Role};
 
-/// A register. `with_cas` only says which operations its vocabulary has.
+/// A register. `with_cas` only says which operations its codec reads.
 #[derive(Clone, Debug, Default)]
 pub struct Register {
     pub with_cas: bool,
@@ -94,7 +94,7 @@ impl Model for Register {
     }
 }
 
-impl Vocabulary for Register {
+impl Codec for Register {
     fn invoke(&mut self, _process: u64, f: &str, value: &str) -> Result<RegisterOp, Refusal> {
         match f {
             "read" => Ok(RegisterOp::Read),
@@ -137,7 +137,7 @@ impl Vocabulary for Register {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{accepts, accepts_with, rejects, rejects_with, undecided_specially};
+    use crate::testing::{accepts, accepts_with, rejects, rejects_with, undecided_by_fast_path};
 
     #[test]
     fn accepts_reads_of_the_last_write() {
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn repeated_values_are_left_to_the_search() {
-        undecided_specially::<Register>("1( write 1) 1( write 1)");
+        undecided_by_fast_path::<Register>("1( write 1) 1( write 1)");
         accepts::<Register>("1( write 1) 1( write 2) 1( write 1) 2( read 1)");
         rejects::<Register>("1( write 1) 1( write 2) 2( read 1) 1( write 1)");
         accepts::<Register>("1( write 1) 1( write null) 1( read null)");

@@ -17,8 +17,8 @@
 
 pub mod conflict;
 
-use super::{Refusal, Values, Vocabulary};
-use crate::model::{Decision, History, Model, Role, Special};
+use super::{Codec, Refusal, Values};
+use crate::model::{Decision, FastPath, History, Model, Role};
 use conflict::conflict;
 
 /// A set that only grows.
@@ -107,7 +107,7 @@ impl Model for Set {
     }
 }
 
-impl Vocabulary for Set {
+impl Codec for Set {
     fn invoke(&mut self, _process: u64, f: &str, value: &str) -> Result<SetOp, Refusal> {
         match f {
             "add" => self.values.number(value).map(SetOp::Add).ok_or(Refusal::WrongValue("a JSON value")),
@@ -144,7 +144,7 @@ struct Sweep<'a> {
     order: Option<&'a mut Vec<u32>>,
 }
 
-impl Special for Set {
+impl FastPath for Set {
     fn decide(&self, history: &History<Self>, order: Option<&mut Vec<u32>>) -> Decision {
         let elements = history.list.iter().flat_map(|operation| match (&operation.op, &operation.ret) {
             (SetOp::Add(element), _) => std::slice::from_ref(element).iter(),

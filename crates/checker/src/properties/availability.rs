@@ -9,16 +9,16 @@
 //! - *Down* is a server between the injection of a `kill`, a `power-loss` or a `pause` of it that was observed to take
 //!   effect, and its healing. A *minority* is less than half of the servers that the history names (`servers`).
 //! - Only *stretches* count in which nothing else is wrong: while any other fault is in force, one on a client or in the
-//!   network say, its consequences are nobody's breach of promise.
+//!   network say, its consequences are nobody's violation of this property.
 //! - Of each key, the time counts in which somebody tried: at least one acquire was under way, none succeeded, and
 //!   nobody held the lock. A hold counts until its process claimed the lock no more, and where that is not known, until
 //!   its TTL ran out.
 //!
-//! A run in which no minority was ever down says nothing about this promise, nor does one in which it was down too
+//! A run in which no minority was ever down says nothing about this property, nor does one in which it was down too
 //! shortly for a violation and nobody acquired anything meanwhile.
 
 use super::Checker;
-use crate::digest::{Digest, Fault, Hold, HoldEnd, Operation};
+use crate::run_index::{Fault, Hold, HoldEnd, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict, seconds};
 use fencepost_history::{Kind, f};
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,7 +54,7 @@ impl Checker for Availability {
         "fault tolerance: with a minority of the servers down, the lock can still be acquired"
     }
 
-    fn check(&self, run: &Digest) -> Option<Verdict> {
+    fn check(&self, run: &RunIndex) -> Option<Verdict> {
         let stretches = minority_down(run);
         if stretches.is_empty() {
             return None;
@@ -90,7 +90,7 @@ impl Checker for Availability {
 }
 
 /// Within this time a free lock must be acquired.
-fn bound_ns(run: &Digest) -> u64 {
+fn bound_ns(run: &RunIndex) -> u64 {
     let acquires = || run.operations.iter().filter(|operation| operation.f() == f::ACQUIRE);
     let longest_ms = |name: &str| {
         acquires().filter_map(|acquire| acquire.invoke.value.get(name)?.as_f64()).fold(0.0, f64::max)
@@ -99,7 +99,7 @@ fn bound_ns(run: &Digest) -> u64 {
 }
 
 /// The stretches of time in which some servers were down, less than half, and nothing else was wrong.
-fn minority_down(run: &Digest) -> Vec<Span> {
+fn minority_down(run: &RunIndex) -> Vec<Span> {
     let in_force = |fault: &Fault| {
         // From the moment at which it was certain that it was in force; until then, and from its healing on, it may be.
         (fault.injected_ns.unwrap_or(fault.inject_ns), fault.healed_ns.unwrap_or(run.end_ns))
@@ -134,14 +134,14 @@ fn minority_down(run: &Digest) -> Vec<Span> {
 }
 
 /// How many acquires began and succeeded within the stretches.
-fn acquired_within(run: &Digest, stretches: &[Span]) -> usize {
+fn acquired_within(run: &RunIndex, stretches: &[Span]) -> usize {
     let within =
         |hold: &&Hold| stretches.iter().any(|&(from, until)| hold.invoke_ns >= from && hold.from_ns <= until);
     run.holds.iter().filter(within).count()
 }
 
 /// Of each key and stretch, the times in which attempts failed one after the other.
-fn droughts<'a>(run: &'a Digest<'a>, stretches: &[Span]) -> Vec<Drought<'a>> {
+fn droughts<'a>(run: &'a RunIndex<'a>, stretches: &[Span]) -> Vec<Drought<'a>> {
     let mut attempts: BTreeMap<&str, Vec<&Operation>> = BTreeMap::new();
     for acquire in run.operations.iter().filter(|operation| operation.f() == f::ACQUIRE) {
         attempts.entry(acquire.key).or_default().push(acquire);

@@ -15,7 +15,7 @@
 //! service gets the benefit of the doubt. A went on after its TTL, which no lease can prevent, only fencing.
 
 use super::Checker;
-use crate::digest::{Digest, Hold};
+use crate::run_index::{Hold, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict, seconds};
 use rustc_hash::FxHashMap;
 
@@ -40,7 +40,7 @@ impl Class {
     }
 }
 
-/// Two processes that both believed. `first` and `second` are places in [`Digest::holds`].
+/// Two processes that both believed. `first` and `second` are places in [`RunIndex::holds`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overlap {
     pub first: usize,
@@ -53,7 +53,7 @@ pub struct Overlap {
 }
 
 /// All overlaps, in order of the second acquisition. There are at most as many a hold as there are processes.
-pub fn overlaps(run: &Digest) -> Vec<Overlap> {
+pub fn overlaps(run: &RunIndex) -> Vec<Overlap> {
     let mut found = Vec::new();
     // Per key, the holds whose certain belief may reach beyond the acquisition at hand.
     let mut believing: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
@@ -68,7 +68,7 @@ pub fn overlaps(run: &Digest) -> Vec<Overlap> {
     found
 }
 
-fn overlap(run: &Digest, first: usize, second: usize) -> Overlap {
+fn overlap(run: &RunIndex, first: usize, second: usize) -> Overlap {
     let (a, b) = (&run.holds[first], &run.holds[second]);
     let early = a.expires_ns(b.from).is_none_or(|expires| b.from_ns < expires);
     let class = if early { Class::GrantedTwice } else { Class::Overstayed };
@@ -114,7 +114,7 @@ impl Checker for Exclusion {
         "mutual exclusion: no two processes believe at the same time that they hold the same lock"
     }
 
-    fn check(&self, run: &Digest) -> Option<Verdict> {
+    fn check(&self, run: &RunIndex) -> Option<Verdict> {
         if !run.holds.is_empty() && run.holds.iter().all(|hold| !hold.exclusive) {
             return None;
         }
@@ -150,7 +150,7 @@ impl Checker for Exclusion {
     }
 }
 
-fn finding(run: &Digest, overlap: &Overlap) -> Finding {
+fn finding(run: &RunIndex, overlap: &Overlap) -> Finding {
     let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
     Finding {
         class: overlap.class.name().to_owned(),
@@ -162,7 +162,7 @@ fn finding(run: &Digest, overlap: &Overlap) -> Finding {
 }
 
 /// What happened, and whose fault it is.
-pub(crate) fn sentence(run: &Digest, overlap: &Overlap) -> String {
+pub(crate) fn sentence(run: &RunIndex, overlap: &Overlap) -> String {
     let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
     format!(
         "process {} acquired {} at {} while process {}, which had acquired it at {}, still believed at {} that it \
@@ -185,7 +185,7 @@ mod tests {
 
     fn classes(text: &str) -> Vec<&'static str> {
         let events = events(text);
-        let run = Digest::new(&events).unwrap();
+        let run = RunIndex::new(&events).unwrap();
         overlaps(&run).iter().map(|overlap| overlap.class.name()).collect()
     }
 

@@ -5,7 +5,7 @@
 //! completion compare.
 
 use super::Checker;
-use crate::digest::Digest;
+use crate::run_index::RunIndex;
 use crate::verdict::{Finding, Outcome, Verdict, seconds};
 use rustc_hash::FxHashMap;
 
@@ -20,7 +20,7 @@ impl Checker for Fencing {
         "fencing tokens: a later acquisition gets a greater token"
     }
 
-    fn check(&self, run: &Digest) -> Option<Verdict> {
+    fn check(&self, run: &RunIndex) -> Option<Verdict> {
         let mut by_key: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
         for (at, hold) in run.holds.iter().enumerate().filter(|(_, hold)| hold.token.is_some()) {
             by_key.entry(hold.key).or_default().push(at);
@@ -40,7 +40,7 @@ impl Checker for Fencing {
     }
 }
 
-fn check_key(run: &Digest, holds: &[usize]) -> Vec<Finding> {
+fn check_key(run: &RunIndex, holds: &[usize]) -> Vec<Finding> {
     // The greatest tokens so far, by completion: `greatest[i]` is the best of the first i + 1 holds.
     let mut greatest: Vec<usize> = Vec::with_capacity(holds.len());
     let mut findings = Vec::new();
@@ -59,7 +59,7 @@ fn check_key(run: &Digest, holds: &[usize]) -> Vec<Finding> {
     findings
 }
 
-fn finding(run: &Digest, earlier: usize, later: usize) -> Finding {
+fn finding(run: &RunIndex, earlier: usize, later: usize) -> Finding {
     let (a, b) = (&run.holds[earlier], &run.holds[later]);
     let token = |token: Option<i64>| token.map_or_else(String::new, |token| token.to_string());
     Finding {

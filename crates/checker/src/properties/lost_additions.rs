@@ -7,8 +7,8 @@
 //! Source: the set of Jepsen's etcd tests, "Jepsen: etcd 3.4.3" (2020).
 
 use super::Checker;
-use crate::digest::{Digest, Operation};
-use crate::figures::Figure;
+use crate::metrics::Metric;
+use crate::run_index::{Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict, seconds};
 use fencepost_history::f;
 use rustc_hash::FxHashSet;
@@ -46,7 +46,7 @@ impl Checker for LostAdditions {
         "the set: every acknowledged addition is in the final set"
     }
 
-    fn check(&self, run: &Digest) -> Option<Verdict> {
+    fn check(&self, run: &RunIndex) -> Option<Verdict> {
         let sets = collect(run);
         if sets.is_empty() {
             return None;
@@ -71,13 +71,13 @@ impl Checker for LostAdditions {
 }
 
 /// The share of acknowledged additions that is lost, where there is a set and it was read at the end.
-pub(crate) fn figures(run: &Digest) -> Vec<Figure> {
+pub(crate) fn metrics(run: &RunIndex) -> Vec<Metric> {
     let sets = collect(run);
     let (lost, acknowledged) = counts(&sets);
     if acknowledged == 0 || sets.values().any(|set| set.last.is_none()) {
         return Vec::new();
     }
-    vec![Figure::share("acknowledged additions lost", lost, acknowledged)]
+    vec![Metric::share("acknowledged additions lost", lost, acknowledged)]
 }
 
 /// Additions that are lost for certain, and those that were acknowledged.
@@ -87,7 +87,7 @@ fn counts(sets: &BTreeMap<&str, Set>) -> (usize, usize) {
 }
 
 /// The sets of a run by key: there is one where somebody wrote a list.
-fn collect<'a>(run: &'a Digest<'a>) -> BTreeMap<&'a str, Set<'a>> {
+fn collect<'a>(run: &'a RunIndex<'a>) -> BTreeMap<&'a str, Set<'a>> {
     let closing = run.phase("closing").map_or(u64::MAX, |phase| phase.from);
     let mut sets: BTreeMap<&str, Set> = BTreeMap::new();
     for operation in run.operations.iter().filter(|operation| operation.f() == f::WRITE) {
@@ -158,8 +158,8 @@ mod tests {
         assert_eq!(verdict.outcome, Outcome::Violation);
         assert_eq!(verdict.findings[0].events, [3, 8]);
         let events = events(&lacking);
-        let figures = figures(&Digest::new(&events).unwrap());
-        assert_eq!(figures[0].to_string(), "acknowledged additions lost 50.0 % (95 %: 9.5 to 90.5 %)");
+        let metrics = metrics(&RunIndex::new(&events).unwrap());
+        assert_eq!(metrics[0].to_string(), "acknowledged additions lost 50.0 % (95 %: 9.5 to 90.5 %)");
     }
 
     #[test]

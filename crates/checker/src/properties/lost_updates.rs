@@ -7,7 +7,7 @@
 //! acknowledged one might have stood, which makes the true loss greater, never smaller.
 
 use super::Checker;
-use crate::digest::Digest;
+use crate::run_index::RunIndex;
 use crate::verdict::{Finding, Outcome, Verdict, seconds};
 use fencepost_history::{Kind, f};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -44,7 +44,7 @@ impl Checker for LostUpdates {
         "the data: every acknowledged increment is in the final value"
     }
 
-    fn check(&self, run: &Digest) -> Option<Verdict> {
+    fn check(&self, run: &RunIndex) -> Option<Verdict> {
         let keys = collect(run);
         if keys.is_empty() {
             return None;
@@ -83,7 +83,7 @@ impl Checker for LostUpdates {
     }
 }
 
-fn collect<'a>(run: &Digest<'a>) -> BTreeMap<&'a str, Key> {
+fn collect<'a>(run: &RunIndex<'a>) -> BTreeMap<&'a str, Key> {
     let closing = run.phase("closing").map(|phase| phase.from);
     let mut keys: BTreeMap<&str, Key> = BTreeMap::new();
     for operation in run.operations.iter().filter(|operation| operation.f() == f::WRITE) {

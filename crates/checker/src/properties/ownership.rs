@@ -14,7 +14,7 @@
 //!   and a server that was started again may have p's lock back.
 
 use super::Checker;
-use crate::digest::{Digest, Fault, Hold, HoldEnd, Operation};
+use crate::run_index::{Fault, Hold, HoldEnd, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict, seconds};
 use fencepost_history::{Kind, f};
 use serde_json::Value;
@@ -39,7 +39,7 @@ impl Checker for Ownership {
         "ownership: no release removed the lock of another process"
     }
 
-    fn check(&self, run: &Digest) -> Option<Verdict> {
+    fn check(&self, run: &RunIndex) -> Option<Verdict> {
         let releases = run.operations.iter().filter(|operation| operation.f() == f::RELEASE);
         let told: Vec<(&Operation, Removed)> =
             releases.filter_map(|release| Some((release, removed(release)?))).collect();
@@ -76,7 +76,7 @@ fn removed(release: &Operation) -> Option<Removed> {
     value.get("removed").and_then(Value::as_bool).filter(|_| happened).map(Removed::Something)
 }
 
-fn broken(run: &Digest, release: &Operation, removed: Removed) -> Option<Finding> {
+fn broken(run: &RunIndex, release: &Operation, removed: Removed) -> Option<Finding> {
     match removed {
         Removed::Owner(Some(owner)) if owner != release.process => Some(of_another(run, release, owner)),
         Removed::Something(true) => not_its_own(run, release),
@@ -106,7 +106,7 @@ fn described(release: &Operation) -> String {
 }
 
 /// The release says whose lock it removed.
-fn of_another(run: &Digest, release: &Operation, owner: u64) -> Finding {
+fn of_another(run: &RunIndex, release: &Operation, owner: u64) -> Finding {
     let done = release.completion.expect("only a completion says what was removed");
     let hold = last_hold(run, release, done.index, |hold| hold.process == owner);
     let held = match hold {
@@ -121,7 +121,7 @@ fn of_another(run: &Digest, release: &Operation, owner: u64) -> Finding {
 }
 
 /// The release says that it removed something, and its own lock was gone.
-fn not_its_own(run: &Digest, release: &Operation) -> Option<Finding> {
+fn not_its_own(run: &RunIndex, release: &Operation) -> Option<Finding> {
     let before = release.invoke.index;
     let own = last_hold(run, release, before, |hold| hold.process == release.process)?;
     let acquired_since = run.operations[own.acquire + 1..]
@@ -153,7 +153,7 @@ fn not_its_own(run: &Digest, release: &Operation) -> Option<Finding> {
 }
 
 /// Whether a fault may have ended a server's process between two moments.
-fn restarted(run: &Digest, from_ns: u64, until_ns: u64) -> bool {
+fn restarted(run: &RunIndex, from_ns: u64, until_ns: u64) -> bool {
     let ends = |fault: &&Fault| !KEEPS_MEMORY.contains(&fault.name) && !fault.name.starts_with("clock-");
     let touches =
         |fault: &Fault| fault.inject_ns < until_ns && fault.healed_ns.is_none_or(|healed| healed > from_ns);
@@ -166,7 +166,7 @@ const KEEPS_MEMORY: [&str; 8] =
 
 /// The latest hold of the release's key that began before an event and fits.
 fn last_hold<'a>(
-    run: &'a Digest,
+    run: &'a RunIndex,
     release: &Operation,
     before: u64,
     fits: impl Fn(&Hold) -> bool,

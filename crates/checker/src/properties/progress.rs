@@ -5,7 +5,7 @@
 //! since it began. An attempt that never completed says nothing: the run may have been cut there.
 
 use super::Checker;
-use crate::digest::{Digest, Operation};
+use crate::run_index::{Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict, seconds};
 use fencepost_history::{Kind, f};
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ impl Checker for Progress {
         "no deadlock: once the faults are healed, every lock can be acquired again"
     }
 
-    fn check(&self, run: &Digest) -> Option<Verdict> {
+    fn check(&self, run: &RunIndex) -> Option<Verdict> {
         let unknown = |why: String| Some(Verdict::new(self.name(), Outcome::Unknown, why));
         let Some(heal) = run.phase("liveness").or(run.phase("heal")).or(run.phase("closing")) else {
             return unknown("the history ends before the faults were healed".to_owned());
@@ -64,7 +64,7 @@ impl Checker for Progress {
 }
 
 /// Of each key that anybody ever tried to acquire: whether and how it went after healing.
-fn attempts<'a>(run: &'a Digest<'a>, heal: u64, heal_ns: u64) -> BTreeMap<&'a str, Key<'a>> {
+fn attempts<'a>(run: &'a RunIndex<'a>, heal: u64, heal_ns: u64) -> BTreeMap<&'a str, Key<'a>> {
     let closing = run.phase("closing").map_or(u64::MAX, |phase| phase.from);
     let acquires = || run.operations.iter().filter(|operation| operation.f() == f::ACQUIRE);
     let ttl_ms =

@@ -6,7 +6,7 @@
 //! write acknowledged to holder A, invoked after the storage had answered a holder B whose hold began after A's.
 
 use super::Checker;
-use crate::digest::{Digest, Operation};
+use crate::run_index::{Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict, seconds};
 use fencepost_history::{Kind, OperationError, f};
 use rustc_hash::FxHashMap;
@@ -31,7 +31,7 @@ impl Checker for StaleWrites {
         "the guard: the storage accepts no write from a holder that has been superseded"
     }
 
-    fn check(&self, run: &Digest) -> Option<Verdict> {
+    fn check(&self, run: &RunIndex) -> Option<Verdict> {
         let writes = run.operations.iter().filter(|operation| operation.f() == f::WRITE).count();
         if writes == 0 || run.holds.iter().all(|hold| !hold.exclusive) {
             return None;
@@ -70,7 +70,7 @@ fn is_rejected(operation: &Operation) -> bool {
 }
 
 /// One pass over the events: at a write's invocation note who had been answered by then, at its `ok` compare.
-fn stale(run: &Digest) -> Vec<Finding> {
+fn stale(run: &RunIndex) -> Vec<Finding> {
     let by_invocation: FxHashMap<u64, &Operation> =
         run.operations.iter().map(|operation| (operation.invoke.index, operation)).collect();
     let exclusive = run.holds.iter().enumerate().filter(|(_, hold)| hold.exclusive);
@@ -91,7 +91,7 @@ fn stale(run: &Digest) -> Vec<Finding> {
         if let Some(&hold) = by_acquire.get(&event.index) {
             holds.insert((process, run.holds[hold].key), hold);
         }
-        if crate::digest::is_notice(event) {
+        if crate::run_index::is_notice(event) {
             continue;
         }
         let Some((operation, Some(hold), seen)) = open.remove(&process) else { continue };
@@ -110,7 +110,7 @@ fn stale(run: &Digest) -> Vec<Finding> {
     findings
 }
 
-fn finding(run: &Digest, write: &Operation, hold: usize, seen: Seen) -> Finding {
+fn finding(run: &RunIndex, write: &Operation, hold: usize, seen: Seen) -> Finding {
     let (a, b) = (&run.holds[hold], &run.holds[seen.hold]);
     let ok = write.completion.expect("only acknowledged writes are looked at");
     Finding {

@@ -4,7 +4,7 @@
 //! effect when at least one of those injected was observed to change something; a run without faults needs none.
 
 use super::Checker;
-use crate::digest::{Digest, HoldEnd};
+use crate::run_index::{HoldEnd, RunIndex};
 use crate::verdict::{Outcome, Verdict, times};
 use fencepost_history::f;
 use rustc_hash::FxHashMap;
@@ -20,7 +20,7 @@ impl Checker for Vacuous {
         "the test itself: processes competed for a lock, and the faults took effect"
     }
 
-    fn check(&self, run: &Digest) -> Option<Verdict> {
+    fn check(&self, run: &RunIndex) -> Option<Verdict> {
         let contended = contended(run);
         let (faults, effective) =
             (run.faults.len(), run.faults.iter().filter(|fault| fault.effective).count());
@@ -51,7 +51,7 @@ impl Checker for Vacuous {
 }
 
 /// A nemesis that was asked for and none of whose faults took effect.
-fn without_effect<'a>(run: &Digest<'a>) -> Option<&'a str> {
+fn without_effect<'a>(run: &RunIndex<'a>) -> Option<&'a str> {
     let asked = run.asked.iter().copied();
     let took_effect = |name: &&str| run.faults.iter().any(|fault| fault.name == *name && fault.effective);
     let mut missing = asked.filter(|name| !took_effect(name));
@@ -59,7 +59,7 @@ fn without_effect<'a>(run: &Digest<'a>) -> Option<&'a str> {
 }
 
 /// How many acquires began while another process was acquiring the same key or held it.
-fn contended(run: &Digest) -> usize {
+fn contended(run: &RunIndex) -> usize {
     // Of each key, the latest time until which anybody so far wants or has it, and the same for anybody but that
     // process, so that a process is not counted against itself.
     let mut claims: FxHashMap<&str, [(u64, u64); 2]> = FxHashMap::default();

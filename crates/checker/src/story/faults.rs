@@ -1,7 +1,7 @@
 //! What each kind of fault did, and how it ended, in one clause.
 
 use super::{and, was};
-use crate::digest::Fault;
+use crate::run_index::Fault;
 use crate::verdict::seconds;
 use serde_json::Value;
 

@@ -21,7 +21,7 @@
 //! a core of at most six operations.
 
 use super::{Register, RegisterOp, RegisterRet};
-use crate::model::{Conflict, Decision, History, Special};
+use crate::model::{Conflict, Decision, FastPath, History};
 use crate::operations::NEVER;
 use rustc_hash::FxHashMap;
 
@@ -58,12 +58,12 @@ impl Zone {
     }
 }
 
-impl Special for Register {
+impl FastPath for Register {
     fn decide(&self, history: &History<Self>, order: Option<&mut Vec<u32>>) -> Decision {
         let zones = match zones(history) {
             Ok(zones) => zones,
-            Err(Decision::Unfit(why)) => {
-                return from_nowhere(history).map_or(Decision::Unfit(why), Decision::Impossible);
+            Err(Decision::NotApplicable(why)) => {
+                return from_nowhere(history).map_or(Decision::NotApplicable(why), Decision::Impossible);
             }
             Err(decision) => return decision,
         };
@@ -139,21 +139,21 @@ fn zones(history: &History<Register>) -> Result<Vec<Zone>, Decision> {
     let mut zones = vec![Zone::FIRST_VALUE];
     for (at, operation) in (0_u32..).zip(&history.list) {
         if matches!(operation.op, RegisterOp::Cas(..)) {
-            return Err(Decision::Unfit("there are compare-and-sets"));
+            return Err(Decision::NotApplicable("there are compare-and-sets"));
         }
         let Some(value) = value_of(&operation.op, operation.ret) else { continue };
         if value as usize >= zones.len() {
             // Values are numbered in order of appearance, so that this grows by one at a time; a history built by
             // hand with large numbers is still right, only slower.
             if value as usize > 4 * history.len() + 1024 {
-                return Err(Decision::Unfit("values are not numbered densely"));
+                return Err(Decision::NotApplicable("values are not numbered densely"));
             }
             zones.resize(value as usize + 1, Zone::EMPTY);
         }
         let zone = &mut zones[value as usize];
         if operation.op != RegisterOp::Read {
             if zone.write != NONE || value == 0 {
-                return Err(Decision::Unfit("a value is written more than once"));
+                return Err(Decision::NotApplicable("a value is written more than once"));
             }
             zone.write = at;
             if !operation.certain() {
