@@ -11,7 +11,7 @@ use super::words::plain;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use fencepost_checker::run_index::{Fault, HoldEnd, Phase, is_notice};
-use fencepost_checker::{Class, Overlap, RunIndex, RunVerdict, describe_fault};
+use fencepost_checker::{Class, Overlap, RunIndex, RunVerdict};
 use fencepost_history::{Event, Kind, Process};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -174,13 +174,13 @@ fn fault_json(run: &RunIndex, fault: &Fault) -> Value {
         "seen": fault.injected_ns.map(|ns| ns / 1000),
         "to": fault.healed_ns.unwrap_or(run.end_ns) / 1000,
         "healed": fault.healed_ns.is_some(),
-        "label": faults::short(fault),
+        "label": fault.description.label,
         "name": fault.name,
         "targets": fault.targets.join(", "),
-        "asked": plain(fault.asked),
+        "requested": plain(fault.requested),
         "observed": match fault.error {
             Some(error) => format!("failed: {error}"),
-            None if fault.effective => describe_fault(fault),
+            None if fault.effective => fault.description.sentence.clone(),
             None => "nothing".to_owned(),
         },
         "effective": fault.effective,

@@ -77,7 +77,7 @@ function makeDetails(box, run, violations, go) {
     fault(at) {
       if (at === null) return box.replaceChildren(node("p", "There is no fault here.", "note"));
       const fault = run.faults[at];
-      const rows = [[fault.from, "begins", fault.name, fault.asked, fault.targets]];
+      const rows = [[fault.from, "begins", fault.name, fault.requested, fault.targets]];
       if (fault.seen !== null) rows.push([fault.seen, fault.effective ? "in force" : "without effect", fault.name, fault.observed, fault.targets]);
       if (fault.healed) rows.push([fault.to, "healed", fault.name, "", fault.targets]);
       box.replaceChildren(node("h3", `Fault: ${fault.label}`), node("p", fault.healed ? `It lasted for ${millis(fault.to - fault.from)}.` : "It was never healed."), table(rows));

@@ -4,7 +4,6 @@ use super::canvas::{Anchor, Canvas, Rows, SMALL, TimeAxis, text_width};
 use super::palette::{self, Colour};
 use fencepost_checker::RunIndex;
 use fencepost_checker::run_index::Fault;
-use serde_json::Value;
 
 /// How many rows of labelled faults the strip has at most. Where that is not enough, it has one row without labels,
 /// rather than labels for some: the table has them all.
@@ -44,7 +43,7 @@ impl<'a> Strip<'a> {
         let place = |fault: &'a Fault<'a>| {
             let (from, to) = (axis.x(fault.inject_ns), axis.x(fault.healed_ns.unwrap_or(run.end_ns)));
             let to = to.max(from + 3);
-            let label = short(fault);
+            let label = fault.description.label.clone();
             let room = text_width(&label, SMALL) + 8;
             // Inside if it fits, else to the right, else (at the edge of the picture) to the left.
             let (left, right, label_x) = if to - from >= room {
@@ -114,45 +113,4 @@ pub fn colour(run: &RunIndex, fault: &Fault) -> Colour {
     }
     let kind = kinds.iter().position(|kind| *kind == fault.name).unwrap_or(0);
     palette::FAULTS[kind % palette::FAULTS.len()]
-}
-
-/// A fault in a few characters: `n3 clock +60.0 s`, `c2 stopped`.
-pub fn short(fault: &Fault) -> String {
-    let targets = fault.targets.join(" ");
-    match fault.name {
-        "clock-jump" => match jump_ms(fault) {
-            Some(ms) => format!("{targets} clock {:+.1} s", ms / 1000.0),
-            None => format!("{targets} clock"),
-        },
-        "clock-drift" => match fault.asked.get("drift_ppm").and_then(Value::as_f64) {
-            Some(ppm) => format!("{targets} clock {:+.1} %", ppm / 1e4),
-            None => format!("{targets} clock drifts"),
-        },
-        "clock-strobe" => format!("{targets} clock strobes"),
-        "clock-freeze" => format!("{targets} clock frozen"),
-        "pause" => format!("{targets} stopped"),
-        "kill" => format!("{targets} killed"),
-        "partition" => match cut(fault) {
-            Some(cut) => format!("cut {cut}"),
-            None => format!("cut {targets}"),
-        },
-        name => format!("{targets} {name}"),
-    }
-}
-
-/// How far the clocks jumped: as observed in the first target, or else as asked for.
-fn jump_ms(fault: &Fault) -> Option<f64> {
-    let seen = fault.targets.first().and_then(|target| fault.observed.get(target)).unwrap_or(fault.asked);
-    let ms = |name: &str| seen.get(name).and_then(Value::as_f64).filter(|ms| ms.abs() >= 1.0);
-    ms("wall_ms").or_else(|| ms("monotonic_ms"))
-}
-
-/// "n1 n2 | n3 n4 n5", the smaller side first; long sides are counted.
-fn cut(fault: &Fault) -> Option<String> {
-    let groups = fault.asked.get("groups")?.as_array()?;
-    let side = |group: &Value| {
-        let names: Vec<&str> = group.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        if names.len() > 5 { format!("{} others", names.len()) } else { names.join(" ") }
-    };
-    Some(groups.iter().map(side).collect::<Vec<_>>().join(" | "))
 }

@@ -6,7 +6,7 @@ use super::heading::Heading;
 use super::measures::{Tally, tallies};
 use super::{clocks, document, explorer, is_unfinished, latency, rate, timeline, violation, words};
 use fencepost_checker::run_index::Fault;
-use fencepost_checker::{Finding, RunIndex, RunVerdict, describe_fault, overlaps, seconds};
+use fencepost_checker::{Finding, RunIndex, RunVerdict, overlaps, seconds};
 use fencepost_history::run::ClockSample;
 use maud::{Markup, PreEscaped, html};
 use serde_json::json;
@@ -211,7 +211,7 @@ fn faults(run: &RunIndex) -> Markup {
         h2 { "The faults" }
         p.note { "A fault counts only if its effect was observed from inside what it struck." }
         div.tablebox { table {
-            thead { tr { th.n { "#" } th { "fault" } th { "struck" } th { "asked" } th { "observed" } th { "effect" } th.n { "from" } th.n { "healed" } } }
+            thead { tr { th.n { "#" } th { "fault" } th { "on" } th { "requested" } th { "observed" } th { "effect" } th.n { "from" } th.n { "healed" } } }
             tbody { @for fault in run.faults.iter().take(FAULTS_MAX) { (fault_row(fault)) } }
         } }
         @if run.faults.len() > FAULTS_MAX {
@@ -227,10 +227,10 @@ fn fault_row(fault: &Fault) -> Markup {
             td.n { (fault.id) }
             td { (fault.name) }
             td { (fault.targets.join(", ")) }
-            td { (words::plain(fault.asked)) }
+            td { (words::plain(fault.requested)) }
             td {
                 @if let Some(error) = fault.error { "failed: " (error) }
-                @else if fault.effective { (describe_fault(fault)) }
+                @else if fault.effective { (fault.description.sentence) }
                 @else { (words::plain(fault.observed)) }
             }
             td { (effect) }

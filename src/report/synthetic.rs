@@ -1,5 +1,6 @@
 //! Histories of any size for tests: Redlock on five simulated nodes whose clocks jump.
 
+use fencepost_history::prose::and;
 use fencepost_history::{Event, Kind, Process, Seed, Stream, f};
 use rand::RngExt;
 use rand::seq::SliceRandom;
@@ -214,8 +215,14 @@ impl Simulation {
         let names: Vec<String> = nodes.iter().map(|node| format!("n{}", node + 1)).collect();
         let jump = json!({"wall_ms": 60_000, "monotonic_ms": 60_000});
         let observed: serde_json::Map<_, _> = names.iter().map(|name| (name.clone(), jump.clone())).collect();
+        let (on, label) = (and(&names), format!("{} clock +60.0 s", names.join(" ")));
+        let description = json!({
+            "keeps_memory": true, "moves_clocks": true, "summary": "clocks of nodes jumped", "label": label,
+            "sentence": format!("the clocks of {on} jumped forward by 60.000 s"),
+            "healing": format!("the clock of {on} was set right"),
+        });
         let inject = |more: Value| {
-            let mut value = json!({"id": self.faults, "stage": "inject", "targets": names, "asked": jump});
+            let mut value = json!({"id": self.faults, "stage": "inject", "targets": names, "requested": jump, "description": description});
             value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
             value
         };

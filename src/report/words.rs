@@ -142,16 +142,7 @@ fn protected(run: &RunIndex) -> &'static str {
 fn kinds(run: &RunIndex) -> String {
     let mut kinds: Vec<&str> = Vec::new();
     for fault in &run.faults {
-        let kind = match fault.name {
-            "clock-jump" => "clocks of nodes jumped",
-            "clock-drift" => "clocks ran fast or slow",
-            "clock-strobe" => "clocks jumped there and back many times",
-            "clock-freeze" => "clocks stood still",
-            "pause" => "processes or servers were stopped for a while",
-            "partition" => "the network was cut",
-            "kill" => "servers were killed and started again",
-            name => name,
-        };
+        let kind = fault.description.summary.as_str();
         if !kinds.contains(&kind) {
             kinds.push(kind);
         }

@@ -101,6 +101,6 @@ pub use properties::{Checker, Class, Overlap, check_index, check_run, overlaps, 
 pub use run_index::{Malformed, RunIndex};
 pub use search::{Exhausted, Found, Stuck, search};
 pub use shrink::shrink;
-pub use story::{StoryLine, describe_fault, story};
+pub use story::{StoryLine, story};
 pub use verdict::{FINDINGS_MAX, Finding, Outcome, RunVerdict, Verdict, seconds, times};
 pub use watch::Watch;

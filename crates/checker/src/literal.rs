@@ -1,6 +1,7 @@
 //! Histories written out in tests: a line is `time_ms process type f key value error`.
 //!
 //! The last two may be left out; the key `-` is none; names inside a value need no quotes: `{ttl_ms:2000}`.
+//! A `~` in a value is a space.
 
 use crate::properties::Checker;
 use crate::run_index::RunIndex;
@@ -41,6 +42,7 @@ fn relaxed(text: &str) -> Value {
         rest = &rest[at + 1..];
     }
     json.push_str(rest);
+    let json = json.replace('~', " ");
     serde_json::from_str(&json).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 

@@ -1,6 +1,8 @@
 //! A run's history, read once: operations paired, holds, faults and phases.
 
-use fencepost_history::{Event, Kind, OperationError, Process, f};
+use fencepost_history::{
+    Event, FaultDescription, FaultEvent, FaultStage, Kind, OperationError, Process, ServerEnded, f,
+};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 
@@ -15,8 +17,11 @@ pub struct RunIndex<'a> {
     pub faults: Vec<Fault<'a>>,
     /// In order.
     pub phases: Vec<Phase<'a>>,
-    /// Nemeses that the run was asked to bring about, whether or not they did anything.
-    pub asked: Vec<&'a str>,
+    /// The nemeses of the run, whether or not they did anything.
+    pub nemeses: Vec<&'a str>,
+    /// Servers that ended by themselves or did not serve again after a fault, in order, with the times at which that was
+    /// noticed.
+    pub servers_ended: Vec<(u64, ServerEnded)>,
     /// The servers of the lock service, by name; empty where the history does not name them.
     pub servers: Vec<&'a str>,
     /// Time of the last event.
@@ -117,10 +122,13 @@ pub struct Fault<'a> {
     /// `clock-jump`, `pause`, …
     pub name: &'a str,
     pub targets: Vec<&'a str>,
-    pub asked: &'a Value,
+    /// Parameters, in the nemesis's own terms.
+    pub requested: &'a Value,
     /// Per target, what was seen from inside it.
     pub observed: &'a Value,
     pub effective: bool,
+    /// What the fault says about itself; nothing is assumed of one that says nothing.
+    pub description: FaultDescription,
     /// Index of the event at which it began.
     pub inject: u64,
     pub inject_ns: u64,
@@ -198,11 +206,11 @@ impl<'a> RunIndex<'a> {
             }
         }
         let end_ns = events.last().map_or(0, |event| event.time);
-        let Reader { operations, mut holds, faults, phases, asked, servers, .. } = reader;
+        let Reader { operations, mut holds, faults, phases, nemeses, servers, servers_ended, .. } = reader;
         for hold in holds.iter_mut().filter(|hold| hold.end == HoldEnd::Open) {
             hold.end_ns = end_ns;
         }
-        Ok(RunIndex { events, operations, holds, faults, phases, asked, servers, end_ns })
+        Ok(RunIndex { events, operations, holds, faults, phases, nemeses, servers_ended, servers, end_ns })
     }
 
     /// The time at which a phase began, with the index of its event.
@@ -232,8 +240,9 @@ struct Reader<'a> {
     holds: Vec<Hold<'a>>,
     faults: Vec<Fault<'a>>,
     phases: Vec<Phase<'a>>,
-    asked: Vec<&'a str>,
+    nemeses: Vec<&'a str>,
     servers: Vec<&'a str>,
+    servers_ended: Vec<(u64, ServerEnded)>,
     /// The open operation of each process, and the hold that it was invoked under.
     open: FxHashMap<u64, (usize, Option<usize>)>,
     held: FxHashMap<(u64, &'a str), usize>,
@@ -338,28 +347,52 @@ impl<'a> Reader<'a> {
             }
             return;
         }
-        if event.f == "asked" {
-            self.asked.extend(names(&event.value));
+        if event.f == "nemeses" {
+            self.nemeses.extend(names(&event.value));
             return;
         }
         if event.f == "servers" {
             self.servers.extend(names(&event.value));
             return;
         }
-        let Some(id) = event.value.get("id").and_then(Value::as_u64) else { return };
-        let inject = event.value.get("stage").and_then(Value::as_str) == Some("inject");
-        let at = self.faults.iter().rposition(|fault| fault.id == id && fault.name == event.f);
-        match (inject, at) {
-            (true, None) => self.faults.push(fault(id, event)),
-            (true, Some(at)) => {
+        if let Some(ended) = ServerEnded::read(event) {
+            self.servers_ended.push((event.time, ended));
+            return;
+        }
+        if let Some(read) = FaultEvent::read(event) {
+            self.fault(event, read);
+        }
+    }
+
+    fn fault(&mut self, event: &'a Event, read: FaultEvent<'a>) {
+        let at = self.faults.iter().rposition(|fault| fault.id == read.id && fault.name == event.f);
+        match (read.stage, at) {
+            (FaultStage::Inject, None) => self.faults.push(fault(event, read)),
+            (FaultStage::Inject, Some(at)) => {
                 let fault = &mut self.faults[at];
                 fault.injected_ns = Some(event.time);
-                fault.observed = event.value.get("observed").unwrap_or(&Value::Null);
-                fault.effective = event.kind == Kind::Ok && event.value["effective"] == Value::Bool(true);
+                fault.observed = read.observed;
+                fault.effective = read.effective;
                 fault.error = event.error.as_deref();
+                fault.describe(read.description);
             }
-            (false, Some(at)) if event.kind == Kind::Ok => self.faults[at].healed_ns = Some(event.time),
-            (false, _) => {}
+            (FaultStage::Heal, Some(at)) if event.kind == Kind::Ok => {
+                self.faults[at].healed_ns = Some(event.time);
+            }
+            (FaultStage::Heal, _) => {}
+        }
+    }
+}
+
+impl Fault<'_> {
+    /// Takes the newest description. Without any, what was seen is all there is to say.
+    fn describe(&mut self, described: Option<FaultDescription>) {
+        if let Some(described) = described {
+            self.description = described;
+        } else if self.description == FaultDescription::unknown(self.name, &self.targets, self.requested)
+            && !self.observed.is_null()
+        {
+            self.description = FaultDescription::unknown(self.name, &self.targets, self.observed);
         }
     }
 }
@@ -369,13 +402,14 @@ fn names(list: &Value) -> impl Iterator<Item = &str> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-fn fault<'a>(id: u64, event: &'a Event) -> Fault<'a> {
-    let targets = event.value.get("targets").and_then(Value::as_array);
+fn fault<'a>(event: &'a Event, read: FaultEvent<'a>) -> Fault<'a> {
+    let unknown = || FaultDescription::unknown(&event.f, &read.targets, read.requested);
     Fault {
-        id,
+        id: read.id,
         name: &event.f,
-        targets: targets.map_or(Vec::new(), |names| names.iter().filter_map(Value::as_str).collect()),
-        asked: event.value.get("asked").unwrap_or(&Value::Null),
+        description: read.description.clone().unwrap_or_else(unknown),
+        targets: read.targets,
+        requested: read.requested,
         observed: &Value::Null,
         effective: false,
         inject: event.index,

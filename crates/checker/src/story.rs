@@ -1,13 +1,9 @@
 //! What happened around a finding, told in words with times.
 
-mod faults;
-
-pub use faults::describe_fault;
-
 use crate::properties::{Class, Overlap, overlap_reason, overlaps};
 use crate::run_index::{Fault, Hold, HoldEnd, RunIndex};
 use crate::verdict::{Finding, seconds};
-use faults::describe_healing;
+use fencepost_history::prose::and;
 use fencepost_history::{Kind, f};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -81,6 +77,8 @@ fn tell(run: &RunIndex, overlap: &Overlap) -> Vec<StoryLine> {
     for fault in &run.faults {
         tell_fault(fault, begin, end, &mut lines);
     }
+    let ended = run.servers_ended.iter().filter(|(time_ns, _)| (begin..=end).contains(time_ns));
+    lines.extend(ended.map(|(time_ns, ended)| line(*time_ns, ended.sentence())));
     for (hold, earlier) in [(a, true), (b, false)] {
         tell_hold(run, hold, earlier, (begin, end), &mut lines);
     }
@@ -126,20 +124,6 @@ fn acquired(hold: &Hold, tail: &str) -> String {
 
 fn lock(key: &str) -> &str {
     if key.is_empty() { "the lock" } else { key }
-}
-
-/// "n1, n2 and n4".
-fn and(names: &[&str]) -> String {
-    match names {
-        [] => "nobody".to_owned(),
-        [one] => (*one).to_owned(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
-    }
-}
-
-/// "n1 was", "n1 and n2 were".
-fn was(names: &[&str]) -> &'static str {
-    if names.len() == 1 { "was" } else { "were" }
 }
 
 /// What the process of a hold did under it, and how it ended.
@@ -262,9 +246,9 @@ fn tell_fault(fault: &Fault, begin: u64, end: u64, lines: &mut Vec<StoryLine>) {
     // At its beginning, since it works from then on; that it was seen to work is known a little later.
     let seen = fault.injected_ns.filter(|seen| seen - fault.inject_ns >= LATER_NS);
     let later = seen.map_or(String::new(), |seen| format!(" (seen to have happened by {})", seconds(seen)));
-    lines.push(line(fault.inject_ns, describe_fault(fault) + &later));
+    lines.push(line(fault.inject_ns, fault.description.sentence.clone() + &later));
     if let Some(healed) = fault.healed_ns.filter(|healed| *healed <= end) {
-        lines.push(line(healed, describe_healing(fault)));
+        lines.push(line(healed, fault.description.healing.clone()));
     }
 }
 
@@ -281,8 +265,8 @@ mod tests {
         150  3 invoke read a
         160  3 ok     read a 41
         200  7 invoke acquire a {ttl_ms:2000}
-        500  nemesis invoke clock-jump - {id:1,stage:\"inject\",targets:[\"n3\"],asked:{wall_ms:60000,monotonic_ms:60000}}
-        510  nemesis ok clock-jump - {id:1,stage:\"inject\",targets:[\"n3\"],observed:{n3:{wall_ms:60001,monotonic_ms:60000}},effective:true}
+        500  nemesis invoke clock-jump - {id:1,stage:\"inject\",targets:[\"n3\"],requested:{wall_ms:60000,monotonic_ms:60000}}
+        510  nemesis ok clock-jump - {id:1,stage:\"inject\",targets:[\"n3\"],observed:{n3:{wall_ms:60001,monotonic_ms:60000}},effective:true,description:{sentence:\"the~clock~of~n3~jumped~forward~by~60.001~s\",healing:\"the~clock~of~n3~was~set~right\"}}
         810  7 ok     acquire a {token:34,granted_by:[\"n3\",\"n4\",\"n5\"]}
         820  7 invoke read a
         830  7 ok     read a 41

@@ -54,7 +54,7 @@ pub(crate) async fn all(
     let Run { spec, parts, stop, .. } = run;
     let context = Arc::new(ProcessContext::new(recorder.clone(), time_limits(run), spec.concurrency));
     let nemeses: Vec<&str> = parts.nemeses.iter().map(|nemesis| nemesis.name()).collect();
-    recorder.nemesis(Kind::Info, "asked", json!(nemeses), None);
+    recorder.nemesis(Kind::Info, "nemeses", json!(nemeses), None);
     let servers = topology::scene(spec, parts.backend, parts.workload).servers;
     recorder.nemesis(Kind::Info, "servers", json!(servers), None);
     let mut player = run.script.map(|script| {

@@ -6,8 +6,8 @@
 //! is the sum of the three: while a minority is down, a lock that nobody holds must be acquired within it.
 //!
 //! # What counts
-//! - *Down* is a server between the injection of a `kill`, a `power-loss` or a `pause` of it that was observed to take
-//!   effect, and its healing. A *minority* is less than half of the servers that the history names (`servers`).
+//! - *Down* is a server between the injection of a fault that takes it down (its description says so) and that was
+//!   observed to take effect, and its healing. A *minority* is less than half of the servers that the history names (`servers`).
 //! - Only *stretches* count in which nothing else is wrong: while any other fault is in force, one on a client or in the
 //!   network say, its consequences are nobody's violation of this property.
 //! - Of each key, the time counts in which somebody tried: at least one acquire was under way, none succeeded, and
@@ -27,9 +27,6 @@ pub struct Availability;
 
 /// How long a service may take to notice that servers are gone, and to do without them.
 pub const NOTICE_NS: u64 = 10_000_000_000;
-
-/// Faults whose targets do nothing until they are healed. A pause that comes and goes (`stop_ms`) is none of them.
-const TAKES_DOWN: [&str; 5] = ["kill", "leader-kill", "power-loss", "pause", "leader-pause"];
 
 /// A span of time, in nanoseconds.
 type Span = (u64, u64);
@@ -118,8 +115,8 @@ fn minority_down(run: &RunIndex) -> Vec<Span> {
         let mut undisturbed = true;
         for fault in run.faults.iter().filter(touches) {
             let of_servers = fault.targets.iter().all(|target| run.servers.contains(target));
-            let takes_down = TAKES_DOWN.contains(&fault.name) && fault.asked.get("stop_ms").is_none();
-            undisturbed &= fault.effective && of_servers && takes_down && in_force(fault).0 <= from;
+            let down_throughout = fault.description.takes_down;
+            undisturbed &= fault.effective && of_servers && down_throughout && in_force(fault).0 <= from;
             down.extend(&fault.targets);
         }
         if !undisturbed || down.is_empty() || 2 * down.len() >= run.servers.len() {
@@ -245,7 +242,7 @@ mod tests {
              5 1 ok acquire a
              9 1 invoke release a
              9 1 ok release a
-             900 nemesis invoke kill - {{id:1,stage:\"inject\",targets:[\"n1\"]}}
+             900 nemesis invoke kill - {{id:1,stage:\"inject\",targets:[\"n1\"],description:{{takes_down:true}}}}
              1000 nemesis ok kill - {{id:1,stage:\"inject\",targets:[\"n1\"],effective:true}}\n"
         );
         for at in 0..40 {

@@ -154,15 +154,11 @@ fn not_its_own(run: &RunIndex, release: &Operation) -> Option<Finding> {
 
 /// Whether a fault may have ended a server's process between two moments.
 fn restarted(run: &RunIndex, from_ns: u64, until_ns: u64) -> bool {
-    let ends = |fault: &&Fault| !KEEPS_MEMORY.contains(&fault.name) && !fault.name.starts_with("clock-");
+    let ends = |fault: &&Fault| !fault.description.keeps_memory;
     let touches =
         |fault: &Fault| fault.inject_ns < until_ns && fault.healed_ns.is_none_or(|healed| healed > from_ns);
     run.faults.iter().filter(ends).any(touches)
 }
-
-/// Faults that leave the memory of a server alone.
-const KEEPS_MEMORY: [&str; 8] =
-    ["pause", "leader-pause", "partition", "delay", "loss", "duplicate", "reorder", "slow"];
 
 /// The latest hold of the release's key that began before an event and fits.
 fn last_hold<'a>(

@@ -32,7 +32,7 @@ impl Checker for Vacuous {
                 format!("none of {faults} faults had an effect that could be observed: nothing was tested"),
             )
         } else if let Some(name) = without_effect(run) {
-            (Outcome::Vacuous, format!("the nemesis {name} was asked for, and no fault of it took effect"))
+            (Outcome::Vacuous, format!("no fault of the nemesis {name} took effect"))
         } else if faults == 0 {
             (
                 Outcome::Valid,
@@ -50,11 +50,11 @@ impl Checker for Vacuous {
     }
 }
 
-/// A nemesis that was asked for and none of whose faults took effect.
+/// A nemesis of the run none of whose faults took effect.
 fn without_effect<'a>(run: &RunIndex<'a>) -> Option<&'a str> {
-    let asked = run.asked.iter().copied();
+    let requested = run.nemeses.iter().copied();
     let took_effect = |name: &&str| run.faults.iter().any(|fault| fault.name == *name && fault.effective);
-    let mut missing = asked.filter(|name| !took_effect(name));
+    let mut missing = requested.filter(|name| !took_effect(name));
     missing.next()
 }
 
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_nemesis_that_never_struck_is_missed() {
-        let asked = |names: &str| format!("0 nemesis info asked - {names}{COMPETING}");
+        let asked = |names: &str| format!("0 nemesis info nemeses - {names}{COMPETING}");
         assert_eq!(verdict(&Vacuous, &asked("[]")).outcome, Outcome::Valid);
         assert_eq!(verdict(&Vacuous, &asked("[\"pause\"]")).outcome, Outcome::Vacuous);
     }
