@@ -7,7 +7,7 @@
 
 #[path = "../tests/all/common/browser.rs"]
 mod browser;
-#[path = "../src/report/synthetic.rs"]
+#[path = "../crates/report/src/synthetic.rs"]
 mod synthetic;
 
 use browser::{in_browser, run, wait_until};

@@ -1,6 +1,5 @@
 //! The command line.
 
-use crate::pipeline::PipelineArgs;
 use clap::{Args, Parser, Subcommand};
 use fencepost_cluster::ClockMechanism;
 use fencepost_engine::{BadUsage, RunSpec};
@@ -8,6 +7,7 @@ use fencepost_history::Seed;
 use fencepost_locks::{Options, PauseAt};
 use fencepost_nemesis::Clock;
 use fencepost_nemesis::tools::disk::Torn;
+use fencepost_report::pipeline::PipelineArgs;
 use fencepost_storage::StorageSetup;
 use std::num::NonZeroU32;
 use std::path::PathBuf;

@@ -1,12 +1,12 @@
 //! `fencepost gc`: removes runs that nobody needs any more.
 
-use crate::runs::{self, Run, State};
 use crate::say;
 use anyhow::{Context, Result};
 use clap::Args;
 use fencepost_checker::Outcome;
 use fencepost_engine::BadUsage;
 use fencepost_history::run::{is_running, point_latest};
+use fencepost_report::runs::{self, Run, State};
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -137,7 +137,7 @@ fn megabytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runs::testing;
+    use crate::testing;
     use fencepost_history::run::RunFolder;
     use std::collections::BTreeSet;
 

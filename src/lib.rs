@@ -14,15 +14,13 @@ mod gc;
 mod list;
 mod live;
 mod manual;
-mod pipeline;
 mod record;
 mod repeat;
-pub mod report;
-pub mod runs;
 mod scenarios;
 pub mod serve;
-mod summary;
 mod test;
+#[cfg(test)]
+mod testing;
 
 /// Prints a line. Whoever reads may have gone (`| head`): the run and its clean-up go on all the same.
 macro_rules! say {

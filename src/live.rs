@@ -1,6 +1,6 @@
 //! What the terminal shows while a test runs: one line that moves on a terminal, plain lines elsewhere.
 
-use crate::{say, summary};
+use crate::say;
 use anyhow::Result;
 use fencepost_engine::{Environment, Progress, RunObserver};
 use fencepost_nemesis::Plan;
@@ -45,7 +45,7 @@ impl RunObserver for Live {
     }
 
     fn started(&self, environment: &Environment) -> Result<()> {
-        say!("{}", summary::environment_text(&environment.driver, &environment.servers));
+        say!("{}", fencepost_report::terminal::environment_text(&environment.driver, &environment.servers));
         Ok(())
     }
 

@@ -1,17 +1,16 @@
 //! The command `fencepost test`.
 
-use crate::analyze::{self, Judged};
 use crate::cli::TestArgs;
 use crate::live::Live;
 use crate::record::record;
-use crate::report::heading;
 use crate::say;
-use crate::{FAILED, pipeline, repeat, runtime, summary};
+use crate::{FAILED, repeat, runtime};
 use anyhow::Result;
 use fencepost_checker::Outcome;
 use fencepost_engine::{Parts, Reason, RunSpec, Stop};
 use fencepost_history::find_history;
 use fencepost_history::run::RunFolder;
+use fencepost_report::{Judged, heading, judge, pipeline, terminal};
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -19,7 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 pub fn test(args: &TestArgs) -> Result<i32> {
     let spec = args.spec()?;
     let parts = spec.validate()?;
-    say!("{}", summary::plan_text(&heading(&repeat::run_file(&spec))).trim_end());
+    say!("{}", terminal::plan_text(&heading(&repeat::run_file(&spec))).trim_end());
     let stop = Arc::new(Stop::default());
     let runtime = runtime()?;
     let code = runtime.block_on(run_and_judge(args, &spec, &parts, &stop));
@@ -35,7 +34,7 @@ async fn run_and_judge(args: &TestArgs, spec: &RunSpec, parts: &Parts, stop: &Ar
         Ok(outcome) => outcome.cleanup_errors,
         Err(error) => return after_failure(args, &folder, error),
     };
-    let judged = analyze::judge(&folder)?;
+    let judged = judge(&folder)?;
     let outcome = judged.verdict.outcome;
     say!("{}", judged.text);
     let code = pipeline::tell(&args.pipeline, &folder, &judged.verdict)?;
@@ -54,7 +53,7 @@ fn after_failure(args: &TestArgs, folder: &RunFolder, error: anyhow::Error) -> R
     if find_history(&folder.history()).is_none() {
         return Err(error);
     }
-    match analyze::judge(folder) {
+    match judge(folder) {
         Ok(Judged { verdict, text, .. }) if verdict.outcome == Outcome::Violation => {
             say!("{text}");
             eprintln!("fencepost: the run ended early: {error:#}");

@@ -1,19 +1,19 @@
 //! The command `fencepost compare`.
 
-use super::comparison::{Comparison, of_runs};
 use super::matrix::{JSON, Matrix, Turn, lock};
 use super::perform::perform;
-use super::{csv, junit, markdown, page, since, terminal};
 use crate::cli::RunArgs;
-use crate::pipeline::{self, github};
-use crate::runs::{self, Run};
-use crate::{FAILED, say, summary};
+use crate::{FAILED, say};
 use anyhow::{Result, bail};
 use clap::Args;
 use fencepost_engine::BadUsage;
 use fencepost_engine::{Reason, Stop};
 use fencepost_history::Seed;
 use fencepost_history::run::write_whole;
+use fencepost_report::comparison::{self, Changes, Comparison, changes, of_runs, read_baseline};
+use fencepost_report::pipeline::{self, github};
+use fencepost_report::runs::{self, Run};
+use fencepost_report::terminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -70,7 +70,12 @@ pub struct CompareArgs {
 
 /// Makes the runs that are not there, and tells what they say together.
 pub fn compare(args: &CompareArgs) -> Result<i32> {
-    let baseline = args.baseline.as_deref().map(since::read).transpose()?;
+    let baseline = args
+        .baseline
+        .as_deref()
+        .map(read_baseline)
+        .transpose()
+        .map_err(|error| BadUsage(error.to_string()))?;
     if !args.from.is_empty() {
         let comparison = existing(&args.from)?;
         write(args, &comparison, None)?;
@@ -83,10 +88,10 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
     let (todo, done) = split(&matrix, &runs::all(results)?);
     say!(
         "{}",
-        summary::rows(&[("repeat", &matrix.command()), ("seed", &matrix.seed.to_string())]).trim_end()
+        terminal::rows(&[("repeat", &matrix.command()), ("seed", &matrix.seed.to_string())]).trim_end()
     );
     let plan = format!("{} to do, {done} done before, {} side by side", todo.len(), args.jobs);
-    say!("{}", summary::rows(&[("runs", &plan), ("folder", &folder.display().to_string())]));
+    say!("{}", terminal::rows(&[("runs", &plan), ("folder", &folder.display().to_string())]));
     let stop = Arc::new(Stop::default());
     let runtime = crate::runtime()?;
     let failures = runtime.block_on(async {
@@ -103,7 +108,7 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
     write(args, &comparison, Some(&folder))?;
     let code = tell(&comparison, baseline.as_ref())?;
     for name in [folder.join("compare.html"), folder.join(JSON)] {
-        say!("{}", summary::rows(&[("written", &name.display().to_string())]).trim_end());
+        say!("{}", terminal::rows(&[("written", &name.display().to_string())]).trim_end());
     }
     match failures.len() {
         0 => Ok(code),
@@ -145,7 +150,8 @@ fn existing(folders: &[PathBuf]) -> Result<Comparison> {
     }
     found.sort_by(|one, other| one.path.cmp(&other.path));
     found.dedup_by(|one, other| one.path == other.path);
-    let comparison = of_runs(&found);
+    let order: Vec<&str> = fencepost_nemesis::registry().iter().map(|nemesis| nemesis.name()).collect();
+    let comparison = of_runs(&found, &order);
     if comparison.rows.is_empty() {
         let why = comparison.left_out.first().map_or(String::new(), |why| format!(" ({why})"));
         return Err(BadUsage(format!(
@@ -161,19 +167,22 @@ fn existing(folders: &[PathBuf]) -> Result<Comparison> {
 /// been tried.
 fn write(args: &CompareArgs, comparison: &Comparison, folder: Option<&Path>) -> Result<()> {
     let json = serde_json::to_string_pretty(comparison)? + "\n";
-    let put_page = |path: &Path| write_whole(path, page::html(comparison, &beside(path)).as_bytes());
+    let put_page = |path: &Path| write_whole(path, comparison::html(comparison, &beside(path)).as_bytes());
     args.html.as_deref().map(put_page).transpose()?;
     if let Some(path) = &args.json {
         write_whole(path, json.as_bytes())?;
     }
     if let Some(path) = &args.markdown {
-        write_whole(path, markdown::text(comparison).as_bytes())?;
+        write_whole(path, comparison::markdown(comparison).as_bytes())?;
     }
     if let Some(path) = &args.csv {
-        write_whole(path, csv::text(comparison)?.as_bytes())?;
+        write_whole(path, comparison::csv(comparison)?.as_bytes())?;
     }
     if let Some(path) = &args.junit {
-        write_whole(path, pipeline::junit::xml("fencepost compare", &junit::suites(comparison))?.as_bytes())?;
+        write_whole(
+            path,
+            pipeline::junit::xml("fencepost compare", &comparison::junit_suites(comparison))?.as_bytes(),
+        )?;
     }
     if let Some(folder) = folder {
         put_page(&folder.join("compare.html"))?;
@@ -189,14 +198,14 @@ fn beside(path: &Path) -> PathBuf {
 
 /// Says it on the terminal, and to GitHub. Gives the exit code.
 fn tell(comparison: &Comparison, baseline: Option<&Comparison>) -> Result<i32> {
-    say!("{}", terminal::text(comparison).trim_end());
-    let changes = baseline.map(|baseline| since::changes(baseline, comparison));
-    for line in changes.iter().flat_map(since::Changes::lines) {
-        say!("{}", summary::hang(&line, 8));
+    say!("{}", comparison::terminal_text(comparison).trim_end());
+    let changes = baseline.map(|baseline| changes(baseline, comparison));
+    for line in changes.iter().flat_map(Changes::lines) {
+        say!("{}", terminal::hang(&line, 8));
     }
     if github::is_there() {
-        let lines = changes.iter().flat_map(since::Changes::lines).map(|line| format!("- {line}\n"));
-        github::summarise(&format!("{}{}", lines.collect::<String>(), markdown::text(comparison)))?;
+        let lines = changes.iter().flat_map(Changes::lines).map(|line| format!("- {line}\n"));
+        github::summarise(&format!("{}{}", lines.collect::<String>(), comparison::markdown(comparison)))?;
         let worse = changes.iter().flat_map(|changes| &changes.worse).map(|text| github::Annotation {
             level: github::Level::Error,
             title: "a promise that held is broken".to_owned(),

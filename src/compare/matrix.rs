@@ -1,13 +1,13 @@
 //! Which runs a comparison consists of, and where it is kept, so that one that was ended early can go on.
 
 use super::command::CompareArgs;
-use super::comparison::{Cell, Comparison, Row, cell, servers};
-use crate::runs::Run;
 use anyhow::{Context, Result};
 use fencepost_engine::{BadUsage, Parts, RunSpec, pick};
 use fencepost_history::Seed;
 use fencepost_history::run::{now, timestamp, write_whole};
 use fencepost_nemesis::SWARM;
+use fencepost_report::comparison::{Cell, Comparison, Row, cell, servers};
+use fencepost_report::runs::Run;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};

@@ -1,16 +1,5 @@
-//! Many runs beside each other: a matrix of backends and nemeses, played where it has not been yet, and told as a table, a
-//! page, or a file for another program.
+//! `fencepost compare`: a matrix of locks and nemeses. The runs that are missing are made; the report compares them.
 
 pub mod command;
-pub mod comparison;
-mod csv;
-mod junit;
-mod markdown;
 mod matrix;
-pub mod page;
 mod perform;
-mod since;
-mod tables;
-mod terminal;
-#[cfg(test)]
-mod tests;

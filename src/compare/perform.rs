@@ -2,7 +2,7 @@
 
 use super::matrix::Turn;
 use crate::record::record_beside_others;
-use crate::{analyze, say};
+use crate::say;
 use anyhow::Result;
 use fencepost_checker::{Outcome, check_run};
 use fencepost_engine::{Reason, RunSpec, Stop, Unobserved};
@@ -63,7 +63,7 @@ async fn play(turn: &Turn, results: &Path, all: &Stop) -> Result<Outcome> {
     tokio::task::spawn_blocking(move || match failed {
         // Of a run that failed or was ended early only a violation is worth keeping: that stays one.
         Some(error) if interrupted || !broke_a_promise(&folder) => Err(error),
-        _ => Ok(analyze::judge(&folder)?.verdict.outcome),
+        _ => Ok(fencepost_report::judge(&folder)?.verdict.outcome),
     })
     .await?
 }

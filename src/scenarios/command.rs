@@ -2,7 +2,6 @@
 
 use super::perform::{Ending, Manner, Report, perform, prepare};
 use super::{Scenario, find, plays, registry, table};
-use crate::pipeline::junit;
 use crate::say;
 use anyhow::Result;
 use clap::Args;
@@ -10,6 +9,7 @@ use fencepost_engine::{BadUsage, unknown};
 use fencepost_engine::{Reason, Stop};
 use fencepost_history::Seed;
 use fencepost_history::run::write_whole;
+use fencepost_report::pipeline::junit;
 use futures_util::StreamExt;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -3,7 +3,6 @@
 use super::Scenario;
 use super::act::Act;
 use super::expect::{Answer, Seen};
-use crate::analyze;
 use crate::record::record_beside_others;
 use anyhow::{Result, bail};
 use fencepost_engine::{Parts, RunObserver, RunSpec, ScriptOutcome, Stop};
@@ -155,7 +154,8 @@ async fn play(scenario: &'static Scenario, number: usize, act: &Act, manner: &Ma
     let outcome = record_beside_others(&spec, &parts, &folder, &manner.stop, script, observer).await?;
     // Judging takes a moment of a core, and writing waits for the disk: other stories must not stand still meanwhile.
     let (judged, folder) =
-        tokio::task::spawn_blocking(move || analyze::judge(&folder).map(|judged| (judged, folder))).await??;
+        tokio::task::spawn_blocking(move || fencepost_report::judge(&folder).map(|judged| (judged, folder)))
+            .await??;
     let seen = Seen { verdict: &judged.verdict, history: &judged.history };
     let answers = act.expects.iter().map(|expect| expect.answer(&seen)).collect();
     let mut missing = missing(act, &parts.plan, &judged.history, outcome.script.as_ref());

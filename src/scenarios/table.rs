@@ -2,8 +2,8 @@
 
 use super::perform::{ActReport, Ending, Manner, Report};
 use super::{Scenario, plays};
-use crate::summary::hang;
 use console::Style;
+use fencepost_report::terminal::hang;
 use std::fmt::Write;
 
 /// Every scenario in a line or two.

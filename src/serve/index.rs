@@ -1,8 +1,8 @@
 //! What runs there are. Looked at again with each request, and read again only where something changed.
 
-use crate::runs::{self, Run, State};
 use fencepost_checker::Outcome;
 use fencepost_history::run::{RunSettings, is_running};
+use fencepost_report::runs::{self, Run, State};
 use rayon::prelude::*;
 use serde::Deserialize;
 use std::collections::{BTreeSet, HashMap};

@@ -6,7 +6,6 @@ mod pages;
 #[cfg(test)]
 mod tests;
 
-use crate::runs::{self, Run};
 use crate::say;
 use anyhow::{Context, Result};
 use axum::Router;
@@ -22,6 +21,7 @@ use axum::routing::get;
 use base64::Engine;
 use clap::Args;
 use fencepost_engine::BadUsage;
+use fencepost_report::runs::{self, Run};
 use folder::inside;
 use index::{Index, Standing, Wanted, standing};
 use maud::html;
@@ -251,7 +251,7 @@ fn page(status: StatusCode, text: String) -> Response {
 fn script_hash() -> &'static str {
     static HASH: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     HASH.get_or_init(|| {
-        let shell = crate::report::document("", html! {});
+        let shell = fencepost_report::document("", html! {});
         let script = shell.split_once("<script>").and_then(|(_, rest)| rest.split_once("</script>"));
         let digest = Sha256::digest(script.map_or("", |(script, _)| script));
         format!("sha256-{}", base64::engine::general_purpose::STANDARD.encode(digest))

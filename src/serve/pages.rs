@@ -2,9 +2,9 @@
 
 use super::folder::{File, Listing};
 use super::index::{ORDERS, Row, Standing, Wanted, standing, values};
-use crate::report::{document, promise};
-use crate::runs::{Judgement, Run};
 use fencepost_history::run::RunSettings;
+use fencepost_report::runs::{Judgement, Run};
+use fencepost_report::{document, property};
 use maud::{Markup, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::sync::Arc;
@@ -210,7 +210,7 @@ fn promises(judgement: &Judgement) -> Markup {
         table.promises {
             thead { tr { th { "promise" } th { "verdict" } th { "what was seen" } } }
             tbody { @for each in &judgement.verdicts { tr {
-                td { b { (promise(&each.checker).0) } }
+                td { b { (property(&each.checker).0) } }
                 td { (chip(Standing::Judged(each.outcome))) }
                 td { (each.summary) }
             } } }
@@ -270,7 +270,7 @@ pub fn compare(runs: &[Run], missing: &[String]) -> String {
 fn beside(checker: &str, runs: &[Run]) -> Markup {
     html! {
         tr {
-            th { (promise(checker).0) }
+            th { (property(checker).0) }
             @for run in runs { td {
                 @if let Some(each) = run.judgement().and_then(|judgement| judgement.of_checker(checker)) {
                     (chip(Standing::Judged(each.outcome))) small { (each.summary) }

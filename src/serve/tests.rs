@@ -1,7 +1,7 @@
 //! What the server answers, and what it does not.
 
 use super::*;
-use crate::runs::testing;
+use crate::testing;
 use axum::http::Method;
 use fencepost_checker::Outcome;
 use fencepost_history::run::RunFolder;

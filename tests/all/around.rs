@@ -11,7 +11,7 @@ use std::process::Output;
 /// Parquet is there with its feature only.
 const FORMATS: &[&str] = if cfg!(feature = "parquet") { &["edn", "csv", "parquet"] } else { &["edn", "csv"] };
 
-const HISTORY: &str = include_str!("../../src/report/fixtures/redlock-clock-jump.jsonl");
+const HISTORY: &str = include_str!("../../crates/report/src/fixtures/redlock-clock-jump.jsonl");
 
 /// The folder of a run, as far as exporting needs it.
 fn run(results: &Path) -> PathBuf {

@@ -1,0 +1,53 @@
+//! A comparison as CSV: a line for each run, for whoever wants to reckon by themselves.
+
+use super::model::{Comparison, said};
+use anyhow::{Context, Result};
+
+/// All of it.
+///
+/// # Errors
+/// None in practice: writing to memory.
+pub fn text(comparison: &Comparison) -> Result<String> {
+    let checkers = comparison.checkers();
+    let mut csv = ::csv::Writer::from_writer(Vec::new());
+    let fixed = ["backend", "guard", "settings", "nemesis", "seed", "run", "outcome"];
+    let measured = [
+        "lost",
+        "acknowledged",
+        "acquire_median_ms",
+        "acquire_p99_ms",
+        "acquisitions",
+        "acquisitions_per_s",
+        "recovery_ms",
+    ];
+    csv.write_record(fixed.iter().chain(&checkers).chain(&measured))?;
+    for row in &comparison.rows {
+        for (nemesis, cell) in comparison.nemeses.iter().zip(&row.cells) {
+            for run in &cell.runs {
+                let Some(judgement) = &run.judgement else { continue };
+                let mut line: Vec<String> = vec![
+                    row.backend.clone(),
+                    row.guard.clone(),
+                    row.settings.clone(),
+                    nemesis.clone(),
+                    run.seed.to_string(),
+                    run.name.clone(),
+                    run.outcome.to_string(),
+                ];
+                let outcome =
+                    |checker: &&str| said(checker, judgement).map_or(String::new(), |(it, _)| it.to_string());
+                line.extend(checkers.iter().map(outcome));
+                let both =
+                    |stat| judgement.count("lost-updates", stat) + judgement.count("lost-additions", stat);
+                let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+                let costs = &judgement.costs;
+                line.extend([both("lost").to_string(), both("acknowledged").to_string()]);
+                line.extend([number(costs.acquire_median_ms), number(costs.acquire_p99_ms)]);
+                line.extend([costs.acquisitions.to_string(), costs.acquisitions_per_s.to_string()]);
+                line.push(number(costs.recovery_ms));
+                csv.write_record(&line)?;
+            }
+        }
+    }
+    String::from_utf8(csv.into_inner()?).context("cannot write CSV")
+}

@@ -1,0 +1,44 @@
+//! A comparison as JUnit XML: a suite for each backend, a case for each promise under each nemesis.
+
+use super::model::{Cell, Comparison, Row};
+use crate::pipeline::junit::{Case, End, Suite};
+use crate::words::property;
+
+/// The suites.
+pub fn suites(comparison: &Comparison) -> Vec<Suite> {
+    let suite = |row: &Row| {
+        let cells = comparison.nemeses.iter().zip(&row.cells);
+        let cases = cells.flat_map(|(nemesis, cell)| cases(row, nemesis, cell)).collect();
+        let servers = row.servers.iter().map(|server| ("server".to_owned(), server.clone()));
+        Suite { name: comparison.label(row), properties: servers.collect(), cases }
+    };
+    comparison.rows.iter().map(suite).collect()
+}
+
+fn cases(row: &Row, nemesis: &str, cell: &Cell) -> Vec<Case> {
+    let case = |name: &str, end| Case {
+        name: format!("{name} under {nemesis}"),
+        class: format!("fencepost.{}.{nemesis}", row.backend),
+        end,
+    };
+    if let Some(why) = &cell.not_applicable {
+        return vec![case("every promise", End::Skipped { message: format!("not applicable: {why}") })];
+    }
+    let mut cases: Vec<Case> = Vec::new();
+    for kept in &cell.promises {
+        let Some(outcome) = kept.outcomes.outcome() else { continue };
+        let summary = format!(
+            "broken in {} of {} runs: {}",
+            kept.outcomes.violation,
+            kept.outcomes.runs(),
+            kept.summary
+        );
+        let summary = if kept.outcomes.violation > 0 { &summary } else { &kept.summary };
+        let commands: Vec<&str> = cell.runs.iter().map(|run| run.command.as_str()).collect();
+        cases.push(case(property(&kept.checker).0, End::of(outcome, summary, &commands.join("\n"))));
+    }
+    for why in &cell.failures {
+        cases.push(case("a run", End::Undecided { message: why.clone(), kind: "failed" }));
+    }
+    cases
+}

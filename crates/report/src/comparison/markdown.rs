@@ -1,0 +1,70 @@
+//! A comparison as Markdown, for a pull request or a README.
+
+use super::model::{Cell, Comparison};
+use super::tables::{self, Mark, Table};
+use crate::pipeline::github::in_table;
+use std::fmt::Write;
+
+/// All of it.
+pub fn text(comparison: &Comparison) -> String {
+    let mut text = format!("{}\n\n", tables::ending(comparison));
+    head(&mut text, comparison);
+    let matrix = tables::matrix(comparison);
+    for (row, marks) in comparison.rows.iter().zip(&matrix.rows) {
+        let cells: Vec<String> = row.cells.iter().zip(marks).map(|(cell, mark)| whole(cell, mark)).collect();
+        line(&mut text, &comparison.label(row), &cells);
+    }
+    for table in tables::promises(comparison).iter().chain(&tables::figures(comparison)) {
+        chapter(&mut text, comparison, table);
+    }
+    let remarks = tables::remarks(comparison);
+    if !remarks.is_empty() {
+        text.push_str("\n### Remarks\n\n");
+    }
+    for remark in remarks {
+        let _ = writeln!(text, "- {remark}");
+    }
+    for row in comparison.rows.iter().filter(|row| !row.servers.is_empty()) {
+        let _ = write!(text, "\n`{}`: {}", comparison.label(row), row.servers.join(", "));
+    }
+    if !comparison.command.is_empty() {
+        let _ = write!(text, "\n\nMade by `{}`.", comparison.command);
+    }
+    text.trim_end().to_owned() + "\n"
+}
+
+/// The verdict, and under it how much was lost.
+fn whole(cell: &Cell, mark: &Mark) -> String {
+    let lost = cell.lost.as_ref().filter(|lost| lost.lost > 0).and_then(|_| tables::share(cell));
+    let lost = lost.map_or(String::new(), |share| format!("<br>lost {share}"));
+    let strong = if mark.text.starts_with('✗') { "**" } else { "" };
+    format!("{strong}{}{strong}{lost}", mark.text)
+}
+
+fn chapter(text: &mut String, comparison: &Comparison, table: &Table) {
+    let _ = write!(text, "\n### {}\n\n", capital(&table.title));
+    if !table.note.is_empty() {
+        let _ = write!(text, "{}.\n\n", capital(&table.note));
+    }
+    head(text, comparison);
+    for (row, marks) in comparison.rows.iter().zip(&table.rows) {
+        let cells: Vec<String> = marks.iter().map(|mark| mark.text.clone()).collect();
+        line(text, &comparison.label(row), &cells);
+    }
+}
+
+fn head(text: &mut String, comparison: &Comparison) {
+    let _ = writeln!(text, "| | {} |", comparison.nemeses.join(" | "));
+    let _ = writeln!(text, "|---|{}", "---|".repeat(comparison.nemeses.len()));
+}
+
+fn line(text: &mut String, label: &str, cells: &[String]) {
+    let cells: Vec<String> = cells.iter().map(|cell| in_table(cell)).collect();
+    let _ = writeln!(text, "| `{}` | {} |", in_table(label), cells.join(" | "));
+}
+
+/// With a capital letter in front.
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}

@@ -1,0 +1,20 @@
+//! Many runs beside each other: a row for each lock, a column for each nemesis, as a text, a page, or a file for another program.
+
+mod csv;
+mod junit;
+mod markdown;
+mod model;
+mod page;
+mod since;
+mod tables;
+mod terminal;
+#[cfg(test)]
+mod tests;
+
+pub use csv::text as csv;
+pub use junit::suites as junit_suites;
+pub use markdown::text as markdown;
+pub use model::{Cell, Comparison, Row, cell, of_runs, servers};
+pub use page::html;
+pub use since::{BaselineError, Changes, changes, read as read_baseline};
+pub use terminal::text as terminal_text;

@@ -1,0 +1,326 @@
+//! What many runs say together, as `compare.json` keeps it.
+
+use crate::runs::{Judgement, Run};
+use fencepost_checker::{Metric, Outcome, registry};
+use fencepost_history::Seed;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Backends down, nemeses across.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Version of Fencepost that made it.
+    pub fencepost: String,
+    /// Makes its runs once more; empty where they were not made by one command.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub command: String,
+    pub nemeses: Vec<String>,
+    pub rows: Vec<Row>,
+    /// Runs that were to be compared and could not be: their names, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
+}
+
+/// A backend with its guard and its settings.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Row {
+    pub backend: String,
+    pub guard: String,
+    /// What sets its runs apart from others of the backend, as on the command line; empty where nothing does.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub settings: String,
+    /// Versions of the servers.
+    pub servers: Vec<String>,
+    /// One for each nemesis, in their order.
+    pub cells: Vec<Cell>,
+}
+
+/// A backend under a nemesis.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Cell {
+    /// Why there can be no run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_applicable: Option<String>,
+    /// All promises together.
+    pub outcomes: Outcomes,
+    /// In the order of the checkers.
+    pub promises: Vec<Kept>,
+    /// Of the updates that the storage had acknowledged. None where none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<Lost>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub costs: Option<CellCosts>,
+    /// In the order of their seeds in the matrix, or the oldest first.
+    pub runs: Vec<CellRun>,
+    /// Why runs that were asked for are not there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<String>,
+}
+
+/// A promise in all runs of a cell.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Kept {
+    pub checker: String,
+    pub outcomes: Outcomes,
+    /// What was seen in the first run that ended as the whole does.
+    pub summary: String,
+}
+
+/// In how many runs it came to what. A promise in a run that tested nothing is vacuous, unless it was broken even so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcomes {
+    pub valid: usize,
+    pub vacuous: usize,
+    pub unknown: usize,
+    pub violation: usize,
+}
+
+/// Lost updates of all runs of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Lost {
+    pub lost: u64,
+    pub acknowledged: u64,
+    /// With its 95 % interval.
+    pub share: Metric,
+}
+
+/// What the lock cost: medians over the runs, and of the time to recover the longest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CellCosts {
+    pub acquire_median_ms: Option<f64>,
+    pub acquire_p99_ms: Option<f64>,
+    pub acquisitions_per_s: f64,
+    pub recovery_ms: Option<f64>,
+}
+
+/// A run of a cell.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CellRun {
+    /// Its folder's name.
+    pub name: String,
+    pub outcome: Outcome,
+    pub seed: Seed,
+    /// Repeats it.
+    pub command: String,
+    /// Where its folder is on this machine.
+    #[serde(skip)]
+    pub path: PathBuf,
+    #[serde(skip)]
+    pub judgement: Option<Box<Judgement>>,
+}
+
+impl Outcomes {
+    fn add(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Valid => self.valid += 1,
+            Outcome::Vacuous => self.vacuous += 1,
+            Outcome::Unknown => self.unknown += 1,
+            Outcome::Violation => self.violation += 1,
+        }
+    }
+
+    pub fn runs(&self) -> usize {
+        self.valid + self.vacuous + self.unknown + self.violation
+    }
+
+    /// All together: broken if it was in one run, unknown if it is of one, vacuous if it was tested in none. None without
+    /// any run.
+    pub fn outcome(&self) -> Option<Outcome> {
+        match self {
+            _ if self.violation > 0 => Some(Outcome::Violation),
+            _ if self.unknown > 0 => Some(Outcome::Unknown),
+            _ if self.valid > 0 => Some(Outcome::Valid),
+            _ if self.vacuous > 0 => Some(Outcome::Vacuous),
+            _ => None,
+        }
+    }
+}
+
+impl FromIterator<Outcome> for Outcomes {
+    fn from_iter<I: IntoIterator<Item = Outcome>>(outcomes: I) -> Outcomes {
+        let mut all = Outcomes::default();
+        outcomes.into_iter().for_each(|outcome| all.add(outcome));
+        all
+    }
+}
+
+impl Row {
+    /// Whether the other one is about the same lock, used in the same way.
+    pub fn same(&self, other: &Row) -> bool {
+        (&self.backend, &self.guard, &self.settings) == (&other.backend, &other.guard, &other.settings)
+    }
+}
+
+impl Comparison {
+    /// `etcd`, `etcd, guard token`, and what sets the row apart from others of the same comparison.
+    pub fn label(&self, row: &Row) -> String {
+        let guard = if row.guard == "none" { String::new() } else { format!(", guard {}", row.guard) };
+        let common = self.common_settings().is_some() || row.settings.is_empty();
+        let settings = if common { String::new() } else { format!(" {}", row.settings) };
+        format!("{}{guard}{settings}", row.backend)
+    }
+
+    /// The settings that all rows have, if they are the same.
+    pub fn common_settings(&self) -> Option<&str> {
+        let first = self.rows.first()?;
+        self.rows.iter().all(|row| row.settings == first.settings).then_some(&first.settings)
+    }
+
+    /// A promise's name in the checkers' registry, for each that any run has something to say about; the one about the test
+    /// itself is part of all others.
+    pub fn checkers(&self) -> Vec<&'static str> {
+        let cells = || self.rows.iter().flat_map(|row| &row.cells);
+        let said = |name: &str| cells().flat_map(|cell| &cell.promises).any(|kept| kept.checker == name);
+        registry()
+            .iter()
+            .map(|checker| checker.name())
+            .filter(|name| *name != TEST_ITSELF && said(name))
+            .collect()
+    }
+}
+
+/// The checker that says whether a run tested anything.
+const TEST_ITSELF: &str = "vacuous";
+
+/// A cell from its runs that were judged.
+pub fn cell(runs: &[&Run]) -> Cell {
+    let judged: Vec<(&Run, &Judgement)> =
+        runs.iter().filter_map(|run| Some((*run, run.judgement()?))).collect();
+    let judgements: Vec<&Judgement> = judged.iter().map(|(_, judgement)| *judgement).collect();
+    Cell {
+        outcomes: judgements.iter().map(|judgement| judgement.outcome).collect(),
+        promises: registry().iter().filter_map(|checker| kept(checker.name(), &judgements)).collect(),
+        lost: lost(&judgements),
+        costs: costs(&judgements),
+        runs: judged.iter().filter_map(|(run, judgement)| entry(run, judgement)).collect(),
+        ..Cell::default()
+    }
+}
+
+fn entry(run: &Run, judgement: &Judgement) -> Option<CellRun> {
+    let file = run.file()?;
+    Some(CellRun {
+        name: run.name.clone(),
+        outcome: judgement.outcome,
+        seed: file.spec.seed,
+        command: file.command.clone(),
+        path: run.path.clone(),
+        judgement: Some(Box::new(judgement.clone())),
+    })
+}
+
+fn kept(checker: &str, judgements: &[&Judgement]) -> Option<Kept> {
+    let said: Vec<(Outcome, &str)> =
+        judgements.iter().filter_map(|judgement| said(checker, judgement)).collect();
+    let outcomes: Outcomes = said.iter().map(|(outcome, _)| *outcome).collect();
+    let whole = outcomes.outcome()?;
+    let (_, summary) = said.iter().find(|(outcome, _)| *outcome == whole)?;
+    Some(Kept { checker: checker.to_owned(), outcomes, summary: (*summary).to_owned() })
+}
+
+/// What came of a promise in a run, and the sentence for it: nothing holds that was not put to the test.
+pub fn said<'a>(checker: &str, judgement: &'a Judgement) -> Option<(Outcome, &'a str)> {
+    let promise = judgement.of_checker(checker)?;
+    let untested = judgement.of_checker(TEST_ITSELF).filter(|test| test.outcome == Outcome::Vacuous);
+    match untested {
+        Some(test) if promise.outcome == Outcome::Valid => Some((Outcome::Vacuous, &test.summary)),
+        _ => Some((promise.outcome, &promise.summary)),
+    }
+}
+
+/// Counts of all runs whose lost updates could be counted.
+fn lost(judgements: &[&Judgement]) -> Option<Lost> {
+    let counted = |checker: &str, stat: &str| -> u64 {
+        let decided = judgements.iter().filter(|judgement| {
+            judgement.of_checker(checker).is_some_and(|promise| promise.outcome != Outcome::Unknown)
+        });
+        decided.map(|judgement| judgement.count(checker, stat)).sum()
+    };
+    let both = |stat: &str| counted("lost-updates", stat) + counted("lost-additions", stat);
+    let (lost, acknowledged) = (both("lost"), both("acknowledged"));
+    let share = Metric::share("acknowledged updates lost", lost as usize, acknowledged as usize);
+    (acknowledged > 0).then_some(Lost { lost, acknowledged, share })
+}
+
+fn costs(judgements: &[&Judgement]) -> Option<CellCosts> {
+    let all = || judgements.iter().map(|judgement| &judgement.costs);
+    Some(CellCosts {
+        acquire_median_ms: median(all().filter_map(|costs| costs.acquire_median_ms)),
+        acquire_p99_ms: median(all().filter_map(|costs| costs.acquire_p99_ms)),
+        acquisitions_per_s: median(all().map(|costs| costs.acquisitions_per_s))?,
+        recovery_ms: all().filter_map(|costs| costs.recovery_ms).max_by(f64::total_cmp),
+    })
+}
+
+/// The middle one, or the mean of the two in the middle.
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let last = values.len().checked_sub(1)?;
+    Some(f64::midpoint(values[last / 2], values[last.div_ceil(2)]))
+}
+
+/// Compares runs that exist, whoever made them: a row for each backend, guard and setting, a column for each nemesis.
+/// The columns have the order of `nemesis_order`. Scenarios are left out: they are directed, and prove what they are made to prove.
+pub fn of_runs(runs: &[Run], nemesis_order: &[&str]) -> Comparison {
+    let mut rows: BTreeMap<(String, String, String), BTreeMap<String, Vec<&Run>>> = BTreeMap::new();
+    let mut left_out = Vec::new();
+    for run in runs {
+        let file = match (run.file(), run.trouble()) {
+            (Some(file), None) if file.spec.scenario.is_none() => file,
+            (Some(_), None) => continue,
+            (_, trouble) => {
+                left_out.push(format!("{}: {}", run.name, trouble.unwrap_or("it cannot be read")));
+                continue;
+            }
+        };
+        let spec = &file.spec;
+        let row = (spec.lock.clone(), spec.guard.clone(), file.settings.clone());
+        rows.entry(row).or_default().entry(spec.nemesis_name()).or_default().push(run);
+    }
+    let nemeses = nemeses(rows.values().flat_map(BTreeMap::keys), nemesis_order);
+    let rows = rows.into_iter().map(|((backend, guard, settings), mut by_nemesis)| {
+        let runs: Vec<Vec<&Run>> = nemeses.iter().map(|name| oldest_first(by_nemesis.remove(name))).collect();
+        Row { backend, guard, settings, servers: servers(runs.iter().flatten()), cells: cells(&runs) }
+    });
+    Comparison {
+        fencepost: env!("CARGO_PKG_VERSION").to_owned(),
+        command: String::new(),
+        rows: rows.collect(),
+        nemeses,
+        left_out,
+    }
+}
+
+fn cells(runs: &[Vec<&Run>]) -> Vec<Cell> {
+    runs.iter().map(|runs| cell(runs)).collect()
+}
+
+fn oldest_first(runs: Option<Vec<&Run>>) -> Vec<&Run> {
+    let mut runs = runs.unwrap_or_default();
+    runs.sort_by_key(|run| (run.file().map(|file| file.started), &run.name));
+    runs
+}
+
+/// Without faults first, then in the given order, then combinations by name.
+fn nemeses<'a>(names: impl Iterator<Item = &'a String>, known: &[&str]) -> Vec<String> {
+    let place = |name: &str| match name {
+        "none" => 0,
+        name => 1 + known.iter().position(|known| *known == name).unwrap_or(known.len()),
+    };
+    let mut names: Vec<String> = names.cloned().collect();
+    names.sort_by(|one, other| (place(one), one).cmp(&(place(other), other)));
+    names.dedup();
+    names
+}
+
+/// The servers' versions, each once; where each ran is nobody's concern here.
+pub fn servers<'a>(runs: impl Iterator<Item = &'a &'a Run>) -> Vec<String> {
+    let named = runs.filter_map(|run| run.file()).flat_map(|file| &file.servers);
+    let mut versions: Vec<String> =
+        named.map(|server| server.split(" on ").next().unwrap_or(server).to_owned()).collect();
+    versions.sort();
+    versions.dedup();
+    versions
+}

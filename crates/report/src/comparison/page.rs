@@ -1,0 +1,153 @@
+//! A comparison as a page: the matrix, each promise, what was measured, and links to the runs' reports.
+
+use super::markdown::capital;
+use super::model::{Cell, CellRun, Comparison, Row};
+use super::tables::{self, Mark, Table};
+use crate::{document, property};
+use fencepost_checker::Outcome;
+use maud::{Markup, html};
+use std::path::Path;
+
+/// The whole page. Links to reports lead from the folder that it will lie in to those that exist.
+pub fn html(comparison: &Comparison, folder: &Path) -> String {
+    let body = html! {
+        header.top {
+            strong { "Comparison" }
+            span { (comparison.rows.len()) " locks" }
+            span { (comparison.nemeses.len()) " nemeses" }
+        }
+        h1 style="margin:24px 0 8px;font-size:27px;line-height:1.3" { (tables::ending(comparison)) }
+        p.note {
+            "A row for each lock, a column for what went wrong. ✗ broken 2/3: in two of three runs an honest observer can \
+             prove that a promise was broken; ✓ holds: the promise was put to the test in each run, and held; ○ vacuous: \
+             nothing was tested; ? unknown: it could not be decided. The numbers beneath lead to the runs."
+        }
+        (matrix(comparison, folder))
+        h2 { "Promise by promise" }
+        @for table in &tables::promises(comparison) { (chapter(comparison, table)) }
+        h2 { "What was measured" }
+        @for table in &tables::figures(comparison) { (chapter(comparison, table)) }
+        (remarks(comparison))
+        (ground(comparison))
+        footer { "Made by Fencepost " (comparison.fencepost) " from the folders of the runs." }
+    };
+    document("Comparison of locks", body)
+}
+
+fn matrix(comparison: &Comparison, folder: &Path) -> Markup {
+    let table = tables::matrix(comparison);
+    html! {
+        div.tablebox { table {
+            (head(comparison))
+            tbody {
+                @for (row, marks) in comparison.rows.iter().zip(&table.rows) {
+                    tr {
+                        th scope="row" { (label(comparison, row)) }
+                        @for (cell, mark) in row.cells.iter().zip(marks) { td { (whole(cell, mark, folder)) } }
+                    }
+                }
+            }
+        } }
+    }
+}
+
+fn head(comparison: &Comparison) -> Markup {
+    html! {
+        thead { tr { th {} @for nemesis in &comparison.nemeses { th scope="col" { (nemesis) } } } }
+    }
+}
+
+fn label(comparison: &Comparison, row: &Row) -> Markup {
+    html! {
+        (row.backend)
+        @if row.guard != "none" { small { "guard " (row.guard) } }
+        @if comparison.common_settings().is_none() { small { (row.settings) } }
+    }
+}
+
+/// The verdict, which promises are broken, how much was lost, and the runs.
+fn whole(cell: &Cell, mark: &Mark, folder: &Path) -> Markup {
+    let broken = cell.promises.iter().filter(|kept| kept.outcomes.violation > 0);
+    let broken: Vec<&str> = broken.map(|kept| property(&kept.checker).0).collect();
+    let lost = cell.lost.as_ref().filter(|lost| lost.lost > 0).and_then(|_| tables::share(cell));
+    html! {
+        (chip(mark, cell.not_applicable.as_deref()))
+        @if !broken.is_empty() { small { (broken.join(", ")) } }
+        @if let Some(share) = lost { small { "lost " (share) } }
+        @if !cell.runs.is_empty() {
+            small { "run " @for (number, run) in (1..).zip(&cell.runs) { (link(number, run, folder)) " " } }
+        }
+    }
+}
+
+fn chip(mark: &Mark, hint: Option<&str>) -> Markup {
+    html! {
+        @if let Some(outcome) = mark.outcome {
+            span.chip.(outcome.to_string()) { (mark.text) }
+        } @else {
+            span title=[hint] { (mark.text) }
+        }
+    }
+}
+
+/// The number of a run; a link where its report exists.
+fn link(number: usize, run: &CellRun, folder: &Path) -> Markup {
+    let report = run.path.join("report.html");
+    let title = format!("{}, seed {}", run.outcome, run.seed);
+    let sign = if run.outcome == Outcome::Violation { "✗" } else { "" };
+    let way = report.is_file().then(|| way(folder, &report)).flatten();
+    html! {
+        @if let Some(way) = way {
+            a href=(way) title=(title) { (number) (sign) }
+        } @else {
+            span title=(title) { (number) (sign) }
+        }
+    }
+}
+
+/// From a folder to a file, as a link.
+fn way(folder: &Path, file: &Path) -> Option<String> {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let way = pathdiff::diff_paths(file.canonicalize().ok()?, folder.canonicalize().ok()?)?;
+    Some(crate::pipeline::encoded(&way))
+}
+
+fn chapter(comparison: &Comparison, table: &Table) -> Markup {
+    html! {
+        h3 { (capital(&table.title)) }
+        @if !table.note.is_empty() { p.note { (capital(&table.note)) "." } }
+        div.tablebox { table {
+            (head(comparison))
+            tbody {
+                @for (row, marks) in comparison.rows.iter().zip(&table.rows) {
+                    tr { th scope="row" { (label(comparison, row)) } @for mark in marks { td { (chip(mark, None)) } } }
+                }
+            }
+        } }
+    }
+}
+
+fn remarks(comparison: &Comparison) -> Markup {
+    let remarks = tables::remarks(comparison);
+    html! {
+        @if !remarks.is_empty() {
+            h2 { "Remarks" }
+            ul { @for remark in remarks { li { (remark) } } }
+        }
+    }
+}
+
+fn ground(comparison: &Comparison) -> Markup {
+    html! {
+        h2 { "On what" }
+        dl {
+            @for row in &comparison.rows {
+                @if !row.servers.is_empty() { div { dt { (comparison.label(row)) } dd { (row.servers.join(", ")) } } }
+            }
+        }
+        @if !comparison.command.is_empty() {
+            h2 { "To repeat this comparison" }
+            pre { (comparison.command) }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What changed since an earlier comparison.
+
+use super::model::Comparison;
+use crate::words::property;
+use fencepost_checker::Outcome;
+use std::path::Path;
+
+/// A file that is no comparison: one sentence.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct BaselineError(String);
+
+/// What changed, a sentence each.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Promises that held, and are broken.
+    pub worse: Vec<String>,
+    /// Promises that were broken, and held.
+    pub better: Vec<String>,
+    /// Promises that were decided, and are not any more: not tested, not known.
+    pub open: Vec<String>,
+    /// How many promises could be compared at all.
+    pub compared: usize,
+}
+
+/// Reads an earlier `compare.json`.
+///
+/// # Errors
+/// It is none.
+pub fn read(path: &Path) -> Result<Comparison, BaselineError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| BaselineError(format!("cannot read the baseline {}: {error}", path.display())))?;
+    serde_json::from_str(&text).map_err(|error| {
+        BaselineError(format!(
+            "the baseline {} is no comparison ({error}); give a compare.json that `fencepost compare` wrote",
+            path.display()
+        ))
+    })
+}
+
+/// Compares promise by promise, where both have runs of the same lock under the same nemesis.
+pub fn changes(before: &Comparison, now: &Comparison) -> Changes {
+    let mut changes = Changes::default();
+    for row in &now.rows {
+        let Some(old_row) = before.rows.iter().find(|old| old.same(row)) else { continue };
+        for (nemesis, cell) in now.nemeses.iter().zip(&row.cells) {
+            let place = before.nemeses.iter().position(|old| old == nemesis);
+            let Some(old_cell) = place.and_then(|place| old_row.cells.get(place)) else { continue };
+            for kept in &cell.promises {
+                let old = old_cell.promises.iter().find(|old| old.checker == kept.checker);
+                let (Some(old), Some(new)) =
+                    (old.and_then(|old| old.outcomes.outcome()), kept.outcomes.outcome())
+                else {
+                    continue;
+                };
+                changes.compared += 1;
+                let (name, _) = property(&kept.checker);
+                let (broken, runs) = (kept.outcomes.violation, kept.outcomes.runs());
+                let what = format!("{} under {nemesis}: {name}", now.label(row));
+                match (old, new) {
+                    (Outcome::Valid, Outcome::Violation) => changes.worse.push(format!(
+                        "{what} held, and is broken in {broken} of {}: {}",
+                        times(runs),
+                        kept.summary
+                    )),
+                    (Outcome::Violation, Outcome::Valid) => {
+                        changes.better.push(format!("{what} was broken, and held in {}", times(runs)));
+                    }
+                    (Outcome::Valid | Outcome::Violation, Outcome::Unknown | Outcome::Vacuous) => {
+                        changes.open.push(format!("{what} was {old}, and is {new}: {}", kept.summary));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    changes
+}
+
+fn times(runs: usize) -> String {
+    if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") }
+}
+
+impl Changes {
+    /// Each with a word in front; one line if nothing changed.
+    pub fn lines(&self) -> Vec<String> {
+        let with = |word: &'static str, lines: &[String]| -> Vec<String> {
+            lines.iter().map(|line| format!("{word}  {line}")).collect()
+        };
+        let mut lines = with("worse ", &self.worse);
+        lines.extend(with("open  ", &self.open));
+        lines.extend(with("better", &self.better));
+        if lines.is_empty() {
+            lines.push(format!("nothing changed since the baseline: {} promises compared", self.compared));
+        }
+        lines
+    }
+}

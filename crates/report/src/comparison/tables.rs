@@ -1,0 +1,175 @@
+//! A comparison as tables of short texts, which terminal, Markdown and page each show in their own way.
+
+use super::model::{Cell, Comparison, Outcomes, Row};
+use crate::words::property;
+use fencepost_checker::Outcome;
+
+/// A table; its rows and columns are those of the comparison.
+pub struct Table {
+    pub title: String,
+    /// How to read it.
+    pub note: String,
+    pub rows: Vec<Vec<Mark>>,
+}
+
+/// What stands in a cell.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// What it is coloured by.
+    pub outcome: Option<Outcome>,
+    pub text: String,
+}
+
+impl Mark {
+    fn plain(text: impl Into<String>) -> Mark {
+        Mark { outcome: None, text: text.into() }
+    }
+}
+
+/// Nothing to say.
+const NOTHING: &str = "·";
+
+/// The matrix itself: whether all promises held.
+pub fn matrix(comparison: &Comparison) -> Table {
+    table(comparison, "All promises", "", |cell| Some(whole(cell)))
+}
+
+/// A table for each promise.
+pub fn promises(comparison: &Comparison) -> Vec<Table> {
+    let of_checker = |checker: &str| {
+        let (name, about) = property(checker);
+        table(comparison, name, about, |cell| {
+            let kept = cell.promises.iter().find(|kept| kept.checker == checker)?;
+            Some(verdict(&kept.outcomes))
+        })
+    };
+    comparison.checkers().into_iter().map(of_checker).collect()
+}
+
+/// What was measured.
+pub fn figures(comparison: &Comparison) -> Vec<Table> {
+    let ms = |value: Option<f64>| value.map(|ms| Mark::plain(length(ms)));
+    vec![
+        table(
+            comparison,
+            "Updates lost",
+            "of those acknowledged, with the 95 % interval, all runs together",
+            |cell| Some(Mark::plain(share(cell)?)),
+        ),
+        table(
+            comparison,
+            "Acquire, median",
+            "how long half of the acquires took at most; median of the runs",
+            |cell| ms(cell.costs.as_ref()?.acquire_median_ms),
+        ),
+        table(comparison, "Acquire, p99", "how long 99 of 100 took at most; median of the runs", |cell| {
+            ms(cell.costs.as_ref()?.acquire_p99_ms)
+        }),
+        table(comparison, "Acquisitions a second", "while the test ran; median of the runs", |cell| {
+            Some(Mark::plain(format!("{:.1}", cell.costs.as_ref()?.acquisitions_per_s)))
+        }),
+        table(
+            comparison,
+            "Time to recover",
+            "from the healing of a fault to the next acquisition, at most, all runs together",
+            |cell| ms(cell.costs.as_ref()?.recovery_ms),
+        ),
+    ]
+}
+
+fn table(comparison: &Comparison, title: &str, note: &str, mark: impl Fn(&Cell) -> Option<Mark>) -> Table {
+    let row = |row: &Row| row.cells.iter().map(|cell| mark(cell).unwrap_or_else(|| absent(cell))).collect();
+    Table { title: title.to_owned(), note: note.to_owned(), rows: comparison.rows.iter().map(row).collect() }
+}
+
+fn absent(cell: &Cell) -> Mark {
+    Mark::plain(if cell.not_applicable.is_some() { "n/a" } else { NOTHING })
+}
+
+fn whole(cell: &Cell) -> Mark {
+    if cell.not_applicable.is_some() {
+        return Mark::plain("n/a");
+    }
+    match (cell.outcomes.runs(), cell.failures.len()) {
+        (0, 0) => Mark::plain(NOTHING),
+        (0, _) => Mark::plain("failed"),
+        _ => verdict(&cell.outcomes),
+    }
+}
+
+/// `✗ broken 2/3`, `✓ holds`.
+pub fn verdict(outcomes: &Outcomes) -> Mark {
+    let Some(outcome) = outcomes.outcome() else { return Mark::plain(NOTHING) };
+    let (word, count) = match outcome {
+        Outcome::Violation => ("✗ broken", outcomes.violation),
+        Outcome::Unknown => ("? unknown", outcomes.unknown),
+        Outcome::Valid => ("✓ holds", outcomes.valid),
+        Outcome::Vacuous => ("○ vacuous", outcomes.vacuous),
+    };
+    let runs = outcomes.runs();
+    // That a promise was broken in all runs is worth saying; that it held in all is what holding means.
+    let counted = outcome == Outcome::Violation || count < runs;
+    let text = if counted { format!("{word} {count}/{runs}") } else { word.to_owned() };
+    Mark { outcome: Some(outcome), text }
+}
+
+/// `3.1 % (1.0–8.8)`.
+pub fn share(cell: &Cell) -> Option<String> {
+    let share = &cell.lost.as_ref()?.share;
+    let [low, high] = share.interval?;
+    Some(format!("{:.1} % ({low:.1}–{high:.1})", share.value))
+}
+
+/// `1.2 ms`, `340 ms`, `2.10 s`.
+pub fn length(ms: f64) -> String {
+    match ms {
+        _ if ms >= 1000.0 => format!("{:.2} s", ms / 1000.0),
+        _ if ms >= 100.0 => format!("{ms:.0} ms"),
+        _ => format!("{ms:.1} ms"),
+    }
+}
+
+/// What a table has no room for, a sentence each: promises that cannot be tested here, runs that are not there.
+pub fn remarks(comparison: &Comparison) -> Vec<String> {
+    let mut remarks: Vec<(String, Vec<&str>)> = Vec::new();
+    for row in &comparison.rows {
+        for (nemesis, cell) in comparison.nemeses.iter().zip(&row.cells) {
+            let because = cell
+                .not_applicable
+                .iter()
+                .map(|why| format!("{} is not applicable: {why}", comparison.label(row)));
+            let failed =
+                cell.failures.iter().map(|why| format!("{}, a run failed: {why}", comparison.label(row)));
+            for remark in because.chain(failed) {
+                match remarks.iter_mut().find(|(known, _)| *known == remark) {
+                    Some((_, nemeses)) if nemeses.last() == Some(&nemesis.as_str()) => {}
+                    Some((_, nemeses)) => nemeses.push(nemesis),
+                    None => remarks.push((remark, vec![nemesis])),
+                }
+            }
+        }
+    }
+    let all = comparison.nemeses.len();
+    let told = remarks.into_iter().map(|(remark, nemeses)| match nemeses.len() {
+        count if count == all && all > 1 => remark,
+        _ => format!("under {}: {remark}", nemeses.join(", ")),
+    });
+    let settings = comparison.common_settings().filter(|settings| !settings.is_empty());
+    let settings = settings.map(|settings| format!("all runs with {settings}"));
+    let left_out = comparison.left_out.iter().map(|run| format!("left out: {run}"));
+    settings.into_iter().chain(told).chain(left_out).collect()
+}
+
+/// What it is all about, in a sentence.
+pub fn ending(comparison: &Comparison) -> String {
+    let cells = || comparison.rows.iter().flat_map(|row| &row.cells);
+    let with = |wanted| cells().filter(|cell| cell.outcomes.outcome() == Some(wanted)).count();
+    let runs: usize = cells().map(|cell| cell.outcomes.runs()).sum();
+    let tested = cells().filter(|cell| cell.outcomes.runs() > 0).count();
+    let (valid, violation) = (with(Outcome::Valid), with(Outcome::Violation));
+    let open = tested - valid - violation;
+    let open = if open == 0 { String::new() } else { format!(", {open} not decided or not tested") };
+    format!(
+        "{tested} combinations in {runs} runs: every promise held in {valid}, some were broken in {violation}{open}."
+    )
+}

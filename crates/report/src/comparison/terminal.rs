@@ -1,0 +1,64 @@
+//! A comparison in the terminal.
+
+use super::model::Comparison;
+use super::tables::{self, Table};
+use crate::terminal::{colour, hang};
+use console::{Style, measure_text_width, style};
+use fencepost_checker::Outcome;
+use std::fmt::Write;
+
+/// All of it: the matrix, each promise that was not kept everywhere, the figures, and how it ends.
+pub fn text(comparison: &Comparison) -> String {
+    let mut text = shown(comparison, &tables::matrix(comparison));
+    let (kept, others): (Vec<Table>, Vec<Table>) = tables::promises(comparison).into_iter().partition(held);
+    for table in others.iter().chain(&tables::figures(comparison)) {
+        let _ = write!(text, "\n{}", shown(comparison, table));
+    }
+    if !kept.is_empty() {
+        let names: Vec<&str> = kept.iter().map(|table| table.title.as_str()).collect();
+        let _ =
+            writeln!(text, "\n{}", hang(&format!("Kept wherever it was tested: {}.", names.join(", ")), 0));
+    }
+    let remarks = tables::remarks(comparison);
+    if !remarks.is_empty() {
+        let _ = writeln!(text);
+    }
+    for remark in remarks {
+        let _ = writeln!(text, "{}", hang(&remark, 0));
+    }
+    let _ = writeln!(text, "\n{}", style(tables::ending(comparison)).bold());
+    text
+}
+
+/// Whether nothing but success stands in it.
+fn held(table: &Table) -> bool {
+    table.rows.iter().flatten().all(|mark| matches!(mark.outcome, None | Some(Outcome::Valid)))
+}
+
+fn shown(comparison: &Comparison, table: &Table) -> String {
+    let labels: Vec<String> = comparison.rows.iter().map(|row| comparison.label(row)).collect();
+    let first = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
+    let width = |column: usize| {
+        let texts = table.rows.iter().map(|row| measure_text_width(&row[column].text));
+        texts.max().unwrap_or(0).max(comparison.nemeses[column].chars().count())
+    };
+    let widths: Vec<usize> = (0..comparison.nemeses.len()).map(width).collect();
+    let mut text = format!("{}", style(&table.title).bold());
+    if !table.note.is_empty() {
+        let _ = write!(text, "{}", style(format!(" ({})", table.note)).dim());
+    }
+    let head = comparison.nemeses.iter().zip(&widths).map(|(name, &width)| format!("  {name:width$}"));
+    let _ =
+        writeln!(text, "\n{}", style(format!("{:first$}{}", "", head.collect::<String>()).trim_end()).dim());
+    for (label, row) in labels.iter().zip(&table.rows) {
+        let _ = write!(text, "{label:first$}");
+        for (place, (mark, &width)) in row.iter().zip(&widths).enumerate() {
+            let last = place + 1 == row.len();
+            let room = if last { 0 } else { width - measure_text_width(&mark.text) };
+            let colour = mark.outcome.map_or(Style::new(), colour);
+            let _ = write!(text, "  {}{:room$}", colour.apply_to(&mark.text), "");
+        }
+        let _ = writeln!(text);
+    }
+    text
+}

@@ -1,0 +1,203 @@
+//! Comparisons of fixture runs, in every form.
+
+use super::model::{Cell, Comparison, Outcomes, cell, of_runs};
+use super::since::changes;
+use super::{csv, junit, markdown, page, terminal};
+use crate::runs::{Judgement, Run, State};
+use fencepost_checker::{Costs, Outcome, RunVerdict, Verdict};
+use fencepost_history::Seed;
+use std::path::{Path, PathBuf};
+
+/// A run that was judged: outcomes of the checkers, and lost of acknowledged updates.
+fn run(backend: &str, guard: &str, nemesis: &str, verdicts: &[(&str, Outcome)], lost: (u64, u64)) -> Run {
+    let verdicts = verdicts.iter().map(|(checker, outcome)| {
+        let summary = format!("{checker} came to {outcome}");
+        Verdict::new(checker, *outcome, summary).stat("lost", lost.0).stat("acknowledged", lost.1)
+    });
+    let costs = Costs {
+        acquisitions: 100,
+        acquisitions_per_s: 20.0,
+        acquire_median_ms: Some(1.25),
+        acquire_p99_ms: Some(140.0),
+        recovery_ms: (nemesis != "none").then_some(1500.0 + lost.0 as f64),
+    };
+    let verdict = RunVerdict { costs: Some(costs), ..RunVerdict::of(verdicts.collect()) };
+    let judgement: Judgement = serde_json::from_str(&serde_json::to_string(&verdict).unwrap()).unwrap();
+    let mut file = crate::fixtures::run_file();
+    let spec = &mut file.spec;
+    spec.lock = backend.to_owned();
+    spec.guard = guard.to_owned();
+    spec.nemesis = Some(nemesis).filter(|name| *name != "none").map(str::to_owned).into_iter().collect();
+    spec.seed = Seed(7 + lost.0);
+    file.command = format!("fencepost test --backend {backend} --seed {}", file.spec.seed);
+    file.servers = vec![format!("{backend} 1.0 on n1, n2")];
+    let name = format!("{backend}-{guard}-{nemesis}-{}", file.spec.seed);
+    Run {
+        path: PathBuf::from("/nowhere").join(&name),
+        name,
+        state: State::Judged(Box::new(file), Box::new(judgement)),
+    }
+}
+
+const ORDER: [&str; 2] = ["clock-jump", "pause"];
+
+const HELD: [(&str, Outcome); 3] =
+    [("exclusion", Outcome::Valid), ("lost-updates", Outcome::Valid), ("vacuous", Outcome::Valid)];
+const BROKEN: [(&str, Outcome); 3] =
+    [("exclusion", Outcome::Violation), ("lost-updates", Outcome::Violation), ("vacuous", Outcome::Valid)];
+const UNTESTED: [(&str, Outcome); 3] =
+    [("exclusion", Outcome::Valid), ("lost-updates", Outcome::Valid), ("vacuous", Outcome::Vacuous)];
+const UNDECIDED: [(&str, Outcome); 3] =
+    [("exclusion", Outcome::Valid), ("lost-updates", Outcome::Unknown), ("vacuous", Outcome::Valid)];
+
+fn some_runs() -> Vec<Run> {
+    vec![
+        run("redlock", "none", "clock-jump", &BROKEN, (4, 100)),
+        run("redlock", "none", "clock-jump", &HELD, (0, 100)),
+        run("redlock", "none", "none", &HELD, (0, 120)),
+        run("redlock", "none", "pause", &UNTESTED, (0, 50)),
+        run("etcd", "token", "clock-jump", &HELD, (0, 80)),
+        run("etcd", "token", "clock-jump", &UNTESTED, (1, 80)),
+        run("etcd", "token", "pause", &UNDECIDED, (0, 70)),
+    ]
+}
+
+fn some() -> Comparison {
+    let mut comparison = of_runs(&some_runs(), &ORDER);
+    comparison.rows[0].cells[0] =
+        Cell { not_applicable: Some("there is no such thing".to_owned()), ..Cell::default() };
+    comparison.rows[1].cells[2].failures = vec!["the engine is gone".to_owned()];
+    comparison.command = "fencepost compare --seed 7".to_owned();
+    comparison
+}
+
+fn outcomes(runs: &[Run]) -> (Outcomes, Outcomes) {
+    let all = cell(&runs.iter().collect::<Vec<_>>());
+    let exclusion = all.promises.iter().find(|kept| kept.checker == "exclusion").unwrap();
+    (all.outcomes, exclusion.outcomes)
+}
+
+#[test]
+fn a_promise_is_broken_if_it_was_once_and_holds_only_where_it_was_tested() {
+    let of = |verdicts: &[(&str, Outcome)]| run("redlock", "none", "pause", verdicts, (0, 10));
+    let (all, exclusion) = outcomes(&[of(&HELD), of(&BROKEN), of(&UNDECIDED)]);
+    assert_eq!((all.outcome(), all.violation, all.runs()), (Some(Outcome::Violation), 1, 3));
+    assert_eq!((exclusion.outcome(), exclusion.valid), (Some(Outcome::Violation), 2));
+    let (all, exclusion) = outcomes(&[of(&HELD), of(&UNDECIDED)]);
+    assert_eq!((all.outcome(), exclusion.outcome()), (Some(Outcome::Unknown), Some(Outcome::Valid)));
+    let (_, exclusion) = outcomes(&[of(&UNTESTED), of(&UNTESTED)]);
+    assert_eq!((exclusion.outcome(), exclusion.valid), (Some(Outcome::Vacuous), 0));
+    let (_, exclusion) = outcomes(&[of(&UNTESTED), of(&HELD)]);
+    assert_eq!((exclusion.outcome(), exclusion.vacuous), (Some(Outcome::Valid), 1));
+    assert_eq!(Outcomes::default().outcome(), None);
+}
+
+#[test]
+fn shares_are_of_all_runs_together_and_costs_are_medians() {
+    let runs = [
+        run("redlock", "none", "pause", &BROKEN, (9, 50)),
+        run("redlock", "none", "pause", &BROKEN, (9, 50)),
+        run("redlock", "none", "pause", &UNDECIDED, (7, 10)),
+    ];
+    let cell = cell(&runs.iter().collect::<Vec<_>>());
+    let lost = cell.lost.unwrap();
+    assert_eq!((lost.lost, lost.acknowledged), (18, 100), "what is unknown is not counted");
+    let [low, high] = lost.share.interval.unwrap();
+    assert!((low - 11.7).abs() < 0.05 && (high - 26.7).abs() < 0.05, "{low} {high}");
+    let costs = cell.costs.unwrap();
+    assert_eq!((costs.acquire_median_ms, costs.recovery_ms), (Some(1.25), Some(1509.0)));
+}
+
+#[test]
+fn on_the_terminal() {
+    console::set_colors_enabled(false);
+    insta::assert_snapshot!(terminal::text(&some()));
+}
+
+#[test]
+fn as_markdown() {
+    insta::assert_snapshot!(markdown::text(&some()));
+}
+
+#[test]
+fn as_json_and_back() {
+    let json = serde_json::to_string_pretty(&some()).unwrap();
+    let json = json.replace(env!("CARGO_PKG_VERSION"), "VERSION");
+    let again: Comparison = serde_json::from_str(&json).unwrap();
+    assert_eq!(markdown::text(&again), markdown::text(&some()));
+    insta::assert_snapshot!(json);
+}
+
+#[test]
+fn as_csv() {
+    insta::assert_snapshot!(csv::text(&some()).unwrap());
+}
+
+#[test]
+fn as_junit() {
+    insta::assert_snapshot!(
+        crate::pipeline::junit::xml("fencepost compare", &junit::suites(&some())).unwrap()
+    );
+}
+
+#[test]
+fn as_a_page_that_links_to_the_reports_that_there_are() {
+    let results = tempfile::tempdir().unwrap();
+    let mut runs = some_runs();
+    for run in &mut runs[..2] {
+        run.path = results.path().join(&run.name);
+        std::fs::create_dir(&run.path).unwrap();
+    }
+    std::fs::write(runs[0].path.join("report.html"), "").unwrap();
+    let folder = results.path().join("compare");
+    std::fs::create_dir(&folder).unwrap();
+    let page = page::html(&of_runs(&runs, &ORDER), &folder);
+    assert!(page.contains(&format!("href=\"../{}/report.html\"", runs[0].name)), "{page}");
+    assert_eq!(page.matches("report.html").count(), 1, "no dead links");
+    assert!(!page.contains(results.path().to_str().unwrap()), "no path of this machine");
+    assert!(page.contains("mutual exclusion"));
+    assert!(page::html(&of_runs(&runs, &ORDER), Path::new("")).contains("<!DOCTYPE html>"));
+}
+
+#[test]
+fn tells_what_got_worse_and_what_got_better() {
+    let before = of_runs(
+        &[
+            run("redlock", "none", "pause", &HELD, (0, 10)),
+            run("etcd", "none", "pause", &BROKEN, (1, 10)),
+            run("etcd", "none", "none", &HELD, (0, 10)),
+            run("etcd", "token", "none", &HELD, (0, 10)),
+        ],
+        &ORDER,
+    );
+    let now = of_runs(
+        &[
+            run("redlock", "none", "pause", &BROKEN, (2, 10)),
+            run("etcd", "none", "pause", &HELD, (0, 10)),
+            run("etcd", "none", "none", &UNTESTED, (0, 10)),
+            run("etcd", "unique", "none", &BROKEN, (3, 10)),
+        ],
+        &ORDER,
+    );
+    insta::assert_snapshot!(changes(&before, &now).lines().join("\n"));
+    assert!(changes(&before, &before).worse.is_empty());
+    assert_eq!(changes(&now, &now).lines().len(), 1);
+}
+
+#[test]
+fn runs_of_other_settings_are_another_row_and_what_cannot_be_read_is_said() {
+    let mut runs = some_runs();
+    runs.truncate(2);
+    if let State::Judged(file, _) = &mut runs[1].state {
+        file.settings = "--ttl 500ms".to_owned();
+    }
+    runs.push(Run {
+        name: "x".into(),
+        path: "/nowhere/x".into(),
+        state: State::Damaged("it is gone".to_owned()),
+    });
+    let comparison = of_runs(&runs, &ORDER);
+    let labels: Vec<String> = comparison.rows.iter().map(|row| comparison.label(row)).collect();
+    assert_eq!(labels, ["redlock", "redlock --ttl 500ms"]);
+    assert_eq!(comparison.left_out, ["x: it is gone"]);
+}

@@ -1,0 +1,75 @@
+//! A run's history in the formats of other tools.
+
+mod csv;
+mod edn;
+#[cfg(feature = "parquet")]
+mod parquet;
+
+use anyhow::Result;
+use fencepost_history::{Event, Kind};
+use std::io::Write;
+
+/// A format of another tool.
+#[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
+pub enum Format {
+    Edn,
+    Parquet,
+    Csv,
+}
+
+/// Whether this program was built with Parquet.
+pub const HAS_PARQUET: bool = cfg!(feature = "parquet");
+
+/// Events, one by one: however long a history is, little of it is in memory.
+pub type Source<'a> = &'a mut dyn Iterator<Item = Result<Event>>;
+
+/// Writes events in a format. Parquet needs a program that was built with it ([`HAS_PARQUET`]).
+pub fn write(format: Format, events: Source, out: &mut (dyn Write + Send)) -> Result<()> {
+    match format {
+        Format::Edn => edn::write(events, out)?,
+        #[cfg(feature = "parquet")]
+        Format::Parquet => parquet::write(events, out)?,
+        #[cfg(not(feature = "parquet"))]
+        Format::Parquet => anyhow::bail!("this program was built without Parquet"),
+        Format::Csv => csv::write(events, out)?,
+    }
+    Ok(out.flush()?)
+}
+
+/// As in `history.jsonl`.
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Invoke => "invoke",
+        Kind::Ok => "ok",
+        Kind::Fail => "fail",
+        Kind::Info => "info",
+    }
+}
+
+/// A value as JSON text; none for null, so that a table has an empty cell there.
+fn value_text(event: &Event) -> Option<String> {
+    (!event.value.is_null()).then(|| event.value.to_string())
+}
+
+/// What the tests of all formats export.
+#[cfg(test)]
+mod testing {
+    use super::*;
+
+    /// A run as it is, and values that are hard to quote.
+    pub fn lines() -> String {
+        let nasty = r#"{"index":9000,"time":9223372036854775807,"process":7,"type":"fail","f":"write","key":"a \"b\", c\\","value":[1.5,-3,true,null,{"x y":"two\nlines, \"quoted\" \\ ü","ok?":{"n-1":[]}}],"error":"timeout: no answer, \"yet\""}
+{"index":9001,"time":1,"process":8,"type":"info","f":"two words","value":"\t;#_ :k {"}
+"#;
+        let run = include_str!("../fixtures/redlock-clock-jump.jsonl");
+        format!("{}\n{nasty}", run.trim_end())
+    }
+
+    pub fn exported(format: Format) -> Vec<u8> {
+        let lines = lines();
+        let mut events = lines.lines().map(|line| Ok(serde_json::from_str(line)?));
+        let mut out = Vec::new();
+        write(format, &mut events, &mut out).unwrap();
+        out
+    }
+}

@@ -1,0 +1,38 @@
+//! Judges a run and draws its report, from its folder alone.
+
+use crate::heading::heading;
+use crate::{page, pictures, terminal};
+use anyhow::{Context, Result};
+use fencepost_checker::{RunIndex, RunVerdict, check_index};
+use fencepost_history::run::{RunFolder, read_clock_samples};
+use fencepost_history::{Event, read_history};
+
+/// A run that was judged.
+pub struct Judged {
+    pub verdict: RunVerdict,
+    /// The events that were judged.
+    pub history: Vec<Event>,
+    /// The summary for the terminal.
+    pub text: String,
+}
+
+/// Checks the history, and writes `verdict.json`, `report.html` and `plots/`.
+///
+/// # Errors
+/// The folder has no settings or no well-formed history, or a file cannot be written.
+pub fn judge(folder: &RunFolder) -> Result<Judged> {
+    let heading = heading(&folder.read_run()?);
+    let events = read_history(&folder.history())?;
+    let digest =
+        RunIndex::new(&events).with_context(|| format!("{} is malformed", folder.history().display()))?;
+    let verdict = check_index(&digest);
+    let clocks = read_clock_samples(&folder.clocks())?;
+    for (name, picture) in pictures::plots(&digest, &verdict, &clocks) {
+        folder.write(&format!("plots/{name}"), &picture)?;
+    }
+    folder.write("report.html", page::page(&heading, &digest, &verdict, &clocks).as_bytes())?;
+    // Written last: where a verdict is, all other files of the report are.
+    folder.write("verdict.json", serde_json::to_string_pretty(&verdict)?.as_bytes())?;
+    let text = terminal::text(&heading, &digest, &verdict, &folder.report());
+    Ok(Judged { verdict, history: events, text })
+}

@@ -1,0 +1,29 @@
+//! Everything that is made from the folder of a run: its verdict, the page with its pictures, the summary for the terminal,
+//! files for pipelines and other programs, and the comparison of many runs.
+//!
+//! It works from folders alone, later and on another machine: it imports the history and the checkers, and no part of the
+//! engine.
+
+pub mod comparison;
+mod exhibits;
+pub mod export;
+#[cfg(test)]
+mod fixtures;
+mod heading;
+mod judge;
+mod measures;
+mod page;
+mod pictures;
+pub mod pipeline;
+pub mod runs;
+#[cfg(test)]
+mod synthetic;
+pub mod terminal;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use heading::{Heading, heading};
+pub use judge::{Judged, judge};
+pub use page::document;
+pub use words::property;

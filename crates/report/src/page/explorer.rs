@@ -1,0 +1,297 @@
+//! The timeline that can be zoomed: everything that it may have to show, packed for the script that draws it.
+//!
+//! A gzip stream in base64: the length of a JSON text (four bytes, little-endian), that text, and then the columns that
+//! it names, each a row of varints. Times are in microseconds. Browsers unpack gzip by themselves.
+
+use crate::pictures::faults;
+use crate::pictures::lanes::Lanes;
+use crate::pictures::palette::{self, Colour};
+use crate::pictures::timeline::claimed_until;
+use crate::words::plain;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use fencepost_checker::run_index::{Fault, HoldEnd, Phase, is_notice};
+use fencepost_checker::{Class, Overlap, RunIndex, RunVerdict};
+use fencepost_history::{Event, Kind, Process};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use maud::{Markup, PreEscaped, html};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::io::Write;
+
+/// Longer values are cut: a set of thousands is not read in a table.
+const TEXT_MAX: usize = 160;
+
+const SCRIPT: &str = concat!(
+    include_str!("explorer_data.js"),
+    include_str!("explorer_details.js"),
+    include_str!("explorer.js")
+);
+
+/// The timeline with its buttons, hidden until the script has unpacked it; `drawing` is what stands there without.
+pub fn explorer(run: &RunIndex, verdict: &RunVerdict, overlaps: &[Overlap], drawing: Markup) -> Markup {
+    html! {
+        div.explorer hidden {
+            div.bar {
+                button type="button" data-do="in" aria-label="zoom in" { "+" }
+                button type="button" data-do="out" aria-label="zoom out" { "−" }
+                button type="button" data-do="whole" { "Whole run" }
+                span.violations {
+                    button type="button" data-do="previous" aria-label="previous violation" { "‹" }
+                    span.count {}
+                    button type="button" data-do="next" aria-label="next violation" { "›" }
+                }
+                span.hint { "Wheel zooms, drag moves, a click shows the events. Keys: arrows, + − 0, n and p for violations, , and . for holds." }
+            }
+            canvas tabindex="0" role="application" aria-label="Timeline of all holds, to be zoomed and moved" {}
+            div.details aria-live="polite" {}
+        }
+        div.drawing { (drawing) }
+        script #timeline-data type="application/octet-stream" { (PreEscaped(pack(run, verdict, overlaps))) }
+        script { (PreEscaped(SCRIPT)) }
+    }
+}
+
+/// All of it in base64.
+fn pack(run: &RunIndex, verdict: &RunVerdict, overlaps: &[Overlap]) -> String {
+    let lanes = Lanes::of(run);
+    let (mut texts, mut servers) = (Dictionary::default(), Dictionary::default());
+    let tables =
+        [operations(run, &mut texts), holds(run, &lanes, &mut texts, &mut servers), overlap_table(overlaps)];
+    let columns = || tables.iter().flat_map(|table| &table.columns);
+    let findings = crate::exhibits::findings(verdict)
+        .filter(|finding| !["granted-twice", "overstayed"].contains(&finding.class.as_str()))
+        .map(|finding| json!({"class": finding.class.replace('-', " "), "at": finding.time / 1000, "text": finding.sentence}));
+    let phase = |phase: &Phase| json!({"name": phase.name, "at": phase.from_ns / 1000});
+    let header = json!({
+        "end": run.end_ns.max(1000) / 1000,
+        "lanes": (0..lanes.lanes.len()).map(|lane| lanes.label(lane)).collect::<Vec<_>>(),
+        "texts": texts.list,
+        "servers": servers.list,
+        "faults": run.faults.iter().map(|fault| fault_json(run, fault)).collect::<Vec<_>>(),
+        "findings": findings.collect::<Vec<_>>(),
+        "phases": run.phases.iter().map(phase).collect::<Vec<_>>(),
+        "colours": colours(),
+        "columns": columns().map(|column| json!([column.name, column.length])).collect::<Vec<_>>(),
+    });
+    let header = header.to_string();
+    // A low level: higher ones take seconds for a million events, and save little.
+    let mut stream = GzEncoder::new(Vec::new(), Compression::new(4));
+    let length = u32::try_from(header.len()).expect("a header below 4 GiB");
+    let mut write = |bytes: &[u8]| stream.write_all(bytes).expect("writing into memory does not fail");
+    write(&length.to_le_bytes());
+    write(header.as_bytes());
+    columns().for_each(|column| write(&column.bytes));
+    STANDARD.encode(stream.finish().expect("writing into memory does not fail"))
+}
+
+/// Every operation, and the notices of clients between them.
+fn operations(run: &RunIndex, texts: &mut Dictionary) -> Table {
+    let names = ["op_at", "op_process", "op_f", "op_key", "op_took", "op_end", "op_asked", "op_said"];
+    let mut table = Table::new(&names);
+    let mut operations = run.operations.iter();
+    for event in run.events {
+        let Process::Client(process) = event.process else { continue };
+        let (completion, end) = match event.kind {
+            Kind::Invoke => {
+                let completion = operations.next().and_then(|operation| operation.completion);
+                let end = match completion.map(|event| event.kind) {
+                    Some(Kind::Ok) => 0,
+                    Some(Kind::Fail) => 1,
+                    Some(Kind::Info | Kind::Invoke) => 2,
+                    None => 3,
+                };
+                (completion, end)
+            }
+            _ if is_notice(event) => (None, 4),
+            _ => continue,
+        };
+        let took_ns = completion.map_or(0, |completion| completion.time.saturating_sub(event.time));
+        table.row([
+            event.time / 1000,
+            process,
+            texts.place(&event.f),
+            texts.place(event.key.as_deref().unwrap_or_default()),
+            took_ns / 1000,
+            end,
+            texts.place(&said(event)),
+            texts.place(&completion.map_or(String::new(), said)),
+        ]);
+    }
+    table
+}
+
+fn holds(run: &RunIndex, lanes: &Lanes, texts: &mut Dictionary, servers: &mut Dictionary) -> Table {
+    let mut table = Table::new(&[
+        "hold_lane",
+        "hold_process",
+        "hold_key",
+        "hold_asked",
+        "hold_from",
+        "hold_until",
+        "hold_end",
+        "hold_promised",
+        "hold_excludes",
+        "hold_servers",
+    ]);
+    for hold in &run.holds {
+        let released_ns = (hold.end == HoldEnd::Released).then_some(hold.end_ns);
+        let promised_ns = hold.expires_ns(u64::MAX).into_iter().chain(released_ns).min();
+        let bits = hold.granted_by.iter().map(|server| 1 << servers.place(server).min(31));
+        table.row([
+            lanes.lane(hold.process) as u64,
+            hold.process,
+            texts.place(hold.key),
+            hold.invoke_ns / 1000,
+            hold.from_ns / 1000,
+            hold.until_ns / 1000,
+            claimed_until(run, hold, lanes) / 1000,
+            promised_ns.unwrap_or(run.end_ns).max(hold.from_ns) / 1000,
+            // 0: it excludes nobody, 1: everybody, 2: all but those who share it.
+            u64::from(hold.exclusive) * (1 + u64::from(hold.shared)),
+            bits.fold(0, |all, bit| all | bit),
+        ]);
+    }
+    table
+}
+
+fn overlap_table(overlaps: &[Overlap]) -> Table {
+    let names = ["overlap_first", "overlap_second", "overlap_overstayed", "overlap_from", "overlap_to"];
+    let mut table = Table::new(&names);
+    for overlap in overlaps {
+        let overstayed = u64::from(overlap.class == Class::Overstayed);
+        let (first, second) = (overlap.first as u64, overlap.second as u64);
+        table.row([first, second, overstayed, overlap.from_ns / 1000, overlap.until_ns / 1000]);
+    }
+    table
+}
+
+fn fault_json(run: &RunIndex, fault: &Fault) -> Value {
+    let colour = faults::colour(run, fault);
+    json!({
+        "from": fault.inject_ns / 1000,
+        "seen": fault.injected_ns.map(|ns| ns / 1000),
+        "to": fault.healed_ns.unwrap_or(run.end_ns) / 1000,
+        "healed": fault.healed_ns.is_some(),
+        "label": fault.description.label,
+        "name": fault.name,
+        "targets": fault.targets.join(", "),
+        "requested": plain(fault.requested),
+        "observed": match fault.error {
+            Some(error) => format!("failed: {error}"),
+            None if fault.effective => fault.description.sentence.clone(),
+            None => "nothing".to_owned(),
+        },
+        "effective": fault.effective,
+        "colour": twins(colour),
+    })
+}
+
+/// What an event carries, in a few words.
+fn said(event: &Event) -> String {
+    let text = event.error.as_deref().map_or_else(|| plain(&event.value), str::to_owned);
+    match text.char_indices().nth(TEXT_MAX) {
+        Some((end, _)) => format!("{} …", &text[..end]),
+        None => text,
+    }
+}
+
+fn twins(colour: Colour) -> [String; 2] {
+    [colour.light, colour.dark].map(|rgb| format!("#{rgb:06X}"))
+}
+
+fn colours() -> Value {
+    json!({
+        "ground": twins(palette::GROUND), "ink": twins(palette::INK), "muted": twins(palette::MUTED),
+        "grid": twins(palette::GRID), "stripe": twins(palette::STRIPE), "hold": twins(palette::HOLD),
+        "claim": twins(palette::CLAIM), "clash": twins(palette::CLASH), "grant": twins(palette::ACTORS[2]),
+    })
+}
+
+/// Texts, each kept once.
+#[derive(Default)]
+struct Dictionary {
+    list: Vec<String>,
+    places: HashMap<String, u64>,
+}
+
+impl Dictionary {
+    fn place(&mut self, text: &str) -> u64 {
+        if let Some(place) = self.places.get(text) {
+            return *place;
+        }
+        let place = self.list.len() as u64;
+        self.list.push(text.to_owned());
+        self.places.insert(text.to_owned(), place);
+        place
+    }
+}
+
+/// Rows of numbers, kept by column: neighbours in a column are alike, and so need few bytes.
+struct Table {
+    columns: Vec<Column>,
+}
+
+/// Numbers, each as its difference to the one before.
+struct Column {
+    name: &'static str,
+    length: usize,
+    last: u64,
+    bytes: Vec<u8>,
+}
+
+impl Table {
+    fn new(names: &[&'static str]) -> Table {
+        let column = |&name| Column { name, length: 0, last: 0, bytes: Vec::new() };
+        Table { columns: names.iter().map(column).collect() }
+    }
+
+    fn row<const COLUMNS: usize>(&mut self, values: [u64; COLUMNS]) {
+        self.columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
+    }
+}
+
+impl Column {
+    fn push(&mut self, value: u64) {
+        let step = value.wrapping_sub(self.last) as i64;
+        self.last = value;
+        self.length += 1;
+        // Small numbers of either sign in few bytes: 0, −1, 1, −2, …, seven bits a byte.
+        let mut rest = ((step << 1) ^ (step >> 63)) as u64;
+        while rest > 127 {
+            self.bytes.push(rest as u8 | 128);
+            rest >>= 7;
+        }
+        self.bytes.push(rest as u8);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_kept_as_short_differences() {
+        let mut table = Table::new(&["a"]);
+        for value in [5, 5, 4, 404, 0] {
+            table.row([value]);
+        }
+        assert_eq!(table.columns[0].bytes, [10, 0, 1, 0xA0, 6, 0xA7, 6]);
+        assert_eq!(table.columns[0].length, 5);
+    }
+
+    #[test]
+    fn a_text_is_kept_once() {
+        let mut texts = Dictionary::default();
+        assert_eq!(["x", "y", "x"].map(|text| texts.place(text)), [0, 1, 0]);
+        assert_eq!(texts.list, ["x", "y"]);
+    }
+
+    #[test]
+    fn a_long_value_is_cut() {
+        let mut fixture = crate::fixtures::redis_single_none();
+        fixture.events[0].value = json!("é".repeat(1000)).into();
+        assert_eq!(said(&fixture.events[0]).chars().count(), TEXT_MAX + 2);
+    }
+}

@@ -1,0 +1,286 @@
+//! A run's report: one HTML file that needs no other, in light and dark, on screen and paper.
+
+mod document;
+mod explorer;
+
+use crate::exhibits::{Exhibit, findings, groups};
+use crate::heading::Heading;
+use crate::measures::{Tally, tallies};
+use crate::pictures::canvas::span;
+use crate::pictures::{clocks, latency, rate, timeline, violation};
+use crate::words;
+pub use document::document;
+use fencepost_checker::run_index::Fault;
+use fencepost_checker::{Finding, RunIndex, RunVerdict, overlaps, seconds};
+use fencepost_history::run::ClockSample;
+use maud::{Markup, PreEscaped, html};
+use serde_json::json;
+
+/// More faults than this are left to the timeline and the history file.
+const FAULTS_MAX: usize = 1000;
+/// So many violations of a class are drawn; the timeline has all of them.
+const DRAWN_MAX: usize = 3;
+
+/// The whole page.
+pub fn page(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, clocks: &[ClockSample]) -> String {
+    let title = format!("{}: {} under {}", verdict.outcome, heading.backend, heading.nemesis);
+    document(
+        &title,
+        html! {
+            (top(heading))
+            (unfinished(run))
+            (verdict_box(heading, run, verdict))
+            (figures(run, verdict))
+            (promises(verdict))
+            (violations(run, verdict))
+            (pictures(run, verdict))
+            (clock_picture(run, clocks))
+            (faults(run))
+            (counts(run))
+            (settings(heading))
+            footer { "Made by Fencepost " (heading.fencepost) " from the history of the run." }
+        },
+    )
+}
+
+fn top(heading: &Heading) -> Markup {
+    html! {
+        header.top {
+            strong { (heading.backend) }
+            span { "workload " (heading.workload) }
+            span { "nemesis " (heading.nemesis) }
+            span { "guard " (heading.guard) }
+            span { "driver " (heading.driver) }
+            span { "seed " (heading.seed) }
+            span { (heading.date) }
+        }
+    }
+}
+
+fn unfinished(run: &RunIndex) -> Markup {
+    html! {
+        @if words::is_unfinished(run) { p.unfinished { (words::unfinished(run)) } }
+    }
+}
+
+fn verdict_box(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> Markup {
+    html! {
+        section.verdict.(verdict.outcome.to_string()) {
+            div.word { (verdict.outcome.sign()) " " (verdict.outcome) }
+            h1 { (words::sentence(heading, run, verdict)) }
+            p { (words::background(heading, run)) }
+        }
+    }
+}
+
+fn figures(run: &RunIndex, verdict: &RunVerdict) -> Markup {
+    let count = |checker: &str, stat: &str| words::count(verdict, checker, stat);
+    let known = |checker: &str| verdict.of_checker(checker).is_some();
+    let (lost, acknowledged) = (count("lost-updates", "lost"), count("lost-updates", "acknowledged"));
+    let share =
+        format!("{:.1} % of {acknowledged} updates lost", 100.0 * lost as f64 / acknowledged.max(1) as f64);
+    let unhealed = run.faults.iter().filter(|fault| fault.effective && fault.healed_ns.is_none()).count();
+    let figure = |bad: bool, number: u64, text: &str| {
+        html! { div.bad[bad && number > 0] { b { (number) } span { (text) } } }
+    };
+    html! {
+        div.figures {
+            (figure(false, run.holds.len() as u64, "times the lock was held"))
+            (figure(true, count("exclusion", "granted_twice"), "granted twice"))
+            (figure(true, count("exclusion", "overstayed"), "overstayed"))
+            @if known("lost-updates") { (figure(true, lost, &share)) }
+            @if known("stale-writes") { (figure(false, count("stale-writes", "rejected"), "stale writes rejected")) }
+            @if !run.faults.is_empty() { (figure(false, run.faults.len() as u64, "faults")) }
+            @if unhealed > 0 { (figure(true, unhealed as u64, "faults not healed")) }
+        }
+    }
+}
+
+fn promises(verdict: &RunVerdict) -> Markup {
+    html! {
+        h2 { "The promises" }
+        table.promises {
+            thead { tr { th { "promise" } th { "verdict" } th { "what was seen" } } }
+            tbody {
+                @for each in &verdict.verdicts {
+                    @let (name, about) = words::property(&each.checker);
+                    tr {
+                        td { b { (name) } small { (about) } }
+                        td { span.chip.(each.outcome.to_string()) { (each.outcome.sign()) " " (each.outcome) } }
+                        td { (each.summary) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn violations(run: &RunIndex, verdict: &RunVerdict) -> Markup {
+    let groups = groups(run, verdict, DRAWN_MAX);
+    if groups.is_empty() {
+        return html! {};
+    }
+    let drawn: usize = groups.iter().map(Vec::len).sum();
+    let all = findings(verdict).count();
+    html! {
+        h2 { "What happened" }
+        @for group in &groups {
+            p.note { (words::class(&group[0].finding.class)) }
+            @for (at, exhibit) in group.iter().enumerate() { (exhibit_html(run, exhibit, at == 0)) }
+        }
+        @if all > drawn {
+            details {
+                summary { "All " (all) " findings of verdict.json in a sentence each" }
+                ol { @for finding in findings(verdict) { li { (finding.class.replace('-', " ")) ": " (finding.sentence) } } }
+            }
+            p.note { "The timeline below leads through every violation, one by one." }
+        }
+    }
+}
+
+fn exhibit_html(run: &RunIndex, exhibit: &Exhibit, open: bool) -> Markup {
+    let finding = exhibit.finding;
+    let key = if finding.key.is_empty() { String::new() } else { format!(", lock {}", finding.key) };
+    let last = exhibit.story.len().saturating_sub(1);
+    html! {
+        details.violated open[open] {
+            summary { (finding.class.replace('-', " ")) " at " (seconds(finding.time)) (key) }
+            @if let Some(svg) = violation::violation(run, exhibit) {
+                (picture(&svg))
+                p.key { (words::drawing(run, &exhibit.holds)) }
+            }
+            @if exhibit.story.is_empty() {
+                p { (finding.sentence) "." }
+            } @else {
+                ol.story {
+                    @for (at, line) in exhibit.story.iter().enumerate() {
+                        li.end[at == last].bad[at == last] {
+                            time { (seconds(line.time_ns)) }
+                            span { (line.text) }
+                        }
+                    }
+                }
+            }
+            (cited(run, finding))
+        }
+    }
+}
+
+/// The events that prove a finding, as they stand in the history.
+fn cited(run: &RunIndex, finding: &Finding) -> Markup {
+    let place = |index: &u64| run.events.binary_search_by_key(index, |event| event.index).ok();
+    html! {
+        details {
+            summary { "The events that prove it, as in history.jsonl" }
+            pre { @for at in finding.events.iter().filter_map(place) { (json!(run.events[at])) "\n" } }
+        }
+    }
+}
+
+fn picture(svg: &str) -> Markup {
+    html! { div.picture { (PreEscaped(svg)) } }
+}
+
+fn pictures(run: &RunIndex, verdict: &RunVerdict) -> Markup {
+    let overlaps = overlaps(run);
+    html! {
+        h2 { "Who held the lock, and when" }
+        p.note {
+            "A line for each process. A bar is a hold: from the moment the lock was acquired to the last moment at which \
+             the process is known to have believed that it held it, and paler from there to its release, where perhaps it \
+             did. No two bars of one lock may stand above the same moment; where they do, they are red."
+        }
+        (explorer::explorer(run, verdict, &overlaps, picture(&timeline::timeline(run, &overlaps))))
+        h2 { "How long operations took" }
+        (picture(&latency::latency(run)))
+        h2 { "How many operations ended" }
+        (picture(&rate::rate(run)))
+    }
+}
+
+fn clock_picture(run: &RunIndex, samples: &[ClockSample]) -> Markup {
+    html! {
+        @if let Some(svg) = clocks::clocks(run, samples) {
+            h2 { "What the clocks showed" }
+            p.note { (clocks::NOTE) }
+            (picture(&svg))
+        }
+    }
+}
+
+fn faults(run: &RunIndex) -> Markup {
+    if run.faults.is_empty() {
+        return html! {};
+    }
+    html! {
+        h2 { "The faults" }
+        p.note { "A fault counts only if its effect was observed from inside what it struck." }
+        div.tablebox { table {
+            thead { tr { th.n { "#" } th { "fault" } th { "on" } th { "requested" } th { "observed" } th { "effect" } th.n { "from" } th.n { "healed" } } }
+            tbody { @for fault in run.faults.iter().take(FAULTS_MAX) { (fault_row(fault)) } }
+        } }
+        @if run.faults.len() > FAULTS_MAX {
+            p.note { "And " (run.faults.len() - FAULTS_MAX) " more in the timeline and in history.jsonl." }
+        }
+    }
+}
+
+fn fault_row(fault: &Fault) -> Markup {
+    let effect = if fault.effective { "yes" } else { "none" };
+    html! {
+        tr {
+            td.n { (fault.id) }
+            td { (fault.name) }
+            td { (fault.targets.join(", ")) }
+            td { (words::plain(fault.requested)) }
+            td {
+                @if let Some(error) = fault.error { "failed: " (error) }
+                @else if fault.effective { (fault.description.sentence) }
+                @else { (words::plain(fault.observed)) }
+            }
+            td { (effect) }
+            td.n { (seconds(fault.inject_ns)) }
+            td.n { @match fault.healed_ns { Some(healed) => (seconds(healed)), None => "not healed" } }
+        }
+    }
+}
+
+fn counts(run: &RunIndex) -> Markup {
+    let time = |ns: Option<u64>| ns.map_or("–".to_owned(), span);
+    let row = |tally: &Tally| {
+        html! {
+            tr {
+                td { (tally.f) }
+                td.n { (tally.ok) } td.n { (tally.fail) } td.n { (tally.info) }
+                td.n { (time(tally.median_ns)) } td.n { (time(tally.p99_ns)) } td.n { (time(tally.max_ns)) }
+            }
+        }
+    };
+    html! {
+        h2 { "Operations" }
+        div.tablebox { table {
+            thead { tr {
+                th { "operation" } th.n { "ok" } th.n { "fail" } th.n { "nobody knows" }
+                th.n { "median" } th.n { "99 % within" } th.n { "longest" }
+            } }
+            tbody { @for tally in tallies(run) { (row(&tally)) } }
+        } }
+        p.note { "Times are of the operations that succeeded." }
+    }
+}
+
+fn settings(heading: &Heading) -> Markup {
+    let ttl = ("ttl".to_owned(), format!("{} ms", heading.ttl_ms));
+    html! {
+        h2 { "To repeat this run" }
+        pre { (heading.command) }
+        p.note { "The seed fixes who does what, and which fault strikes when; not how real servers interleave." }
+        h2 { "Settings" }
+        dl {
+            @if !heading.servers.is_empty() { div { dt { "servers" } dd { (heading.servers.join(", ")) } } }
+            @for (name, value) in std::iter::once(&ttl).chain(&heading.settings) {
+                div { dt { (name) } dd { (value) } }
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! GitHub Actions: annotations, and the summary of a job.
+
+use anyhow::{Context, Result};
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::Write;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    Notice,
+    Warning,
+    Error,
+}
+
+/// A line that GitHub shows on top of a job.
+#[derive(Debug)]
+pub struct Annotation {
+    pub level: Level,
+    pub title: String,
+    pub text: String,
+}
+
+impl fmt::Display for Annotation {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let level = match self.level {
+            Level::Notice => "notice",
+            Level::Warning => "warning",
+            Level::Error => "error",
+        };
+        let title = escaped(&self.title).replace(':', "%3A").replace(',', "%2C");
+        write!(out, "::{level} title={title}::{}", escaped(&self.text))
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+/// Whether this runs there.
+pub fn is_there() -> bool {
+    std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true")
+}
+
+/// Prints them.
+pub fn annotate(annotations: &[Annotation]) {
+    let mut out = std::io::stdout();
+    for annotation in annotations {
+        // The reader may have closed the pipe; the exit code is still right.
+        let _ = writeln!(out, "{annotation}");
+    }
+}
+
+/// Appends Markdown to the summary of the job.
+///
+/// # Errors
+/// The file that GitHub names cannot be written.
+pub fn summarise(markdown: &str) -> Result<()> {
+    let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()) else {
+        return Ok(());
+    };
+    let file = OpenOptions::new().create(true).append(true).open(&path);
+    file.and_then(|mut file| writeln!(file, "{markdown}"))
+        .with_context(|| format!("cannot append to the job's summary {}", path.display()))
+}
+
+/// Text that may stand in a cell of a table.
+pub fn in_table(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}

@@ -1,0 +1,234 @@
+//! What a pipeline is told of a run: an exit code that means what was expected, JUnit, SARIF, and GitHub's own signs.
+
+pub mod github;
+pub mod junit;
+mod sarif;
+
+pub use sarif::encoded;
+
+use crate::{Heading, heading, property};
+use anyhow::Result;
+use clap::Args;
+use fencepost_checker::{Outcome, RunVerdict};
+use fencepost_history::run::{RunFolder, write_whole};
+use std::path::PathBuf;
+
+/// What a pipeline wants to know of a run.
+#[derive(Debug, Default, Args)]
+pub struct PipelineArgs {
+    /// What has to come of it: exit code 0 if it does, 1 if anything else does.
+    #[arg(long, value_enum)]
+    pub expect: Option<Expect>,
+    /// Write the promises as JUnit XML.
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// Write the findings as SARIF 2.1.0.
+    #[arg(long, value_name = "FILE")]
+    pub sarif: Option<PathBuf>,
+}
+
+/// The outcome that somebody expects. Nothing that was not tested or not decided can be expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Expect {
+    Violation,
+    Valid,
+}
+
+impl Expect {
+    /// Whether this is what was expected.
+    pub fn met(self, outcome: Outcome) -> bool {
+        match self {
+            Expect::Violation => outcome == Outcome::Violation,
+            Expect::Valid => outcome == Outcome::Valid,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Expect::Violation => "violation",
+            Expect::Valid => "valid",
+        }
+    }
+}
+
+/// Writes what was asked for, and gives the exit code: the outcome's own, or whether it is the one expected.
+///
+/// # Errors
+/// A file cannot be written. Where the code says that a promise was broken, it stays so, and the failure is only said.
+pub fn tell(args: &PipelineArgs, folder: &RunFolder, verdict: &RunVerdict) -> Result<i32> {
+    let code = exit_code(args.expect, verdict.outcome);
+    match write(args, folder, verdict) {
+        Err(error) if code == 1 => eprintln!("fencepost: {error:#}"),
+        written => written?,
+    }
+    Ok(code)
+}
+
+fn exit_code(expect: Option<Expect>, outcome: Outcome) -> i32 {
+    match expect {
+        None => i32::from(outcome.exit_code()),
+        Some(expect) => i32::from(!expect.met(outcome)),
+    }
+}
+
+fn write(args: &PipelineArgs, folder: &RunFolder, verdict: &RunVerdict) -> Result<()> {
+    let heading = heading(&folder.read_run()?);
+    if let Some(path) = &args.junit {
+        write_whole(
+            path,
+            junit::xml("fencepost test", &[suite(&heading, verdict, args.expect)])?.as_bytes(),
+        )?;
+    }
+    if let Some(path) = &args.sarif {
+        write_whole(path, sarif::log(&heading, verdict, &folder.history())?.as_bytes())?;
+    }
+    if github::is_there() {
+        github::annotate(&annotations(&heading, verdict, args.expect));
+        github::summarise(&summary(&heading, verdict, args.expect))?;
+    }
+    Ok(())
+}
+
+/// `redlock under clock-jump`.
+fn title(heading: &Heading) -> String {
+    let guard = if heading.guard == "none" { String::new() } else { format!(", guard {}", heading.guard) };
+    format!("{} under {}{guard}", heading.backend, heading.nemesis)
+}
+
+/// A case for each promise, and one for what was expected.
+fn suite(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) -> junit::Suite {
+    let wanted = expect == Some(Expect::Violation);
+    let class = format!("fencepost.{}.{}", heading.backend, heading.nemesis);
+    let mut cases: Vec<junit::Case> = Vec::new();
+    for each in &verdict.verdicts {
+        let details: Vec<&str> = each.findings.iter().map(|finding| finding.sentence.as_str()).collect();
+        let end = match each.outcome {
+            Outcome::Violation if wanted => junit::End::Passed,
+            outcome => junit::End::of(outcome, &each.summary, &details.join("\n")),
+        };
+        cases.push(junit::Case { name: property(&each.checker).0.to_owned(), class: class.clone(), end });
+    }
+    if let Some(expect) = expect {
+        let end = match expect.met(verdict.outcome) {
+            true => junit::End::Passed,
+            false => {
+                junit::End::Failed { message: disappointed(expect, verdict.outcome), details: String::new() }
+            }
+        };
+        cases.push(junit::Case { name: format!("expected: {}", expect.name()), class, end });
+    }
+    let properties =
+        vec![("seed".to_owned(), heading.seed.to_string()), ("repeat".to_owned(), heading.command.clone())];
+    junit::Suite { name: title(heading), properties, cases }
+}
+
+fn disappointed(expect: Expect, outcome: Outcome) -> String {
+    format!("the outcome is {outcome}, and {} was expected", expect.name())
+}
+
+fn annotations(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) -> Vec<github::Annotation> {
+    use github::{Annotation, Level};
+    let title = title(heading);
+    let note = |level, text: &str| Annotation { level, title: title.clone(), text: text.to_owned() };
+    match expect {
+        Some(expect) if expect.met(verdict.outcome) => {
+            let text = format!("{}, as expected", verdict.outcome);
+            return vec![note(Level::Notice, &text)];
+        }
+        _ => {}
+    }
+    let mut notes: Vec<Annotation> = Vec::new();
+    notes.extend(expect.map(|expect| note(Level::Error, &disappointed(expect, verdict.outcome))));
+    for each in &verdict.verdicts {
+        let level = match each.outcome {
+            Outcome::Valid => continue,
+            Outcome::Violation => Level::Error,
+            Outcome::Unknown | Outcome::Vacuous => Level::Warning,
+        };
+        notes.push(note(level, &format!("{}: {}", property(&each.checker).0, each.summary)));
+    }
+    if notes.is_empty() {
+        notes.push(note(Level::Notice, "every promise held"));
+    }
+    notes
+}
+
+fn summary(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) -> String {
+    let expected = expect.map_or(String::new(), |expect| format!(" (expected: {})", expect.name()));
+    let mut text = format!("### {}: {}{expected}\n\n", title(heading), verdict.outcome);
+    text.push_str("| promise | verdict | what was seen |\n|---|---|---|\n");
+    for each in &verdict.verdicts {
+        let (name, _) = property(&each.checker);
+        text.push_str(&format!("| {name} | {} | {} |\n", each.outcome, github::in_table(&each.summary)));
+    }
+    format!("{text}\nTo repeat: `{}`\n", heading.command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{Fixture, etcd_pause_token, redis_single_none, redlock_clock_jump};
+    use fencepost_checker::check_run;
+    use std::path::Path;
+
+    fn both() -> [(Fixture, RunVerdict); 3] {
+        [redlock_clock_jump(), etcd_pause_token(), redis_single_none()]
+            .map(|fixture| (check_run(&fixture.events), fixture))
+            .map(|(verdict, fixture)| (fixture, verdict))
+    }
+
+    #[test]
+    fn exit_codes_say_whether_it_came_as_expected() {
+        assert_eq!(exit_code(None, Outcome::Violation), 1);
+        assert_eq!(exit_code(None, Outcome::Vacuous), 2);
+        assert_eq!(exit_code(Some(Expect::Violation), Outcome::Violation), 0);
+        assert_eq!(exit_code(Some(Expect::Violation), Outcome::Valid), 1);
+        assert_eq!(exit_code(Some(Expect::Valid), Outcome::Violation), 1);
+        for undecided in [Outcome::Unknown, Outcome::Vacuous] {
+            assert_eq!(exit_code(Some(Expect::Valid), undecided), 1);
+            assert_eq!(exit_code(Some(Expect::Violation), undecided), 1);
+        }
+    }
+
+    #[test]
+    fn a_run_as_junit() {
+        let suites: Vec<_> =
+            both().iter().map(|(fixture, verdict)| suite(&fixture.heading, verdict, None)).collect();
+        insta::assert_snapshot!(junit::xml("fencepost test", &suites).unwrap());
+    }
+
+    #[test]
+    fn a_violation_that_was_expected_is_no_failure_and_one_that_was_not_there_is() {
+        let suites: Vec<_> = both()
+            .iter()
+            .map(|(fixture, verdict)| suite(&fixture.heading, verdict, Some(Expect::Violation)))
+            .collect();
+        let xml = junit::xml("fencepost test", &suites).unwrap();
+        assert_eq!(xml.matches("<failure").count(), 1, "{xml}");
+        assert!(xml.contains("the outcome is valid, and violation was expected"), "{xml}");
+    }
+
+    #[test]
+    fn a_run_as_sarif() {
+        let [(fixture, verdict), ..] = both();
+        let text = sarif::log(&fixture.heading, &verdict, Path::new("/run/history.jsonl")).unwrap();
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn a_run_as_github_wants_it() {
+        let [(fixture, verdict), .., (quiet, valid)] = both();
+        let lines = |notes: Vec<github::Annotation>| {
+            notes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+        };
+        insta::assert_snapshot!(
+            [
+                lines(annotations(&fixture.heading, &verdict, None)),
+                lines(annotations(&fixture.heading, &verdict, Some(Expect::Violation))),
+                lines(annotations(&quiet.heading, &valid, Some(Expect::Violation))),
+                summary(&fixture.heading, &verdict, None),
+            ]
+            .join("\n\n")
+        );
+    }
+}

@@ -1,0 +1,232 @@
+//! Runs that exist: what came of each, read from its folder alone, without its history.
+
+use fencepost_checker::{Costs, Metric, Outcome};
+use fencepost_history::find_history;
+use fencepost_history::run::RunFile;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// A run's folder.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The folder's name.
+    pub name: String,
+    pub path: PathBuf,
+    pub state: State,
+}
+
+/// How far a run's folder can be understood.
+#[derive(Clone, Debug)]
+pub enum State {
+    /// It ran, and was judged.
+    Judged(Box<RunFile>, Box<Judgement>),
+    /// It was not judged, or by an older version: why, in a sentence.
+    NotJudged(Box<RunFile>, String),
+    /// Its settings cannot be read: why, in a sentence.
+    Damaged(String),
+}
+
+/// `verdict.json`, without the findings.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Judgement {
+    pub outcome: Outcome,
+    pub verdicts: Vec<Promise>,
+    #[serde(default)]
+    pub figures: Vec<Metric>,
+    pub costs: Costs,
+}
+
+/// What came of one promise.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Promise {
+    pub checker: String,
+    pub outcome: Outcome,
+    pub summary: String,
+    /// Counts, by name.
+    #[serde(default)]
+    pub stats: Map<String, Value>,
+}
+
+impl Run {
+    /// What was asked for, where that can be read.
+    pub fn file(&self) -> Option<&RunFile> {
+        match &self.state {
+            State::Judged(file, _) | State::NotJudged(file, _) => Some(file),
+            State::Damaged(_) => None,
+        }
+    }
+
+    /// What came of it, if it was judged.
+    pub fn judgement(&self) -> Option<&Judgement> {
+        match &self.state {
+            State::Judged(_, judgement) => Some(judgement),
+            State::NotJudged(..) | State::Damaged(_) => None,
+        }
+    }
+
+    /// Why there is no judgement.
+    pub fn trouble(&self) -> Option<&str> {
+        match &self.state {
+            State::Judged(..) => None,
+            State::NotJudged(_, why) | State::Damaged(why) => Some(why),
+        }
+    }
+}
+
+impl Judgement {
+    /// What came of one promise, if there was anything to say.
+    pub fn of_checker(&self, name: &str) -> Option<&Promise> {
+        self.verdicts.iter().find(|verdict| verdict.checker == name)
+    }
+
+    /// A count of a checker; 0 where it has none.
+    pub fn count(&self, checker: &str, stat: &str) -> u64 {
+        self.of_checker(checker).and_then(|promise| promise.stats.get(stat)?.as_u64()).unwrap_or(0)
+    }
+}
+
+/// Reads a run's folder, half-written and damaged ones included. None: it is not the folder of a run.
+pub fn read(path: &Path) -> Option<Run> {
+    let name = path.file_name()?.to_str()?.to_owned();
+    let state = match fs::read_to_string(path.join("run.toml")) {
+        Ok(text) => match toml::from_str::<RunFile>(&text) {
+            Ok(file) => judged(path, Box::new(file)),
+            Err(error) => State::Damaged(format!("its run.toml cannot be read: {}", error.message())),
+        },
+        Err(error) if error.kind() == ErrorKind::NotFound => match begun(path) {
+            true => State::Damaged("it has no run.toml: it ended before it began, or lost it".to_owned()),
+            false => return None,
+        },
+        Err(error) => State::Damaged(format!("its run.toml cannot be read: {error}")),
+    };
+    Some(Run { name, path: path.to_owned(), state })
+}
+
+/// All runs in a folder of runs, newest first; what else lies there is passed over.
+///
+/// # Errors
+/// The folder itself cannot be read.
+pub fn all(results: &Path) -> std::io::Result<Vec<Run>> {
+    let mut runs: Vec<Run> = folders(results)?.par_iter().filter_map(|path| read(path)).collect();
+    let started = |run: &Run| run.file().map_or(0, |file| file.started);
+    runs.sort_by(|one, other| started(other).cmp(&started(one)).then_with(|| one.name.cmp(&other.name)));
+    Ok(runs)
+}
+
+/// What may be runs in a folder of runs: its folders. Not `latest`, which is a link to a run that is there under its own
+/// name.
+pub fn folders(results: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(results)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            paths.push(entry.path());
+        }
+    }
+    Ok(paths)
+}
+
+/// Whether something of a run is there.
+fn begun(path: &Path) -> bool {
+    let has = |part: &str| path.join(part).exists();
+    find_history(&path.join("history.jsonl")).is_some() || has("verdict.json") || has("logs")
+}
+
+fn judged(path: &Path, file: Box<RunFile>) -> State {
+    let text = match fs::read(path.join("verdict.json")) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let why = "it has no verdict.json: it is still going, or ended before it was judged".to_owned();
+            return State::NotJudged(file, why);
+        }
+        Err(error) => return State::NotJudged(file, format!("its verdict.json cannot be read: {error}")),
+    };
+    match serde_json::from_slice(&text) {
+        Ok(judgement) => State::Judged(file, Box::new(judgement)),
+        Err(error) => {
+            let path = path.display();
+            let why = format!(
+                "its verdict.json is damaged or of another version ({error}); `fencepost analyze {path}` judges it again"
+            );
+            State::NotJudged(file, why)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::run_file;
+    use fencepost_checker::{RunVerdict, Verdict};
+
+    const COSTS: &str = r#"{"acquisitions":9,"acquisitions_per_s":3.0,"acquire_median_ms":1.5,"acquire_p99_ms":4.0,"recovery_ms":null}"#;
+
+    fn folder(results: &Path, name: &str, files: &[(&str, &str)]) -> PathBuf {
+        let path = results.join(name);
+        fs::create_dir(&path).unwrap();
+        for (name, text) in files {
+            fs::write(path.join(name), text).unwrap();
+        }
+        path
+    }
+
+    fn settings(started: u64) -> String {
+        let mut file = run_file();
+        file.started = started;
+        toml::to_string(&file).unwrap()
+    }
+
+    #[test]
+    fn reads_what_came_of_a_run_without_its_history() {
+        let results = tempfile::tempdir().unwrap();
+        let exclusion = Verdict::new("exclusion", Outcome::Violation, "broken").stat("holds", 12);
+        let verdict = RunVerdict {
+            costs: Some(serde_json::from_str(COSTS).unwrap()),
+            ..RunVerdict::of(vec![exclusion])
+        };
+        let verdict = serde_json::to_string(&verdict).unwrap();
+        let path = folder(results.path(), "a", &[("run.toml", &settings(5)), ("verdict.json", &verdict)]);
+        let run = read(&path).unwrap();
+        let judgement = run.judgement().unwrap();
+        assert_eq!((run.name.as_str(), judgement.outcome), ("a", Outcome::Violation));
+        assert_eq!((judgement.count("exclusion", "holds"), judgement.costs.acquisitions), (12, 9));
+        assert_eq!(run.file().unwrap().spec.lock, "redlock");
+    }
+
+    #[test]
+    fn half_written_old_and_damaged_folders_are_entries_that_say_so() {
+        let results = tempfile::tempdir().unwrap();
+        let put = |name: &str, files: &[(&str, &str)]| folder(results.path(), name, files);
+        let settings = settings(7);
+        put("going", &[("run.toml", &settings), ("history.jsonl", "")]);
+        put("old", &[("run.toml", &settings), ("verdict.json", r#"{"outcome":"valid","verdicts":[]}"#)]);
+        put("cut", &[("run.toml", &settings), ("verdict.json", r#"{"outcome":"val"#)]);
+        put("damaged", &[("run.toml", "backend = ")]);
+        put("older", &[("run.toml", "fencepost = \"0.0.1\"")]);
+        put("headless", &[("history.jsonl", "")]);
+        put("no-run", &[("compare.json", "{}")]);
+        std::os::unix::fs::symlink("going", results.path().join("latest")).unwrap();
+        let told: Vec<String> = all(results.path())
+            .unwrap()
+            .iter()
+            .map(|run| format!("{}: {}", run.name, run.trouble().unwrap_or("fine")))
+            .map(|line| line.replace(results.path().to_str().unwrap(), "results"))
+            .collect();
+        insta::assert_snapshot!(told.join("\n"));
+    }
+
+    #[test]
+    fn the_newest_comes_first() {
+        let results = tempfile::tempdir().unwrap();
+        for (name, started) in [("one", 100), ("two", 300), ("three", 200)] {
+            folder(results.path(), name, &[("run.toml", &settings(started))]);
+        }
+        let names: Vec<String> = all(results.path()).unwrap().into_iter().map(|run| run.name).collect();
+        assert_eq!(names, ["two", "three", "one"]);
+        assert!(all(Path::new("/nowhere")).is_err());
+    }
+}

@@ -1,0 +1,175 @@
+//! What the terminal shows: what is tested, and at the end what came of it.
+
+use crate::exhibits::{Exhibit, exhibits};
+use crate::heading::Heading;
+use crate::words::{count, is_unfinished, property, sentence, unfinished};
+use console::{Style, style};
+use fencepost_checker::{Outcome, RunIndex, RunVerdict, Verdict, seconds};
+use std::fmt::Write;
+use std::path::Path;
+
+/// Lines are not longer than this.
+const COLUMNS: usize = 100;
+
+/// The top of the output: what is tested, on what, and how to repeat it.
+pub fn heading_text(heading: &Heading) -> String {
+    plan_text(heading) + &ground_text(heading)
+}
+
+/// What is known before anything starts: what is tested, and how to repeat it.
+pub fn plan_text(heading: &Heading) -> String {
+    let seed = heading.seed.to_string();
+    rows(&[
+        ("repeat", &heading.command),
+        ("seed", &seed),
+        ("backend", &heading.backend),
+        ("workload", &heading.workload),
+        ("nemesis", &heading.nemesis),
+        ("guard", &heading.guard),
+    ])
+}
+
+/// What is known once the servers run: on what it is tested.
+fn ground_text(heading: &Heading) -> String {
+    environment_text(&heading.driver, &heading.servers)
+}
+
+/// The driver and the versions of the servers.
+pub fn environment_text(driver: &str, servers: &[String]) -> String {
+    rows(&[("driver", driver), ("servers", &servers.join(", "))])
+}
+
+/// Names in front, texts beside them; what is empty is left out.
+pub fn rows(rows: &[(&str, &str)]) -> String {
+    let mut text = String::new();
+    for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
+        // The command is to be copied: it stays in one line.
+        let value = if *name == "repeat" { (*value).to_owned() } else { hang(value, 10) };
+        let _ = writeln!(text, "{}{value}", style(format!("{name:<10}")).dim());
+    }
+    text
+}
+
+/// The end of the output: each promise with its verdict, the story of a violation, figures, where the report lies, and
+/// the verdict in one sentence.
+pub fn text(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, report: &Path) -> String {
+    let mut text = String::new();
+    if is_unfinished(run) {
+        let _ = writeln!(text, "{}\n", hang(&unfinished(run), 0));
+    }
+    for each in &verdict.verdicts {
+        promise(&mut text, each);
+    }
+    if let Some(exhibit) = exhibits(run, verdict).first() {
+        story(&mut text, exhibit);
+    }
+    let figures = hang(&figures(run, verdict).join(" · "), 10);
+    let _ = writeln!(text, "\n{}{figures}", style("counts    ").dim());
+    for (place, figure) in verdict.metrics.iter().enumerate() {
+        let name = if place == 0 { "measured  " } else { "          " };
+        let _ = writeln!(text, "{}{}", style(name).dim(), hang(&figure.to_string(), 10));
+    }
+    let _ = writeln!(text, "{}{}", style("report    ").dim(), report.display());
+    let ending = hang(&sentence(heading, run, verdict), 0);
+    let _ = writeln!(text, "\n{}", colour(verdict.outcome).bold().apply_to(ending));
+    text
+}
+
+fn promise(text: &mut String, verdict: &Verdict) {
+    let outcome =
+        colour(verdict.outcome).apply_to(format!("{} {:<10}", verdict.outcome.sign(), verdict.outcome));
+    let (name, _) = property(&verdict.checker);
+    let _ = writeln!(text, "{outcome}{name:<18}{}", hang(&verdict.summary, 30));
+}
+
+fn story(text: &mut String, exhibit: &Exhibit) {
+    let finding = exhibit.finding;
+    let lock = if finding.key.is_empty() { String::new() } else { format!(" of lock {}", finding.key) };
+    let title =
+        format!("How it happened at {} ({}{lock}):", seconds(finding.time), finding.class.replace('-', " "));
+    let _ = writeln!(text, "\n{}", style(title).bold());
+    if exhibit.story.is_empty() {
+        let _ = writeln!(text, "  {}", hang(&finding.sentence, 2));
+    }
+    for line in &exhibit.story {
+        let time = style(format!("{:>11}", seconds(line.time_ns))).dim();
+        let _ = writeln!(text, "{time}  {}", hang(&line.text, 13));
+    }
+}
+
+/// The figures that matter, those that are there.
+fn figures(run: &RunIndex, verdict: &RunVerdict) -> Vec<String> {
+    let count = |checker: &str, stat: &str| count(verdict, checker, stat);
+    let mut figures = vec![
+        format!("{} holds", run.holds.len()),
+        format!("granted twice {}", count("exclusion", "granted_twice")),
+        format!("overstayed {}", count("exclusion", "overstayed")),
+    ];
+    if verdict.of_checker("lost-updates").is_some() {
+        let (lost, all) = (count("lost-updates", "lost"), count("lost-updates", "acknowledged"));
+        let share = 100.0 * lost as f64 / all.max(1) as f64;
+        figures.push(format!("lost updates {lost} of {all} ({share:.1} %)"));
+    }
+    if verdict.of_checker("stale-writes").is_some() {
+        figures.push(format!("stale writes rejected {}", count("stale-writes", "rejected")));
+    }
+    if !run.faults.is_empty() {
+        let effective = run.faults.iter().filter(|fault| fault.effective).count();
+        let unhealed = run.faults.iter().filter(|fault| fault.effective && fault.healed_ns.is_none()).count();
+        figures.push(format!("faults {effective} of {} effective, {unhealed} not healed", run.faults.len()));
+    }
+    figures
+}
+
+/// Applied only where there is a terminal.
+pub fn colour(outcome: Outcome) -> Style {
+    match outcome {
+        Outcome::Valid => Style::new().green(),
+        Outcome::Violation => Style::new().red(),
+        Outcome::Unknown | Outcome::Vacuous => Style::new().yellow(),
+    }
+}
+
+/// Wraps a text that begins at column `indent`; what follows is indented as much.
+pub fn hang(text: &str, indent: usize) -> String {
+    let lines = textwrap::wrap(text, COLUMNS - indent);
+    lines.join(&format!("\n{}", " ".repeat(indent)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{Fixture, etcd_pause_token, redis_single_none, redlock_clock_jump};
+    use fencepost_checker::check_index;
+
+    fn shown(fixture: &Fixture) -> String {
+        console::set_colors_enabled(false);
+        let run = RunIndex::new(&fixture.events).unwrap();
+        let end = text(&fixture.heading, &run, &check_index(&run), Path::new("results/latest/report.html"));
+        format!("{}\n{end}", heading_text(&fixture.heading))
+    }
+
+    #[test]
+    fn tells_of_a_lock_that_was_granted_twice() {
+        insta::assert_snapshot!(shown(&redlock_clock_jump()));
+    }
+
+    #[test]
+    fn tells_of_a_holder_that_overstayed() {
+        insta::assert_snapshot!(shown(&etcd_pause_token()));
+    }
+
+    #[test]
+    fn tells_of_a_lock_that_held() {
+        insta::assert_snapshot!(shown(&redis_single_none()));
+    }
+
+    #[test]
+    fn stays_within_the_width() {
+        for fixture in [redlock_clock_jump(), etcd_pause_token(), redis_single_none()] {
+            let text = shown(&fixture);
+            let long = text.lines().find(|line| line.chars().count() > COLUMNS);
+            assert_eq!(long, None);
+        }
+    }
+}

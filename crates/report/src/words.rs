@@ -1,0 +1,243 @@
+//! A verdict in plain words, for somebody who has never heard of the lock that was tested.
+
+use crate::heading::Heading;
+use crate::pictures::lanes::Lanes;
+use fencepost_checker::{Outcome, RunIndex, RunVerdict, Verdict, registry, seconds, times};
+use fencepost_history::f;
+use serde_json::Value;
+use std::collections::HashSet;
+
+/// The verdict of a run in one sentence.
+pub fn sentence(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
+    match verdict.outcome {
+        Outcome::Violation => broken(heading, verdict),
+        Outcome::Valid => held(heading, run, verdict),
+        Outcome::Unknown => {
+            format!("Nobody can say whether the lock held: {}.", summary_of(verdict, Outcome::Unknown))
+        }
+        Outcome::Vacuous => format!("This run proves nothing: {}.", summary_of(verdict, Outcome::Vacuous)),
+    }
+}
+
+fn summary_of(verdict: &RunVerdict, outcome: Outcome) -> &str {
+    let first = verdict.verdicts.iter().find(|verdict| verdict.outcome == outcome);
+    first.map_or("nothing was checked", |verdict| &verdict.summary)
+}
+
+fn broken(heading: &Heading, verdict: &RunVerdict) -> String {
+    let count = |checker: &str, stat: &str| count(verdict, checker, stat);
+    let (twice, over) = (count("exclusion", "granted_twice"), count("exclusion", "overstayed"));
+    let (lost, acknowledged) = (count("lost-updates", "lost"), count("lost-updates", "acknowledged"));
+    let (accepted, rejected) = (count("stale-writes", "accepted"), count("stale-writes", "rejected"));
+    let mut clauses: Vec<String> = Vec::new();
+    if twice > 0 {
+        let (backend, times) = (&heading.backend, times(twice));
+        clauses.push(format!(
+            "The lock did not hold: {times} {backend} gave it to two processes at the same time"
+        ));
+    } else if over > 0 {
+        let times = times(over);
+        clauses.push(format!(
+            "{times} two processes held the lock at the same time: one went on after its lease had run out"
+        ));
+    }
+    if lost > 0 {
+        let share = 100.0 * lost as f64 / acknowledged.max(1) as f64;
+        let were = if lost == 1 { "was" } else { "were" };
+        clauses.push(format!("{lost} of {acknowledged} updates {were} lost ({share:.1} %)"));
+    } else if accepted > 0 {
+        let late = writes(accepted);
+        clauses.push(format!("the storage accepted {late} from processes that had lost the lock"));
+    } else if rejected > 0 {
+        clauses.push(format!("the storage rejected {}", writes(rejected)));
+    }
+    if lost == 0 && acknowledged > 0 && outcome(verdict, "lost-updates") == Some(Outcome::Valid) {
+        clauses.push("no update was lost".to_owned());
+    }
+    let named = ["exclusion", "lost-updates", "stale-writes"];
+    for other in &verdict.verdicts {
+        if other.outcome == Outcome::Violation && !named.contains(&other.checker.as_str()) {
+            clauses.push(other.summary.clone());
+        }
+    }
+    let last = if clauses.len() > 1 { clauses.pop() } else { None };
+    let text = clauses.join(", ");
+    capital(last.map_or(text.clone(), |last| format!("{text}, and {last}"))) + "."
+}
+
+fn held(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
+    let holds = count(verdict, "exclusion", "holds").max(run.holds.len() as u64);
+    let under = match heading.nemesis.as_str() {
+        "none" | "" => "without any faults".to_owned(),
+        nemesis => format!("under {}", nemesis.replace(',', " and ")),
+    };
+    let (backend, times) = (&heading.backend, times(holds));
+    // A backend that excludes nobody has not held as a lock does: only its data has been put to the test.
+    let text = if run.holds.iter().any(|hold| hold.exclusive) || run.holds.is_empty() {
+        format!("The lock held: {backend} gave it away {times} {under}, never to two processes at once")
+    } else {
+        format!("No promise was broken: {backend}, which excludes nobody, was entered {times} {under}")
+    };
+    match count(verdict, "lost-updates", "acknowledged") {
+        0 => text + ".",
+        acknowledged => format!("{text}, and all {acknowledged} updates are there."),
+    }
+}
+
+fn outcome(verdict: &RunVerdict, checker: &str) -> Option<Outcome> {
+    verdict.of_checker(checker).map(|verdict| verdict.outcome)
+}
+
+fn writes(count: u64) -> String {
+    if count == 1 { "one late write".to_owned() } else { format!("{count} late writes") }
+}
+
+/// Whether a run has not come to its end: it is still running, or it was cut off.
+pub fn is_unfinished(run: &RunIndex) -> bool {
+    run.phase("closing").is_none()
+}
+
+/// That a run has not come to its end.
+pub fn unfinished(run: &RunIndex) -> String {
+    format!(
+        "This run has not come to its end: it is still going, or it was cut off. What stands here is what was recorded \
+         up to {}; the verdict may change.",
+        seconds(run.end_ns)
+    )
+}
+
+/// What was done in this run and what a lock promises, in a few sentences.
+pub fn background(heading: &Heading, run: &RunIndex) -> String {
+    let processes = Lanes::of(run).lanes.len();
+    let keys: HashSet<&str> = run
+        .operations
+        .iter()
+        .filter(|operation| operation.f() == f::ACQUIRE)
+        .map(|operation| operation.key)
+        .collect();
+    let locks = if keys.len() == 1 { "one lock".to_owned() } else { format!("{} locks", keys.len()) };
+    let effective = run.faults.iter().filter(|fault| fault.effective).count();
+    let trouble = match run.faults.len() {
+        0 => "Nothing was broken on purpose.".to_owned(),
+        all => {
+            format!("Meanwhile {all} faults were injected ({}); {effective} of them took effect.", kinds(run))
+        }
+    };
+    format!(
+        "A lock promises that at most one process is inside at a time. In this run {processes} processes at a time \
+         competed for {locks} ({}) for {:.0} seconds. {}{trouble}",
+        heading.backend,
+        run.end_ns as f64 / 1e9,
+        protected(run),
+    )
+}
+
+/// What the lock is there for in this run.
+fn protected(run: &RunIndex) -> &'static str {
+    match run.operations.iter().find(|operation| operation.f() == f::WRITE) {
+        Some(write) if write.invoke.value.is_array() => {
+            "Inside, each read a set and wrote it back with one value more. "
+        }
+        Some(_) => "Inside, each read a counter and wrote it back plus one. ",
+        None => "",
+    }
+}
+
+/// What kinds of faults there were, in words.
+fn kinds(run: &RunIndex) -> String {
+    let mut kinds: Vec<&str> = Vec::new();
+    for fault in &run.faults {
+        let kind = fault.description.summary.as_str();
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    kinds.join(", ")
+}
+
+/// What a checker checks: the promise in two or three words, and all of it in a line.
+pub fn property(checker: &str) -> (&str, &str) {
+    let known = registry().iter().find(|known| known.name() == checker);
+    known.and_then(|known| known.about().split_once(": ")).unwrap_or((checker, ""))
+}
+
+/// A class of findings, explained.
+pub fn class(class: &str) -> &'static str {
+    match class {
+        "granted-twice" => {
+            "The lock service gave the lock away while the time it had promised to an earlier holder was still running."
+        }
+        "overstayed" => {
+            "The earlier holder went on after its time had run out. No lease can prevent that; only the storage can, by \
+             refusing writes that carry an old token."
+        }
+        "stale-write" => {
+            "The storage took a write from a process after a later holder had already been there."
+        }
+        "lost-update" => {
+            "The storage told a process that its write was done, and yet it is not in the final value."
+        }
+        "lost-addition" => {
+            "The storage told a process that its value was added, and yet it is not in the final set."
+        }
+        "token-not-greater" => {
+            "A later holder got a token that does not beat an earlier one, so no storage can tell them apart."
+        }
+        "stuck" => "All faults were over and every lease had run out, and still nobody could get the lock.",
+        _ => "",
+    }
+}
+
+/// How to read the drawing of a violation that is about these holds.
+pub fn drawing(run: &RunIndex, holds: &[usize]) -> String {
+    let mut text = String::from(
+        "A full bar: the process believes that it holds the lock. The thin line under it: how long the lock was promised \
+         to it.",
+    );
+    if holds.iter().any(|&hold| !run.holds[hold].granted_by.is_empty()) {
+        text += " In the lane of a server: to whom it granted the lock, until it was released or its time ran out; a red \
+                 cross where it granted it once more before that.";
+    }
+    if !run.faults.is_empty() {
+        text += " A flash: here a fault struck.";
+    }
+    text
+}
+
+/// A value for people: `wall_ms 60000, monotonic_ms 60000`.
+pub fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(" "),
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, value)| match value {
+                Value::Array(items) if items.iter().any(Value::is_array) => {
+                    format!("{name} {}", items.iter().map(plain).collect::<Vec<_>>().join(" | "))
+                }
+                value => format!("{name} {}", plain(value)),
+            });
+            fields.collect::<Vec<_>>().join(", ")
+        }
+        // No more digits of milliseconds than anybody can use.
+        Value::Number(number) if number.is_f64() => {
+            let number = number.as_f64().unwrap_or_default();
+            ((number * 1000.0).round() / 1000.0).to_string()
+        }
+        value => value.to_string(),
+    }
+}
+
+/// One figure of a checker; 0 where it has none.
+pub fn count(verdict: &RunVerdict, checker: &str, stat: &str) -> u64 {
+    verdict.of_checker(checker).and_then(|verdict| figure(verdict, stat)).unwrap_or(0)
+}
+
+fn figure(verdict: &Verdict, stat: &str) -> Option<u64> {
+    verdict.stats.get(stat)?.as_u64()
+}
+
+fn capital(text: String) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
+}

@@ -1,0 +1,55 @@
+//! `fencepost export`: a run's history for other tools.
+
+use anyhow::Result;
+use clap::Args;
+use fencepost_engine::BadUsage;
+use fencepost_history::Events;
+use fencepost_history::run::{RunFolder, write_whole_by};
+use fencepost_report::export::{Format, HAS_PARQUET, write};
+use std::io::BufWriter;
+use std::path::PathBuf;
+
+/// What is to be exported, and where to.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// The run's folder: results/latest, for instance.
+    pub run: PathBuf,
+    /// edn as Jepsen's tools read it, or a table as parquet or csv.
+    #[arg(long, value_enum)]
+    pub format: Format,
+    /// Where to write it [default: standard output; parquet wants a file].
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+/// Exports the history of a run. A file is there whole or not at all.
+pub fn export(args: &ExportArgs) -> Result<i32> {
+    if args.format == Format::Parquet && !HAS_PARQUET {
+        let sentence = "this program was built without Parquet: use a released one, or build it with --features parquet (--format csv needs neither)";
+        return Err(BadUsage(sentence.to_owned()).into());
+    }
+    let mut events = Events::open(&RunFolder::open(&args.run)?.history())?.map(|event| Ok(event?));
+    match &args.out {
+        Some(path) => {
+            write_whole_by(path, |file| write(args.format, &mut events, &mut BufWriter::new(file)))?
+        }
+        None if args.format == Format::Parquet => {
+            let sentence = "parquet is no text: say with --out FILE where it is to go";
+            return Err(BadUsage(sentence.to_owned()).into());
+        }
+        None => {
+            let written = write(args.format, &mut events, &mut BufWriter::new(std::io::stdout()));
+            match written {
+                // Whoever read it has seen enough (`| head`).
+                Err(error) if is_broken_pipe(&error) => {}
+                written => written?,
+            }
+        }
+    }
+    Ok(0)
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    io.into_iter().any(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
+}
