@@ -207,6 +207,10 @@ async fn connect(
     let connection = ClientConnection::open(&hello, attached.stdin, attached.stdout, HELLO, events)
         .await
         .map_err(|sentence| anyhow!("{sentence}; its log says why"))?;
+    let claimed = parts.backend.capabilities(&spec.options);
+    claimed
+        .check_announced(&connection.hello.can)
+        .map_err(|why| anyhow!("client {name} does not fit the lock {}: {why}", parts.backend.name))?;
     Ok((name, Arc::new(connection)))
 }
 

@@ -163,11 +163,13 @@ impl Attempt for Take<'_> {
                 // A keepalive since the acquire began: the lease runs for at least its TTL from then on.
                 return match timeout_at(until, session.renewed_since(begun)).await {
                     Ok(()) => Attempted::Held(Grant { generation, doubt, wakeups }),
-                    Err(_) => Attempted::Unclear("timeout: no keepalive was answered in time".to_owned()),
+                    Err(_) => {
+                        Attempted::Unclear(ErrorCode::Timeout.error("no keepalive was answered in time"))
+                    }
                 };
             }
-            let taken =
-                "taken: another client holds the lock, or was lost less than the lock-delay ago".to_owned();
+            let taken = ErrorCode::Taken
+                .error("another client holds the lock, or was lost less than the lock-delay ago");
             if doubt {
                 // The attempt that was not answered may still make our keys.
                 return Attempted::Unclear(taken);

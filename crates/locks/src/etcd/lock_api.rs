@@ -1,8 +1,10 @@
 //! `etcd-lock-api`: the server's own Lock service. The member that is asked carries out the recipe; the client only keeps
 //! its lease alive.
 //!
-//! Source: `server/etcdserver/api/v3lock` of etcd. The member makes a key under the lock's name for the lease, waits
-//! until no older one is left, looks again, and answers. A caller that hangs up has its key deleted.
+//! Source: `etcdserver/api/v3lock` and `clientv3/concurrency/mutex.go` (lines 70 to 77) of etcd 3.4.23. The member makes a key
+//! under the lock's name for the lease, waits until no older one is left, and answers. It does not look whether its own key
+//! is still there: a waiter whose lease expired while it waited is granted the lock all the same, and so is the next one.
+//! A caller that hangs up has its key deleted.
 
 use super::members::Members;
 use super::recipe::{EtcdRecipe, LEASED};
@@ -21,7 +23,7 @@ use tokio::time::{Instant, timeout_at};
 pub(super) static LOCK: LockDefinition = LockDefinition {
     name: "etcd-lock-api",
     about: "etcd's own Lock service: a member waits for the lock on the client's behalf, under the client's lease",
-    claims: "exclusion of sessions, ownership, progress, availability with any minority down, fencing; all while the members' clocks run at about the same rate",
+    claims: "ownership, progress, availability with any minority down; exclusion and fencing only among sessions that live while they wait, since a waiter whose lease expired is granted the lock, too",
     service: &EtcdCluster,
     recipe: &EtcdRecipe {
         check: |_| Ok(()),
@@ -66,19 +68,24 @@ impl Attempt for Ask {
             // Whatever it says: the member may have made our key, and may not have taken it back.
             Ok(Err(status)) => {
                 members.turn_from(place).await;
-                return Attempted::Unclear(format!("unavailable: {}", status.message()));
+                return Attempted::Unclear(
+                    ErrorCode::Unavailable.error(format_args!("{}", status.message())),
+                );
             }
             // The lock is another's, or the member is gone. It takes our key back when it notices that we hung up.
             Err(_) => {
-                return Attempted::Unclear("timeout: the Lock service did not grant it in time".to_owned());
+                return Attempted::Unclear(
+                    ErrorCode::Timeout.error("the Lock service did not grant it in time"),
+                );
             }
         };
         // As with the recipe on transactions: a keepalive since the acquire began.
         if timeout_at(until, session.renewed_since(begun)).await.is_err() {
-            return Attempted::Unclear("timeout: no keepalive was answered in time".to_owned());
+            return Attempted::Unclear(ErrorCode::Timeout.error("no keepalive was answered in time"));
         }
-        // The revision at which the member looked for the last time: the key before ours was deleted by then, and the
-        // next one can only be granted the lock after ours is. So it grows with every grant.
+        // The revision at which the member looked for older keys for the last time. It grows with every grant, as long as
+        // our key lives until we release it: where its lease expired while we waited, the next waiter finds no older key
+        // at the same revision, and gets the same token.
         let revision = answer.header.map_or(0, |header| header.revision);
         Attempted::Held((answer.key, revision))
     }
@@ -128,7 +135,7 @@ impl Lock for ApiLock {
             }
             // A write without an answer, or one that nobody executed: the key stays until the session, which is given
             // up here, runs out.
-            Err(error) => Completion::Info(error.why().into()),
+            Err(error) => Completion::Info(error.why()),
         }
     }
 

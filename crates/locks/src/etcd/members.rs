@@ -3,6 +3,7 @@
 use super::client::Client;
 use crate::error::ClientError;
 use crate::protocol::Server;
+use fencepost_history::{ErrorCode, OperationError};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -34,13 +35,13 @@ pub(super) struct Answered<T> {
 pub(super) enum CallError {
     /// A member answered with an error that excludes that the request was or will be executed. Unless there is doubt:
     /// an earlier attempt of it was not answered.
-    Refused { why: String, lease_not_found: bool, doubt: bool },
+    Refused { why: OperationError, lease_not_found: bool, doubt: bool },
     /// No member answered in time.
-    Unanswered(String),
+    Unanswered(OperationError),
 }
 
 impl CallError {
-    pub(super) fn why(self) -> String {
+    pub(super) fn why(self) -> OperationError {
         match self {
             CallError::Refused { why, .. } | CallError::Unanswered(why) => why,
         }
@@ -99,16 +100,18 @@ impl Members {
                 Ok(Err(status)) => match definite(&status) {
                     Some(lease_not_found) => {
                         return Err(CallError::Refused {
-                            why: format!("refused: {}", status.message()),
+                            why: ErrorCode::Refused.error(format_args!("{}", status.message())),
                             lease_not_found,
                             doubt,
                         });
                     }
                     // No leader, a new leader, a broken connection, …: whether it was executed is not known.
-                    None => format!("unavailable: {}", status.message()),
+                    None => ErrorCode::Unavailable.error(format_args!("{}", status.message())),
                 },
                 // A time-out: it may have been executed, and may still be.
-                Err(_) => format!("timeout: {} did not answer in time", self.addresses[place]),
+                Err(_) => {
+                    ErrorCode::Timeout.error(format_args!("{} did not answer in time", self.addresses[place]))
+                }
             };
             doubt = true;
             self.turn_from(place).await;

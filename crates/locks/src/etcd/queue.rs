@@ -7,6 +7,7 @@ use super::api::{
 };
 use super::members::{CallError, Members};
 use super::session::LeaseSession;
+use fencepost_history::{ErrorCode, OperationError};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -18,7 +19,7 @@ pub(super) const WATCH_REST: Duration = Duration::from_millis(20);
 
 /// Why a try to acquire did not succeed. Its key is still to be cleared away.
 pub(super) struct Failure {
-    pub(super) why: String,
+    pub(super) why: OperationError,
     /// The lease is dead by the server's own word: its keys are gone, and no more can come.
     pub(super) lease_is_gone: bool,
     /// An attempt to create the key was not answered.
@@ -75,9 +76,13 @@ pub(super) async fn take(
         .await
         .map_err(|error| Failure::of(error, true))?;
     let doubt = created.doubt;
-    let fail = |why: &str, lease_is_gone| Failure { why: why.to_owned(), lease_is_gone, doubt };
+    let fail = |code: ErrorCode, detail: &str, lease_is_gone| Failure {
+        why: code.error(detail),
+        lease_is_gone,
+        doubt,
+    };
     let Some((create_revision, owner)) = read_created(&created.answer) else {
-        return Err(fail("protocol: an answer of etcd lacks a part", false));
+        return Err(fail(ErrorCode::Protocol, "an answer of etcd lacks a part", false));
     };
     let waited = owner.is_some_and(|owner| owner != create_revision);
     let mut wakeups = 0;
@@ -94,14 +99,18 @@ pub(super) async fn take(
             members.call(deadline, |client| async move { client.range(RangeRequest::key(path)).await }).await;
         let found = found.map_err(|error| Failure::of(error, doubt))?.answer;
         if found.kvs.first().is_none_or(|kv| kv.create_revision != create_revision) {
-            return Err(fail("session-expired: the lease ran out while the lock was waited for", true));
+            return Err(fail(
+                ErrorCode::SessionExpired,
+                "the lease ran out while the lock was waited for",
+                true,
+            ));
         }
     }
     // Beyond the recipe: a keepalive since the acquire began. The session may be old, and its lease have run for
     // some time; after this one it runs for at least the whole TTL from the beginning of the acquire.
     match timeout_at(deadline, session.renewed_since(begun)).await {
         Ok(()) => Ok(Taken { create_revision, doubt, waited, wakeups }),
-        Err(_) => Err(fail("timeout: no keepalive was answered in time", false)),
+        Err(_) => Err(fail(ErrorCode::Timeout, "no keepalive was answered in time", false)),
     }
 }
 
@@ -126,7 +135,7 @@ async fn wait_for_older(
     prefix: &str,
     create_revision: i64,
     deadline: Instant,
-) -> Result<usize, String> {
+) -> Result<usize, OperationError> {
     let mut wakeups = 0;
     let older = RangeRequest {
         max_create_revision: create_revision - 1,
@@ -143,7 +152,7 @@ async fn wait_for_older(
             .answer;
         let Some(predecessor) = found.kvs.first() else { return Ok(wakeups) };
         if Instant::now() >= deadline {
-            return Err("taken: another client holds the lock".to_owned());
+            return Err(ErrorCode::Taken.error("another client holds the lock"));
         }
         let (place, client) = members.current();
         let watched = client.await_deletion(WatchCreateRequest {
@@ -159,7 +168,7 @@ async fn wait_for_older(
                 sleep(WATCH_REST).await;
             }
             Err(_) if Instant::now() >= deadline => {
-                return Err("taken: another client holds the lock".to_owned());
+                return Err(ErrorCode::Taken.error("another client holds the lock"));
             }
             // Quiet for long: look again, in case the watch is dead and nobody noticed.
             Err(_) => {}

@@ -43,7 +43,7 @@ impl Sequencers for SequencerCheck {
             .await;
         match found {
             Ok(found) => Ok(!found.answer.kvs.is_empty()),
-            Err(error) => Err(error.why()),
+            Err(error) => Err(error.why().to_string()),
         }
     }
 }

@@ -6,6 +6,7 @@
 use super::client::KeepAlive;
 use super::members::{CallError, Members};
 use crate::notices::Notices;
+use fencepost_history::ErrorCode;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -156,7 +157,11 @@ async fn grant(members: &Members, ttl: Duration, deadline: Instant) -> Result<(I
         .await?;
     let (sent, lease) = granted.answer;
     if lease.ttl_s != seconds || ttl.subsec_nanos() != 0 {
-        let why = format!("ttl: etcd gave a lease of {} s for a TTL of {} ms", lease.ttl_s, ttl.as_millis());
+        let why = ErrorCode::Other.error(format_args!(
+            "ttl: etcd gave a lease of {} s for a TTL of {} ms",
+            lease.ttl_s,
+            ttl.as_millis()
+        ));
         return Err(CallError::Refused { why, lease_not_found: false, doubt: false });
     }
     Ok((sent, lease.id))

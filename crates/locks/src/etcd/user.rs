@@ -5,7 +5,7 @@ use super::members::{Answered, CallError, Members};
 use super::session::LeaseSession;
 use crate::notices::Notices;
 use async_trait::async_trait;
-use fencepost_history::{Completion, ErrorCode, Stream};
+use fencepost_history::{Completion, ErrorCode, OperationError, Stream};
 use rand::RngExt;
 use serde_json::Value;
 use std::sync::Arc;
@@ -38,9 +38,9 @@ pub(super) struct Terms {
 pub(super) enum Attempted<H> {
     Held(H),
     /// It is another's, and nothing of the attempt is left or can come.
-    Taken(String),
+    Taken(OperationError),
     /// Something of it may be left, or may come, as long as the session lasts.
-    Unclear(String),
+    Unclear(OperationError),
 }
 
 /// One way to acquire under a session.
@@ -92,25 +92,25 @@ impl User {
         loop {
             if let Err(error) = self.enter(terms, until).await {
                 // No session, so no key was even asked for. A lease that was granted unseen ends by itself.
-                return Err(Completion::Fail(error.why().into()));
+                return Err(Completion::Fail(error.why()));
             }
             let Some(session) = &self.session else { unreachable!("a session was just opened") };
             let ended = tokio::select! {
                 ended = attempt.attempt(&self.members, session, until, deadline) => ended,
                 // Whatever is under way is dropped, answered or not.
-                reason = session.until_lost(), if attempt.heeds_loss() => Attempted::Unclear(format!("session-expired: {reason}")),
+                reason = session.until_lost(), if attempt.heeds_loss() => Attempted::Unclear(ErrorCode::SessionExpired.error(reason)),
             };
             let why = match ended {
                 Attempted::Held(held) => return Ok(held),
-                Attempted::Taken(why) => return Err(Completion::Fail(why.into())),
+                Attempted::Taken(why) => return Err(Completion::Fail(why)),
                 Attempted::Unclear(why) => why,
             };
             if !self.end_session(deadline).await {
                 // Our key may be there, or may come yet, until its lease has run out: nobody knows.
-                return Err(Completion::Info(why.into()));
+                return Err(Completion::Info(why));
             }
             if !self.rest(until).await {
-                return Err(Completion::Fail(why.into()));
+                return Err(Completion::Fail(why));
             }
         }
     }
@@ -198,9 +198,9 @@ impl User {
                 }
             }
             // Not executed: the key stays until the session ends, which is now.
-            Err(CallError::Refused { why, doubt: false, .. }) => Completion::Fail(why.into()),
+            Err(CallError::Refused { why, doubt: false, .. }) => Completion::Fail(why),
             // A write without an answer. The session is dropped, so that the key does not outlive its lease.
-            Err(error) => Completion::Info(error.why().into()),
+            Err(error) => Completion::Info(error.why()),
         }
     }
 

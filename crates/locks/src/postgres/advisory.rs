@@ -8,7 +8,7 @@ use crate::definition::{Capabilities, LockDefinition};
 use crate::notices::Notices;
 use crate::recipe::Lock;
 use async_trait::async_trait;
-use fencepost_history::{Completion, ErrorCode};
+use fencepost_history::{Completion, ErrorCode, OperationError};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ impl AdvisoryLock {
         AdvisoryLock { address, notices, connection: None, ttl: Duration::ZERO }
     }
 
-    async fn connect(&mut self, ttl: Duration, deadline: Instant) -> Result<(), String> {
+    async fn connect(&mut self, ttl: Duration, deadline: Instant) -> Result<(), OperationError> {
         if self.ttl == ttl && self.connection.as_ref().is_some_and(Connection::lives) {
             return Ok(());
         }
@@ -70,7 +70,7 @@ impl Lock for AdvisoryLock {
         let deadline = begun + timeout;
         if let Err(why) = self.connect(ttl, deadline).await {
             // Without a connection nothing was asked for.
-            return Completion::Fail(why.into());
+            return Completion::Fail(why);
         }
         let Some(connection) = &self.connection else { unreachable!("just connected") };
         let patience = millis_until(begun + wait_until(timeout)).max(1);
@@ -89,7 +89,7 @@ impl Lock for AdvisoryLock {
             // The lock was not even asked for.
             Err(failed) => {
                 self.connection = None;
-                return Completion::Fail(failed.why().into());
+                return Completion::Fail(failed.why());
             }
         };
         match failed {
@@ -97,11 +97,11 @@ impl Lock for AdvisoryLock {
                 Completion::fail(ErrorCode::Taken, "another client holds the lock")
             }
             // The statement failed: no lock was taken.
-            Failed::Refused { why, .. } => Completion::Fail(why.into()),
+            Failed::Refused { why, .. } => Completion::Fail(why),
             // The lock may be taken, or may be yet, until the server notices that the connection is gone.
             Failed::Unknown(why) => {
                 self.connection = None;
-                Completion::Info(why.into())
+                Completion::Info(why)
             }
         }
     }
@@ -123,9 +123,9 @@ impl Lock for AdvisoryLock {
                 }
             }
             // Not carried out; the lock ends with the connection, which is closed now.
-            Err(Failed::Refused { why, .. }) => Completion::Fail(why.into()),
+            Err(Failed::Refused { why, .. }) => Completion::Fail(why),
             // A write without an answer. The connection is closed now, and the lock ends when the server hears of it.
-            Err(Failed::Unknown(why)) => Completion::Info(why.into()),
+            Err(Failed::Unknown(why)) => Completion::Info(why),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::service::USER;
 use crate::notices::Notices;
+use fencepost_history::{ErrorCode, OperationError};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,15 +23,19 @@ impl Connection {
         settings: &str,
         notices: Notices,
         deadline: Instant,
-    ) -> Result<Connection, String> {
+    ) -> Result<Connection, OperationError> {
         let (host, port) = address.rsplit_once(':').ok_or("bad-address: the server has no port")?;
         let mut config = Config::new();
         config.host(host).port(port.parse().map_err(|_| "bad-address: the server's port is no number")?);
         config.user(USER).dbname("postgres").application_name("fencepost").options(settings);
         let (client, driver) = match timeout_at(deadline, config.connect(NoTls)).await {
             Ok(Ok(connected)) => connected,
-            Ok(Err(error)) => return Err(format!("unreachable: no connection to PostgreSQL: {error}")),
-            Err(_) => return Err("timeout: PostgreSQL did not take the connection in time".to_owned()),
+            Ok(Err(error)) => {
+                return Err(
+                    ErrorCode::Unreachable.error(format_args!("no connection to PostgreSQL: {error}"))
+                );
+            }
+            Err(_) => return Err(ErrorCode::Timeout.error("PostgreSQL did not take the connection in time")),
         };
         let held = Arc::<Mutex<Vec<String>>>::default();
         let holds = held.clone();
@@ -71,13 +76,13 @@ impl Connection {
 /// How a statement failed.
 pub(super) enum Failed {
     /// The server refused it: it was not carried out.
-    Refused { why: String, lock_timeout: bool },
+    Refused { why: OperationError, lock_timeout: bool },
     /// The connection broke, or the answer did not come in time: nobody knows.
-    Unknown(String),
+    Unknown(OperationError),
 }
 
 impl Failed {
-    pub(super) fn why(self) -> String {
+    pub(super) fn why(self) -> OperationError {
         match self {
             Failed::Refused { why, .. } | Failed::Unknown(why) => why,
         }
@@ -92,7 +97,7 @@ pub(super) async fn answer<T>(
     match timeout_at(deadline, statement).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => Err(classify(&error)),
-        Err(_) => Err(Failed::Unknown("timeout: PostgreSQL did not answer in time".to_owned())),
+        Err(_) => Err(Failed::Unknown(ErrorCode::Timeout.error("PostgreSQL did not answer in time"))),
     }
 }
 
@@ -101,10 +106,10 @@ fn classify(error: &Error) -> Failed {
     // back of a statement that was carried out.
     match error.as_db_error() {
         Some(told) if told.parsed_severity() == Some(Severity::Error) => Failed::Refused {
-            why: format!("refused: {}", told.message()),
+            why: ErrorCode::Refused.error(format_args!("{}", told.message())),
             lock_timeout: *told.code() == SqlState::LOCK_NOT_AVAILABLE,
         },
-        _ => Failed::Unknown(format!("disconnected: {}", words(error))),
+        _ => Failed::Unknown(ErrorCode::Disconnected.error(format_args!("{}", words(error)))),
     }
 }
 

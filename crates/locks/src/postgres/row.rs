@@ -8,7 +8,7 @@ use crate::definition::{Capabilities, LockDefinition};
 use crate::notices::Notices;
 use crate::recipe::Lock;
 use async_trait::async_trait;
-use fencepost_history::{Completion, ErrorCode};
+use fencepost_history::{Completion, ErrorCode, OperationError};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +52,7 @@ impl RowLock {
     }
 
     /// A connection with this TTL and no transaction.
-    async fn connect(&mut self, ttl: Duration, deadline: Instant) -> Result<(), String> {
+    async fn connect(&mut self, ttl: Duration, deadline: Instant) -> Result<(), OperationError> {
         let usable = self.connection.as_ref().is_some_and(Connection::lives);
         if usable && self.open.is_none() && self.ttl == ttl {
             return Ok(());
@@ -100,7 +100,7 @@ impl Lock for RowLock {
         let deadline = begun + timeout;
         if let Err(why) = self.connect(ttl, deadline).await {
             // Without a connection no row was asked for.
-            return Completion::Fail(why.into());
+            return Completion::Fail(why);
         }
         let Some(connection) = &self.connection else { unreachable!("just connected") };
         match Self::lock_row(connection, key, begun + wait_until(timeout), deadline).await {
@@ -118,15 +118,15 @@ impl Lock for RowLock {
                     self.connection = None;
                 }
                 Completion::Fail(if lock_timeout {
-                    "taken: another client holds the lock".to_owned().into()
+                    ErrorCode::Taken.error("another client holds the lock")
                 } else {
-                    why.into()
+                    why
                 })
             }
             // The row may be locked, or may be yet, until the server notices that the connection is gone.
             Err(Failed::Unknown(why)) => {
                 self.connection = None;
-                Completion::Info(why.into())
+                Completion::Info(why)
             }
         }
     }
@@ -148,7 +148,7 @@ impl Lock for RowLock {
                 Completion::Ok(Value::Null)
             }
             // Either way the connection is closed now, and the lock ends as soon as the server hears of it.
-            Err(failed) => Completion::Info(failed.why().into()),
+            Err(failed) => Completion::Info(failed.why()),
         }
     }
 
@@ -167,7 +167,7 @@ impl Lock for RowLock {
         if self.connection.as_ref().is_none_or(|connection| !connection.lives())
             && let Err(why) = self.connect(self.ttl, deadline).await
         {
-            return Completion::Fail(why.into());
+            return Completion::Fail(why);
         }
         let Some(connection) = &self.connection else { unreachable!("just connected") };
         let sent = Instant::now();
@@ -182,7 +182,7 @@ impl Lock for RowLock {
                 }
                 row.map_or(Completion::Ok(0.into()), |row| parsed(row.get(0)))
             }
-            Err(failed) => Completion::Fail(failed.why().into()),
+            Err(failed) => Completion::Fail(failed.why()),
         }
     }
 
@@ -205,7 +205,7 @@ impl Lock for RowLock {
             answer(connection.client.execute(update, &[&key, &value.to_string()]), deadline).await
         {
             // Whatever became of it: no COMMIT was sent, and none will be, so it is undone.
-            return Completion::Fail(failed.why().into());
+            return Completion::Fail(failed.why());
         }
         match answer(connection.client.batch_execute("COMMIT"), deadline).await {
             Ok(()) => {
@@ -213,9 +213,9 @@ impl Lock for RowLock {
                 written(value)
             }
             // The server refused to commit: undone.
-            Err(Failed::Refused { why, .. }) => Completion::Fail(why.into()),
+            Err(Failed::Refused { why, .. }) => Completion::Fail(why),
             // A write without an answer.
-            Err(Failed::Unknown(why)) => Completion::Info(why.into()),
+            Err(Failed::Unknown(why)) => Completion::Info(why),
         }
     }
 }

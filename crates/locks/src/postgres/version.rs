@@ -8,7 +8,7 @@ use crate::definition::{Capabilities, LockDefinition};
 use crate::notices::Notices;
 use crate::recipe::Lock;
 use async_trait::async_trait;
-use fencepost_history::{Completion, ErrorCode};
+use fencepost_history::{Completion, ErrorCode, OperationError};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ impl VersionLock {
     }
 
     /// The value and its version; nothing is changed but that the key is there.
-    async fn look(&mut self, key: &str, deadline: Instant) -> Result<(String, i64), String> {
+    async fn look(&mut self, key: &str, deadline: Instant) -> Result<(String, i64), OperationError> {
         if self.connection.as_ref().is_none_or(|connection| !connection.lives()) {
             self.connection = None;
             self.connection =
@@ -56,7 +56,8 @@ impl VersionLock {
             row =
                 answer(connection.client.query_opt(select, &[&key]), deadline).await.map_err(Failed::why)?;
         }
-        row.map(|row| (row.get(0), row.get(1))).ok_or_else(|| "refused: the key is not there".to_owned())
+        row.map(|row| (row.get(0), row.get(1)))
+            .ok_or_else(|| ErrorCode::Refused.error("the key is not there"))
     }
 }
 
@@ -72,7 +73,7 @@ impl Lock for VersionLock {
             // It only reads: there is nothing that could be held.
             Err(why) => {
                 self.connection = None;
-                Completion::Fail(why.into())
+                Completion::Fail(why)
             }
         }
     }
@@ -99,7 +100,7 @@ impl Lock for VersionLock {
         match self.look(key, Instant::now() + timeout).await {
             Ok((value, _)) => parsed(&value),
             // A read changes nothing: one that was not answered has not happened, for all that anybody can see.
-            Err(why) => Completion::Fail(why.into()),
+            Err(why) => Completion::Fail(why),
         }
     }
 
@@ -121,11 +122,11 @@ impl Lock for VersionLock {
             Ok(_) => {
                 Completion::fail(ErrorCode::Conflict, format!("version {version} has been written over"))
             }
-            Err(Failed::Refused { why, .. }) => Completion::Fail(why.into()),
+            Err(Failed::Refused { why, .. }) => Completion::Fail(why),
             // A write without an answer. It is its own transaction.
             Err(Failed::Unknown(why)) => {
                 self.connection = None;
-                Completion::Info(why.into())
+                Completion::Info(why)
             }
         }
     }

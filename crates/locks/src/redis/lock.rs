@@ -123,7 +123,7 @@ impl RedisLock {
             match self.node.expire(connection, key, ttl, until).await {
                 Reply::Answer(true) => {}
                 Reply::Answer(false) => {
-                    return Reply::Refused("not-held: the key was gone before it had a TTL".to_owned());
+                    return Reply::Refused(ErrorCode::NotHeld.error("the key was gone before it had a TTL"));
                 }
                 other => return taken_without(other),
             }
@@ -146,9 +146,9 @@ impl RedisLock {
         // WAIT itself answers at the end of its patience.
         match self.node.wait(connection, replicas, patience, until + CLEANUP_MAX / 2).await {
             Reply::Answer(acknowledged) if acknowledged >= replicas => Reply::Answer(true),
-            Reply::Answer(acknowledged) => Reply::Unknown(format!(
+            Reply::Answer(acknowledged) => Reply::Unknown(ErrorCode::Other.error(format_args!(
                 "not-replicated: {acknowledged} of {replicas} replicas had acknowledged it in time"
-            )),
+            ))),
             other => taken_without(other),
         }
     }
@@ -223,7 +223,7 @@ impl Lock for RedisLock {
             };
             let begun = CLOCK.now();
             let why_not = match self.node.connection() {
-                None => format!("unreachable: no connection to {}", self.node.name),
+                None => ErrorCode::Unreachable.error(format_args!("no connection to {}", self.node.name)),
                 Some(connection) => match self.attempt(&connection, key, &value, ttl, try_until).await {
                     Reply::Answer(true) => {
                         let valid_until = self.remember(key, value, begun, ttl);
@@ -233,7 +233,7 @@ impl Lock for RedisLock {
                         }
                         return Completion::Ok(granted);
                     }
-                    Reply::Answer(false) => "taken: another client holds the lock".to_owned(),
+                    Reply::Answer(false) => ErrorCode::Taken.error("another client holds the lock"),
                     // Not executed, or not even sent: nothing is held.
                     Reply::Refused(why) | Reply::Unsent(why) => why,
                     // It may have been executed, or may be later.
@@ -241,7 +241,7 @@ impl Lock for RedisLock {
                         // A client that slept past its deadline has this time all the same.
                         let deadline = deadline.max(Instant::now() + cleanup);
                         if !self.take_back(&connection, key, &value, deadline).await {
-                            return Completion::Info(why.into());
+                            return Completion::Info(why);
                         }
                         why
                     }
@@ -250,7 +250,7 @@ impl Lock for RedisLock {
             let delay = Duration::from_micros(self.random.random_range(RETRY_DELAY_US));
             if Instant::now() + delay >= try_until {
                 // Each attempt was answered, was not sent, or was taken back.
-                return Completion::Fail(why_not.into());
+                return Completion::Fail(why_not);
             }
             sleep(delay).await;
         }
@@ -280,9 +280,9 @@ impl Lock for RedisLock {
                 Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's")
             }
             // Not executed, or not sent: the key stays until its TTL ends.
-            Reply::Refused(why) | Reply::Unsent(why) => Completion::Fail(why.into()),
+            Reply::Refused(why) | Reply::Unsent(why) => Completion::Fail(why),
             // A write without an answer: it may have been executed, and may still be.
-            Reply::Unknown(why) => Completion::Info(why.into()),
+            Reply::Unknown(why) => Completion::Info(why),
         }
     }
 

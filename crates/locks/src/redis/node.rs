@@ -2,6 +2,7 @@
 
 use crate::client_clock::{Reading, whole_millis};
 use crate::protocol::Server;
+use fencepost_history::{ErrorCode, OperationError};
 use fencepost_wire::{Connected, Reconnecting};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisConnectionInfo};
@@ -28,12 +29,12 @@ pub(crate) enum Reply<T> {
     /// The server executed it.
     Answer(T),
     /// The server answered with an error: it did not execute it.
-    Refused(String),
+    Refused(OperationError),
     /// There was no connection: it was not sent.
-    Unsent(String),
+    Unsent(OperationError),
     /// It was sent, and no answer came. It may have been executed, or may still be, as long as its bytes are
     /// under way or wait in the buffers of a stopped server.
-    Unknown(String),
+    Unknown(OperationError),
 }
 
 /// One Redis server, as the processes of a client share it.
@@ -95,7 +96,7 @@ impl RedisNode {
 
     /// The reply where there is no connection.
     pub(crate) fn unreachable<T>(&self) -> Reply<T> {
-        Reply::Unsent(format!("unreachable: no connection to {}", self.name))
+        Reply::Unsent(ErrorCode::Unreachable.error(format_args!("no connection to {}", self.name)))
     }
 
     /// `SET key value NX PX ttl`, or without `PX` where there is no TTL: true if the key was free.
@@ -209,17 +210,17 @@ impl RedisNode {
             Ok(Ok(answer)) => Reply::Answer(answer),
             // The server's own words (LOADING, OOM, MISCONF, …): it looked at the command and did not run it.
             Ok(Err(error)) if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => {
-                Reply::Refused(format!("refused: {server}: {error}"))
+                Reply::Refused(ErrorCode::Refused.error(format_args!("{server}: {error}")))
             }
             // The connection broke with the command on it, or it sent something that is not Redis: unknown.
             Ok(Err(error)) => {
                 self.link.doubt(wire);
-                Reply::Unknown(format!("disconnected: {server}: {error}"))
+                Reply::Unknown(ErrorCode::Disconnected.error(format_args!("{server}: {error}")))
             }
             // A write that timed out may have been executed, and may still be.
             Err(_) => {
                 self.link.doubt(wire);
-                Reply::Unknown(format!("timeout: {server} did not answer in time"))
+                Reply::Unknown(ErrorCode::Timeout.error(format_args!("{server} did not answer in time")))
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Counting what the nodes answered, and what follows from it.
 
 use crate::redis::node::Reply;
-use fencepost_history::{Completion, ErrorCode};
+use fencepost_history::{Completion, ErrorCode, OperationError};
 use serde_json::Value;
 
 /// A node by its place in the list, and what it answered.
@@ -15,7 +15,7 @@ pub(super) struct Votes {
     pub(super) taken: usize,
     pub(super) failed: usize,
     /// What one of those that failed said.
-    pub(super) why: Option<String>,
+    pub(super) why: Option<OperationError>,
 }
 
 impl Votes {
@@ -46,7 +46,7 @@ pub(super) struct Tally {
     unknown: usize,
     /// Not executed, or not sent: these nodes keep the key until its TTL ends.
     untouched: usize,
-    why: Option<String>,
+    why: Option<OperationError>,
 }
 
 impl Tally {
@@ -90,13 +90,13 @@ impl Tally {
             // As above; whether it was still held cannot be known any more, and does not matter to anybody.
             return Completion::Ok(Value::Null);
         }
-        let why = self.why.clone().unwrap_or_else(|| "timeout: too few nodes answered".to_owned());
+        let why = self.why.clone().unwrap_or_else(|| ErrorCode::Timeout.error("too few nodes answered"));
         if self.deleted == 0 && self.unknown == 0 && self.untouched == nodes {
             // Nothing was executed anywhere: it certainly did not happen.
-            return Completion::Fail(why.into());
+            return Completion::Fail(why);
         }
         // A majority may still hold the key, or not: nobody knows.
-        Completion::Info(why.into())
+        Completion::Info(why)
     }
 }
 
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     fn tally(deleted: usize, absent: usize, unknown: usize, untouched: usize) -> Tally {
-        Tally { deleted, absent, unknown, untouched, why: Some("timeout: n1".to_owned()) }
+        Tally { deleted, absent, unknown, untouched, why: Some(ErrorCode::Timeout.error("n1")) }
     }
 
     #[test]

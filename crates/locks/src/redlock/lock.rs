@@ -9,7 +9,7 @@ use crate::pause_points;
 use crate::recipe::Lock;
 use crate::redis::node::{HeldKey, RedisNode, Reply, unique_value};
 use async_trait::async_trait;
-use fencepost_history::{Completion, ErrorCode, Stream};
+use fencepost_history::{Completion, ErrorCode, OperationError, Stream};
 use rand::RngExt;
 use serde_json::{Value, json};
 use std::ops::RangeInclusive;
@@ -200,7 +200,7 @@ impl Lock for RedlockLock {
                 // By the algorithm a client without a majority in time does not hold the lock, whatever became of
                 // single SETs and releases that were not answered: those keys go with their TTL. So the acquire
                 // certainly did not succeed, although a write timed out.
-                return Completion::Fail(why_not.into());
+                return Completion::Fail(why_not);
             }
             sleep(delay).await;
         }
@@ -252,7 +252,7 @@ impl RedlockLock {
         ttl: Duration,
         end: Reading,
         votes: &Votes,
-    ) -> Result<Option<u64>, String> {
+    ) -> Result<Option<u64>, OperationError> {
         if votes.granted.len() < self.majority() {
             return Err(self.why_no_majority(votes));
         }
@@ -263,11 +263,11 @@ impl RedlockLock {
         Ok(token)
     }
 
-    fn check_elapsed(&self, end: Reading) -> Result<(), String> {
+    fn check_elapsed(&self, end: Reading) -> Result<(), OperationError> {
         if self.options.no_elapsed_check || self.clock().is_before(end) {
             return Ok(());
         }
-        Err("expired: a majority granted it, but asking took longer than the validity".to_owned())
+        Err(ErrorCode::Expired.error("a majority granted it, but asking took longer than the validity"))
     }
 
     /// Remembers a lock that was granted; what an acquire's `ok` says of it.
@@ -290,14 +290,16 @@ impl RedlockLock {
         said
     }
 
-    fn why_no_majority(&self, votes: &Votes) -> String {
+    fn why_no_majority(&self, votes: &Votes) -> OperationError {
         let (granted, all) = (votes.granted.len(), self.nodes.len());
         match &votes.why {
-            Some(why) if votes.taken == 0 => format!("no-majority: {granted} of {all} granted it; {why}"),
-            Some(why) => {
-                format!("taken: {granted} of {all} granted it, {} held another's; {why}", votes.taken)
+            Some(why) if votes.taken == 0 => {
+                ErrorCode::NoMajority.error(format_args!("{granted} of {all} granted it; {why}"))
             }
-            None => format!("taken: {granted} of {all} granted it, {} held another's", votes.taken),
+            Some(why) => ErrorCode::Taken
+                .error(format_args!("{granted} of {all} granted it, {} held another's; {why}", votes.taken)),
+            None => ErrorCode::Taken
+                .error(format_args!("{granted} of {all} granted it, {} held another's", votes.taken)),
         }
     }
 }

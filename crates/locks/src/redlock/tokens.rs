@@ -6,6 +6,7 @@
 use super::lock::RedlockLock;
 use crate::options::TokenFrom;
 use crate::redis::node::{RedisNode, Reply};
+use fencepost_history::{ErrorCode, OperationError};
 use tokio::time::Instant;
 
 /// A token for a lock that these nodes granted; none where none is wanted.
@@ -17,7 +18,7 @@ pub(super) async fn fetch(
     key: &str,
     granted: &[usize],
     deadline: Instant,
-) -> Result<Option<u64>, String> {
+) -> Result<Option<u64>, OperationError> {
     let places = match lock.options.token {
         TokenFrom::None => return Ok(None),
         TokenFrom::IncrOne => &[0],
@@ -32,7 +33,7 @@ pub(super) async fn fetch(
     Ok(highest)
 }
 
-async fn count(node: &RedisNode, counter: &str, deadline: Instant) -> Result<u64, String> {
+async fn count(node: &RedisNode, counter: &str, deadline: Instant) -> Result<u64, OperationError> {
     let reply = match node.connection() {
         Some(connection) => node.increment(&connection, counter, deadline).await,
         None => node.unreachable(),
@@ -40,7 +41,7 @@ async fn count(node: &RedisNode, counter: &str, deadline: Instant) -> Result<u64
     match reply {
         Reply::Answer(count) => Ok(count),
         Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) => {
-            Err(format!("no-token: {} did not count; {why}", node.name))
+            Err(ErrorCode::Other.error(format_args!("no-token: {} did not count; {why}", node.name)))
         }
     }
 }

@@ -17,6 +17,11 @@ use tokio::time::{Instant, sleep, timeout};
 /// Where it listens, inside its node.
 pub const FENCER_PORT: u16 = 7100;
 
+/// Why an order was not carried out, or is not known to be.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct FencingError(pub(super) String);
+
 /// How long a killed process may take to be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
 
@@ -49,46 +54,49 @@ async fn serve(stream: TcpStream) {
     let _ = stream.get_mut().write_all(answer.as_bytes()).await;
 }
 
-async fn fence(order: &str) -> Result<(), String> {
+async fn fence(order: &str) -> Result<(), FencingError> {
     match order.split_once(' ') {
-        Some(("kill", pid)) => end(pid.parse().map_err(|_| format!("`{pid}` is no process number"))?).await,
-        Some(("cut", address)) => {
-            cut(address.parse().map_err(|_| format!("`{address}` is no address"))?).await
+        Some(("kill", pid)) => {
+            end(pid.parse().map_err(|_| FencingError(format!("`{pid}` is no process number")))?).await
         }
-        _ => Err(format!("`{order}` is neither `kill PID` nor `cut ADDRESS`")),
+        Some(("cut", address)) => {
+            cut(address.parse().map_err(|_| FencingError(format!("`{address}` is no address")))?).await
+        }
+        _ => Err(FencingError(format!("`{order}` is neither `kill PID` nor `cut ADDRESS`"))),
     }
 }
 
-async fn end(pid: i32) -> Result<(), String> {
+async fn end(pid: i32) -> Result<(), FencingError> {
     let there = PathBuf::from(format!("/proc/{pid}"));
     if there.exists() {
-        kill(Pid::from_raw(pid), Signal::SIGKILL).map_err(|error| format!("cannot kill {pid}: {error}"))?;
+        kill(Pid::from_raw(pid), Signal::SIGKILL)
+            .map_err(|error| FencingError(format!("cannot kill {pid}: {error}")))?;
     }
     let begun = Instant::now();
     while there.exists() {
         if begun.elapsed() > GONE_WITHIN {
-            return Err(format!("process {pid} is still there after SIGKILL"));
+            return Err(FencingError(format!("process {pid} is still there after SIGKILL")));
         }
         sleep(Duration::from_millis(1)).await;
     }
     Ok(())
 }
 
-async fn cut(address: IpAddr) -> Result<(), String> {
+async fn cut(address: IpAddr) -> Result<(), FencingError> {
     let rule = ["-w", "-I", "INPUT", "-s", &address.to_string(), "-j", "DROP"];
     let output = Command::new("iptables").args(rule).output().await;
-    let output = output.map_err(|error| format!("iptables cannot be run: {error}"))?;
+    let output = output.map_err(|error| FencingError(format!("iptables cannot be run: {error}")))?;
     if output.status.success() {
         return Ok(());
     }
-    Err(format!("iptables failed: {}", String::from_utf8_lossy(&output.stderr).trim()))
+    Err(FencingError(format!("iptables failed: {}", String::from_utf8_lossy(&output.stderr).trim())))
 }
 
 /// Gives a fencer its order and waits until it is carried out.
 ///
 /// # Errors
 /// Why it was not, or is not known to be: one sentence.
-pub(crate) async fn order(host: &str, order: &str, within: Duration) -> Result<(), String> {
+pub(super) async fn order(host: &str, order: &str, within: Duration) -> Result<(), FencingError> {
     let asked = async {
         let stream = TcpStream::connect((host, FENCER_PORT)).await?;
         let mut stream = BufReader::new(stream);
@@ -99,9 +107,11 @@ pub(crate) async fn order(host: &str, order: &str, within: Duration) -> Result<(
     };
     match timeout(within, asked).await {
         Ok(Ok(answer)) if answer.trim() == "done" => Ok(()),
-        Ok(Ok(answer)) => Err(format!("the fencer on {host} did not carry it out: {}", answer.trim())),
-        Ok(Err(error)) => Err(format!("the fencer on {host} cannot be asked: {error}")),
-        Err(_) => Err(format!("the fencer on {host} did not answer in time")),
+        Ok(Ok(answer)) => {
+            Err(FencingError(format!("the fencer on {host} did not carry it out: {}", answer.trim())))
+        }
+        Ok(Err(error)) => Err(FencingError(format!("the fencer on {host} cannot be asked: {error}"))),
+        Err(_) => Err(FencingError(format!("the fencer on {host} did not answer in time"))),
     }
 }
 
@@ -116,12 +126,12 @@ mod tests {
         let (fenced, status) = tokio::join!(fence_text(format!("kill {pid}")), child.wait());
         assert_eq!(fenced, Ok(()));
         assert!(!status.unwrap().success());
-        assert!(fence("kill everybody").await.unwrap_err().contains("no process number"));
-        assert!(fence("cut the rope").await.unwrap_err().contains("no address"));
-        assert!(fence("stop").await.unwrap_err().contains("neither"));
+        assert!(fence("kill everybody").await.unwrap_err().0.contains("no process number"));
+        assert!(fence("cut the rope").await.unwrap_err().0.contains("no address"));
+        assert!(fence("stop").await.unwrap_err().0.contains("neither"));
     }
 
-    async fn fence_text(order: String) -> Result<(), String> {
+    async fn fence_text(order: String) -> Result<(), FencingError> {
         fence(&order).await
     }
 }

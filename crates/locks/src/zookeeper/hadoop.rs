@@ -7,7 +7,7 @@
 //! With `--fence lie` fencing reports success and does nothing.
 
 use super::attempt::ZnodeKind;
-use super::fencer;
+use super::fencer::{self, FencingError};
 use super::lock::ZkLock;
 use super::recipe::{CLAIMS, SESSION_BOUND, addresses};
 use super::service::ZooKeeperEnsemble;
@@ -18,7 +18,7 @@ use crate::options::Fence;
 use crate::protocol::Hello;
 use crate::recipe::{Lock, Recipe, Session};
 use async_trait::async_trait;
-use fencepost_history::Completion;
+use fencepost_history::{Completion, ErrorCode, OperationError};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, UdpSocket};
 use std::sync::Arc;
@@ -114,28 +114,29 @@ fn path(key: &str) -> String {
 
 impl HadoopLock {
     /// Fences whoever was active last, and leaves a breadcrumb of one's own.
-    async fn go_active(&self, client: &Client, key: &str) -> Result<(), String> {
+    async fn go_active(&self, client: &Client, key: &str) -> Result<(), FencingError> {
         let path = path(key);
         let crumb = serde_json::to_vec(&self.own).expect("a breadcrumb is always JSON");
-        let trouble = |error: Error| format!("refused: the breadcrumb: {error}");
+        let refused = |error: Error| FencingError(format!("ZooKeeper refused the breadcrumb: {error}"));
         match client.get_data(&path).await {
             Ok((last, _)) => {
-                let last: Breadcrumb = serde_json::from_slice(&last)
-                    .map_err(|error| format!("the breadcrumb of {key} is none: {error}"))?;
+                let last: Breadcrumb = serde_json::from_slice(&last).map_err(|error| {
+                    FencingError(format!("the breadcrumb of {key} cannot be read: {error}"))
+                })?;
                 if last != self.own {
                     self.fence(&last).await?;
                 }
-                client.set_data(&path, &crumb, None).await.map(drop).map_err(trouble)
+                client.set_data(&path, &crumb, None).await.map(drop).map_err(refused)
             }
             Err(Error::NoNode) => {
                 let persistent = CreateMode::Persistent.with_acls(Acls::anyone_all());
-                client.create(&path, &crumb, &persistent).await.map(drop).map_err(trouble)
+                client.create(&path, &crumb, &persistent).await.map(drop).map_err(refused)
             }
-            Err(error) => Err(trouble(error)),
+            Err(error) => Err(refused(error)),
         }
     }
 
-    async fn fence(&self, last: &Breadcrumb) -> Result<(), String> {
+    async fn fence(&self, last: &Breadcrumb) -> Result<(), FencingError> {
         match self.fence {
             Fence::Kill => {
                 fencer::order(&last.address.to_string(), &format!("kill {}", last.pid), FENCE).await
@@ -158,13 +159,13 @@ impl Lock for HadoopLock {
         let (Completion::Ok(_), Some(client)) = (&elected, self.elector.client()) else { return elected };
         let why = match timeout_at(deadline + FENCE, self.go_active(&client, key)).await {
             Ok(Ok(())) => return elected,
-            Ok(Err(why)) => format!("not-fenced: {why}"),
-            Err(_) => "not-fenced: fencing took too long".to_owned(),
+            Ok(Err(why)) => ErrorCode::Other.error(format_args!("not-fenced: {why}")),
+            Err(_) => ErrorCode::Other.error("not-fenced: fencing took too long"),
         };
         // Elected, and not active: nobody was told that it holds the lock. Another may try.
         match self.elector.release(key, timeout).await {
-            Completion::Info(reason) => Completion::Info(format!("{why}; {reason}").into()),
-            _ => Completion::Fail(why.into()),
+            Completion::Info(reason) => Completion::Info(OperationError::from(format!("{why}; {reason}"))),
+            _ => Completion::Fail(why),
         }
     }
 

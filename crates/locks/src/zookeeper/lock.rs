@@ -6,7 +6,7 @@ use crate::client_clock::millis_until;
 use crate::notices::Notices;
 use crate::recipe::Lock;
 use async_trait::async_trait;
-use fencepost_history::{Completion, ErrorCode};
+use fencepost_history::{Completion, ErrorCode, OperationError};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,7 +46,7 @@ impl ZkLock {
     }
 
     /// The session, a new one where there is none that lives with this TTL.
-    async fn open_session(&mut self, ttl: Duration, deadline: Instant) -> Result<(), String> {
+    async fn open_session(&mut self, ttl: Duration, deadline: Instant) -> Result<(), OperationError> {
         if self.session.as_ref().is_some_and(|session| session.ttl == ttl && session.lives()) {
             return Ok(());
         }
@@ -89,7 +89,7 @@ impl Lock for ZkLock {
         self.wakeups.store(0, Ordering::Relaxed);
         if let Err(why) = self.open_session(ttl, try_until).await {
             // No session, so no znode was even asked for.
-            return Completion::Fail(why.into());
+            return Completion::Fail(why);
         }
         let Some(session) = &self.session else { unreachable!("a session was just opened") };
         let attempt = Attempt::new(&session.client, self.kind, key, &self.wakeups);
@@ -98,16 +98,16 @@ impl Lock for ZkLock {
                 return self.granted(key, taken);
             }
             Ok(Err(error)) => sentence(&error),
-            Err(_) => "taken: another client holds the lock".to_owned(),
+            Err(_) => ErrorCode::Taken.error("another client holds the lock"),
         };
         // Requests of a session are carried out in order, so what was asked for and not waited for comes before this.
         match timeout_at(deadline, attempt.take_back()).await {
-            Ok(Ok(())) => Completion::Fail(why.into()),
+            Ok(Ok(())) => Completion::Fail(why),
             // The znode may be there, or may come yet, until the servers end the session: nobody knows. A session that
             // this client holds for expired may still live, where the servers had no leader to end it.
             _ => {
                 self.session = None;
-                Completion::Info(why.into())
+                Completion::Info(why)
             }
         }
     }
@@ -176,10 +176,12 @@ impl Lock for ZkLock {
     }
 }
 
-fn sentence(error: &Error) -> String {
+fn sentence(error: &Error) -> OperationError {
     match error {
-        Error::SessionExpired => "session-expired: the session was over before the answer came".to_owned(),
-        Error::ConnectionLoss => "disconnected: the connection to ZooKeeper broke".to_owned(),
-        error => format!("refused: {error}"),
+        Error::SessionExpired => {
+            ErrorCode::SessionExpired.error("the session was over before the answer came")
+        }
+        Error::ConnectionLoss => ErrorCode::Disconnected.error("the connection to ZooKeeper broke"),
+        error => ErrorCode::Refused.error(format_args!("{error}")),
     }
 }

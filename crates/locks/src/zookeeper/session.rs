@@ -5,6 +5,7 @@
 
 use super::service::TICK;
 use crate::notices::Notices;
+use fencepost_history::{ErrorCode, OperationError};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,21 +36,23 @@ impl ZkSession {
         ttl: Duration,
         notices: Notices,
         deadline: Instant,
-    ) -> Result<ZkSession, String> {
+    ) -> Result<ZkSession, OperationError> {
         let sent = Instant::now();
         // Detached: dropping it does not end the session, for a client that crashes does not either.
         let connector = Client::connector().with_session_timeout(ttl).with_detached();
         let client = match timeout_at(deadline, connector.connect(servers)).await {
             Ok(Ok(client)) => client,
-            Ok(Err(error)) => return Err(format!("unreachable: no session with ZooKeeper: {error}")),
-            Err(_) => return Err("timeout: no session with ZooKeeper was opened in time".to_owned()),
+            Ok(Err(error)) => {
+                return Err(ErrorCode::Unreachable.error(format_args!("no session with ZooKeeper: {error}")));
+            }
+            Err(_) => return Err(ErrorCode::Timeout.error("no session with ZooKeeper was opened in time")),
         };
         if client.session_timeout() != ttl {
             let given = client.session_timeout().as_millis();
-            return Err(format!(
+            return Err(ErrorCode::Other.error(format_args!(
                 "ttl: ZooKeeper gave a session of {given} ms for a TTL of {} ms",
                 ttl.as_millis()
-            ));
+            )));
         }
         let state =
             Arc::new(State { renewed: watch::Sender::new(sent), held: Mutex::default(), notices, ttl });
