@@ -189,8 +189,8 @@ mod tests {
     #[test]
     fn a_run_that_goes_on_stays_and_latest_names_the_newest() {
         let results = tempfile::tempdir().unwrap();
-        let going = RunFolder::create(results.path(), &crate::repeat::default_spec().settings()).unwrap();
-        going.write_run(&crate::repeat::run_file(&crate::repeat::default_spec())).unwrap();
+        let going = RunFolder::create(results.path(), &crate::testing::options().settings()).unwrap();
+        going.write_run(&crate::testing::options().run_file(String::new())).unwrap();
         run(results.path(), "redlock-1", "redlock", 10, Some(Outcome::Violation));
         collect(results.path(), 0, false);
         let name = going.path.file_name().unwrap().to_str().unwrap().to_owned();

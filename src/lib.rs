@@ -14,7 +14,6 @@ mod gc;
 mod list;
 mod live;
 mod manual;
-mod record;
 mod repeat;
 mod scenarios;
 pub mod serve;

@@ -5,7 +5,7 @@ use crate::say;
 use anyhow::Result;
 use fencepost_cluster::{image_store, images};
 use fencepost_engine::{BadUsage, unknown};
-use fencepost_locks::{LockDefinition, option_name};
+use fencepost_locks::LockDefinition;
 
 /// A name and its lines.
 type Row = (&'static str, Vec<String>);
@@ -17,7 +17,7 @@ fn row(name: &'static str, about: &str) -> Row {
 /// A lock, what it claims, and the options that it understands.
 fn backend(it: &LockDefinition) -> Row {
     let mut lines = vec![it.about.to_owned(), format!("promises: {}", it.claims)];
-    let options: Vec<&str> = it.option_names().map(option_name).collect();
+    let options: Vec<&str> = it.option_names().collect();
     if !options.is_empty() {
         lines.push(format!("options: --{}", options.join(", --")));
     }

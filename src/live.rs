@@ -1,8 +1,8 @@
 //! What the terminal shows while a test runs: one line that moves on a terminal, plain lines elsewhere.
 
 use crate::say;
-use anyhow::Result;
-use fencepost_engine::{Environment, Progress, RunObserver};
+use fencepost_engine::{Progress, RunObserver};
+use fencepost_history::run::RunFile;
 use fencepost_nemesis::Plan;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -44,9 +44,8 @@ impl RunObserver for Live {
         eprintln!("{sentence}");
     }
 
-    fn started(&self, environment: &Environment) -> Result<()> {
-        say!("{}", fencepost_report::terminal::environment_text(&environment.driver, &environment.servers));
-        Ok(())
+    fn started(&self, run: &RunFile) {
+        say!("{}", fencepost_report::terminal::environment_text(&run.driver, &run.servers));
     }
 
     fn progress(&self, progress: &Progress) {

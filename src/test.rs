@@ -2,12 +2,11 @@
 
 use crate::cli::TestArgs;
 use crate::live::Live;
-use crate::record::record;
 use crate::say;
 use crate::{FAILED, repeat, runtime};
 use anyhow::Result;
 use fencepost_checker::Outcome;
-use fencepost_engine::{Parts, Reason, RunSpec, Stop};
+use fencepost_engine::{Reason, RunSpec, Stop};
 use fencepost_history::find_history;
 use fencepost_history::run::RunFolder;
 use fencepost_report::{Judged, heading, judge, pipeline, terminal};
@@ -16,24 +15,25 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Runs a test and gives the exit code of its verdict.
 pub fn test(args: &TestArgs) -> Result<i32> {
-    let spec = args.spec()?;
-    let parts = spec.validate()?;
-    say!("{}", terminal::plan_text(&heading(&repeat::run_file(&spec))).trim_end());
+    let spec = RunSpec::new(args.options.clone())?;
+    let command = repeat::command(&spec.options);
+    say!("{}", terminal::plan_text(&heading(&spec.options.run_file(command.clone()))).trim_end());
     let stop = Arc::new(Stop::default());
     let runtime = runtime()?;
-    let code = runtime.block_on(run_and_judge(args, &spec, &parts, &stop));
+    let code = runtime.block_on(run_and_judge(args, &spec, &command, &stop));
     // A client that hangs in a blocking call must not keep a finished run from ending.
     runtime.shutdown_background();
     code
 }
 
-async fn run_and_judge(args: &TestArgs, spec: &RunSpec, parts: &Parts, stop: &Arc<Stop>) -> Result<i32> {
+async fn run_and_judge(args: &TestArgs, spec: &RunSpec, command: &str, stop: &Arc<Stop>) -> Result<i32> {
     tokio::spawn(listen_for_signals(stop.clone()));
-    let folder = RunFolder::create(&args.run.results, &spec.settings())?;
-    let cleanup_errors = match record(spec, parts, &folder, stop, Arc::new(Live::new())).await {
-        Ok(outcome) => outcome.cleanup_errors,
-        Err(error) => return after_failure(args, &folder, error),
-    };
+    let folder = RunFolder::create(&args.results, &spec.options.settings())?;
+    let cleanup_errors =
+        match fencepost_engine::run(spec, command, &folder, stop, None, Arc::new(Live::new())).await {
+            Ok(outcome) => outcome.cleanup_errors,
+            Err(error) => return after_failure(args, &folder, error),
+        };
     let judged = judge(&folder)?;
     let outcome = judged.verdict.outcome;
     say!("{}", judged.text);

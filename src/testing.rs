@@ -1,15 +1,22 @@
 //! Folders of runs that tests look at.
 
 use fencepost_checker::{Costs, Outcome, RunVerdict, Verdict};
+use fencepost_engine::RunOptions;
+use fencepost_history::Seed;
 use fencepost_history::run::RunFile;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// The options of a run with defaults, and a seed.
+pub fn options() -> RunOptions {
+    RunOptions { seed: Some(Seed(0)), ..RunOptions::default() }
+}
 
 /// The folder of a run, with a verdict of that outcome if any; `edit` sets what it is a run of.
 pub fn run(results: &Path, name: &str, outcome: Option<Outcome>, edit: impl FnOnce(&mut RunFile)) -> PathBuf {
     let path = results.join(name);
     fs::create_dir_all(path.join("logs")).unwrap();
-    let mut file = crate::repeat::run_file(&crate::repeat::default_spec());
+    let mut file = options().run_file(String::new());
     edit(&mut file);
     fs::write(path.join("run.toml"), toml::to_string(&file).unwrap()).unwrap();
     fs::write(path.join("logs/n1.log"), "ready\n").unwrap();

@@ -2,13 +2,10 @@
 
 use super::matrix::{JSON, Matrix, Turn, lock};
 use super::perform::perform;
-use crate::cli::RunArgs;
 use crate::{FAILED, say};
 use anyhow::{Result, bail};
 use clap::Args;
-use fencepost_engine::BadUsage;
-use fencepost_engine::{Reason, Stop};
-use fencepost_history::Seed;
+use fencepost_engine::{BadUsage, Reason, RunOptions, Stop};
 use fencepost_history::run::write_whole;
 use fencepost_report::comparison::{self, Changes, Comparison, changes, of_runs, read_baseline};
 use fencepost_report::pipeline::{self, github};
@@ -17,12 +14,22 @@ use fencepost_report::terminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+const SEED: &str = "The seed that all runs draw theirs from [default: that of the same comparison if it was ended early, \
+                    else a fresh one]";
+
 /// Runs every backend under every nemesis, and shows in one matrix which promises hold. A comparison that was ended early
 /// goes on where it was when the same command is given again.
 ///
 /// Exit code: 0 once all runs are judged, whatever came of them; with --baseline 1 if a promise that held is broken; 255
 /// if a run failed.
 #[derive(Debug, Args)]
+#[command(
+    mut_arg("lock", |arg| arg.hide(true)),
+    mut_arg("nemesis", |arg| arg.hide(true)),
+    mut_arg("nemesis_file", |arg| arg.hide(true)),
+    mut_arg("guard", |arg| arg.hide(true)),
+    mut_arg("seed", |arg| arg.help(SEED)),
+)]
 pub struct CompareArgs {
     /// The locks to compare, or `all` (see `fencepost list backends`).
     #[arg(long, value_delimiter = ',', default_value = "redis-single,redlock,etcd,zookeeper-sequential")]
@@ -39,10 +46,6 @@ pub struct CompareArgs {
     /// Runs that go on side by side.
     #[arg(long, default_value_t = 1)]
     pub jobs: usize,
-    /// The seed that all runs draw theirs from [default: that of the same comparison if it was ended early, else a fresh
-    /// one].
-    #[arg(long)]
-    pub seed: Option<Seed>,
     /// Compare runs that exist, in place of making some: folders of runs, or folders of such folders.
     #[arg(long, value_name = "FOLDER", num_args = 1.., conflicts_with_all = ["backends", "nemeses", "guards", "runs", "seed"])]
     pub from: Vec<PathBuf>,
@@ -64,8 +67,31 @@ pub struct CompareArgs {
     /// Write it as JUnit XML: a case for each promise under each nemesis.
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
+    /// Folder of all runs.
+    #[arg(long, default_value = "results")]
+    pub results: PathBuf,
     #[command(flatten)]
-    pub run: RunArgs,
+    pub options: RunOptions,
+}
+
+impl CompareArgs {
+    /// Refuses the options of a single run that a comparison has lists for.
+    pub fn check_unused(&self) -> Result<(), BadUsage> {
+        let RunOptions { lock, guard, nemesis, nemesis_file, .. } = &self.options;
+        let default = RunOptions::default();
+        let given = [
+            (*lock != default.lock, "--lock", "--locks"),
+            (*guard != default.guard, "--guard", "--guards"),
+            (nemesis != &["none"], "--nemesis", "--nemeses"),
+            (nemesis_file.is_some(), "--nemesis-file", "--nemeses"),
+        ];
+        match given.into_iter().find(|(given, ..)| *given) {
+            Some((_, option, list)) => Err(BadUsage(format!(
+                "{option} is an option of `fencepost test`; use {list} to compare several"
+            ))),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Makes the runs that are not there, and tells what they say together.
@@ -82,9 +108,9 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
         return tell(&comparison, baseline.as_ref());
     }
     let mut matrix = Matrix::new(args)?;
-    let results = &args.run.results;
+    let results = &args.results;
     let _alone = lock(results)?;
-    let folder = matrix.folder(results, args.seed.is_some())?;
+    let folder = matrix.folder(results, args.options.seed.is_some())?;
     let (todo, done) = split(&matrix, &runs::all(results)?);
     say!(
         "{}",
@@ -126,7 +152,8 @@ fn split(matrix: &Matrix, runs: &[Run]) -> (Vec<Turn>, usize) {
     let turns = combinations.filter_map(|combination| combination.turns.ok()).flatten();
     let there = |turn: &Turn| {
         runs.iter().any(|run| {
-            run.judgement().is_some() && run.file().is_some_and(|file| file.spec == turn.spec.settings())
+            run.judgement().is_some()
+                && run.file().is_some_and(|file| file.spec == turn.spec.options.settings())
         })
     };
     let (done, todo): (Vec<Turn>, Vec<Turn>) = turns.partition(there);

@@ -2,7 +2,7 @@
 
 use super::command::CompareArgs;
 use anyhow::{Context, Result};
-use fencepost_engine::{BadUsage, Parts, RunSpec, pick};
+use fencepost_engine::{BadUsage, RunOptions, RunSpec, pick};
 use fencepost_history::Seed;
 use fencepost_history::run::{now, timestamp, write_whole};
 use fencepost_nemesis::SWARM;
@@ -25,7 +25,7 @@ pub struct Matrix {
     /// Each a nemesis, or several joined by `+`.
     pub nemeses: Vec<String>,
     /// Everything else, for all runs.
-    pub spec: RunSpec,
+    pub options: RunOptions,
 }
 
 /// A combination.
@@ -41,7 +41,6 @@ pub struct Turn {
     /// `redlock under clock-jump, 2 of 5`.
     pub label: String,
     pub spec: RunSpec,
-    pub parts: Parts,
 }
 
 impl Matrix {
@@ -53,13 +52,14 @@ impl Matrix {
         if args.runs == 0 || args.jobs == 0 {
             return Err(BadUsage("--runs and --jobs must be at least 1".to_owned()));
         }
+        args.check_unused()?;
         let matrix = Matrix {
-            seed: args.seed.unwrap_or_else(Seed::fresh),
+            seed: args.options.seed.unwrap_or_else(Seed::fresh),
             runs: args.runs,
             backends: all_or(&args.backends, real_backends),
             guards: args.guards.clone(),
             nemeses: all_or(&args.nemeses, every_nemesis),
-            spec: args.run.spec("", Vec::new(), "none", Seed(0)),
+            options: RunOptions { seed: None, ..args.options.clone() },
         };
         matrix.check_names()?;
         let mut combinations = matrix.combinations().into_iter().map(|combination| combination.turns);
@@ -117,18 +117,18 @@ impl Matrix {
     fn turn(&self, backend: &str, guard: &str, nemesis: &str, number: usize) -> Result<Turn, String> {
         let nemeses = nemesis.split('+').filter(|name| *name != "none");
         let seed = self.seed.stream(&format!("{backend} {guard} {nemesis} {number}")).random::<u64>();
-        let spec = RunSpec {
-            backend: backend.to_owned(),
+        let options = RunOptions {
+            lock: backend.to_owned(),
             guard: guard.to_owned(),
             nemesis: nemeses.map(str::to_owned).collect(),
             // As short as a fresh one.
-            seed: Seed(seed >> 11),
-            ..self.spec.clone()
+            seed: Some(Seed(seed >> 11)),
+            ..self.options.clone()
         };
-        let parts = spec.validate().map_err(|BadUsage(why)| why)?;
+        let spec = RunSpec::new(options).map_err(|BadUsage(why)| why)?;
         let guarded = if guard == "none" { String::new() } else { format!(" with {guard}") };
         let label = format!("{backend}{guarded} under {nemesis}, {number} of {}", self.runs);
-        Ok(Turn { label, spec, parts })
+        Ok(Turn { label, spec })
     }
 
     /// Repeats the comparison.
@@ -136,8 +136,8 @@ impl Matrix {
         let lists =
             [("--backends", &self.backends), ("--guards", &self.guards), ("--nemeses", &self.nemeses)];
         let lists = lists.map(|(option, names)| format!("{option} {}", names.join(",")));
-        let named = ["backend", "guard", "nemesis", "seed"];
-        let settings = crate::repeat::differing(&self.spec).into_iter();
+        let named = ["lock", "guard", "nemesis", "seed"];
+        let settings = self.options.differing().into_iter();
         let settings = settings.filter(|(name, _)| !named.contains(&name.as_str())).map(|(_, words)| words);
         let words: Vec<String> = lists.into_iter().chain(settings).collect();
         let program = crate::repeat::program();
@@ -145,10 +145,11 @@ impl Matrix {
     }
 
     /// What came of it, from the runs that there are.
-    pub fn comparison(&self, runs: &[Run], failures: &[(RunSpec, String)]) -> Comparison {
+    pub fn comparison(&self, runs: &[Run], failures: &[(RunOptions, String)]) -> Comparison {
         let of = |turn: &Turn| {
             runs.iter().find(|run| {
-                run.judgement().is_some() && run.file().is_some_and(|file| file.spec == turn.spec.settings())
+                run.judgement().is_some()
+                    && run.file().is_some_and(|file| file.spec == turn.spec.options.settings())
             })
         };
         let mut rows: Vec<Row> =
@@ -158,8 +159,9 @@ impl Matrix {
                 Err(why) => Cell { not_applicable: Some(why.clone()), ..Cell::default() },
                 Ok(turns) => {
                     let found: Vec<&Run> = turns.iter().filter_map(of).collect();
-                    let failed =
-                        failures.iter().filter(|(spec, _)| turns.iter().any(|turn| turn.spec == *spec));
+                    let failed = failures
+                        .iter()
+                        .filter(|(options, _)| turns.iter().any(|turn| turn.spec.options == *options));
                     rows[combination.row].servers.extend(servers(found.iter()));
                     Cell { failures: failed.map(|(_, why)| why.clone()).collect(), ..cell(&found) }
                 }
@@ -180,7 +182,7 @@ impl Matrix {
     }
 
     fn row(&self, backend: &str, guard: &str) -> Row {
-        let settings = crate::repeat::settings(&self.spec);
+        let settings = self.options.distinguishing_arguments();
         Row {
             backend: backend.to_owned(),
             guard: guard.to_owned(),

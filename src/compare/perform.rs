@@ -1,11 +1,10 @@
 //! Plays the runs of a matrix that are not there yet, several side by side.
 
 use super::matrix::Turn;
-use crate::record::record_beside_others;
 use crate::say;
 use anyhow::Result;
 use fencepost_checker::{Outcome, check_run};
-use fencepost_engine::{Reason, RunSpec, Stop, Unobserved};
+use fencepost_engine::{Reason, RunOptions, Stop, Unobserved};
 use fencepost_history::read_history;
 use fencepost_history::run::RunFolder;
 use futures_util::StreamExt;
@@ -21,10 +20,10 @@ pub async fn perform(
     jobs: usize,
     results: &Path,
     stop: &Arc<Stop>,
-) -> Vec<(RunSpec, String)> {
+) -> Vec<(RunOptions, String)> {
     if let Some(turn) = turns.first() {
-        let runs = turns.iter().map(|turn| (&turn.spec, &turn.parts));
-        fencepost_engine::make_images(&turn.spec.driver, runs, stop).await;
+        let runs = turns.iter().map(|turn| &turn.spec);
+        fencepost_engine::make_images(&turn.spec.options.driver, runs, stop).await;
     }
     let progress = Progress::new(&turns, jobs);
     let plays = turns.into_iter().map(|turn| {
@@ -38,7 +37,7 @@ pub async fn perform(
             if !interrupted {
                 progress.ended(&turn, &played);
             }
-            played.err().filter(|_| !interrupted).map(|error| (turn.spec, format!("{error:#}")))
+            played.err().filter(|_| !interrupted).map(|error| (turn.spec.options, format!("{error:#}")))
         }
     });
     let failed: Vec<_> = futures_util::stream::iter(plays).buffer_unordered(jobs).collect().await;
@@ -48,9 +47,11 @@ pub async fn perform(
 
 /// One run, to its verdict.
 async fn play(turn: &Turn, results: &Path, all: &Stop) -> Result<Outcome> {
-    let folder = RunFolder::create(results, &turn.spec.settings())?;
+    let folder = RunFolder::create(results, &turn.spec.options.settings())?;
+    let command = crate::repeat::command(&turn.spec.options);
     let recorded =
-        record_beside_others(&turn.spec, &turn.parts, &folder, all, None, Arc::new(Unobserved)).await;
+        fencepost_engine::run_beside_others(&turn.spec, &command, &folder, all, None, Arc::new(Unobserved))
+            .await;
     let interrupted = all.reason() == Some(&Reason::Interrupted);
     let failed = match recorded {
         Ok(outcome) => {
@@ -93,7 +94,7 @@ impl Progress {
         } else {
             ProgressBar::with_draw_target(Some(turns.len() as u64), indicatif::ProgressDrawTarget::hidden())
         };
-        let length = |turn: &Turn| turn.spec.time_limit() + 2 * turn.spec.ttl() + AROUND;
+        let length = |turn: &Turn| turn.spec.options.time_limit.0 + 2 * turn.spec.options.ttl.0 + AROUND;
         let expected = turns.iter().map(length).sum::<Duration>() / u32::try_from(jobs).unwrap_or(1);
         let progress = Progress { bar, begun: Instant::now(), expected, jobs };
         progress.bar.set_message(progress.left());

@@ -100,15 +100,18 @@ struct Setting {
 impl Setting {
     /// Whether the command line says the same option, or one that excludes it.
     fn is_overruled(&self, command: &Command, arguments: &[OsString]) -> bool {
-        let given = |key: &str| {
-            let long = format!("--{key}");
+        let is_given = |name: &str| {
+            let long = format!("--{name}");
             let mut options = arguments.iter().take_while(|argument| *argument != "--");
             options.any(|argument| *argument == *long || starts_with(argument, &format!("{long}=")))
+        };
+        let given = |key: &str, arg: &Arg| {
+            is_given(key) || arg.get_visible_aliases().into_iter().flatten().any(&is_given)
         };
         let mine = options(command).find(|(key, _)| *key == self.key).map(|(_, arg)| arg);
         let exclude = |one: &Arg, other: &Arg| command.get_arg_conflicts_with(one).contains(&other);
         let excluded = |other: &Arg| mine.is_some_and(|mine| exclude(mine, other) || exclude(other, mine));
-        options(command).any(|(key, arg)| given(key) && (key == self.key || excluded(arg)))
+        options(command).any(|(key, arg)| given(key, arg) && (key == self.key || excluded(arg)))
     }
 }
 
@@ -153,21 +156,21 @@ fn parse(text: &str, command: &Command) -> Result<Vec<Setting>, Mistake> {
             return mistake(&name.span(), unknown("there is no command with options", name.get_ref(), known));
         };
         for (key, value) in table {
-            let Some((_, option)) = options(of).find(|(known, _)| known == key.get_ref()) else {
+            let is_named = |option: &Arg| {
+                let aliases = option.get_visible_aliases().into_iter().flatten();
+                option.get_long().into_iter().chain(aliases).any(|name| name == key.get_ref())
+            };
+            let Some((known, option)) = options(of).find(|(_, option)| is_named(option)) else {
                 let what = format!("[{}] has no key", of.get_name());
                 return mistake(
                     &key.span(),
                     unknown(&what, key.get_ref(), options(of).map(|(known, _)| known)),
                 );
             };
-            let words = words(key.get_ref(), option, value.get_ref())
+            let words = words(known, option, value.get_ref())
                 .and_then(|words| accepted(command, of.get_name(), words))
                 .or_else(|sentence| mistake(&value.span(), sentence))?;
-            settings.push(Setting {
-                command: of.get_name().to_owned(),
-                key: key.get_ref().to_string(),
-                words,
-            });
+            settings.push(Setting { command: of.get_name().to_owned(), key: known.to_owned(), words });
         }
     }
     Ok(settings)

@@ -3,7 +3,7 @@
 use super::expect::Expect;
 use crate::cli::{Cli, Command};
 use clap::Parser;
-use fencepost_engine::{ClientScript, Narration, RunSpec, Script, Step};
+use fencepost_engine::{ClientScript, Narration, RunOptions, RunSpec, Script, Step};
 use fencepost_history::{Kind, Seed, f};
 use fencepost_nemesis::{Plan, Strike, Trigger, parse_partition};
 use serde_json::{Value, json};
@@ -95,12 +95,12 @@ impl Act {
         self.cast.get_or_insert_default()
     }
 
-    /// The spec of its run.
+    /// The options of its run.
     ///
     /// # Panics
     /// If the arguments of a scenario are no arguments of `fencepost test`: a mistake in the program, which a test
     /// over all scenarios finds.
-    pub fn spec(&self, driver: &str, seed: Seed) -> RunSpec {
+    pub fn options(&self, driver: &str, seed: Seed) -> RunOptions {
         let clients = self.cast.as_ref().map_or(1, |script| script.clients.len());
         let mut words: Vec<String> = ["fencepost", "test", "--driver", driver].map(str::to_owned).to_vec();
         words.extend(["--seed".to_owned(), seed.to_string()]);
@@ -111,7 +111,7 @@ impl Act {
         words.extend(self.arguments.split_whitespace().map(str::to_owned));
         let cli = Cli::try_parse_from(&words).unwrap_or_else(|error| panic!("{}: {error}", words.join(" ")));
         let Command::Test(args) = cli.command else { unreachable!("the words above name the command test") };
-        args.spec().unwrap_or_else(|error| panic!("{}: {error}", words.join(" ")))
+        args.options
     }
 
     /// Its faults.
@@ -150,9 +150,8 @@ pub fn dosed(strike: Strike, dose: Value) -> Strike {
 
 /// Cuts off groups of nodes from each other, as `--partition` takes them.
 pub fn partition(groups: &str, act: &Act) -> Strike {
-    let spec = act.spec("local", Seed(0));
-    let scene = spec.validate().map(|parts| fencepost_engine::scene(&spec, parts.backend, parts.workload));
-    let scene = scene.unwrap_or_else(|error| panic!("{error}"));
+    let spec = RunSpec::new(act.options("local", Seed(0)));
+    let scene = spec.map(|spec| spec.scene()).unwrap_or_else(|error| panic!("{error}"));
     let groups = parse_partition(groups, &scene).unwrap_or_else(|error| panic!("{error}"));
     let on = groups.struck();
     Strike { on, ..dosed(throughout("partition", &[]), json!(groups)) }

@@ -3,9 +3,8 @@
 use super::Scenario;
 use super::act::Act;
 use super::expect::{Answer, Seen};
-use crate::record::record_beside_others;
-use anyhow::{Result, bail};
-use fencepost_engine::{Parts, RunObserver, RunSpec, ScriptOutcome, Stop};
+use anyhow::Result;
+use fencepost_engine::{BadUsage, RunObserver, RunOptions, RunSpec, ScriptOutcome, Stop};
 use fencepost_history::run::RunFolder;
 use fencepost_history::{Event, Kind, Process, Seed};
 use fencepost_nemesis::Plan;
@@ -89,14 +88,8 @@ pub struct Manner {
 /// Makes what the nodes of these scenarios are made of, so that none has to while others are being played.
 pub async fn prepare(scenarios: &[&'static Scenario], driver: &str, seed: Seed, stop: &Stop) {
     let acts = scenarios.iter().flat_map(|scenario| (scenario.acts)());
-    let runs: Vec<(RunSpec, Parts)> = acts
-        .filter_map(|act| {
-            let spec = act.spec(driver, seed);
-            let parts = parts(&spec, &act).ok()?;
-            Some((spec, parts))
-        })
-        .collect();
-    fencepost_engine::make_images(driver, runs.iter().map(|(spec, parts)| (spec, parts)), stop).await;
+    let runs: Vec<RunSpec> = acts.filter_map(|act| spec(act.options(driver, seed), &act).ok()).collect();
+    fencepost_engine::make_images(driver, runs.iter(), stop).await;
 }
 
 /// Plays a scenario to its end. A failure of the environment is part of the report, so that others go on.
@@ -145,20 +138,22 @@ fn ending(scenario: &Scenario, acts: &[ActReport], failed: bool) -> Ending {
 }
 
 async fn play(scenario: &'static Scenario, number: usize, act: &Act, manner: &Manner) -> Result<ActReport> {
-    let mut spec = act.spec(&manner.driver, manner.seed);
-    spec.scenario = Some(format!("{}-{number}", scenario.name));
-    let parts = parts(&spec, act)?;
-    let folder = RunFolder::create(&manner.results, &spec.settings())?;
+    let mut options = act.options(&manner.driver, manner.seed);
+    options.scenario = Some(format!("{}-{number}", scenario.name));
+    let spec = spec(options, act)?;
+    let folder = RunFolder::create(&manner.results, &spec.options.settings())?;
     let observer = Arc::new(Narrator { on_event: manner.aloud.clone() });
+    let command = crate::repeat::command(&spec.options);
     let script = act.cast.as_ref();
-    let outcome = record_beside_others(&spec, &parts, &folder, &manner.stop, script, observer).await?;
+    let outcome =
+        fencepost_engine::run_beside_others(&spec, &command, &folder, &manner.stop, script, observer).await?;
     // Judging takes a moment of a core, and writing waits for the disk: other stories must not stand still meanwhile.
     let (judged, folder) =
         tokio::task::spawn_blocking(move || fencepost_report::judge(&folder).map(|judged| (judged, folder)))
             .await??;
     let seen = Seen { verdict: &judged.verdict, history: &judged.history };
     let answers = act.expects.iter().map(|expect| expect.answer(&seen)).collect();
-    let mut missing = missing(act, &parts.plan, &judged.history, outcome.script.as_ref());
+    let mut missing = missing(act, &spec.plan, &judged.history, outcome.script.as_ref());
     missing.extend(outcome.cleanup_errors);
     let told = outcome.script.unwrap_or_default().narrated;
     Ok(ActReport {
@@ -182,19 +177,12 @@ impl RunObserver for Narrator {
     }
 }
 
-/// The parts of its run, with the act's own faults in place of drawn ones.
-fn parts(spec: &RunSpec, act: &Act) -> Result<Parts> {
-    let mut parts = spec.validate()?;
-    if act.strikes.is_empty() {
-        return Ok(parts);
+/// Its run, with the act's own faults in place of drawn ones.
+fn spec(options: RunOptions, act: &Act) -> Result<RunSpec, BadUsage> {
+    match act.strikes.is_empty() {
+        true => RunSpec::new(options),
+        false => RunSpec::with_plan(options, act.plan()),
     }
-    let scene = fencepost_engine::scene(spec, parts.backend, parts.workload);
-    parts.plan = act.plan();
-    if let Err(reason) = parts.plan.check(&scene) {
-        bail!("the plan of this scenario is no plan: {reason}");
-    }
-    parts.nemeses = parts.plan.nemeses();
-    Ok(parts)
 }
 
 /// What of the story did not come about, a sentence each.

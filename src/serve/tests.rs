@@ -212,8 +212,8 @@ async fn only_reads_and_only_by_names_of_this_machine() {
 #[tokio::test]
 async fn a_run_that_goes_on_shows_its_events_as_they_come() {
     let results = tempfile::tempdir().unwrap();
-    let going = RunFolder::create(results.path(), &crate::repeat::default_spec().settings()).unwrap();
-    going.write_run(&crate::repeat::run_file(&crate::repeat::default_spec())).unwrap();
+    let going = RunFolder::create(results.path(), &crate::testing::options().settings()).unwrap();
+    going.write_run(&crate::testing::options().run_file(String::new())).unwrap();
     let router = serving(results.path());
     let name = going.path.file_name().unwrap().to_str().unwrap().to_owned();
     assert_eq!(listed(&text(&router, "/?verdict=running").await), std::slice::from_ref(&name));

@@ -1,9 +1,8 @@
 //! Starts the processes of a run on its nodes: servers, storage and clients, in that order.
 
 use crate::client_connection::{ClientConnection, ClientEvents};
-use crate::options::RunSpec;
 use crate::topology::{client_names, server_names, storage_names};
-use crate::validation::Parts;
+use crate::validation::RunSpec;
 use anyhow::{Context, Result, anyhow};
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
@@ -40,54 +39,48 @@ impl Deployment {
 }
 
 /// The nodes that a spec needs.
-pub fn nodes(spec: &RunSpec, parts: &Parts) -> Vec<NodeSpec> {
+pub fn nodes(spec: &RunSpec) -> Vec<NodeSpec> {
     let node = |name: String, role, image| {
-        let may_mount = role == Role::Server && breaks_disks(parts);
+        let may_mount = role == Role::Server && breaks_disks(spec);
         NodeSpec { name, role, image, may_mount }
     };
     let mut nodes = Vec::new();
-    if let Some(image) = parts.backend.service.image() {
+    if let Some(image) = spec.lock.service.image() {
         nodes.extend(
-            server_names(spec, parts.backend).into_iter().map(|name| node(name, Role::Server, image)),
+            server_names(&spec.options, spec.lock).into_iter().map(|name| node(name, Role::Server, image)),
         );
     }
     nodes.extend(
-        storage_names(spec, parts.backend, parts.workload)
+        storage_names(&spec.options, spec.lock, spec.workload)
             .into_iter()
             .map(|name| node(name, Role::Storage, "client")),
     );
-    nodes.extend(client_names(spec).into_iter().map(|name| node(name, Role::Client, "client")));
+    nodes.extend(client_names(&spec.options).into_iter().map(|name| node(name, Role::Client, "client")));
     nodes
 }
 
-fn breaks_disks(parts: &Parts) -> bool {
-    parts.nemeses.iter().any(|nemesis| nemesis.prepares_disks())
+fn breaks_disks(spec: &RunSpec) -> bool {
+    spec.nemeses.iter().any(|nemesis| nemesis.prepares_disks())
 }
 
 /// Starts servers, storage and clients, and waits until each one serves.
-pub async fn start(
-    spec: &RunSpec,
-    parts: &Parts,
-    cluster: &Cluster,
-    events: Arc<dyn ClientEvents>,
-) -> Result<Deployment> {
+pub async fn start(spec: &RunSpec, cluster: &Cluster, events: Arc<dyn ClientEvents>) -> Result<Deployment> {
     let of_role = |role| cluster.nodes.iter().filter(|node| node.role() == role).cloned().collect::<Vec<_>>();
     let (servers, clients) = (of_role(Role::Server), of_role(Role::Client));
-    let faked = spec.faked(parts)?;
     let mut services = HashMap::new();
     for (index, node) in servers.iter().enumerate() {
-        let mut service = parts.backend.service.start_command(index, &servers, &spec.options);
-        if let Some(faked) = faked {
+        let mut service = spec.lock.service.start_command(index, &servers, &spec.options.lock_options);
+        if let Some(faked) = spec.faked {
             fencepost_nemesis::prepare_clock(node.as_ref(), &mut service, faked).await?;
         }
-        services.insert(node.name().to_owned(), Running { service, port: parts.backend.service.port() });
+        services.insert(node.name().to_owned(), Running { service, port: spec.lock.service.port() });
     }
     let storages = of_role(Role::Storage);
     for node in &storages {
-        let service = storage(spec, parts, &servers);
+        let service = storage(spec, &servers);
         services.insert(node.name().to_owned(), Running { service, port: STORAGE_PORT });
     }
-    if breaks_disks(parts) {
+    if breaks_disks(spec) {
         try_join_all(servers.iter().map(|node| fencepost_nemesis::prepare_disk(node.as_ref()))).await?;
     }
     try_join_all(services.iter().map(|(name, running)| async move {
@@ -97,20 +90,19 @@ pub async fn start(
     }))
     .await?;
     if !servers.is_empty() {
-        parts.backend.service.await_ready(&servers).await?;
+        spec.lock.service.await_ready(&servers).await?;
     }
     try_join_all(storages.iter().map(|node| await_port(node, STORAGE_PORT))).await?;
-    if parts.backend.capabilities(&spec.options).fences_clients {
+    if spec.lock.capabilities(&spec.options.lock_options).fences_clients {
         try_join_all(storages.iter().chain(&clients).map(start_fencer)).await?;
     }
-    let versions = versions(parts, &servers).await?;
-    let connections = try_join_all(
-        clients.iter().map(|node| connect(spec, parts, node, &servers, &storages, events.clone())),
-    )
-    .await?;
+    let versions = versions(spec, &servers).await?;
+    let connections =
+        try_join_all(clients.iter().map(|node| connect(spec, node, &servers, &storages, events.clone())))
+            .await?;
     let pids = connections.iter().map(|(name, connection)| (name.clone(), connection.hello.pid)).collect();
-    let leadership = parts
-        .backend
+    let leadership = spec
+        .lock
         .service
         .leadership()
         .map(|service| Arc::new(LeaderOfServers { service, servers }) as Arc<dyn Leadership>);
@@ -119,20 +111,26 @@ pub async fn start(
     Ok(Deployment { clients, world: Arc::new(world), versions })
 }
 
-fn storage(spec: &RunSpec, parts: &Parts, servers: &[Arc<dyn Node>]) -> Service {
+fn storage(spec: &RunSpec, servers: &[Arc<dyn Node>]) -> Service {
     let listen = format!("0.0.0.0:{STORAGE_PORT}");
-    let mut argv =
-        ["fencepost", "storage", "--listen", &listen, "--guard", &spec.guard].map(str::to_owned).to_vec();
-    if spec.storage_linger_ms > 0 {
-        argv.extend(["--write-delay-ms".to_owned(), spec.storage_linger_ms.to_string()]);
+    let mut argv = ["fencepost", "storage", "--listen", &listen, "--guard", &spec.options.guard]
+        .map(str::to_owned)
+        .to_vec();
+    if !spec.options.storage_write_delay.0.is_zero() {
+        argv.extend(["--write-delay-ms".to_owned(), spec.options.storage_write_delay.millis().to_string()]);
     }
-    let asks_servers =
-        fencepost_storage::find_guard(&spec.guard).is_some_and(|guard| guard.needs() == Need::Sequencer);
+    let asks_servers = fencepost_storage::find_guard(&spec.options.guard)
+        .is_some_and(|guard| guard.needs() == Need::Sequencer);
     if asks_servers {
-        let port = parts.backend.service.port();
+        let port = spec.lock.service.port();
         let addresses: Vec<String> =
             servers.iter().map(|server| format!("{}:{port}", server.address())).collect();
-        argv.extend(["--lock".to_owned(), spec.backend.clone(), "--servers".to_owned(), addresses.join(",")]);
+        argv.extend([
+            "--lock".to_owned(),
+            spec.options.lock.clone(),
+            "--servers".to_owned(),
+            addresses.join(","),
+        ]);
     }
     Service { name: "storage".to_owned(), argv, env: Vec::new() }
 }
@@ -161,8 +159,8 @@ async fn await_port(node: &Arc<dyn Node>, port: u16) -> Result<()> {
     }
 }
 
-async fn versions(parts: &Parts, servers: &[Arc<dyn Node>]) -> Result<Vec<String>> {
-    let found = try_join_all(servers.iter().map(|node| parts.backend.service.version(node))).await?;
+async fn versions(spec: &RunSpec, servers: &[Arc<dyn Node>]) -> Result<Vec<String>> {
+    let found = try_join_all(servers.iter().map(|node| spec.lock.service.version(node))).await?;
     let mut versions: Vec<(String, Vec<&str>)> = Vec::new();
     for (node, version) in servers.iter().zip(found) {
         match versions.iter_mut().find(|(known, _)| *known == version) {
@@ -175,7 +173,6 @@ async fn versions(parts: &Parts, servers: &[Arc<dyn Node>]) -> Result<Vec<String
 
 async fn connect(
     spec: &RunSpec,
-    parts: &Parts,
     node: &Arc<dyn Node>,
     servers: &[Arc<dyn Node>],
     storages: &[Arc<dyn Node>],
@@ -187,30 +184,31 @@ async fn connect(
     let hello = Hello {
         hello: VERSION,
         client: name.clone(),
-        lock: spec.backend.clone(),
+        lock: spec.options.lock.clone(),
         servers: servers
             .iter()
             .map(|server| Server {
                 name: server.name().to_owned(),
-                address: format!("{}:{}", server.address(), parts.backend.service.port()),
+                address: format!("{}:{}", server.address(), spec.lock.service.port()),
             })
             .collect(),
         storage: storages.first().cloned(),
         storage_replicas: if storages.len() > 1 { storages } else { Vec::new() },
-        guard: spec.guard.clone(),
-        careful: spec.careful,
+        guard: spec.options.guard.clone(),
+        careful: spec.options.careful,
         seed: rand::RngExt::random(&mut spec.seed.stream(&format!("client-{name}"))),
-        options: serde_json::to_value(&spec.options).context("the options of the backend are no JSON")?,
-        pause_at: spec.linger.clone(),
+        options: serde_json::to_value(&spec.options.lock_options)
+            .context("the options of the backend are no JSON")?,
+        pause_at: spec.options.pause_at.clone(),
     };
     let attached = node.attach(&["fencepost".to_owned(), "client".to_owned()]).await?;
     let connection = ClientConnection::open(&hello, attached.stdin, attached.stdout, HELLO, events)
         .await
         .map_err(|sentence| anyhow!("{sentence}; its log says why"))?;
-    let claimed = parts.backend.capabilities(&spec.options);
+    let claimed = spec.lock.capabilities(&spec.options.lock_options);
     claimed
         .check_announced(&connection.hello.can)
-        .map_err(|why| anyhow!("client {name} does not fit the lock {}: {why}", parts.backend.name))?;
+        .map_err(|why| anyhow!("client {name} does not fit the lock {}: {why}", spec.lock.name))?;
     Ok((name, Arc::new(connection)))
 }
 

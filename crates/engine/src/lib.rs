@@ -8,6 +8,7 @@
 pub mod client_connection;
 mod client_monitor;
 pub mod clock_watch;
+mod command_line;
 mod deployment;
 mod injection;
 mod names;
@@ -23,11 +24,10 @@ mod topology;
 mod validation;
 
 pub use names::{BadUsage, nearest, pick, unknown};
-pub use observer::{Environment, Progress, RunObserver, Unobserved};
-pub use options::RunSpec;
+pub use observer::{Progress, RunObserver, Unobserved};
+pub use options::RunOptions;
 pub use phases::RunOutcome;
 pub use runner::{make_images, run, run_beside_others};
 pub use script_player::{ClientScript, Narration, Script, ScriptOutcome, Step};
 pub use stop::{Reason, Stop};
-pub use topology::scene;
-pub use validation::Parts;
+pub use validation::RunSpec;

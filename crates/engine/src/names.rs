@@ -19,11 +19,12 @@ pub fn pick<T: Copy>(
     Err(BadUsage(unknown(what, name, &names)))
 }
 
-/// "there is no backend redlok; did you mean redlock? …"
+/// `unknown lock "redlok": did you mean "redlock"?`; where no name is near, all that there are.
 pub fn unknown(what: &str, name: &str, names: &[&str]) -> String {
-    let hint = nearest(name, names).map(|known| format!("; did you mean {known}?")).unwrap_or_default();
-    let all = names.join(", ");
-    format!("there is no {what} `{name}`{hint} (there are: {all})")
+    match nearest(name, names) {
+        Some(known) => format!("unknown {what} \"{name}\": did you mean \"{known}\"?"),
+        None => format!("unknown {what} \"{name}\": expected one of {}", names.join(", ")),
+    }
 }
 
 /// The name that was probably meant.
@@ -31,4 +32,18 @@ pub fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     let distances = names.iter().map(|known| (strsim::damerau_levenshtein(name, known), *known));
     let (distance, known) = distances.min()?;
     (distance <= known.len().div_ceil(2)).then_some(known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistyped_name_is_answered_with_the_nearest() {
+        let names = ["clock-jump", "pause"];
+        let suggestion = "unknown nemesis \"clok-jump\": did you mean \"clock-jump\"?";
+        assert_eq!(unknown("nemesis", "clok-jump", &names), suggestion);
+        let list = "unknown nemesis \"earthquake\": expected one of clock-jump, pause";
+        assert_eq!(unknown("nemesis", "earthquake", &names), list);
+    }
 }

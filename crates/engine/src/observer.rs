@@ -1,6 +1,6 @@
 //! What the engine reports while a run goes on.
 
-use anyhow::Result;
+use fencepost_history::run::RunFile;
 use fencepost_nemesis::Plan;
 use std::time::Duration;
 
@@ -10,10 +10,8 @@ pub trait RunObserver: Send + Sync {
     fn planned(&self, _plan: &Plan) {}
     /// Something that a run which crashed had left on this machine was removed: one sentence.
     fn leftover_removed(&self, _sentence: &str) {}
-    /// The servers run; the first operation follows. An error ends the run.
-    fn started(&self, _environment: &Environment) -> Result<()> {
-        Ok(())
-    }
+    /// The servers run, and their versions are known; the first operation follows.
+    fn started(&self, _run: &RunFile) {}
     /// Called every 200 ms while faults are injected.
     fn progress(&self, _progress: &Progress) {}
     /// An event came that the script of a directed run has a sentence for; the time is that since the run began.
@@ -24,15 +22,6 @@ pub trait RunObserver: Send + Sync {
 pub struct Unobserved;
 
 impl RunObserver for Unobserved {}
-
-/// The cluster that a run took place on.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Environment {
-    /// `docker` or `local`.
-    pub driver: String,
-    /// `redis-server 7.0.15 on n1, n2`: the versions of the servers, as they report them themselves.
-    pub servers: Vec<String>,
-}
 
 /// How far a run is.
 #[derive(Clone, Debug, PartialEq)]

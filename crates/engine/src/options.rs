@@ -1,101 +1,179 @@
-//! What a run is to do: the command line, validated and whole, as it is kept in `run.toml`.
+//! The options of a run. This one type is the command line of `fencepost test`, the tables of `fencepost.toml`, the
+//! settings in `run.toml`, and the options of a scenario's run: names and values are the same everywhere.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use fencepost_cluster::ClockMechanism;
-use fencepost_history::Seed;
-use fencepost_history::run::RunSettings;
+use fencepost_history::run::{RunFile, RunSettings, now};
+use fencepost_history::{Seed, TimeSpan};
 use fencepost_locks::{Options, PauseAt};
 use fencepost_nemesis::tools::disk::Torn;
 use fencepost_nemesis::{Clock, SWARM};
+use serde::de::{DeserializeOwned, IntoDeserializer, value::StrDeserializer};
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
-use std::time::Duration;
 
-/// Everything that shapes a run. Two runs of one spec have the same plan: who does what, which fault strikes when.
-/// What real servers make of it is not repeatable to the microsecond.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct RunSpec {
-    /// The scenario and the number of its act, where it is one: `redis-clock-jump-1`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+/// Everything that shapes a run, as requested: not validated yet. Two runs of the same options have the same plan, and
+/// the same choices of every process; the interleaving on real servers still differs.
+#[derive(Clone, Debug, PartialEq, clap::Args, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub struct RunOptions {
+    /// The scenario and the number of its run, where it is one: `redis-clock-jump-1`.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub scenario: Option<String>,
-    pub backend: String,
-    pub workload: String,
-    /// Names of nemeses; empty for none.
+    /// The lock under test (see `fencepost list locks`).
+    #[arg(long, visible_alias = "backend", default_value_t = RunOptions::default().lock)]
+    pub lock: String,
+    /// Nemeses, separated by commas; `swarm` draws some, `none` is no fault (see `fencepost list nemeses`).
+    #[arg(long, value_delimiter = ',', default_value = "none")]
     pub nemesis: Vec<String>,
-    /// A plan written by hand, or kept by an earlier run, in place of drawn ones.
+    /// A plan of faults in TOML, in place of a drawn one (each run keeps its own as plan.toml).
+    #[arg(long, value_name = "FILE", conflicts_with = "nemesis")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nemesis_file: Option<PathBuf>,
-    /// `auto`, `docker` or `local`, as asked for.
-    pub driver: String,
+    /// The check of the storage before it accepts a write (see `fencepost list guards`).
+    #[arg(long, default_value_t = RunOptions::default().guard)]
     pub guard: String,
-    /// How long a guard that checks and writes in two steps rests between them.
-    #[serde(default)]
-    pub storage_linger_ms: u64,
-    pub seed: Seed,
-    pub clients: usize,
-    /// Number of logical processes, spread over the clients.
-    pub concurrency: usize,
-    /// Of these, so many take the lock shared, and only read.
-    #[serde(default)]
-    pub readers: usize,
-    pub keys: usize,
-    /// Critical sections begun a second, at most, by all processes together; 0: no limit.
-    pub rate: f64,
-    pub ttl_ms: u64,
-    pub hold_ms: u64,
-    pub acquire_timeout_ms: u64,
-    pub time_limit_ms: u64,
-    /// The fault phase ends when this many acquires have succeeded, or at the time limit; none: at the time limit only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub acquisitions: Option<u64>,
-    pub nemesis_interval_ms: u64,
-    /// Which clocks go wrong.
-    #[serde(default)]
-    pub clock: Clock,
-    /// Size of clock jumps; none: drawn around the TTL.
+    /// Seed of all random choices: the same seed draws the same plan [default: a fresh one].
+    #[arg(long)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub clock_amplitude_ms: Option<u64>,
-    /// How much clocks drift; none: drawn.
+    pub seed: Option<Seed>,
+    /// The workload of the processes (see `fencepost list workloads`).
+    #[arg(long, default_value_t = RunOptions::default().workload)]
+    pub workload: String,
+    /// Where the nodes run: docker, local, or auto (docker if an engine answers, else local).
+    #[arg(long, default_value_t = RunOptions::default().driver)]
+    pub driver: String,
+    /// Pause of the storage between check and write, for guards that do them in two steps.
+    #[arg(long, value_name = "TIME", default_value_t = RunOptions::default().storage_write_delay)]
+    pub storage_write_delay: TimeSpan,
+    /// Client programs, each with its own address and clock.
+    #[arg(long, default_value_t = RunOptions::default().clients)]
+    pub clients: usize,
+    /// Processes that use the lock, spread over the clients.
+    #[arg(long, default_value_t = RunOptions::default().concurrency)]
+    pub concurrency: usize,
+    /// Processes, among these, that take the lock shared and only read.
+    #[arg(long, default_value_t = RunOptions::default().readers)]
+    pub readers: usize,
+    /// Locks (and counters); each critical section draws one.
+    #[arg(long, default_value_t = RunOptions::default().keys)]
+    pub keys: usize,
+    /// Limit of critical sections begun per second, by all processes together; 0 for no limit.
+    #[arg(long, default_value_t = RunOptions::default().rate)]
+    pub rate: f64,
+    /// Time to live of the lock.
+    #[arg(long, value_name = "TIME", default_value_t = RunOptions::default().ttl)]
+    pub ttl: TimeSpan,
+    /// Length of a critical section.
+    #[arg(long, value_name = "TIME", default_value_t = RunOptions::default().hold)]
+    pub hold: TimeSpan,
+    /// Time limit of one acquire.
+    #[arg(long, value_name = "TIME", default_value_t = RunOptions::default().acquire_timeout)]
+    pub acquire_timeout: TimeSpan,
+    /// Length of the fault phase.
+    #[arg(long, value_name = "TIME", default_value_t = RunOptions::default().time_limit)]
+    pub time_limit: TimeSpan,
+    /// End the fault phase as soon as this many acquires have succeeded, even before the time limit.
+    #[arg(long, value_name = "COUNT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acquisitions: Option<u64>,
+    /// Mean time between the end of a fault and the next one of its kind.
+    #[arg(long, value_name = "TIME", default_value_t = RunOptions::default().nemesis_interval)]
+    pub nemesis_interval: TimeSpan,
+    /// Clocks that faults move: the time of day, the monotonic clock that time-outs use, or both.
+    #[arg(long, default_value = "wall", value_parser = one_of::<Clock>(&["wall", "monotonic", "both"]))]
+    pub clock: Clock,
+    /// Size of clock jumps [default: drawn, from half the TTL to 300 times].
+    #[arg(long, value_name = "TIME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_amplitude: Option<TimeSpan>,
+    /// Rate of drifting clocks, in millionths faster or slower [default: drawn, from a tenth to fifty times].
+    #[arg(long, value_name = "PPM", value_parser = drift)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_drift_ppm: Option<NonZeroU32>,
-    /// By what the servers' clocks are moved; none: by what suits their program.
+    /// How servers' clocks are moved: vdso patches the program, faketime preloads libfaketime [default: what suits it].
+    #[arg(long, value_parser = one_of::<ClockMechanism>(&["vdso", "faketime"]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_mechanism: Option<ClockMechanism>,
-    /// How long servers that were killed or lost their power stay down; none: drawn.
+    /// Time before a killed server is started again [default: drawn, from at once to past the TTL].
+    #[arg(long, value_name = "TIME")]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub restart_after_ms: Option<u64>,
-    /// What a loss of power leaves of what was not fsynced; none: nothing.
+    pub restart_after: Option<TimeSpan>,
+    /// What a power loss leaves of data without fsync: a `prefix` of each file, or some `sectors` [default: nothing].
+    #[arg(long, value_parser = one_of::<Torn>(&["prefix", "sectors"]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub torn_writes: Option<Torn>,
-    /// Whom partitions cut off from whom; none: drawn.
+    /// Groups that partitions separate: `c1|n4,n5` both ways, `c1>n4` and `c1<n4` one way [default: drawn].
+    #[arg(long, value_name = "GROUPS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
+    /// Clients check the validity of their lock before each write and release.
+    #[arg(long)]
     pub careful: bool,
+    /// Stop at the first violation.
+    #[arg(long)]
     pub fail_fast: bool,
-    /// Points of the recipe at which clients say so and stay, for plans that strike there.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub linger: Vec<PauseAt>,
-    pub options: Options,
+    /// Pause of a client at a point of its recipe, for plans that wait for it.
+    #[arg(long, value_name = "POINT=TIME", value_delimiter = ',', hide = true)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pause_at: Vec<PauseAt>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub lock_options: Options,
 }
 
-impl RunSpec {
-    pub fn ttl(&self) -> Duration {
-        Duration::from_millis(self.ttl_ms)
+impl Default for RunOptions {
+    /// `fencepost test` without options.
+    fn default() -> RunOptions {
+        RunOptions {
+            scenario: None,
+            lock: "redlock".to_owned(),
+            nemesis: Vec::new(),
+            nemesis_file: None,
+            guard: "none".to_owned(),
+            seed: None,
+            workload: "increment".to_owned(),
+            driver: "auto".to_owned(),
+            storage_write_delay: TimeSpan::default(),
+            clients: 5,
+            concurrency: 10,
+            readers: 0,
+            keys: 1,
+            rate: 0.0,
+            ttl: TimeSpan::from_secs(2),
+            hold: TimeSpan::from_millis(100),
+            acquire_timeout: TimeSpan::from_secs(2),
+            time_limit: TimeSpan::from_secs(20),
+            acquisitions: None,
+            nemesis_interval: TimeSpan::from_secs(1),
+            clock: Clock::Wall,
+            clock_amplitude: None,
+            clock_drift_ppm: None,
+            clock_mechanism: None,
+            restart_after: None,
+            torn_writes: None,
+            partition: None,
+            careful: false,
+            fail_fast: false,
+            pause_at: Vec::new(),
+            lock_options: Options::default(),
+        }
     }
+}
 
-    pub fn time_limit(&self) -> Duration {
-        Duration::from_millis(self.time_limit_ms)
-    }
-
-    /// What the workload is told for the process in this slot.
+impl RunOptions {
+    /// What the workload of the process in this slot needs to know.
     pub fn workload_settings(&self, slot: usize) -> fencepost_workloads::Settings {
-        let hold = Duration::from_millis(self.hold_ms);
         // Without a rate, processes rest between sections about as long as a section takes, so that the lock is
         // contended and no process keeps it all to itself.
-        let pause =
-            if self.rate > 0.0 { Duration::from_secs_f64(self.concurrency as f64 / self.rate) } else { hold };
-        fencepost_workloads::Settings { keys: self.keys, hold, pause, reader: slot < self.readers }
+        let pause = match self.rate > 0.0 {
+            true => std::time::Duration::from_secs_f64(self.concurrency as f64 / self.rate),
+            false => self.hold.0,
+        };
+        let reader = slot < self.readers;
+        fencepost_workloads::Settings { keys: self.keys, hold: self.hold.0, pause, reader }
     }
 
     /// Whether the nemeses themselves are drawn, too.
@@ -103,8 +181,38 @@ impl RunSpec {
         self.nemesis.iter().any(|name| name == SWARM)
     }
 
-    /// The settings as the folder of a run keeps them.
-    pub fn settings(&self) -> RunSettings {
-        RunSettings::of(self).expect("a spec has all settings of a run")
+    /// `run.toml` of a run that starts now; `command` repeats it. The options are those of a [`crate::RunSpec`].
+    pub fn run_file(&self, command: String) -> RunFile {
+        RunFile {
+            fencepost: env!("CARGO_PKG_VERSION").to_owned(),
+            command,
+            settings: self.distinguishing_arguments(),
+            started: now(),
+            driver: self.driver.clone(),
+            servers: Vec::new(),
+            spec: self.settings(),
+        }
     }
+
+    /// The settings as the folder of a run keeps them. The options are those of a [`crate::RunSpec`].
+    pub fn settings(&self) -> RunSettings {
+        RunSettings::of(self).expect("validated options have a seed, and all other settings")
+    }
+}
+
+/// Reads one of these names as the value of an enum, by the name that it has in files.
+fn one_of<T>(names: &'static [&'static str]) -> impl TypedValueParser<Value = T>
+where
+    T: DeserializeOwned + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(names).try_map(|name| {
+        let name: StrDeserializer<serde::de::value::Error> = name.as_str().into_deserializer();
+        T::deserialize(name)
+    })
+}
+
+/// A rate that a clock can have: it must not stop, nor run backwards.
+fn drift(text: &str) -> Result<NonZeroU32, String> {
+    let ppm = text.parse::<NonZeroU32>().ok().filter(|ppm| ppm.get() <= 99_000_000);
+    ppm.ok_or_else(|| format!("invalid drift \"{text}\": expected millionths from 1 to 99000000"))
 }

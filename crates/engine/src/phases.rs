@@ -4,18 +4,16 @@ use crate::clock_watch::ClockWatch;
 use crate::deployment::Deployment;
 use crate::injection::{Injection, prepare};
 use crate::observer::{Progress, RunObserver};
-use crate::options::RunSpec;
 use crate::processes::{ProcessContext, TimeLimits, closing_reads, run_process};
 use crate::recorder::Recorder;
 use crate::script_player::{OnEvent, Script, ScriptOutcome, ScriptPlayer};
 use crate::stop::{Reason, Stop};
-use crate::topology;
-use crate::validation::Parts;
+use crate::validation::RunSpec;
 use anyhow::Result;
+use fencepost_history::run::RunFolder;
 use fencepost_history::{Kind, f};
 use fencepost_nemesis::Trigger;
 use serde_json::json;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -27,11 +25,10 @@ const LIVENESS_TTLS: u32 = 2;
 /// How often an observer is told how far the run is.
 const PROGRESS: Duration = Duration::from_millis(200);
 
-/// The arguments of [`run`], with the parts that fit the driver.
+/// What a run consists of.
 pub(crate) struct Run<'a> {
     pub spec: &'a RunSpec,
-    pub parts: &'a Parts,
-    pub folder: &'a Path,
+    pub folder: &'a RunFolder,
     pub stop: &'a Arc<Stop>,
     pub script: Option<&'a Script>,
     pub observer: Arc<dyn RunObserver>,
@@ -51,11 +48,11 @@ pub(crate) async fn all(
     deployment: &Deployment,
     recorder: &Arc<Recorder>,
 ) -> Result<RunOutcome> {
-    let Run { spec, parts, stop, .. } = run;
-    let context = Arc::new(ProcessContext::new(recorder.clone(), time_limits(run), spec.concurrency));
-    let nemeses: Vec<&str> = parts.nemeses.iter().map(|nemesis| nemesis.name()).collect();
+    let Run { spec, stop, .. } = run;
+    let context = Arc::new(ProcessContext::new(recorder.clone(), time_limits(run), spec.options.concurrency));
+    let nemeses: Vec<&str> = spec.nemeses.iter().map(|nemesis| nemesis.name()).collect();
     recorder.nemesis(Kind::Info, "nemeses", json!(nemeses), None);
-    let servers = topology::scene(spec, parts.backend, parts.workload).servers;
+    let servers = spec.scene().servers;
     recorder.nemesis(Kind::Info, "servers", json!(servers), None);
     let mut player = run.script.map(|script| {
         let observer = run.observer.clone();
@@ -65,15 +62,10 @@ pub(crate) async fn all(
     // Counted from the first event on: processes begin after this.
     let enough = acquired_enough(spec, recorder);
     phase(recorder, "main");
-    let moved = fencepost_nemesis::moved_clocks(&parts.plan, &servers);
-    let clocks = ClockWatch::watch(
-        moved,
-        deployment.world.clone(),
-        recorder.clone(),
-        run.folder.join("clocks.jsonl"),
-    )?;
+    let moved = fencepost_nemesis::moved_clocks(&spec.plan, &servers);
+    let clocks = ClockWatch::watch(moved, deployment.world.clone(), recorder.clone(), run.folder.clocks())?;
     let injection =
-        Injection::begin(&parts.plan, prepare(&parts.plan)?, deployment.world.clone(), recorder.clone());
+        Injection::begin(&spec.plan, prepare(&spec.plan)?, deployment.world.clone(), recorder.clone());
     let mut processes = match &mut player {
         Some(player) => {
             player.begin(&context, |client| deployment.client(client));
@@ -83,19 +75,19 @@ pub(crate) async fn all(
     };
     let directed = player.is_some();
     tokio::select! {
-        () = tokio::time::sleep(spec.time_limit()) => {}
+        () = tokio::time::sleep(spec.options.time_limit.0) => {}
         () = enough => {}
         () = stop.pulled() => {}
         () = all_played(player.as_mut()) => {}
-        () = report_progress(run.observer.as_ref(), recorder, &injection, spec.time_limit()) => {}
+        () = report_progress(run.observer.as_ref(), recorder, &injection, spec.options.time_limit.0) => {}
     }
     phase(recorder, "heal");
     let mut cleanup_errors = injection.heal_all().await;
     // A directed run ends where its script ends.
-    if !parts.nemeses.is_empty() && !directed {
+    if !spec.nemeses.is_empty() && !directed {
         phase(recorder, "liveness");
         tokio::select! {
-            () = tokio::time::sleep(LIVENESS_TTLS * spec.ttl()) => {}
+            () = tokio::time::sleep(LIVENESS_TTLS * spec.options.ttl.0) => {}
             () = stop.pulled() => {}
         }
     }
@@ -116,7 +108,7 @@ pub(crate) async fn all(
     };
     phase(recorder, "closing");
     tokio::select! {
-        () = closing_reads(&context, spec, &deployment.clients, parts.workload.uses_storage()) => {}
+        () = closing_reads(&context, spec.options.keys, &deployment.clients, spec.workload.uses_storage()) => {}
         () = only_if_failed(stop) => {}
     }
     cleanup_errors.extend(unwritten);
@@ -129,21 +121,21 @@ fn phase(recorder: &Recorder, name: &str) {
 
 /// How long operations may take in this run.
 fn time_limits(run: &Run) -> TimeLimits {
-    let Run { spec, parts, script, .. } = run;
+    let Run { spec, script, .. } = run;
     let bound = script.and_then(|script| script.free_again);
     TimeLimits {
-        ttl: spec.ttl(),
-        acquire: Duration::from_millis(spec.acquire_timeout_ms),
-        free_again: bound.unwrap_or(2 * spec.ttl() + Duration::from_secs(5))
-            + parts.backend.capabilities(&spec.options).lock_delay,
-        patience: 10 * spec.ttl() + Duration::from_secs(5),
+        ttl: spec.options.ttl.0,
+        acquire: spec.options.acquire_timeout.0,
+        free_again: bound.unwrap_or(2 * spec.options.ttl.0 + Duration::from_secs(5))
+            + spec.lock.capabilities(&spec.options.lock_options).lock_delay,
+        patience: 10 * spec.options.ttl.0 + Duration::from_secs(5),
     }
 }
 
 /// Returns when as many acquires have succeeded as the spec asks for; never where it sets no such end.
 fn acquired_enough(spec: &RunSpec, recorder: &Recorder) -> impl Future<Output = ()> + use<> {
     let acquires = |times| Trigger { times, ..Trigger::of(f::ACQUIRE) };
-    let reached = spec.acquisitions.map(|count| recorder.await_event(acquires(count)));
+    let reached = spec.options.acquisitions.map(|count| recorder.await_event(acquires(count)));
     async {
         match reached {
             Some(reached) => drop(reached.await),
@@ -192,10 +184,10 @@ async fn report_progress(
 
 fn begin_processes(run: &Run, deployment: &Deployment, context: &Arc<ProcessContext>) -> JoinSet<()> {
     let mut processes = JoinSet::new();
-    for slot in 0..run.spec.concurrency {
+    for slot in 0..run.spec.options.concurrency {
         let client = deployment.clients[slot % deployment.clients.len()].clone();
         let (workload, settings, seed) =
-            (run.parts.workload, run.spec.workload_settings(slot), run.spec.seed);
+            (run.spec.workload, run.spec.options.workload_settings(slot), run.spec.seed);
         let new_script =
             move |process| workload.script(&settings, process, seed.stream(&format!("process-{process}")));
         processes.spawn(run_process(context.clone(), client, slot, new_script));

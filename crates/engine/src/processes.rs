@@ -1,7 +1,6 @@
 //! The logical processes of a run: each follows its script, one operation after the other, through a client.
 
 use crate::client_connection::{ClientConnection, Reply};
-use crate::options::RunSpec;
 use crate::recorder::Recorder;
 use fencepost_history::{Completion, ErrorCode, f};
 use fencepost_locks::protocol::Command;
@@ -161,13 +160,13 @@ pub async fn run_process(
 /// and the final values.
 pub async fn closing_reads(
     context: &ProcessContext,
-    spec: &RunSpec,
+    keys: usize,
     clients: &[Arc<ClientConnection>],
     reads: bool,
 ) {
     // Clients that a fault killed ask nothing any more.
     let alive: Vec<usize> = (0..clients.len()).filter(|at| !clients[*at].is_gone()).collect();
-    for number in 0..spec.keys {
+    for number in 0..keys {
         let Some(&slot) = alive.get(number % alive.len().max(1)) else { return };
         let (process, client) = (context.fresh_process(slot), &clients[slot]);
         let op = |f: &'static str| Op {

@@ -2,31 +2,25 @@
 
 use crate::client_monitor::ClientMonitor;
 use crate::deployment;
-use crate::observer::{Environment, RunObserver};
-use crate::options::RunSpec;
+use crate::observer::RunObserver;
 use crate::phases::{self, Run, RunOutcome};
 use crate::recorder::{Placement, Recorder};
 use crate::script_player::Script;
 use crate::stop::{Reason, Stop};
 use crate::topology;
-use crate::validation::Parts;
-use anyhow::{Context, Result, anyhow, bail};
+use crate::validation::RunSpec;
+use anyhow::{Result, anyhow, bail};
 use fencepost_cluster::{Cluster, ClusterSpec, Driver};
 use fencepost_history::Writer;
+use fencepost_history::run::{COMPRESS_ABOVE_BYTES, RunFile, RunFolder, compress_history};
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Makes the images of these runs before the first of them begins: that takes disk and cores for seconds, which the runs
 /// beside it would lack. An image that cannot be made fails the run that needs it. Ends early with `stop`.
-pub async fn make_images<'a>(
-    driver: &str,
-    runs: impl Iterator<Item = (&'a RunSpec, &'a Parts)>,
-    stop: &Stop,
-) {
-    let images: BTreeSet<&'static str> =
-        runs.flat_map(|(spec, parts)| deployment::nodes(spec, parts)).map(|node| node.image).collect();
+pub async fn make_images<'a>(driver: &str, runs: impl Iterator<Item = &'a RunSpec>, stop: &Stop) {
+    let images: BTreeSet<&'static str> = runs.flat_map(deployment::nodes).map(|node| node.image).collect();
     let made = async {
         let Ok(driver) = fencepost_cluster::select(driver).await else { return };
         for image in images {
@@ -48,51 +42,62 @@ pub async fn make_images<'a>(
 /// Those of [`run`].
 pub async fn run_beside_others(
     spec: &RunSpec,
-    parts: &Parts,
-    folder: &Path,
+    command: &str,
+    folder: &RunFolder,
     all: &Stop,
     script: Option<&Script>,
     observer: Arc<dyn RunObserver>,
 ) -> Result<RunOutcome> {
     let stop = Arc::new(Stop::default());
     tokio::select! {
-        outcome = run(spec, parts, folder, &stop, script, observer) => outcome,
+        outcome = run(spec, command, folder, &stop, script, observer) => outcome,
         () = stop.relay(all) => unreachable!("relays until it is dropped"),
     }
 }
 
-/// Carries out a spec, into its folder, which exists. With a `script` the clients follow that in place of the workload.
+/// Carries out a spec, into its folder; `command` repeats it. With a `script` the clients follow that in place of the workload.
 /// The verdict is drawn from the folder afterwards, as it would be later.
 ///
 /// # Errors
 /// Fencepost or the environment failed. Whatever was started is taken down before this returns.
 pub async fn run(
     spec: &RunSpec,
-    parts: &Parts,
-    folder: &Path,
+    command: &str,
+    folder: &RunFolder,
     stop: &Arc<Stop>,
     script: Option<&Script>,
     observer: Arc<dyn RunObserver>,
 ) -> Result<RunOutcome> {
-    let driver = fencepost_cluster::select(&spec.driver).await?;
-    let parts = &fitted(spec, parts, driver.as_ref()).await?;
-    let plan = folder.join("plan.toml");
-    std::fs::write(&plan, parts.plan.to_toml())
-        .with_context(|| format!("cannot write {}", plan.display()))?;
-    observer.planned(&parts.plan);
+    let mut file = spec.options.run_file(command.to_owned());
+    folder.write_run(&file)?;
+    let driver = fencepost_cluster::select(&spec.options.driver).await?;
+    file.driver = driver.name().to_owned();
+    let spec = &fitted(spec, driver.as_ref()).await?;
+    folder.write("plan.toml", spec.plan.to_toml().as_bytes())?;
+    observer.planned(&spec.plan);
     for removed in driver.clean_up_leftovers().await? {
         observer.leftover_removed(&removed);
     }
     let cluster_spec =
-        ClusterSpec { run: run_name(spec), nodes: deployment::nodes(spec, parts), logs: folder.join("logs") };
+        ClusterSpec { run: run_name(spec), nodes: deployment::nodes(spec), logs: folder.logs() };
     let cluster = interruptible(stop, async { Ok(driver.start(&cluster_spec).await?) }).await?;
     // From here on the cluster is taken down whatever happens.
-    let run = Run { spec, parts, folder, stop, script, observer };
-    let outcome = on_cluster(&run, driver.name(), &cluster).await;
+    let run = Run { spec, folder, stop, script, observer };
+    let outcome = on_cluster(&run, file, &cluster).await;
     let stopped = cluster.stop().await;
     let mut outcome = outcome?;
+    compress(folder).await;
     outcome.cleanup_errors.extend(stopped.err().map(|error| error.to_string()));
     Ok(outcome)
+}
+
+/// Compresses a large history. One that cannot be compressed stays as it is: only space is lost.
+async fn compress(folder: &RunFolder) {
+    let history = folder.history();
+    let compressing = tokio::task::spawn_blocking(move || compress_history(&history, COMPRESS_ABOVE_BYTES));
+    if let Ok(Err(error)) = compressing.await {
+        tracing::warn!("the history stays uncompressed: {error:#}");
+    }
 }
 
 /// A name that no other run on this machine has, nor another run of this program.
@@ -102,14 +107,14 @@ fn run_name(spec: &RunSpec) -> String {
     format!("{}-{number}-{}", std::process::id(), spec.seed)
 }
 
-/// The parts of a swarm are drawn from what this driver offers here. Refuses a nemesis that needs more.
-async fn fitted(spec: &RunSpec, parts: &Parts, driver: &dyn Driver) -> Result<Parts> {
-    if parts.nemeses.is_empty() {
-        return Ok(parts.clone());
+/// The nemeses of a swarm are drawn from what this driver offers here. Refuses a nemesis that needs more.
+async fn fitted(spec: &RunSpec, driver: &dyn Driver) -> Result<RunSpec> {
+    if spec.nemeses.is_empty() {
+        return Ok(spec.clone());
     }
     let offered = driver.supports().await;
-    let parts = spec.fitted(parts, &offered)?;
-    for nemesis in &parts.nemeses {
+    let spec = spec.fitted(&offered)?;
+    for nemesis in &spec.nemeses {
         if let Some(unmet) = nemesis.unmet(&offered) {
             bail!(
                 "the nemesis {} needs {unmet}, which the driver {} does not offer on this machine; `fencepost doctor` says why",
@@ -118,7 +123,7 @@ async fn fitted(spec: &RunSpec, parts: &Parts, driver: &dyn Driver) -> Result<Pa
             );
         }
     }
-    Ok(parts)
+    Ok(spec)
 }
 
 /// Runs `work`, or gives up at Ctrl-C. Work that had begun is dropped, and cleans up after itself.
@@ -136,16 +141,17 @@ fn stopped_by(stop: &Stop) -> anyhow::Error {
     }
 }
 
-async fn on_cluster(run: &Run<'_>, driver: &str, cluster: &Cluster) -> Result<RunOutcome> {
-    let Run { spec, parts, stop, .. } = *run;
-    let monitor = Arc::new(ClientMonitor::new(stop.clone(), doomed_clients(spec, parts)));
-    let starting = deployment::start(spec, parts, cluster, monitor.clone());
+async fn on_cluster(run: &Run<'_>, mut file: RunFile, cluster: &Cluster) -> Result<RunOutcome> {
+    let Run { spec, stop, .. } = *run;
+    let monitor = Arc::new(ClientMonitor::new(stop.clone(), doomed_clients(spec)));
+    let starting = deployment::start(spec, cluster, monitor.clone());
     let deployment = interruptible(stop, starting).await?;
-    let servers = deployment.versions.clone();
-    run.observer.started(&Environment { driver: driver.to_owned(), servers })?;
-    let placement = Placement { slots: spec.concurrency, clients: spec.clients };
-    let history = Writer::create(&run.folder.join("history.jsonl"))?;
-    let recorder = Arc::new(Recorder::new(history, placement, stop.clone(), spec.fail_fast));
+    file.servers.clone_from(&deployment.versions);
+    run.folder.write_run(&file)?;
+    run.observer.started(&file);
+    let placement = Placement { slots: spec.options.concurrency, clients: spec.options.clients };
+    let history = Writer::create(&run.folder.history())?;
+    let recorder = Arc::new(Recorder::new(history, placement, stop.clone(), spec.options.fail_fast));
     monitor.record_to(recorder.clone());
     let outcome = phases::all(run, &deployment, &recorder).await;
     monitor.expect_ends();
@@ -156,10 +162,10 @@ async fn on_cluster(run: &Run<'_>, driver: &str, cluster: &Cluster) -> Result<Ru
 }
 
 /// Clients that the plan kills for good, or that may be killed by each other.
-fn doomed_clients(spec: &RunSpec, parts: &Parts) -> Vec<String> {
-    if parts.backend.capabilities(&spec.options).fences_clients {
-        return topology::client_names(spec);
+fn doomed_clients(spec: &RunSpec) -> Vec<String> {
+    if spec.lock.capabilities(&spec.options.lock_options).fences_clients {
+        return topology::client_names(&spec.options);
     }
-    let kills = parts.plan.strikes.iter().filter(|strike| strike.fault == "kill");
+    let kills = spec.plan.strikes.iter().filter(|strike| strike.fault == "kill");
     kills.flat_map(|strike| strike.on.clone()).collect()
 }

@@ -1,50 +1,50 @@
 //! The nodes of a run, by name: what its options and its lock ask for.
 
-use crate::options::RunSpec;
+use crate::options::RunOptions;
 use fencepost_locks::LockDefinition;
 use fencepost_nemesis::Scene;
 use fencepost_workloads::Workload;
 
 /// Whether the run has a storage of its own: not where the lock service keeps the data itself.
-fn has_storage(spec: &RunSpec, backend: &LockDefinition, workload: &dyn Workload) -> bool {
-    workload.uses_storage() && !backend.capabilities(&spec.options).own_storage
+fn has_storage(options: &RunOptions, lock: &LockDefinition, workload: &dyn Workload) -> bool {
+    workload.uses_storage() && !lock.capabilities(&options.lock_options).own_storage
 }
 
 /// The nodes that a fault can be injected into.
-pub fn scene(spec: &RunSpec, backend: &LockDefinition, workload: &dyn Workload) -> Scene {
+pub fn scene(options: &RunOptions, lock: &LockDefinition, workload: &dyn Workload) -> Scene {
     Scene {
-        servers: server_names(spec, backend),
-        clients: client_names(spec),
-        storage: has_storage(spec, backend, workload).then(|| "storage".to_owned()),
-        has_leader: backend.service.leadership().is_some(),
-        ttl: spec.ttl(),
+        servers: server_names(options, lock),
+        clients: client_names(options),
+        storage: has_storage(options, lock, workload).then(|| "storage".to_owned()),
+        has_leader: lock.service.leadership().is_some(),
+        ttl: options.ttl.0,
     }
 }
 
 /// `n1`, `n2`, …; empty for a lock without servers.
-pub(crate) fn server_names(spec: &RunSpec, backend: &LockDefinition) -> Vec<String> {
-    if backend.service.image().is_none() {
+pub(crate) fn server_names(options: &RunOptions, lock: &LockDefinition) -> Vec<String> {
+    if lock.service.image().is_none() {
         return Vec::new();
     }
-    let count = spec.options.nodes.unwrap_or_else(|| backend.service.default_nodes());
+    let count = options.lock_options.nodes.unwrap_or_else(|| lock.service.default_nodes());
     (1..=count).map(|number| format!("n{number}")).collect()
 }
 
 /// `storage`; with replicas also `storage-2`, ….
 pub(crate) fn storage_names(
-    spec: &RunSpec,
-    backend: &LockDefinition,
+    options: &RunOptions,
+    lock: &LockDefinition,
     workload: &dyn Workload,
 ) -> Vec<String> {
-    if !has_storage(spec, backend, workload) {
+    if !has_storage(options, lock, workload) {
         return Vec::new();
     }
-    let replicas = fencepost_storage::find_guard(&spec.guard).map_or(1, |guard| guard.replicas());
+    let replicas = fencepost_storage::find_guard(&options.guard).map_or(1, |guard| guard.replicas());
     let name = |number| if number == 1 { "storage".to_owned() } else { format!("storage-{number}") };
     (1..=replicas).map(name).collect()
 }
 
-/// The clients that a spec asks for: `c1`, `c2`, ….
-pub fn client_names(spec: &RunSpec) -> Vec<String> {
-    (1..=spec.clients).map(|number| format!("c{number}")).collect()
+/// The clients that the options ask for: `c1`, `c2`, ….
+pub fn client_names(options: &RunOptions) -> Vec<String> {
+    (1..=options.clients).map(|number| format!("c{number}")).collect()
 }

@@ -1,69 +1,134 @@
 //! Refuses what cannot work, before anything starts, and finds the parts that the options name.
 
 use crate::names::{BadUsage, pick};
-use crate::options::RunSpec;
+use crate::options::RunOptions;
 use crate::topology;
 use fencepost_cluster::Capability;
+use fencepost_history::Seed;
 use fencepost_locks::LockDefinition;
 use fencepost_nemesis::{Faked, Nemesis, Plan, SWARM, Scene};
 use fencepost_storage::Need;
 use fencepost_workloads::Workload;
 use std::path::Path;
-use std::time::Duration;
 
-/// The parts that a spec names.
+/// The validated options of a run, with everything that they name. It exists only where the run can start.
 #[derive(Clone)]
-pub struct Parts {
-    pub backend: &'static LockDefinition,
+pub struct RunSpec {
+    /// With a seed: a fresh one where none was requested.
+    pub options: RunOptions,
+    pub seed: Seed,
+    pub lock: &'static LockDefinition,
     pub workload: &'static dyn Workload,
     pub nemeses: Vec<&'static dyn Nemesis>,
-    /// Which fault strikes whom, when: drawn from the seed, or read from a file.
+    /// Every fault with its time and its targets: drawn from the seed, or read from a file.
     pub plan: Plan,
+    /// How libfaketime is in the servers from their start, where a fault of the plan needs that.
+    pub faked: Option<Faked>,
 }
 
 impl RunSpec {
-    /// Refuses what cannot work, before anything starts, and gives the parts that the spec names.
-    pub fn validate(&self) -> Result<Parts, BadUsage> {
-        pick("driver", &self.driver, &["auto", "docker", "local"], |name| name)?;
-        let backends = fencepost_locks::registry();
-        let backend = pick("backend", &self.backend, backends, |backend| backend.name)?;
-        let workloads = fencepost_workloads::registry();
-        let workload = pick("workload", &self.workload, workloads, |workload| workload.name())?;
-        let mut nemeses = self.nemeses()?;
-        self.check_numbers()?;
-        self.check_guard(backend, workload)?;
-        self.check_readers(backend, workload)?;
-        let ttl = Duration::from_millis(self.ttl_ms);
-        backend.check(&self.options, ttl).map_err(|error| BadUsage(error.0))?;
-        let scene = topology::scene(self, backend, workload);
-        let plan = match &self.nemesis_file {
+    /// Validates the options completely, and draws the plan.
+    ///
+    /// # Errors
+    /// One sentence: what cannot work, and what would.
+    pub fn new(options: RunOptions) -> Result<RunSpec, BadUsage> {
+        let mut spec = RunSpec::without_plan(options)?;
+        let (options, scene) = (&spec.options, spec.scene());
+        spec.plan = match &options.nemesis_file {
             Some(file) => read_plan(file, &scene)?,
-            None if self.is_swarm() => self.draw_swarm(&scene, &Capability::ALL)?,
-            None => fencepost_nemesis::draw(&nemeses, &scene, &self.nemesis_settings(&scene)?, self.seed),
+            None if options.is_swarm() => options.draw_swarm(&scene, spec.seed, &Capability::ALL)?,
+            None => {
+                let settings = options.nemesis_settings(&scene)?;
+                fencepost_nemesis::draw(&spec.nemeses, &scene, &settings, spec.seed)
+            }
         };
-        if self.nemesis_file.is_some() || self.is_swarm() {
-            nemeses = plan.nemeses();
+        if options.nemesis_file.is_some() || options.is_swarm() {
+            spec.nemeses = spec.plan.nemeses();
         }
-        let parts = Parts { backend, workload, nemeses, plan };
-        self.faked(&parts)?;
-        Ok(parts)
+        spec.with_faked_clocks()
     }
 
+    /// Validates the options of a run with this plan in place of a drawn one.
+    ///
+    /// # Errors
+    /// One sentence: what cannot work, and what would.
+    pub fn with_plan(options: RunOptions, plan: Plan) -> Result<RunSpec, BadUsage> {
+        let mut spec = RunSpec::without_plan(options)?;
+        plan.check(&spec.scene()).map_err(|reason| BadUsage(format!("invalid plan: {reason}")))?;
+        spec.nemeses = plan.nemeses();
+        spec.plan = plan;
+        spec.with_faked_clocks()
+    }
+
+    fn without_plan(mut options: RunOptions) -> Result<RunSpec, BadUsage> {
+        pick("driver", &options.driver, &["auto", "docker", "local"], |name| name)?;
+        let lock = pick("lock", &options.lock, fencepost_locks::registry(), |lock| lock.name)?;
+        let workloads = fencepost_workloads::registry();
+        let workload = pick("workload", &options.workload, workloads, |workload| workload.name())?;
+        let nemeses = options.nemeses()?;
+        options.nemesis.retain(|name| name != NO_NEMESIS);
+        options.check_numbers()?;
+        options.check_guard(lock, workload)?;
+        options.check_readers(lock, workload)?;
+        lock.check(&options.lock_options, options.ttl.0).map_err(|error| BadUsage(error.0))?;
+        let seed = *options.seed.get_or_insert_with(Seed::fresh);
+        Ok(RunSpec { options, seed, lock, workload, nemeses, plan: Plan::default(), faked: None })
+    }
+
+    /// Finds out whether libfaketime has to be in the servers; refused where it cannot do what the plan wants.
+    fn with_faked_clocks(mut self) -> Result<RunSpec, BadUsage> {
+        let (offered, wanted) = (self.lock.service.clock_mechanisms(), self.options.clock_mechanism);
+        let faked = fencepost_nemesis::fake_clocks(&self.plan, &self.scene(), wanted, offered);
+        self.faked = faked.map_err(BadUsage)?;
+        Ok(self)
+    }
+
+    /// The nodes that a fault can be injected into.
+    pub fn scene(&self) -> Scene {
+        topology::scene(&self.options, self.lock, self.workload)
+    }
+
+    /// The same run on a driver with these capabilities: a swarm is drawn from what it offers, and nothing else changes.
+    ///
+    /// # Errors
+    /// The servers' clocks cannot be moved as the new plan wants it.
+    pub fn fitted(&self, offered: &[Capability]) -> Result<RunSpec, BadUsage> {
+        let mut fitted = self.clone();
+        if self.options.is_swarm() {
+            fitted.plan = self.options.draw_swarm(&self.scene(), self.seed, offered)?;
+            let drawn =
+                fitted.plan.swarm.iter().filter_map(|enabled| fencepost_nemesis::find(&enabled.nemesis));
+            fitted.nemeses = drawn.collect();
+        }
+        fitted.with_faked_clocks()
+    }
+}
+
+/// On the command line: no fault.
+const NO_NEMESIS: &str = "none";
+
+impl RunOptions {
     fn nemeses(&self) -> Result<Vec<&'static dyn Nemesis>, BadUsage> {
+        let named: Vec<&str> =
+            self.nemesis.iter().map(String::as_str).filter(|name| *name != NO_NEMESIS).collect();
+        if named.len() < self.nemesis.len() && !named.is_empty() {
+            let named = named.join(",");
+            return bad(format!("--nemesis none excludes {named}: leave out none to inject {named}"));
+        }
         let mut nemeses: Vec<&dyn Nemesis> = Vec::new();
-        if self.is_swarm() && self.nemesis.len() > 1 {
+        if self.is_swarm() && named.len() > 1 {
             return bad(
                 "--nemesis swarm draws among all nemeses by itself; name no other beside it".to_owned()
             );
         }
-        for name in self.nemesis.iter().filter(|name| *name != SWARM) {
+        for name in named.iter().filter(|name| **name != SWARM) {
             let nemesis = pick("nemesis", name, fencepost_nemesis::registry(), |nemesis| nemesis.name())?;
             if nemeses.iter().any(|other| other.name() == nemesis.name()) {
                 return bad(format!("the nemesis {name} is named twice; name each once"));
             }
             nemeses.push(nemesis);
         }
-        if self.nemesis_file.is_some() && !self.nemesis.is_empty() {
+        if self.nemesis_file.is_some() && !named.is_empty() {
             return bad(
                 "--nemesis and --nemesis-file exclude each other: a plan says all that goes wrong".to_owned()
             );
@@ -73,13 +138,13 @@ impl RunSpec {
 
     fn check_numbers(&self) -> Result<(), BadUsage> {
         let positive = [
-            ("--ttl", self.ttl_ms),
-            ("--time-limit", self.time_limit_ms),
-            ("--acquire-timeout", self.acquire_timeout_ms),
-            ("--nemesis-interval", self.nemesis_interval_ms),
+            ("--ttl", self.ttl),
+            ("--time-limit", self.time_limit),
+            ("--acquire-timeout", self.acquire_timeout),
+            ("--nemesis-interval", self.nemesis_interval),
         ];
-        for (option, milliseconds) in positive {
-            if milliseconds == 0 {
+        for (option, length) in positive {
+            if length.0.is_zero() {
                 return bad(format!("{option} must be longer than 0; try `{option} 2s`"));
             }
         }
@@ -108,20 +173,20 @@ impl RunSpec {
         if !self.rate.is_finite() || self.rate < 0.0 {
             return bad(format!("--rate {} is not a number of critical sections a second", self.rate));
         }
-        if self.options.nodes.is_some_and(|nodes| nodes == 0 || nodes > 50) {
+        if self.lock_options.nodes.is_some_and(|nodes| nodes == 0 || nodes > 50) {
             return bad("--nodes must be between 1 and 50".to_owned());
         }
         Ok(())
     }
 
-    fn check_guard(&self, backend: &LockDefinition, workload: &dyn Workload) -> Result<(), BadUsage> {
+    fn check_guard(&self, lock: &LockDefinition, workload: &dyn Workload) -> Result<(), BadUsage> {
         let guards = fencepost_storage::guards();
         let guard = pick("guard", &self.guard, guards, |guard| guard.name())?;
-        let can = backend.capabilities(&self.options);
+        let can = lock.capabilities(&self.lock_options);
         if self.guard != "none" && can.own_storage {
             return bad(format!(
                 "--guard {} protects the storage, and {} keeps the data itself, beside the lock; leave --guard out",
-                self.guard, self.backend
+                self.guard, self.lock
             ));
         }
         let (lacks, has) = match guard.needs() {
@@ -132,13 +197,13 @@ impl RunSpec {
         };
         if !has {
             return bad(format!(
-                "--guard {} needs {lacks}, and {} hands out none; use a backend that does (see `fencepost list backends`) or --guard none",
-                self.guard, self.backend
+                "--guard {} needs {lacks}, and {} hands out none; use a lock that does (see `fencepost list locks`) or --guard none",
+                self.guard, self.lock
             ));
         }
-        if self.storage_linger_ms > 0 && !guard.in_two_steps() {
+        if !self.storage_write_delay.0.is_zero() && !guard.in_two_steps() {
             return bad(format!(
-                "--storage-linger is for guards that check and write in two steps, and {} does both in one; use --guard token-racy or unique-racy",
+                "--storage-write-delay is for guards that check and write in two steps, and {} does both in one; use --guard token-racy or unique-racy",
                 self.guard
             ));
         }
@@ -151,14 +216,14 @@ impl RunSpec {
         Ok(())
     }
 
-    fn check_readers(&self, backend: &LockDefinition, workload: &dyn Workload) -> Result<(), BadUsage> {
+    fn check_readers(&self, lock: &LockDefinition, workload: &dyn Workload) -> Result<(), BadUsage> {
         if self.readers == 0 {
             return Ok(());
         }
-        if !backend.capabilities(&self.options).shared_mode {
+        if !lock.capabilities(&self.lock_options).shared_mode {
             return bad(format!(
-                "--readers take the lock shared, and {} has no shared mode; use --backend chubby",
-                self.backend
+                "--readers take the lock shared, and {} has no shared mode; use --lock chubby",
+                self.lock
             ));
         }
         if !workload.has_readers() {
@@ -173,44 +238,24 @@ impl RunSpec {
         Ok(())
     }
 
-    /// What the nemeses are told.
+    /// The settings that all nemeses draw by.
     fn nemesis_settings(&self, scene: &Scene) -> Result<fencepost_nemesis::Settings, BadUsage> {
         let partition = self.partition.as_deref().map(|text| fencepost_nemesis::parse_partition(text, scene));
         let partition = partition.transpose().map_err(|reason| BadUsage(format!("--partition: {reason}")))?;
         Ok(fencepost_nemesis::Settings {
-            time_limit: self.time_limit(),
-            interval: Duration::from_millis(self.nemesis_interval_ms),
+            time_limit: self.time_limit.0,
+            interval: self.nemesis_interval.0,
             clock: self.clock,
-            clock_amplitude: self.clock_amplitude_ms.map(Duration::from_millis),
+            clock_amplitude: self.clock_amplitude.map(|size| size.0),
             clock_drift_ppm: self.clock_drift_ppm,
-            restart_after: self.restart_after_ms.map(Duration::from_millis),
+            restart_after: self.restart_after.map(|time| time.0),
             torn_writes: self.torn_writes,
             partition,
         })
     }
 
-    /// Whether libfaketime has to be in the servers from their start; refused where it cannot do what the plan wants.
-    pub fn faked(&self, parts: &Parts) -> Result<Option<Faked>, BadUsage> {
-        let scene = topology::scene(self, parts.backend, parts.workload);
-        let offered = parts.backend.service.clock_mechanisms();
-        fencepost_nemesis::fake_clocks(&parts.plan, &scene, self.clock_mechanism, offered).map_err(BadUsage)
-    }
-
-    fn draw_swarm(&self, scene: &Scene, offered: &[Capability]) -> Result<Plan, BadUsage> {
-        Ok(fencepost_nemesis::swarm(offered, scene, &self.nemesis_settings(scene)?, self.seed))
-    }
-
-    /// The parts, as far as a driver can play them: a swarm is drawn from what it offers. Everything else stays.
-    pub fn fitted(&self, parts: &Parts, offered: &[Capability]) -> Result<Parts, BadUsage> {
-        let mut fitted = parts.clone();
-        if self.is_swarm() {
-            let scene = topology::scene(self, parts.backend, parts.workload);
-            fitted.plan = self.draw_swarm(&scene, offered)?;
-            let drawn =
-                fitted.plan.swarm.iter().filter_map(|enabled| fencepost_nemesis::find(&enabled.nemesis));
-            fitted.nemeses = drawn.collect();
-        }
-        Ok(fitted)
+    fn draw_swarm(&self, scene: &Scene, seed: Seed, offered: &[Capability]) -> Result<Plan, BadUsage> {
+        Ok(fencepost_nemesis::swarm(offered, scene, &self.nemesis_settings(scene)?, seed))
     }
 }
 
@@ -218,7 +263,7 @@ fn read_plan(file: &Path, scene: &Scene) -> Result<Plan, BadUsage> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| BadUsage(format!("cannot read the plan {}: {error}", file.display())))?;
     let plan = Plan::parse(&text, scene).map_err(|reason| {
-        BadUsage(format!("the plan {} is no plan: {}", file.display(), reason.trim_end()))
+        BadUsage(format!("the plan {} is invalid: {}", file.display(), reason.trim_end()))
     })?;
     if plan.strikes.is_empty() {
         return bad(format!(

@@ -13,6 +13,7 @@ pub mod prose;
 pub mod run;
 mod seed;
 mod stored;
+mod time_span;
 
 pub use compressed::{compress, decompressed};
 pub use error::{ErrorCode, OperationError};
@@ -21,3 +22,4 @@ pub use fault::{FaultDescription, FaultEvent, FaultStage, ServerEnded};
 pub use file::{HistoryError, Writer};
 pub use seed::{Seed, Stream};
 pub use stored::{Events, compressed_name, find_history, read_history};
+pub use time_span::{InvalidDuration, TimeSpan};

@@ -1,7 +1,7 @@
 //! What a lock is: a service with its servers, a recipe by which clients acquire and release, and what the two can do.
 
 use crate::error::{ClientError, OptionError};
-use crate::options::{Options, option_name};
+use crate::options::Options;
 use crate::protocol::{Hello, Server};
 use crate::recipe::{Recipe, Session};
 use crate::service::LockService;
@@ -21,7 +21,7 @@ pub struct LockDefinition {
     pub service: &'static dyn LockService,
     /// The client's side.
     pub recipe: &'static dyn Recipe,
-    /// Options of the recipe, named as on the command line but without dashes and with the unit (`lock-delay-ms`).
+    /// Options of the recipe, named as on the command line but without dashes (`lock-delay`).
     /// Those of its service are added to them; any other option is refused. `nodes` is understood by all.
     pub options: &'static [&'static str],
     /// What the lock can do when it is set up with these options.
@@ -152,11 +152,10 @@ impl LockDefinition {
         let own = match understood.as_slice() {
             [] => "it has none of its own".to_owned(),
             own => {
-                let names: Vec<&str> = own.iter().map(|name| option_name(name)).collect();
-                format!("it has --{}", names.join(", --"))
+                format!("it has --{}", own.join(", --"))
             }
         };
-        Err(OptionError(format!("--{} is no option of the lock {}; {own}", option_name(&unknown), self.name)))
+        Err(OptionError(format!("--{} is no option of the lock {}; {own}", unknown, self.name)))
     }
 }
 

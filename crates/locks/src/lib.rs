@@ -37,9 +37,7 @@ pub use definition::{Capabilities, LockDefinition};
 pub use error::{ClientError, OptionError};
 pub use http::{HttpTool, http_get};
 pub use notices::Notices;
-pub use options::{
-    Acquire, Fence, LockValue, Options, Persistence, Release, ReleaseWhere, TokenFrom, option_name,
-};
+pub use options::{Acquire, Fence, LockValue, Options, Persistence, Release, ReleaseWhere, TokenFrom};
 pub use pause_points::{PauseAt, points};
 pub use recipe::{Lock, Recipe, Session};
 pub use registry::{find, registry};

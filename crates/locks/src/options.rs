@@ -2,6 +2,7 @@
 
 use crate::client_clock::ClientClock;
 use clap::{Args, ValueEnum};
+use fencepost_history::TimeSpan;
 use serde::{Deserialize, Serialize};
 
 /// Options of all locks, as on the command line, in run.toml and in the client's hello. A field here is an option
@@ -41,8 +42,8 @@ pub struct Options {
     #[arg(long)]
     pub no_retry_jitter: bool,
     /// Redlock: the mean rest before each new attempt [default: 10ms].
-    #[arg(long = "retry-delay", value_name = "TIME", value_parser = length)]
-    pub retry_delay_ms: Option<u64>,
+    #[arg(long, value_name = "TIME")]
+    pub retry_delay: Option<TimeSpan>,
     /// Where Redlock releases.
     #[arg(long, value_enum, default_value_t)]
     pub release_where: ReleaseWhere,
@@ -53,18 +54,11 @@ pub struct Options {
     #[arg(long)]
     pub no_recheck: bool,
     /// chubby: how long a lock stays taken after its holder was lost, in whole seconds [default: 10s].
-    #[arg(long = "lock-delay", value_name = "TIME", value_parser = length)]
-    pub lock_delay_ms: Option<u64>,
+    #[arg(long, value_name = "TIME")]
+    pub lock_delay: Option<TimeSpan>,
     /// hadoop: what becomes of whoever was active before.
     #[arg(long, value_enum, default_value_t)]
     pub fence: Fence,
-}
-
-/// `10s` or `500ms`, in milliseconds.
-fn length(text: &str) -> Result<u64, String> {
-    let length = humantime::parse_duration(text)
-        .map_err(|_| format!("`{text}` is no length of time; write 2s, 500ms or 1m30s"))?;
-    u64::try_from(length.as_millis()).map_err(|_| format!("`{text}` is too long"))
 }
 
 /// What becomes of whoever was active before.
@@ -152,11 +146,6 @@ pub enum TokenFrom {
     IncrOne,
     /// A counter on each node that granted the lock (INCR), the highest of them.
     IncrEach,
-}
-
-/// As on the command line, where lengths of time say their unit themselves.
-pub fn option_name(name: &str) -> &str {
-    name.strip_suffix("-ms").unwrap_or(name)
 }
 
 impl Options {

@@ -5,6 +5,7 @@
 //! (`f` is `at`), and waits that long. A fault whose trigger is that event is then certainly injected while the client is
 //! there.
 
+use fencepost_history::{InvalidDuration, TimeSpan};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -67,8 +68,7 @@ impl FromStr for PauseAt {
         let (point, time) = text
             .split_once('=')
             .ok_or_else(|| format!("`{text}` is no point with a time; write {BETWEEN_GET_AND_DEL}=300ms"))?;
-        let time = humantime::parse_duration(time)
-            .map_err(|_| format!("`{time}` is no length of time; write 300ms or 1s"))?;
+        let TimeSpan(time) = time.parse().map_err(|error: InvalidDuration| error.to_string())?;
         if !points().iter().any(|(name, _)| *name == point) {
             let names: Vec<&str> = points().iter().map(|(name, _)| *name).collect();
             return Err(format!("there is no point `{point}` (there are: {})", names.join(", ")));
@@ -93,7 +93,7 @@ mod tests {
     fn mistakes_are_named() {
         let refusal = |text: &str| text.parse::<PauseAt>().unwrap_err();
         assert!(refusal("before-replies").contains("no point with a time"));
-        assert!(refusal("before-replies=soon").contains("no length of time"));
+        assert!(refusal("before-replies=soon").contains("invalid duration"));
         assert!(refusal("before-reply=1s").contains("there are: between-get-and-del"));
     }
 }

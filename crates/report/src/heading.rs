@@ -39,7 +39,7 @@ pub fn heading(run: &RunFile) -> Heading {
         command: run.command.clone(),
         fencepost: run.fencepost.clone(),
         date: run.date(),
-        ttl_ms: spec.ttl_ms,
+        ttl_ms: spec.ttl.millis(),
         settings: settings(&spec.rest),
     }
 }

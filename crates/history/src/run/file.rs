@@ -1,7 +1,7 @@
 //! `run.toml`: the settings of a run, what it ran on, and the command that repeats it.
 
 use super::time::{date, timestamp};
-use crate::Seed;
+use crate::{Seed, TimeSpan};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -47,7 +47,7 @@ pub struct RunSettings {
     pub driver: String,
     pub guard: String,
     pub seed: Seed,
-    pub ttl_ms: u64,
+    pub ttl: TimeSpan,
     /// All other settings.
     #[serde(flatten)]
     pub rest: toml::Table,
@@ -109,11 +109,9 @@ nemesis = ["clock-jump", "pause"]
 driver = "auto"
 guard = "none"
 seed = 12
-ttl-ms = 3000
+ttl = "3s"
 rate = 0.0
 clients = 5
-
-[spec.options]
 acquire = "set-nx-px"
 "#;
 
@@ -125,7 +123,7 @@ acquire = "set-nx-px"
     fn settings_that_no_report_knows_are_kept() {
         let run = run_file();
         assert_eq!(run.spec.nemesis_name(), "clock-jump+pause");
-        assert_eq!(run.spec.rest["options"]["acquire"].as_str(), Some("set-nx-px"));
+        assert_eq!(run.spec.rest["acquire"].as_str(), Some("set-nx-px"));
         let again: RunFile = toml::from_str(&toml::to_string(&run).unwrap()).unwrap();
         assert_eq!(again, run);
         assert_eq!(RunSettings::of(&run.spec).unwrap(), run.spec);

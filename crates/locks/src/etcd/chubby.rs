@@ -44,7 +44,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
             Box::new(ChubbyLock { user, lock_delay: lock_delay(options), held: Vec::new() })
         },
     },
-    options: &["lock-delay-ms"],
+    options: &["lock-delay"],
     capabilities: |options| Capabilities {
         sequencer: true,
         shared_mode: true,
@@ -65,7 +65,7 @@ fn check(options: &Options) -> Result<(), OptionError> {
 }
 
 fn lock_delay(options: &Options) -> Duration {
-    options.lock_delay_ms.map_or(LOCK_DELAY, Duration::from_millis)
+    options.lock_delay.map_or(LOCK_DELAY, |delay| delay.0)
 }
 
 #[derive(Clone, Copy, PartialEq)]

@@ -26,7 +26,7 @@ const NODE_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(5)..=Durati
 const DRIFT_SHARE: u32 = 100;
 const DRIFT_MIN: Duration = Duration::from_millis(2);
 /// The mean rest before a new attempt, where the user names none.
-const RETRY_DELAY_MS: u64 = 10;
+const RETRY_DELAY: Duration = Duration::from_millis(10);
 /// How often a client that pauses looks whether the nodes have answered.
 const ANSWERED_POLL: Duration = Duration::from_millis(1);
 
@@ -72,7 +72,7 @@ impl RedlockLock {
     /// "Retry on failure": a random rest, from a fifth of the mean to twice as long, so that clients that split the votes
     /// do not split them again. Without the randomness (`--no-retry-jitter`) all come back in step.
     fn retry_delay(&mut self) -> Duration {
-        let mean = Duration::from_millis(self.options.retry_delay_ms.unwrap_or(RETRY_DELAY_MS));
+        let mean = self.options.retry_delay.map_or(RETRY_DELAY, |delay| delay.0);
         match self.options.no_retry_jitter {
             true => mean,
             false => self.random.random_range(mean / 5..=mean * 2),

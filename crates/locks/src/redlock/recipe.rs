@@ -25,7 +25,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
         "no-elapsed-check",
         "client-clock",
         "no-retry-jitter",
-        "retry-delay-ms",
+        "retry-delay",
         "release-where",
         "token",
     ],

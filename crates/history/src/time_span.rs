@@ -1,0 +1,102 @@
+//! A length of time as people write it, on the command line and in every file: `500ms`, `2s`, `1m30s`.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A length of time that is written with its unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct TimeSpan(pub Duration);
+
+/// A text that is not a length of time.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid duration \"{0}\": expected a number with a unit, such as 500ms or 2s")]
+pub struct InvalidDuration(pub String);
+
+impl TimeSpan {
+    pub const fn from_millis(milliseconds: u64) -> TimeSpan {
+        TimeSpan(Duration::from_millis(milliseconds))
+    }
+
+    pub const fn from_secs(seconds: u64) -> TimeSpan {
+        TimeSpan(Duration::from_secs(seconds))
+    }
+
+    /// Whole milliseconds.
+    pub fn millis(self) -> u64 {
+        u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+impl From<Duration> for TimeSpan {
+    fn from(duration: Duration) -> TimeSpan {
+        TimeSpan(duration)
+    }
+}
+
+impl fmt::Display for TimeSpan {
+    /// In the largest unit of which it is a whole number, so that it is one word on a command line: `2s`, `1500ms`.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = self.0.as_nanos();
+        let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")];
+        match units.iter().find(|(unit, _)| nanos % unit == 0) {
+            Some((unit, name)) => write!(out, "{}{name}", nanos / unit),
+            None => write!(out, "{nanos}ns"),
+        }
+    }
+}
+
+impl FromStr for TimeSpan {
+    type Err = InvalidDuration;
+
+    fn from_str(text: &str) -> Result<TimeSpan, InvalidDuration> {
+        humantime::parse_duration(text).map(TimeSpan).map_err(|_| InvalidDuration(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for TimeSpan {
+    type Error = InvalidDuration;
+
+    fn try_from(text: String) -> Result<TimeSpan, InvalidDuration> {
+        text.parse()
+    }
+}
+
+impl From<TimeSpan> for String {
+    fn from(span: TimeSpan) -> String {
+        span.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_written_as_it_is_read() {
+        for (text, written) in [
+            ("2s", "2s"),
+            ("1m30s", "90s"),
+            ("1500ms", "1500ms"),
+            ("0", "0s"),
+            ("3us", "3us"),
+            ("7ns", "7ns"),
+        ] {
+            let span: TimeSpan = text.parse().unwrap();
+            assert_eq!(span.to_string(), written);
+            assert_eq!(written.parse(), Ok(span));
+        }
+    }
+
+    #[test]
+    fn invalid_text_is_refused_with_an_example() {
+        for text in ["5x", "2", "", "-3s", "soon"] {
+            let refused = text.parse::<TimeSpan>().unwrap_err().to_string();
+            let expected =
+                format!("invalid duration \"{text}\": expected a number with a unit, such as 500ms or 2s");
+            assert_eq!(refused, expected);
+        }
+    }
+}
