@@ -59,12 +59,12 @@ fn the_drawing_of_a_violation_shows_who_what_and_why() {
 }
 
 #[test]
-fn the_drawing_of_a_late_write_says_that_it_was_refused() {
+fn the_drawing_of_a_late_write_says_that_it_was_rejected() {
     let plots = drawn(&etcd_pause_token());
     let texts = texts(&plots["violation.svg"]);
     for text in [
         "got k0 at 0.009 s, token 33",
-        "write of 8 refused: rejected: stale-token",
+        "write of 8 rejected: stale-token",
         "c1 stopped",
         "promised until 0.999 s",
     ] {

@@ -1,6 +1,6 @@
 //! Comma-separated values: one event a row.
 
-use super::{Source, kind_name, value_text};
+use super::fields::{Source, kind_name, value_text};
 use anyhow::Result;
 use std::io::Write;
 

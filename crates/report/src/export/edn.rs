@@ -1,6 +1,6 @@
 //! EDN as Jepsen writes and reads it: one map a line.
 
-use super::{Source, kind_name};
+use super::fields::{Source, kind_name};
 use anyhow::Result;
 use fencepost_history::{Event, Process};
 use serde_json::Value;

@@ -2,11 +2,12 @@
 
 mod csv;
 mod edn;
+mod fields;
 #[cfg(feature = "parquet")]
 mod parquet;
 
 use anyhow::Result;
-use fencepost_history::{Event, Kind};
+pub use fields::Source;
 use std::io::Write;
 
 /// A format of another tool.
@@ -20,9 +21,6 @@ pub enum Format {
 /// Whether this program was built with Parquet.
 pub const HAS_PARQUET: bool = cfg!(feature = "parquet");
 
-/// Events, one by one: however long a history is, little of it is in memory.
-pub type Source<'a> = &'a mut dyn Iterator<Item = Result<Event>>;
-
 /// Writes events in a format. Parquet needs a program that was built with it ([`HAS_PARQUET`]).
 pub fn write(format: Format, events: Source, out: &mut (dyn Write + Send)) -> Result<()> {
     match format {
@@ -34,21 +32,6 @@ pub fn write(format: Format, events: Source, out: &mut (dyn Write + Send)) -> Re
         Format::Csv => csv::write(events, out)?,
     }
     Ok(out.flush()?)
-}
-
-/// As in `history.jsonl`.
-fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Invoke => "invoke",
-        Kind::Ok => "ok",
-        Kind::Fail => "fail",
-        Kind::Info => "info",
-    }
-}
-
-/// A value as JSON text; none for null, so that a table has an empty cell there.
-fn value_text(event: &Event) -> Option<String> {
-    (!event.value.is_null()).then(|| event.value.to_string())
 }
 
 /// What the tests of all formats export.

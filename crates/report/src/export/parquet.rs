@@ -1,6 +1,6 @@
 //! Parquet: one event a row.
 
-use super::{Source, kind_name, value_text};
+use super::fields::{Source, kind_name, value_text};
 use anyhow::Result;
 use fencepost_history::{Event, Process};
 use parquet::basic::{Compression, ZstdLevel};
@@ -100,7 +100,8 @@ fn column<T: DataType, W: Write + Send>(
 
 #[cfg(test)]
 mod tests {
-    use crate::export::{Format, kind_name, testing};
+    use crate::export::fields::kind_name;
+    use crate::export::{Format, testing};
     use fencepost_history::{Event, Process};
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
@@ -123,7 +124,7 @@ mod tests {
             assert_eq!(text(4).as_deref(), Some(kind_name(event.kind)));
             assert_eq!((text(5), text(6)), (Some(event.f.to_string()), event.key.map(Into::into)));
             let value = text(7).map_or(Value::Null, |text| serde_json::from_str(&text).unwrap());
-            assert_eq!((&value, text(8)), (&*event.value, event.error.map(Into::into)));
+            assert_eq!((&value, text(8)), (&*event.value, event.error.map(|error| error.to_string())));
             count += 1;
         }
         assert_eq!(count, lines.lines().count());

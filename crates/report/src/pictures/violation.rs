@@ -8,7 +8,7 @@ use super::palette::{self, Colour};
 use super::scene::{Actor, Scene};
 use crate::exhibits::Exhibit;
 use fencepost_checker::{RunIndex, seconds};
-use fencepost_history::{Kind, f};
+use fencepost_history::{Kind, OperationError, f};
 
 const TOP: i32 = 8;
 /// Room for the words "both hold it".
@@ -168,9 +168,7 @@ fn acts(canvas: &Canvas, actor: &Actor, axis: TimeAxis, top: i32) {
             (f::READ, Some(Kind::Ok), Some(event)) => (at, format!("read {}", event.value), palette::INK),
             (f::WRITE, Some(Kind::Ok), _) => (at, format!("wrote {written}"), palette::INK),
             (f::WRITE, Some(Kind::Fail), Some(event)) => {
-                let error = event.error.as_deref().unwrap_or("failed");
-                let code = error.split([':', ' ']).next().unwrap_or(error);
-                (at, format!("write of {written} refused: {code}"), palette::INK)
+                (at, refusal(written, event.error.as_ref()), palette::INK)
             }
             (f::WRITE, ..) => (at, format!("write of {written}: nobody knows"), palette::MUTED),
             (f::RELEASE, ..) => (begun, "releases".to_owned(), palette::MUTED),
@@ -273,4 +271,16 @@ fn storage(canvas: &Canvas, scene: &Scene, axis: TimeAxis, top: i32) {
         labels.push((x, text, if again { palette::CLASH } else { palette::INK }));
     }
     place(canvas, axis, labels, top + 18);
+}
+
+/// `write of 8 rejected: stale-token`: why the storage did not take a write, in a word or two.
+fn refusal(written: &serde_json::Value, error: Option<&OperationError>) -> String {
+    let first = |text: &str| text.split([':', ' ']).next().unwrap_or_default().to_owned();
+    match error {
+        Some(error) if error.is_rejected() => {
+            format!("write of {written} rejected: {}", first(error.detail()))
+        }
+        Some(error) => format!("write of {written} failed: {}", error.code_name()),
+        None => format!("write of {written} failed"),
+    }
 }
