@@ -99,7 +99,7 @@ fn sections(hold: Duration) {
 /// Critical sections a second of a whole run with one client program.
 fn through_fencepost(hold: Duration) -> f64 {
     let (mut child, results) = start(&format!(
-        "--driver local --backend redis-single --clients 1 --concurrency {PROCESSES} --keys {KEYS} --hold {}ms --time-limit {}s",
+        "--driver local --lock redis-single --clients 1 --concurrency {PROCESSES} --keys {KEYS} --hold {}ms --time-limit {}s",
         hold.as_millis(),
         SECTIONS_FOR.as_secs()
     ));
@@ -143,9 +143,8 @@ async fn bare_loop(redis: &str, hold: Duration) -> Result<u64, String> {
         options: serde_json::Value::Null,
         pause_at: Vec::new(),
     };
-    let backend = fencepost_locks::find("redis-single").expect("registered");
-    let session: Arc<dyn Session> =
-        Arc::from(backend.connect(&hello).await.map_err(|error| error.to_string())?);
+    let lock = fencepost_locks::find("redis-single").expect("registered");
+    let session: Arc<dyn Session> = Arc::from(lock.connect(&hello).await.map_err(|error| error.to_string())?);
     let done = Arc::new(AtomicU64::new(0));
     let mut tasks = tokio::task::JoinSet::new();
     for process in 0..PROCESSES as u64 {

@@ -33,7 +33,7 @@ fn main() {
     );
     for (what, path) in [
         ("first page", "/"),
-        ("one backend", "/?backend=etcd"),
+        ("one lock", "/?lock=etcd"),
         ("three words of text", "/?text=etcd+clock+run-9"),
         ("sorted by verdict, page 50", "/?sort=verdict&page=50"),
         ("one run", "/run/run-9999"),
@@ -44,7 +44,7 @@ fn main() {
     }
 }
 
-/// Folders of runs as one real run leaves them, but for the backend and the time.
+/// Folders of runs as one real run leaves them, but for the lock and the time.
 fn fill(results: &Path) {
     let one = tempfile::tempdir().expect("a temporary folder");
     let status = Command::new(env!("CARGO_BIN_EXE_fencepost"))
@@ -69,16 +69,16 @@ fn fill(results: &Path) {
         |name: &str| fs::read_to_string(one.path().join("latest").join(name)).expect("the run left it");
     let (run, verdict) = (read("run.toml"), read("verdict.json"));
     println!("each run: run.toml {} bytes, verdict.json {} bytes", run.len(), verdict.len());
-    let backends = ["redlock", "etcd", "redis-single", "zookeeper-sequential"];
+    let locks = ["redlock", "etcd", "redis-single", "zookeeper-sequential"];
     for number in 0..RUNS {
         let folder = results.join(format!("run-{number}"));
         fs::create_dir_all(folder.join("logs")).expect("a folder");
-        let backend = format!("backend = \"{}\"", backends[number % backends.len()]);
+        let lock = format!("lock = \"{}\"", locks[number % locks.len()]);
         let started = run.lines().map(|line| match line.strip_prefix("started = ") {
             Some(_) => format!("started = {}\n", 1_700_000_000 + number * 600),
             None => format!("{line}\n"),
         });
-        let text = started.collect::<String>().replace("backend = \"redlock\"", &backend);
+        let text = started.collect::<String>().replace("lock = \"redlock\"", &lock);
         fs::write(folder.join("run.toml"), text).expect("a file");
         fs::write(folder.join("verdict.json"), &verdict).expect("a file");
         fs::write(folder.join("history.jsonl"), "").expect("a file");

@@ -24,7 +24,7 @@ pub enum Command {
     /// Play the stories of the debate about distributed locks on real servers, and compare what is seen with what
     /// their authors say.
     Scenario(crate::scenarios::command::ScenarioArgs),
-    /// Run every backend under every nemesis, and show in one matrix which promises hold.
+    /// Run every lock under every nemesis, and show in one matrix which promises hold.
     Compare(Box<crate::compare::command::CompareArgs>),
     /// Judge and draw a run again, from its folder alone.
     Analyze(AnalyzeArgs),
@@ -36,7 +36,7 @@ pub enum Command {
     Gc(crate::gc::GcArgs),
     /// Look around in a results folder with a browser: all runs, their reports and files, and those that go on.
     Serve(crate::serve::ServeArgs),
-    /// List backends, workloads, nemeses, guards and checkers.
+    /// List locks, workloads, nemeses, guards and checkers.
     List(ListArgs),
     /// Show what this machine can do, and how to get the rest.
     Doctor,
@@ -88,7 +88,7 @@ pub struct AnalyzeArgs {
 
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// backends, workloads, nemeses, guards or checkers [default: all].
+    /// locks (or backends), workloads, nemeses, guards or checkers [default: all].
     pub what: Option<String>,
 }
 

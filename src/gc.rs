@@ -17,7 +17,7 @@ pub struct GcArgs {
     /// Folder of all runs.
     #[arg(long, default_value = "results")]
     pub results: PathBuf,
-    /// Of each kind (backend, workload, nemesis and guard), so many of the newest runs stay.
+    /// Of each kind (lock, workload, nemesis and guard), so many of the newest runs stay.
     #[arg(long, default_value_t = 10)]
     pub keep: usize,
     /// Say what would be removed, and remove nothing.
@@ -141,9 +141,9 @@ mod tests {
     use fencepost_history::run::RunFolder;
     use std::collections::BTreeSet;
 
-    fn run(results: &Path, name: &str, backend: &str, started: u64, outcome: Option<Outcome>) -> PathBuf {
+    fn run(results: &Path, name: &str, lock: &str, started: u64, outcome: Option<Outcome>) -> PathBuf {
         testing::run(results, name, outcome, |file| {
-            (file.started, file.spec.lock) = (started, backend.to_owned());
+            (file.started, file.spec.lock) = (started, lock.to_owned());
         })
     }
 

@@ -15,8 +15,8 @@ fn row(name: &'static str, about: &str) -> Row {
 }
 
 /// A lock, what it claims, and the options that it understands.
-fn backend(it: &LockDefinition) -> Row {
-    let mut lines = vec![it.about.to_owned(), format!("promises: {}", it.claims)];
+fn lock(it: &LockDefinition) -> Row {
+    let mut lines = vec![it.about.to_owned(), format!("claims: {}", it.claims)];
     let options: Vec<&str> = it.option_names().collect();
     if !options.is_empty() {
         lines.push(format!("options: --{}", options.join(", --")));
@@ -25,7 +25,7 @@ fn backend(it: &LockDefinition) -> Row {
 }
 
 fn sections() -> Vec<(&'static str, Vec<Row>)> {
-    let backends = fencepost_locks::registry().iter().map(|it| backend(*it)).collect();
+    let locks = fencepost_locks::registry().iter().map(|it| lock(*it)).collect();
     let workloads = fencepost_workloads::registry().iter().map(|it| row(it.name(), it.about())).collect();
     let mut nemeses: Vec<Row> = vec![
         row("none", "nothing goes wrong"),
@@ -38,7 +38,7 @@ fn sections() -> Vec<(&'static str, Vec<Row>)> {
     let guards = fencepost_storage::guards().iter().map(|it| row(it.name(), it.about())).collect();
     let checkers = fencepost_checker::registry().iter().map(|it| row(it.name(), it.about())).collect();
     vec![
-        ("backends", backends),
+        ("locks", locks),
         ("workloads", workloads),
         ("nemeses", nemeses),
         ("guards", guards),
@@ -50,6 +50,8 @@ fn sections() -> Vec<(&'static str, Vec<Row>)> {
 pub fn list(what: Option<&str>) -> Result<i32> {
     let sections = sections();
     let names: Vec<&str> = sections.iter().map(|(name, _)| *name).collect();
+    // Locks are often called backends.
+    let what = what.map(|what| if what == "backends" { "locks" } else { what });
     if let Some(what) = what
         && !names.contains(&what)
     {

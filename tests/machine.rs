@@ -142,14 +142,12 @@ fn use_everything() {
         });
         let ran = run(
             &strikes.concat(),
-            &format!(
-                "--driver {driver} --backend redlock --redis-persistence always --ttl 1s --time-limit 2s"
-            ),
+            &format!("--driver {driver} --lock redlock --redis-persistence always --ttl 1s --time-limit 2s"),
         );
         ran.assert_faults_real();
     };
-    let in_peace = |backend: &str| {
-        let ran = run("", &format!("--driver local --backend {backend} --acquisitions 20 --time-limit 30s"));
+    let in_peace = |lock: &str| {
+        let ran = run("", &format!("--driver local --lock {lock} --acquisitions 20 --time-limit 30s"));
         assert_eq!(ran.code, 0);
     };
     std::thread::scope(|scope| {

@@ -16,7 +16,7 @@ pub trait Clients: Send + Sync {
     fn pid(&self, client: &str) -> Option<i32>;
 }
 
-/// Who leads the servers, asked of the servers. The runner implements it, for backends that have a leader.
+/// Who leads the servers, asked of the servers. The runner implements it, for locks that have a leader.
 #[async_trait]
 pub trait Leadership: Send + Sync {
     /// Name of the server that leads now; none while nobody does.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 const SEED: &str = "The seed that all runs draw theirs from [default: that of the same comparison if it was ended early, \
                     else a fresh one]";
 
-/// Runs every backend under every nemesis, and shows in one matrix which promises hold. A comparison that was ended early
+/// Runs every lock under every nemesis, and shows in one matrix which promises hold. A comparison that was ended early
 /// goes on where it was when the same command is given again.
 ///
 /// Exit code: 0 once all runs are judged, whatever came of them; with --baseline 1 if a promise that held is broken; 255
@@ -31,9 +31,14 @@ const SEED: &str = "The seed that all runs draw theirs from [default: that of th
     mut_arg("seed", |arg| arg.help(SEED)),
 )]
 pub struct CompareArgs {
-    /// The locks to compare, or `all` (see `fencepost list backends`).
-    #[arg(long, value_delimiter = ',', default_value = "redis-single,redlock,etcd,zookeeper-sequential")]
-    pub backends: Vec<String>,
+    /// The locks to compare, or `all` (see `fencepost list locks`).
+    #[arg(
+        long,
+        visible_alias = "backends",
+        value_delimiter = ',',
+        default_value = "redis-single,redlock,etcd,zookeeper-sequential"
+    )]
+    pub locks: Vec<String>,
     /// What goes wrong: a column for each, or `all`; several at once are joined by `+` (see `fencepost list nemeses`).
     #[arg(long, value_delimiter = ',', default_value = "none,clock-jump,pause,delay,partition,power-loss")]
     pub nemeses: Vec<String>,
@@ -47,7 +52,7 @@ pub struct CompareArgs {
     #[arg(long, default_value_t = 1)]
     pub jobs: usize,
     /// Compare runs that exist, in place of making some: folders of runs, or folders of such folders.
-    #[arg(long, value_name = "FOLDER", num_args = 1.., conflicts_with_all = ["backends", "nemeses", "guards", "runs", "seed"])]
+    #[arg(long, value_name = "FOLDER", num_args = 1.., conflicts_with_all = ["locks", "nemeses", "guards", "runs", "seed"])]
     pub from: Vec<PathBuf>,
     /// An earlier compare.json: tell what changed since. Exit code 1 if a promise that held is broken.
     #[arg(long, value_name = "FILE")]

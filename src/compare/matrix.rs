@@ -20,7 +20,7 @@ pub struct Matrix {
     pub seed: Seed,
     /// Runs of each combination.
     pub runs: usize,
-    pub backends: Vec<String>,
+    pub locks: Vec<String>,
     pub guards: Vec<String>,
     /// Each a nemesis, or several joined by `+`.
     pub nemeses: Vec<String>,
@@ -56,7 +56,7 @@ impl Matrix {
         let matrix = Matrix {
             seed: args.options.seed.unwrap_or_else(Seed::fresh),
             runs: args.runs,
-            backends: all_or(&args.backends, real_backends),
+            locks: all_or(&args.locks, real_locks),
             guards: args.guards.clone(),
             nemeses: all_or(&args.nemeses, every_nemesis),
             options: RunOptions { seed: None, ..args.options.clone() },
@@ -71,8 +71,8 @@ impl Matrix {
     }
 
     fn check_names(&self) -> Result<(), BadUsage> {
-        for name in &self.backends {
-            pick("backend", name, fencepost_locks::registry(), |backend| backend.name)?;
+        for name in &self.locks {
+            pick("lock", name, fencepost_locks::registry(), |lock| lock.name)?;
         }
         for name in &self.guards {
             pick("guard", name, fencepost_storage::guards(), |guard| guard.name())?;
@@ -83,7 +83,7 @@ impl Matrix {
             }
         }
         for (option, names) in
-            [("--backends", &self.backends), ("--guards", &self.guards), ("--nemeses", &self.nemeses)]
+            [("--locks", &self.locks), ("--guards", &self.guards), ("--nemeses", &self.nemeses)]
         {
             if let Some(twice) =
                 names.iter().find(|name| names.iter().filter(|other| other == name).count() > 1)
@@ -94,31 +94,29 @@ impl Matrix {
         Ok(())
     }
 
-    /// Backend and guard of each row.
+    /// Lock and guard of each row.
     fn rows(&self) -> Vec<(&str, &str)> {
-        let rows =
-            self.backends.iter().flat_map(|backend| self.guards.iter().map(move |guard| (backend, guard)));
-        rows.map(|(backend, guard)| (backend.as_str(), guard.as_str())).collect()
+        let rows = self.locks.iter().flat_map(|lock| self.guards.iter().map(move |guard| (lock, guard)));
+        rows.map(|(lock, guard)| (lock.as_str(), guard.as_str())).collect()
     }
 
     /// All combinations, row by row.
     pub fn combinations(&self) -> Vec<Combination> {
         let mut combinations = Vec::new();
-        for (row, (backend, guard)) in self.rows().into_iter().enumerate() {
+        for (row, (lock, guard)) in self.rows().into_iter().enumerate() {
             for nemesis in &self.nemeses {
-                let turns =
-                    (1..=self.runs).map(|number| self.turn(backend, guard, nemesis, number)).collect();
+                let turns = (1..=self.runs).map(|number| self.turn(lock, guard, nemesis, number)).collect();
                 combinations.push(Combination { row, turns });
             }
         }
         combinations
     }
 
-    fn turn(&self, backend: &str, guard: &str, nemesis: &str, number: usize) -> Result<Turn, String> {
+    fn turn(&self, lock: &str, guard: &str, nemesis: &str, number: usize) -> Result<Turn, String> {
         let nemeses = nemesis.split('+').filter(|name| *name != "none");
-        let seed = self.seed.stream(&format!("{backend} {guard} {nemesis} {number}")).random::<u64>();
+        let seed = self.seed.stream(&format!("{lock} {guard} {nemesis} {number}")).random::<u64>();
         let options = RunOptions {
-            lock: backend.to_owned(),
+            lock: lock.to_owned(),
             guard: guard.to_owned(),
             nemesis: nemeses.map(str::to_owned).collect(),
             // As short as a fresh one.
@@ -127,14 +125,13 @@ impl Matrix {
         };
         let spec = RunSpec::new(options).map_err(|BadUsage(why)| why)?;
         let guarded = if guard == "none" { String::new() } else { format!(" with {guard}") };
-        let label = format!("{backend}{guarded} under {nemesis}, {number} of {}", self.runs);
+        let label = format!("{lock}{guarded} under {nemesis}, {number} of {}", self.runs);
         Ok(Turn { label, spec })
     }
 
     /// Repeats the comparison.
     pub fn command(&self) -> String {
-        let lists =
-            [("--backends", &self.backends), ("--guards", &self.guards), ("--nemeses", &self.nemeses)];
+        let lists = [("--locks", &self.locks), ("--guards", &self.guards), ("--nemeses", &self.nemeses)];
         let lists = lists.map(|(option, names)| format!("{option} {}", names.join(",")));
         let named = ["lock", "guard", "nemesis", "seed"];
         let settings = self.options.differing().into_iter();
@@ -152,8 +149,7 @@ impl Matrix {
                     && run.file().is_some_and(|file| file.spec == turn.spec.options.settings())
             })
         };
-        let mut rows: Vec<Row> =
-            self.rows().into_iter().map(|(backend, guard)| self.row(backend, guard)).collect();
+        let mut rows: Vec<Row> = self.rows().into_iter().map(|(lock, guard)| self.row(lock, guard)).collect();
         for combination in self.combinations() {
             let filled = match &combination.turns {
                 Err(why) => Cell { not_applicable: Some(why.clone()), ..Cell::default() },
@@ -181,10 +177,10 @@ impl Matrix {
         }
     }
 
-    fn row(&self, backend: &str, guard: &str) -> Row {
+    fn row(&self, lock: &str, guard: &str) -> Row {
         let settings = self.options.distinguishing_arguments();
         Row {
-            backend: backend.to_owned(),
+            lock: lock.to_owned(),
             guard: guard.to_owned(),
             settings,
             servers: Vec::new(),
@@ -225,8 +221,8 @@ fn all_or(names: &[String], every: impl Fn() -> Vec<&'static str>) -> Vec<String
 }
 
 /// Those that mean to be a lock: the canary is there to be caught.
-fn real_backends() -> Vec<&'static str> {
-    let names = fencepost_locks::registry().iter().map(|backend| backend.name);
+fn real_locks() -> Vec<&'static str> {
+    let names = fencepost_locks::registry().iter().map(|lock| lock.name);
     names.filter(|name| !name.starts_with("canary")).collect()
 }
 

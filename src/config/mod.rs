@@ -253,7 +253,7 @@ mod tests {
 
     const FILE: &str = "
 [test]
-backend = \"etcd\"
+lock = \"etcd\"
 nemesis = [\"pause\", \"clock-jump\"]
 clients = 3
 rate = 1.5
@@ -268,18 +268,18 @@ skip = [\"noise\"]
     fn a_file_becomes_arguments_before_those_of_the_command_line() {
         assert_eq!(
             with(FILE, "fencepost test --ttl 3s").unwrap(),
-            "fencepost test --backend=etcd --careful --clients=3 --nemesis=pause --nemesis=clock-jump --rate=1.5 --ttl 3s"
+            "fencepost test --lock=etcd --careful --clients=3 --nemesis=pause --nemesis=clock-jump --rate=1.5 --ttl 3s"
         );
         assert_eq!(with(FILE, "fencepost check a.edn").unwrap(), "fencepost check --skip=noise a.edn");
     }
 
     #[test]
     fn the_command_line_wins() {
-        let line = "fencepost test --backend redlock --nemesis=kill --clients 2 --rate 0 --careful";
+        let line = "fencepost test --lock redlock --nemesis=kill --clients 2 --rate 0 --careful";
         assert_eq!(with(FILE, line).unwrap(), line);
         // Also where it says something that the file's key excludes.
         let plan = with(FILE, "fencepost test --nemesis-file plan.toml").unwrap();
-        assert!(!plan.contains("pause") && plan.contains("--backend=etcd"), "{plan}");
+        assert!(!plan.contains("pause") && plan.contains("--lock=etcd"), "{plan}");
     }
 
     #[test]
@@ -295,18 +295,18 @@ skip = [\"noise\"]
     #[test]
     fn mistakes_are_named_with_their_line_and_the_nearest_right_key() {
         let cases = [
-            "[test]\nbaclend = \"etcd\"",
+            "[test]\nlokc = \"etcd\"",
             "[test]\ntime_limit = \"3s\"",
             "[test]\nxyzzyxyzzy = 1",
-            "[tset]\nbackend = \"etcd\"",
-            "backend = \"etcd\"",
+            "[tset]\nlock = \"etcd\"",
+            "lock = \"etcd\"",
             "[test]\n\n# a comment\nttl = \"soon\"",
             "[test]\nclients = -1",
             "[test]\nclients = [1, 2]",
             "[test]\ncareful = \"yes\"",
-            "[test]\nbackend = true",
-            "[test]\nbackend = etcd",
-            "[test]\nbackend = \"etcd\"\nbackend = \"redlock\"",
+            "[test]\nlock = true",
+            "[test]\nlock = etcd",
+            "[test]\nlock = \"etcd\"\nlock = \"redlock\"",
             "[check]\nsvgg = \"a.svg\"",
             "[client]\nx = 1",
         ];

@@ -181,7 +181,7 @@ pub fn refused(client: &str, f: &str) -> Trigger {
     event(f, Kind::Fail, Some(client))
 }
 
-/// The client lingers at this point of its recipe (the act's arguments must ask for it with `--linger`).
+/// The client lingers at this point of its recipe (the act's arguments must ask for it with `--pause-at`).
 pub fn lingers(client: &str, point: &str) -> Trigger {
     Trigger { point: Some(point.to_owned()), ..event(f::AT, Kind::Info, Some(client)) }
 }

@@ -32,7 +32,7 @@ pub struct Row {
     pub name: String,
     /// Seconds since 1970-01-01 UTC; 0 where that cannot be read.
     pub started: u64,
-    pub backend: String,
+    pub lock: String,
     pub workload: String,
     pub nemesis: String,
     pub guard: String,
@@ -95,7 +95,7 @@ impl Row {
         Row {
             name: run.name.clone(),
             started: file.map_or(0, |file| file.started),
-            backend: of_spec(|spec| spec.lock.clone()).unwrap_or_default(),
+            lock: of_spec(|spec| spec.lock.clone()).unwrap_or_default(),
             workload: of_spec(|spec| spec.workload.clone()).unwrap_or_default(),
             nemesis: of_spec(|spec| spec.nemesis_name()).unwrap_or_default(),
             guard: of_spec(|spec| spec.guard.clone()).unwrap_or_default(),
@@ -105,7 +105,7 @@ impl Row {
     }
 
     fn contains(&self, word: &str) -> bool {
-        let texts = [&self.name, &self.backend, &self.workload, &self.nemesis, &self.guard, &self.said];
+        let texts = [&self.name, &self.lock, &self.workload, &self.nemesis, &self.guard, &self.said];
         texts.iter().any(|text| text.to_lowercase().contains(word)) || self.standing.word().contains(word)
     }
 }
@@ -165,7 +165,7 @@ fn folders(results: &Path) -> std::io::Result<Vec<(String, SystemTime)>> {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Wanted {
-    pub backend: String,
+    pub lock: String,
     pub workload: String,
     pub nemesis: String,
     pub verdict: String,
@@ -176,7 +176,7 @@ pub struct Wanted {
 }
 
 /// By what the list can be sorted; with a `-` before it, the other way round.
-pub const ORDERS: [&str; 6] = ["started", "backend", "workload", "nemesis", "guard", "verdict"];
+pub const ORDERS: [&str; 6] = ["started", "lock", "workload", "nemesis", "guard", "verdict"];
 
 /// Newest first.
 const USUAL_ORDER: &str = "-started";
@@ -194,7 +194,7 @@ impl Wanted {
         let words: Vec<&str> = text.split_whitespace().collect();
         let is = |wanted: &str, value: &str| wanted.is_empty() || wanted == value;
         rows.retain(|row| {
-            is(&self.backend, &row.backend)
+            is(&self.lock, &row.lock)
                 && is(&self.workload, &row.workload)
                 && is(&self.nemesis, &row.nemesis)
                 && is(&self.verdict, row.standing.word())
@@ -217,7 +217,7 @@ impl Wanted {
 
 fn compare(by: &str, one: &Row, other: &Row) -> std::cmp::Ordering {
     match by {
-        "backend" => one.backend.cmp(&other.backend),
+        "lock" => one.lock.cmp(&other.lock),
         "workload" => one.workload.cmp(&other.workload),
         "nemesis" => one.nemesis.cmp(&other.nemesis),
         "guard" => one.guard.cmp(&other.guard),

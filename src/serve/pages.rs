@@ -108,7 +108,7 @@ fn filter(all: &[Arc<Row>], wanted: &Wanted) -> Markup {
     };
     html! {
         form #filter action="/" {
-            (choice("backend", &wanted.backend, values(all, |row| &row.backend).into_iter().collect()))
+            (choice("lock", &wanted.lock, values(all, |row| &row.lock).into_iter().collect()))
             (choice("workload", &wanted.workload, values(all, |row| &row.workload).into_iter().collect()))
             (choice("nemesis", &wanted.nemesis, values(all, |row| &row.nemesis).into_iter().collect()))
             (choice("verdict", &wanted.verdict, Standing::WORDS.to_vec()))
@@ -121,9 +121,9 @@ fn filter(all: &[Arc<Row>], wanted: &Wanted) -> Markup {
 
 /// The address of the list with these wishes.
 fn address(wanted: &Wanted, sort: &str, page: usize) -> String {
-    let Wanted { backend, workload, nemesis, verdict, text, .. } = wanted;
+    let Wanted { lock, workload, nemesis, verdict, text, .. } = wanted;
     let wishes = [
-        ("backend", &**backend),
+        ("lock", &**lock),
         ("workload", workload),
         ("nemesis", nemesis),
         ("verdict", verdict),
@@ -154,7 +154,7 @@ fn list_row(row: &Row) -> Markup {
             td { a href=(run_address(&row.name)) title=(row.name) {
                 @if row.started == 0 { (row.name) } @else { (date(row.started)) }
             } }
-            td { (row.backend) } td { (row.workload) } td { (row.nemesis) } td { (row.guard) }
+            td { (row.lock) } td { (row.workload) } td { (row.nemesis) } td { (row.guard) }
             td { (chip(row.standing)) }
             td { (row.said) }
         }
@@ -253,7 +253,7 @@ pub fn compare(runs: &[Run], missing: &[String]) -> String {
             @else { div.tablebox { table.beside {
                 thead { tr { th { } @for run in runs { th { a href=(run_address(&run.name)) { (run.name) } } } } }
                 tbody {
-                    (setting("backend", &|spec| spec.lock.clone()))
+                    (setting("lock", &|spec| spec.lock.clone()))
                     (setting("workload", &|spec| spec.workload.clone()))
                     (setting("nemesis", &|spec| spec.nemesis_name()))
                     (setting("guard", &|spec| spec.guard.clone()))

@@ -12,9 +12,9 @@ use std::os::unix::fs::symlink;
 fn results() -> tempfile::TempDir {
     let results = tempfile::tempdir().unwrap();
     let at = results.path();
-    let put = |name: &str, outcome, started, backend: &str, nemesis: &str| {
+    let put = |name: &str, outcome, started, lock: &str, nemesis: &str| {
         testing::run(at, name, outcome, |file| {
-            (file.started, file.spec.lock) = (started, backend.to_owned());
+            (file.started, file.spec.lock) = (started, lock.to_owned());
             file.spec.nemesis = vec![nemesis.to_owned()];
         })
     };
@@ -63,8 +63,8 @@ async fn lists_filters_and_sorts_runs() {
     let list = async |wishes: &str| listed(&text(&router, &format!("/?{wishes}")).await);
     assert_eq!(list("").await, ["redlock-a", "etcd-a", "etcd-b", "etcd-c", "damaged run"]);
     assert_eq!(list("sort=started").await, ["damaged run", "etcd-c", "etcd-b", "etcd-a", "redlock-a"]);
-    assert_eq!(list("sort=nemesis&backend=etcd").await, ["etcd-b", "etcd-c", "etcd-a"]);
-    assert_eq!(list("backend=etcd&nemesis=pause").await, ["etcd-a"]);
+    assert_eq!(list("sort=nemesis&lock=etcd").await, ["etcd-b", "etcd-c", "etcd-a"]);
+    assert_eq!(list("lock=etcd&nemesis=pause").await, ["etcd-a"]);
     assert_eq!(list("verdict=violation").await, ["redlock-a"]);
     assert_eq!(list("verdict=not+judged").await, ["etcd-b", "etcd-c"]);
     assert_eq!(list("verdict=damaged").await, ["damaged run"]);

@@ -93,10 +93,10 @@ fn a_failed_export_leaves_nothing_and_says_what_to_do() {
 fn a_file_of_options_is_read_and_the_command_line_wins() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let at = folder.path();
-    fs::write(at.join("fencepost.toml"), "[test]\nbackend = \"nowhere\"\n").expect("a file");
-    assert!(refused(at, "test").contains("no backend `nowhere`"));
-    assert!(refused(at, "test --backend elsewhere").contains("no backend `elsewhere`"));
-    assert!(refused(at, "test --config none --backend etcd --guard tokn").contains("did you mean token"));
+    fs::write(at.join("fencepost.toml"), "[test]\nlock = \"nowhere\"\n").expect("a file");
+    assert!(refused(at, "test").contains("no lock `nowhere`"));
+    assert!(refused(at, "test --lock elsewhere").contains("no lock `elsewhere`"));
+    assert!(refused(at, "test --config none --lock etcd --guard tokn").contains("did you mean token"));
     fs::write(at.join("other.toml"), "[test]\n\ntime_limit = \"3s\"\n").expect("a file");
     let mistake = refused(at, "test --config other.toml");
     assert_eq!(

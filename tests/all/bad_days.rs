@@ -46,7 +46,7 @@ fn a_killed_run_is_cleaned_up_by_the_next(driver: &str) {
     await_fault(results.path());
     signal(&mut running, Signal::SIGKILL);
     let (_, left) = running.finish_whatever_is_left();
-    let next = test(&format!("--driver {driver} --backend redis-single --acquisitions 10"));
+    let next = test(&format!("--driver {driver} --lock redis-single --acquisitions 10"));
     assert_eq!(next.code, 0);
     left.assert_none();
 }

@@ -15,56 +15,55 @@ fn refused(args: &str) -> String {
 
 #[test]
 fn unknown_names_come_with_the_nearest_right_one() {
-    assert!(refused("test --backend redlok").contains("did you mean redlock?"));
+    assert!(refused("test --lock redlok").contains("did you mean redlock?"));
     assert!(refused("test --workload incremet").contains("did you mean increment?"));
     assert!(refused("test --nemesis clock-jmp").contains("did you mean clock-jump?"));
     assert!(refused("test --nemesis pause,clok-jump").contains("did you mean clock-jump?"));
     assert!(refused("test --guard tokn").contains("did you mean token?"));
     assert!(refused("test --driver dokcer").contains("did you mean docker?"));
-    assert!(refused("list backend").contains("did you mean backends?"));
+    assert!(refused("list lock").contains("did you mean locks?"));
 }
 
 #[test]
 fn impossible_combinations_are_refused() {
-    assert!(refused("test --backend redlock --guard token").contains("needs a fencing token"));
-    assert!(refused("test --backend redlock --guard epoch-quorum").contains("needs a fencing token"));
-    assert!(refused("test --backend redlock --guard sequencer").contains("needs a sequencer"));
-    assert!(refused("test --backend canary-nolock --guard unique").contains("needs a unique value"));
-    assert!(refused("test --backend etcd --guard token --storage-linger 1s").contains("in two steps"));
+    assert!(refused("test --lock redlock --guard token").contains("needs a fencing token"));
+    assert!(refused("test --lock redlock --guard epoch-quorum").contains("needs a fencing token"));
+    assert!(refused("test --lock redlock --guard sequencer").contains("needs a sequencer"));
+    assert!(refused("test --lock canary-nolock --guard unique").contains("needs a unique value"));
+    assert!(refused("test --lock etcd --guard token --storage-linger 1s").contains("in two steps"));
     assert!(
-        refused("test --backend etcd --lock-delay 3s")
-            .contains("--lock-delay is no option of the backend etcd")
+        refused("test --lock etcd --lock-delay 3s").contains("--lock-delay is no option of the lock etcd")
     );
-    assert!(refused("test --backend chubby --lock-delay 500ms").contains("whole seconds"));
-    assert!(refused("test --backend etcd-lock-api --guard sequencer").contains("needs a sequencer"));
-    assert!(refused("test --backend redlock --readers 2").contains("no shared mode"));
+    assert!(refused("test --lock chubby --lock-delay 500ms").contains("whole seconds"));
+    assert!(refused("test --lock etcd-lock-api --guard sequencer").contains("needs a sequencer"));
+    assert!(refused("test --lock redlock --readers 2").contains("no shared mode"));
     assert!(refused("test --nemesis none,pause").contains("goes with no other"));
     assert!(refused("test --nemesis pause,pause").contains("twice"));
     assert!(refused("test --clients 5 --concurrency 3").contains("without a process"));
-    assert!(refused("test --backend etcd --workload lock --guard token").contains("does not use"));
+    assert!(refused("test --lock etcd --workload lock --guard token").contains("does not use"));
 }
 
 #[test]
 fn options_that_contradict_each_other_are_refused_in_one_sentence() {
     let cases = [
-        "--backend redis-single --watchdog --acquire no-ttl",
-        "--backend redis-single --nodes 3",
-        "--backend redis-single --wait 1",
-        "--backend redis-single --token incr-one",
-        "--backend redis-sentinel --wait 0",
-        "--backend redis-sentinel --wait 3",
-        "--backend redis-sentinel --nodes 5",
-        "--backend redlock --release get-del",
-        "--backend redlock --nodes 2",
-        "--backend redlock --token incr-each --guard token --workload lock",
-        "--backend etcd --watchdog",
+        "--lock redis-single --watchdog --acquire no-ttl",
+        "--lock redis-single --nodes 3",
+        "--lock redis-single --wait 1",
+        "--lock redis-single --token incr-one",
+        "--lock redis-sentinel --wait 0",
+        "--lock redis-sentinel --wait 3",
+        "--lock redis-sentinel --nodes 5",
+        "--lock redlock --release get-del",
+        "--lock redlock --nodes 2",
+        "--lock redlock --token incr-each --guard token --workload lock",
+        "--lock etcd --watchdog",
     ];
     let refusals: Vec<String> = cases
         .iter()
         .map(|case| format!("{case}\n  {}", refused(&format!("test {case}")).trim_end()))
         .collect();
     insta::assert_snapshot!(refusals.join("\n"));
-    assert!(refused("test --linger before-lunch=1s").contains("no point `before-lunch`"));
+    assert!(refused("test --pause-at before-lunch=1s").contains("no point `before-lunch`"));
 }
 
 #[test]
@@ -85,14 +84,14 @@ fn impossible_numbers_are_refused() {
 
 #[test]
 fn comparisons_that_make_no_sense_are_refused() {
-    assert!(refused("compare --backends redlok").contains("did you mean redlock?"));
+    assert!(refused("compare --locks redlok").contains("did you mean redlock?"));
     assert!(refused("compare --nemeses none,clock-jmp").contains("did you mean clock-jump?"));
     assert!(refused("compare --nemeses pause+clok-jump").contains("did you mean clock-jump?"));
     assert!(refused("compare --guards tokn").contains("did you mean token?"));
     assert!(refused("compare --nemeses pause,pause").contains("twice"));
     assert!(refused("compare --runs 0").contains("at least 1"));
     assert!(refused("compare --ttl 0").contains("--ttl must be longer than 0"));
-    assert!(refused("compare --backends redlock --guards token").contains("needs a fencing token"));
+    assert!(refused("compare --locks redlock --guards token").contains("needs a fencing token"));
     assert!(refused("compare --baseline /nowhere.json").contains("cannot read the baseline"));
     assert!(refused("compare --from /nowhere").contains("cannot open /nowhere"));
     assert!(refused("compare --from .").contains("no judged run to compare"));

@@ -177,7 +177,7 @@ async fn light_and_dark_change_places(client: &Client) {
     assert_eq!(run(client, ground).await, light.0);
 }
 
-/// Runs as the example, of other backends and times; one of them was never judged.
+/// Runs as the example, of other locks and times; one of them was never judged.
 fn runs() -> tempfile::TempDir {
     let (results, example) = (tempfile::tempdir().expect("a temporary folder"), example());
     let read = |name: &str| std::fs::read_to_string(example.path().join(name)).expect("the example has it");
@@ -186,10 +186,9 @@ fn runs() -> tempfile::TempDir {
     for number in 0..250 {
         let folder = results.path().join(format!("run-{number}"));
         std::fs::create_dir(&folder).expect("a writable folder");
-        let backend = ["lock = \"redlock\"", "lock = \"etcd\""][number % 2];
+        let lock = ["lock = \"redlock\"", "lock = \"etcd\""][number % 2];
         let run = read("run.toml").replacen(&began, &format!("started = {}", 1_771_000_000 + number), 1);
-        std::fs::write(folder.join("run.toml"), run.replacen("lock = \"redlock\"", backend, 1))
-            .expect("a file");
+        std::fs::write(folder.join("run.toml"), run.replacen("lock = \"redlock\"", lock, 1)).expect("a file");
         if number != 1 {
             std::fs::write(folder.join("verdict.json"), read("verdict.json")).expect("a file");
         }
@@ -217,7 +216,7 @@ fn runs_can_be_filtered_sorted_compared_and_opened() {
     in_browser(async |client| {
         client.goto(&format!("http://{}", server.address)).await.unwrap();
         list_becomes(client, "run-249", "250 runs").await;
-        click(client, "select[name=backend] option[value=redlock]").await;
+        click(client, "select[name=lock] option[value=redlock]").await;
         list_becomes(client, "run-248", "125 runs").await;
         client.find(Locator::Css("input[name=text]")).await.unwrap().send_keys("run-24").await.unwrap();
         list_becomes(client, "run-248", "6 runs").await;
@@ -245,7 +244,7 @@ fn runs_can_be_filtered_sorted_compared_and_opened() {
 /// A test of some seconds, from when it has begun.
 fn going_on(results: &Path) -> Running {
     let args =
-        ["test", "--config", "none", "--driver", "local", "--backend", "redis-single", "--time-limit", "25s"];
+        ["test", "--config", "none", "--driver", "local", "--lock", "redis-single", "--time-limit", "25s"];
     let results_argument = results.to_str().expect("a path in UTF-8");
     let args = [&args[..], &["--nemesis", "pause", "--results", results_argument]].concat();
     let running = Running::start(&args, Weight { units: 2, ..Weight::LIGHT });

@@ -103,7 +103,7 @@ fn a_key_expires_early_on_a_fast_clock(driver: &str) {
         [("linear", 16_000.0..22_000.0), ("step", 10_000.0..28_000.0), ("non-ideal", 1_000.0..20_500.0)]
     {
         let dose = format!("model = \"{model}\", drift_ppm = 19000000, period_ms = 400, seed = 1");
-        let args = format!("--driver {driver} --backend redis-single --hold 300ms --time-limit 5s");
+        let args = format!("--driver {driver} --lock redis-single --hold 300ms --time-limit 5s");
         let drifted = |ran: &Ran| {
             ran.assert_faults_real();
             assert_true_before_and_after(ran, "n1");
@@ -131,7 +131,7 @@ fn a_frozen_clock_keeps_keys_alive(driver: &str) {
     let ran = precise(
         &plan,
         &format!(
-            "--driver {driver} --backend redis-single --clients 3 --concurrency 9 --hold 400ms --time-limit 8s --ttl 1s"
+            "--driver {driver} --lock redis-single --clients 3 --concurrency 9 --hold 400ms --time-limit 8s --ttl 1s"
         ),
     );
     assert_true_before_and_after(&ran, "n1");
@@ -147,7 +147,7 @@ fn a_frozen_clock_keeps_keys_alive(driver: &str) {
 
 fn a_strobe_goes_there_and_back(driver: &str) {
     let dose = "clock = \"wall\", size_ms = 20000, period_ms = 700";
-    let args = format!("--driver {driver} --backend redis-single --time-limit 7s");
+    let args = format!("--driver {driver} --lock redis-single --time-limit 7s");
     let ran = until_it_happens(
         |seed| precise(&strike(0.5, "6s", "clock-strobe", "n1", dose), &format!("{args} --seed {seed}")),
         Ran::assert_faults_real,
@@ -166,7 +166,7 @@ fn the_clocks_of_clients_are_struck_too(driver: &str) {
     let plan = strike(1.0, "2s", "clock-jump", "c1", "wall_ms = 5000, monotonic_ms = 6000000");
     let ran = precise(
         &plan,
-        &format!("--driver {driver} --backend redis-single --careful --hold 200ms --time-limit 5s --ttl 1s"),
+        &format!("--driver {driver} --lock redis-single --careful --hold 200ms --time-limit 5s --ttl 1s"),
     );
     ran.assert_faults_real();
     assert_true_before_and_after(&ran, "c1");
@@ -183,7 +183,7 @@ fn a_restarted_server_keeps_its_clock(driver: &str) {
     let plan = strike(0.5, "8s", "clock-jump", "n1", "wall_ms = 60000")
         + &strike(1.5, "500ms", "kill", "n1", "").replace("dose = {  }\n", "");
     let ran =
-        precise(&plan, &format!("--driver {driver} --backend redis-single --time-limit 10s --workload lock"));
+        precise(&plan, &format!("--driver {driver} --lock redis-single --time-limit 10s --workload lock"));
     ran.assert_faults_real();
     assert_true_before_and_after(&ran, "n1");
     let (_, restarted_s) = in_force(&ran, 1);
@@ -229,12 +229,12 @@ fn assert_added_up(ran: &Ran) {
 fn faults_on_one_clock_add_up_and_end_apart(driver: &str) {
     assert_added_up(&precise(
         &overlapping(),
-        &format!("--driver {driver} --backend redis-single --time-limit 7s"),
+        &format!("--driver {driver} --lock redis-single --time-limit 7s"),
     ));
 }
 
 fn libfaketime_does_the_same(driver: &str) {
-    let args = format!("--driver {driver} --backend redis-single --time-limit 7s --clock-mechanism faketime");
+    let args = format!("--driver {driver} --lock redis-single --time-limit 7s --clock-mechanism faketime");
     let ran = until_it_happens(
         |seed| precise(&overlapping(), &format!("{args} --seed {seed}")),
         assert_added_up,
@@ -249,7 +249,7 @@ fn libfaketime_does_the_same(driver: &str) {
 fn etcd_counts_leases_by_the_monotonic_clock(driver: &str) {
     let both = "wall_ms = 60000, monotonic_ms = 60000";
     let plan = strike(2.0, "3s", "clock-jump", "n1\", \"n2\", \"n3", both);
-    let args = format!("--driver {driver} --backend etcd --hold 1500ms --ttl 5s --time-limit 8s");
+    let args = format!("--driver {driver} --lock etcd --hold 1500ms --ttl 5s --time-limit 8s");
     let lost = |ran: &Ran| ran.history().iter().any(|event| event.f == f::LOST);
     until_it_happens(
         |seed| precise(&plan, &format!("{args} --seed {seed}")),
@@ -260,7 +260,7 @@ fn etcd_counts_leases_by_the_monotonic_clock(driver: &str) {
 
 #[test]
 fn a_mechanism_that_does_not_reach_the_servers_is_refused() {
-    let ran = test("--backend etcd --nemesis clock-jump --clock-mechanism faketime");
+    let ran = test("--lock etcd --nemesis clock-jump --clock-mechanism faketime");
     assert_eq!(ran.code, 254);
     assert!(ran.stderr.contains("use vdso"), "{}", ran.stderr);
 }

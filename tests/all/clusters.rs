@@ -30,7 +30,7 @@ under!(
 
 fn sentinels_promote_a_replica(driver: &str) {
     let strike = "[[strike]]\nat = 1\nfor = \"8s\"\nfault = \"kill\"\non = [\"n1\"]\n";
-    let ran = planned(strike, &format!("--driver {driver} --backend redis-sentinel --time-limit 10s"));
+    let ran = planned(strike, &format!("--driver {driver} --lock redis-sentinel --time-limit 10s"));
     ran.assert_faults_real();
     let by_another = |event: &&Event| {
         event.f == f::ACQUIRE && event.kind == Kind::Ok && event.value["granted_by"][0] != "n1"
@@ -59,7 +59,7 @@ fn redlock_breaks_when_clocks_jump(driver: &str) {
 fn a_stopped_holder_loses_updates(driver: &str) {
     let ran = test_until(
         &format!(
-            "--driver {driver} --backend redis-single --nemesis pause --guard none --ttl 1s --time-limit 10s"
+            "--driver {driver} --lock redis-single --nemesis pause --guard none --ttl 1s --time-limit 10s"
         ),
         Ran::assert_faults_real,
         |ran| ran.outcome("lost-updates") == Outcome::Violation,
@@ -76,7 +76,7 @@ fn a_token_protects_the_data(driver: &str) {
         )
     };
     let plan: String = (1..=5).map(paused).collect();
-    let args = format!("--driver {driver} --backend etcd --guard token --hold 500ms --time-limit 16s");
+    let args = format!("--driver {driver} --lock etcd --guard token --hold 500ms --time-limit 16s");
     let protected = |ran: &Ran| {
         ran.assert_faults_real();
         assert_eq!(ran.outcome("lost-updates"), Outcome::Valid);
@@ -97,7 +97,7 @@ fn a_token_protects_the_data(driver: &str) {
 
 fn the_canary_is_caught(driver: &str) {
     let ran = test(&format!(
-        "--driver {driver} --backend canary-nolock --nemesis none --acquisitions 100 --time-limit 30s"
+        "--driver {driver} --lock canary-nolock --nemesis none --acquisitions 100 --time-limit 30s"
     ));
     assert_eq!(ran.code, 1);
     for checker in ["exclusion", "lost-updates", "stale-writes", "fencing"] {
@@ -135,7 +135,7 @@ fn a_kill_is_real(driver: &str) {
 /// etcd counts leases by the monotonic clock: whatever the time of day does, the lock holds.
 fn etcd_holds_when_wall_clocks_jump(driver: &str) {
     let ran = test(&format!(
-        "--driver {driver} --backend etcd --guard token --nemesis clock-jump --clock wall --seed 1 --time-limit 8s"
+        "--driver {driver} --lock etcd --guard token --nemesis clock-jump --clock wall --seed 1 --time-limit 8s"
     ));
     ran.assert_faults_real();
     assert_eq!(ran.code, 0);

@@ -42,7 +42,7 @@ fn sum(losses: &[Value], field: &str) -> u64 {
 /// A hold that was acknowledged is gone, and somebody else gets the lock. Each outage is a chance, none a certainty:
 /// the fsync of that second may come just before the cut, or the holder be done before the server is back.
 fn redis_that_fsyncs_every_second_gives_a_lock_twice(driver: &str) {
-    let args = "--backend redis-single --redis-persistence everysec --time-limit 21s --fail-fast";
+    let args = "--lock redis-single --redis-persistence everysec --time-limit 21s --fail-fast";
     let ran = until_it_happens(
         |seed| planned(&outages(6, "[\"n1\"]"), &format!("--driver {driver} {args} --seed {seed}")),
         Ran::assert_faults_real,
@@ -54,12 +54,12 @@ fn redis_that_fsyncs_every_second_gives_a_lock_twice(driver: &str) {
 }
 
 fn redis_that_always_fsyncs_loses_nothing(driver: &str) {
-    let args = "--backend redis-single --redis-persistence always --time-limit 8s";
+    let args = "--lock redis-single --redis-persistence always --time-limit 8s";
     keeps_everything(&planned(&outages(2, "[\"n1\"]"), &format!("--driver {driver} {args}")));
 }
 
 fn etcd_loses_nothing(driver: &str) {
-    let args = "--backend etcd --time-limit 10s";
+    let args = "--lock etcd --time-limit 10s";
     keeps_everything(&planned(&outages(2, "[\"n1\", \"n2\", \"n3\"]"), &format!("--driver {driver} {args}")));
 }
 
@@ -74,7 +74,7 @@ fn keeps_everything(ran: &Ran) {
 
 fn a_full_disk_is_real(driver: &str) {
     let plan = "[[strike]]\nat = 1\nfor = \"1500ms\"\nfault = \"disk-full\"\non = [\"n1\"]\ndose = { bytes_left = 100 }\n";
-    let args = "--backend redis-single --redis-persistence always --ttl 1s --time-limit 3s";
+    let args = "--lock redis-single --redis-persistence always --ttl 1s --time-limit 3s";
     let ran = planned(plan, &format!("--driver {driver} {args}"));
     ran.assert_faults_real();
     let seen = &ran.stages("inject", Kind::Ok)[0]["observed"]["n1"];
@@ -89,7 +89,7 @@ fn a_full_disk_is_real(driver: &str) {
 fn a_slow_disk_is_real(driver: &str) {
     let plan =
         "[[strike]]\nat = 1\nfor = 2\nfault = \"disk-slow\"\non = [\"n1\"]\ndose = { fsync_ms = 300 }\n";
-    let args = "--backend redis-single --redis-persistence always --time-limit 5s --hold 20ms";
+    let args = "--lock redis-single --redis-persistence always --time-limit 5s --hold 20ms";
     let ran = planned(plan, &format!("--driver {driver} {args}"));
     assert_eq!(ran.code, 0);
     ran.assert_faults_real();

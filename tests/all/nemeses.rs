@@ -47,7 +47,7 @@ fn every_nemesis_strikes_etcd(driver: &str) {
     every_nemesis_strikes("etcd", "leader", driver);
 }
 
-fn every_nemesis_strikes(backend: &str, leader: &str, driver: &str) {
+fn every_nemesis_strikes(lock: &str, leader: &str, driver: &str) {
     let mut at_ms = 500;
     let mut plan = String::new();
     for (fault, on, for_ms, dose) in STRIKES {
@@ -58,7 +58,7 @@ fn every_nemesis_strikes(backend: &str, leader: &str, driver: &str) {
     let ran = planned_weighed(
         Weight::PRECISE,
         &plan,
-        &format!("--driver {driver} --backend {backend} --nodes 3 --time-limit {at_ms}ms"),
+        &format!("--driver {driver} --lock {lock} --nodes 3 --time-limit {at_ms}ms"),
     );
     // What is tested is the faults. A lock that breaks under them is told to.
     assert!([0, 1].contains(&ran.code), "the run itself failed: {}", ran.code);
@@ -109,7 +109,7 @@ fn what_goes_wrong_with_faults_is_told_and_undone(driver: &str) {
     let ran = planned_weighed(
         Weight::PRECISE,
         &plan.concat(),
-        &format!("--driver {driver} --backend redlock --time-limit 6s"),
+        &format!("--driver {driver} --lock redlock --time-limit 6s"),
     );
     // A nemesis none of whose faults took effect makes a run vacuous, unless it is worse than that.
     assert!([1, 2].contains(&ran.code), "the run itself failed: {}", ran.code);

@@ -18,7 +18,7 @@ fn run_plan(driver: &str, plan: &str) -> Ran {
     let ran = planned_weighed(
         Weight::PRECISE,
         plan,
-        &format!("--backend redlock --driver {driver} --ttl 1s --time-limit 8s"),
+        &format!("--lock redlock --driver {driver} --ttl 1s --time-limit 8s"),
     );
     // What is tested is the fault. A holder that a partition keeps waiting for longer than its TTL overstays, and a
     // verdict that says so is right.
@@ -136,7 +136,7 @@ fn drawn_strikes_take_effect(driver: &str) {
         |ran: &Ran| ran.stages("inject", Kind::Ok).iter().filter(|value| value["effective"] == true).count();
     test_until(
         &format!(
-            "--backend redlock --driver {driver} --nemesis delay,loss,reorder,duplicate,slow \
+            "--lock redlock --driver {driver} --nemesis delay,loss,reorder,duplicate,slow \
              --nemesis-interval 500ms --ttl 1s --time-limit 8s"
         ),
         Ran::assert_faults_real,

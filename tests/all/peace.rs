@@ -1,4 +1,4 @@
-//! Locks without faults: each backend, variant and guard holds, and the canary shows that the checkers would say otherwise.
+//! Locks without faults: each lock, variant and guard holds, and the canary shows that the checkers would say otherwise.
 
 use crate::common::{test, under};
 use fencepost_checker::Outcome;
@@ -70,30 +70,30 @@ fn holds_in_peace(args: &str) {
 }
 
 fn redis_single_holds_in_peace(driver: &str) {
-    holds_in_peace(&format!("--driver {driver} --backend redis-single"));
+    holds_in_peace(&format!("--driver {driver} --lock redis-single"));
 }
 
 fn redlock_holds_in_peace(driver: &str) {
-    holds_in_peace(&format!("--driver {driver} --backend redlock"));
+    holds_in_peace(&format!("--driver {driver} --lock redlock"));
 }
 
 fn etcd_holds_in_peace(driver: &str) {
-    holds_in_peace(&format!("--driver {driver} --backend etcd --guard token"));
+    holds_in_peace(&format!("--driver {driver} --lock etcd --guard token"));
 }
 
 fn etcd_lock_api_holds_in_peace(driver: &str) {
-    holds_in_peace(&format!("--driver {driver} --backend etcd-lock-api --guard token"));
-    holds_in_peace(&format!("--driver {driver} --backend etcd-lock-api --workload lock"));
+    holds_in_peace(&format!("--driver {driver} --lock etcd-lock-api --guard token"));
+    holds_in_peace(&format!("--driver {driver} --lock etcd-lock-api --workload lock"));
 }
 
 fn chubby_holds_in_peace(driver: &str) {
-    holds_in_peace(&format!("--driver {driver} --backend chubby --guard sequencer --lock-delay 3s"));
-    holds_in_peace(&format!("--driver {driver} --backend chubby --workload lock"));
+    holds_in_peace(&format!("--driver {driver} --lock chubby --guard sequencer --lock-delay 3s"));
+    holds_in_peace(&format!("--driver {driver} --lock chubby --workload lock"));
 }
 
 fn chubby_shares_among_readers(driver: &str) {
     let ran = test(&format!(
-        "--driver {driver} --backend chubby --readers 7 --nemesis none --acquisitions 60 --time-limit 30s --hold 20ms \
+        "--driver {driver} --lock chubby --readers 7 --nemesis none --acquisitions 60 --time-limit 30s --hold 20ms \
          --lock-delay 2s"
     ));
     assert_eq!(ran.code, 0);
@@ -118,35 +118,35 @@ fn both_hold_in_peace(args: &str) {
 }
 
 fn zookeeper_ephemeral_holds_in_peace(driver: &str) {
-    both_hold_in_peace(&format!("--driver {driver} --backend zookeeper-ephemeral"));
-    holds_in_peace(&format!("--driver {driver} --backend zookeeper-ephemeral --guard token"));
+    both_hold_in_peace(&format!("--driver {driver} --lock zookeeper-ephemeral"));
+    holds_in_peace(&format!("--driver {driver} --lock zookeeper-ephemeral --guard token"));
 }
 
 fn zookeeper_sequential_holds_in_peace(driver: &str) {
-    both_hold_in_peace(&format!("--driver {driver} --backend zookeeper-sequential"));
+    both_hold_in_peace(&format!("--driver {driver} --lock zookeeper-sequential"));
 }
 
 fn hadoop_holds_in_peace(driver: &str) {
-    both_hold_in_peace(&format!("--driver {driver} --backend hadoop"));
+    both_hold_in_peace(&format!("--driver {driver} --lock hadoop"));
 }
 
 fn postgres_row_holds_in_peace(driver: &str) {
-    both_hold_in_peace(&format!("--driver {driver} --backend postgres-row"));
+    both_hold_in_peace(&format!("--driver {driver} --lock postgres-row"));
 }
 
 fn postgres_version_loses_nothing_in_peace(driver: &str) {
-    both_hold_in_peace(&format!("--driver {driver} --backend postgres-version"));
+    both_hold_in_peace(&format!("--driver {driver} --lock postgres-version"));
 }
 
 fn postgres_advisory_holds_in_peace(driver: &str) {
-    both_hold_in_peace(&format!("--driver {driver} --backend postgres-advisory"));
+    both_hold_in_peace(&format!("--driver {driver} --lock postgres-advisory"));
 }
 
 fn the_lock_workload_holds_in_peace(driver: &str) {
-    holds_in_peace(&format!("--driver {driver} --backend redis-single --workload lock --keys 3"));
+    holds_in_peace(&format!("--driver {driver} --lock redis-single --workload lock --keys 3"));
 }
 
-/// Each guard with a backend that feeds it.
+/// Each guard with a lock that feeds it.
 fn guards_let_honest_holders_write(driver: &str) {
     let fed = [
         ("redis-single", "unique"),
@@ -154,21 +154,21 @@ fn guards_let_honest_holders_write(driver: &str) {
         ("etcd", "token-racy"),
         ("etcd", "sequencer"),
     ];
-    for (backend, guard) in fed {
-        holds_in_peace(&format!("--driver {driver} --backend {backend} --guard {guard}"));
+    for (lock, guard) in fed {
+        holds_in_peace(&format!("--driver {driver} --lock {lock} --guard {guard}"));
     }
 }
 
 /// The guards of a storage on several servers.
 fn quorum_guards_let_honest_holders_write(driver: &str) {
     for guard in ["epoch-quorum", "epoch-quorum-unmarked"] {
-        holds_in_peace(&format!("--driver {driver} --backend etcd --guard {guard}"));
+        holds_in_peace(&format!("--driver {driver} --lock etcd --guard {guard}"));
     }
 }
 
 fn a_set_keeps_what_was_added(driver: &str) {
     let ran = test(&format!(
-        "--driver {driver} --backend redis-single --workload set --nemesis none --hold 10ms --acquisitions 60 \
+        "--driver {driver} --lock redis-single --workload set --nemesis none --hold 10ms --acquisitions 60 \
          --time-limit 30s"
     ));
     assert_eq!(ran.code, 0);
@@ -178,7 +178,7 @@ fn a_set_keeps_what_was_added(driver: &str) {
     assert!(figures[0].interval.is_some_and(|[_, high]| high > 0.0 && high < 50.0), "{figures:?}");
     assert!(ran.stdout.contains("acknowledged additions lost 0.0 %"), "{}", ran.stdout);
     let canary = test(&format!(
-        "--driver {driver} --backend canary-nolock --workload set --nemesis none --hold 10ms --acquisitions 150 \
+        "--driver {driver} --lock canary-nolock --workload set --nemesis none --hold 10ms --acquisitions 150 \
          --time-limit 30s"
     ));
     assert_eq!(canary.outcome("lost-additions"), Outcome::Violation);
@@ -187,7 +187,7 @@ fn a_set_keeps_what_was_added(driver: &str) {
 
 fn a_herd_is_measured(driver: &str) {
     let ran = test(&format!(
-        "--driver {driver} --backend etcd --workload herd --nemesis none --hold 10ms --concurrency 20 \
+        "--driver {driver} --lock etcd --workload herd --nemesis none --hold 10ms --concurrency 20 \
          --acquire-timeout 10s --acquisitions 60 --time-limit 30s"
     ));
     assert_eq!(ran.code, 0);
@@ -200,8 +200,8 @@ fn a_herd_is_measured(driver: &str) {
 }
 
 fn redis_sentinel_holds_in_peace(driver: &str) {
-    holds_in_peace(&format!("--driver {driver} --backend redis-sentinel --wait 1"));
-    holds_in_peace(&format!("--driver {driver} --backend redis-sentinel --workload lock"));
+    holds_in_peace(&format!("--driver {driver} --lock redis-sentinel --wait 1"));
+    holds_in_peace(&format!("--driver {driver} --lock redis-sentinel --workload lock"));
 }
 
 /// Without faults even the wrong variants of a lock hold.
@@ -213,7 +213,7 @@ fn variants_of_redis_locks_hold_in_peace(driver: &str) {
         "redis-single --acquire no-ttl",
         "redis-single --value fixed",
     ] {
-        holds_in_peace(&format!("--driver {driver} --backend {variant}"));
+        holds_in_peace(&format!("--driver {driver} --lock {variant}"));
     }
 }
 
@@ -225,7 +225,7 @@ fn variants_of_redlock_hold_in_peace(driver: &str) {
         "--release-where seen --workload lock",
         "--token incr-one --guard token",
     ] {
-        holds_in_peace(&format!("--driver {driver} --backend redlock {variant}"));
+        holds_in_peace(&format!("--driver {driver} --lock redlock {variant}"));
     }
 }
 
@@ -242,7 +242,7 @@ fn counters_on_each_node_leave_the_lock_as_it_is(driver: &str) {
 
 fn a_watchdog_outlives_the_ttl(driver: &str) {
     let ran = test(&format!(
-        "--driver {driver} --backend redis-single --watchdog --ttl 300ms --hold 900ms --acquire-timeout 5s --time-limit 4s \
+        "--driver {driver} --lock redis-single --watchdog --ttl 300ms --hold 900ms --acquire-timeout 5s --time-limit 4s \
          --clients 2 --concurrency 2 --nemesis none"
     ));
     assert_eq!(ran.code, 0);

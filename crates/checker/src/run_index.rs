@@ -90,7 +90,7 @@ pub struct Hold<'a> {
     pub renewals: Vec<(u64, u64)>,
     pub token: Option<i64>,
     pub validity_ms: Option<f64>,
-    /// The servers that granted it, where the backend names them.
+    /// The servers that granted it, where the lock names them.
     pub granted_by: Vec<&'a str>,
     /// False where the acquire said that it excludes nobody: then neither overlaps nor writes between each other's are
     /// anybody's fault.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a backend says of its servers, what a user asks for, and what a fault says it used.
+/// What a lock says of its servers, what a user asks for, and what a fault says it used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClockMechanism {

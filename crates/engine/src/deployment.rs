@@ -198,7 +198,7 @@ async fn connect(
         careful: spec.options.careful,
         seed: rand::RngExt::random(&mut spec.seed.stream(&format!("client-{name}"))),
         options: serde_json::to_value(&spec.options.lock_options)
-            .context("the options of the backend are no JSON")?,
+            .context("the options of the lock are no JSON")?,
         pause_at: spec.options.pause_at.clone(),
     };
     let attached = node.attach(&["fencepost".to_owned(), "client".to_owned()]).await?;

@@ -19,7 +19,7 @@ pub mod f {
     pub const LOST: &str = "lost";
     /// A client's notice that a watchdog or keepalive prolonged the lease (`type` is `info`).
     pub const RENEWED: &str = "renewed";
-    /// A client's notice that its recipe has reached a point at which it was told to linger (`type` is `info`).
+    /// A client's notice that its recipe has reached a point at which it was to pause (`type` is `info`).
     pub const AT: &str = "at";
 
     /// Whether this is the name of a client's notice, which has no invocation and can come at any time.

@@ -11,7 +11,7 @@ use std::time::Duration;
 const ANSWER_MAX: u64 = 64 * 1024;
 
 /// The agent's tool `http`: takes `{"address":"198.18.0.2:2379","path":"/health","timeout_ms":500}` and gives
-/// `{"status":200,"body":"…"}`. With a `body` it posts that, else it gets. [`crate::Backend::await_ready`] of `etcd`
+/// `{"status":200,"body":"…"}`. With a `body` it posts that, else it gets. [`crate::Lock::await_ready`] of `etcd`
 /// needs it.
 pub struct HttpTool;
 

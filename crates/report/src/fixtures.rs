@@ -44,10 +44,10 @@ pub fn redis_single_none() -> Fixture {
     )
 }
 
-fn fixture(backend: &str, server: &str, nemesis: &str, guard: &str, ttl_ms: u64, lines: &str) -> Fixture {
-    let command = format!("fencepost test --backend {backend} --nemesis {nemesis} --guard {guard} --seed 7");
+fn fixture(lock: &str, server: &str, nemesis: &str, guard: &str, ttl_ms: u64, lines: &str) -> Fixture {
+    let command = format!("fencepost test --lock {lock} --nemesis {nemesis} --guard {guard} --seed 7");
     let heading = Heading {
-        backend: backend.to_owned(),
+        lock: lock.to_owned(),
         workload: "increment".to_owned(),
         nemesis: nemesis.to_owned(),
         driver: "local".to_owned(),

@@ -5,7 +5,7 @@ use fencepost_history::run::RunFile;
 /// What was tested, on what, and how to repeat it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Heading {
-    pub backend: String,
+    pub lock: String,
     pub workload: String,
     /// `none`, or the nemeses joined by `+`.
     pub nemesis: String,
@@ -29,7 +29,7 @@ pub struct Heading {
 pub fn heading(run: &RunFile) -> Heading {
     let spec = &run.spec;
     Heading {
-        backend: spec.lock.clone(),
+        lock: spec.lock.clone(),
         workload: spec.workload.clone(),
         nemesis: spec.nemesis_name(),
         driver: run.driver.clone(),

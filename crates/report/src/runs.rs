@@ -205,7 +205,7 @@ mod tests {
         put("going", &[("run.toml", &settings), ("history.jsonl", "")]);
         put("old", &[("run.toml", &settings), ("verdict.json", r#"{"outcome":"valid","verdicts":[]}"#)]);
         put("cut", &[("run.toml", &settings), ("verdict.json", r#"{"outcome":"val"#)]);
-        put("damaged", &[("run.toml", "backend = ")]);
+        put("damaged", &[("run.toml", "lock = ")]);
         put("older", &[("run.toml", "fencepost = \"0.0.1\"")]);
         put("headless", &[("history.jsonl", "")]);
         put("no-run", &[("compare.json", "{}")]);

@@ -22,7 +22,7 @@ pub fn plan_text(heading: &Heading) -> String {
     rows(&[
         ("repeat", &heading.command),
         ("seed", &seed),
-        ("backend", &heading.backend),
+        ("lock", &heading.lock),
         ("workload", &heading.workload),
         ("nemesis", &heading.nemesis),
         ("guard", &heading.guard),

@@ -105,7 +105,7 @@ fn the_page_needs_nothing_else_and_says_everything() {
     for text in [
         "The lock did not hold: once redlock gave it to two processes at the same time, and 1 of 3 updates was lost",
         "granted twice at 0.172 s, lock k0",
-        "fencepost test --backend redlock --nemesis clock-jump --guard none --seed 7",
+        "fencepost test --lock redlock --nemesis clock-jump --guard none --seed 7",
         "the clock of n3 jumped forward by 60.002 s",
         "Redis 7.0.15",
     ] {
@@ -113,7 +113,7 @@ fn the_page_needs_nothing_else_and_says_everything() {
     }
     // What a foreign client wrote into its history is text, not markup.
     let mut foreign = redlock_clock_jump();
-    foreign.heading.backend = "<script>alert".to_owned();
+    foreign.heading.lock = "<script>alert".to_owned();
     assert!(!report(&foreign).contains("<script>alert"));
 }
 

@@ -31,10 +31,9 @@ fn broken(heading: &Heading, verdict: &RunVerdict) -> String {
     let (accepted, rejected) = (count("stale-writes", "accepted"), count("stale-writes", "rejected"));
     let mut clauses: Vec<String> = Vec::new();
     if twice > 0 {
-        let (backend, times) = (&heading.backend, times(twice));
-        clauses.push(format!(
-            "The lock did not hold: {times} {backend} gave it to two processes at the same time"
-        ));
+        let (lock, times) = (&heading.lock, times(twice));
+        clauses
+            .push(format!("The lock did not hold: {times} {lock} gave it to two processes at the same time"));
     } else if over > 0 {
         let times = times(over);
         clauses.push(format!(
@@ -71,12 +70,12 @@ fn held(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
         "none" | "" => "without any faults".to_owned(),
         nemesis => format!("under {}", nemesis.replace(',', " and ")),
     };
-    let (backend, times) = (&heading.backend, times(holds));
-    // A backend that excludes nobody has not held as a lock does: only its data has been put to the test.
+    let (lock, times) = (&heading.lock, times(holds));
+    // A lock that excludes nobody has not held as a lock does: only its data has been put to the test.
     let text = if run.holds.iter().any(|hold| hold.exclusive) || run.holds.is_empty() {
-        format!("The lock held: {backend} gave it away {times} {under}, never to two processes at once")
+        format!("The lock held: {lock} gave it away {times} {under}, never to two processes at once")
     } else {
-        format!("No promise was broken: {backend}, which excludes nobody, was entered {times} {under}")
+        format!("No promise was broken: {lock}, which excludes nobody, was entered {times} {under}")
     };
     match count(verdict, "lost-updates", "acknowledged") {
         0 => text + ".",
@@ -126,7 +125,7 @@ pub fn background(heading: &Heading, run: &RunIndex) -> String {
     format!(
         "A lock promises that at most one process is inside at a time. In this run {processes} processes at a time \
          competed for {locks} ({}) for {:.0} seconds. {}{trouble}",
-        heading.backend,
+        heading.lock,
         run.end_ns as f64 / 1e9,
         protected(run),
     )

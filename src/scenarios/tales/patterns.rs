@@ -38,7 +38,7 @@ pub fn both_cut() -> Trigger {
 pub fn late_reader(options: &str) -> Act {
     let point = || lingers("c1", "before-replies");
     let arguments =
-        format!("--backend redlock --ttl 4s --acquire-timeout 1s --linger before-replies=200ms {options}");
+        format!("--backend redlock --ttl 4s --acquire-timeout 1s --pause-at before-replies=200ms {options}");
     Act::directed("", &arguments)
         .part("c1", vec![Try, OnlyIfOk, Read, For(Duration::from_millis(100)), Write, Release])
         // Client 2 stays within its own lease: whoever else gets the lock meanwhile was given it twice.

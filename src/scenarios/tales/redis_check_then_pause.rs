@@ -16,7 +16,7 @@ pub const SCENARIO: Scenario = Scenario {
 };
 
 fn acts() -> Vec<Act> {
-    let arguments = "--backend redis-single --ttl 2s --careful --linger between-check-and-write=300ms";
+    let arguments = "--backend redis-single --ttl 2s --careful --pause-at between-check-and-write=300ms";
     vec![
         Act::directed("", arguments)
             .part("c1", vec![Acquire, Read, Write, Release])

@@ -18,7 +18,7 @@ pub const SCENARIO: Scenario = Scenario {
 };
 
 fn acts() -> Vec<Act> {
-    let arguments = "--backend redis-single --ttl 2s --release get-del --linger between-get-and-del=300ms";
+    let arguments = "--backend redis-single --ttl 2s --release get-del --pause-at between-get-and-del=300ms";
     let point = || lingers("c1", "between-get-and-del");
     vec![
         Act::directed("", arguments)

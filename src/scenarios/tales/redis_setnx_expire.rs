@@ -17,7 +17,7 @@ pub const SCENARIO: Scenario = Scenario {
 
 fn acts() -> Vec<Act> {
     let arguments =
-        "--backend redis-single --ttl 2s --acquire setnx-expire --linger between-setnx-and-expire=2s";
+        "--backend redis-single --ttl 2s --acquire setnx-expire --pause-at between-setnx-and-expire=2s";
     let point = || lingers("c1", "between-setnx-and-expire");
     vec![
         Act::directed("", arguments)

@@ -1,6 +1,6 @@
 //! Waiters: wake-ups a release, and the order of grants against the order of arrival.
 //!
-//! Measured where acquires ask for it (`"queue": true`). A backend that knows tells with each grant how often its waiter
+//! Measured where acquires ask for it (`"queue": true`). A lock that knows tells with each grant how often its waiter
 //! was woken (`wakeups`) and its place in the queue (`arrival`: a sequence number, a create revision). Where it knows no
 //! place, the order of arrival is that of the invocations.
 
@@ -25,7 +25,7 @@ pub(super) fn metrics(run: &RunIndex) -> Vec<Metric> {
     metrics
 }
 
-/// Wake-ups of all who were granted the lock, a release. None where the backend does not tell.
+/// Wake-ups of all who were granted the lock, a release. None where the lock does not tell.
 fn wakeups(run: &RunIndex, grants: &[&Operation]) -> Option<Metric> {
     let told: Vec<u64> = grants.iter().filter_map(|grant| number(grant, "wakeups")).collect();
     if told.is_empty() {

@@ -1,7 +1,7 @@
 //! Only the owner releases: nobody's release removes the lock of another process.
 //!
 //! A process that overstayed its lease and then releases without looking deletes whatever stands there, which may by
-//! then be the next holder's lock. Only the backend can see that, in the answer of its server. Two things count as
+//! then be the next holder's lock. Only the lock can see that, in the answer of its server. Two things count as
 //! evidence, each from the release itself; nothing is inferred from holds alone.
 //!
 //! - *The owner.* The completion says whose lock it removed (`removed_owner`: a process number, or null for nobody's),

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use tokio::process::Command;
 
-/// What every root file system has: the shell and the commands that backends and faults run.
+/// What every root file system has: the shell and the commands that locks and faults run.
 const BASE: [&str; 10] =
     ["base-files", "bash", "coreutils", "dash", "findutils", "grep", "hostname", "libc-bin", "procps", "sed"];
 

@@ -34,7 +34,6 @@ pub struct RunSettings {
     /// The scenario and the number of its run, where it is one: `redis-clock-jump-1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario: Option<String>,
-    #[serde(alias = "backend")]
     pub lock: String,
     pub workload: String,
     /// Names of nemeses; empty for none.

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 pub fn text(comparison: &Comparison) -> Result<String> {
     let checkers = comparison.checkers();
     let mut csv = ::csv::Writer::from_writer(Vec::new());
-    let fixed = ["backend", "guard", "settings", "nemesis", "seed", "run", "outcome"];
+    let fixed = ["lock", "guard", "settings", "nemesis", "seed", "run", "outcome"];
     let measured = [
         "lost",
         "acknowledged",
@@ -26,7 +26,7 @@ pub fn text(comparison: &Comparison) -> Result<String> {
             for run in &cell.runs {
                 let Some(judgement) = &run.judgement else { continue };
                 let mut line: Vec<String> = vec![
-                    row.backend.clone(),
+                    row.lock.clone(),
                     row.guard.clone(),
                     row.settings.clone(),
                     nemesis.clone(),

@@ -1,4 +1,4 @@
-//! A comparison as JUnit XML: a suite for each backend, a case for each promise under each nemesis.
+//! A comparison as JUnit XML: a suite for each lock, a case for each promise under each nemesis.
 
 use super::model::{Cell, Comparison, Row};
 use crate::pipeline::junit::{Case, End, Suite};
@@ -18,7 +18,7 @@ pub fn suites(comparison: &Comparison) -> Vec<Suite> {
 fn cases(row: &Row, nemesis: &str, cell: &Cell) -> Vec<Case> {
     let case = |name: &str, end| Case {
         name: format!("{name} under {nemesis}"),
-        class: format!("fencepost.{}.{nemesis}", row.backend),
+        class: format!("fencepost.{}.{nemesis}", row.lock),
         end,
     };
     if let Some(why) = &cell.not_applicable {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Backends down, nemeses across.
+/// Locks down, nemeses across.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Comparison {
     /// Version of Fencepost that made it.
@@ -22,12 +22,12 @@ pub struct Comparison {
     pub left_out: Vec<String>,
 }
 
-/// A backend with its guard and its settings.
+/// A lock with its guard and its settings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
-    pub backend: String,
+    pub lock: String,
     pub guard: String,
-    /// What sets its runs apart from others of the backend, as on the command line; empty where nothing does.
+    /// What sets its runs apart from others of the lock, as on the command line; empty where nothing does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub settings: String,
     /// Versions of the servers.
@@ -36,7 +36,7 @@ pub struct Row {
     pub cells: Vec<Cell>,
 }
 
-/// A backend under a nemesis.
+/// A lock under a nemesis.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Cell {
     /// Why there can be no run.
@@ -148,7 +148,7 @@ impl FromIterator<Outcome> for Outcomes {
 impl Row {
     /// Whether the other one is about the same lock, used in the same way.
     pub fn same(&self, other: &Row) -> bool {
-        (&self.backend, &self.guard, &self.settings) == (&other.backend, &other.guard, &other.settings)
+        (&self.lock, &self.guard, &self.settings) == (&other.lock, &other.guard, &other.settings)
     }
 }
 
@@ -158,7 +158,7 @@ impl Comparison {
         let guard = if row.guard == "none" { String::new() } else { format!(", guard {}", row.guard) };
         let common = self.common_settings().is_some() || row.settings.is_empty();
         let settings = if common { String::new() } else { format!(" {}", row.settings) };
-        format!("{}{guard}{settings}", row.backend)
+        format!("{}{guard}{settings}", row.lock)
     }
 
     /// The settings that all rows have, if they are the same.
@@ -261,7 +261,7 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     Some(f64::midpoint(values[last / 2], values[last.div_ceil(2)]))
 }
 
-/// Compares runs that exist, whoever made them: a row for each backend, guard and setting, a column for each nemesis.
+/// Compares runs that exist, whoever made them: a row for each lock, guard and setting, a column for each nemesis.
 /// The columns have the order of `nemesis_order`. Scenarios are left out: they are directed, and prove what they are made to prove.
 pub fn of_runs(runs: &[Run], nemesis_order: &[&str]) -> Comparison {
     let mut rows: BTreeMap<(String, String, String), BTreeMap<String, Vec<&Run>>> = BTreeMap::new();
@@ -280,9 +280,9 @@ pub fn of_runs(runs: &[Run], nemesis_order: &[&str]) -> Comparison {
         rows.entry(row).or_default().entry(spec.nemesis_name()).or_default().push(run);
     }
     let nemeses = nemeses(rows.values().flat_map(BTreeMap::keys), nemesis_order);
-    let rows = rows.into_iter().map(|((backend, guard, settings), mut by_nemesis)| {
+    let rows = rows.into_iter().map(|((lock, guard, settings), mut by_nemesis)| {
         let runs: Vec<Vec<&Run>> = nemeses.iter().map(|name| oldest_first(by_nemesis.remove(name))).collect();
-        Row { backend, guard, settings, servers: servers(runs.iter().flatten()), cells: cells(&runs) }
+        Row { lock, guard, settings, servers: servers(runs.iter().flatten()), cells: cells(&runs) }
     });
     Comparison {
         fencepost: env!("CARGO_PKG_VERSION").to_owned(),

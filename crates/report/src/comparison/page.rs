@@ -59,7 +59,7 @@ fn head(comparison: &Comparison) -> Markup {
 
 fn label(comparison: &Comparison, row: &Row) -> Markup {
     html! {
-        (row.backend)
+        (row.lock)
         @if row.guard != "none" { small { "guard " (row.guard) } }
         @if comparison.common_settings().is_none() { small { (row.settings) } }
     }

@@ -9,7 +9,7 @@ use fencepost_history::Seed;
 use std::path::{Path, PathBuf};
 
 /// A run that was judged: outcomes of the checkers, and lost of acknowledged updates.
-fn run(backend: &str, guard: &str, nemesis: &str, verdicts: &[(&str, Outcome)], lost: (u64, u64)) -> Run {
+fn run(lock: &str, guard: &str, nemesis: &str, verdicts: &[(&str, Outcome)], lost: (u64, u64)) -> Run {
     let verdicts = verdicts.iter().map(|(checker, outcome)| {
         let summary = format!("{checker} came to {outcome}");
         Verdict::new(checker, *outcome, summary).stat("lost", lost.0).stat("acknowledged", lost.1)
@@ -25,13 +25,13 @@ fn run(backend: &str, guard: &str, nemesis: &str, verdicts: &[(&str, Outcome)], 
     let judgement: Judgement = serde_json::from_str(&serde_json::to_string(&verdict).unwrap()).unwrap();
     let mut file = crate::fixtures::run_file();
     let spec = &mut file.spec;
-    spec.lock = backend.to_owned();
+    spec.lock = lock.to_owned();
     spec.guard = guard.to_owned();
     spec.nemesis = Some(nemesis).filter(|name| *name != "none").map(str::to_owned).into_iter().collect();
     spec.seed = Seed(7 + lost.0);
-    file.command = format!("fencepost test --backend {backend} --seed {}", file.spec.seed);
-    file.servers = vec![format!("{backend} 1.0 on n1, n2")];
-    let name = format!("{backend}-{guard}-{nemesis}-{}", file.spec.seed);
+    file.command = format!("fencepost test --lock {lock} --seed {}", file.spec.seed);
+    file.servers = vec![format!("{lock} 1.0 on n1, n2")];
+    let name = format!("{lock}-{guard}-{nemesis}-{}", file.spec.seed);
     Run {
         path: PathBuf::from("/nowhere").join(&name),
         name,

@@ -73,7 +73,7 @@ function processLanes(run) {
 
 /** A lane for each server: to whom it had promised the lock, and where it did so twice. */
 function serverLanes(run) {
-  // Where the backend does not say which servers granted, the service as a whole did.
+  // Where the lock does not say which servers granted, the service as a whole did.
   const names = run.servers.length ? run.servers : ["service"];
   const lanes = names.map((label) => ({ label, granted: [], twice: [], last: new Map() }));
   run.hold_from.forEach((from, of) => {

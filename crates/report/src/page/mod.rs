@@ -23,7 +23,7 @@ const DRAWN_MAX: usize = 3;
 
 /// The whole page.
 pub fn page(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, clocks: &[ClockSample]) -> String {
-    let title = format!("{}: {} under {}", verdict.outcome, heading.backend, heading.nemesis);
+    let title = format!("{}: {} under {}", verdict.outcome, heading.lock, heading.nemesis);
     document(
         &title,
         html! {
@@ -46,7 +46,7 @@ pub fn page(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, clocks: &[C
 fn top(heading: &Heading) -> Markup {
     html! {
         header.top {
-            strong { (heading.backend) }
+            strong { (heading.lock) }
             span { "workload " (heading.workload) }
             span { "nemesis " (heading.nemesis) }
             span { "guard " (heading.guard) }

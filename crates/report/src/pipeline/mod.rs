@@ -92,13 +92,13 @@ fn write(args: &PipelineArgs, folder: &RunFolder, verdict: &RunVerdict) -> Resul
 /// `redlock under clock-jump`.
 fn title(heading: &Heading) -> String {
     let guard = if heading.guard == "none" { String::new() } else { format!(", guard {}", heading.guard) };
-    format!("{} under {}{guard}", heading.backend, heading.nemesis)
+    format!("{} under {}{guard}", heading.lock, heading.nemesis)
 }
 
 /// A case for each promise, and one for what was expected.
 fn suite(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) -> junit::Suite {
     let wanted = expect == Some(Expect::Violation);
-    let class = format!("fencepost.{}.{}", heading.backend, heading.nemesis);
+    let class = format!("fencepost.{}.{}", heading.lock, heading.nemesis);
     let mut cases: Vec<junit::Case> = Vec::new();
     for each in &verdict.verdicts {
         let details: Vec<&str> = each.findings.iter().map(|finding| finding.sentence.as_str()).collect();

@@ -21,7 +21,7 @@ pub fn log(heading: &Heading, verdict: &RunVerdict, history: &Path) -> Result<St
         "version": "2.1.0",
         "runs": [{
             "tool": { "driver": { "name": "Fencepost", "version": heading.fencepost, "rules": rules } },
-            "automationDetails": { "id": format!("fencepost/{}/{}", heading.backend, heading.nemesis) },
+            "automationDetails": { "id": format!("fencepost/{}/{}", heading.lock, heading.nemesis) },
             "properties": { "seed": heading.seed, "repeat": heading.command, "outcome": verdict.outcome },
             "results": results,
         }],
