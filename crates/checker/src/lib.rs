@@ -69,6 +69,7 @@
 mod agreement;
 mod budget;
 mod by_name;
+mod check_run;
 mod evidence;
 pub mod generate;
 mod judge;
@@ -92,15 +93,18 @@ mod watch;
 
 pub use budget::Budget;
 pub use by_name::{ModelName, check_lines};
+pub use check_run::{check_index, check_run};
 pub use evidence::{Evidence, LeftOut, Shown, explain};
 pub use judge::{Algorithm, Answer, CheckOptions, KeyVerdict, Step, decide, judge};
 pub use metrics::{Costs, Metric, quantile};
 pub use model::{Conflict, Decision, FastPath, History, Model, Role};
 pub use operations::{Builder, Operation, Operations};
-pub use properties::{Checker, Class, Overlap, check_index, check_run, overlaps, registry};
+pub use properties::{
+    Checker, Class, FindingClass, NotJudged, Overlap, classes, find_class, overlaps, registry,
+};
 pub use run_index::{Malformed, RunIndex};
 pub use search::{Exhausted, Found, Stuck, search};
 pub use shrink::shrink;
 pub use story::{StoryLine, story};
-pub use verdict::{FINDINGS_MAX, Finding, Outcome, RunVerdict, Verdict, seconds, times};
+pub use verdict::{FINDINGS_MAX, Finding, Outcome, RunVerdict, Unjudged, Verdict, seconds, times};
 pub use watch::Watch;

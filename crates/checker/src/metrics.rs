@@ -1,12 +1,10 @@
 //! Metrics: what a run measured, beside the properties that held or were violated.
 
 mod costs;
-mod herd;
+pub(crate) mod herd;
 
 pub use costs::{Costs, costs, quantile};
 
-use crate::properties::lost_additions;
-use crate::run_index::RunIndex;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -51,13 +49,6 @@ impl fmt::Display for Metric {
             None => Ok(()),
         }
     }
-}
-
-/// Everything that the history lets one measure; empty where it asks for nothing.
-pub fn metrics(run: &RunIndex) -> Vec<Metric> {
-    let mut metrics = lost_additions::metrics(run);
-    metrics.extend(herd::metrics(run));
-    metrics
 }
 
 #[cfg(test)]

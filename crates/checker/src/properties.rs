@@ -11,8 +11,8 @@ mod stale_writes;
 mod vacuous;
 
 use crate::run_index::RunIndex;
-use crate::verdict::{Outcome, RunVerdict, Verdict};
-use fencepost_history::Event;
+use crate::verdict::Verdict;
+use std::borrow::Cow;
 
 pub use exclusion::{Class, Overlap, overlaps};
 pub(crate) use exclusion::{reason as overlap_reason, sentence as exclusion_sentence};
@@ -23,8 +23,47 @@ pub trait Checker: Sync {
     fn name(&self) -> &'static str;
     /// Which property it checks, in one line.
     fn about(&self) -> &'static str;
-    /// Judges a history. None: the history has nothing that this property is about.
-    fn check(&self, run: &RunIndex) -> Option<Verdict>;
+    /// What its findings mean, class by class, those that say most first.
+    fn classes(&self) -> &'static [FindingClass] {
+        &[]
+    }
+    /// Judges a history.
+    ///
+    /// # Errors
+    /// The property is not judged: the history has nothing that it is about, or deciding would take too long.
+    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged>;
+}
+
+/// Why a property was not judged: a clause in plain words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotJudged(pub Cow<'static, str>);
+
+impl NotJudged {
+    /// For this reason.
+    pub fn because(reason: impl Into<Cow<'static, str>>) -> NotJudged {
+        NotJudged(reason.into())
+    }
+}
+
+/// A kind of violation, explained for somebody who has not met it before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FindingClass {
+    /// As it stands in findings, the same over versions.
+    pub name: &'static str,
+    /// One sentence: what it means.
+    pub meaning: &'static str,
+    /// One sentence: what to do about it.
+    pub advice: &'static str,
+}
+
+/// The class of findings of this name; none if no checker of this version has it.
+pub fn find_class(name: &str) -> Option<&'static FindingClass> {
+    classes().find(|class| class.name == name)
+}
+
+/// Every class of findings, in the order of the checkers: those that say most stand first.
+pub fn classes() -> impl Iterator<Item = &'static FindingClass> {
+    registry().iter().flat_map(|checker| checker.classes())
 }
 
 /// All checkers, in the order in which reports show them.
@@ -40,27 +79,4 @@ pub fn registry() -> &'static [&'static dyn Checker] {
         &availability::Availability,
         &vacuous::Vacuous,
     ]
-}
-
-/// Judges a run by every checker that has something to say about it.
-///
-/// A history that is not one is `unknown`, said by a checker named `history`.
-pub fn check_run(events: &[Event]) -> RunVerdict {
-    match RunIndex::new(events) {
-        Ok(run) => check_index(&run),
-        Err(error) => {
-            let summary = format!("the history is malformed: {error}");
-            RunVerdict::of(vec![Verdict::new("history", Outcome::Unknown, summary)])
-        }
-    }
-}
-
-/// As [`check_run`], for a history that was digested before.
-pub fn check_index(run: &RunIndex) -> RunVerdict {
-    let verdicts = registry().iter().filter_map(|checker| checker.check(run)).collect();
-    RunVerdict {
-        metrics: crate::metrics::metrics(run),
-        costs: Some(crate::metrics::costs(run)),
-        ..RunVerdict::of(verdicts)
-    }
 }

@@ -255,8 +255,8 @@ fn tell_fault(fault: &Fault, begin: u64, end: u64, lines: &mut Vec<StoryLine>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check_run;
     use crate::literal::events;
-    use crate::properties::check_run;
 
     const JUMP: &str = "
         0    nemesis info phase - \"main\"

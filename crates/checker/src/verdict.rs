@@ -1,5 +1,6 @@
 //! What a checker says: an outcome, one plain sentence, and the evidence.
 
+use crate::evidence::Evidence;
 use crate::metrics::{Costs, Metric};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -58,7 +59,7 @@ impl Outcome {
 }
 
 /// One proven violation of a property.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// What kind of breach, in a word that stays the same over versions (`granted-twice`, `overstayed`, …).
     pub class: String,
@@ -69,6 +70,12 @@ pub struct Finding {
     pub events: Vec<u64>,
     /// What happened, for somebody who has not seen the history.
     pub sentence: String,
+    /// The checker that has a finding about the same, where this one only repeats it: a report need not show both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<String>,
+    /// A few operations that have no order, to be drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Box<Evidence>>,
 }
 
 /// What one checker says about one history.
@@ -120,11 +127,23 @@ impl Verdict {
     }
 }
 
-/// What all checkers say about a run. The worst outcome is the run's.
+/// A checker that did not judge a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unjudged {
+    pub checker: String,
+    /// Why, as a clause.
+    pub reason: String,
+}
+
+/// What all checkers say about a run. A run's outcome is the worst of its checkers' outcomes; a checker that did not
+/// judge the run makes it neither better nor worse.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunVerdict {
     pub outcome: Outcome,
     pub verdicts: Vec<Verdict>,
+    /// The checkers that did not judge the run, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_judged: Vec<Unjudged>,
     /// What was measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<Metric>,
@@ -137,7 +156,7 @@ impl RunVerdict {
     /// Combines verdicts. Without any, nothing was tested.
     pub fn of(verdicts: Vec<Verdict>) -> RunVerdict {
         let outcome = verdicts.iter().map(|verdict| verdict.outcome).max().unwrap_or(Outcome::Vacuous);
-        RunVerdict { outcome, verdicts, metrics: Vec::new(), costs: None }
+        RunVerdict { outcome, verdicts, not_judged: Vec::new(), metrics: Vec::new(), costs: None }
     }
 
     /// The verdict of one checker, if it had anything to say.
@@ -185,6 +204,7 @@ mod tests {
             time: 7,
             events: vec![1, 2],
             sentence: "so".into(),
+            ..Finding::default()
         };
         let verdict = Verdict::new("exclusion", Outcome::Violation, "broken").stat("overstayed", 1);
         let run = RunVerdict::of(vec![verdict.with_findings(vec![finding])]);
@@ -201,6 +221,7 @@ mod tests {
             time,
             events: vec![],
             sentence: String::new(),
+            ..Finding::default()
         };
         let mut findings: Vec<_> = (0..500).map(|time| finding("many", time)).collect();
         findings.push(finding("few", 1000));

@@ -140,7 +140,8 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::properties::{check_index, overlaps};
+    use crate::check_index;
+    use crate::properties::overlaps;
     use crate::run_index::RunIndex;
     use proptest::prelude::*;
     use serde_json::json;

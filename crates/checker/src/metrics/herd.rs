@@ -10,7 +10,7 @@ use fencepost_history::f;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 
-pub(super) fn metrics(run: &RunIndex) -> Vec<Metric> {
+pub(crate) fn metrics(run: &RunIndex) -> Vec<Metric> {
     let queued = |operation: &&Operation| {
         operation.f() == f::ACQUIRE && operation.invoke.value.get("queue") == Some(&Value::Bool(true))
     };

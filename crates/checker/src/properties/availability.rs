@@ -17,7 +17,7 @@
 //! A run in which no minority was ever down says nothing about this property, nor does one in which it was down too
 //! shortly for a violation and nobody acquired anything meanwhile.
 
-use super::Checker;
+use super::{Checker, FindingClass, NotJudged};
 use crate::run_index::{Fault, Hold, HoldEnd, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict, seconds};
 use fencepost_history::{Kind, f};
@@ -51,10 +51,18 @@ impl Checker for Availability {
         "fault tolerance: with a minority of the servers down, the lock can still be acquired"
     }
 
-    fn check(&self, run: &RunIndex) -> Option<Verdict> {
+    fn classes(&self) -> &'static [FindingClass] {
+        &[FindingClass {
+            name: "unavailable",
+            meaning: "With less than half of the servers down, no process could acquire a free lock for longer than the bound.",
+            advice: "Check how long the service takes to elect a leader and to notice that a server is down.",
+        }]
+    }
+
+    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let stretches = minority_down(run);
         if stretches.is_empty() {
-            return None;
+            return Err(NotJudged::because("no minority of the servers was ever down by itself"));
         }
         let bound_ns = bound_ns(run);
         let down_ns: u64 = stretches.iter().map(|(from, until)| until - from).sum();
@@ -67,7 +75,11 @@ impl Checker for Availability {
             .collect();
         let acquired = acquired_within(run, &stretches);
         let outcome = match (findings.len(), acquired) {
-            (0, 0) => return None,
+            (0, 0) => {
+                return Err(NotJudged::because(
+                    "nothing was learned while a minority was down: no lock was acquired, and none was tried for long enough",
+                ));
+            }
             (0, _) => Outcome::Valid,
             _ => Outcome::Violation,
         };
@@ -82,7 +94,7 @@ impl Checker for Availability {
         let ms = |ns: u64| ns / 1_000_000;
         let verdict = Verdict::new(self.name(), outcome, summary).stat("down_ms", ms(down_ns));
         let verdict = verdict.stat("longest_ms", ms(longest)).stat("bound_ms", ms(bound_ns));
-        Some(verdict.with_findings(findings))
+        Ok(verdict.with_findings(findings))
     }
 }
 
@@ -226,6 +238,7 @@ fn finding(drought: &Drought, bound_ns: u64) -> Finding {
             seconds(drought.tried_ns),
             seconds(bound_ns),
         ),
+        ..Finding::default()
     }
 }
 

@@ -14,7 +14,7 @@
 //! *Overstayed.* In every other case A may have had no lease any more when B was granted the lock, and the
 //! service gets the benefit of the doubt. A went on after its TTL, which no lease can prevent, only fencing.
 
-use super::Checker;
+use super::{Checker, FindingClass, NotJudged};
 use crate::run_index::{Hold, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict, seconds};
 use rustc_hash::FxHashMap;
@@ -114,9 +114,24 @@ impl Checker for Exclusion {
         "mutual exclusion: no two processes believe at the same time that they hold the same lock"
     }
 
-    fn check(&self, run: &RunIndex) -> Option<Verdict> {
+    fn classes(&self) -> &'static [FindingClass] {
+        &[
+            FindingClass {
+                name: "granted-twice",
+                meaning: "The lock service granted the lock while the lease of an earlier holder was still running.",
+                advice: "Check how the service counts leases and what it keeps over faults; a fencing token limits the damage.",
+            },
+            FindingClass {
+                name: "overstayed",
+                meaning: "The earlier holder went on after its lease had run out, which no lease can prevent.",
+                advice: "Let the storage reject late writes by a fencing token.",
+            },
+        ]
+    }
+
+    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         if !run.holds.is_empty() && run.holds.iter().all(|hold| !hold.exclusive) {
-            return None;
+            return Err(NotJudged::because("the lock does not claim to exclude anybody"));
         }
         let overlaps = overlaps(run);
         let count = |class| overlaps.iter().filter(|overlap| overlap.class == class).count();
@@ -146,7 +161,7 @@ impl Checker for Exclusion {
             .stat("granted_twice", twice)
             .stat("overstayed", overstayed)
             .with_findings(findings.map(|overlap| finding(run, overlap)).collect());
-        Some(verdict)
+        Ok(verdict)
     }
 }
 
@@ -158,6 +173,7 @@ fn finding(run: &RunIndex, overlap: &Overlap) -> Finding {
         time: b.from_ns,
         events: vec![a.from, b.from, a.until],
         sentence: sentence(run, overlap),
+        ..Finding::default()
     }
 }
 

@@ -4,7 +4,7 @@
 //! come in either order. One pass: at the invocation note the greatest token that was complete by then, at the
 //! completion compare.
 
-use super::Checker;
+use super::{Checker, FindingClass, NotJudged};
 use crate::run_index::RunIndex;
 use crate::verdict::{Finding, Outcome, Verdict, seconds};
 use rustc_hash::FxHashMap;
@@ -20,14 +20,22 @@ impl Checker for Fencing {
         "fencing tokens: a later acquisition gets a greater token"
     }
 
-    fn check(&self, run: &RunIndex) -> Option<Verdict> {
+    fn classes(&self) -> &'static [FindingClass] {
+        &[FindingClass {
+            name: "token-not-greater",
+            meaning: "A later acquisition got a token that is not greater, so no storage can tell the holders apart.",
+            advice: "Draw tokens from one place that never goes back, such as a counter under consensus.",
+        }]
+    }
+
+    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let mut by_key: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
         for (at, hold) in run.holds.iter().enumerate().filter(|(_, hold)| hold.token.is_some()) {
             by_key.entry(hold.key).or_default().push(at);
         }
         let tokens: usize = by_key.values().map(Vec::len).sum();
         if tokens == 0 {
-            return None;
+            return Err(NotJudged::because("no acquire returned a fencing token"));
         }
         let findings: Vec<_> = by_key.values().flat_map(|holds| check_key(run, holds)).collect();
         let count = findings.len();
@@ -36,7 +44,7 @@ impl Checker for Fencing {
             _ => (Outcome::Violation, format!("{count} of {tokens} tokens were not greater than one before")),
         };
         let verdict = Verdict::new(self.name(), outcome, summary).stat("tokens", tokens);
-        Some(verdict.stat("not_greater", count).with_findings(findings))
+        Ok(verdict.stat("not_greater", count).with_findings(findings))
     }
 }
 
@@ -76,6 +84,7 @@ fn finding(run: &RunIndex, earlier: usize, later: usize) -> Finding {
             token(a.token),
             seconds(a.from_ns),
         ),
+        ..Finding::default()
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! Source: the set of Jepsen's etcd tests, "Jepsen: etcd 3.4.3" (2020).
 
-use super::Checker;
+use super::{Checker, FindingClass, NotJudged};
 use crate::metrics::Metric;
 use crate::run_index::{Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict, seconds};
@@ -46,10 +46,18 @@ impl Checker for LostAdditions {
         "the set: every acknowledged addition is in the final set"
     }
 
-    fn check(&self, run: &RunIndex) -> Option<Verdict> {
+    fn classes(&self) -> &'static [FindingClass] {
+        &[FindingClass {
+            name: "lost-addition",
+            meaning: "The storage acknowledged an added value, and yet the value is not in the final set.",
+            advice: "Let the storage reject writes of superseded holders.",
+        }]
+    }
+
+    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let sets = collect(run);
         if sets.is_empty() {
-            return None;
+            return Err(NotJudged::because("the workload adds to no list"));
         }
         let (lost, acknowledged) = counts(&sets);
         let unread = sets.iter().find(|(_, set)| set.last.is_none());
@@ -66,7 +74,7 @@ impl Checker for LostAdditions {
         };
         let findings = sets.iter().flat_map(|(key, set)| findings(key, set)).collect();
         let verdict = Verdict::new(self.name(), outcome, summary);
-        Some(verdict.stat("acknowledged", acknowledged).stat("lost", lost).with_findings(findings))
+        Ok(verdict.stat("acknowledged", acknowledged).stat("lost", lost).with_findings(findings))
     }
 }
 
@@ -122,6 +130,7 @@ fn findings(key: &str, set: &Set) -> Vec<Finding> {
                 write.process,
                 seconds(ok.time),
             ),
+            ..Finding::default()
         })
     };
     set.lost().unwrap_or_default().into_iter().filter_map(finding).collect()

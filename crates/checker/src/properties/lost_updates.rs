@@ -6,7 +6,7 @@
 //! F) updates are lost. Indeterminate writes are left out altogether. They can only stand in the chain where an
 //! acknowledged one might have stood, which makes the true loss greater, never smaller.
 
-use super::Checker;
+use super::{Checker, FindingClass, NotJudged};
 use crate::run_index::RunIndex;
 use crate::verdict::{Finding, Outcome, Verdict, seconds};
 use fencepost_history::{Kind, f};
@@ -44,10 +44,18 @@ impl Checker for LostUpdates {
         "the data: every acknowledged increment is in the final value"
     }
 
-    fn check(&self, run: &RunIndex) -> Option<Verdict> {
+    fn classes(&self) -> &'static [FindingClass] {
+        &[FindingClass {
+            name: "lost-update",
+            meaning: "The storage acknowledged a write, and yet the write is not in the final value.",
+            advice: "Let the storage reject writes of superseded holders.",
+        }]
+    }
+
+    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let keys = collect(run);
         if keys.is_empty() {
-            return None;
+            return Err(NotJudged::because("the workload increments no counter"));
         }
         let sum = |count: fn(&Key) -> usize| keys.values().map(count).sum::<usize>();
         let acknowledged = sum(|key| key.acknowledged.len());
@@ -79,7 +87,7 @@ impl Checker for LostUpdates {
             .stat("indeterminate", sum(|key| key.indeterminate))
             .stat("rejected", sum(|key| key.rejected))
             .stat("final", finals);
-        Some(verdict.with_findings(findings))
+        Ok(verdict.with_findings(findings))
     }
 }
 
@@ -139,6 +147,7 @@ fn findings(name: &str, key: &Key) -> Vec<Finding> {
         time: write.ok_ns,
         events,
         sentence,
+        ..Finding::default()
     };
     for write in &key.acknowledged {
         let Write { process, value, ok_ns, .. } = *write;

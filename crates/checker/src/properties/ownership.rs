@@ -13,7 +13,7 @@
 //!   that forgot nothing in between: with several, q may have been granted the lock at another than p releases it at,
 //!   and a server that was started again may have p's lock back.
 
-use super::Checker;
+use super::{Checker, FindingClass, NotJudged};
 use crate::run_index::{Fault, Hold, HoldEnd, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict, seconds};
 use fencepost_history::{Kind, f};
@@ -39,12 +39,20 @@ impl Checker for Ownership {
         "ownership: no release removed the lock of another process"
     }
 
-    fn check(&self, run: &RunIndex) -> Option<Verdict> {
+    fn classes(&self) -> &'static [FindingClass] {
+        &[FindingClass {
+            name: "removed-by-another",
+            meaning: "A release removed the lock of another process.",
+            advice: "Release by comparing and deleting in one step, with a value that is unique to each acquisition.",
+        }]
+    }
+
+    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let releases = run.operations.iter().filter(|operation| operation.f() == f::RELEASE);
         let told: Vec<(&Operation, Removed)> =
             releases.filter_map(|release| Some((release, removed(release)?))).collect();
         if told.is_empty() {
-            return None;
+            return Err(NotJudged::because("no release says what it removed"));
         }
         let findings: Vec<Finding> =
             told.iter().filter_map(|&(release, removed)| broken(run, release, removed)).collect();
@@ -61,7 +69,7 @@ impl Checker for Ownership {
             ),
         };
         let verdict = Verdict::new(self.name(), outcome, summary).stat("releases", told);
-        Some(verdict.stat("of_others", count).with_findings(findings))
+        Ok(verdict.stat("of_others", count).with_findings(findings))
     }
 }
 
@@ -93,6 +101,7 @@ fn finding(release: &Operation, holds: &[&Hold], sentence: String) -> Finding {
         time: done.time,
         events: events.collect(),
         sentence,
+        ..Finding::default()
     }
 }
 

@@ -4,7 +4,7 @@
 //! phase (which begins when every lock must be free), and in the healing phase once the longest TTL has passed
 //! since it began. An attempt that never completed says nothing: the run may have been cut there.
 
-use super::Checker;
+use super::{Checker, FindingClass, NotJudged};
 use crate::run_index::{Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict, seconds};
 use fencepost_history::{Kind, f};
@@ -27,8 +27,16 @@ impl Checker for Progress {
         "no deadlock: once the faults are healed, every lock can be acquired again"
     }
 
-    fn check(&self, run: &RunIndex) -> Option<Verdict> {
-        let unknown = |why: String| Some(Verdict::new(self.name(), Outcome::Unknown, why));
+    fn classes(&self) -> &'static [FindingClass] {
+        &[FindingClass {
+            name: "stuck",
+            meaning: "All faults were healed and every lease had run out, and still no process could acquire the lock.",
+            advice: "Look for a lock without a lease, or for a service that did not recover.",
+        }]
+    }
+
+    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
+        let unknown = |why: String| Ok(Verdict::new(self.name(), Outcome::Unknown, why));
         let Some(heal) = run.phase("liveness").or(run.phase("heal")).or(run.phase("closing")) else {
             return unknown("the history ends before the faults were healed".to_owned());
         };
@@ -59,7 +67,7 @@ impl Checker for Progress {
         };
         let findings = stuck.iter().map(|(name, key)| finding(name, key)).collect();
         let verdict = Verdict::new(self.name(), outcome, summary);
-        Some(verdict.stat("keys", keys.len()).stat("stuck", stuck.len()).with_findings(findings))
+        Ok(verdict.stat("keys", keys.len()).stat("stuck", stuck.len()).with_findings(findings))
     }
 }
 
@@ -99,6 +107,7 @@ fn finding(name: &str, key: &Key) -> Finding {
             key.failed.len(),
             seconds(first.invoke.time),
         ),
+        ..Finding::default()
     }
 }
 

@@ -5,7 +5,7 @@
 //! the later holder's first request harms nobody, and no fencing can tell it from one in time. So a finding is a
 //! write acknowledged to holder A, invoked after the storage had answered a holder B whose hold began after A's.
 
-use super::Checker;
+use super::{Checker, FindingClass, NotJudged};
 use crate::run_index::{Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict, seconds};
 use fencepost_history::{Kind, OperationError, f};
@@ -31,10 +31,18 @@ impl Checker for StaleWrites {
         "the guard: the storage accepts no write from a holder that has been superseded"
     }
 
-    fn check(&self, run: &RunIndex) -> Option<Verdict> {
+    fn classes(&self) -> &'static [FindingClass] {
+        &[FindingClass {
+            name: "stale-write",
+            meaning: "The storage accepted a write from a process after a later holder had been there.",
+            advice: "Let the storage reject a token lower than the highest that it has seen, in one step with the write.",
+        }]
+    }
+
+    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let writes = run.operations.iter().filter(|operation| operation.f() == f::WRITE).count();
         if writes == 0 || run.holds.iter().all(|hold| !hold.exclusive) {
-            return None;
+            return Err(NotJudged::because("no writes under a lock that excludes anybody"));
         }
         let rejected = run.operations.iter().filter(|operation| is_rejected(operation)).count();
         let findings = stale(run);
@@ -60,7 +68,7 @@ impl Checker for StaleWrites {
             ),
         };
         let verdict = Verdict::new(self.name(), outcome, summary);
-        Some(verdict.stat("accepted", count).stat("rejected", rejected).with_findings(findings))
+        Ok(verdict.stat("accepted", count).stat("rejected", rejected).with_findings(findings))
     }
 }
 
@@ -128,6 +136,7 @@ fn finding(run: &RunIndex, write: &Operation, hold: usize, seen: Seen) -> Findin
             if seen.wrote { "written" } else { "read" },
             seconds(seen.answer_ns),
         ),
+        ..Finding::default()
     }
 }
 

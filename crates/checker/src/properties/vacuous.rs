@@ -3,7 +3,7 @@
 //! Two processes compete when one begins to acquire a key while another is acquiring it or holds it. Faults took
 //! effect when at least one of those injected was observed to change something; a run without faults needs none.
 
-use super::Checker;
+use super::{Checker, NotJudged};
 use crate::run_index::{HoldEnd, RunIndex};
 use crate::verdict::{Outcome, Verdict, times};
 use fencepost_history::f;
@@ -20,7 +20,7 @@ impl Checker for Vacuous {
         "the test itself: processes competed for a lock, and the faults took effect"
     }
 
-    fn check(&self, run: &RunIndex) -> Option<Verdict> {
+    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let contended = contended(run);
         let (faults, effective) =
             (run.faults.len(), run.faults.iter().filter(|fault| fault.effective).count());
@@ -46,7 +46,7 @@ impl Checker for Vacuous {
             (Outcome::Valid, summary)
         };
         let verdict = Verdict::new(self.name(), outcome, summary);
-        Some(verdict.stat("contended", contended).stat("faults", faults).stat("effective", effective))
+        Ok(verdict.stat("contended", contended).stat("faults", faults).stat("effective", effective))
     }
 }
 
