@@ -1,8 +1,16 @@
 //! The command line.
 
-use clap::{Args, Parser, Subcommand};
-use fencepost_engine::RunOptions;
-use fencepost_report::pipeline::PipelineArgs;
+use crate::commands::analyze::AnalyzeArgs;
+use crate::commands::check::CheckArgs;
+use crate::commands::compare::CompareArgs;
+use crate::commands::export::ExportArgs;
+use crate::commands::gc::GcArgs;
+use crate::commands::images::ImagesArgs;
+use crate::commands::list::ListArgs;
+use crate::commands::manual::Shell;
+use crate::commands::serve::ServeArgs;
+use crate::commands::test::TestArgs;
+use clap::{Parser, Subcommand};
 use fencepost_storage::StorageSetup;
 use std::path::PathBuf;
 
@@ -25,17 +33,17 @@ pub enum Command {
     /// their authors say.
     Scenario(crate::scenarios::command::ScenarioArgs),
     /// Run every lock under every nemesis, and show in one matrix which promises hold.
-    Compare(Box<crate::compare::command::CompareArgs>),
+    Compare(Box<CompareArgs>),
     /// Judge and draw a run again, from its folder alone.
     Analyze(AnalyzeArgs),
     /// Decide whether histories are possible, and explain those that are not.
-    Check(crate::check::CheckArgs),
+    Check(CheckArgs),
     /// Write a run's history for other tools.
-    Export(crate::export::ExportArgs),
+    Export(ExportArgs),
     /// Remove old runs: all with a violation stay, and the newest of each kind.
-    Gc(crate::gc::GcArgs),
+    Gc(GcArgs),
     /// Look around in a results folder with a browser: all runs, their reports and files, and those that go on.
-    Serve(crate::serve::ServeArgs),
+    Serve(ServeArgs),
     /// List locks, workloads, nemeses, guards and checkers.
     List(ListArgs),
     /// Show what this machine can do, and how to get the rest.
@@ -43,7 +51,7 @@ pub enum Command {
     /// Make, list and remove the images that the nodes are made of.
     Images(ImagesArgs),
     /// Write what a shell needs to complete commands and options, to standard output.
-    Completions { shell: crate::manual::Shell },
+    Completions { shell: Shell },
     /// Write the manual page: that of the program to standard output, or those of all commands into a folder.
     Man {
         /// The folder, which must exist.
@@ -64,49 +72,4 @@ pub enum Command {
     /// The storage that the lock protects.
     #[command(hide = true)]
     Storage(StorageSetup),
-}
-
-/// What a test does.
-#[derive(Debug, Args)]
-pub struct TestArgs {
-    #[command(flatten)]
-    pub options: RunOptions,
-    /// Folder of all runs.
-    #[arg(long, default_value = "results")]
-    pub results: PathBuf,
-    #[command(flatten)]
-    pub pipeline: PipelineArgs,
-}
-
-#[derive(Debug, Args)]
-pub struct AnalyzeArgs {
-    /// The run's folder: results/latest, for instance.
-    pub run: PathBuf,
-    #[command(flatten)]
-    pub pipeline: PipelineArgs,
-}
-
-#[derive(Debug, Args)]
-pub struct ListArgs {
-    /// locks (or backends), workloads, nemeses, guards or checkers [default: all].
-    pub what: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub struct ImagesArgs {
-    #[command(subcommand)]
-    pub command: ImagesCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum ImagesCommand {
-    /// Make the images that are not there yet.
-    Build {
-        /// Names of images [default: all].
-        names: Vec<String>,
-    },
-    /// List images and unpacked root file systems.
-    List,
-    /// Remove all images and root file systems of Fencepost.
-    Remove,
 }

@@ -3,45 +3,27 @@
 //! This is the program as a library, so that benchmarks and tests can reach its parts. `ARCHITECTURE.md` is the map.
 
 mod agent_tools;
-mod analyze;
-mod check;
 mod cli;
-mod compare;
+mod commands;
 mod config;
-mod doctor;
-mod export;
-mod gc;
-mod list;
-mod live;
-mod manual;
-mod repeat;
+mod exit;
+mod output;
+mod runtime;
 mod scenarios;
-pub mod serve;
-mod test;
 #[cfg(test)]
 mod testing;
 
-/// Prints a line. Whoever reads may have gone (`| head`): the run and its clean-up go on all the same.
-macro_rules! say {
-    ($($words:tt)*) => {{
-        use std::io::Write;
-        let _ = writeln!(std::io::stdout(), $($words)*);
-    }};
-}
-pub(crate) use say;
-
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};
+use commands::{analyze, check, compare, doctor, export, gc, images, list, manual, serve, test};
+use exit::{BAD_USAGE, FAILED};
 use fencepost_engine::BadUsage;
 use fencepost_history::run::RunError;
+use runtime::{runtime, small_runtime};
 use std::io::Write;
 use tracing::Level;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::{Layer, fmt, layer::SubscriberExt, util::SubscriberInitExt};
-
-/// Exit codes, as in Jepsen. 0, 1 and 2 are an outcome's own.
-const BAD_USAGE: i32 = 254;
-const FAILED: i32 = 255;
 
 /// Runs the program and gives its exit code.
 pub fn main() -> i32 {
@@ -49,7 +31,7 @@ pub fn main() -> i32 {
     if let Some(code) = fencepost_cluster::run_internal_command(agent_tools::all) {
         return code;
     }
-    let arguments = match config::arguments() {
+    let arguments = match config::arguments(&Cli::command()) {
         Ok(arguments) => arguments,
         Err(mistake) => {
             eprintln!("fencepost: {mistake}");
@@ -82,7 +64,7 @@ fn dispatch(command: Command) -> anyhow::Result<i32> {
     match command {
         Command::Test(args) => test::test(&args),
         Command::Scenario(args) => scenarios::command::scenario(&args),
-        Command::Compare(args) => compare::command::compare(&args),
+        Command::Compare(args) => compare::compare(&args),
         Command::Analyze(args) => analyze::analyze(&args),
         Command::Check(args) => check::check(&args),
         Command::Export(args) => export::export(&args),
@@ -90,9 +72,9 @@ fn dispatch(command: Command) -> anyhow::Result<i32> {
         Command::Serve(args) => serve::serve(&args),
         Command::List(args) => list::list(args.what.as_deref()),
         Command::Doctor => runtime()?.block_on(doctor::doctor()),
-        Command::Images(args) => runtime()?.block_on(list::images(args.command)),
-        Command::Completions { shell } => manual::completions(shell),
-        Command::Man { folder } => manual::man(folder.as_deref()),
+        Command::Images(args) => runtime()?.block_on(images::images(args.command)),
+        Command::Completions { shell } => manual::completions(shell, Cli::command()),
+        Command::Man { folder } => manual::man(folder.as_deref(), &Cli::command()),
         Command::Supervise { down_ms } => {
             fencepost_nemesis::supervise(down_ms);
             Ok(0)
@@ -102,15 +84,6 @@ fn dispatch(command: Command) -> anyhow::Result<i32> {
         Command::Storage(setup) => Ok(small_runtime()?
             .block_on(fencepost_storage::run_storage(&setup, fencepost_locks::connect_sequencers))),
     }
-}
-
-fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
-}
-
-/// For programs inside nodes: many of them share a few cores.
-fn small_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
 
 /// Warnings of Fencepost's own parts; `RUST_LOG` asks for more.

@@ -6,9 +6,8 @@
 #[cfg(test)]
 mod keys;
 
-use crate::cli::Cli;
 use clap::error::ErrorKind;
-use clap::{Arg, ArgAction, Command, CommandFactory};
+use clap::{Arg, ArgAction, Command};
 use fencepost_engine::{BadUsage, nearest};
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
@@ -30,19 +29,18 @@ pub fn in_use() -> bool {
     IN_USE.load(Ordering::Relaxed)
 }
 
-/// The arguments of this call, with those of the file before them.
+/// The arguments of this call, with those of the file before them. `program` defines the command line.
 ///
 /// # Errors
 /// A file that cannot be read, and any mistake in it, also where it is about another command.
-pub fn arguments() -> Result<Vec<OsString>, BadUsage> {
+pub fn arguments(program: &Command) -> Result<Vec<OsString>, BadUsage> {
     let called: Vec<OsString> = std::env::args_os().collect();
-    let arguments = with_file(called.clone())?;
+    let arguments = with_file(called.clone(), program)?;
     IN_USE.store(arguments != called, Ordering::Relaxed);
     Ok(arguments)
 }
 
-fn with_file(arguments: Vec<OsString>) -> Result<Vec<OsString>, BadUsage> {
-    let command = Cli::command();
+fn with_file(arguments: Vec<OsString>, command: &Command) -> Result<Vec<OsString>, BadUsage> {
     let Some(at) = command_at(&arguments) else { return Ok(arguments) };
     let asked = arguments[at].to_str().and_then(|name| command.find_subcommand(name));
     // Programs inside nodes are no business of the file, and commands without options do not need it.
@@ -52,7 +50,7 @@ fn with_file(arguments: Vec<OsString>) -> Result<Vec<OsString>, BadUsage> {
     let Some(path) = file(&arguments) else { return Ok(arguments) };
     let text = std::fs::read_to_string(&path)
         .map_err(|error| BadUsage(format!("cannot read {}: {error}", path.display())))?;
-    let settings = parse(&text, &command)
+    let settings = parse(&text, command)
         .map_err(|Mistake { at, sentence }| {
             let line = 1 + text[..at].matches('\n').count();
             BadUsage(format!("{}, line {line}: {sentence}", path.display()))
@@ -235,6 +233,8 @@ fn accepted(command: &Command, name: &str, words: Vec<String>) -> Result<Vec<Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Cli;
+    use clap::CommandFactory;
 
     fn arguments(line: &str) -> Vec<OsString> {
         line.split(' ').map(OsString::from).collect()
@@ -246,7 +246,8 @@ mod tests {
         std::fs::write(file.path(), text).unwrap();
         let path = file.path().to_str().unwrap();
         let line = line.replacen("fencepost ", &format!("fencepost --config {path} "), 1);
-        let words = with_file(arguments(&line)).map_err(|error| error.0.replace(path, "FILE"))?;
+        let words =
+            with_file(arguments(&line), &Cli::command()).map_err(|error| error.0.replace(path, "FILE"))?;
         let words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap()).collect();
         Ok(words.join(" ").replace(&format!("--config {path} "), ""))
     }
@@ -287,8 +288,9 @@ skip = [\"noise\"]
         for line in ["fencepost doctor", "fencepost client", "fencepost storage", "fencepost"] {
             assert!(with("no toml", line).is_ok(), "{line}");
         }
-        assert!(with_file(arguments("fencepost test --config none")).is_ok());
-        let missing = with_file(arguments("fencepost test --config /nowhere.toml")).unwrap_err();
+        assert!(with_file(arguments("fencepost test --config none"), &Cli::command()).is_ok());
+        let missing =
+            with_file(arguments("fencepost test --config /nowhere.toml"), &Cli::command()).unwrap_err();
         assert!(missing.0.contains("cannot read /nowhere.toml"), "{missing}");
     }
 

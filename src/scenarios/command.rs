@@ -2,7 +2,7 @@
 
 use super::perform::{Ending, Manner, Report, perform, prepare};
 use super::{Scenario, find, plays, registry, table};
-use crate::say;
+use crate::output::say;
 use anyhow::Result;
 use clap::Args;
 use fencepost_engine::{BadUsage, unknown};
@@ -61,7 +61,7 @@ pub fn scenario(args: &ScenarioArgs) -> Result<i32> {
         return Err(BadUsage("--jobs and --times must be at least 1".to_owned()).into());
     }
     let seed = args.seed.unwrap_or_else(Seed::fresh);
-    let runtime = crate::runtime()?;
+    let runtime = crate::runtime::runtime()?;
     let (reports, stopped) = runtime.block_on(play_all(args, &chosen, seed));
     runtime.shutdown_background();
     show(args, &reports, chosen.len() > 1 || args.times > 1)?;
@@ -93,7 +93,7 @@ fn chosen(args: &ScenarioArgs) -> Result<Vec<&'static Scenario>, BadUsage> {
 /// ended it early.
 async fn play_all(args: &ScenarioArgs, chosen: &[&'static Scenario], seed: Seed) -> (Vec<Report>, bool) {
     let stop = Arc::new(Stop::default());
-    tokio::spawn(crate::test::listen_for_signals(stop.clone()));
+    tokio::spawn(crate::runtime::listen_for_signals(stop.clone()));
     let alone = chosen.len() * args.times == 1;
     let quiet = args.json;
     let jobs = if alone { 1 } else { args.jobs };

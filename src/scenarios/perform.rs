@@ -143,7 +143,7 @@ async fn play(scenario: &'static Scenario, number: usize, act: &Act, manner: &Ma
     let spec = spec(options, act)?;
     let folder = RunFolder::create(&manner.results, &spec.options.settings())?;
     let observer = Arc::new(Narrator { on_event: manner.aloud.clone() });
-    let command = crate::repeat::command(&spec.options);
+    let command = crate::commands::repeat::command(&spec.options);
     let script = act.cast.as_ref();
     let outcome =
         fencepost_engine::run_beside_others(&spec, &command, &folder, &manner.stop, script, observer).await?;

@@ -1,11 +1,17 @@
-//! The commands that only tell: `list` and `images`.
+//! `fencepost list`: the locks, workloads, nemeses, guards and checkers of this program.
 
-use crate::cli::ImagesCommand;
-use crate::say;
+use crate::output::say;
 use anyhow::Result;
-use fencepost_cluster::{image_store, images};
+use clap::Args;
 use fencepost_engine::{BadUsage, unknown};
 use fencepost_locks::LockDefinition;
+
+/// What to list.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// locks (or backends), workloads, nemeses, guards or checkers [default: all].
+    pub what: Option<String>,
+}
 
 /// A name and its lines.
 type Row = (&'static str, Vec<String>);
@@ -70,31 +76,5 @@ pub fn list(what: Option<&str>) -> Result<i32> {
         })
         .collect();
     say!("{}", blocks.join("\n").trim_end());
-    Ok(0)
-}
-
-/// `fencepost images`.
-pub async fn images(command: ImagesCommand) -> Result<i32> {
-    match command {
-        ImagesCommand::Build { names } => {
-            image_store::build(&names, &fencepost_cluster::progress_to_stderr()).await?
-        }
-        ImagesCommand::Remove => image_store::remove(&fencepost_cluster::progress_to_stderr()).await?,
-        ImagesCommand::List => {}
-    }
-    let made = image_store::list().await?;
-    if made.is_empty() {
-        say!("no images; a test makes the ones it needs, and `fencepost images build` makes all");
-    }
-    for each in made {
-        let note = if each.current { "" } else { "  (of another version of Fencepost)" };
-        let kind = match each.kind {
-            images::Kind::Container => "image",
-            images::Kind::Layer => "image with this program",
-            images::Kind::RootFileSystem => "root file system",
-        };
-        let megabytes = each.bytes as f64 / 1e6;
-        say!("{:<8} {kind:<23} {megabytes:>7.1} MB  {}{note}", each.name, each.place);
-    }
     Ok(0)
 }

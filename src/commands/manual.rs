@@ -1,8 +1,7 @@
 //! Completions for shells and manual pages, made from the definition of the command line.
 
-use crate::cli::Cli;
 use anyhow::Result;
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_complete::aot;
 use fencepost_engine::BadUsage;
 use fencepost_history::run::write_whole;
@@ -18,24 +17,24 @@ pub enum Shell {
 }
 
 /// `fencepost completions SHELL`.
-pub fn completions(shell: Shell) -> Result<i32> {
+pub fn completions(shell: Shell, mut program: Command) -> Result<i32> {
     let shell = match shell {
         Shell::Bash => aot::Shell::Bash,
         Shell::Zsh => aot::Shell::Zsh,
         Shell::Fish => aot::Shell::Fish,
     };
     let mut script = Vec::new();
-    aot::generate(shell, &mut Cli::command(), "fencepost", &mut script);
+    aot::generate(shell, &mut program, "fencepost", &mut script);
     print(&script)
 }
 
 /// `fencepost man [FOLDER]`.
-pub fn man(folder: Option<&Path>) -> Result<i32> {
-    let Some(folder) = folder else { return print(&page(Cli::command())?) };
+pub fn man(folder: Option<&Path>, program: &Command) -> Result<i32> {
+    let Some(folder) = folder else { return print(&page(program.clone())?) };
     if !folder.is_dir() {
         return Err(BadUsage(format!("there is no folder {}; make it first", folder.display())).into());
     }
-    for (name, page) in pages()? {
+    for (name, page) in pages(program)? {
         write_whole(&folder.join(name), &page)?;
     }
     Ok(0)
@@ -48,8 +47,7 @@ fn print(text: &[u8]) -> Result<i32> {
 }
 
 /// The pages of the program and of each of its commands, with the names of their files.
-fn pages() -> Result<Vec<(String, Vec<u8>)>> {
-    let program = Cli::command();
+fn pages(program: &Command) -> Result<Vec<(String, Vec<u8>)>> {
     let mut pages = vec![("fencepost.1".to_owned(), page(program.clone())?)];
     for command in program.get_subcommands().filter(|command| !command.is_hide_set()) {
         let name = format!("fencepost-{}", command.get_name());
@@ -72,10 +70,12 @@ fn page(command: Command) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Cli;
+    use clap::CommandFactory;
 
     #[test]
     fn each_command_has_a_page_with_its_options() {
-        let pages = pages().unwrap();
+        let pages = pages(&Cli::command()).unwrap();
         let text = |name: &str| {
             let page = pages.iter().find(|(file, _)| file == name);
             String::from_utf8(page.unwrap_or_else(|| panic!("no {name}")).1.clone()).unwrap()

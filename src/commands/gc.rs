@@ -1,6 +1,6 @@
 //! `fencepost gc`: removes runs that nobody needs any more.
 
-use crate::say;
+use crate::output::say;
 use anyhow::{Context, Result};
 use clap::Args;
 use fencepost_checker::Outcome;

@@ -104,7 +104,7 @@ pub fn check(args: &CheckArgs) -> Result<i32> {
             }
         }
     }
-    Ok(if refused { crate::BAD_USAGE } else { i32::from(worst.exit_code()) })
+    Ok(if refused { crate::exit::BAD_USAGE } else { i32::from(worst.exit_code()) })
 }
 
 fn check_file<'a>(args: &'a CheckArgs, file: &'a Path, draw: bool) -> Result<FileVerdict<'a>> {

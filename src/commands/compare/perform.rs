@@ -1,7 +1,7 @@
 //! Plays the runs of a matrix that are not there yet, several side by side.
 
 use super::matrix::Turn;
-use crate::say;
+use crate::output::say;
 use anyhow::Result;
 use fencepost_checker::{Outcome, check_run};
 use fencepost_engine::{Reason, RunOptions, Stop, Unobserved};
@@ -48,7 +48,7 @@ pub async fn perform(
 /// One run, to its verdict.
 async fn play(turn: &Turn, results: &Path, all: &Stop) -> Result<Outcome> {
     let folder = RunFolder::create(results, &turn.spec.options.settings())?;
-    let command = crate::repeat::command(&turn.spec.options);
+    let command = crate::commands::repeat::command(&turn.spec.options);
     let recorded =
         fencepost_engine::run_beside_others(&turn.spec, &command, &folder, all, None, Arc::new(Unobserved))
             .await;

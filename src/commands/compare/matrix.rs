@@ -1,6 +1,6 @@
 //! Which runs a comparison consists of, and where it is kept, so that one that was ended early can go on.
 
-use super::command::CompareArgs;
+use super::args::CompareArgs;
 use anyhow::{Context, Result};
 use fencepost_engine::{BadUsage, RunOptions, RunSpec, pick};
 use fencepost_history::Seed;
@@ -137,7 +137,7 @@ impl Matrix {
         let settings = self.options.differing().into_iter();
         let settings = settings.filter(|(name, _)| !named.contains(&name.as_str())).map(|(_, words)| words);
         let words: Vec<String> = lists.into_iter().chain(settings).collect();
-        let program = crate::repeat::program();
+        let program = crate::commands::repeat::program();
         format!("{program} compare {} --runs {} --seed {}", words.join(" "), self.runs, self.seed)
     }
 

@@ -6,7 +6,7 @@ mod pages;
 #[cfg(test)]
 mod tests;
 
-use crate::say;
+use crate::output::say;
 use anyhow::{Context, Result};
 use axum::Router;
 use axum::body::Body;
@@ -62,7 +62,7 @@ pub fn serve(args: &ServeArgs) -> Result<i32> {
             BadUsage(format!("cannot read the results folder {}: {error}", args.results.display()))
         })?
         .len();
-    let runtime = crate::runtime()?;
+    let runtime = crate::runtime::runtime()?;
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::bind(args.listen)
             .await

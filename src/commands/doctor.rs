@@ -1,6 +1,7 @@
 //! The command `doctor`: what this machine can do, and which faults take hold here, each tried on a throw-away node.
 
-use crate::say;
+use crate::exit::FAILED;
+use crate::output::say;
 use anyhow::{Result, anyhow};
 use async_trait::async_trait;
 use fencepost_cluster::doctor::Check;
@@ -54,7 +55,7 @@ pub async fn doctor() -> Result<i32> {
         say!("  {:width$}  {told}", nemesis.name());
     }
     let any = checks.iter().any(|check| check.ok && ["engine", "namespaces"].contains(&check.name.as_str()));
-    Ok(if any { 0 } else { crate::FAILED })
+    Ok(if any { 0 } else { FAILED })
 }
 
 fn tell(checks: &[Check]) {

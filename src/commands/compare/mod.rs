@@ -1,103 +1,24 @@
-//! The command `fencepost compare`.
+//! `fencepost compare`: a matrix of locks and nemeses. The runs that are missing are made; the report compares them.
 
-use super::matrix::{JSON, Matrix, Turn, lock};
-use super::perform::perform;
-use crate::{FAILED, say};
+mod args;
+mod matrix;
+mod perform;
+
+use crate::exit::FAILED;
+use crate::output::say;
+use crate::runtime::{listen_for_signals, runtime};
 use anyhow::{Result, bail};
-use clap::Args;
-use fencepost_engine::{BadUsage, Reason, RunOptions, Stop};
+pub use args::CompareArgs;
+use fencepost_engine::{BadUsage, Reason, Stop};
 use fencepost_history::run::write_whole;
 use fencepost_report::comparison::{self, Changes, Comparison, changes, of_runs, read_baseline};
 use fencepost_report::pipeline::{self, github};
 use fencepost_report::runs::{self, Run};
 use fencepost_report::terminal;
+use matrix::{JSON, Matrix, Turn, lock};
+use perform::perform;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-const SEED: &str = "The seed that all runs draw theirs from [default: that of the same comparison if it was ended early, \
-                    else a fresh one]";
-
-/// Runs every lock under every nemesis, and shows in one matrix which promises hold. A comparison that was ended early
-/// goes on where it was when the same command is given again.
-///
-/// Exit code: 0 once all runs are judged, whatever came of them; with --baseline 1 if a promise that held is broken; 255
-/// if a run failed.
-#[derive(Debug, Args)]
-#[command(
-    mut_arg("lock", |arg| arg.hide(true)),
-    mut_arg("nemesis", |arg| arg.hide(true)),
-    mut_arg("nemesis_file", |arg| arg.hide(true)),
-    mut_arg("guard", |arg| arg.hide(true)),
-    mut_arg("seed", |arg| arg.help(SEED)),
-)]
-pub struct CompareArgs {
-    /// The locks to compare, or `all` (see `fencepost list locks`).
-    #[arg(
-        long,
-        visible_alias = "backends",
-        value_delimiter = ',',
-        default_value = "redis-single,redlock,etcd,zookeeper-sequential"
-    )]
-    pub locks: Vec<String>,
-    /// What goes wrong: a column for each, or `all`; several at once are joined by `+` (see `fencepost list nemeses`).
-    #[arg(long, value_delimiter = ',', default_value = "none,clock-jump,pause,delay,partition,power-loss")]
-    pub nemeses: Vec<String>,
-    /// What the storage checks before it accepts a write: a row for each (see `fencepost list guards`).
-    #[arg(long, value_delimiter = ',', default_value = "none")]
-    pub guards: Vec<String>,
-    /// Runs of each combination.
-    #[arg(long, default_value_t = 3)]
-    pub runs: usize,
-    /// Runs that go on side by side.
-    #[arg(long, default_value_t = 1)]
-    pub jobs: usize,
-    /// Compare runs that exist, in place of making some: folders of runs, or folders of such folders.
-    #[arg(long, value_name = "FOLDER", num_args = 1.., conflicts_with_all = ["locks", "nemeses", "guards", "runs", "seed"])]
-    pub from: Vec<PathBuf>,
-    /// An earlier compare.json: tell what changed since. Exit code 1 if a promise that held is broken.
-    #[arg(long, value_name = "FILE")]
-    pub baseline: Option<PathBuf>,
-    /// Write the comparison as a page [default: compare.html in the folder of the comparison, beneath --results].
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// Write it as JSON, for --baseline too [default: compare.json, as the page].
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write it as Markdown.
-    #[arg(long, value_name = "FILE")]
-    pub markdown: Option<PathBuf>,
-    /// Write it as CSV: a line for each run.
-    #[arg(long, value_name = "FILE")]
-    pub csv: Option<PathBuf>,
-    /// Write it as JUnit XML: a case for each promise under each nemesis.
-    #[arg(long, value_name = "FILE")]
-    pub junit: Option<PathBuf>,
-    /// Folder of all runs.
-    #[arg(long, default_value = "results")]
-    pub results: PathBuf,
-    #[command(flatten)]
-    pub options: RunOptions,
-}
-
-impl CompareArgs {
-    /// Refuses the options of a single run that a comparison has lists for.
-    pub fn check_unused(&self) -> Result<(), BadUsage> {
-        let RunOptions { lock, guard, nemesis, nemesis_file, .. } = &self.options;
-        let default = RunOptions::default();
-        let given = [
-            (*lock != default.lock, "--lock", "--locks"),
-            (*guard != default.guard, "--guard", "--guards"),
-            (nemesis != &["none"], "--nemesis", "--nemeses"),
-            (nemesis_file.is_some(), "--nemesis-file", "--nemeses"),
-        ];
-        match given.into_iter().find(|(given, ..)| *given) {
-            Some((_, option, list)) => Err(BadUsage(format!(
-                "{option} is an option of `fencepost test`; use {list} to compare several"
-            ))),
-            None => Ok(()),
-        }
-    }
-}
 
 /// Makes the runs that are not there, and tells what they say together.
 pub fn compare(args: &CompareArgs) -> Result<i32> {
@@ -124,9 +45,9 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
     let plan = format!("{} to do, {done} done before, {} side by side", todo.len(), args.jobs);
     say!("{}", terminal::rows(&[("runs", &plan), ("folder", &folder.display().to_string())]));
     let stop = Arc::new(Stop::default());
-    let runtime = crate::runtime()?;
+    let runtime = runtime()?;
     let failures = runtime.block_on(async {
-        tokio::spawn(crate::test::listen_for_signals(stop.clone()));
+        tokio::spawn(listen_for_signals(stop.clone()));
         perform(todo, args.jobs, results, &stop).await
     });
     runtime.shutdown_background();

@@ -1,6 +1,6 @@
 //! What the terminal shows while a test runs: one line that moves on a terminal, plain lines elsewhere.
 
-use crate::say;
+use crate::output::say;
 use fencepost_engine::{Progress, RunObserver};
 use fencepost_history::run::RunFile;
 use fencepost_nemesis::Plan;

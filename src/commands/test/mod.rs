@@ -1,17 +1,34 @@
-//! The command `fencepost test`.
+//! `fencepost test`: one run, and its verdict.
 
-use crate::cli::TestArgs;
-use crate::live::Live;
-use crate::say;
-use crate::{FAILED, repeat, runtime};
+mod live;
+
+use crate::commands::repeat;
+use crate::exit::FAILED;
+use crate::output::say;
+use crate::runtime::{listen_for_signals, runtime};
 use anyhow::Result;
+use clap::Args;
 use fencepost_checker::Outcome;
-use fencepost_engine::{Reason, RunSpec, Stop};
+use fencepost_engine::{RunOptions, RunSpec, Stop};
 use fencepost_history::find_history;
 use fencepost_history::run::RunFolder;
+use fencepost_report::pipeline::PipelineArgs;
 use fencepost_report::{Judged, heading, judge, pipeline, terminal};
+use live::Live;
+use std::path::PathBuf;
 use std::sync::Arc;
-use tokio::signal::unix::{SignalKind, signal};
+
+/// What a test does.
+#[derive(Debug, Args)]
+pub struct TestArgs {
+    #[command(flatten)]
+    pub options: RunOptions,
+    /// Folder of all runs.
+    #[arg(long, default_value = "results")]
+    pub results: PathBuf,
+    #[command(flatten)]
+    pub pipeline: PipelineArgs,
+}
 
 /// Runs a test and gives the exit code of its verdict.
 pub fn test(args: &TestArgs) -> Result<i32> {
@@ -60,28 +77,5 @@ fn after_failure(args: &TestArgs, folder: &RunFolder, error: anyhow::Error) -> R
             pipeline::tell(&args.pipeline, folder, &verdict)
         }
         _ => Err(error),
-    }
-}
-
-/// The first Ctrl-C ends the run in order; the second ends the program at once, and the kernel and the next run clean
-/// up after it.
-pub async fn listen_for_signals(stop: Arc<Stop>) {
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return;
-    };
-    loop {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-        if matches!(stop.reason(), Some(Reason::Interrupted)) {
-            std::process::exit(FAILED);
-        }
-        eprintln!(
-            "fencepost: ending the run: healing what is broken, removing what was started (once more to quit at once)"
-        );
-        stop.interrupt();
     }
 }

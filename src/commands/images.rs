@@ -1,0 +1,52 @@
+//! `fencepost images`: the images that the nodes are made of.
+
+use crate::output::say;
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use fencepost_cluster::{image_store, images};
+
+/// What to do with the images.
+#[derive(Debug, Args)]
+pub struct ImagesArgs {
+    #[command(subcommand)]
+    pub command: ImagesCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ImagesCommand {
+    /// Make the images that are not there yet.
+    Build {
+        /// Names of images [default: all].
+        names: Vec<String>,
+    },
+    /// List images and unpacked root file systems.
+    List,
+    /// Remove all images and root file systems of Fencepost.
+    Remove,
+}
+
+/// `fencepost images`.
+pub async fn images(command: ImagesCommand) -> Result<i32> {
+    match command {
+        ImagesCommand::Build { names } => {
+            image_store::build(&names, &fencepost_cluster::progress_to_stderr()).await?
+        }
+        ImagesCommand::Remove => image_store::remove(&fencepost_cluster::progress_to_stderr()).await?,
+        ImagesCommand::List => {}
+    }
+    let made = image_store::list().await?;
+    if made.is_empty() {
+        say!("no images; a test makes the ones it needs, and `fencepost images build` makes all");
+    }
+    for each in made {
+        let note = if each.current { "" } else { "  (of another version of Fencepost)" };
+        let kind = match each.kind {
+            images::Kind::Container => "image",
+            images::Kind::Layer => "image with this program",
+            images::Kind::RootFileSystem => "root file system",
+        };
+        let megabytes = each.bytes as f64 / 1e6;
+        say!("{:<8} {kind:<23} {megabytes:>7.1} MB  {}{note}", each.name, each.place);
+    }
+    Ok(0)
+}

@@ -1,0 +1,14 @@
+//! The subcommands: one file or folder each, with its arguments.
+
+pub mod analyze;
+pub mod check;
+pub mod compare;
+pub mod doctor;
+pub mod export;
+pub mod gc;
+pub mod images;
+pub mod list;
+pub mod manual;
+pub(crate) mod repeat;
+pub mod serve;
+pub mod test;
