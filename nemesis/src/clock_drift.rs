@@ -1,24 +1,23 @@
 //! `clock-drift`: clocks run fast or slow, each in one of four ways, and are set right at the healing.
 
-use crate::clocks::{Model, Motion, Moved, Words, WrongClock, read_dose};
-use crate::network::draw_log;
-use crate::{Clock, Scene, Settings, around_ttl};
+use crate::clock_fault::{Moved, Words, WrongClock};
+use crate::draws::{around_ttl, draw_log};
+use crate::motion::{Clock, Model, Motion};
+use crate::nemesis::Settings;
+use crate::topology::Topology;
 use fencepost_history::Stream;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
-pub(crate) const CLOCK_DRIFT: WrongClock = WrongClock {
+pub(crate) const CLOCK_DRIFT: WrongClock<DriftParameters> = WrongClock {
     name: "clock-drift",
     about: "clocks of servers or clients run fast or slow: steadily, in waves, in steps, or like a cheap quartz",
     around: (1.0, 3.0),
     draw,
-    motions: |dose| {
-        let takes = "clock = \"wall\", \"monotonic\" or \"both\", model = \"linear\", \"periodic\", \"step\" or \
-                     \"non-ideal\", drift_ppm, period_ms and seed";
-        let Dose { clock, model, drift_ppm, period_ms, seed } = read_dose(dose, takes)?;
-        Ok(clock.moved(Motion::Drift { model, drift_ppm, period_ms, seed }))
+    motions: |parameters| {
+        let DriftParameters { clock, model, drift_ppm, period_ms, seed } = *parameters;
+        clock.moved(Motion::Drift { model, drift_ppm, period_ms, seed })
     },
     words: Words {
         sentence,
@@ -49,7 +48,7 @@ fn sentence(moved: &Moved) -> String {
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Dose {
+pub(crate) struct DriftParameters {
     clock: Clock,
     model: Model,
     /// What the clock gains, in parts per million.
@@ -60,34 +59,33 @@ struct Dose {
     seed: u32,
 }
 
-impl Default for Dose {
-    fn default() -> Dose {
-        Dose { clock: Clock::Wall, model: Model::Linear, drift_ppm: 0, period_ms: 1000, seed: 0 }
+impl Default for DriftParameters {
+    fn default() -> DriftParameters {
+        DriftParameters { clock: Clock::Wall, model: Model::Linear, drift_ppm: 0, period_ms: 1000, seed: 0 }
     }
 }
 
-/// A lease shortens by the drift: a tenth matters to whoever trusts a lease to its last tenth, and at fifty times the
-/// rate it is over before anybody could have used it. What is gained over the strike is of the size of the TTL, or
+/// A lease shortens by the drift: a tenth matters to a client that trusts its lease to the last tenth, and at fifty times the
+/// rate it is over before any client could have used it. What is gained over the fault is of the size of the TTL, or
 /// many times that.
-fn draw(scene: &Scene, settings: &Settings, random: &mut Stream) -> Value {
+fn draw(topology: &Topology, settings: &Settings, random: &mut Stream) -> DriftParameters {
     let all = [Model::Linear, Model::Periodic, Model::Step, Model::NonIdeal];
     let model = all.choose(random).copied().unwrap_or_default();
     let fast = random.random_bool(2.0 / 3.0);
     // A slow clock cannot lose more than all, nor a wave swing further back than that.
     let most: f64 = if fast && model != Model::Periodic { 50.0 } else { 0.95 };
     let drawn = draw_log(0.1, most, random);
-    let asked = settings.clock_drift_ppm.map(|ppm| f64::from(ppm.get()) / 1e6);
-    // What was asked for is the user's, where a clock can do it.
+    let requested = settings.clock_drift_ppm.map(|ppm| f64::from(ppm.get()) / 1e6);
+    // What was requested is the user's choice, where a clock can do it.
     let limit = if fast && model != Model::Periodic { f64::INFINITY } else { most };
-    let size_ppm = (asked.unwrap_or(drawn).min(limit) * 1e6).round() as i64;
-    let dose = Dose {
+    let size_ppm = (requested.unwrap_or(drawn).min(limit) * 1e6).round() as i64;
+    DriftParameters {
         clock: settings.clock,
         model,
         drift_ppm: if fast { size_ppm } else { -size_ppm },
-        period_ms: around_ttl(scene.ttl, 0.1, 1.0, random).as_millis().max(10) as u64,
+        period_ms: around_ttl(topology.ttl, 0.1, 1.0, random).as_millis().max(10) as u64,
         seed: random.random(),
-    };
-    json!(dose)
+    }
 }
 
 #[cfg(test)]
@@ -96,22 +94,20 @@ mod tests {
     use fencepost_history::Seed;
     use std::num::NonZeroU32;
 
-    fn drawn(settings: &Settings) -> Vec<(String, f64)> {
+    fn drawn(settings: &Settings) -> Vec<(Model, f64)> {
         let mut random = Seed(5).stream("drift");
-        let scene = crate::testing::scene(5, 5);
-        let doses = (0..1000).map(|_| draw(&scene, settings, &mut random));
-        doses
-            .map(|dose| (dose["model"].as_str().unwrap().to_owned(), dose["drift_ppm"].as_f64().unwrap()))
-            .collect()
+        let topology = crate::testing::topology(5, 5);
+        let all = (0..1000).map(|_| draw(&topology, settings, &mut random));
+        all.map(|parameters| (parameters.model, parameters.drift_ppm as f64)).collect()
     }
 
     #[test]
     fn every_model_is_drawn_with_rates_that_a_lease_feels() {
-        let doses = drawn(&crate::testing::settings(20));
-        for model in ["linear", "periodic", "step", "non-ideal"] {
-            assert!(doses.iter().any(|(drawn, _)| drawn == model), "{model}");
+        let drawn = drawn(&crate::testing::settings(20));
+        for model in [Model::Linear, Model::Periodic, Model::Step, Model::NonIdeal] {
+            assert!(drawn.iter().any(|(each, _)| *each == model), "{model:?}");
         }
-        let rates: Vec<f64> = doses.iter().map(|(_, ppm)| *ppm).collect();
+        let rates: Vec<f64> = drawn.iter().map(|(_, ppm)| *ppm).collect();
         assert!(rates.iter().all(|ppm| (1e5 - 1.0..=5e7 + 1.0).contains(&ppm.abs()) && *ppm > -1e6));
         assert!(rates.iter().any(|ppm| *ppm > 1e7) && rates.iter().any(|ppm| *ppm < -5e5));
     }

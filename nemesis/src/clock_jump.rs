@@ -1,34 +1,33 @@
 //! `clock-jump`: clocks jump, forward or back, and jump back at the healing.
 
-use crate::Clock;
-use crate::clocks::{Motion, Motions, Moved, Words, WrongClock, draw_size_ms, read_dose};
+use crate::clock_fault::{Moved, Words, WrongClock, draw_size_ms};
+use crate::motion::{Clock, Motion, Motions};
 use fencepost_history::prose::and;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
-pub(crate) const CLOCK_JUMP: WrongClock = WrongClock {
+pub(crate) const CLOCK_JUMP: WrongClock<JumpParameters> = WrongClock {
     name: "clock-jump",
     about: "clocks of servers or clients jump forward or back, and return at the healing",
     around: (0.25, 1.0),
-    draw: |scene, settings, random| {
-        let jump_ms = draw_size_ms(scene, settings, random);
+    draw: |topology, settings, random| {
+        let jump_ms = draw_size_ms(topology, settings, random);
         let only = |wanted: bool| if wanted { jump_ms } else { 0 };
-        json!(Dose {
+        JumpParameters {
             wall_ms: only(settings.clock != Clock::Monotonic),
             monotonic_ms: only(settings.clock != Clock::Wall),
-        })
+        }
     },
-    motions: |dose| {
-        let dose: Dose = read_dose(dose, "wall_ms and monotonic_ms, in milliseconds")?;
+    motions: |parameters| {
         let jump = |by_ms: i64| (by_ms != 0).then_some(Motion::Jump { by_ms });
-        Ok(Motions { wall: jump(dose.wall_ms), monotonic: jump(dose.monotonic_ms) })
+        Motions { wall: jump(parameters.wall_ms), monotonic: jump(parameters.monotonic_ms) }
     },
     words: Words { sentence, label, summary: "clocks of nodes jumped" },
 };
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Dose {
+pub(crate) struct JumpParameters {
+    /// How far the wall clock jumps; negative: back.
     wall_ms: i64,
     monotonic_ms: i64,
 }
@@ -63,7 +62,7 @@ fn jumped_ms(moved: &Moved, target: &str) -> [Option<f64>; 2] {
         let Some(Motion::Jump { by_ms }) = motion else { return None };
         let requested = by_ms as f64;
         let seen = moved.observed.get(target).and_then(|seen| seen.get(name)?.as_f64()).unwrap_or(requested);
-        // Jumps of several nodes differ by the moment at which each was looked at, which nobody wants to read.
+        // Jumps of several nodes differ by the moment at which each was looked at, which no reader needs.
         let alike = moved.on.len() > 1 && (requested - seen).abs() < ALIKE_MS;
         Some(if alike { requested } else { seen }).filter(|ms| ms.abs() >= LEAST_MS)
     })

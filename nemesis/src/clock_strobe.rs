@@ -1,25 +1,23 @@
 //! `clock-strobe`: clocks jump there and back, many times, as under two time services that disagree.
 
-use crate::Clock;
-use crate::clocks::{Motion, Moved, Words, WrongClock, draw_size_ms, read_dose};
-use crate::network::draw_log;
+use crate::clock_fault::{Moved, Words, WrongClock, draw_size_ms};
+use crate::draws::draw_log;
+use crate::motion::{Clock, Motion};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
-pub(crate) const CLOCK_STROBE: WrongClock = WrongClock {
+pub(crate) const CLOCK_STROBE: WrongClock<StrobeParameters> = WrongClock {
     name: "clock-strobe",
     about: "clocks of servers or clients jump there and back, many times",
     around: (0.5, 1.5),
-    draw: |scene, settings, random| {
-        let size_ms = draw_size_ms(scene, settings, random);
+    draw: |topology, settings, random| {
+        let size_ms = draw_size_ms(topology, settings, random);
         // From faster than a critical section to slower than one.
         let period_ms = draw_log(20.0, 1000.0, random).round() as u64;
-        json!(Dose { clock: settings.clock, size_ms, period_ms })
+        StrobeParameters { clock: settings.clock, size_ms, period_ms }
     },
-    motions: |dose| {
-        let takes = "clock = \"wall\", \"monotonic\" or \"both\", size_ms and period_ms";
-        let Dose { clock, size_ms, period_ms } = read_dose(dose, takes)?;
-        Ok(clock.moved(Motion::Strobe { size_ms, period_ms }))
+    motions: |parameters| {
+        let StrobeParameters { clock, size_ms, period_ms } = *parameters;
+        clock.moved(Motion::Strobe { size_ms, period_ms })
     },
     words: Words {
         sentence,
@@ -40,7 +38,7 @@ fn sentence(moved: &Moved) -> String {
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Dose {
+pub(crate) struct StrobeParameters {
     clock: Clock,
     /// How far the clock jumps.
     size_ms: i64,
@@ -48,8 +46,8 @@ struct Dose {
     period_ms: u64,
 }
 
-impl Default for Dose {
-    fn default() -> Dose {
-        Dose { clock: Clock::Wall, size_ms: 0, period_ms: 100 }
+impl Default for StrobeParameters {
+    fn default() -> StrobeParameters {
+        StrobeParameters { clock: Clock::Wall, size_ms: 0, period_ms: 100 }
     }
 }

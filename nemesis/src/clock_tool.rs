@@ -1,25 +1,17 @@
 //! The tool by which an agent moves the clocks of its node's process.
 
-use crate::clocks::{Book, Motion};
+use crate::clock_schedule::ClockSchedule;
+use crate::motion::Motions;
 use crate::tools::clock::faketime::Faketime;
 use crate::tools::clock::{self, ClockError, Observed, Skew};
 use fencepost_cluster::ClockMechanism;
 use fencepost_cluster::agent::Tool;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Takes, as JSON; `pid` is the process that stands for the node now, or null while it is down:
-///
-/// - `{"do":"begin","id":N,"pid":N,"motions":{"wall":…,"monotonic":…}}`: sets its clocks in motion. Gives what the
-///   process itself saw before and after, each against the true clocks, and by which mechanism it was done.
-/// - `{"do":"end","id":N,"pid":N|null}`: takes that out again, and nothing else. Gives the same, and where the clocks
-///   should stand now; null where there is no process.
-/// - `{"do":"look","pid":N}`: the same from one look, without a change.
-/// - `{"do":"resume","pid":N}`: this new process goes on with the clocks of the one before it.
-/// - `{"do":"fake","monotonic":B}`: before the service starts; from then on its clocks are moved by libfaketime. Gives
-///   the environment that the service needs.
+/// Takes a [`ClockCall`] as JSON.
 ///
 /// Motions go on by themselves, on a thread of the agent's.
 #[derive(Default)]
@@ -35,9 +27,9 @@ struct Shared {
 }
 
 struct State {
-    /// Time 0 of the book.
+    /// Time 0 of the schedule.
     epoch: Instant,
-    book: Book,
+    schedule: ClockSchedule,
     pid: Option<i32>,
     faketime: Option<Faketime>,
     /// Whether a thread plays the motions.
@@ -46,7 +38,13 @@ struct State {
 
 impl Default for State {
     fn default() -> State {
-        State { epoch: Instant::now(), book: Book::default(), pid: None, faketime: None, played: false }
+        State {
+            epoch: Instant::now(),
+            schedule: ClockSchedule::default(),
+            pid: None,
+            faketime: None,
+            played: false,
+        }
     }
 }
 
@@ -57,20 +55,32 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// libfaketime knows offsets, and no rates that could be changed: a drift is made of steps of that length.
 const FAKED_STEP: Duration = Duration::from_millis(10);
 
-#[derive(Deserialize)]
-#[serde(tag = "do", rename_all = "kebab-case")]
-enum Args {
-    Begin { id: u64, pid: i32, motions: Asked },
+/// A request to the clock tool; `pid` is the process that stands for the node now, or none while it is down.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) enum ClockCall {
+    /// Sets the clocks of the process in motion. Gives a [`ClockLook`].
+    Begin { id: u64, pid: i32, motions: Motions },
+    /// Takes that out again, and nothing else. Gives a [`ClockLook`]; null where there is no process.
     End { id: u64, pid: Option<i32> },
+    /// Gives a [`ClockLook`] without a change.
     Look { pid: i32 },
+    /// This new process goes on with the clocks of the one before it.
     Resume { pid: i32 },
+    /// Before the service starts: from then on its clocks are moved by libfaketime. Gives the environment that the service
+    /// needs.
     Fake { monotonic: bool },
 }
 
-#[derive(Deserialize)]
-struct Asked {
-    wall: Option<Motion>,
-    monotonic: Option<Motion>,
+/// What a process saw of its own clocks before and after a change, each against the true clocks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ClockLook {
+    pub before: Observed,
+    pub after: Observed,
+    pub mechanism: ClockMechanism,
+    /// Where all faults in force put the wall clock, in nanoseconds ahead of the true one.
+    pub due_wall_ns: i64,
+    pub due_monotonic_ns: i64,
 }
 
 impl Tool for ClockTool {
@@ -79,9 +89,9 @@ impl Tool for ClockTool {
     }
 
     fn call(&self, args: Value) -> Result<Value, String> {
-        let args =
+        let call =
             serde_json::from_value(args).map_err(|error| format!("the clock tool was misused: {error}"))?;
-        let answer = self.shared.lock().carry_out(args);
+        let answer = self.shared.lock().carry_out(call);
         self.shared.play();
         answer
     }
@@ -123,23 +133,23 @@ impl Shared {
 }
 
 impl State {
-    fn carry_out(&mut self, args: Args) -> Result<Value, String> {
-        match args {
-            Args::Begin { id, pid, motions } => {
+    fn carry_out(&mut self, call: ClockCall) -> Result<Value, String> {
+        match call {
+            ClockCall::Begin { id, pid, motions } => {
                 self.pid = Some(pid);
                 let before = self.observe(pid)?;
                 let now_ns = self.now_ns();
-                self.book.begin(id, motions.wall, motions.monotonic, now_ns);
+                self.schedule.begin(id, motions.wall, motions.monotonic, now_ns);
                 if let Err(reason) = self.apply() {
-                    self.book.end(id, now_ns);
+                    self.schedule.end(id, now_ns);
                     return Err(reason);
                 }
                 let after = self.observe(pid)?;
-                Ok(self.seen(before, after))
+                Ok(self.look(before, after))
             }
-            Args::End { id, pid } => {
+            ClockCall::End { id, pid } => {
                 let before = pid.map(|pid| self.observe(pid)).transpose();
-                self.book.end(id, self.now_ns());
+                self.schedule.end(id, self.now_ns());
                 self.pid = pid;
                 let Some(pid) = pid.filter(|pid| lives(*pid)) else { return Ok(Value::Null) };
                 let ended = before.and_then(|before| {
@@ -147,24 +157,24 @@ impl State {
                     Ok((before.expect("there is a process"), self.observe(pid)?))
                 });
                 match ended {
-                    Ok((before, after)) => Ok(self.seen(before, after)),
+                    Ok((before, after)) => Ok(self.look(before, after)),
                     // It was killed meanwhile: the next one starts without this motion.
                     Err(_) if !lives(pid) => Ok(Value::Null),
                     Err(reason) => Err(reason),
                 }
             }
-            Args::Look { pid } => {
-                let seen = self.observe(pid)?;
-                Ok(self.seen(seen, seen))
+            ClockCall::Look { pid } => {
+                let now = self.observe(pid)?;
+                Ok(self.look(now, now))
             }
-            Args::Resume { pid } => {
+            ClockCall::Resume { pid } => {
                 self.pid = Some(pid);
-                if !self.book.is_empty() {
+                if !self.schedule.is_empty() {
                     self.apply()?;
                 }
                 Ok(Value::Null)
             }
-            Args::Fake { monotonic } => {
+            ClockCall::Fake { monotonic } => {
                 let (faketime, env) = Faketime::prepare(monotonic)?;
                 self.faketime = Some(faketime);
                 Ok(json!(env))
@@ -177,14 +187,12 @@ impl State {
     }
 
     /// What was seen, and where the clocks should stand now.
-    fn seen(&mut self, before: Observed, after: Observed) -> Value {
-        self.book.advance(self.now_ns());
-        let Skew { wall_ns, monotonic_ns, .. } = self.book.skew();
+    fn look(&mut self, before: Observed, after: Observed) -> Value {
+        self.schedule.advance(self.now_ns());
+        let Skew { wall_ns, monotonic_ns, .. } = self.schedule.skew();
         let mechanism = if self.faketime.is_some() { ClockMechanism::Faketime } else { ClockMechanism::Vdso };
-        json!({
-            "before": before, "after": after, "mechanism": mechanism,
-            "due_wall_ns": wall_ns, "due_monotonic_ns": monotonic_ns,
-        })
+        let (due_wall_ns, due_monotonic_ns) = (wall_ns, monotonic_ns);
+        json!(ClockLook { before, after, mechanism, due_wall_ns, due_monotonic_ns })
     }
 
     fn observe(&self, pid: i32) -> Result<Observed, String> {
@@ -201,17 +209,18 @@ impl State {
 
     /// How long until the next move is due.
     fn next_wake(&self) -> Option<Duration> {
-        let due = self.book.due_ns().map(|due_ns| Duration::from_nanos(due_ns.saturating_sub(self.now_ns())));
-        let Skew { wall_drift_ppm, monotonic_drift_ppm, .. } = self.book.skew();
+        let due =
+            self.schedule.due_ns().map(|due_ns| Duration::from_nanos(due_ns.saturating_sub(self.now_ns())));
+        let Skew { wall_drift_ppm, monotonic_drift_ppm, .. } = self.schedule.skew();
         let drifts = wall_drift_ppm != 0 || monotonic_drift_ppm != 0;
         let step = self.faketime.as_ref().filter(|_| drifts).map(|it| FAKED_STEP.saturating_sub(it.age()));
         [due, step].into_iter().flatten().min()
     }
 
-    /// Puts the clocks where the book has them now.
+    /// Puts the clocks where the schedule has them now.
     fn apply(&mut self) -> Result<(), String> {
-        self.book.advance(self.now_ns());
-        let skew = self.book.skew();
+        self.schedule.advance(self.now_ns());
+        let skew = self.schedule.skew();
         if let Some(faketime) = &mut self.faketime {
             let ahead_ns = if skew.wall_ns != 0 { skew.wall_ns } else { skew.monotonic_ns };
             return faketime.set(ahead_ns);
@@ -219,12 +228,12 @@ impl State {
         let Some(pid) = self.pid else { return Ok(()) };
         patiently(|| {
             let patched = clock::install(pid)?;
-            if self.book.is_empty() { patched.remove() } else { patched.set(skew) }
+            if self.schedule.is_empty() { patched.remove() } else { patched.set(skew) }
         })
     }
 }
 
-/// One that has ended has no memory, even where nobody has noticed its end yet.
+/// One that has ended has no memory, even where its parent has not noticed its end yet.
 fn lives(pid: i32) -> bool {
     std::fs::read(format!("/proc/{pid}/maps")).is_ok_and(|maps| !maps.is_empty())
 }

@@ -1,13 +1,14 @@
 //! `delay`: packets take longer, from a tenth of the TTL to twice as much: an answer that comes too late, a write that
 //! arrives when the lease has run out.
 
-use crate::Scene;
-use crate::network::{Dose, Look, Words, WorseWay, draw_log};
+use crate::draws::draw_log;
+use crate::network::WorseWay;
+use crate::network_parameters::{Look, NetworkParameters, Ways, Words};
 use crate::tools::packets::{Distribution, Echoes, Impairment};
+use crate::topology::Topology;
 use fencepost_history::Stream;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
-use serde_json::{Value, json};
 
 pub(crate) const DELAY: WorseWay = WorseWay {
     name: "delay",
@@ -23,22 +24,23 @@ pub(crate) const DELAY: WorseWay = WorseWay {
     },
 };
 
-fn draw(scene: &Scene, random: &mut Stream) -> Value {
-    let ways = ["both", "out", "in"].choose(random);
-    let round_trip_ms = scene.ttl.as_secs_f64() * 1e3 * draw_log(0.1, 2.0, random);
-    let both = ways == Some(&"both");
+fn draw(topology: &Topology, random: &mut Stream) -> (Impairment, Ways) {
+    let ways = [Ways::Both, Ways::Out, Ways::In].choose(random).copied().unwrap_or_default();
+    let round_trip_ms = topology.ttl.as_secs_f64() * 1e3 * draw_log(0.1, 2.0, random);
+    let both = ways == Ways::Both;
     let delay_ms = (if both { round_trip_ms / 2.0 } else { round_trip_ms }).round();
     // Half of the delays are steady, which keeps packets in order.
     let jitter_ms =
         if random.random_bool(0.5) { (delay_ms * random.random_range(0.0..0.5)).round() } else { 0.0 };
-    let distribution = [Distribution::Uniform, Distribution::Normal, Distribution::Pareto].choose(random);
-    json!({"delay_ms": delay_ms, "jitter_ms": jitter_ms, "distribution": distribution, "ways": ways})
+    let all = [Distribution::Uniform, Distribution::Normal, Distribution::Pareto];
+    let distribution = all.choose(random).copied().unwrap_or_default();
+    (Impairment { delay_ms, jitter_ms, distribution, ..Impairment::default() }, ways)
 }
 
-/// Round trips take at least half as much longer as was asked for, or none has ended yet.
-fn shows(dose: &Dose, before: &Echoes, after: &Echoes) -> bool {
+/// Round trips take at least half as much longer as was requested, or none has ended yet.
+fn shows(parameters: &NetworkParameters, before: &Echoes, after: &Echoes) -> bool {
     let was_ms = before.median_ms.unwrap_or(0.0);
-    after.median_ms.is_none_or(|is_ms| is_ms >= was_ms + dose.round_trip_ms() / 2.0)
+    after.median_ms.is_none_or(|is_ms| is_ms >= was_ms + parameters.round_trip_ms() / 2.0)
 }
 
 fn held_back(asked: &Impairment) -> String {

@@ -1,27 +1,26 @@
 //! What faults say about themselves, checked nemesis by nemesis.
 
-use crate::Strike;
 use fencepost_history::FaultDescription;
 use serde_json::{Value, json};
 
-fn described(name: &str, on: &[&str], dose: Value, observed: Value) -> FaultDescription {
-    let on = on.iter().map(|name| (*name).to_owned()).collect();
-    let strike = Strike { at_ms: 0, for_ms: 1, fault: name.to_owned(), on, when: None, then: None, dose };
-    let fault = crate::find(name).unwrap().prepare(&strike).unwrap();
+fn described(name: &str, on: &[&str], parameters: Value, observed: Value) -> FaultDescription {
+    let on: Vec<String> = on.iter().map(|name| (*name).to_owned()).collect();
+    let parameters = parameters.as_object().cloned().unwrap_or_default();
+    let fault = crate::find(name).unwrap().prepare(&on, &parameters).unwrap();
     fault.describe(&observed.as_object().cloned().unwrap_or_default())
 }
 
-fn sentence(name: &str, on: &[&str], dose: Value) -> String {
-    described(name, on, dose, Value::Null).sentence
+fn sentence(name: &str, on: &[&str], parameters: Value) -> String {
+    described(name, on, parameters, Value::Null).sentence
 }
 
 #[test]
 fn equal_jumps_are_named_once() {
     let seen = json!({"n1": {"wall_ms": 60001, "monotonic_ms": 60000}, "n2": {"wall_ms": 60002, "monotonic_ms": 60000},
         "n3": {"wall_ms": 60001, "monotonic_ms": 30000}});
-    let dose = json!({"wall_ms": 60000, "monotonic_ms": 60000});
+    let jump = json!({"wall_ms": 60000, "monotonic_ms": 60000});
     assert_eq!(
-        described("clock-jump", &["n1", "n2", "n3"], dose, seen).sentence,
+        described("clock-jump", &["n1", "n2", "n3"], jump, seen).sentence,
         "the clocks of n1 and n2 jumped forward by 60.000 s; the wall clock of n3 jumped forward by 60.000 s, the \
          monotonic one forward by 30.000 s"
     );
@@ -58,7 +57,7 @@ fn each_nemesis_describes_its_faults() {
     );
     assert_eq!(
         sentence("duplicate", &["c1"], json!({"duplicate": 0.2})),
-        "on the way between c1 and everyone else, 20 % of the packets came twice"
+        "on the way between c1 and all others, 20 % of the packets came twice"
     );
     let reorder = sentence("reorder", &["c1"], json!({"reorder": 0.25, "delay_ms": 5, "peers": ["n1"]}));
     assert!(reorder.contains("25 % of the packets overtook"), "{reorder}");
@@ -73,9 +72,9 @@ fn each_nemesis_describes_its_faults() {
         sentence("clock-drift", &["n1"], json!({"clock": "both", "drift_ppm": -50000})),
         "the clock of n1 began to run up to 5.0 % too slow"
     );
-    let handed_over =
+    let transferred =
         described("failover", &["n1"], Value::Null, json!({"n1": {"led": true, "leader": "n2"}}));
-    assert_eq!(handed_over.sentence, "n1 handed its leadership over to n2");
+    assert_eq!(transferred.sentence, "n1 transferred its leadership to n2");
     assert!(sentence("power-loss", &["n1"], Value::Null).contains("n1 lost power"));
 }
 

@@ -1,8 +1,9 @@
 //! `duplicate`: packets arrive twice. TCP throws the second away; what is done over UDP is done twice.
 
-use crate::network::{Look, Words, WorseWay, percent};
+use crate::network::WorseWay;
+use crate::network_parameters::{Look, Ways, Words, percent};
+use crate::tools::packets::Impairment;
 use rand::RngExt;
-use serde_json::json;
 
 pub(crate) const DUPLICATE: WorseWay = WorseWay {
     name: "duplicate",
@@ -11,7 +12,7 @@ pub(crate) const DUPLICATE: WorseWay = WorseWay {
     asks: |asked| asked.duplicate > 0.0,
     draw: |_, random| {
         let duplicate = f64::from(random.random_range(10..=90)) / 100.0;
-        json!({"duplicate": duplicate, "ways": "both"})
+        (Impairment { duplicate, ..Impairment::default() }, Ways::Both)
     },
     look: Look { echoes: |_| (60, 84), shows: |_, before, after| after.duplicates > before.duplicates },
     words: Words {

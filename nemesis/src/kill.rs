@@ -3,9 +3,12 @@
 //! The page cache survives, so what was written but not fsynced is still there: this is a crash of the process, not
 //! a loss of power.
 
-use crate::{Aim, Fault, FaultError, Nemesis, Scene, Seen, Settings, Strike, World, around_ttl, subset};
+use crate::context::FaultContext;
+use crate::draws::{around_ttl, subset};
+use crate::fault::{Fault, FaultError, Observation};
+use crate::nemesis::{Draw, NemesisDescription, NoParameters, Settings, TypedNemesis};
+use crate::topology::Topology;
 use async_trait::async_trait;
-use fencepost_cluster::Capability;
 use fencepost_history::prose::{and, was};
 use fencepost_history::{FaultDescription, Stream};
 use futures_util::future::try_join_all;
@@ -16,43 +19,39 @@ use std::time::Duration;
 
 pub(crate) struct Kill;
 
-impl Nemesis for Kill {
-    fn name(&self) -> &'static str {
-        "kill"
+impl TypedNemesis for Kill {
+    type Parameters = NoParameters;
+
+    fn description(&self) -> NemesisDescription {
+        let about = "ends servers with SIGKILL and starts them again (clients, in a plan, for good); the page cache survives";
+        NemesisDescription { takes_down: true, ..NemesisDescription::new("kill", about) }
     }
 
-    fn about(&self) -> &'static str {
-        "ends servers with SIGKILL and starts them again (clients, in a plan, for good); the page cache survives"
-    }
-
-    fn takes_down(&self) -> bool {
-        true
-    }
-
-    fn needs(&self) -> &'static [Capability] {
-        &[Capability::Signal]
-    }
-
-    fn draw(&self, scene: &Scene, settings: &Settings, random: &mut Stream) -> Option<Aim> {
-        if scene.servers.is_empty() {
+    fn draw(
+        &self,
+        topology: &Topology,
+        settings: &Settings,
+        random: &mut Stream,
+    ) -> Option<Draw<NoParameters>> {
+        if topology.servers.is_empty() {
             return None;
         }
-        let on = subset(&scene.servers, random.random_range(1..=scene.servers.len()), random);
-        Some(Aim { on, length: downtime(scene, settings, random), dose: Value::Null })
+        let on = subset(&topology.servers, random.random_range(1..=topology.servers.len()), random);
+        Some(Draw { on, length: downtime(topology, settings, random), parameters: NoParameters {} })
     }
 
-    fn prepare(&self, strike: &Strike) -> Result<Box<dyn Fault>, String> {
-        Ok(Box::new(Killed::new(&strike.on)))
+    fn prepare(&self, on: &[String], _: NoParameters) -> Result<Box<dyn Fault>, String> {
+        Ok(Box::new(Killed::new(on)))
     }
 }
 
 /// How long servers stay down that were killed.
-pub(crate) fn downtime(scene: &Scene, settings: &Settings, random: &mut Stream) -> Duration {
-    // Half of them restart at once, as a supervisor would do it: whoever forgot its locks then is asked too soon.
+pub(crate) fn downtime(topology: &Topology, settings: &Settings, random: &mut Stream) -> Duration {
+    // Half of them restart at once, as a supervisor would do it: a server that forgot its locks is asked for them too soon.
     let drawn = if random.random_bool(0.5) {
         Duration::from_millis(1)
     } else {
-        around_ttl(scene.ttl, 0.05, 0.5, random)
+        around_ttl(topology.ttl, 0.05, 0.5, random)
     };
     settings.restart_after.unwrap_or(drawn)
 }
@@ -84,30 +83,30 @@ impl Fault for Killed {
         }
     }
 
-    async fn inject(&mut self, world: &World) -> Result<Seen, FaultError> {
+    async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
         let mut observed = Map::new();
         for target in &self.on {
-            let (node, pid) = (world.node(target)?, world.pid(target)?);
+            let (node, pid) = (context.node(target)?, context.pid(target)?);
             self.down.push(target.clone());
             node.signal(pid, Signal::SIGKILL as i32).await?;
             node.await_exit(pid, Duration::from_secs(5)).await?;
             let state = node.state(pid).await?;
             observed.insert(target.clone(), json!({"pid": pid, "gone": state.is_none()}));
         }
-        let effective = observed.values().any(|seen| seen["gone"] == true);
-        Ok(Seen { observed, effective })
+        let effective = observed.values().any(|state| state["gone"] == true);
+        Ok(Observation { observed, effective })
     }
 
-    async fn heal(&mut self, world: &World) -> Result<Value, FaultError> {
+    async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
         let pids = try_join_all(self.down.iter().map(|target| async move {
-            // Nobody starts a client again: what it knew died with it.
-            if world.server_address(target).is_none() {
+            // A client is not started again: what it knew ended with it.
+            if context.server_address(target).is_none() {
                 return Ok((target.clone(), json!({"gone": true})));
             }
-            if world.pid(target).is_err() {
-                world.restart(target).await?;
+            if context.pid(target).is_err() {
+                context.restart(target).await?;
             }
-            Ok::<_, FaultError>((target.clone(), json!({"pid": world.pid(target)?})))
+            Ok::<_, FaultError>((target.clone(), json!({"pid": context.pid(target)?})))
         }))
         .await?;
         Ok(Value::Object(pids.into_iter().collect()))

@@ -1,38 +1,30 @@
 //! `leader-pause`: stops the server that leads, for longer than the TTL. The others choose a new leader meanwhile; the
 //! old one wakes and still believes that it leads.
 
-use crate::leader::draw_leader;
-use crate::pause::{self, AROUND};
-use crate::{Aim, Fault, Nemesis, Scene, Settings, Strike, around_ttl};
-use fencepost_cluster::Capability;
+use crate::draws::around_ttl;
+use crate::fault::Fault;
+use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
+use crate::pause::{self, AROUND, PauseParameters};
+use crate::topology::Topology;
 use fencepost_history::Stream;
 
 pub(crate) struct LeaderPause;
 
-impl Nemesis for LeaderPause {
-    fn name(&self) -> &'static str {
-        "leader-pause"
+impl TypedNemesis for LeaderPause {
+    type Parameters = PauseParameters;
+
+    fn description(&self) -> NemesisDescription {
+        let about = "stops the leader for longer than the TTL, then wakes it; without a leader (Redlock), one drawn server";
+        NemesisDescription { kind: Some("pause"), ..NemesisDescription::new("leader-pause", about) }
     }
 
-    fn about(&self) -> &'static str {
-        "stops whoever leads for longer than the TTL, then wakes it; without a leader (Redlock), one drawn server"
+    fn draw(&self, topology: &Topology, _: &Settings, random: &mut Stream) -> Option<Draw<PauseParameters>> {
+        let on = topology.draw_leader(random)?;
+        let length = around_ttl(topology.ttl, AROUND.0, AROUND.1, random);
+        Some(Draw { on, length, parameters: PauseParameters::draw(random) })
     }
 
-    fn kind(&self) -> Option<&'static str> {
-        Some("pause")
-    }
-
-    fn needs(&self) -> &'static [Capability] {
-        &[Capability::Signal]
-    }
-
-    fn draw(&self, scene: &Scene, _: &Settings, random: &mut Stream) -> Option<Aim> {
-        let on = draw_leader(scene, random)?;
-        let length = around_ttl(scene.ttl, AROUND.0, AROUND.1, random);
-        Some(Aim { on, length, dose: pause::draw_dose(random) })
-    }
-
-    fn prepare(&self, strike: &Strike) -> Result<Box<dyn Fault>, String> {
-        pause::prepare(strike)
+    fn prepare(&self, on: &[String], parameters: PauseParameters) -> Result<Box<dyn Fault>, String> {
+        pause::prepare(on, parameters)
     }
 }

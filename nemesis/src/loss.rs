@@ -1,10 +1,11 @@
 //! `loss`: some packets never arrive, one by one or in bursts. TCP sends them again, later: what was lost shows as
 //! time, and as answers that never come to those who do not wait.
 
-use crate::network::{Look, Words, WorseWay, percent};
+use crate::network::WorseWay;
+use crate::network_parameters::{Look, Ways, Words, percent};
+use crate::tools::packets::Impairment;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
-use serde_json::json;
 
 pub(crate) const LOSS: WorseWay = WorseWay {
     name: "loss",
@@ -13,10 +14,10 @@ pub(crate) const LOSS: WorseWay = WorseWay {
     asks: |asked| asked.loss > 0.0,
     draw: |_, random| {
         let loss = hundredth(random.random_range(0.1..0.67));
-        let correlation =
+        let loss_correlation =
             if random.random_bool(0.5) { hundredth(random.random_range(0.1..0.8)) } else { 0.0 };
-        let ways = ["both", "out", "in"].choose(random);
-        json!({"loss": loss, "loss_correlation": correlation, "ways": ways})
+        let ways = [Ways::Both, Ways::Out, Ways::In].choose(random).copied().unwrap_or_default();
+        (Impairment { loss, loss_correlation, ..Impairment::default() }, ways)
     },
     // With the least share that is drawn, one of 60 is missing in 998 of 1000 looks.
     look: Look { echoes: |_| (60, 84), shows: |_, _, after| after.answered < after.sent },

@@ -2,32 +2,38 @@
 
 use crate::tools::packets::{Counts, Impairment, Network, PacketsError, Probe};
 use fencepost_cluster::agent::Tool;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Takes, as JSON:
-///
-/// - `{"do":"set","id":"…","to":["198.18.0.2"],"impairment":{…}}`, see [`Impairment`]; gives the mechanism.
-/// - `{"do":"clear","id":"…"}`: gives what happened to the packets up to then, and the faults that are still in force:
-///   `{"counts":{…},"left":["…"]}`. No such fault is no error.
-/// - `{"do":"look"}`: gives the state of the network, see [`crate::tools::packets::State`].
-/// - `{"do":"offers"}`: gives the mechanism that this node offers, found by trying.
-/// - `{"do":"probe","to":"198.18.0.2","count":5,…}`, see [`Probe`]; gives [`crate::tools::packets::Echoes`].
+/// Takes a [`PacketsCall`] as JSON.
 #[derive(Default)]
 pub struct PacketsTool {
     network: Mutex<Network>,
 }
 
-#[derive(Deserialize)]
-#[serde(tag = "do", rename_all = "kebab-case")]
-enum Args {
+/// A request to the packets tool.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) enum PacketsCall {
+    /// Impairs packets to these addresses. Gives the mechanism.
     Set { id: String, to: Vec<Ipv4Addr>, impairment: Impairment },
+    /// Gives a [`Cleared`]. No such fault is no error.
     Clear { id: String },
+    /// Gives the state of the network ([`crate::tools::packets::State`]).
     Look,
+    /// Gives the mechanism that this node offers, found by trying.
     Offers,
+    /// Gives [`crate::tools::packets::Echoes`].
     Probe(Probe),
+}
+
+/// What happened to the packets up to the end of a fault, and the faults that are still in force.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Cleared {
+    pub counts: Counts,
+    pub left: Vec<String>,
 }
 
 impl Tool for PacketsTool {
@@ -36,20 +42,20 @@ impl Tool for PacketsTool {
     }
 
     fn call(&self, args: Value) -> Result<Value, String> {
-        let args =
+        let call =
             serde_json::from_value(args).map_err(|error| format!("the packets tool was misused: {error}"))?;
-        self.carry_out(args).map_err(|error| error.to_string())
+        self.carry_out(call).map_err(|error| error.to_string())
     }
 }
 
 impl PacketsTool {
-    fn carry_out(&self, args: Args) -> Result<Value, PacketsError> {
-        match args {
-            Args::Set { id, to, impairment } => Ok(json!(self.network().set(&id, &to, impairment)?)),
-            Args::Clear { id } => self.clear(&id),
-            Args::Look => Ok(json!(self.network().look()?)),
-            Args::Offers => Ok(json!(Network::offers()?)),
-            Args::Probe(probe) => Ok(json!(probe.run()?)),
+    fn carry_out(&self, call: PacketsCall) -> Result<Value, PacketsError> {
+        match call {
+            PacketsCall::Set { id, to, impairment } => Ok(json!(self.network().set(&id, &to, impairment)?)),
+            PacketsCall::Clear { id } => self.clear(&id),
+            PacketsCall::Look => Ok(json!(self.network().look()?)),
+            PacketsCall::Offers => Ok(json!(Network::offers()?)),
+            PacketsCall::Probe(probe) => Ok(json!(probe.run()?)),
         }
     }
 
@@ -62,7 +68,7 @@ impl PacketsTool {
         if left.is_empty() && !network.is_gone()? {
             return Err(PacketsError::new("the rules for packets are still there after healing".to_owned()));
         }
-        Ok(json!({"counts": counts?, "left": left}))
+        Ok(json!(Cleared { counts: counts?, left: left.into_iter().collect() }))
     }
 
     fn network(&self) -> MutexGuard<'_, Network> {

@@ -1,15 +1,16 @@
 //! `partition`: packets between some nodes are dropped, both ways or one way, by rules inside the nodes (iptables).
 //!
 //! Shapes: halves (servers and clients fall apart into two sides), one server alone, one client cut off from a majority
-//! of the servers, a bridge (two sides that meet in one server), a ring (everyone reaches a majority, no two the same),
-//! answers lost, requests lost, a client cut off from the storage; or the sets that were asked for. In all
-//! but that the storage is on everybody's side: what the lock protects stays reachable, as in the stories of the debate.
+//! of the servers, a bridge (two sides that meet in one server), a ring (each node reaches a majority, no two the same),
+//! answers lost, requests lost, a client cut off from the storage; or the sets that were requested. In all
+//! but that the storage is on all sides: what the lock protects stays reachable, as in the stories of the debate.
 
-mod shapes;
-
-pub use shapes::{Groups, OneWay, parse_partition};
-
-use crate::{Aim, Fault, FaultError, Nemesis, Scene, Seen, Settings, Strike, World, around_ttl};
+use crate::context::FaultContext;
+use crate::draws::around_ttl;
+use crate::fault::{Fault, FaultError, Observation};
+use crate::groups::{self, Groups};
+use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
+use crate::topology::Topology;
 use async_trait::async_trait;
 use fencepost_cluster::Capability;
 use fencepost_history::{FaultDescription, Stream};
@@ -28,37 +29,25 @@ const PROBE: Duration = Duration::from_millis(250);
 
 pub(crate) struct Partition;
 
-impl Nemesis for Partition {
-    fn name(&self) -> &'static str {
-        "partition"
+impl TypedNemesis for Partition {
+    type Parameters = Groups;
+
+    fn description(&self) -> NemesisDescription {
+        let about = "drops packets: halves, one node, a client from a majority, bridge, ring, one way only, a client from the storage";
+        NemesisDescription {
+            kind: None,
+            needs: &[Capability::PacketFilter],
+            ..NemesisDescription::new("partition", about)
+        }
     }
 
-    fn about(&self) -> &'static str {
-        "drops packets: halves, one node, a client from a majority, bridge, ring, one way only, a client from the storage"
+    fn draw(&self, topology: &Topology, settings: &Settings, random: &mut Stream) -> Option<Draw<Groups>> {
+        let length = around_ttl(topology.ttl, 0.5, 2.0, random);
+        let groups = settings.partition.clone().or_else(|| groups::draw(topology, random))?;
+        Some(Draw { on: groups.targets(), length, parameters: groups })
     }
 
-    fn kind(&self) -> Option<&'static str> {
-        None
-    }
-
-    fn needs(&self) -> &'static [Capability] {
-        &[Capability::PacketFilter]
-    }
-
-    fn names_in(&self, dose: &Value) -> Vec<String> {
-        let groups: Groups = serde_json::from_value(dose.clone()).unwrap_or_default();
-        groups.deaf().into_iter().flat_map(|(node, others)| others.into_iter().chain([node])).collect()
-    }
-
-    fn draw(&self, scene: &Scene, settings: &Settings, random: &mut Stream) -> Option<Aim> {
-        let length = around_ttl(scene.ttl, 0.5, 2.0, random);
-        let groups = settings.partition.clone().or_else(|| shapes::draw(scene, random))?;
-        Some(Aim { on: groups.struck(), length, dose: json!(groups) })
-    }
-
-    fn prepare(&self, strike: &Strike) -> Result<Box<dyn Fault>, String> {
-        let groups: Groups = serde_json::from_value(strike.dose.clone())
-            .map_err(|error| format!("partition takes lists of names as groups: {error}"))?;
+    fn prepare(&self, _: &[String], groups: Groups) -> Result<Box<dyn Fault>, String> {
         groups.check()?;
         // Partitions may overlap: each has a chain of its own.
         static NUMBER: AtomicU64 = AtomicU64::new(1);
@@ -78,8 +67,8 @@ struct Cut {
 
 impl Cut {
     /// Pairs whose connection can be tried: the second is a server.
-    fn probes(&self, world: &World) -> BTreeSet<(String, String)> {
-        let serves = |name: &String| world.server_address(name).is_some();
+    fn probes(&self, context: &FaultContext) -> BTreeSet<(String, String)> {
+        let serves = |name: &String| context.server_address(name).is_some();
         let pairs = self.deaf.iter().flat_map(|(node, others)| others.iter().map(move |other| (node, other)));
         let tried = pairs.filter_map(|(node, other)| match (serves(node), serves(other)) {
             (true, true) => Some((node.min(other), node.max(other))),
@@ -91,10 +80,10 @@ impl Cut {
     }
 
     /// Tries each pair; gives which could connect.
-    async fn probe(&self, world: &World) -> Result<BTreeMap<String, bool>, FaultError> {
-        let tried = try_join_all(self.probes(world).into_iter().map(|(from, to)| async move {
-            let address = world.server_address(&to).unwrap_or_default();
-            let connected = world.node(&from)?.connect(&address, PROBE).await?.is_ok();
+    async fn probe(&self, context: &FaultContext) -> Result<BTreeMap<String, bool>, FaultError> {
+        let tried = try_join_all(self.probes(context).into_iter().map(|(from, to)| async move {
+            let address = context.server_address(&to).unwrap_or_default();
+            let connected = context.node(&from)?.connect(&address, PROBE).await?.is_ok();
             Ok::<_, FaultError>((format!("{from}-{to}"), connected))
         }))
         .await?;
@@ -102,34 +91,39 @@ impl Cut {
     }
 
     /// Drops at `node` what comes from any of `others`.
-    async fn deafen(&self, world: &World, node: &str, others: &BTreeSet<String>) -> Result<(), FaultError> {
-        iptables(world, node, &["-N", &self.chain]).await?;
+    async fn deafen(
+        &self,
+        context: &FaultContext,
+        node: &str,
+        others: &BTreeSet<String>,
+    ) -> Result<(), FaultError> {
+        iptables(context, node, &["-N", &self.chain]).await?;
         for other in others {
-            let source = world.node(other)?.address().to_string();
-            iptables(world, node, &["-A", &self.chain, "-s", &source, "-j", "DROP"]).await?;
+            let source = context.node(other)?.address().to_string();
+            iptables(context, node, &["-A", &self.chain, "-s", &source, "-j", "DROP"]).await?;
         }
         // Last, so that the whole cut falls at one moment.
-        iptables(world, node, &["-I", "INPUT", "-j", &self.chain]).await?;
+        iptables(context, node, &["-I", "INPUT", "-j", &self.chain]).await?;
         Ok(())
     }
 
     /// How many packets the node's rules dropped, and the rules are gone.
-    async fn mend(&self, world: &World, node: &str) -> Result<u64, FaultError> {
-        let listing = iptables(world, node, &["-nvxL", &self.chain]).await;
+    async fn mend(&self, context: &FaultContext, node: &str) -> Result<u64, FaultError> {
+        let listing = iptables(context, node, &["-nvxL", &self.chain]).await;
         // Half-made cuts lack the last steps: what is not there need not be removed, only what is left is an error.
-        let _ = iptables(world, node, &["-D", "INPUT", "-j", &self.chain]).await;
+        let _ = iptables(context, node, &["-D", "INPUT", "-j", &self.chain]).await;
         let Ok(listing) = listing else { return Ok(0) };
-        iptables(world, node, &["-F", &self.chain]).await?;
-        iptables(world, node, &["-X", &self.chain]).await?;
+        iptables(context, node, &["-F", &self.chain]).await?;
+        iptables(context, node, &["-X", &self.chain]).await?;
         let dropped = |line: &str| line.split_whitespace().next()?.parse::<u64>().ok();
         Ok(listing.lines().filter_map(dropped).sum())
     }
 }
 
-async fn iptables(world: &World, node: &str, args: &[&str]) -> Result<String, FaultError> {
+async fn iptables(context: &FaultContext, node: &str, args: &[&str]) -> Result<String, FaultError> {
     // -w: another run of iptables in the same node may hold the lock.
     let argv: Vec<&str> = ["iptables", "-w"].iter().chain(args).copied().collect();
-    let output = world.node(node)?.exec(&argv, COMMAND).await?;
+    let output = context.node(node)?.exec(&argv, COMMAND).await?;
     if output.code == Some(0) {
         return Ok(output.stdout);
     }
@@ -141,6 +135,10 @@ async fn iptables(world: &World, node: &str, args: &[&str]) -> Result<String, Fa
 
 #[async_trait]
 impl Fault for Cut {
+    fn names(&self) -> Vec<String> {
+        self.deaf.iter().flat_map(|(node, others)| others.iter().chain([node])).cloned().collect()
+    }
+
     fn describe(&self, _: &Map<String, Value>) -> FaultDescription {
         FaultDescription {
             keeps_memory: true,
@@ -152,12 +150,12 @@ impl Fault for Cut {
         }
     }
 
-    async fn inject(&mut self, world: &World) -> Result<Seen, FaultError> {
-        let before = self.probe(world).await?;
+    async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
+        let before = self.probe(context).await?;
         self.at = self.deaf.keys().cloned().collect();
         let cut = &*self;
-        try_join_all(self.deaf.iter().map(|(node, others)| cut.deafen(world, node, others))).await?;
-        let after = self.probe(world).await?;
+        try_join_all(self.deaf.iter().map(|(node, others)| cut.deafen(context, node, others))).await?;
+        let after = self.probe(context).await?;
         let mut observed = Map::new();
         let mut effective = false;
         for (pair, connected) in after {
@@ -165,20 +163,20 @@ impl Fault for Cut {
             effective |= was_connected && !connected;
             observed.insert(pair, json!({"connected_before": was_connected, "connected": connected}));
         }
-        Ok(Seen { observed, effective })
+        Ok(Observation { observed, effective })
     }
 
-    async fn heal(&mut self, world: &World) -> Result<Value, FaultError> {
+    async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
         // Every node is mended before the first error is reported.
         let cut = &*self;
         let mended = join_all(self.at.iter().map(|node| async move {
-            let dropped = cut.mend(world, node).await?;
+            let dropped = cut.mend(context, node).await?;
             Ok::<_, FaultError>((node.clone(), json!({"packets_dropped": dropped})))
         }))
         .await;
         let mut observed = mended.into_iter().collect::<Result<Map<_, _>, _>>()?;
         // What does not connect now may be down, or cut off by another fault; that the rules are gone is certain.
-        let pairs = self.probe(world).await?.into_iter();
+        let pairs = self.probe(context).await?.into_iter();
         observed.extend(pairs.map(|(pair, connected)| (pair, json!({"connected": connected}))));
         Ok(Value::Object(observed))
     }

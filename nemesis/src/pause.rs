@@ -4,9 +4,13 @@
 //! while and does not know it. In its other form the process is stopped and woken many times (a strobe): it limps, as
 //! under a garbage collector that cannot keep up or on a machine that is overbooked.
 
-use crate::{Aim, Fault, FaultError, Nemesis, Scene, Seen, Settings, Strike, World, around_ttl, subset};
+use crate::context::FaultContext;
+use crate::draws::{around_ttl, subset};
+use crate::fault::{Fault, FaultError, Observation};
+use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
+use crate::topology::Topology;
 use async_trait::async_trait;
-use fencepost_cluster::{Capability, ClusterError, Node};
+use fencepost_cluster::{ClusterError, Node};
 use fencepost_history::prose::{and, was};
 use fencepost_history::{FaultDescription, Stream};
 use futures_util::future::try_join_all;
@@ -21,36 +25,33 @@ use tokio::task::JoinSet;
 
 pub(crate) struct Pause;
 
-impl Nemesis for Pause {
-    fn name(&self) -> &'static str {
-        "pause"
+impl TypedNemesis for Pause {
+    type Parameters = PauseParameters;
+
+    fn description(&self) -> NemesisDescription {
+        NemesisDescription::new(
+            "pause",
+            "stops clients or servers (SIGSTOP) for longer than the TTL, at a stretch or many times, then wakes them",
+        )
     }
 
-    fn about(&self) -> &'static str {
-        "stops clients or servers (SIGSTOP) for longer than the TTL, at a stretch or many times, then wakes them"
-    }
-
-    fn needs(&self) -> &'static [Capability] {
-        &[Capability::Signal]
-    }
-
-    fn draw(&self, scene: &Scene, _: &Settings, random: &mut Stream) -> Option<Aim> {
+    fn draw(&self, topology: &Topology, _: &Settings, random: &mut Stream) -> Option<Draw<PauseParameters>> {
         // Mostly clients: it is the stopped holder that the debate is about. More than half of them, so that a
-        // strike usually finds a holder among them, but never all, so that somebody can take the lock meanwhile.
-        let clients = scene.clients.len();
-        let on = if clients > 1 && (scene.servers.is_empty() || random.random_bool(0.8)) {
-            subset(&scene.clients, random.random_range(clients.div_ceil(2)..clients), random)
-        } else if !scene.servers.is_empty() {
-            subset(&scene.servers, random.random_range(1..=scene.servers.len().div_ceil(2)), random)
+        // fault usually finds a holder among them, but never all, so that another client can take the lock meanwhile.
+        let clients = topology.clients.len();
+        let on = if clients > 1 && (topology.servers.is_empty() || random.random_bool(0.8)) {
+            subset(&topology.clients, random.random_range(clients.div_ceil(2)..clients), random)
+        } else if !topology.servers.is_empty() {
+            subset(&topology.servers, random.random_range(1..=topology.servers.len().div_ceil(2)), random)
         } else {
             return None;
         };
-        let length = around_ttl(scene.ttl, AROUND.0, AROUND.1, random);
-        Some(Aim { on, length, dose: draw_dose(random) })
+        let length = around_ttl(topology.ttl, AROUND.0, AROUND.1, random);
+        Some(Draw { on, length, parameters: PauseParameters::draw(random) })
     }
 
-    fn prepare(&self, strike: &Strike) -> Result<Box<dyn Fault>, String> {
-        prepare(strike)
+    fn prepare(&self, on: &[String], parameters: PauseParameters) -> Result<Box<dyn Fault>, String> {
+        prepare(on, parameters)
     }
 }
 
@@ -60,34 +61,44 @@ pub(crate) const AROUND: (f64, f64) = (1.2, 2.0);
 /// One of four pauses is a strobe.
 const STROBES: f64 = 0.25;
 
-/// A strobe: stopped and running in turn.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// Without either, one stop; with both, a strobe: stopped and running in turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Strobe {
-    /// How long each stop lasts.
-    stop_ms: u64,
+pub(crate) struct PauseParameters {
+    /// How long each stop of a strobe lasts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stop_ms: Option<u64>,
     /// How long the process runs between two stops.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    run_ms: Option<u64>,
+}
+
+impl PauseParameters {
+    pub fn draw(random: &mut Stream) -> PauseParameters {
+        if !random.random_bool(STROBES) {
+            return PauseParameters::default();
+        }
+        let (stop_ms, run_ms) = (random.random_range(20..=200), random.random_range(5..=50));
+        PauseParameters { stop_ms: Some(stop_ms), run_ms: Some(run_ms) }
+    }
+}
+
+/// Stopped and running in turn.
+#[derive(Clone, Copy)]
+struct Strobe {
+    stop_ms: u64,
     run_ms: u64,
 }
 
-/// Nothing for one stop; for a strobe, how long to stop and how long to run.
-pub(crate) fn draw_dose(random: &mut Stream) -> Value {
-    if !random.random_bool(STROBES) {
-        return Value::Null;
-    }
-    let strobe = Strobe { stop_ms: random.random_range(20..=200), run_ms: random.random_range(5..=50) };
-    json!(strobe)
-}
-
-/// A strike of this nemesis or of `leader-pause`, ready.
-pub(crate) fn prepare(strike: &Strike) -> Result<Box<dyn Fault>, String> {
-    let strobe: Option<Strobe> = Option::deserialize(&strike.dose).map_err(|error| {
-        format!("its dose is not understood: {error} (it takes stop_ms and run_ms, or none)")
-    })?;
-    if strobe.is_some_and(|strobe| strobe.stop_ms == 0 || strobe.run_ms == 0) {
-        return Err("stop_ms and run_ms must be longer than 0".to_owned());
-    }
-    Ok(Box::new(Stopped { on: strike.on.clone(), strobe, pids: Vec::new(), strobing: None }))
+/// A fault of this nemesis or of `leader-pause`, ready.
+pub(crate) fn prepare(on: &[String], parameters: PauseParameters) -> Result<Box<dyn Fault>, String> {
+    let strobe = match (parameters.stop_ms, parameters.run_ms) {
+        (None, None) => None,
+        (Some(0), _) | (_, Some(0)) => return Err("`stop_ms` and `run_ms` must be longer than 0".to_owned()),
+        (Some(stop_ms), Some(run_ms)) => Some(Strobe { stop_ms, run_ms }),
+        _ => return Err("a strobe takes both `stop_ms` and `run_ms`".to_owned()),
+    };
+    Ok(Box::new(Stopped { on: on.to_vec(), strobe, pids: Vec::new(), strobing: None }))
 }
 
 struct Stopped {
@@ -121,13 +132,13 @@ impl Strobing {
     /// Ends it, and gives what each target went through.
     async fn end(mut self) -> Map<String, Value> {
         self.end.send_replace(true);
-        let mut told = Map::new();
+        let mut stops_of = Map::new();
         while let Some(ended) = self.tasks.join_next().await {
             if let Ok((target, stops, stopped_ms)) = ended {
-                told.insert(target, json!({"stops": stops, "stopped_ms": stopped_ms}));
+                stops_of.insert(target, json!({"stops": stops, "stopped_ms": stopped_ms}));
             }
         }
-        told
+        stops_of
     }
 }
 
@@ -144,7 +155,7 @@ async fn flicker(
         let over = ends_within(&mut ends, strobe.stop_ms).await;
         let woken = node.signal(pid, Signal::SIGCONT as i32).await;
         stopped += since.elapsed();
-        // A process that is gone needs no waking: whoever killed it starts it again.
+        // A process that is gone needs no waking: the fault that killed it starts it again.
         if over || woken.is_err() || ends_within(&mut ends, strobe.run_ms).await {
             return (stops, stopped);
         }
@@ -182,13 +193,13 @@ impl Fault for Stopped {
         }
     }
 
-    async fn inject(&mut self, world: &World) -> Result<Seen, FaultError> {
+    async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
         for target in &self.on {
-            self.pids.push((target.clone(), world.pid(target)?));
+            self.pids.push((target.clone(), context.pid(target)?));
         }
         let states = try_join_all(self.pids.iter().map(|(target, pid)| async move {
-            stop(world.node(target)?.as_ref(), *pid).await?;
-            let state = world.await_state(target, *pid, |state| state == Some('T')).await?;
+            stop(context.node(target)?.as_ref(), *pid).await?;
+            let state = context.await_state(target, *pid, |state| state == Some('T')).await?;
             Ok::<_, FaultError>((target.clone(), state))
         }))
         .await?;
@@ -198,25 +209,27 @@ impl Fault for Stopped {
             .map(|(target, state)| (target, json!({"state": state})))
             .collect::<Map<_, _>>();
         if let Some(strobe) = self.strobe {
-            let nodes =
-                self.pids.iter().map(|(target, pid)| Ok((target.clone(), *pid, world.node(target)?.clone())));
+            let nodes = self
+                .pids
+                .iter()
+                .map(|(target, pid)| Ok((target.clone(), *pid, context.node(target)?.clone())));
             self.strobing = Some(Strobing::begin(strobe, nodes.collect::<Result<_, FaultError>>()?));
         }
-        Ok(Seen { observed, effective })
+        Ok(Observation { observed, effective })
     }
 
-    async fn heal(&mut self, world: &World) -> Result<Value, FaultError> {
+    async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
         let mut strobed = match self.strobing.take() {
             Some(strobing) => strobing.end().await,
             None => Map::new(),
         };
         let states = try_join_all(self.pids.iter().map(|(target, pid)| async move {
-            let node = world.node(target)?;
+            let node = context.node(target)?;
             // A process that was killed while it was stopped has nothing to be woken.
             if node.state(*pid).await?.is_some() {
                 node.signal(*pid, Signal::SIGCONT as i32).await?;
             }
-            let state = world.await_state(target, *pid, |state| state != Some('T')).await?;
+            let state = context.await_state(target, *pid, |state| state != Some('T')).await?;
             if state == Some('T') {
                 return Err(FaultError::Other(format!(
                     "{target} (process {pid}) is still stopped after SIGCONT"
@@ -226,9 +239,9 @@ impl Fault for Stopped {
         }))
         .await?;
         let mut healed: Map<String, Value> = states.into_iter().collect();
-        for (target, seen) in &mut healed {
-            if let Some(Value::Object(told)) = strobed.remove(target) {
-                seen.as_object_mut().into_iter().for_each(|seen| seen.extend(told.clone()));
+        for (target, state) in &mut healed {
+            if let Some(Value::Object(stops)) = strobed.remove(target) {
+                state.as_object_mut().into_iter().for_each(|state| state.extend(stops.clone()));
             }
         }
         Ok(Value::Object(healed))

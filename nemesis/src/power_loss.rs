@@ -4,11 +4,15 @@
 //! servers' data lie on a disk of Fencepost's own (see [`crate::tools::disk`]), which then forgets what no fsync made
 //! durable.
 
-use crate::disks::break_disks;
-use crate::plan::millis;
+use crate::context::FaultContext;
+use crate::disk_fault::break_disks;
+use crate::disk_tool::{DiskCall, DiskLook};
+use crate::draws::{around_ttl, millis, subset};
+use crate::fault::{Fault, FaultError, Observation};
+use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
 use crate::supervisor;
 use crate::tools::disk::Torn;
-use crate::{Aim, Fault, FaultError, Nemesis, Scene, Seen, Settings, Strike, World, around_ttl, subset};
+use crate::topology::Topology;
 use async_trait::async_trait;
 use fencepost_cluster::Capability;
 use fencepost_history::prose::{and, was};
@@ -23,10 +27,10 @@ use std::time::Duration;
 
 pub(crate) struct PowerLoss;
 
-/// What a strike does to the disks.
+/// What happens to the disks, and when the power comes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Dose {
+pub(crate) struct PowerLossParameters {
     /// How much of what was not fsynced survives by chance; nothing, if not said.
     #[serde(skip_serializing_if = "Option::is_none")]
     torn: Option<Torn>,
@@ -41,7 +45,7 @@ struct Dose {
     #[serde(skip_serializing_if = "Option::is_none")]
     flickers: Option<u32>,
     /// A supervisor in the node starts the server again once the node's wall clock says that so many milliseconds have
-    /// passed (the strike's own length then only says when it may begin to).
+    /// passed (the fault's own length then only says when it may begin to).
     #[serde(skip_serializing_if = "Option::is_none")]
     supervised_ms: Option<u32>,
 }
@@ -56,69 +60,60 @@ const WRITES_WITHIN: Duration = Duration::from_millis(500);
 /// How often the power flickers. Each cut is a chance, none a certainty: a holder may be done before the server is back.
 const TIMES: RangeInclusive<u32> = 5..=10;
 
-impl Nemesis for PowerLoss {
-    fn name(&self) -> &'static str {
-        "power-loss"
+impl TypedNemesis for PowerLoss {
+    type Parameters = PowerLossParameters;
+
+    fn description(&self) -> NemesisDescription {
+        let about = "servers lose their power and everything that they had not fsynced, and start again";
+        NemesisDescription {
+            takes_down: true,
+            needs: &[Capability::Signal, Capability::Fuse],
+            prepares_disks: true,
+            ..NemesisDescription::new("power-loss", about)
+        }
     }
 
-    fn about(&self) -> &'static str {
-        "servers lose their power and whatever they had not fsynced, and start again"
-    }
-
-    fn takes_down(&self) -> bool {
-        true
-    }
-
-    fn needs(&self) -> &'static [Capability] {
-        &[Capability::Signal, Capability::Fuse]
-    }
-
-    fn prepares_disks(&self) -> bool {
-        true
-    }
-
-    fn draw(&self, scene: &Scene, settings: &Settings, random: &mut Stream) -> Option<Aim> {
-        if scene.servers.is_empty() {
+    fn draw(
+        &self,
+        topology: &Topology,
+        settings: &Settings,
+        random: &mut Stream,
+    ) -> Option<Draw<PowerLossParameters>> {
+        if topology.servers.is_empty() {
             return None;
         }
-        let on = subset(&scene.servers, random.random_range(1..=scene.servers.len()), random);
-        // Back at once: whoever held a lock still believes that he does. Back only after the TTL: every lock has ended.
+        let on = subset(&topology.servers, random.random_range(1..=topology.servers.len()), random);
+        // Back at once: each holder of a lock still believes in it. Back only after the TTL: every lock has ended.
         let drawn = match random.random_range(0..8) {
             0 => Duration::ZERO,
-            1 => around_ttl(scene.ttl, 0.05, 0.9, random),
-            _ => around_ttl(scene.ttl, 1.05, 1.5, random),
+            1 => around_ttl(topology.ttl, 0.05, 0.9, random),
+            _ => around_ttl(topology.ttl, 1.05, 1.5, random),
         };
         let length = settings.restart_after.unwrap_or(drawn);
         // Outages come in bursts, and the second cut finds the most to take: a server that has just given out its
-        // first locks, and that remembers none from before. It ends well before the next strike begins.
+        // first locks, and that remembers none from before. It ends well before the next fault begins.
         let flicker_ms = random.random_range(FLICKER_MS).min(millis(settings.interval) as u32 / 4);
-        let flickers = random.random_bool(0.9) && length > scene.ttl;
+        let flickers = random.random_bool(0.9) && length > topology.ttl;
         let times = random.random_range(TIMES);
         let seed = random.random();
-        let dose = Dose {
+        let parameters = PowerLossParameters {
             torn: settings.torn_writes,
             seed: settings.torn_writes.map(|_| seed),
             flicker_ms: flickers.then_some(flicker_ms),
             flickers: flickers.then_some(times),
             supervised_ms: None,
         };
-        Some(Aim { on, length, dose: json!(dose) })
+        Some(Draw { on, length, parameters })
     }
 
-    fn prepare(&self, strike: &Strike) -> Result<Box<dyn Fault>, String> {
-        let dose = match &strike.dose {
-            Value::Null => Dose::default(),
-            dose => Dose::deserialize(dose).map_err(|error| {
-                format!("its dose is not understood: {error} (it takes torn = \"prefix\" or \"sectors\", seed, flicker_ms, flickers and supervised_ms)")
-            })?,
-        };
-        Ok(Box::new(PowerLost { on: strike.on.clone(), dose, down: Vec::new() }))
+    fn prepare(&self, on: &[String], parameters: PowerLossParameters) -> Result<Box<dyn Fault>, String> {
+        Ok(Box::new(PowerLost { on: on.to_vec(), parameters, down: Vec::new() }))
     }
 }
 
 struct PowerLost {
     on: Vec<String>,
-    dose: Dose,
+    parameters: PowerLossParameters,
     /// Those that ran and are to be started again.
     down: Vec<String>,
 }
@@ -140,34 +135,34 @@ impl Fault for PowerLost {
         }
     }
 
-    async fn inject(&mut self, world: &World) -> Result<Seen, FaultError> {
-        let observed = self.cut(world).await?;
-        if let Some(down_ms) = self.dose.supervised_ms {
-            try_join_all(self.down.iter().map(|target| supervisor::begin(world, target, down_ms))).await?;
+    async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
+        let observed = self.cut(context).await?;
+        if let Some(down_ms) = self.parameters.supervised_ms {
+            try_join_all(self.down.iter().map(|target| supervisor::begin(context, target, down_ms))).await?;
         }
         // Both were seen: the process is gone, and the disk says what it had and what it dropped. That this may be
         // nothing is what a server that fsyncs before it answers is for.
-        Ok(Seen { effective: !self.down.is_empty(), observed })
+        Ok(Observation { effective: !self.down.is_empty(), observed })
     }
 
-    async fn heal(&mut self, world: &World) -> Result<Value, FaultError> {
-        if let Some(down_ms) = self.dose.supervised_ms {
-            try_join_all(self.down.iter().map(|target| supervisor::wait(world, target, down_ms))).await?;
+    async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
+        if let Some(down_ms) = self.parameters.supervised_ms {
+            try_join_all(self.down.iter().map(|target| supervisor::wait(context, target, down_ms))).await?;
         }
         let mut lost_again: Map<String, Value> = Map::new();
-        let flicker_ms = self.dose.flicker_ms.into_iter();
-        for flicker_ms in flicker_ms.cycle().take(self.dose.flickers.unwrap_or(1) as usize) {
-            self.restart(world).await?;
+        let flicker_ms = self.parameters.flicker_ms.into_iter();
+        for flicker_ms in flicker_ms.cycle().take(self.parameters.flickers.unwrap_or(1) as usize) {
+            self.restart(context).await?;
             // Nothing written within that time: then the power fails without it.
-            let _ = tokio::time::timeout(WRITES_WITHIN, self.await_writes(world)).await;
+            let _ = tokio::time::timeout(WRITES_WITHIN, self.await_writes(context)).await;
             tokio::time::sleep(Duration::from_millis(flicker_ms.into())).await;
-            for (target, lost) in self.cut(world).await? {
+            for (target, lost) in self.cut(context).await? {
                 add(lost_again.entry(target).or_insert_with(|| json!({})), &lost);
             }
         }
-        self.restart(world).await?;
+        self.restart(context).await?;
         let healed = self.down.iter().map(|target| {
-            let mut seen = json!({"pid": world.pid(target)?});
+            let mut seen = json!({"pid": context.pid(target)?});
             if let Some(lost) = lost_again.remove(target) {
                 seen["lost_again"] = lost;
             }
@@ -179,10 +174,10 @@ impl Fault for PowerLost {
 
 impl PowerLost {
     /// Waits until one of the servers has written to its disk since the last cut.
-    async fn await_writes(&self, world: &World) -> Result<(), FaultError> {
+    async fn await_writes(&self, context: &FaultContext) -> Result<(), FaultError> {
         loop {
-            let seen = break_disks(world, &self.on, &json!({"do": "look"})).await?;
-            if seen.values().any(|seen| seen["written"].as_u64() > Some(0)) {
+            let disks = break_disks::<DiskLook>(context, &self.on, &DiskCall::Look).await?;
+            if disks.iter().any(|(_, disk)| disk.written > 0) {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -190,25 +185,26 @@ impl PowerLost {
     }
 
     /// Kills the servers and crashes their disks. Gives what each one lost.
-    async fn cut(&mut self, world: &World) -> Result<Map<String, Value>, FaultError> {
+    async fn cut(&mut self, context: &FaultContext) -> Result<Map<String, Value>, FaultError> {
         // One that another fault holds down has no process to lose. It is that fault's to start again.
         let running: Vec<(&String, i32)> =
-            self.on.iter().filter_map(|target| Some((target, world.pid(target).ok()?))).collect();
+            self.on.iter().filter_map(|target| Some((target, context.pid(target).ok()?))).collect();
         for (target, _) in &running {
             if !self.down.contains(target) {
                 self.down.push((*target).clone());
             }
         }
-        try_join_all(running.iter().map(|(target, pid)| kill(world, target, *pid))).await?;
-        // Only now, when nobody can write any more.
-        let args = json!({"do": "crash", "torn": self.dose.torn, "seed": self.dose.seed.unwrap_or(0)});
-        break_disks(world, &self.on, &args).await
+        try_join_all(running.iter().map(|(target, pid)| kill(context, target, *pid))).await?;
+        // Only now, when no process can write any more.
+        let seed = self.parameters.seed.unwrap_or(0).into();
+        let crash = DiskCall::Crash { torn: self.parameters.torn, seed };
+        Ok(break_disks(context, &self.on, &crash).await?.into_iter().collect())
     }
 
     /// Starts what is down, and waits until it answers. One that fails keeps no other from being started.
-    async fn restart(&self, world: &World) -> Result<(), FaultError> {
-        let down = self.down.iter().filter(|target| world.pid(target).is_err());
-        join_all(down.map(|target| world.restart(target))).await.into_iter().collect()
+    async fn restart(&self, context: &FaultContext) -> Result<(), FaultError> {
+        let down = self.down.iter().filter(|target| context.pid(target).is_err());
+        join_all(down.map(|target| context.restart(target))).await.into_iter().collect()
     }
 }
 
@@ -222,8 +218,8 @@ fn add(sum: &mut Value, lost: &Value) {
     }
 }
 
-async fn kill(world: &World, target: &str, pid: i32) -> Result<(), FaultError> {
-    let node = world.node(target)?;
+async fn kill(context: &FaultContext, target: &str, pid: i32) -> Result<(), FaultError> {
+    let node = context.node(target)?;
     node.signal(pid, Signal::SIGKILL as i32).await?;
     Ok(node.await_exit(pid, Duration::from_secs(5)).await?)
 }

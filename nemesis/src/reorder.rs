@@ -1,19 +1,21 @@
 //! `reorder`: packets overtake each other, because some skip the delay that holds the others back.
 
-use crate::network::{Look, Words, WorseWay, draw_log, percent};
+use crate::draws::draw_log;
+use crate::network::WorseWay;
+use crate::network_parameters::{Look, Ways, Words, percent};
+use crate::tools::packets::Impairment;
 use rand::RngExt;
-use serde_json::json;
 
 pub(crate) const REORDER: WorseWay = WorseWay {
     name: "reorder",
     about: "lets packets overtake each other by up to a fifth of the TTL",
     field: "reorder",
     asks: |asked| asked.reorder > 0.0,
-    draw: |scene, random| {
+    draw: |topology, random| {
         // At least 5 ms: echoes that are sent a millisecond apart show it then.
-        let delay_ms = (scene.ttl.as_secs_f64() * 1e3 * draw_log(0.01, 0.2, random)).round().max(5.0);
+        let delay_ms = (topology.ttl.as_secs_f64() * 1e3 * draw_log(0.01, 0.2, random)).round().max(5.0);
         let reorder = f64::from(random.random_range(10..=50)) / 100.0;
-        json!({"delay_ms": delay_ms, "reorder": reorder, "ways": "both"})
+        (Impairment { delay_ms, reorder, ..Impairment::default() }, Ways::Both)
     },
     look: Look { echoes: |_| (60, 84), shows: |_, before, after| after.overtaken > before.overtaken },
     words: Words {

@@ -1,16 +1,20 @@
 //! `slow`: the line carries little, so that packets wait for each other. The traffic of a lock is small; a line has to
 //! be very slow to matter to it.
 
-use crate::network::{Dose, Look, Words, WorseWay, draw_log};
+use crate::draws::draw_log;
+use crate::network::WorseWay;
+use crate::network_parameters::{Look, NetworkParameters, Ways, Words};
 use crate::tools::packets::{Echoes, Impairment};
-use serde_json::json;
 
 pub(crate) const SLOW: WorseWay = WorseWay {
     name: "slow",
     about: "limits the line to 8 to 512 kbit/s",
     field: "rate_kbit",
     asks: |asked| asked.rate_kbit > 0,
-    draw: |_, random| json!({"rate_kbit": draw_log(8.0, 512.0, random).round() as u64, "ways": "both"}),
+    draw: |_, random| {
+        let rate_kbit = draw_log(8.0, 512.0, random).round() as u64;
+        (Impairment { rate_kbit, ..Impairment::default() }, Ways::Both)
+    },
     look: Look { echoes, shows },
     words: Words {
         sentence: |asked| format!("no more than {} kbit passed a second", asked.rate_kbit),
@@ -27,9 +31,9 @@ fn echoes(asked: &Impairment) -> (u16, usize) {
 }
 
 /// The last echo came back only after half of the time that all of them take on such a line, or did not yet.
-fn shows(dose: &Dose, before: &Echoes, after: &Echoes) -> bool {
-    let (count, bytes) = echoes(&dose.impairment);
-    let line_ms = (usize::from(count) * bytes * 8) as f64 / dose.impairment.rate_kbit as f64;
+fn shows(parameters: &NetworkParameters, before: &Echoes, after: &Echoes) -> bool {
+    let (count, bytes) = echoes(&parameters.impairment);
+    let line_ms = (usize::from(count) * bytes * 8) as f64 / parameters.impairment.rate_kbit as f64;
     let was_ms = before.most_ms.unwrap_or(0.0);
     after.answered < after.sent || after.most_ms.is_some_and(|is_ms| is_ms >= was_ms + line_ms / 2.0)
 }

@@ -3,27 +3,25 @@
 //!
 //! Source: Martin Kleppmann, "How to do distributed locking" (2016), on delayed restarts.
 
-use crate::{FaultError, World};
+use crate::context::{FaultContext, SUPERVISOR};
+use crate::fault::FaultError;
 use fencepost_cluster::protocol::Service;
 use std::time::{Duration, SystemTime};
-
-/// The service's name inside the node.
-pub(crate) const NAME: &str = "supervisor";
 
 /// How often it looks at its clock.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Starts one in the target's node.
-pub(crate) async fn begin(world: &World, target: &str, down_ms: u32) -> Result<(), FaultError> {
+pub(crate) async fn begin(context: &FaultContext, target: &str, down_ms: u32) -> Result<(), FaultError> {
     let argv = ["fencepost", "supervise", "--down-ms", &down_ms.to_string()].map(str::to_owned).to_vec();
-    world.node(target)?.start(&Service { name: NAME.to_owned(), argv, env: Vec::new() }).await?;
+    context.node(target)?.start(&Service { name: SUPERVISOR.to_owned(), argv, env: Vec::new() }).await?;
     Ok(())
 }
 
 /// Waits until it finds that the time has passed.
-pub(crate) async fn wait(world: &World, target: &str, down_ms: u32) -> Result<(), FaultError> {
-    let node = world.node(target)?;
-    if let Some(pid) = node.service_pid(NAME) {
+pub(crate) async fn wait(context: &FaultContext, target: &str, down_ms: u32) -> Result<(), FaultError> {
+    let node = context.node(target)?;
+    if let Some(pid) = node.service_pid(SUPERVISOR) {
         node.await_exit(pid, Duration::from_millis(down_ms.into()) + Duration::from_secs(5)).await?;
     }
     Ok(())

@@ -1,12 +1,14 @@
 //! What tests draw plans for.
 
-use crate::{Clock, Scene, Settings};
+use crate::motion::Clock;
+use crate::nemesis::Settings;
+use crate::topology::Topology;
 use std::time::Duration;
 
 /// Servers n1, …, clients c1, … and a storage.
-pub(crate) fn scene(servers: usize, clients: usize) -> Scene {
+pub(crate) fn topology(servers: usize, clients: usize) -> Topology {
     let names = |letter: &str, count| (1..=count).map(|number| format!("{letter}{number}")).collect();
-    Scene {
+    Topology {
         servers: names("n", servers),
         clients: names("c", clients),
         storage: Some("storage".to_owned()),

@@ -1,4 +1,4 @@
-//! What a strike waits for: an event of the history.
+//! What a fault or a step of a script waits for: an event of the history.
 
 use fencepost_history::{Event, Kind, Process, f};
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ fn is_once(times: &u64) -> bool {
 }
 
 impl Trigger {
-    /// The next operation of that name that succeeds, whoever's it is.
+    /// The next operation of that name that succeeds, of any client.
     pub fn of(f: &str) -> Trigger {
         Trigger {
             f: f.to_owned(),

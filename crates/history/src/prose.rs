@@ -17,6 +17,13 @@ pub fn was<N>(names: &[N]) -> &'static str {
     if names.len() == 1 { "was" } else { "were" }
 }
 
+/// The name that was probably meant by a misspelled one.
+pub fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
+    let distances = names.iter().map(|known| (strsim::damerau_levenshtein(name, known), *known));
+    let (distance, known) = distances.min()?;
+    (distance <= known.len().div_ceil(2)).then_some(known)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,21 +1,23 @@
 //! Which mechanism moves the clocks of a run's servers: decided before anything starts, since libfaketime is a part of the
 //! program that it deceives.
 
-use super::Motions;
-use crate::{LEADER, Plan, Scene, Strike};
+use crate::clock_tool::ClockCall;
+use crate::motion::Motions;
+use crate::plan::{Plan, PlannedFault};
+use crate::topology::{LEADER, Topology};
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClockMechanism, ClusterError, Node};
 use serde_json::json;
 
 /// Servers whose clocks are to be faked from before their start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Faked {
+pub struct FakedClocks {
     /// The monotonic clock, too.
     pub monotonic: bool,
 }
 
-/// Decides by which mechanism the servers' clocks are moved in a run, before anything starts: the one that was asked
-/// for, or else the one that suits the servers' program, which offers the best first. None where nothing has to be
+/// Decides by which mechanism the servers' clocks are moved in a run, before anything starts: the one that was
+/// requested, or else the one that suits the servers' program, which offers the best first. None where nothing has to be
 /// prepared.
 ///
 /// A program that offers faketime first (a JVM) waits for absolute times of its monotonic clock. Only libfaketime can move
@@ -25,26 +27,27 @@ pub struct Faked {
 /// One sentence: the mechanism does not reach that program, or cannot do what the plan wants.
 pub fn fake_clocks(
     plan: &Plan,
-    scene: &Scene,
-    asked: Option<ClockMechanism>,
+    topology: &Topology,
+    requested: Option<ClockMechanism>,
     offered: &[ClockMechanism],
-) -> Result<Option<Faked>, String> {
+) -> Result<Option<FakedClocks>, String> {
     use ClockMechanism::{Faketime, Vdso};
-    if let Some(asked) = asked.filter(|asked| !offered.contains(asked)) {
+    if let Some(requested) = requested.filter(|requested| !offered.contains(requested)) {
         let offered: Vec<String> = offered.iter().map(ToString::to_string).collect();
         return Err(format!(
-            "--clock-mechanism {asked} does not reach these servers: their program takes its time in another way; use {} \
+            "--clock-mechanism {requested} does not reach these servers: their program takes its time in another way; use {} \
              or auto",
             offered.join(", ")
         ));
     }
-    let on_servers = |strike: &&Strike| strike.on.iter().any(|on| on == LEADER || scene.servers.contains(on));
-    let strikes = plan.strikes.iter().filter(on_servers);
-    let moved: Vec<Motions> = strikes.filter_map(motions_of).collect();
+    let on_servers =
+        |fault: &&PlannedFault| fault.on.iter().any(|on| on == LEADER || topology.servers.contains(on));
+    let faults = plan.faults.iter().filter(on_servers);
+    let moved: Vec<Motions> = faults.filter_map(PlannedFault::motions).collect();
     let waits_by_clock = offered.first() == Some(&Faketime);
     let any_monotonic = moved.iter().any(|motions| motions.monotonic.is_some());
     let suits = if waits_by_clock && any_monotonic { Faketime } else { Vdso };
-    match asked.unwrap_or(suits) {
+    match requested.unwrap_or(suits) {
         Vdso if waits_by_clock && any_monotonic => Err("the program of these servers waits for times of its \
              monotonic clock, which would never come if only the clock were moved; use --clock-mechanism faketime, or \
              --clock wall"
@@ -59,8 +62,8 @@ pub fn fake_clocks(
 }
 
 /// What libfaketime has to do for all of these: one thing from beginning to end.
-fn faked(moved: &[Motions]) -> Result<Option<Faked>, String> {
-    let mut faked: Option<Faked> = None;
+fn faked(moved: &[Motions]) -> Result<Option<FakedClocks>, String> {
+    let mut faked: Option<FakedClocks> = None;
     for motions in moved {
         let monotonic = motions.monotonic.is_some();
         if monotonic && motions.wall != motions.monotonic {
@@ -71,24 +74,19 @@ fn faked(moved: &[Motions]) -> Result<Option<Faked>, String> {
         if faked.is_some_and(|faked| faked.monotonic != monotonic) {
             return Err(
                 "libfaketime, by which the clocks of these servers are moved, moves either the wall clock \
-                        or both in one run; let all strikes of the plan say the same"
+                        or both in one run; let all faults of the plan say the same"
                     .to_owned(),
             );
         }
-        faked = Some(Faked { monotonic });
+        faked = Some(FakedClocks { monotonic });
     }
     Ok(faked)
 }
 
-/// What a strike does to clocks; none where it does nothing to them.
-fn motions_of(strike: &Strike) -> Option<Motions> {
-    crate::find(&strike.fault)?.motions(&strike.dose)?.ok()
-}
-
-/// Whose clocks a plan moves, sorted; where it aims at whoever leads, any server's.
+/// The nodes whose clocks a plan moves, sorted; where it aims at the leader, all servers.
 pub fn moved_clocks(plan: &Plan, servers: &[String]) -> Vec<String> {
-    let struck = plan.strikes.iter().filter(|strike| motions_of(strike).is_some());
-    let mut names: Vec<String> = struck.flat_map(|strike| strike.on.clone()).collect();
+    let moving = plan.faults.iter().filter(|fault| fault.motions().is_some());
+    let mut names: Vec<String> = moving.flat_map(|fault| fault.on.clone()).collect();
     if names.iter().any(|name| name == LEADER) {
         names.retain(|name| name != LEADER);
         names.extend_from_slice(servers);
@@ -102,8 +100,12 @@ pub fn moved_clocks(plan: &Plan, servers: &[String]) -> Vec<String> {
 ///
 /// # Errors
 /// One sentence: the node lacks libfaketime.
-pub async fn prepare_clock(node: &dyn Node, service: &mut Service, faked: Faked) -> Result<(), ClusterError> {
-    let answer = node.tool("clock", json!({"do": "fake", "monotonic": faked.monotonic})).await?;
+pub async fn prepare_clock(
+    node: &dyn Node,
+    service: &mut Service,
+    faked: FakedClocks,
+) -> Result<(), ClusterError> {
+    let answer = node.tool("clock", json!(ClockCall::Fake { monotonic: faked.monotonic })).await?;
     let env: Vec<(String, String)> =
         serde_json::from_value(answer).map_err(|error| ClusterError::new(error.to_string()))?;
     service.env.extend(env);
@@ -115,30 +117,33 @@ mod tests {
     use super::*;
     use ClockMechanism::{Faketime, Vdso};
 
-    fn scene() -> Scene {
-        crate::testing::scene(2, 1)
+    fn topology() -> Topology {
+        crate::testing::topology(2, 1)
     }
 
-    fn plan(strikes: &str) -> Plan {
-        Plan::parse(strikes, &scene()).unwrap()
+    fn plan(faults: &str) -> Plan {
+        Plan::parse(faults, &topology()).unwrap()
     }
 
-    fn jump(on: &str, dose: &str) -> String {
-        format!("[[strike]]\nat = 1\nfor = 1\nfault = \"clock-jump\"\non = [\"{on}\"]\ndose = {{ {dose} }}\n")
+    fn jump(on: &str, parameters: &str) -> String {
+        let parameters = parameters.replace(", ", "\n");
+        format!(
+            "[[fault]]\nat_ms = 1000\nfor_ms = 1000\nfault = \"clock-jump\"\non = [\"{on}\"]\n{parameters}\n"
+        )
     }
 
     #[test]
     fn what_fakes_clocks_is_chosen_before_the_start() {
         let wall = plan(&jump("n1", "wall_ms = 5"));
         let both = plan(&jump("n1", "wall_ms = 5, monotonic_ms = 5"));
-        let choose = |plan: &Plan, asked, offered: &[_]| fake_clocks(plan, &scene(), asked, offered);
+        let choose = |plan: &Plan, asked, offered: &[_]| fake_clocks(plan, &topology(), asked, offered);
         assert_eq!(choose(&wall, None, &[Vdso, Faketime]), Ok(None));
-        let faked = |monotonic| Ok(Some(Faked { monotonic }));
+        let faked = |monotonic| Ok(Some(FakedClocks { monotonic }));
         assert_eq!(choose(&wall, Some(Faketime), &[Vdso, Faketime]), faked(false));
         // A JVM: both clocks by libfaketime, the wall clock alone by the vDSO.
         assert_eq!(choose(&both, None, &[Faketime, Vdso]), faked(true));
         assert_eq!(choose(&wall, None, &[Faketime, Vdso]), Ok(None));
-        // Nothing is prepared for servers whose clocks nobody moves.
+        // Nothing is prepared for servers whose clocks no fault moves.
         assert_eq!(choose(&plan(&jump("c1", "monotonic_ms = 5")), None, &[Faketime, Vdso]), Ok(None));
         let refused =
             |plan: &str, asked, offered: &[_]| choose(&self::plan(plan), asked, offered).unwrap_err();
@@ -153,11 +158,11 @@ mod tests {
 
     #[test]
     fn whose_clocks_a_plan_moves() {
-        let pause = "[[strike]]\nat = 1\nfor = 1\nfault = \"pause\"\non = [\"n2\"]\n";
-        let servers = scene().servers;
+        let pause = "[[fault]]\nat_ms = 1000\nfor_ms = 1000\nfault = \"pause\"\non = [\"n2\"]\n";
+        let servers = topology().servers;
         assert_eq!(moved_clocks(&plan(&(jump("n1", "wall_ms = 5") + pause)), &servers), ["n1"]);
         let mut aimed = plan(&jump("n1", "wall_ms = 5"));
-        aimed.strikes[0].on = vec![LEADER.to_owned()];
+        aimed.faults[0].on = vec![LEADER.to_owned()];
         assert_eq!(moved_clocks(&aimed, &servers), servers);
     }
 }

@@ -1,24 +1,22 @@
-//! What clock-jump, clock-drift, clock-strobe and clock-freeze have in common: whose clocks are struck, how hard, and
-//! a fault that is believed only when the process itself was seen to tell another time.
+//! What clock-jump, clock-drift, clock-strobe and clock-freeze have in common: whose clocks go wrong, by how much, and
+//! a fault that counts only when the process itself was seen to read another time.
 
-mod book;
-mod mechanism;
-mod motion;
-
-pub(crate) use book::Book;
-pub use mechanism::{Faked, fake_clocks, moved_clocks, prepare_clock};
-pub use motion::{Model, Motion};
-
-use crate::network::draw_log;
+use crate::clock_tool::{ClockCall, ClockLook};
+use crate::context::FaultContext;
+use crate::draws::{around_ttl, draw_log, millis, subset};
+use crate::fault::{Fault, FaultError, Observation};
+use crate::motion::{Motion, Motions};
+use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
 use crate::tools::clock::Observed;
-use crate::{Aim, Fault, FaultError, Nemesis, Scene, Seen, Settings, Strike, World, around_ttl, subset};
+use crate::topology::Topology;
 use async_trait::async_trait;
-use fencepost_cluster::{Capability, ClockMechanism};
+use fencepost_cluster::Capability;
 use fencepost_history::prose::and;
 use fencepost_history::{FaultDescription, Stream};
 use futures_util::future::{join_all, try_join_all};
 use rand::RngExt;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -33,40 +31,13 @@ const HEALED_NS: u64 = 50_000_000;
 const PATIENCE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Which of a process's clocks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Clock {
-    /// The time of day, by which Redis expires keys.
-    #[default]
-    Wall,
-    /// The time since some beginning, by which etcd counts down leases and clients their time-outs.
-    Monotonic,
-    Both,
-}
-
-/// What a dose does to each clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Motions {
-    pub wall: Option<Motion>,
-    pub monotonic: Option<Motion>,
-}
-
-impl Clock {
-    /// The same motion of each of these clocks.
-    pub(crate) fn moved(self, motion: Motion) -> Motions {
-        let when = |wanted: bool| wanted.then_some(motion);
-        Motions { wall: when(self != Clock::Monotonic), monotonic: when(self != Clock::Wall) }
-    }
-}
-
-/// Whom a clock fault strikes: mostly servers, for it is their clocks that leases are counted by, and mostly a majority
-/// of them, without which no lock of several servers is at stake; else clients, which count what they were promised.
-pub(crate) fn draw_targets(scene: &Scene, random: &mut Stream) -> Option<Vec<String>> {
-    let names = if random.random_bool(0.9) && !scene.servers.is_empty() || scene.clients.is_empty() {
-        &scene.servers
+/// The targets of a clock fault: mostly servers, for it is their clocks that leases are counted by, and mostly a majority
+/// of them, without which no lock of several servers is at stake; else clients, which count how long their leases are valid.
+pub(crate) fn draw_targets(topology: &Topology, random: &mut Stream) -> Option<Vec<String>> {
+    let names = if random.random_bool(0.9) && !topology.servers.is_empty() || topology.clients.is_empty() {
+        &topology.servers
     } else {
-        &scene.clients
+        &topology.clients
     };
     let least = if random.random_bool(0.7) { names.len() / 2 + 1 } else { 1 };
     (!names.is_empty()).then(|| subset(names, random.random_range(least..=names.len()), random))
@@ -75,22 +46,20 @@ pub(crate) fn draw_targets(scene: &Scene, random: &mut Stream) -> Option<Vec<Str
 /// How far clocks go wrong, forward or back, in milliseconds: from half the TTL to hundreds of times, on a logarithmic
 /// scale, so that a jump just past the TTL and one of many TTLs are equally worth trying. Forward twice as often:
 /// that is what ends leases early.
-pub(crate) fn draw_size_ms(scene: &Scene, settings: &Settings, random: &mut Stream) -> i64 {
-    let drawn = scene.ttl.mul_f64(draw_log(0.5, 300.0, random));
-    let size_ms = crate::plan::millis(settings.clock_amplitude.unwrap_or(drawn)) as i64;
+pub(crate) fn draw_size_ms(topology: &Topology, settings: &Settings, random: &mut Stream) -> i64 {
+    let drawn = topology.ttl.mul_f64(draw_log(0.5, 300.0, random));
+    let size_ms = millis(settings.clock_amplitude.unwrap_or(drawn)) as i64;
     if random.random_bool(2.0 / 3.0) { size_ms } else { -size_ms }
 }
 
-/// A nemesis that makes clocks go wrong for a while.
-pub(crate) struct WrongClock {
+/// A nemesis that makes clocks go wrong for a while. `P` are its parameters.
+pub(crate) struct WrongClock<P: 'static> {
     pub name: &'static str,
     pub about: &'static str,
-    /// Shortest and longest strike, in TTLs.
+    /// Shortest and longest fault, in TTLs.
     pub around: (f64, f64),
-    /// Draws a dose.
-    pub draw: fn(&Scene, &Settings, &mut Stream) -> Value,
-    /// Reads a dose.
-    pub motions: fn(&Value) -> Result<Motions, String>,
+    pub draw: fn(&Topology, &Settings, &mut Stream) -> P,
+    pub motions: fn(&P) -> Motions,
     pub words: Words,
 }
 
@@ -130,86 +99,47 @@ impl Moved<'_> {
     }
 }
 
-impl Nemesis for WrongClock {
-    fn name(&self) -> &'static str {
-        self.name
+impl<P: Serialize + DeserializeOwned> TypedNemesis for WrongClock<P> {
+    type Parameters = P;
+
+    fn description(&self) -> NemesisDescription {
+        NemesisDescription {
+            // They add up, and each can be taken out by itself (see `ClockSchedule`).
+            kind: None,
+            needs: &[Capability::Ptrace],
+            awaits_holder: true,
+            ..NemesisDescription::new(self.name, self.about)
+        }
     }
 
-    fn about(&self) -> &'static str {
-        self.about
+    fn draw(&self, topology: &Topology, settings: &Settings, random: &mut Stream) -> Option<Draw<P>> {
+        let on = draw_targets(topology, random)?;
+        let parameters = (self.draw)(topology, settings, random);
+        let (shortest, longest) = self.around;
+        Some(Draw { on, length: around_ttl(topology.ttl, shortest, longest, random), parameters })
     }
 
-    /// They add up, and each can be taken out by itself (see [`Book`]).
-    fn kind(&self) -> Option<&'static str> {
-        None
-    }
-
-    fn needs(&self) -> &'static [Capability] {
-        &[Capability::Ptrace]
-    }
-
-    fn awaits_holder(&self) -> bool {
-        true
-    }
-
-    fn motions(&self, dose: &Value) -> Option<Result<Motions, String>> {
-        Some((self.motions)(dose))
-    }
-
-    fn draw(&self, scene: &Scene, settings: &Settings, random: &mut Stream) -> Option<Aim> {
-        let on = draw_targets(scene, random)?;
-        let dose = (self.draw)(scene, settings, random);
-        Some(Aim { on, length: around_ttl(scene.ttl, self.around.0, self.around.1, random), dose })
-    }
-
-    fn prepare(&self, strike: &Strike) -> Result<Box<dyn Fault>, String> {
-        let motions = (self.motions)(&strike.dose)?;
+    fn prepare(&self, on: &[String], parameters: P) -> Result<Box<dyn Fault>, String> {
+        let motions = (self.motions)(&parameters);
         for motion in [motions.wall, motions.monotonic].into_iter().flatten() {
             motion.check()?;
         }
         static IDS: AtomicU64 = AtomicU64::new(0);
         let id = IDS.fetch_add(1, Ordering::Relaxed);
-        Ok(Box::new(Skewed { id, on: strike.on.clone(), motions, words: self.words }))
-    }
-}
-
-/// Reads a nemesis's own dose; `takes` tells what it takes.
-pub(crate) fn read_dose<'a, D: Deserialize<'a> + Default>(dose: &'a Value, takes: &str) -> Result<D, String> {
-    match dose {
-        Value::Null => Ok(D::default()),
-        dose => D::deserialize(dose)
-            .map_err(|error| format!("its dose is not understood: {error} (it takes {takes})")),
+        Ok(Box::new(SkewedClocks { id, on: on.to_vec(), motions, words: self.words }))
     }
 }
 
 /// Clocks in motion.
-struct Skewed {
+struct SkewedClocks {
     id: u64,
     on: Vec<String>,
     motions: Motions,
     words: Words,
 }
 
-/// What the tool says that a process sees, against the true clocks.
-#[derive(Deserialize)]
-struct Looked {
-    before: Observed,
-    after: Observed,
-    mechanism: ClockMechanism,
-}
-
-/// What the tool says at the end of a fault.
-#[derive(Deserialize)]
-struct Ended {
-    before: Observed,
-    after: Observed,
-    /// Where what is left of other faults puts the clocks.
-    due_wall_ns: i64,
-    due_monotonic_ns: i64,
-}
-
-impl Ended {
-    /// How far the wall and the monotonic clock are from where they should stand.
+impl ClockLook {
+    /// How far the wall and the monotonic clock are from where they should stand, in nanoseconds.
     fn off(&self) -> [i64; 2] {
         [self.after.wall_ns - self.due_wall_ns, self.after.monotonic_ns - self.due_monotonic_ns]
     }
@@ -219,9 +149,13 @@ impl Ended {
     }
 }
 
-fn read<T: for<'a> Deserialize<'a>>(target: &str, answer: Value) -> Result<T, FaultError> {
-    serde_json::from_value(answer)
-        .map_err(|error| FaultError::Other(format!("the clock tool on {target} answered strangely: {error}")))
+/// Calls the clock tool of the target's node.
+async fn call<T: DeserializeOwned>(
+    context: &FaultContext,
+    target: &str,
+    call: ClockCall,
+) -> Result<T, FaultError> {
+    context.call(target, "clock", &call).await
 }
 
 /// How far both clocks moved between two looks, in nanoseconds, and the most by which that may be wrong.
@@ -234,9 +168,9 @@ fn ms(ns: i64) -> i64 {
     (ns as f64 / 1e6).round() as i64
 }
 
-impl Skewed {
+impl SkewedClocks {
     /// Whether each clock that was to move has, by more than the two looks can be wrong.
-    fn seen(&self, before: &Observed, after: &Observed) -> bool {
+    fn is_seen(&self, before: &Observed, after: &Observed) -> bool {
         let ([wall, monotonic], error_ns) = moved_ns(before, after);
         let far = |moved: i64| moved.unsigned_abs() >= LEAST_NS + error_ns;
         let Motions { wall: of_wall, monotonic: of_monotonic } = self.motions;
@@ -246,14 +180,15 @@ impl Skewed {
     }
 
     /// Sets the clocks of one target in motion, and looks until they are seen to move.
-    async fn begin(&self, world: &World, target: &str) -> Result<(Value, bool), FaultError> {
-        let args = json!({"do": "begin", "id": self.id, "motions": self.motions});
-        world.clock_reader(target)?;
+    async fn begin(&self, context: &FaultContext, target: &str) -> Result<(Value, bool), FaultError> {
+        let (id, motions, pid) = (self.id, self.motions, context.clock_reader(target)?);
         let begun = Instant::now();
-        let Looked { before, mut after, mechanism } = read(target, world.clock(target, args).await?)?;
-        while !self.seen(&before, &after) && begun.elapsed() < PATIENCE {
+        let begin = ClockCall::Begin { id, pid, motions };
+        let ClockLook { before, mut after, mechanism, .. } = call(context, target, begin).await?;
+        while !self.is_seen(&before, &after) && begun.elapsed() < PATIENCE {
             tokio::time::sleep(PAUSE).await;
-            after = read::<Looked>(target, world.clock(target, json!({"do": "look"})).await?)?.after;
+            let look = ClockCall::Look { pid: context.clock_reader(target)? };
+            after = call::<ClockLook>(context, target, look).await?.after;
         }
         let ([wall, monotonic], _) = moved_ns(&before, &after);
         let seen = json!({
@@ -261,23 +196,23 @@ impl Skewed {
             "after_ms": ms(i64::try_from(begun.elapsed().as_nanos()).unwrap_or(i64::MAX)),
             "mechanism": mechanism,
         });
-        Ok((seen, self.seen(&before, &after)))
+        Ok((seen, self.is_seen(&before, &after)))
     }
 
     /// Takes this fault, and nothing else, out of the clocks of one target.
-    async fn end(&self, world: &World, target: &str) -> Result<Value, FaultError> {
-        let answer = world.clock(target, json!({"do": "end", "id": self.id})).await?;
+    async fn end(&self, context: &FaultContext, target: &str) -> Result<Value, FaultError> {
+        let end = ClockCall::End { id: self.id, pid: context.clock_reader(target).ok() };
         // One that is down starts with a clock that this fault is no part of any more.
-        if answer.is_null() {
+        let Some(mut ended) = call::<Option<ClockLook>>(context, target, end).await? else {
             return Ok(json!({"gone": true}));
-        }
-        let mut ended: Ended = read(target, answer)?;
+        };
         let before = ended.before;
         let begun = Instant::now();
         // Another fault's motion goes on in steps, and on a busy machine a step can be late.
         while !ended.is_right() && begun.elapsed() < PATIENCE {
             tokio::time::sleep(PAUSE).await;
-            ended = read(target, world.clock(target, json!({"do": "look"})).await?)?;
+            let look = ClockCall::Look { pid: context.clock_reader(target)? };
+            ended = call(context, target, look).await?;
         }
         let off = ended.off();
         if !ended.is_right() {
@@ -295,7 +230,11 @@ impl Skewed {
 }
 
 #[async_trait]
-impl Fault for Skewed {
+impl Fault for SkewedClocks {
+    fn motions(&self) -> Option<Motions> {
+        Some(self.motions)
+    }
+
     fn describe(&self, observed: &Map<String, Value>) -> FaultDescription {
         let moved = Moved { on: &self.on, motions: self.motions, observed };
         FaultDescription {
@@ -309,24 +248,26 @@ impl Fault for Skewed {
         }
     }
 
-    async fn inject(&mut self, world: &World) -> Result<Seen, FaultError> {
-        let this: &Skewed = self;
+    async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
+        let this: &SkewedClocks = self;
         let seen =
             try_join_all(this.on.iter().map(|target| async move {
-                Ok::<_, FaultError>((target, this.begin(world, target).await?))
+                Ok::<_, FaultError>((target, this.begin(context, target).await?))
             }))
             .await?;
         let effective = seen.iter().any(|(_, (_, moved))| *moved);
         let observed: Map<String, Value> =
             seen.into_iter().map(|(target, (seen, _))| (target.clone(), seen)).collect();
-        Ok(Seen { observed, effective })
+        Ok(Observation { observed, effective })
     }
 
-    async fn heal(&mut self, world: &World) -> Result<Value, FaultError> {
-        let this: &Skewed = self;
+    async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
+        let this: &SkewedClocks = self;
         // One that cannot be healed keeps no other from it.
         let healed = join_all(
-            this.on.iter().map(|target| async move { Ok((target.clone(), this.end(world, target).await?)) }),
+            this.on
+                .iter()
+                .map(|target| async move { Ok((target.clone(), this.end(context, target).await?)) }),
         )
         .await;
         healed.into_iter().collect::<Result<Map<_, _>, FaultError>>().map(Value::Object)
@@ -337,15 +278,15 @@ impl Fault for Skewed {
 mod tests {
     use super::*;
 
-    fn scene() -> Scene {
-        crate::testing::scene(2, 1)
+    fn topology() -> Topology {
+        crate::testing::topology(2, 1)
     }
 
     #[test]
     fn sizes_are_drawn_around_the_ttl() {
         let settings = crate::testing::settings(20);
         let mut random = fencepost_history::Seed(1).stream("sizes");
-        let sizes: Vec<i64> = (0..2000).map(|_| draw_size_ms(&scene(), &settings, &mut random)).collect();
+        let sizes: Vec<i64> = (0..2000).map(|_| draw_size_ms(&topology(), &settings, &mut random)).collect();
         assert!(sizes.iter().all(|ms| (999..=600_001).contains(&ms.abs())));
         // As many below ten times the TTL as above it, about; and a third of them back.
         let small = sizes.iter().filter(|ms| ms.abs() < 24_500).count();

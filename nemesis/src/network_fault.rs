@@ -1,13 +1,14 @@
-//! One strike that makes ways worse: set inside the nodes, believed only when echoes show it, taken back.
+//! A fault that makes ways worse: set inside the nodes, counted only when echoes show it, taken back.
 
-use super::{Dose, Look, Ways, Words};
-use crate::tools::packets::{Counts, Echoes, Impairment, Mechanism, Probe, State};
-use crate::{Fault, FaultError, Seen, World};
+use crate::context::FaultContext;
+use crate::fault::{Fault, FaultError, Observation};
+use crate::network_parameters::{Look, NetworkParameters, Ways, Words};
+use crate::packets_tool::{Cleared, PacketsCall};
+use crate::tools::packets::{Echoes, Impairment, Mechanism, Probe, State};
 use async_trait::async_trait;
 use fencepost_history::FaultDescription;
 use fencepost_history::prose::and;
 use futures_util::future::{join_all, try_join_all};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -17,19 +18,19 @@ use std::time::Duration;
 /// An undisturbed echo is back in well under a millisecond; that much patience is for a busy machine.
 const PATIENCE_MS: f64 = 250.0;
 
-/// Nobody waits longer than that for echoes: a way that takes longer has shown enough.
+/// The longest wait for echoes: a way that takes longer has shown enough.
 const PATIENCE_MAX_MS: f64 = 1000.0;
 
 /// How often a way is probed again before it counts as not healed.
 const HEALING_LOOKS: u32 = 5;
 
-pub(super) struct Impaired {
+pub(crate) struct Impaired {
     id: String,
     on: Vec<String>,
-    dose: Dose,
+    parameters: NetworkParameters,
     look: Look,
     words: Words,
-    /// What each target saw before the strike.
+    /// What each target saw before the fault.
     before: Vec<Echoes>,
     /// Nodes in which something may have been set.
     at: BTreeSet<String>,
@@ -37,47 +38,57 @@ pub(super) struct Impaired {
 
 impl Impaired {
     /// `id` names it among the faults of a node.
-    pub(super) fn new(id: String, on: Vec<String>, dose: Dose, look: Look, words: Words) -> Impaired {
-        Impaired { id, on, dose, look, words, before: Vec::new(), at: BTreeSet::new() }
+    pub(crate) fn new(
+        id: String,
+        on: Vec<String>,
+        parameters: NetworkParameters,
+        look: Look,
+        words: Words,
+    ) -> Impaired {
+        Impaired { id, on, parameters, look, words, before: Vec::new(), at: BTreeSet::new() }
     }
 
-    fn peers(&self, world: &World) -> Vec<String> {
-        let peers = if self.dose.peers.is_empty() { world.names() } else { self.dose.peers.clone() };
+    fn peers(&self, context: &FaultContext) -> Vec<String> {
+        let peers =
+            if self.parameters.peers.is_empty() { context.names() } else { self.parameters.peers.clone() };
         peers.into_iter().filter(|name| !self.on.contains(name)).collect()
     }
 
     /// How long echoes may take, with some to spare.
     fn patience_ms(&self, count: u16, bytes: usize) -> f64 {
-        let Impairment { delay_ms, jitter_ms, rate_kbit, .. } = self.dose.impairment;
+        let Impairment { delay_ms, jitter_ms, rate_kbit, .. } = self.parameters.impairment;
         let line_ms =
             if rate_kbit > 0 { f64::from(count) * bytes as f64 * 8.0 / rate_kbit as f64 } else { 0.0 };
         ((2.0 * (delay_ms + jitter_ms) + line_ms) * 1.5 + PATIENCE_MS).min(PATIENCE_MAX_MS).round()
     }
 
     /// Impairs what leaves `node` for `others`.
-    async fn impair(&self, world: &World, node: &str, others: &[String]) -> Result<Mechanism, FaultError> {
-        let to = addresses(world, others)?;
-        let args = json!({"do": "set", "id": self.id, "to": to, "impairment": self.dose.impairment});
-        call(world, node, args).await
+    async fn impair(
+        &self,
+        context: &FaultContext,
+        node: &str,
+        others: &[String],
+    ) -> Result<Mechanism, FaultError> {
+        let to = addresses(context, others)?;
+        let (id, impairment) = (self.id.clone(), self.parameters.impairment);
+        call(context, node, PacketsCall::Set { id, to, impairment }).await
     }
 
     /// Probes from each target to all its peers, and sums up what each target sees.
     async fn probe(
         &self,
-        world: &World,
+        context: &FaultContext,
         peers: &[String],
         count: u16,
         bytes: usize,
         patience_ms: f64,
     ) -> Result<Vec<Echoes>, FaultError> {
-        let to = addresses(world, peers)?;
+        let to = addresses(context, peers)?;
         try_join_all(self.on.iter().map(|target| {
             let probes = to.iter().map(move |to| async move {
                 let patience_ms = patience_ms as u64;
                 let probe = Probe { to: *to, count, gap_ms: 1.0, bytes, patience_ms };
-                let mut args = json!(probe);
-                args["do"] = json!("probe");
-                call::<Echoes>(world, target, args).await
+                call::<Echoes>(context, target, PacketsCall::Probe(probe)).await
             });
             async move { Ok(Echoes::sum(&try_join_all(probes).await?)) }
         }))
@@ -85,12 +96,12 @@ impl Impaired {
     }
 
     /// Probes until round trips are as before, or nothing is left that could make them differ but another fault.
-    async fn look_healed(&self, world: &World, peers: &[String]) -> Result<Vec<Echoes>, FaultError> {
+    async fn look_healed(&self, context: &FaultContext, peers: &[String]) -> Result<Vec<Echoes>, FaultError> {
         let mut looks = 1;
         loop {
-            let after = self.probe(world, peers, 3, 84, PATIENCE_MS).await?;
+            let after = self.probe(context, peers, 3, 84, PATIENCE_MS).await?;
             let Some(slow) = self.still_slow(&after) else { return Ok(after) };
-            if self.others_at_work(world, peers).await? {
+            if self.others_at_work(context, peers).await? {
                 return Ok(after);
             }
             if looks == HEALING_LOOKS {
@@ -101,13 +112,13 @@ impl Impaired {
         }
     }
 
-    /// The target that still waits as long as during the strike, in a sentence. Without any answer, a partition is at
+    /// The target that still waits as long as during the fault, in a sentence. Without any answer, a partition is at
     /// work or a node is gone: rules of ours are not.
     fn still_slow(&self, after: &[Echoes]) -> Option<String> {
         let all = self.on.iter().zip(&self.before).zip(after);
         all.filter_map(|((target, before), after)| {
             let (before_ms, now_ms) = (before.median_ms?, after.median_ms?);
-            let slow = now_ms > before_ms + (self.dose.round_trip_ms() / 2.0).max(20.0);
+            let slow = now_ms > before_ms + (self.parameters.round_trip_ms() / 2.0).max(20.0);
             slow.then(|| {
                 format!("round trips of {target} still take {now_ms} ms after healing, and took {before_ms} ms before the fault")
             })
@@ -115,31 +126,32 @@ impl Impaired {
         .next()
     }
 
-    async fn others_at_work(&self, world: &World, peers: &[String]) -> Result<bool, FaultError> {
+    async fn others_at_work(&self, context: &FaultContext, peers: &[String]) -> Result<bool, FaultError> {
         let nodes = self.on.iter().chain(peers);
-        let states =
-            try_join_all(nodes.map(|node| call::<State>(world, node, json!({"do": "look"})))).await?;
+        let states = try_join_all(nodes.map(|node| call::<State>(context, node, PacketsCall::Look))).await?;
         Ok(states.iter().any(|state| !state.faults.is_empty()))
     }
 }
 
-#[derive(Deserialize)]
-struct Cleared {
-    counts: Counts,
-}
-
 #[async_trait]
 impl Fault for Impaired {
+    fn names(&self) -> Vec<String> {
+        self.parameters.peers.clone()
+    }
+
     fn describe(&self, _: &Map<String, Value>) -> FaultDescription {
         let targets = and(&self.on);
-        let peers =
-            if self.dose.peers.is_empty() { "everyone else".to_owned() } else { and(&self.dose.peers) };
-        let way = match self.dose.ways {
+        let peers = if self.parameters.peers.is_empty() {
+            "all others".to_owned()
+        } else {
+            and(&self.parameters.peers)
+        };
+        let way = match self.parameters.ways {
             Ways::Out => format!("from {targets} to {peers}"),
             Ways::In => format!("from {peers} to {targets}"),
             Ways::Both => format!("between {targets} and {peers}"),
         };
-        let impairment = &self.dose.impairment;
+        let impairment = &self.parameters.impairment;
         FaultDescription {
             keeps_memory: true,
             sentence: format!("on the way {way}, {}", (self.words.sentence)(impairment)),
@@ -150,31 +162,32 @@ impl Fault for Impaired {
         }
     }
 
-    async fn inject(&mut self, world: &World) -> Result<Seen, FaultError> {
-        let peers = self.peers(world);
-        self.before = self.probe(world, &peers, 3, 84, PATIENCE_MS).await?;
-        let (outward, inward) = (self.dose.ways != Ways::In, self.dose.ways != Ways::Out);
+    async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
+        let peers = self.peers(context);
+        self.before = self.probe(context, &peers, 3, 84, PATIENCE_MS).await?;
+        let (outward, inward) = (self.parameters.ways != Ways::In, self.parameters.ways != Ways::Out);
         let mut ways: Vec<(&String, &[String])> = Vec::new();
         ways.extend(self.on.iter().filter(|_| outward).map(|target| (target, &peers[..])));
         ways.extend(peers.iter().filter(|_| inward).map(|peer| (peer, &self.on[..])));
         self.at = ways.iter().map(|(node, _)| (*node).clone()).collect();
         let fault = &*self;
-        let used = try_join_all(ways.iter().map(|(node, others)| fault.impair(world, node, others))).await?;
+        let used =
+            try_join_all(ways.iter().map(|(node, others)| fault.impair(context, node, others))).await?;
 
-        let (count, bytes) = (self.look.echoes)(&self.dose.impairment);
+        let (count, bytes) = (self.look.echoes)(&self.parameters.impairment);
         let patience_ms = self.patience_ms(count, bytes);
-        let after = self.probe(world, &peers, count, bytes, patience_ms).await?;
-        let mut seen = Seen { observed: Map::new(), effective: false };
+        let after = self.probe(context, &peers, count, bytes, patience_ms).await?;
+        let mut seen = Observation::default();
         for ((target, before), after) in self.on.iter().zip(&self.before).zip(&after) {
             // Where no echo came back before, another fault has this way already.
-            seen.effective |= before.answered > 0 && (self.look.shows)(&self.dose, before, after);
+            seen.effective |= before.answered > 0 && (self.look.shows)(&self.parameters, before, after);
             let mut observed = json!({
                 "mechanism": used.first(),
                 "round_trip_ms_before": before.median_ms,
                 "round_trip_ms": after.median_ms,
                 "echoes": after,
             });
-            if self.dose.impairment.loss == 0.0 && after.answered * 2 < after.sent {
+            if self.parameters.impairment.loss == 0.0 && after.answered * 2 < after.sent {
                 // The median of those that were quick would say too little.
                 observed["round_trip_ms"] = Value::Null;
                 observed["round_trip_over_ms"] = json!(patience_ms);
@@ -184,17 +197,18 @@ impl Fault for Impaired {
         Ok(seen)
     }
 
-    async fn heal(&mut self, world: &World) -> Result<Value, FaultError> {
+    async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
         // Every node is healed before the first error is reported.
         let fault = &*self;
         let cleared = join_all(self.at.iter().map(|node| async move {
-            let cleared: Cleared = call(world, node, json!({"do": "clear", "id": fault.id})).await?;
+            let clear = PacketsCall::Clear { id: fault.id.clone() };
+            let cleared: Cleared = call(context, node, clear).await?;
             Ok::<_, FaultError>((node.clone(), json!({"packets": cleared.counts})))
         }))
         .await;
         let mut observed = cleared.into_iter().collect::<Result<Map<_, _>, _>>()?;
         if !self.before.is_empty() {
-            let after = self.look_healed(world, &self.peers(world)).await?;
+            let after = self.look_healed(context, &self.peers(context)).await?;
             for (target, after) in self.on.iter().zip(after) {
                 let entry = observed.entry(target.clone()).or_insert_with(|| json!({}));
                 entry["round_trip_ms"] = json!(after.median_ms);
@@ -204,13 +218,15 @@ impl Fault for Impaired {
     }
 }
 
-fn addresses(world: &World, names: &[String]) -> Result<Vec<Ipv4Addr>, FaultError> {
-    names.iter().map(|name| Ok(world.node(name)?.address())).collect()
+fn addresses(context: &FaultContext, names: &[String]) -> Result<Vec<Ipv4Addr>, FaultError> {
+    names.iter().map(|name| Ok(context.node(name)?.address())).collect()
 }
 
 /// Calls the packets tool of a node.
-async fn call<T: DeserializeOwned>(world: &World, node: &str, args: Value) -> Result<T, FaultError> {
-    let answer = world.node(node)?.tool("packets", args).await?;
-    serde_json::from_value(answer)
-        .map_err(|error| FaultError::Other(format!("the packets tool on {node} answered strangely: {error}")))
+async fn call<T: DeserializeOwned>(
+    context: &FaultContext,
+    node: &str,
+    call: PacketsCall,
+) -> Result<T, FaultError> {
+    context.call(node, "packets", &call).await
 }

@@ -1,59 +1,65 @@
-//! What faults strike: the nodes with their servers, and the clients.
+//! What faults act on: the nodes with their servers, and the clients.
 
-use crate::{FaultError, supervisor};
+use crate::clock_tool::ClockCall;
+use crate::fault::FaultError;
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClusterError, Node};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The client programs of a run, as far as a nemesis may know them. The runner implements it.
+/// The client programs of a run, as far as a nemesis may know them. The engine implements it.
 #[async_trait]
 pub trait Clients: Send + Sync {
     /// The process number, inside its node, of the client of that name.
     fn pid(&self, client: &str) -> Option<i32>;
 }
 
-/// Who leads the servers, asked of the servers. The runner implements it, for locks that have a leader.
+/// Which server leads, as the servers say. The engine implements it, for services that have a leader.
 #[async_trait]
 pub trait Leadership: Send + Sync {
-    /// Name of the server that leads now; none while nobody does.
+    /// Name of the server that leads now; none while no server does.
     async fn leader(&self) -> Result<Option<String>, ClusterError>;
-    /// Asks the service to let another server lead than `from`.
-    async fn hand_over(&self, from: &str) -> Result<(), ClusterError>;
+    /// Requests of the service that another server leads than `from`.
+    async fn transfer_leadership(&self, from: &str) -> Result<(), ClusterError>;
 }
 
 /// The nodes of a run, and what runs on them.
-pub struct World {
+pub struct FaultContext {
     nodes: HashMap<String, Arc<dyn Node>>,
-    services: HashMap<String, Running>,
+    services: HashMap<String, RunningService>,
     clients: Arc<dyn Clients>,
     leadership: Option<Arc<dyn Leadership>>,
 }
 
 /// A node's service and the port at which it answers.
 #[derive(Clone, Debug)]
-pub struct Running {
+pub struct RunningService {
     pub service: Service,
     pub port: u16,
 }
+
+/// Name of the supervisor's service inside a node; see [`crate::supervisor`].
+pub(crate) const SUPERVISOR: &str = "supervisor";
 
 /// How long an election may take, and how often the servers are asked for its outcome meanwhile.
 const ELECTION: Duration = Duration::from_secs(10);
 const ELECTION_POLL: Duration = Duration::from_millis(20);
 
-impl World {
+impl FaultContext {
     /// `leadership` is none where each server stands for itself.
     pub fn new(
         nodes: &[Arc<dyn Node>],
-        services: HashMap<String, Running>,
+        services: HashMap<String, RunningService>,
         clients: Arc<dyn Clients>,
         leadership: Option<Arc<dyn Leadership>>,
-    ) -> World {
+    ) -> FaultContext {
         let nodes = nodes.iter().map(|node| (node.name().to_owned(), node.clone())).collect();
-        World { nodes, services, clients, leadership }
+        FaultContext { nodes, services, clients, leadership }
     }
 
     /// Who can be asked for the leader, where there is one.
@@ -105,7 +111,7 @@ impl World {
 
     /// The process that reads the target's clock: its own, or while it is down its supervisor's, if there is one.
     pub(crate) fn clock_reader(&self, target: &str) -> Result<i32, FaultError> {
-        let supervisor = || self.nodes.get(target).and_then(|node| node.service_pid(supervisor::NAME));
+        let supervisor = || self.nodes.get(target).and_then(|node| node.service_pid(SUPERVISOR));
         self.pid(target).or_else(|down| supervisor().ok_or(down))
     }
 
@@ -124,7 +130,7 @@ impl World {
             .ok_or_else(|| FaultError::Other(format!("{target} runs no service that could be restarted")))?;
         let pid = node.start(&running.service).await?;
         // Its clocks go on as they were meant to: exec has dropped the patch.
-        node.tool("clock", json!({"do": "resume", "pid": pid})).await?;
+        node.tool("clock", json!(ClockCall::Resume { pid })).await?;
         self.await_answer(target, Duration::from_secs(10)).await
     }
 
@@ -145,10 +151,17 @@ impl World {
         }
     }
 
-    /// Asks the clock tool of the target's node; see [`crate::ClockTool`]. A target that is down has no process.
-    pub async fn clock(&self, target: &str, mut args: Value) -> Result<Value, FaultError> {
-        args["pid"] = json!(self.clock_reader(target).ok());
-        Ok(self.node(target)?.tool("clock", args).await?)
+    /// Calls a tool of the target's node, and reads its answer.
+    pub(crate) async fn call<T: DeserializeOwned>(
+        &self,
+        target: &str,
+        tool: &str,
+        call: &(impl Serialize + Sync),
+    ) -> Result<T, FaultError> {
+        let answer = self.node(target)?.tool(tool, json!(call)).await?;
+        serde_json::from_value(answer).map_err(|error| {
+            FaultError::Other(format!("the tool {tool} on {target} gave an unexpected answer: {error}"))
+        })
     }
 
     /// Waits until /proc shows the process in a state that `wanted` accepts.

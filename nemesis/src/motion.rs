@@ -1,10 +1,39 @@
-//! How a clock goes wrong: what it does next, and for how long.
+//! How clocks go wrong: which of them, what a clock does next, and for how long.
 
 use crate::tools::clock::Skew;
 use chacha20::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
+
+/// Which of a process's clocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Clock {
+    /// The time of day, by which Redis expires keys.
+    #[default]
+    Wall,
+    /// The time since some beginning, by which etcd counts down leases and clients their time-outs.
+    Monotonic,
+    Both,
+}
+
+/// What a fault does to each clock of its targets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Motions {
+    #[serde(default)]
+    pub wall: Option<Motion>,
+    #[serde(default)]
+    pub monotonic: Option<Motion>,
+}
+
+impl Clock {
+    /// The same motion of each of these clocks.
+    pub(crate) fn moved(self, motion: Motion) -> Motions {
+        let when = |wanted: bool| wanted.then_some(motion);
+        Motions { wall: when(self != Clock::Monotonic), monotonic: when(self != Clock::Wall) }
+    }
+}
 
 /// One clock's way of going wrong. Times in milliseconds, rates in parts per million: 100,000 gains 100 ms a second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

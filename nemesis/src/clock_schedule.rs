@@ -1,22 +1,22 @@
-//! Which motions a process's clocks are in, and where that puts them. Pure: it is told the time.
+//! Which motions a process's clocks are in, and where that puts them. Pure: the time is an argument.
 //!
 //! Motions add up, and each can be taken out by itself: what is left is what the others did. So two faults on one
 //! node need not know of each other. A frozen clock is the exception that one would expect: while it stands still,
 //! nothing else drifts, but it can still be made to leap.
 
-use super::motion::Motion;
+use crate::motion::Motion;
 use crate::tools::clock::Skew;
 
 /// The clocks of one process.
 #[derive(Debug, Default)]
-pub(crate) struct Book {
-    wall: Lane,
-    monotonic: Lane,
+pub(crate) struct ClockSchedule {
+    wall: Track,
+    monotonic: Track,
 }
 
 /// One clock.
 #[derive(Debug, Default)]
-struct Lane {
+struct Track {
     parts: Vec<Part>,
     /// Up to when the parts are counted, in nanoseconds.
     at_ns: u64,
@@ -36,14 +36,14 @@ struct Part {
     drift_ppm: i64,
 }
 
-impl Book {
+impl ClockSchedule {
     /// Adds a fault's motions, one for each clock that it moves. `now_ns` must never be earlier than in a call before.
     pub fn begin(&mut self, id: u64, wall: Option<Motion>, monotonic: Option<Motion>, now_ns: u64) {
         self.advance(now_ns);
-        for (lane, motion) in [(&mut self.wall, wall), (&mut self.monotonic, monotonic)] {
+        for (track, motion) in [(&mut self.wall, wall), (&mut self.monotonic, monotonic)] {
             let part =
                 |motion| Part { id, motion, moves: 0, due_ns: Some(now_ns), ahead_ns: 0, drift_ppm: 0 };
-            lane.parts.extend(motion.map(part));
+            track.parts.extend(motion.map(part));
         }
         self.advance(now_ns);
     }
@@ -51,8 +51,8 @@ impl Book {
     /// Takes out what a fault added, and all that it did. One that is not there is none.
     pub fn end(&mut self, id: u64, now_ns: u64) {
         self.advance(now_ns);
-        for lane in [&mut self.wall, &mut self.monotonic] {
-            lane.parts.retain(|part| part.id != id);
+        for track in [&mut self.wall, &mut self.monotonic] {
+            track.parts.retain(|part| part.id != id);
         }
     }
 
@@ -83,7 +83,7 @@ impl Book {
     }
 }
 
-impl Lane {
+impl Track {
     fn advance(&mut self, now_ns: u64) {
         while let Some(due_ns) = self.due_ns().filter(|due_ns| *due_ns <= now_ns) {
             self.drift_to(due_ns);
@@ -148,55 +148,55 @@ mod tests {
     }
 
     /// Where the wall clock stands, in milliseconds.
-    fn wall_ms(book: &mut Book, at_ns: u64) -> i64 {
-        book.advance(at_ns);
-        book.skew().wall_ns / 1_000_000
+    fn wall_ms(schedule: &mut ClockSchedule, at_ns: u64) -> i64 {
+        schedule.advance(at_ns);
+        schedule.skew().wall_ns / 1_000_000
     }
 
     #[test]
     fn a_jump_and_a_drift_add_up_and_end_apart() {
-        let mut book = Book::default();
-        book.begin(1, Some(Motion::Jump { by_ms: 60_000 }), None, SECOND);
-        book.begin(2, Some(linear(100_000)), None, 2 * SECOND);
-        assert_eq!(wall_ms(&mut book, 4 * SECOND), 60_200);
-        assert_eq!(book.skew().wall_drift_ppm, 100_000);
-        book.end(1, 5 * SECOND);
-        assert_eq!(wall_ms(&mut book, 5 * SECOND), 300);
-        book.end(2, 6 * SECOND);
-        assert_eq!(book.skew(), Skew::default());
-        assert!(book.is_empty());
+        let mut schedule = ClockSchedule::default();
+        schedule.begin(1, Some(Motion::Jump { by_ms: 60_000 }), None, SECOND);
+        schedule.begin(2, Some(linear(100_000)), None, 2 * SECOND);
+        assert_eq!(wall_ms(&mut schedule, 4 * SECOND), 60_200);
+        assert_eq!(schedule.skew().wall_drift_ppm, 100_000);
+        schedule.end(1, 5 * SECOND);
+        assert_eq!(wall_ms(&mut schedule, 5 * SECOND), 300);
+        schedule.end(2, 6 * SECOND);
+        assert_eq!(schedule.skew(), Skew::default());
+        assert!(schedule.is_empty());
     }
 
     #[test]
     fn nothing_drifts_on_a_frozen_clock_but_it_can_leap() {
-        let mut book = Book::default();
-        book.begin(1, Some(linear(500_000)), None, 0);
-        book.begin(2, Some(Motion::Freeze), None, 2 * SECOND);
-        book.begin(3, Some(Motion::Freeze), None, 3 * SECOND);
-        book.begin(4, Some(Motion::Jump { by_ms: 10_000 }), None, 4 * SECOND);
-        assert_eq!(book.skew().wall_drift_ppm, Skew::FROZEN_PPM);
+        let mut schedule = ClockSchedule::default();
+        schedule.begin(1, Some(linear(500_000)), None, 0);
+        schedule.begin(2, Some(Motion::Freeze), None, 2 * SECOND);
+        schedule.begin(3, Some(Motion::Freeze), None, 3 * SECOND);
+        schedule.begin(4, Some(Motion::Jump { by_ms: 10_000 }), None, 4 * SECOND);
+        assert_eq!(schedule.skew().wall_drift_ppm, Skew::FROZEN_PPM);
         // One second ahead when it froze, two seconds ago; then a leap.
-        assert_eq!(wall_ms(&mut book, 4 * SECOND), 1000 - 2000 + 10_000);
-        book.end(2, 4 * SECOND);
+        assert_eq!(wall_ms(&mut schedule, 4 * SECOND), 1000 - 2000 + 10_000);
+        schedule.end(2, 4 * SECOND);
         // The second one holds it still, from here on.
-        assert_eq!(wall_ms(&mut book, 6 * SECOND), 1000 - 2000 + 10_000);
-        book.end(3, 6 * SECOND);
-        assert_eq!(wall_ms(&mut book, 6 * SECOND), 11_000);
-        assert_eq!(wall_ms(&mut book, 8 * SECOND), 12_000);
+        assert_eq!(wall_ms(&mut schedule, 6 * SECOND), 1000 - 2000 + 10_000);
+        schedule.end(3, 6 * SECOND);
+        assert_eq!(wall_ms(&mut schedule, 6 * SECOND), 11_000);
+        assert_eq!(wall_ms(&mut schedule, 8 * SECOND), 12_000);
     }
 
     #[test]
     fn a_strobe_goes_there_and_back() {
-        let mut book = Book::default();
-        book.begin(1, None, Some(Motion::Strobe { size_ms: 500, period_ms: 200 }), 0);
-        let at = |book: &mut Book, ms: u64| {
-            book.advance(ms * 1_000_000);
-            (book.skew().wall_ns, book.skew().monotonic_ns / 1_000_000)
+        let mut schedule = ClockSchedule::default();
+        schedule.begin(1, None, Some(Motion::Strobe { size_ms: 500, period_ms: 200 }), 0);
+        let at = |schedule: &mut ClockSchedule, ms: u64| {
+            schedule.advance(ms * 1_000_000);
+            (schedule.skew().wall_ns, schedule.skew().monotonic_ns / 1_000_000)
         };
-        assert_eq!([50, 150, 250, 350].map(|ms| at(&mut book, ms)), [(0, 500), (0, 0), (0, 500), (0, 0)]);
+        assert_eq!([50, 150, 250, 350].map(|ms| at(&mut schedule, ms)), [(0, 500), (0, 0), (0, 500), (0, 0)]);
         // Moves that were slept through are made up for.
-        assert_eq!(at(&mut book, 12_050), (0, 500));
-        assert_eq!(book.due_ns(), Some(12_100_000_000));
+        assert_eq!(at(&mut schedule, 12_050), (0, 500));
+        assert_eq!(schedule.due_ns(), Some(12_100_000_000));
     }
 
     fn motion() -> impl Strategy<Value = Motion> {
@@ -218,13 +218,13 @@ mod tests {
         fn whatever_was_added_is_gone_when_all_is_taken_out(
             motions in prop::collection::vec((motion(), any::<bool>()), 1..6), order in any::<u64>(),
         ) {
-            let mut book = Book::default();
+            let mut schedule = ClockSchedule::default();
             let mut now_ns = 0;
             for (id, (motion, on_wall)) in (0..).zip(&motions) {
                 now_ns += 37_000_000;
                 let (wall, monotonic) = if *on_wall { (Some(*motion), None) } else { (None, Some(*motion)) };
-                book.begin(id, wall, monotonic, now_ns);
-                let skew = book.skew();
+                schedule.begin(id, wall, monotonic, now_ns);
+                let skew = schedule.skew();
                 for rate in [skew.wall_drift_ppm, skew.monotonic_drift_ppm] {
                     prop_assert!((Skew::FROZEN_PPM..=Skew::DRIFT_PPM_MAX).contains(&rate));
                 }
@@ -232,17 +232,17 @@ mod tests {
             let count = motions.len() as u64;
             for at in 0..count {
                 now_ns += 91_000_000;
-                book.end((at + order) % count, now_ns);
+                schedule.end((at + order) % count, now_ns);
             }
-            prop_assert!(book.is_empty());
-            prop_assert_eq!(book.skew(), Skew::default());
+            prop_assert!(schedule.is_empty());
+            prop_assert_eq!(schedule.skew(), Skew::default());
         }
 
         #[test]
         fn how_often_one_looks_changes_nothing(motion in motion(), looks in prop::collection::vec(0..2_000_000_000_u64, 0..20)) {
-            let (mut looked, mut left) = (Book::default(), Book::default());
-            for book in [&mut looked, &mut left] {
-                book.begin(1, Some(motion), None, 0);
+            let (mut looked, mut left) = (ClockSchedule::default(), ClockSchedule::default());
+            for schedule in [&mut looked, &mut left] {
+                schedule.begin(1, Some(motion), None, 0);
             }
             let mut looks = looks;
             looks.sort_unstable();

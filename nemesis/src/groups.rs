@@ -1,6 +1,7 @@
-//! Who does not hear whom, and the shapes that this takes.
+//! Which nodes lose the packets of which others, and the shapes that this takes.
 
-use crate::{Scene, subset};
+use crate::draws::subset;
+use crate::topology::Topology;
 use fencepost_history::Stream;
 use fencepost_history::prose::and;
 use rand::RngExt;
@@ -8,7 +9,7 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Sets of nodes that a partition tears apart. Whoever is in none is reached by all: a bridge.
+/// Sets of nodes that a partition tears apart. A node that is in none is reached by all: a bridge.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Groups {
@@ -33,12 +34,12 @@ pub enum OneWay {
     ToSecond,
 }
 
-/// Reads who is to be cut off from whom: `c1|n4,n5` loses all packets between c1 and the two, `c1>n4,n5` only those
+/// Reads which nodes are to be cut off from which: `c1|n4,n5` loses all packets between c1 and the two, `c1>n4,n5` only those
 /// from c1 to them, `c1<n4,n5` only those from them to c1. More groups than two may be parted by `|`.
 ///
 /// # Errors
-/// One sentence: a name that is nobody's here or stands in two groups, an empty group, or one group alone.
-pub fn parse_partition(text: &str, scene: &Scene) -> Result<Groups, String> {
+/// One sentence: a name that no node has here or that stands in two groups, an empty group, or one group alone.
+pub fn parse_partition(text: &str, topology: &Topology) -> Result<Groups, String> {
     let (separator, one_way) = match text.chars().find(|sign| "|<>".contains(*sign)) {
         Some('<') => ('<', Some(OneWay::ToFirst)),
         Some('>') => ('>', Some(OneWay::ToSecond)),
@@ -50,7 +51,7 @@ pub fn parse_partition(text: &str, scene: &Scene) -> Result<Groups, String> {
         return Err(format!("the partition `{text}` has an empty place where a node should be named"));
     }
     for name in groups.iter().flatten() {
-        scene.check_name(name).map_err(|reason| format!("the partition `{text}` cannot be: {reason}"))?;
+        topology.check_name(name).map_err(|reason| format!("the partition `{text}` cannot be: {reason}"))?;
     }
     let groups = Groups { groups, one_way, deaf: BTreeMap::new() };
     groups.check().map_err(|reason| format!("the partition `{text}` cannot be: {reason}"))?;
@@ -64,12 +65,12 @@ impl Groups {
     }
 
     /// Refuses what tears nothing apart, in one sentence.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         if self.groups.is_empty() && !self.deaf.is_empty() && self.one_way.is_none() {
             return Ok(());
         }
         if self.groups.len() < 2 || self.groups.iter().any(Vec::is_empty) {
-            return Err("it takes at least two groups, and somebody in each, like `c1|n4,n5`".to_owned());
+            return Err("it takes at least two groups, and a name in each, like `c1|n4,n5`".to_owned());
         }
         if self.one_way.is_some() && self.groups.len() != 2 {
             return Err("packets can be lost one way only between two groups".to_owned());
@@ -82,7 +83,7 @@ impl Groups {
     }
 
     /// At each node, the nodes whose packets are lost there.
-    pub(super) fn deaf(&self) -> BTreeMap<String, BTreeSet<String>> {
+    pub(crate) fn deaf(&self) -> BTreeMap<String, BTreeSet<String>> {
         let mut deaf = self.deaf.clone();
         for (hearer, group) in self.groups.iter().enumerate() {
             for (speaker, others) in self.groups.iter().enumerate() {
@@ -103,7 +104,7 @@ impl Groups {
     }
 
     /// Which packets were lost, as a clause in the past tense.
-    pub(super) fn sentence(&self) -> String {
+    pub(crate) fn sentence(&self) -> String {
         let lost = |from: &str, to: &str| format!("packets from {from} to {to} were lost, and only those");
         let groups: Vec<String> = self.groups.iter().map(|group| and(group)).collect();
         match (&groups[..], self.one_way) {
@@ -121,20 +122,20 @@ impl Groups {
     }
 
     /// "cut n1 n2 | n3 n4 n5"; long sides are counted.
-    pub(super) fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         let side = |group: &Vec<String>| match group.len() {
             0..=5 => group.join(" "),
             many => format!("{many} others"),
         };
         let sides: Vec<String> = self.groups.iter().map(side).collect();
         match sides.is_empty() {
-            true => format!("cut {}", self.struck().join(" ")),
+            true => format!("cut {}", self.targets().join(" ")),
             false => format!("cut {}", sides.join(" | ")),
         }
     }
 
-    /// Those that a reader would call struck: the first group, or all.
-    pub fn struck(&self) -> Vec<String> {
+    /// The nodes that the fault is said to be on: the first group, or all.
+    pub fn targets(&self) -> Vec<String> {
         match self.groups.first() {
             Some(first) => first.clone(),
             None => self.deaf.keys().cloned().collect(),
@@ -142,19 +143,19 @@ impl Groups {
     }
 }
 
-/// Draws one of the shapes that this scene allows; none where there is nobody to be parted.
-pub(super) fn draw(scene: &Scene, random: &mut Stream) -> Option<Groups> {
-    let mut shapes: Vec<fn(&Scene, &mut Stream) -> Option<Groups>> = Vec::new();
-    if !scene.servers.is_empty() && !scene.clients.is_empty() {
+/// Draws one of the shapes that this topology allows; none where there are no nodes to part.
+pub(crate) fn draw(topology: &Topology, random: &mut Stream) -> Option<Groups> {
+    let mut shapes: Vec<fn(&Topology, &mut Stream) -> Option<Groups>> = Vec::new();
+    if !topology.servers.is_empty() && !topology.clients.is_empty() {
         shapes.extend([halves, one_server, one_client, lost_answers, lost_requests] as [_; 5]);
     }
-    if scene.servers.len() >= 3 && scene.clients.len() >= 2 {
-        shapes.extend([bridge, ring] as [fn(&Scene, &mut Stream) -> Option<Groups>; 2]);
+    if topology.servers.len() >= 3 && topology.clients.len() >= 2 {
+        shapes.extend([bridge, ring] as [fn(&Topology, &mut Stream) -> Option<Groups>; 2]);
     }
-    if scene.storage.is_some() && !scene.clients.is_empty() {
+    if topology.storage.is_some() && !topology.clients.is_empty() {
         shapes.push(client_from_storage);
     }
-    shapes.choose(random)?(scene, random)
+    shapes.choose(random)?(topology, random)
 }
 
 fn others<'a>(all: impl IntoIterator<Item = &'a String>, without: &[String]) -> Vec<String> {
@@ -162,52 +163,54 @@ fn others<'a>(all: impl IntoIterator<Item = &'a String>, without: &[String]) -> 
 }
 
 /// Servers and clients fall apart into two sides.
-fn halves(scene: &Scene, random: &mut Stream) -> Option<Groups> {
-    let mut half = subset(&scene.servers, scene.servers.len() / 2, random);
-    half.extend(subset(&scene.clients, scene.clients.len().div_ceil(2), random));
-    let rest = others(scene.servers.iter().chain(&scene.clients), &half);
+fn halves(topology: &Topology, random: &mut Stream) -> Option<Groups> {
+    let mut half = subset(&topology.servers, topology.servers.len() / 2, random);
+    half.extend(subset(&topology.clients, topology.clients.len().div_ceil(2), random));
+    let rest = others(topology.servers.iter().chain(&topology.clients), &half);
     Some(Groups::apart(half, rest))
 }
 
-/// One server hears nobody, and nobody hears it.
-fn one_server(scene: &Scene, random: &mut Stream) -> Option<Groups> {
-    let alone = vec![scene.servers.choose(random)?.clone()];
-    let rest = others(scene.servers.iter().chain(&scene.clients), &alone);
+/// One server hears no other, and no other hears it.
+fn one_server(topology: &Topology, random: &mut Stream) -> Option<Groups> {
+    let alone = vec![topology.servers.choose(random)?.clone()];
+    let rest = others(topology.servers.iter().chain(&topology.clients), &alone);
     Some(Groups::apart(alone, rest))
 }
 
-fn majority(scene: &Scene, random: &mut Stream) -> Vec<String> {
-    subset(&scene.servers, scene.servers.len() / 2 + 1, random)
+fn majority(topology: &Topology, random: &mut Stream) -> Vec<String> {
+    subset(&topology.servers, topology.servers.len() / 2 + 1, random)
 }
 
 /// One client reaches no more than a minority of the servers.
-fn one_client(scene: &Scene, random: &mut Stream) -> Option<Groups> {
-    Some(Groups::apart(vec![scene.clients.choose(random)?.clone()], majority(scene, random)))
+fn one_client(topology: &Topology, random: &mut Stream) -> Option<Groups> {
+    Some(Groups::apart(vec![topology.clients.choose(random)?.clone()], majority(topology, random)))
 }
 
 /// What some clients ask of a majority of the servers is done, but they do not learn of it.
-fn lost_answers(scene: &Scene, random: &mut Stream) -> Option<Groups> {
-    let clients = subset(&scene.clients, random.random_range(1..=scene.clients.len().div_ceil(2)), random);
-    Some(Groups { one_way: Some(OneWay::ToFirst), ..Groups::apart(clients, majority(scene, random)) })
+fn lost_answers(topology: &Topology, random: &mut Stream) -> Option<Groups> {
+    let clients =
+        subset(&topology.clients, random.random_range(1..=topology.clients.len().div_ceil(2)), random);
+    Some(Groups { one_way: Some(OneWay::ToFirst), ..Groups::apart(clients, majority(topology, random)) })
 }
 
 /// What some clients ask does not arrive, while what the servers have to say still does.
-fn lost_requests(scene: &Scene, random: &mut Stream) -> Option<Groups> {
-    let lost = lost_answers(scene, random)?;
+fn lost_requests(topology: &Topology, random: &mut Stream) -> Option<Groups> {
+    let lost = lost_answers(topology, random)?;
     Some(Groups { one_way: Some(OneWay::ToSecond), ..lost })
 }
 
 /// Two sides that meet in one server.
-fn bridge(scene: &Scene, random: &mut Stream) -> Option<Groups> {
-    let bridge = scene.servers.choose(random)?;
-    let beside = Scene { servers: others(&scene.servers, std::slice::from_ref(bridge)), ..scene.clone() };
+fn bridge(topology: &Topology, random: &mut Stream) -> Option<Groups> {
+    let bridge = topology.servers.choose(random)?;
+    let beside =
+        Topology { servers: others(&topology.servers, std::slice::from_ref(bridge)), ..topology.clone() };
     halves(&beside, random)
 }
 
 /// Everyone reaches a majority of the servers, and no two the same one. Servers stand in a circle, and reach their
 /// neighbours only; with three there would be nobody left to lose, so that only clients lose anyone.
-fn ring(scene: &Scene, random: &mut Stream) -> Option<Groups> {
-    let mut circle = scene.servers.clone();
+fn ring(topology: &Topology, random: &mut Stream) -> Option<Groups> {
+    let mut circle = topology.servers.clone();
     circle.shuffle(random);
     let (count, majority) = (circle.len(), circle.len() / 2 + 1);
     let mut deaf: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -220,22 +223,22 @@ fn ring(scene: &Scene, random: &mut Stream) -> Option<Groups> {
         let beyond = (reach + 1)..(count - reach);
         beyond.for_each(|step| cut(server, &circle[(place + step) % count]));
     }
-    for (place, client) in scene.clients.iter().enumerate() {
+    for (place, client) in topology.clients.iter().enumerate() {
         (majority..count).for_each(|step| cut(client, &circle[(place + step) % count]));
     }
     Some(Groups { deaf, ..Groups::default() })
 }
 
 /// The lock works, but what it protects is out of reach of a client.
-fn client_from_storage(scene: &Scene, random: &mut Stream) -> Option<Groups> {
-    let client = scene.clients.choose(random)?.clone();
-    Some(Groups::apart(vec![client], vec![scene.storage.clone()?]))
+fn client_from_storage(topology: &Topology, random: &mut Stream) -> Option<Groups> {
+    let client = topology.clients.choose(random)?.clone();
+    Some(Groups::apart(vec![client], vec![topology.storage.clone()?]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::scene;
+    use crate::testing::topology;
     use fencepost_history::Seed;
 
     /// `n1<c1,c2`: n1 loses the packets of the two.
@@ -248,7 +251,7 @@ mod tests {
 
     #[test]
     fn explicit_sets_are_read() {
-        let read = |text| deaf(&parse_partition(text, &scene(5, 2)).unwrap());
+        let read = |text| deaf(&parse_partition(text, &topology(5, 2)).unwrap());
         assert_eq!(read("c1|n4,n5"), "c1<n4,n5 n4<c1 n5<c1");
         assert_eq!(read("c1 > n4"), "n4<c1");
         assert_eq!(read("c1<n4"), "c1<n4");
@@ -257,7 +260,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_refused_with_the_reason() {
-        let refused = |text| parse_partition(text, &scene(2, 1)).unwrap_err();
+        let refused = |text| parse_partition(text, &topology(2, 1)).unwrap_err();
         assert_eq!(
             refused("c1|n4"),
             "the partition `c1|n4` cannot be: there is no node n4 in this run (there are: n1, n2, c1, storage)"
@@ -265,7 +268,7 @@ mod tests {
         assert_eq!(refused("c1|n1,c1"), "the partition `c1|n1,c1` cannot be: c1 stands in it twice");
         assert_eq!(
             refused("c1"),
-            "the partition `c1` cannot be: it takes at least two groups, and somebody in each, like `c1|n4,n5`"
+            "the partition `c1` cannot be: it takes at least two groups, and a name in each, like `c1|n4,n5`"
         );
         assert_eq!(refused("c1|"), "the partition `c1|` has an empty place where a node should be named");
         assert_eq!(
@@ -277,8 +280,8 @@ mod tests {
     #[test]
     fn in_a_ring_everyone_reaches_a_majority_and_not_everyone() {
         for servers in [3, 4, 5, 6, 7] {
-            let (scene, mut random) = (scene(servers, 5), Seed(servers as u64).stream("ring"));
-            let deaf = ring(&scene, &mut random).unwrap().deaf();
+            let (topology, mut random) = (topology(servers, 5), Seed(servers as u64).stream("ring"));
+            let deaf = ring(&topology, &mut random).unwrap().deaf();
             for (node, lost) in &deaf {
                 let reached = servers - lost.iter().filter(|other| other.starts_with('n')).count();
                 assert!(reached > servers / 2, "{node} of {servers} reaches {reached}");
@@ -286,8 +289,8 @@ mod tests {
             }
             let deaf_to_servers =
                 |node: &String| deaf.get(node).is_some_and(|lost| lost.iter().any(|it| it.starts_with('n')));
-            assert!(scene.clients.iter().all(deaf_to_servers));
-            assert!(servers == 3 || scene.servers.iter().all(deaf_to_servers));
+            assert!(topology.clients.iter().all(deaf_to_servers));
+            assert!(servers == 3 || topology.servers.iter().all(deaf_to_servers));
         }
     }
 
@@ -295,13 +298,13 @@ mod tests {
     fn every_shape_that_is_drawn_holds() {
         for (servers, clients) in [(0, 0), (0, 2), (1, 1), (2, 3), (3, 2), (5, 5), (7, 1)] {
             for seed in 0..200 {
-                let scene = scene(servers, clients);
-                let Some(groups) = draw(&scene, &mut Seed(seed).stream("draw")) else {
+                let topology = topology(servers, clients);
+                let Some(groups) = draw(&topology, &mut Seed(seed).stream("draw")) else {
                     assert_eq!(clients, 0);
                     continue;
                 };
                 groups.check().unwrap();
-                assert!(!groups.deaf().is_empty() && !groups.struck().is_empty());
+                assert!(!groups.deaf().is_empty() && !groups.targets().is_empty());
                 let text = serde_json::to_string(&groups).unwrap();
                 assert_eq!(serde_json::from_str::<Groups>(&text).unwrap(), groups);
             }

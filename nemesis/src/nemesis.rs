@@ -1,0 +1,147 @@
+//! What a nemesis is: a value that describes it, how its faults are drawn, and how one of them is made ready.
+
+use crate::fault::Fault;
+use crate::groups::Groups;
+use crate::motion::Clock;
+use crate::tools::disk::Torn;
+use crate::topology::Topology;
+use fencepost_cluster::Capability;
+use fencepost_history::Stream;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+/// What there is to know about a nemesis before any of its faults is injected.
+#[derive(Clone, Copy, Debug)]
+pub struct NemesisDescription {
+    /// As on the command line.
+    pub name: &'static str,
+    /// One line for `fencepost list`.
+    pub about: &'static str,
+    /// What it does to a node, in a word. Two faults of one kind on one node at a time would undo each other, and are
+    /// refused. None where they add up, as those of the network do.
+    pub kind: Option<&'static str>,
+    /// Whether it holds a server down until its healing.
+    pub takes_down: bool,
+    /// What a driver must offer for it.
+    pub needs: &'static [Capability],
+    /// A driver must offer at least one of these; empty: nothing more is needed.
+    pub needs_one_of: &'static [Capability],
+    /// Whether each server's data must lie on a disk that can be broken ([`crate::prepare_disk`]), from before its start.
+    pub prepares_disks: bool,
+    /// Whether a drawn fault waits for the next acquire, since it matters only to the holder of that moment.
+    pub awaits_holder: bool,
+}
+
+impl NemesisDescription {
+    /// A nemesis of a kind of its own that needs signals only.
+    pub(crate) const fn new(name: &'static str, about: &'static str) -> NemesisDescription {
+        NemesisDescription {
+            name,
+            about,
+            kind: Some(name),
+            takes_down: false,
+            needs: &[Capability::Signal],
+            needs_one_of: &[],
+            prepares_disks: false,
+            awaits_holder: false,
+        }
+    }
+
+    /// What it needs and these capabilities lack, in words; none where it can run.
+    pub fn unmet(&self, offered: &[Capability]) -> Option<String> {
+        if let Some(missing) = self.needs.iter().find(|need| !offered.contains(need)) {
+            return Some(format!("{missing:?}"));
+        }
+        let one_of = self.needs_one_of;
+        let met = one_of.is_empty() || one_of.iter().any(|need| offered.contains(need));
+        (!met).then(|| format!("one of {one_of:?}"))
+    }
+}
+
+/// What the command line says about nemeses.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// Length of the main phase.
+    pub time_limit: Duration,
+    /// Mean time between the end of a fault and the beginning of the next of the same nemesis.
+    pub interval: Duration,
+    /// Which clocks go wrong.
+    pub clock: Clock,
+    /// Size of a clock's jumps; none: drawn on a logarithmic scale from half to three hundred times the TTL.
+    pub clock_amplitude: Option<Duration>,
+    /// By how much a clock drifts, in parts per million; none: drawn.
+    pub clock_drift_ppm: Option<NonZeroU32>,
+    /// How long a server that was killed or lost its power stays down; none: drawn.
+    pub restart_after: Option<Duration>,
+    /// What survives a loss of power of what was not fsynced; none: nothing.
+    pub torn_writes: Option<Torn>,
+    /// Which nodes a partition cuts off from which; none: drawn.
+    pub partition: Option<Groups>,
+}
+
+/// A drawn fault: its targets, how long it lasts, and its parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Draw<P = Map<String, Value>> {
+    pub on: Vec<String>,
+    pub length: Duration,
+    pub parameters: P,
+}
+
+/// A nemesis, as plans and the engine use it: its parameters are those of a file.
+pub trait Nemesis: Send + Sync {
+    fn description(&self) -> NemesisDescription;
+    /// Draws targets, length and parameters of a fault. None where this topology offers no target.
+    fn draw(&self, topology: &Topology, settings: &Settings, random: &mut Stream) -> Option<Draw>;
+    /// Makes a fault ready; refuses parameters that it does not take, in one sentence.
+    fn prepare(&self, on: &[String], parameters: &Map<String, Value>) -> Result<Box<dyn Fault>, String>;
+}
+
+impl dyn Nemesis + '_ {
+    /// The name, as on the command line.
+    pub fn name(&self) -> &'static str {
+        self.description().name
+    }
+}
+
+/// A nemesis as it is written: its parameters are a struct of its own, the same that is drawn, read from a plan, and
+/// recorded.
+pub(crate) trait TypedNemesis: Send + Sync {
+    type Parameters: Serialize + DeserializeOwned;
+    fn description(&self) -> NemesisDescription;
+    /// As [`Nemesis::draw`].
+    fn draw(
+        &self,
+        topology: &Topology,
+        settings: &Settings,
+        random: &mut Stream,
+    ) -> Option<Draw<Self::Parameters>>;
+    /// As [`Nemesis::prepare`].
+    fn prepare(&self, on: &[String], parameters: Self::Parameters) -> Result<Box<dyn Fault>, String>;
+}
+
+impl<N: TypedNemesis> Nemesis for N {
+    fn description(&self) -> NemesisDescription {
+        TypedNemesis::description(self)
+    }
+
+    fn draw(&self, topology: &Topology, settings: &Settings, random: &mut Stream) -> Option<Draw> {
+        let Draw { on, length, parameters } = TypedNemesis::draw(self, topology, settings, random)?;
+        let Ok(Value::Object(parameters)) = serde_json::to_value(parameters) else {
+            unreachable!("parameters are a struct with named fields");
+        };
+        Some(Draw { on, length, parameters })
+    }
+
+    fn prepare(&self, on: &[String], parameters: &Map<String, Value>) -> Result<Box<dyn Fault>, String> {
+        let parameters = serde_json::from_value(Value::Object(parameters.clone()));
+        TypedNemesis::prepare(self, on, parameters.map_err(|error| error.to_string())?)
+    }
+}
+
+/// The parameters of a nemesis that has none.
+#[derive(Clone, Copy, Debug, Default, Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NoParameters {}

@@ -1,0 +1,36 @@
+//! All nemeses, by name.
+
+use crate::nemesis::Nemesis;
+use crate::{
+    clock_drift, clock_freeze, clock_jump, clock_strobe, delay, disk_full, disk_slow, duplicate, failover,
+    kill, leader_kill, leader_pause, loss, partition, pause, power_loss, reorder, slow,
+};
+
+/// Every nemesis. `none` is the absence of any, and therefore not in it.
+pub fn registry() -> &'static [&'static dyn Nemesis] {
+    &[
+        &clock_jump::CLOCK_JUMP,
+        &clock_drift::CLOCK_DRIFT,
+        &clock_strobe::CLOCK_STROBE,
+        &clock_freeze::CLOCK_FREEZE,
+        &pause::Pause,
+        &partition::Partition,
+        &delay::DELAY,
+        &loss::LOSS,
+        &reorder::REORDER,
+        &duplicate::DUPLICATE,
+        &slow::SLOW,
+        &kill::Kill,
+        &power_loss::PowerLoss,
+        &failover::Failover,
+        &leader_kill::LeaderKill,
+        &leader_pause::LeaderPause,
+        &disk_full::DISK_FULL,
+        &disk_slow::DISK_SLOW,
+    ]
+}
+
+/// The nemesis of that name.
+pub fn find(name: &str) -> Option<&'static dyn Nemesis> {
+    registry().iter().copied().find(|nemesis| nemesis.name() == name)
+}
