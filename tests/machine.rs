@@ -131,17 +131,17 @@ fn run(plan: &str, args: &str) -> Ran {
 /// Runs that use everything: disks, clocks, packets, shared memory of PostgreSQL, files of the JVM.
 fn use_everything() {
     let plan = |driver: &str| {
-        let strikes = [
-            ("power-loss", "n1", "dose = { flicker_ms = 50 }"),
-            ("clock-jump", "n2", "dose = { wall_ms = 30000, monotonic_ms = 30000 }"),
-            ("delay", "n3", "dose = { delay_ms = 20, peers = ['n1'] }"),
-            ("partition", "c1", "dose = { groups = [['c1'], ['n4']] }"),
+        let faults = [
+            ("power-loss", "n1", "flicker_ms = 50"),
+            ("clock-jump", "n2", "wall_ms = 30000\nmonotonic_ms = 30000"),
+            ("delay", "n3", "delay_ms = 20\npeers = ['n1']"),
+            ("partition", "c1", "groups = [['c1'], ['n4']]"),
         ];
-        let strikes = strikes.map(|(fault, on, dose)| {
-            format!("[[strike]]\nat = '500ms'\nfor = '1s'\nfault = '{fault}'\non = ['{on}']\n{dose}\n")
+        let faults = faults.map(|(fault, on, parameters)| {
+            format!("[[fault]]\nat_ms = 500\nfor_ms = 1000\nfault = '{fault}'\non = ['{on}']\n{parameters}\n")
         });
         let ran = run(
-            &strikes.concat(),
+            &faults.concat(),
             &format!("--driver {driver} --lock redlock --redis-persistence always --ttl 1s --time-limit 2s"),
         );
         ran.assert_faults_real();

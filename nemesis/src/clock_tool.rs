@@ -74,7 +74,7 @@ pub(crate) enum ClockCall {
 
 /// What a process saw of its own clocks before and after a change, each against the true clocks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct ClockLook {
+pub struct ClockLook {
     pub before: Observed,
     pub after: Observed,
     pub mechanism: ClockMechanism,

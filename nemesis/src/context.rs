@@ -1,6 +1,6 @@
 //! What faults act on: the nodes with their servers, and the clients.
 
-use crate::clock_tool::ClockCall;
+use crate::clock_tool::{ClockCall, ClockLook};
 use crate::fault::FaultError;
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
@@ -149,6 +149,15 @@ impl FaultContext {
                 Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
             }
         }
+    }
+
+    /// What the target's process sees of its clocks now.
+    ///
+    /// # Errors
+    /// The target is down, or its clocks cannot be read.
+    pub async fn look_at_clocks(&self, target: &str) -> Result<ClockLook, FaultError> {
+        let pid = self.clock_reader(target)?;
+        self.call(target, "clock", &ClockCall::Look { pid }).await
     }
 
     /// Calls a tool of the target's node, and reads its answer.

@@ -48,7 +48,7 @@ mod topology;
 mod trigger;
 
 pub use clock_mechanism::{FakedClocks, fake_clocks, moved_clocks, prepare_clock};
-pub use clock_tool::ClockTool;
+pub use clock_tool::{ClockLook, ClockTool};
 pub use context::{Clients, FaultContext, Leadership, RunningService};
 pub use disk_tool::{DiskTool, prepare_disk};
 pub use fault::{Fault, FaultError, Observation};

@@ -8,7 +8,7 @@ use fencepost_cluster::doctor::Check;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{Capability, Cluster, ClusterSpec, Driver, NodeSpec, Role};
 use fencepost_history::Seed;
-use fencepost_nemesis::{Clients, Nemesis, Running, Scene, Seen, Settings, World};
+use fencepost_nemesis::{Clients, FaultContext, Nemesis, Observation, RunningService, Settings, Topology};
 use futures_util::future::{join_all, try_join_all};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const PORT: u16 = 7000;
 /// Faults are as long and as hard as for a lock that lives so long.
 const TTL: Duration = Duration::from_millis(100);
 
-/// So many seeds are tried for a strike that hits servers: clients there are none to hit.
+/// So many seeds are tried for a fault on servers: there are no clients.
 const SEEDS: u64 = 100;
 
 /// No fault takes longer to take hold, not even on a busy machine.
@@ -109,8 +109,10 @@ async fn try_all(driver: &dyn Driver) -> Result<HashMap<&'static str, String>> {
 }
 
 async fn try_on(cluster: &Cluster, offered: &[Capability]) -> Result<HashMap<&'static str, String>> {
-    let services: HashMap<String, Running> =
-        SERVERS.iter().map(|name| ((*name).to_owned(), Running { service: victim(), port: PORT })).collect();
+    let services: HashMap<String, RunningService> = SERVERS
+        .iter()
+        .map(|name| ((*name).to_owned(), RunningService { service: victim(), port: PORT }))
+        .collect();
     try_join_all(services.keys().map(|name| async move {
         let node = cluster.node(name).ok_or_else(|| anyhow!("the driver started no node {name}"))?;
         if offered.contains(&Capability::Fuse) {
@@ -120,12 +122,12 @@ async fn try_on(cluster: &Cluster, offered: &[Capability]) -> Result<HashMap<&'s
         Ok::<_, anyhow::Error>(())
     }))
     .await?;
-    let world = World::new(&cluster.nodes, services, Arc::new(Nobody), None);
+    let context = FaultContext::new(&cluster.nodes, services, Arc::new(Nobody), None);
     let mut told = HashMap::new();
     for nemesis in fencepost_nemesis::registry() {
-        let answer = match nemesis.unmet(offered) {
+        let answer = match nemesis.description().unmet(offered) {
             Some(unmet) => format!("no, it needs {unmet}"),
-            None => match tokio::time::timeout(PATIENCE, try_one(*nemesis, &world)).await {
+            None => match tokio::time::timeout(PATIENCE, try_one(*nemesis, &context)).await {
                 Ok(Ok(seen)) => in_words(*nemesis, &seen),
                 Ok(Err(error)) => format!("no: {error}"),
                 Err(_) => format!("no: it took longer than {} s", PATIENCE.as_secs()),
@@ -142,9 +144,9 @@ fn victim() -> Service {
     Service { name: "storage".to_owned(), argv: argv.map(str::to_owned).to_vec(), env: Vec::new() }
 }
 
-/// Injects one strike, and heals it.
-async fn try_one(nemesis: &'static dyn Nemesis, world: &World) -> Result<Seen> {
-    let scene = Scene {
+/// Injects one fault, and heals it.
+async fn try_one(nemesis: &'static dyn Nemesis, context: &FaultContext) -> Result<Observation> {
+    let topology = Topology {
         servers: SERVERS.map(str::to_owned).to_vec(),
         clients: vec![CLIENT.to_owned()],
         storage: None,
@@ -153,23 +155,24 @@ async fn try_one(nemesis: &'static dyn Nemesis, world: &World) -> Result<Seen> {
     };
     let settings = Settings { time_limit: Duration::from_secs(60), interval: TTL, ..Settings::default() };
     let drawn = (0..SEEDS)
-        .flat_map(|seed| fencepost_nemesis::draw(&[nemesis], &scene, &settings, Seed(seed)).strikes);
+        .flat_map(|seed| fencepost_nemesis::draw(&[nemesis], &topology, &settings, Seed(seed)).faults);
     let on_servers =
-        drawn.into_iter().find(|strike| strike.on.iter().all(|target| scene.servers.contains(target)));
-    let strike = on_servers.ok_or_else(|| anyhow!("no strike of it hits servers"))?;
-    let mut fault = nemesis.prepare(&strike).map_err(|sentence| anyhow!(sentence))?;
-    let seen = fault.inject(world).await;
-    fault.heal(world).await?;
+        drawn.into_iter().find(|fault| fault.on.iter().all(|target| topology.servers.contains(target)));
+    let planned = on_servers.ok_or_else(|| anyhow!("none of its faults is on servers"))?;
+    let mut fault =
+        nemesis.prepare(&planned.on, &planned.parameters).map_err(|sentence| anyhow!(sentence))?;
+    let seen = fault.inject(context).await;
+    fault.heal(context).await?;
     Ok(seen?)
 }
 
 /// `yes, by the emulator`.
-fn in_words(nemesis: &dyn Nemesis, seen: &Seen) -> String {
+fn in_words(nemesis: &dyn Nemesis, seen: &Observation) -> String {
     if !seen.effective {
         return "no: it was injected, and nothing was seen of it".to_owned();
     }
     let told = seen.observed.values().find_map(|seen| seen["mechanism"].as_str());
-    let mechanism = told.unwrap_or(match nemesis.needs().last() {
+    let mechanism = told.unwrap_or(match nemesis.description().needs.last() {
         Some(Capability::Ptrace) => "a patched vDSO",
         Some(Capability::PacketFilter) => "iptables",
         Some(Capability::Fuse) => "FUSE",

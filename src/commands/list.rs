@@ -40,7 +40,7 @@ fn sections() -> Vec<(&'static str, Vec<Row>)> {
             "each run draws which of the following are enabled, how strongly, and when",
         ),
     ];
-    nemeses.extend(fencepost_nemesis::registry().iter().map(|it| row(it.name(), it.about())));
+    nemeses.extend(fencepost_nemesis::registry().iter().map(|it| row(it.name(), it.description().about)));
     let guards = fencepost_storage::guards().iter().map(|it| row(it.name(), it.about())).collect();
     let checkers = fencepost_checker::registry().iter().map(|it| row(it.name(), it.about())).collect();
     vec![

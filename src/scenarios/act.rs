@@ -5,8 +5,8 @@ use crate::cli::{Cli, Command};
 use clap::Parser;
 use fencepost_engine::{ClientScript, Narration, RunOptions, RunSpec, Script, Step};
 use fencepost_history::{Kind, Seed, f};
-use fencepost_nemesis::{Plan, Strike, Trigger, parse_partition};
-use serde_json::{Value, json};
+use fencepost_nemesis::{Plan, PlannedFault, Trigger, parse_partition};
+use serde_json::{Map, Value, json};
 use std::time::Duration;
 
 /// One run of a scenario. A scenario has several where it compares: without a guard and with one, for instance.
@@ -16,7 +16,7 @@ pub struct Act {
     pub title: &'static str,
     /// As on the command line of `fencepost test`.
     arguments: String,
-    pub strikes: Vec<Strike>,
+    pub strikes: Vec<PlannedFault>,
     pub cast: Option<Script>,
     pub expects: Vec<Expect>,
     /// No other story is played meanwhile.
@@ -64,7 +64,7 @@ impl Act {
     }
 
     /// A fault.
-    pub fn strike(mut self, strike: Strike) -> Act {
+    pub fn strike(mut self, strike: PlannedFault) -> Act {
         self.strikes.push(strike);
         self
     }
@@ -116,45 +116,45 @@ impl Act {
 
     /// Its faults.
     pub fn plan(&self) -> Plan {
-        Plan { strikes: self.strikes.clone(), ..Plan::default() }
+        Plan { faults: self.strikes.clone(), ..Plan::default() }
     }
 }
 
 /// A fault of that name on these nodes, in force for so long once it has struck (or until the run ends).
-pub fn strike(fault: &str, on: &[&str], when: Trigger, lasting: Duration) -> Strike {
-    Strike {
+pub fn strike(fault: &str, on: &[&str], when: Trigger, lasting: Duration) -> PlannedFault {
+    PlannedFault {
         at_ms: 0,
         for_ms: u64::try_from(lasting.as_millis()).unwrap_or(u64::MAX),
         fault: fault.to_owned(),
         on: on.iter().map(|name| (*name).to_owned()).collect(),
         when: Some(when),
         then: None,
-        dose: Value::Null,
+        parameters: Map::new(),
     }
 }
 
 /// A fault that is in force from the beginning until everything is healed.
-pub fn throughout(fault: &str, on: &[&str]) -> Strike {
-    Strike { when: None, ..strike(fault, on, acquired("c1"), Duration::from_secs(3600)) }
+pub fn throughout(fault: &str, on: &[&str]) -> PlannedFault {
+    PlannedFault { when: None, ..strike(fault, on, acquired("c1"), Duration::from_secs(3600)) }
 }
 
 /// The same fault, so long after what it waits for.
-pub fn later(strike: Strike, by: Duration) -> Strike {
-    Strike { at_ms: u64::try_from(by.as_millis()).unwrap_or(u64::MAX), ..strike }
+pub fn later(strike: PlannedFault, by: Duration) -> PlannedFault {
+    PlannedFault { at_ms: u64::try_from(by.as_millis()).unwrap_or(u64::MAX), ..strike }
 }
 
 /// The same fault, with its dose.
-pub fn dosed(strike: Strike, dose: Value) -> Strike {
-    Strike { dose, ..strike }
+pub fn dosed(strike: PlannedFault, dose: Value) -> PlannedFault {
+    PlannedFault { parameters: dose.as_object().cloned().unwrap_or_default(), ..strike }
 }
 
 /// Cuts off groups of nodes from each other, as `--partition` takes them.
-pub fn partition(groups: &str, act: &Act) -> Strike {
+pub fn partition(groups: &str, act: &Act) -> PlannedFault {
     let spec = RunSpec::new(act.options("local", Seed(0)));
-    let scene = spec.map(|spec| spec.scene()).unwrap_or_else(|error| panic!("{error}"));
+    let scene = spec.map(|spec| spec.topology()).unwrap_or_else(|error| panic!("{error}"));
     let groups = parse_partition(groups, &scene).unwrap_or_else(|error| panic!("{error}"));
-    let on = groups.struck();
-    Strike { on, ..dosed(throughout("partition", &[]), json!(groups)) }
+    let on = groups.targets();
+    PlannedFault { on, ..dosed(throughout("partition", &[]), json!(groups)) }
 }
 
 fn event(f: &str, kind: Kind, client: Option<&str>) -> Trigger {

@@ -188,7 +188,7 @@ fn spec(options: RunOptions, act: &Act) -> Result<RunSpec, BadUsage> {
 /// What of the story did not come about, a sentence each.
 fn missing(act: &Act, plan: &Plan, history: &[Event], played: Option<&ScriptOutcome>) -> Vec<String> {
     let mut missing = Vec::new();
-    for (id, strike) in plan.strikes.iter().enumerate() {
+    for (id, strike) in plan.faults.iter().enumerate() {
         let took_effect = |event: &&Event| {
             event.process == Process::Nemesis
                 && event.kind == Kind::Ok

@@ -86,9 +86,10 @@ fn gain(looks: &[Look]) -> f64 {
     slopes[slopes.len() / 2]
 }
 
-fn strike(at: f64, length: &str, fault: &str, on: &str, dose: &str) -> String {
+/// A fault of a plan; `parameters` are lines.
+fn planned_fault(at_ms: u64, for_ms: u64, fault: &str, on: &str, parameters: &str) -> String {
     format!(
-        "[[strike]]\nat = {at:.1}\nfor = \"{length}\"\nfault = \"{fault}\"\non = [\"{on}\"]\ndose = {{ {dose} }}\n"
+        "[[fault]]\nat_ms = {at_ms}\nfor_ms = {for_ms}\nfault = \"{fault}\"\non = [\"{on}\"]\n{parameters}\n"
     )
 }
 
@@ -102,7 +103,7 @@ fn a_key_expires_early_on_a_fast_clock(driver: &str) {
     for (model, gained) in
         [("linear", 16_000.0..22_000.0), ("step", 10_000.0..28_000.0), ("non-ideal", 1_000.0..20_500.0)]
     {
-        let dose = format!("model = \"{model}\", drift_ppm = 19000000, period_ms = 400, seed = 1");
+        let parameters = format!("model = \"{model}\"\ndrift_ppm = 19000000\nperiod_ms = 400\nseed = 1");
         let args = format!("--driver {driver} --lock redis-single --hold 300ms --time-limit 5s");
         let drifted = |ran: &Ran| {
             ran.assert_faults_real();
@@ -111,7 +112,12 @@ fn a_key_expires_early_on_a_fast_clock(driver: &str) {
             assert!(gained.contains(&gain), "{model}: {gain} ms a second");
         };
         let ran = until_it_happens(
-            |seed| precise(&strike(0.5, "3s", "clock-drift", "n1", &dose), &format!("{args} --seed {seed}")),
+            |seed| {
+                precise(
+                    &planned_fault(500, 3000, "clock-drift", "n1", &parameters),
+                    &format!("{args} --seed {seed}"),
+                )
+            },
             drifted,
             |ran| model != "linear" || ran.findings("exclusion", "granted-twice") > 0,
         );
@@ -124,9 +130,9 @@ fn a_key_expires_early_on_a_fast_clock(driver: &str) {
 
 /// While its holder sleeps for far longer than the TTL, nobody else gets a key whose time stands still; and TIME does.
 fn a_frozen_clock_keeps_keys_alive(driver: &str) {
-    let plan = strike(0.5, "6s", "clock-freeze", "n1", "clock = \"wall\"")
-        + &strike(1.5, "4s", "pause", "c1", "").replace("dose = {  }\n", "")
-        + &strike(1.5, "4s", "pause", "c2", "").replace("dose = {  }\n", "");
+    let plan = planned_fault(500, 6000, "clock-freeze", "n1", "clock = \"wall\"")
+        + &planned_fault(1500, 4000, "pause", "c1", "")
+        + &planned_fault(1500, 4000, "pause", "c2", "");
     // Both clients sleep in the middle of things, and one of their processes holds the lock nearly always.
     let ran = precise(
         &plan,
@@ -146,10 +152,15 @@ fn a_frozen_clock_keeps_keys_alive(driver: &str) {
 }
 
 fn a_strobe_goes_there_and_back(driver: &str) {
-    let dose = "clock = \"wall\", size_ms = 20000, period_ms = 700";
+    let parameters = "clock = \"wall\"\nsize_ms = 20000\nperiod_ms = 700";
     let args = format!("--driver {driver} --lock redis-single --time-limit 7s");
     let ran = until_it_happens(
-        |seed| precise(&strike(0.5, "6s", "clock-strobe", "n1", dose), &format!("{args} --seed {seed}")),
+        |seed| {
+            precise(
+                &planned_fault(500, 6000, "clock-strobe", "n1", parameters),
+                &format!("{args} --seed {seed}"),
+            )
+        },
         Ran::assert_faults_real,
         |ran| ran.code == 1,
     );
@@ -163,7 +174,7 @@ fn a_strobe_goes_there_and_back(driver: &str) {
 
 /// A hundred minutes for the client are none for the controller, by whose clock the verdict is found.
 fn the_clocks_of_clients_are_struck_too(driver: &str) {
-    let plan = strike(1.0, "2s", "clock-jump", "c1", "wall_ms = 5000, monotonic_ms = 6000000");
+    let plan = planned_fault(1000, 2000, "clock-jump", "c1", "wall_ms = 5000\nmonotonic_ms = 6000000");
     let ran = precise(
         &plan,
         &format!("--driver {driver} --lock redis-single --careful --hold 200ms --time-limit 5s --ttl 1s"),
@@ -180,8 +191,8 @@ fn the_clocks_of_clients_are_struck_too(driver: &str) {
 
 fn a_restarted_server_keeps_its_clock(driver: &str) {
     // Long enough for a restart that takes its time on a busy machine.
-    let plan = strike(0.5, "8s", "clock-jump", "n1", "wall_ms = 60000")
-        + &strike(1.5, "500ms", "kill", "n1", "").replace("dose = {  }\n", "");
+    let plan = planned_fault(500, 8000, "clock-jump", "n1", "wall_ms = 60000")
+        + &planned_fault(1500, 500, "kill", "n1", "");
     let ran =
         precise(&plan, &format!("--driver {driver} --lock redis-single --time-limit 10s --workload lock"));
     ran.assert_faults_real();
@@ -197,8 +208,8 @@ fn a_restarted_server_keeps_its_clock(driver: &str) {
 }
 
 fn overlapping() -> String {
-    strike(0.5, "3s", "clock-jump", "n1", "wall_ms = 30000")
-        + &strike(1.5, "4s", "clock-drift", "n1", "drift_ppm = 500000")
+    planned_fault(500, 3000, "clock-jump", "n1", "wall_ms = 30000")
+        + &planned_fault(1500, 4000, "clock-drift", "n1", "drift_ppm = 500000")
 }
 
 /// The jump's healing takes back the jump, and leaves the drift where it has come to by itself.
@@ -247,8 +258,8 @@ fn libfaketime_does_the_same(driver: &str) {
 
 /// Both clocks of all members leap over every lease: whoever holds one loses it, unless it has just been renewed.
 fn etcd_counts_leases_by_the_monotonic_clock(driver: &str) {
-    let both = "wall_ms = 60000, monotonic_ms = 60000";
-    let plan = strike(2.0, "3s", "clock-jump", "n1\", \"n2\", \"n3", both);
+    let both = "wall_ms = 60000\nmonotonic_ms = 60000";
+    let plan = planned_fault(2000, 3000, "clock-jump", "n1\", \"n2\", \"n3", both);
     let args = format!("--driver {driver} --lock etcd --hold 1500ms --ttl 5s --time-limit 8s");
     let lost = |ran: &Ran| ran.history().iter().any(|event| event.f == f::LOST);
     until_it_happens(

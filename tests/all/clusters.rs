@@ -29,8 +29,8 @@ under!(
 );
 
 fn sentinels_promote_a_replica(driver: &str) {
-    let strike = "[[strike]]\nat = 1\nfor = \"8s\"\nfault = \"kill\"\non = [\"n1\"]\n";
-    let ran = planned(strike, &format!("--driver {driver} --lock redis-sentinel --time-limit 10s"));
+    let fault = "[[fault]]\nat_ms = 1000\nfor_ms = 8000\nfault = \"kill\"\non = [\"n1\"]\n";
+    let ran = planned(fault, &format!("--driver {driver} --lock redis-sentinel --time-limit 10s"));
     ran.assert_faults_real();
     let by_another = |event: &&Event| {
         event.f == f::ACQUIRE && event.kind == Kind::Ok && event.value["granted_by"][0] != "n1"
@@ -71,7 +71,7 @@ fn a_stopped_holder_loses_updates(driver: &str) {
 fn a_token_protects_the_data(driver: &str) {
     let paused = |client: u32| {
         format!(
-            "[[strike]]\nat = 0\nfor = \"4s\"\nfault = \"pause\"\non = [\"c{client}\"]\n\
+            "[[fault]]\nat_ms = 0\nfor_ms = 4000\nfault = \"pause\"\non = [\"c{client}\"]\n\
              when = {{ f = \"acquire\", client = \"c{client}\" }}\n"
         )
     };

@@ -14,14 +14,14 @@ under!(
 /// Outages that outlast every lock, each with a second cut as soon as the first new locks are given out. Not always at
 /// the same moment: a lock is held for 100 ms, and nothing is given twice where the cut falls just before its end.
 fn outages(count: u32, on: &str) -> String {
-    let strike = |number| {
+    let fault = |number| {
         let (at_ms, flicker_ms) = (500 + number * 3400, 140 + number * 20);
         format!(
-            "[[strike]]\nat = \"{at_ms}ms\"\nfor = \"2100ms\"\nfault = \"power-loss\"\non = {on}\n\
-             dose = {{ flicker_ms = {flicker_ms} }}\n"
+            "[[fault]]\nat_ms = {at_ms}\nfor_ms = 2100\nfault = \"power-loss\"\non = {on}\n\
+             flicker_ms = {flicker_ms}\n"
         )
     };
-    (0..count).map(strike).collect()
+    (0..count).map(fault).collect()
 }
 
 /// What the disks said as the power was lost, at both cuts of each outage.
@@ -73,7 +73,8 @@ fn keeps_everything(ran: &Ran) {
 }
 
 fn a_full_disk_is_real(driver: &str) {
-    let plan = "[[strike]]\nat = 1\nfor = \"1500ms\"\nfault = \"disk-full\"\non = [\"n1\"]\ndose = { bytes_left = 100 }\n";
+    let plan =
+        "[[fault]]\nat_ms = 1000\nfor_ms = 1500\nfault = \"disk-full\"\non = [\"n1\"]\nbytes_left = 100\n";
     let args = "--lock redis-single --redis-persistence always --ttl 1s --time-limit 3s";
     let ran = planned(plan, &format!("--driver {driver} {args}"));
     ran.assert_faults_real();
@@ -88,7 +89,7 @@ fn a_full_disk_is_real(driver: &str) {
 
 fn a_slow_disk_is_real(driver: &str) {
     let plan =
-        "[[strike]]\nat = 1\nfor = 2\nfault = \"disk-slow\"\non = [\"n1\"]\ndose = { fsync_ms = 300 }\n";
+        "[[fault]]\nat_ms = 1000\nfor_ms = 2000\nfault = \"disk-slow\"\non = [\"n1\"]\nfsync_ms = 300\n";
     let args = "--lock redis-single --redis-persistence always --time-limit 5s --hold 20ms";
     let ran = planned(plan, &format!("--driver {driver} {args}"));
     assert_eq!(ran.code, 0);

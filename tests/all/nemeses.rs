@@ -8,51 +8,51 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 under!(
-    local: [every_nemesis_strikes_redlock, every_nemesis_strikes_etcd, what_goes_wrong_with_faults_is_told_and_undone, a_swarm_says_what_it_is_made_of],
-    docker: [every_nemesis_strikes_redlock],
-    docker_by_night: [every_nemesis_strikes_etcd, what_goes_wrong_with_faults_is_told_and_undone, a_swarm_says_what_it_is_made_of],
+    local: [every_nemesis_takes_effect_on_redlock, every_nemesis_takes_effect_on_etcd, failed_faults_are_reported_and_undone, a_swarm_says_what_it_is_made_of],
+    docker: [every_nemesis_takes_effect_on_redlock],
+    docker_by_night: [every_nemesis_takes_effect_on_etcd, failed_faults_are_reported_and_undone, a_swarm_says_what_it_is_made_of],
 );
 
-/// A strike of each nemesis that is certain to show: its name, whom it is for (`leader` is n2 where nobody leads), how
-/// long it lasts in milliseconds, and its dose.
-const STRIKES: &[(&str, &str, u32, &str)] = &[
-    ("clock-jump", "n1", 500, "{ wall_ms = 30000, monotonic_ms = 30000 }"),
-    ("clock-drift", "n1", 500, "{ model = 'linear', drift_ppm = 500000 }"),
-    ("clock-strobe", "n1", 500, "{ size_ms = 30000, period_ms = 100 }"),
+/// A fault of each nemesis that is certain to show: its name, its target (`leader` is n2 where no server leads), how
+/// long it lasts in milliseconds, and its parameters.
+const FAULTS: &[(&str, &str, u32, &str)] = &[
+    ("clock-jump", "n1", 500, "wall_ms = 30000\nmonotonic_ms = 30000"),
+    ("clock-drift", "n1", 500, "model = 'linear'\ndrift_ppm = 500000"),
+    ("clock-strobe", "n1", 500, "size_ms = 30000\nperiod_ms = 100"),
     ("clock-freeze", "n1", 500, ""),
-    ("pause", "c1", 500, "{ stop_ms = 50, run_ms = 20 }"),
-    ("partition", "c1", 500, "{ groups = [['c1'], ['n1']] }"),
-    ("delay", "n1", 500, "{ delay_ms = 50, peers = ['n2', 'n3'] }"),
-    ("loss", "n1", 500, "{ loss = 0.5, peers = ['n2', 'n3'] }"),
-    ("reorder", "n1", 500, "{ delay_ms = 20, reorder = 0.3, peers = ['n2', 'n3'] }"),
-    ("duplicate", "n1", 500, "{ duplicate = 0.5, peers = ['n2', 'n3'] }"),
-    ("slow", "n1", 500, "{ rate_kbit = 64, peers = ['n2'] }"),
+    ("pause", "c1", 500, "stop_ms = 50\nrun_ms = 20"),
+    ("partition", "c1", 500, "groups = [['c1'], ['n1']]"),
+    ("delay", "n1", 500, "delay_ms = 50\npeers = ['n2', 'n3']"),
+    ("loss", "n1", 500, "loss = 0.5\npeers = ['n2', 'n3']"),
+    ("reorder", "n1", 500, "delay_ms = 20\nreorder = 0.3\npeers = ['n2', 'n3']"),
+    ("duplicate", "n1", 500, "duplicate = 0.5\npeers = ['n2', 'n3']"),
+    ("slow", "n1", 500, "rate_kbit = 64\npeers = ['n2']"),
     ("kill", "n1", 1, ""),
-    ("power-loss", "n1", 300, "{ flicker_ms = 50 }"),
-    ("disk-full", "n3", 500, "{ bytes_left = 100 }"),
-    ("disk-slow", "n3", 500, "{ fsync_ms = 50 }"),
+    ("power-loss", "n1", 300, "flicker_ms = 50"),
+    ("disk-full", "n3", 500, "bytes_left = 100"),
+    ("disk-slow", "n3", 500, "fsync_ms = 50"),
     ("failover", "leader", 200, ""),
     ("leader-kill", "leader", 200, ""),
     ("leader-pause", "leader", 500, ""),
 ];
 
-/// Time from the end of one strike to the next: for the healing, and for an election.
+/// Time from the end of one fault to the next: for the healing, and for an election.
 const GAP_MS: u32 = 1500;
 
-fn every_nemesis_strikes_redlock(driver: &str) {
-    every_nemesis_strikes("redlock", "n2", driver);
+fn every_nemesis_takes_effect_on_redlock(driver: &str) {
+    every_nemesis_takes_effect("redlock", "n2", driver);
 }
 
-fn every_nemesis_strikes_etcd(driver: &str) {
-    every_nemesis_strikes("etcd", "leader", driver);
+fn every_nemesis_takes_effect_on_etcd(driver: &str) {
+    every_nemesis_takes_effect("etcd", "leader", driver);
 }
 
-fn every_nemesis_strikes(lock: &str, leader: &str, driver: &str) {
+fn every_nemesis_takes_effect(lock: &str, leader: &str, driver: &str) {
     let mut at_ms = 500;
     let mut plan = String::new();
-    for (fault, on, for_ms, dose) in STRIKES {
+    for (fault, on, for_ms, parameters) in FAULTS {
         let on = if *on == "leader" { leader } else { on };
-        plan += &strike(fault, &[on], at_ms, *for_ms, dose);
+        plan += &planned_fault(fault, &[on], at_ms, *for_ms, parameters);
         at_ms += for_ms + GAP_MS;
     }
     let ran = planned_weighed(
@@ -69,7 +69,7 @@ fn every_nemesis_strikes(lock: &str, leader: &str, driver: &str) {
         .collect();
     let healed: BTreeSet<String> =
         ran.nemesis_events("heal", Kind::Ok).into_iter().map(|event| event.f.into()).collect();
-    for (fault, ..) in STRIKES {
+    for (fault, ..) in FAULTS {
         let seen = effective.get(*fault).unwrap_or_else(|| panic!("{fault} was not injected"));
         assert_eq!(seen["effective"], true, "{fault}: {seen}");
         assert!(healed.contains(*fault), "{fault} was not healed");
@@ -84,27 +84,26 @@ fn the_table_names_every_nemesis() {
     let listed = String::from_utf8(output.stdout).expect("UTF-8");
     let listed = listed.lines().skip(1).filter_map(|line| line.split_whitespace().next());
     let listed: BTreeSet<&str> = listed.filter(|name| !["none", "swarm"].contains(name)).collect();
-    assert_eq!(listed, STRIKES.iter().map(|(fault, ..)| *fault).collect());
+    assert_eq!(listed, FAULTS.iter().map(|(fault, ..)| *fault).collect());
 }
 
-fn strike(fault: &str, on: &[&str], at_ms: u32, for_ms: u32, dose: &str) -> String {
-    let dose = if dose.is_empty() { String::new() } else { format!("dose = {dose}\n") };
-    format!("[[strike]]\nat = '{at_ms}ms'\nfor = '{for_ms}ms'\nfault = '{fault}'\non = {on:?}\n{dose}")
+fn planned_fault(fault: &str, on: &[&str], at_ms: u32, for_ms: u32, parameters: &str) -> String {
+    format!("[[fault]]\nat_ms = {at_ms}\nfor_ms = {for_ms}\nfault = '{fault}'\non = {on:?}\n{parameters}\n")
 }
 
 /// A fault that gets only half done is undone at once, a second one of its kind waits for no one, and a server that dies
-/// while it is stopped is nobody's trouble.
-fn what_goes_wrong_with_faults_is_told_and_undone(driver: &str) {
-    let jump = "{ wall_ms = 60000, monotonic_ms = 60000 }";
+/// while it is stopped is no trouble.
+fn failed_faults_are_reported_and_undone(driver: &str) {
+    let jump = "wall_ms = 60000\nmonotonic_ms = 60000";
     let first = "when = { f = 'acquire' }\n";
     let third = "when = { f = 'acquire', times = 3 }\n";
     let plan = [
-        strike("kill", &["n2"], 500, 2500, ""),
-        strike("clock-jump", &["n1", "n2"], 1200, 3000, jump),
-        strike("pause", &["n3"], 1000, 2500, ""),
-        strike("kill", &["n3"], 2000, 200, ""),
-        strike("disk-slow", &["n4"], 0, 4000, "{ fsync_ms = 5 }") + first,
-        strike("disk-slow", &["n4", "n5"], 0, 4000, "{ fsync_ms = 5 }") + third,
+        planned_fault("kill", &["n2"], 500, 2500, ""),
+        planned_fault("clock-jump", &["n1", "n2"], 1200, 3000, jump),
+        planned_fault("pause", &["n3"], 1000, 2500, ""),
+        planned_fault("kill", &["n3"], 2000, 200, ""),
+        planned_fault("disk-slow", &["n4"], 0, 4000, "fsync_ms = 5") + first,
+        planned_fault("disk-slow", &["n4", "n5"], 0, 4000, "fsync_ms = 5") + third,
     ];
     let ran = planned_weighed(
         Weight::PRECISE,
@@ -148,7 +147,7 @@ fn doctor_tries_every_fault() {
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     assert_eq!(output.status.code(), Some(0), "{text}");
     let nemeses = text.split("throw-away node").nth(1).expect("a section of nemeses");
-    for (fault, ..) in STRIKES {
+    for (fault, ..) in FAULTS {
         let line = nemeses.lines().find(|line| line.split_whitespace().next() == Some(fault));
         let line = line.unwrap_or_else(|| panic!("{fault} is not in: {text}"));
         assert!(line.contains("docker: yes, by") && line.contains("local: yes, by"), "{line}");

@@ -7,9 +7,9 @@ use fencepost_history::Kind;
 use serde_json::Value;
 
 under!(
-    local: [every_impairment_is_seen_and_healed, partitions_of_every_kind_are_real, drawn_strikes_take_effect],
+    local: [every_impairment_is_seen_and_healed, partitions_of_every_kind_are_real, drawn_faults_take_effect],
     docker: [every_impairment_is_seen_and_healed],
-    docker_by_night: [partitions_of_every_kind_are_real, drawn_strikes_take_effect],
+    docker_by_night: [partitions_of_every_kind_are_real, drawn_faults_take_effect],
 );
 
 /// Runs a plan.
@@ -50,36 +50,41 @@ fn every_impairment_is_seen_and_healed(driver: &str) {
     let ran = run_plan(
         driver,
         r#"
-        [[strike]]
-        at = "500ms"
-        for = "500ms"
+        [[fault]]
+        at_ms = 500
+        for_ms = 500
         fault = "delay"
         on = ["c1"]
-        dose = { delay_ms = 100, peers = ["n1", "n2", "n3"] }
-        [[strike]]
-        at = "2s"
-        for = "500ms"
+        delay_ms = 100
+        peers = ["n1", "n2", "n3"]
+        [[fault]]
+        at_ms = 2000
+        for_ms = 500
         fault = "loss"
         on = ["n1"]
-        dose = { loss = 0.5, loss_correlation = 0.2, ways = "out" }
-        [[strike]]
-        at = "3500ms"
-        for = "500ms"
+        loss = 0.5
+        loss_correlation = 0.2
+        ways = "out"
+        [[fault]]
+        at_ms = 3500
+        for_ms = 500
         fault = "reorder"
         on = ["c2"]
-        dose = { delay_ms = 20, reorder = 0.3 }
-        [[strike]]
-        at = "5s"
-        for = "500ms"
+        delay_ms = 20
+        reorder = 0.3
+        [[fault]]
+        at_ms = 5000
+        for_ms = 500
         fault = "duplicate"
         on = ["c1"]
-        dose = { duplicate = 0.5 }
-        [[strike]]
-        at = "6500ms"
-        for = "500ms"
+        duplicate = 0.5
+        [[fault]]
+        at_ms = 6500
+        for_ms = 500
         fault = "slow"
         on = ["c1"]
-        dose = { rate_kbit = 64, peers = ["storage"] }
+        rate_kbit = 64
+        peers = ["storage"]
         "#,
     );
     ran.assert_faults_real();
@@ -100,24 +105,25 @@ fn partitions_of_every_kind_are_real(driver: &str) {
     let ran = run_plan(
         driver,
         r#"
-        [[strike]]
-        at = "500ms"
-        for = "1s"
+        [[fault]]
+        at_ms = 500
+        for_ms = 1000
         fault = "partition"
         on = ["c1"]
-        dose = { groups = [["c1"], ["n4", "n5"]], one_way = "to-first" }
-        [[strike]]
-        at = "2500ms"
-        for = "1s"
+        groups = [["c1"], ["n4", "n5"]]
+        one_way = "to-first"
+        [[fault]]
+        at_ms = 2500
+        for_ms = 1000
         fault = "partition"
         on = ["c2"]
-        dose = { groups = [["c2"], ["storage"]] }
-        [[strike]]
-        at = "4500ms"
-        for = "1s"
+        groups = [["c2"], ["storage"]]
+        [[fault]]
+        at_ms = 4500
+        for_ms = 1000
         fault = "partition"
         on = ["n1"]
-        dose = { groups = [["n1"], ["n2"], ["c1", "c2"]] }
+        groups = [["n1"], ["n2"], ["c1", "c2"]]
         "#,
     );
     ran.assert_faults_real();
@@ -131,7 +137,7 @@ fn partitions_of_every_kind_are_real(driver: &str) {
     ["c1-n4", "c2-storage", "n1-n2"].into_iter().for_each(whole);
 }
 
-fn drawn_strikes_take_effect(driver: &str) {
+fn drawn_faults_take_effect(driver: &str) {
     let effective =
         |ran: &Ran| ran.stages("inject", Kind::Ok).iter().filter(|value| value["effective"] == true).count();
     test_until(

@@ -4,9 +4,8 @@
 use crate::recorder::Recorder;
 use anyhow::{Context, Result};
 use fencepost_history::run::ClockSample;
-use fencepost_nemesis::World;
+use fencepost_nemesis::FaultContext;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
@@ -36,7 +35,7 @@ impl ClockWatch {
     /// Begins to look at the clocks of these nodes; with none, nothing is written.
     pub fn watch(
         nodes: Vec<String>,
-        world: Arc<World>,
+        context: Arc<FaultContext>,
         recorder: Arc<Recorder>,
         path: PathBuf,
     ) -> Result<Option<ClockWatch>> {
@@ -48,13 +47,13 @@ impl ClockWatch {
         let (over, is_over) = watch::channel(false);
         let mut lookers = JoinSet::new();
         for node in nodes {
-            let (world, recorder, samples) = (world.clone(), recorder.clone(), samples.clone());
+            let (context, recorder, samples) = (context.clone(), recorder.clone(), samples.clone());
             let mut is_over = is_over.clone();
             lookers.spawn(async move {
                 loop {
                     // The last look comes when everything is healed.
                     let last = *is_over.borrow();
-                    samples.write(&look(&world, &recorder, &node).await);
+                    samples.write(&look(&context, &recorder, &node).await);
                     if last {
                         return;
                     }
@@ -87,21 +86,21 @@ impl SampleFile {
     }
 }
 
-async fn look(world: &World, recorder: &Recorder, node: &str) -> ClockSample {
+async fn look(context: &FaultContext, recorder: &Recorder, node: &str) -> ClockSample {
     let begun = recorder.elapsed();
-    let seen = match world.pid(node) {
-        Ok(_) => world.clock(node, json!({"do": "look"})).await.unwrap_or_default(),
-        Err(_) => Value::Null,
+    let seen = match context.pid(node) {
+        Ok(_) => context.look_at_clocks(node).await.ok().map(|look| look.after),
+        Err(_) => None,
     };
     let ended = recorder.elapsed();
     let time = (begun + ended) / 2;
-    let ms = |name: &str| seen["after"][name].as_f64().map(|ns| ns / 1e6);
+    let ms = |ns: i64| ns as f64 / 1e6;
     ClockSample {
         time: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
         node: node.to_owned(),
-        wall_ms: ms("wall_ns"),
-        monotonic_ms: ms("monotonic_ns"),
-        error_ms: ms("error_ns"),
+        wall_ms: seen.map(|seen| ms(seen.wall_ns)),
+        monotonic_ms: seen.map(|seen| ms(seen.monotonic_ns)),
+        error_ms: seen.map(|seen| seen.error_ns as f64 / 1e6),
         time_error_ms: (ended - begun).as_secs_f64() * 500.0,
     }
 }

@@ -9,7 +9,7 @@ use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{Cluster, ClusterError, Node, NodeSpec, Role};
 use fencepost_locks::ServiceLeadership;
 use fencepost_locks::protocol::{Hello, Server, VERSION};
-use fencepost_nemesis::{Clients, Leadership, Running, World};
+use fencepost_nemesis::{Clients, FaultContext, Leadership, RunningService};
 use fencepost_storage::Need;
 use futures_util::future::try_join_all;
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ const HELLO: Duration = Duration::from_secs(20);
 /// The running processes of a run: its clients, and the servers that a fault can be injected into.
 pub struct Deployment {
     pub clients: Vec<Arc<ClientConnection>>,
-    pub world: Arc<World>,
+    pub context: Arc<FaultContext>,
     /// `n1: redis-server 7.0.15`, once for servers that are alike.
     pub versions: Vec<String>,
 }
@@ -60,7 +60,7 @@ pub fn nodes(spec: &RunSpec) -> Vec<NodeSpec> {
 }
 
 fn breaks_disks(spec: &RunSpec) -> bool {
-    spec.nemeses.iter().any(|nemesis| nemesis.prepares_disks())
+    spec.nemeses.iter().any(|nemesis| nemesis.description().prepares_disks)
 }
 
 /// Starts servers, storage and clients, and waits until each one serves.
@@ -73,12 +73,12 @@ pub async fn start(spec: &RunSpec, cluster: &Cluster, events: Arc<dyn ClientEven
         if let Some(faked) = spec.faked {
             fencepost_nemesis::prepare_clock(node.as_ref(), &mut service, faked).await?;
         }
-        services.insert(node.name().to_owned(), Running { service, port: spec.lock.service.port() });
+        services.insert(node.name().to_owned(), RunningService { service, port: spec.lock.service.port() });
     }
     let storages = of_role(Role::Storage);
     for node in &storages {
         let service = storage(spec, &servers);
-        services.insert(node.name().to_owned(), Running { service, port: STORAGE_PORT });
+        services.insert(node.name().to_owned(), RunningService { service, port: STORAGE_PORT });
     }
     if breaks_disks(spec) {
         try_join_all(servers.iter().map(|node| fencepost_nemesis::prepare_disk(node.as_ref()))).await?;
@@ -106,9 +106,9 @@ pub async fn start(spec: &RunSpec, cluster: &Cluster, events: Arc<dyn ClientEven
         .service
         .leadership()
         .map(|service| Arc::new(LeaderOfServers { service, servers }) as Arc<dyn Leadership>);
-    let world = World::new(&cluster.nodes, services, Arc::new(ClientPids(pids)), leadership);
+    let context = FaultContext::new(&cluster.nodes, services, Arc::new(ClientPids(pids)), leadership);
     let clients = connections.into_iter().map(|(_, connection)| connection).collect();
-    Ok(Deployment { clients, world: Arc::new(world), versions })
+    Ok(Deployment { clients, context: Arc::new(context), versions })
 }
 
 fn storage(spec: &RunSpec, servers: &[Arc<dyn Node>]) -> Service {
@@ -235,7 +235,7 @@ impl Leadership for LeaderOfServers {
         Ok(place.and_then(|place| self.servers.get(place)).map(|node| node.name().to_owned()))
     }
 
-    async fn hand_over(&self, from: &str) -> Result<(), ClusterError> {
+    async fn transfer_leadership(&self, from: &str) -> Result<(), ClusterError> {
         let place = self.servers.iter().position(|node| node.name() == from);
         let place = place.ok_or_else(|| ClusterError::new(format!("there is no server {from}")))?;
         self.service.transfer_leadership(&self.servers, place).await

@@ -6,16 +6,16 @@
 use crate::recorder::Recorder;
 use anyhow::{Result, anyhow};
 use fencepost_history::{FaultEvent, FaultStage, Kind};
-use fencepost_nemesis::{Fault, FaultError, LEADER, Nemesis, Plan, Seen, Strike, World};
+use fencepost_nemesis::{Fault, FaultContext, FaultError, LEADER, Nemesis, Observation, Plan, PlannedFault};
 use parking_lot::{Mutex, MutexGuard};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
 
-/// How long a strike whose time has come waits for the event that it names.
+/// How long a fault whose time has come waits for the event that it names.
 const THEN: Duration = Duration::from_secs(2);
 
 /// The faults of a run, in force or still to come.
@@ -25,15 +25,15 @@ pub struct Injection {
     shared: Arc<InjectionState>,
 }
 
-/// A strike made ready.
+/// A fault made ready, with its nemesis.
 pub type PreparedFault = (&'static dyn Nemesis, Box<dyn Fault>);
 
 struct InjectionState {
-    world: Arc<World>,
+    context: Arc<FaultContext>,
     recorder: Arc<Recorder>,
-    /// By the number of the strike.
+    /// By the number of the fault.
     in_force: Mutex<BTreeMap<u64, InForce>>,
-    /// Told whenever a fault has been healed.
+    /// Notified whenever a fault has been healed.
     healed: Notify,
     /// Healings that failed, one sentence each.
     unhealed: Mutex<Vec<String>>,
@@ -46,28 +46,29 @@ struct InForce {
 }
 
 impl Injection {
-    /// Begins to carry out the plan; time 0 is now. `ready` are its strikes, made ready.
+    /// Begins to carry out the plan; time 0 is now. `ready` are its faults, made ready.
     pub fn begin(
         plan: &Plan,
         ready: Vec<PreparedFault>,
-        world: Arc<World>,
+        context: Arc<FaultContext>,
         recorder: Arc<Recorder>,
     ) -> Injection {
         let (heal_now, healing) = watch::channel(false);
         let shared = Arc::new(InjectionState {
-            world,
+            context,
             recorder,
             in_force: Mutex::default(),
             healed: Notify::new(),
             unhealed: Mutex::default(),
         });
         let mut tasks = JoinSet::new();
-        for (id, (strike, (nemesis, fault))) in plan.strikes.iter().zip(ready).enumerate() {
+        for (id, (planned, (nemesis, fault))) in plan.faults.iter().zip(ready).enumerate() {
             // Listens before anything begins, so that no trigger misses its event.
-            let fired = strike.when.clone().map(|trigger| shared.recorder.await_event(trigger));
-            let (id, strike) = (id as u64, strike.clone());
-            let seen = Seen { observed: Map::new(), effective: false };
-            let one = ScheduledFault { id, strike, fired, nemesis, fault, seen, shared: shared.clone() };
+            let fired = planned.when.clone().map(|trigger| shared.recorder.await_event(trigger));
+            let (id, planned) = (id as u64, planned.clone());
+            let observation = Observation::default();
+            let one =
+                ScheduledFault { id, planned, fired, nemesis, fault, observation, shared: shared.clone() };
             tasks.spawn(one.run(healing.clone()));
         }
         Injection { tasks, heal_now, shared }
@@ -100,18 +101,17 @@ impl InjectionState {
         self.unhealed.lock().push(sentence);
     }
 
-    /// Starts those of the servers that `ran` again that died of fault `id`. Gives whom. Those that another
+    /// Starts those of the servers that `ran` again that died of fault `id`. Gives their names. Those that another
     /// fault holds down are that one's to start.
     async fn revive(&self, id: u64, ran: &[String]) -> Result<Vec<String>, FaultError> {
-        let world = &self.world;
+        let context = &self.context;
         let mut revived = Vec::new();
-        for target in ran.iter().filter(|target| world.pid(target).is_err()) {
-            let held_down = self
-                .in_force()
-                .iter()
-                .any(|(other, one)| *other != id && one.nemesis.takes_down() && one.on.contains(target));
+        for target in ran.iter().filter(|target| context.pid(target).is_err()) {
+            let held_down = self.in_force().iter().any(|(other, one)| {
+                *other != id && one.nemesis.description().takes_down && one.on.contains(target)
+            });
             if !held_down {
-                world.restart(target).await?;
+                context.restart(target).await?;
                 revived.push(target.clone());
             }
         }
@@ -119,16 +119,16 @@ impl InjectionState {
     }
 }
 
-/// A strike with its fault.
+/// A planned fault, ready.
 struct ScheduledFault {
     id: u64,
-    strike: Strike,
-    /// Hears when the event has come that the strike waits for.
+    planned: PlannedFault,
+    /// Hears when the event has come that the fault waits for.
     fired: Option<oneshot::Receiver<()>>,
     nemesis: &'static dyn Nemesis,
     fault: Box<dyn Fault>,
-    /// What was last seen of it.
-    seen: Seen,
+    /// What was last observed of it.
+    observation: Observation,
     shared: Arc<InjectionState>,
 }
 
@@ -144,26 +144,26 @@ impl ScheduledFault {
             }
         }
         let begun = Instant::now();
-        let ran = self.shared.world.running(&self.strike.on);
+        let ran = self.shared.context.running(&self.planned.on);
         if self.inject().await {
-            let left = Duration::from_millis(self.strike.for_ms).saturating_sub(begun.elapsed());
+            let left = Duration::from_millis(self.planned.for_ms).saturating_sub(begun.elapsed());
             let _ = tokio::time::timeout(left, healing.wait_for(|now| *now)).await;
         }
         self.heal(&ran).await;
     }
 
-    /// Waits until the strike's time has come, finds out whom it is for, and counts it among those in force.
+    /// Waits until the fault's time has come, finds out its targets, and counts it among those in force.
     async fn begins(&mut self) -> Result<(), FaultError> {
         if let Some(fired) = self.fired.take() {
             // The sender goes only with the run.
             let _ = fired.await;
         }
-        tokio::time::sleep(Duration::from_millis(self.strike.at_ms)).await;
-        if let Some(next) = &self.strike.then {
+        tokio::time::sleep(Duration::from_millis(self.planned.at_ms)).await;
+        if let Some(next) = &self.planned.then {
             let fired = self.shared.recorder.await_event(next.clone());
             let _ = tokio::time::timeout(THEN, fired).await;
         }
-        if self.strike.on.iter().any(|target| target == LEADER) {
+        if self.planned.on.iter().any(|target| target == LEADER) {
             self.aim_at_leader().await?;
         }
         loop {
@@ -178,25 +178,27 @@ impl ScheduledFault {
     }
 
     async fn aim_at_leader(&mut self) -> Result<(), FaultError> {
-        let leader = self.shared.world.await_leader(|_| true).await?;
-        let leader = leader.ok_or_else(|| FaultError::Other("nobody leads the servers".to_owned()))?;
-        self.strike.on.retain(|target| *target != leader);
-        for target in &mut self.strike.on {
+        let leader = self.shared.context.await_leader(|_| true).await?;
+        let leader = leader.ok_or_else(|| FaultError::Other("no server leads".to_owned()))?;
+        self.planned.on.retain(|target| *target != leader);
+        for target in &mut self.planned.on {
             if target == LEADER {
                 target.clone_from(&leader);
             }
         }
-        self.fault = self.nemesis.prepare(&self.strike).map_err(FaultError::Other)?;
+        self.fault =
+            self.nemesis.prepare(&self.planned.on, &self.planned.parameters).map_err(FaultError::Other)?;
         Ok(())
     }
 
-    /// Counts the strike among those in force; not yet, while another fault of its kind is being healed on one of its
-    /// targets. While one is in force there, this strike must not be: either healing would undo the other.
+    /// Counts the fault among those in force; not yet, while another fault of its kind is being healed on one of its
+    /// targets. While one is in force there, this fault must not be: either healing would undo the other.
     fn claim(&self) -> Result<bool, FaultError> {
         let mut in_force = self.shared.in_force();
-        let kind = self.nemesis.kind();
-        let of_kind = in_force.values().filter(|one| kind.is_some() && one.nemesis.kind() == kind);
-        let in_the_way = of_kind.filter(|one| one.on.iter().any(|target| self.strike.on.contains(target)));
+        let kind = self.nemesis.description().kind;
+        let of_kind =
+            in_force.values().filter(|one| kind.is_some() && one.nemesis.description().kind == kind);
+        let in_the_way = of_kind.filter(|one| one.on.iter().any(|target| self.planned.on.contains(target)));
         // One in force counts for more than one that is being healed.
         if let Some(other) = in_the_way.min_by_key(|one| one.healing) {
             if other.healing {
@@ -208,7 +210,7 @@ impl ScheduledFault {
                 other.nemesis.name(),
             )));
         }
-        let one = InForce { nemesis: self.nemesis, on: self.strike.on.clone(), healing: false };
+        let one = InForce { nemesis: self.nemesis, on: self.planned.on.clone(), healing: false };
         in_force.insert(self.id, one);
         Ok(true)
     }
@@ -216,9 +218,9 @@ impl ScheduledFault {
     /// Whether the fault was injected, whole.
     async fn inject(&mut self) -> bool {
         self.record(Kind::Invoke, FaultStage::Inject, None);
-        match self.fault.inject(&self.shared.world).await {
-            Ok(seen) => {
-                self.seen = seen;
+        match self.fault.inject(&self.shared.context).await {
+            Ok(observation) => {
+                self.observation = observation;
                 self.record(Kind::Ok, FaultStage::Inject, None);
                 true
             }
@@ -230,7 +232,7 @@ impl ScheduledFault {
     }
 
     fn not_injected(&self, error: &FaultError) {
-        tracing::warn!("{}: {error}", self.strike.fault);
+        tracing::warn!("{}: {error}", self.planned.fault);
         self.record(Kind::Info, FaultStage::Inject, Some(error));
     }
 
@@ -240,18 +242,18 @@ impl ScheduledFault {
             one.healing = true;
         }
         self.record(Kind::Invoke, FaultStage::Heal, None);
-        let healed = self.fault.heal(&self.shared.world).await;
+        let healed = self.fault.heal(&self.shared.context).await;
         let revived = self.shared.revive(self.id, ran).await;
         match (healed, revived) {
             (Ok(mut observed), Ok(revived)) => {
                 for target in revived {
                     observed[target]["restarted"] = json!(true);
                 }
-                self.seen.observed = observed.as_object().cloned().unwrap_or_default();
+                self.observation.observed = observed.as_object().cloned().unwrap_or_default();
                 self.record(Kind::Ok, FaultStage::Heal, None);
             }
             (Err(error), _) | (_, Err(error)) => {
-                let Strike { fault, on, .. } = &self.strike;
+                let PlannedFault { fault, on, .. } = &self.planned;
                 let sentence = format!("{fault} on {} could not be healed: {error}", on.join(","));
                 self.record(Kind::Info, FaultStage::Heal, Some(&error));
                 self.shared.is_unhealed(sentence);
@@ -262,10 +264,16 @@ impl ScheduledFault {
     }
 
     fn record(&self, kind: Kind, stage: FaultStage, error: Option<&FaultError>) {
-        let Strike { fault, on, dose, .. } = &self.strike;
+        let PlannedFault { fault, on, parameters, .. } = &self.planned;
+        let requested = match parameters.is_empty() {
+            true => Value::Null,
+            false => Value::Object(parameters.clone()),
+        };
         let observed = match (stage, kind) {
-            (FaultStage::Inject, _) | (FaultStage::Heal, Kind::Ok) if !self.seen.observed.is_empty() => {
-                Value::Object(self.seen.observed.clone())
+            (FaultStage::Inject, _) | (FaultStage::Heal, Kind::Ok)
+                if !self.observation.observed.is_empty() =>
+            {
+                Value::Object(self.observation.observed.clone())
             }
             _ => Value::Null,
         };
@@ -275,10 +283,10 @@ impl ScheduledFault {
             id: self.id,
             stage,
             targets: on.iter().map(String::as_str).collect(),
-            requested: dose,
+            requested: &requested,
             observed: &observed,
-            effective: self.seen.effective,
-            description: describes.then(|| self.fault.describe(&self.seen.observed)),
+            effective: self.observation.effective,
+            description: describes.then(|| self.fault.describe(&self.observation.observed)),
         };
         let value = event.to_value(kind != Kind::Invoke);
         self.shared.recorder.nemesis(kind, fault, value, error.map(ToString::to_string));
@@ -290,12 +298,13 @@ impl ScheduledFault {
 /// # Errors
 /// The plan names a nemesis that is not registered, or parameters that it does not take.
 pub fn prepare(plan: &Plan) -> Result<Vec<PreparedFault>> {
-    plan.strikes
+    plan.faults
         .iter()
-        .map(|strike| {
-            let nemesis = fencepost_nemesis::find(&strike.fault)
-                .ok_or_else(|| anyhow!("the plan names an unknown nemesis {}", strike.fault))?;
-            let fault = nemesis.prepare(strike).map_err(|sentence| anyhow!(sentence))?;
+        .map(|planned| {
+            let nemesis = fencepost_nemesis::find(&planned.fault)
+                .ok_or_else(|| anyhow!("the plan names an unknown nemesis {}", planned.fault))?;
+            let fault =
+                nemesis.prepare(&planned.on, &planned.parameters).map_err(|sentence| anyhow!(sentence))?;
             Ok((nemesis, fault))
         })
         .collect()

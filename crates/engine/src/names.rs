@@ -1,5 +1,7 @@
 //! Looks up what a user named, and says which name was probably meant.
 
+pub use fencepost_history::prose::nearest;
+
 /// A mistake in what the user asked for: one sentence. Exit code 254.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -25,13 +27,6 @@ pub fn unknown(what: &str, name: &str, names: &[&str]) -> String {
         Some(known) => format!("unknown {what} \"{name}\": did you mean \"{known}\"?"),
         None => format!("unknown {what} \"{name}\": expected one of {}", names.join(", ")),
     }
-}
-
-/// The name that was probably meant.
-pub fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
-    let distances = names.iter().map(|known| (strsim::damerau_levenshtein(name, known), *known));
-    let (distance, known) = distances.min()?;
-    (distance <= known.len().div_ceil(2)).then_some(known)
 }
 
 #[cfg(test)]

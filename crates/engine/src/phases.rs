@@ -52,7 +52,7 @@ pub(crate) async fn all(
     let context = Arc::new(ProcessContext::new(recorder.clone(), time_limits(run), spec.options.concurrency));
     let nemeses: Vec<&str> = spec.nemeses.iter().map(|nemesis| nemesis.name()).collect();
     recorder.nemesis(Kind::Info, "nemeses", json!(nemeses), None);
-    let servers = spec.scene().servers;
+    let servers = spec.topology().servers;
     recorder.nemesis(Kind::Info, "servers", json!(servers), None);
     let mut player = run.script.map(|script| {
         let observer = run.observer.clone();
@@ -63,9 +63,9 @@ pub(crate) async fn all(
     let enough = acquired_enough(spec, recorder);
     phase(recorder, "main");
     let moved = fencepost_nemesis::moved_clocks(&spec.plan, &servers);
-    let clocks = ClockWatch::watch(moved, deployment.world.clone(), recorder.clone(), run.folder.clocks())?;
+    let clocks = ClockWatch::watch(moved, deployment.context.clone(), recorder.clone(), run.folder.clocks())?;
     let injection =
-        Injection::begin(&spec.plan, prepare(&spec.plan)?, deployment.world.clone(), recorder.clone());
+        Injection::begin(&spec.plan, prepare(&spec.plan)?, deployment.context.clone(), recorder.clone());
     let mut processes = match &mut player {
         Some(player) => {
             player.begin(&context, |client| deployment.client(client));

@@ -115,7 +115,7 @@ async fn fitted(spec: &RunSpec, driver: &dyn Driver) -> Result<RunSpec> {
     let offered = driver.supports().await;
     let spec = spec.fitted(&offered)?;
     for nemesis in &spec.nemeses {
-        if let Some(unmet) = nemesis.unmet(&offered) {
+        if let Some(unmet) = nemesis.description().unmet(&offered) {
             bail!(
                 "the nemesis {} needs {unmet}, which the driver {} does not offer on this machine; `fencepost doctor` says why",
                 nemesis.name(),
@@ -166,6 +166,6 @@ fn doomed_clients(spec: &RunSpec) -> Vec<String> {
     if spec.lock.capabilities(&spec.options.lock_options).fences_clients {
         return topology::client_names(&spec.options);
     }
-    let kills = spec.plan.strikes.iter().filter(|strike| strike.fault == "kill");
-    kills.flat_map(|strike| strike.on.clone()).collect()
+    let kills = spec.plan.faults.iter().filter(|fault| fault.fault == "kill");
+    kills.flat_map(|fault| fault.on.clone()).collect()
 }

@@ -2,7 +2,7 @@
 
 use crate::options::RunOptions;
 use fencepost_locks::LockDefinition;
-use fencepost_nemesis::Scene;
+use fencepost_nemesis::Topology;
 use fencepost_workloads::Workload;
 
 /// Whether the run has a storage of its own: not where the lock service keeps the data itself.
@@ -11,8 +11,8 @@ fn has_storage(options: &RunOptions, lock: &LockDefinition, workload: &dyn Workl
 }
 
 /// The nodes that a fault can be injected into.
-pub fn scene(options: &RunOptions, lock: &LockDefinition, workload: &dyn Workload) -> Scene {
-    Scene {
+pub fn topology(options: &RunOptions, lock: &LockDefinition, workload: &dyn Workload) -> Topology {
+    Topology {
         servers: server_names(options, lock),
         clients: client_names(options),
         storage: has_storage(options, lock, workload).then(|| "storage".to_owned()),

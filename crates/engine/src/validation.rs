@@ -6,7 +6,7 @@ use crate::topology;
 use fencepost_cluster::Capability;
 use fencepost_history::Seed;
 use fencepost_locks::LockDefinition;
-use fencepost_nemesis::{Faked, Nemesis, Plan, SWARM, Scene};
+use fencepost_nemesis::{FakedClocks, Nemesis, Plan, SWARM, Topology};
 use fencepost_storage::Need;
 use fencepost_workloads::Workload;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub struct RunSpec {
     /// Every fault with its time and its targets: drawn from the seed, or read from a file.
     pub plan: Plan,
     /// How libfaketime is in the servers from their start, where a fault of the plan needs that.
-    pub faked: Option<Faked>,
+    pub faked: Option<FakedClocks>,
 }
 
 impl RunSpec {
@@ -33,13 +33,13 @@ impl RunSpec {
     /// One sentence: what cannot work, and what would.
     pub fn new(options: RunOptions) -> Result<RunSpec, BadUsage> {
         let mut spec = RunSpec::without_plan(options)?;
-        let (options, scene) = (&spec.options, spec.scene());
+        let (options, topology) = (&spec.options, spec.topology());
         spec.plan = match &options.nemesis_file {
-            Some(file) => read_plan(file, &scene)?,
-            None if options.is_swarm() => options.draw_swarm(&scene, spec.seed, &Capability::ALL)?,
+            Some(file) => read_plan(file, &topology)?,
+            None if options.is_swarm() => options.draw_swarm(&topology, spec.seed, &Capability::ALL)?,
             None => {
-                let settings = options.nemesis_settings(&scene)?;
-                fencepost_nemesis::draw(&spec.nemeses, &scene, &settings, spec.seed)
+                let settings = options.nemesis_settings(&topology)?;
+                fencepost_nemesis::draw(&spec.nemeses, &topology, &settings, spec.seed)
             }
         };
         if options.nemesis_file.is_some() || options.is_swarm() {
@@ -54,7 +54,7 @@ impl RunSpec {
     /// One sentence: what cannot work, and what would.
     pub fn with_plan(options: RunOptions, plan: Plan) -> Result<RunSpec, BadUsage> {
         let mut spec = RunSpec::without_plan(options)?;
-        plan.check(&spec.scene()).map_err(|reason| BadUsage(format!("invalid plan: {reason}")))?;
+        plan.check(&spec.topology()).map_err(|reason| BadUsage(format!("invalid plan: {reason}")))?;
         spec.nemeses = plan.nemeses();
         spec.plan = plan;
         spec.with_faked_clocks()
@@ -78,14 +78,14 @@ impl RunSpec {
     /// Finds out whether libfaketime has to be in the servers; refused where it cannot do what the plan wants.
     fn with_faked_clocks(mut self) -> Result<RunSpec, BadUsage> {
         let (offered, wanted) = (self.lock.service.clock_mechanisms(), self.options.clock_mechanism);
-        let faked = fencepost_nemesis::fake_clocks(&self.plan, &self.scene(), wanted, offered);
+        let faked = fencepost_nemesis::fake_clocks(&self.plan, &self.topology(), wanted, offered);
         self.faked = faked.map_err(BadUsage)?;
         Ok(self)
     }
 
     /// The nodes that a fault can be injected into.
-    pub fn scene(&self) -> Scene {
-        topology::scene(&self.options, self.lock, self.workload)
+    pub fn topology(&self) -> Topology {
+        topology::topology(&self.options, self.lock, self.workload)
     }
 
     /// The same run on a driver with these capabilities: a swarm is drawn from what it offers, and nothing else changes.
@@ -95,7 +95,7 @@ impl RunSpec {
     pub fn fitted(&self, offered: &[Capability]) -> Result<RunSpec, BadUsage> {
         let mut fitted = self.clone();
         if self.options.is_swarm() {
-            fitted.plan = self.options.draw_swarm(&self.scene(), self.seed, offered)?;
+            fitted.plan = self.options.draw_swarm(&self.topology(), self.seed, offered)?;
             let drawn =
                 fitted.plan.swarm.iter().filter_map(|enabled| fencepost_nemesis::find(&enabled.nemesis));
             fitted.nemeses = drawn.collect();
@@ -239,8 +239,9 @@ impl RunOptions {
     }
 
     /// The settings that all nemeses draw by.
-    fn nemesis_settings(&self, scene: &Scene) -> Result<fencepost_nemesis::Settings, BadUsage> {
-        let partition = self.partition.as_deref().map(|text| fencepost_nemesis::parse_partition(text, scene));
+    fn nemesis_settings(&self, topology: &Topology) -> Result<fencepost_nemesis::Settings, BadUsage> {
+        let partition =
+            self.partition.as_deref().map(|text| fencepost_nemesis::parse_partition(text, topology));
         let partition = partition.transpose().map_err(|reason| BadUsage(format!("--partition: {reason}")))?;
         Ok(fencepost_nemesis::Settings {
             time_limit: self.time_limit.0,
@@ -254,20 +255,20 @@ impl RunOptions {
         })
     }
 
-    fn draw_swarm(&self, scene: &Scene, seed: Seed, offered: &[Capability]) -> Result<Plan, BadUsage> {
-        Ok(fencepost_nemesis::swarm(offered, scene, &self.nemesis_settings(scene)?, seed))
+    fn draw_swarm(&self, topology: &Topology, seed: Seed, offered: &[Capability]) -> Result<Plan, BadUsage> {
+        Ok(fencepost_nemesis::swarm(offered, topology, &self.nemesis_settings(topology)?, seed))
     }
 }
 
-fn read_plan(file: &Path, scene: &Scene) -> Result<Plan, BadUsage> {
+fn read_plan(file: &Path, topology: &Topology) -> Result<Plan, BadUsage> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| BadUsage(format!("cannot read the plan {}: {error}", file.display())))?;
-    let plan = Plan::parse(&text, scene).map_err(|reason| {
+    let plan = Plan::parse(&text, topology).map_err(|reason| {
         BadUsage(format!("the plan {} is invalid: {}", file.display(), reason.trim_end()))
     })?;
-    if plan.strikes.is_empty() {
+    if plan.faults.is_empty() {
         return bad(format!(
-            "the plan {} has no [[strike]]; leave it out to run without faults",
+            "the plan {} has no [[fault]]; leave it out to run without faults",
             file.display()
         ));
     }

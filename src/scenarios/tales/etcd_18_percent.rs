@@ -4,7 +4,7 @@ use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, later, strike, struck};
 use crate::scenarios::expect::Expect::{Broken, Look};
 use crate::scenarios::expect::{Metric, Seen};
-use fencepost_nemesis::{Strike, Trigger};
+use fencepost_nemesis::{PlannedFault, Trigger};
 use std::time::Duration;
 
 pub const SCENARIO: Scenario = Scenario {
@@ -25,7 +25,7 @@ fn acts() -> Vec<Act> {
                      --time-limit 47s";
     let all = ["n1", "n2", "n3"];
     let stop = Duration::from_secs(3);
-    let first = later(Strike { when: None, ..strike("pause", &all, struck("pause"), stop) }, REST);
+    let first = later(PlannedFault { when: None, ..strike("pause", &all, struck("pause"), stop) }, REST);
     // Each waits for the one before to be over: on a busy machine waking them may take its time.
     let others = (1..STOPS).map(|number| {
         let over = Trigger { times: 2 * number, ..struck("pause") };

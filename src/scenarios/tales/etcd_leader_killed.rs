@@ -5,7 +5,7 @@ use crate::scenarios::act::{Act, later, partition, strike, struck};
 use crate::scenarios::expect::Expect::{AllHold, Look};
 use crate::scenarios::expect::{Metric, Seen, completions};
 use fencepost_history::{Event, Kind, f};
-use fencepost_nemesis::{Strike, Trigger};
+use fencepost_nemesis::{PlannedFault, Trigger};
 use std::time::Duration;
 
 pub const SCENARIO: Scenario = Scenario {
@@ -34,8 +34,8 @@ fn acts() -> Vec<Act> {
         // The first one at a time of its own, the others once the one before was healed.
         let over = (number > 0).then(|| Trigger { times: 2 * number, ..struck("leader-kill") });
         let killed = strike("leader-kill", &["leader"], struck("leader-kill"), DEAD);
-        let cut = Strike { for_ms: killed.for_ms, ..cut.clone() };
-        [killed, cut].map(|fault| later(Strike { when: over.clone(), ..fault }, REST))
+        let cut = PlannedFault { for_ms: killed.for_ms, ..cut.clone() };
+        [killed, cut].map(|fault| later(PlannedFault { when: over.clone(), ..fault }, REST))
     });
     let act = strikes.fold(act, Act::strike);
     vec![act.expect(AllHold).expect(Look("available again within 8 s", recovers))]

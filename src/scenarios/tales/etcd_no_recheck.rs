@@ -4,7 +4,7 @@ use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, begins, done, healed, strike, struck};
 use crate::scenarios::expect::Expect::{AllHold, Broken};
 use fencepost_engine::Step::{Acquire, After, For, Holds, OnlyIfOk, Release, Try};
-use fencepost_nemesis::Strike;
+use fencepost_nemesis::PlannedFault;
 use std::time::Duration;
 
 pub const SCENARIO: Scenario = Scenario {
@@ -24,7 +24,7 @@ fn acts() -> Vec<Act> {
 }
 
 fn story(title: &'static str, options: &str) -> Act {
-    let queued = Strike {
+    let queued = PlannedFault {
         at_ms: 300,
         ..strike("pause", &["c2"], begins("c2", "acquire"), Duration::from_millis(6500))
     };

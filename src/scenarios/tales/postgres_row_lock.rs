@@ -5,7 +5,7 @@ use crate::scenarios::act::{Act, acquired, begins, done, partition, struck};
 use crate::scenarios::expect::Expect::{Broken, Holds};
 use crate::scenarios::tales::patterns::outstayed;
 use fencepost_engine::Step::{Acquire, After, Read, Release, Write};
-use fencepost_nemesis::Strike;
+use fencepost_nemesis::PlannedFault;
 use std::time::Duration;
 
 pub const SCENARIO: Scenario = Scenario {
@@ -23,8 +23,10 @@ fn acts() -> Vec<Act> {
         "a session advisory lock, data elsewhere",
         "--backend postgres-advisory --ttl 2s --acquire-timeout 10s",
     );
-    let cut =
-        Strike { when: Some(done("c1", "read")), ..partition("c1|n1", &advisory.clone().part("c1", vec![])) };
+    let cut = PlannedFault {
+        when: Some(done("c1", "read")),
+        ..partition("c1|n1", &advisory.clone().part("c1", vec![]))
+    };
     let advisory = advisory
         .part("c1", vec![Acquire, Read, After(done("c2", "read")), Write, Release])
         .part(

@@ -4,7 +4,7 @@ use crate::scenarios::Scenario;
 use crate::scenarios::act::{Act, acquired, begins, healed, strike, struck};
 use crate::scenarios::expect::Expect::{AllHold, Broken};
 use fencepost_engine::Step::{Acquire, After, For, Read, Release, Write};
-use fencepost_nemesis::Strike;
+use fencepost_nemesis::PlannedFault;
 use std::time::Duration;
 
 pub const SCENARIO: Scenario = Scenario {
@@ -50,7 +50,7 @@ fn acts() -> Vec<Act> {
     vec![forgetful, durable]
 }
 
-fn outage() -> Strike {
+fn outage() -> PlannedFault {
     strike("power-loss", &["n1"], acquired("c1"), Duration::from_millis(1))
 }
 

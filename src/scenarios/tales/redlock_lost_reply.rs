@@ -6,7 +6,7 @@ use crate::scenarios::expect::Expect::Look;
 use crate::scenarios::expect::{Metric, Seen};
 use fencepost_engine::Step::{Acquire, After, Release, Try};
 use fencepost_history::{Kind, Process};
-use fencepost_nemesis::{Strike, Trigger};
+use fencepost_nemesis::{PlannedFault, Trigger};
 
 pub const SCENARIO: Scenario = Scenario {
     name: "redlock-lost-reply",
@@ -39,7 +39,7 @@ fn story(title: &'static str, release: &str) -> Act {
         )
         .tell(acquired("c2"), "client 2 acquires the lock on n3, n4 and n5");
     let cuts = ["c1<n3", "c1|n4,n5", "c2|n1,n2"]
-        .map(|groups| Strike { when: Some(done("c1", "release")), ..partition(groups, &act) });
+        .map(|groups| PlannedFault { when: Some(done("c1", "release")), ..partition(groups, &act) });
     cuts.into_iter().fold(act, Act::strike)
 }
 

@@ -5,7 +5,7 @@ use crate::scenarios::act::{Act, throughout};
 use crate::scenarios::expect::Expect::{AllHold, Look};
 use crate::scenarios::expect::{Metric, Seen, completions};
 use fencepost_history::Kind;
-use fencepost_nemesis::Strike;
+use fencepost_nemesis::PlannedFault;
 
 pub const SCENARIO: Scenario = Scenario {
     name: "redlock-quiet",
@@ -18,7 +18,7 @@ pub const SCENARIO: Scenario = Scenario {
 
 fn acts() -> Vec<Act> {
     let arguments = "--backend redlock --clients 3 --concurrency 3 --hold 20ms --time-limit 3s";
-    let down = Strike { for_ms: 2500, ..throughout("kill", &["n1", "n2"]) };
+    let down = PlannedFault { for_ms: 2500, ..throughout("kill", &["n1", "n2"]) };
     vec![
         Act::free("all five nodes", arguments).expect(AllHold).expect(Look("it is acquired", acquisitions)),
         Act::free("two of five down", arguments)
