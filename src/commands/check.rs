@@ -1,10 +1,11 @@
 //! `fencepost check`: is this history possible?
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use clap::Args;
 use fencepost_checker::read::{Edn, JsonLines, Lines, ReadError, Reading};
 use fencepost_checker::{Algorithm, Budget, CheckOptions, KeyVerdict, ModelName, Outcome, check_lines};
 use fencepost_history::decompressed;
+use fencepost_history::run::write_whole;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -86,8 +87,7 @@ pub fn check(args: &CheckArgs) -> Result<i32> {
                 print(args, &verdict)?;
                 let evidence = verdict.keys.iter().find_map(|key| key.evidence.as_ref());
                 if let (Some(path), Some(evidence)) = (svg, evidence) {
-                    std::fs::write(path, evidence.svg())
-                        .with_context(|| format!("cannot write {}", path.display()))?;
+                    write_whole(path, fencepost_report::conflict(evidence).as_bytes())?;
                     svg = None;
                 }
             }

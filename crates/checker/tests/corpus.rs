@@ -18,7 +18,7 @@ fn judge(text: &[u8]) -> (usize, usize) {
                     Ok(keys) => {
                         judged += 1;
                         for evidence in keys.iter().filter_map(|key| key.evidence.as_ref()) {
-                            assert!(!evidence.to_string().is_empty() && evidence.svg().ends_with("</svg>\n"));
+                            assert!(!evidence.to_string().is_empty());
                         }
                     }
                     Err(_) => refused += 1,

@@ -1,6 +1,6 @@
 //! Which findings a report tells in full, and which holds they are about.
 
-use fencepost_checker::{Finding, Outcome, RunIndex, RunVerdict, StoryLine, story};
+use fencepost_checker::{Evidence, Finding, Outcome, RunIndex, RunVerdict, StoryLine, Verdict, story};
 use fencepost_history::Process;
 
 /// A finding that is told in full.
@@ -10,10 +10,6 @@ pub struct Exhibit<'a> {
     pub holds: Vec<usize>,
     pub story: Vec<StoryLine>,
 }
-
-/// The classes of findings, those that say most first. Others follow in the order of the verdicts.
-const CLASSES: [&str; 6] =
-    ["granted-twice", "overstayed", "stale-write", "lost-update", "token-not-greater", "stuck"];
 
 /// One finding of each class of violation, the worst first, and none whose holds another one is about already.
 pub fn exhibits<'a>(run: &RunIndex, verdict: &'a RunVerdict) -> Vec<Exhibit<'a>> {
@@ -42,12 +38,32 @@ pub fn groups<'a>(run: &RunIndex, verdict: &'a RunVerdict, most: usize) -> Vec<V
     groups
 }
 
-/// All findings that belong to violations.
+/// All findings that belong to violations, each said once: without those that repeat another checker's.
 pub fn findings(verdict: &RunVerdict) -> impl Iterator<Item = &Finding> {
-    let broken = verdict.verdicts.iter().filter(|verdict| verdict.outcome == Outcome::Violation);
-    broken.flat_map(|verdict| &verdict.findings)
+    violated(verdict).flat_map(|each| own_findings(verdict, each))
 }
 
+/// The findings of one checker, without those that another checker, which found a violation too, says already.
+pub fn own_findings<'a>(verdict: &'a RunVerdict, of: &'a Verdict) -> impl Iterator<Item = &'a Finding> {
+    let is_said = |by: &String| violated(verdict).any(|other| other.checker == *by);
+    of.findings.iter().filter(move |finding| !finding.repeats.as_ref().is_some_and(is_said))
+}
+
+/// The first operations without an order of each checker whose findings only repeat those of others: its name, the name of the
+/// checker that says the same, and the picture's data.
+pub fn repetitions(verdict: &RunVerdict) -> impl Iterator<Item = (&str, &str, &Evidence)> {
+    let silent = violated(verdict).filter(|each| own_findings(verdict, each).next().is_none());
+    silent.filter_map(|each| {
+        let finding = each.findings.iter().find(|finding| finding.evidence.is_some())?;
+        Some((each.checker.as_str(), finding.repeats.as_deref()?, finding.evidence.as_deref()?))
+    })
+}
+
+fn violated(verdict: &RunVerdict) -> impl Iterator<Item = &Verdict> {
+    verdict.verdicts.iter().filter(|each| each.outcome == Outcome::Violation)
+}
+
+/// Classes of findings, those that say most first; classes of other versions follow in the order of the verdicts.
 fn classes(verdict: &RunVerdict) -> Vec<&str> {
     let mut classes: Vec<&str> = Vec::new();
     for finding in findings(verdict) {
@@ -55,8 +71,8 @@ fn classes(verdict: &RunVerdict) -> Vec<&str> {
             classes.push(&finding.class);
         }
     }
-    let known = |class: &str| CLASSES.iter().position(|known| *known == class).unwrap_or(CLASSES.len());
-    classes.sort_by_key(|class| known(class));
+    let known: Vec<&str> = fencepost_checker::classes().map(|class| class.name).collect();
+    classes.sort_by_key(|class| known.iter().position(|known| known == class).unwrap_or(known.len()));
     classes
 }
 

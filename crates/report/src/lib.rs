@@ -26,4 +26,5 @@ mod words;
 pub use heading::{Heading, heading};
 pub use judge::{Judged, judge};
 pub use page::document;
+pub use pictures::conflict::conflict;
 pub use words::property;

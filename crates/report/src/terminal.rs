@@ -50,7 +50,7 @@ pub fn rows(rows: &[(&str, &str)]) -> String {
     text
 }
 
-/// The end of the output: each promise with its verdict, the story of a violation, figures, where the report lies, and
+/// The end of the output: each property with its verdict, the story of a violation, figures, where the report lies, and
 /// the verdict in one sentence.
 pub fn text(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, report: &Path) -> String {
     let mut text = String::new();
@@ -58,7 +58,12 @@ pub fn text(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, report: &Pa
         let _ = writeln!(text, "{}\n", hang(&unfinished(run), 0));
     }
     for each in &verdict.verdicts {
-        promise(&mut text, each);
+        property_row(&mut text, each);
+    }
+    for each in &verdict.not_judged {
+        let (name, _) = property(&each.checker);
+        let row = format!("– not judged {name:<18}{}", hang(&each.reason, 31));
+        let _ = writeln!(text, "{}", style(row).dim());
     }
     if let Some(exhibit) = exhibits(run, verdict).first() {
         story(&mut text, exhibit);
@@ -75,11 +80,11 @@ pub fn text(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, report: &Pa
     text
 }
 
-fn promise(text: &mut String, verdict: &Verdict) {
+fn property_row(text: &mut String, verdict: &Verdict) {
     let outcome =
-        colour(verdict.outcome).apply_to(format!("{} {:<10}", verdict.outcome.sign(), verdict.outcome));
+        colour(verdict.outcome).apply_to(format!("{} {:<11}", verdict.outcome.sign(), verdict.outcome));
     let (name, _) = property(&verdict.checker);
-    let _ = writeln!(text, "{outcome}{name:<18}{}", hang(&verdict.summary, 30));
+    let _ = writeln!(text, "{outcome}{name:<18}{}", hang(&verdict.summary, 31));
 }
 
 fn story(text: &mut String, exhibit: &Exhibit) {

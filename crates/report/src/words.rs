@@ -160,33 +160,6 @@ pub fn property(checker: &str) -> (&str, &str) {
     known.and_then(|known| known.about().split_once(": ")).unwrap_or((checker, ""))
 }
 
-/// A class of findings, explained.
-pub fn class(class: &str) -> &'static str {
-    match class {
-        "granted-twice" => {
-            "The lock service gave the lock away while the time it had promised to an earlier holder was still running."
-        }
-        "overstayed" => {
-            "The earlier holder went on after its time had run out. No lease can prevent that; only the storage can, by \
-             refusing writes that carry an old token."
-        }
-        "stale-write" => {
-            "The storage took a write from a process after a later holder had already been there."
-        }
-        "lost-update" => {
-            "The storage told a process that its write was done, and yet it is not in the final value."
-        }
-        "lost-addition" => {
-            "The storage told a process that its value was added, and yet it is not in the final set."
-        }
-        "token-not-greater" => {
-            "A later holder got a token that does not beat an earlier one, so no storage can tell them apart."
-        }
-        "stuck" => "All faults were over and every lease had run out, and still nobody could get the lock.",
-        _ => "",
-    }
-}
-
 /// How to read the drawing of a violation that is about these holds.
 pub fn drawing(run: &RunIndex, holds: &[usize]) -> String {
     let mut text = String::from(

@@ -50,7 +50,7 @@ impl fmt::Display for Evidence {
 
 impl Evidence {
     /// The operation's number in the longest order, `!` for the one that is stuck.
-    pub(super) fn mark(&self, at: usize) -> String {
+    pub fn mark(&self, at: usize) -> String {
         if at == self.stuck {
             return "!".to_owned();
         }

@@ -3,15 +3,15 @@
 mod document;
 mod explorer;
 
-use crate::exhibits::{Exhibit, findings, groups};
+use crate::exhibits::{Exhibit, findings, groups, repetitions};
 use crate::heading::Heading;
 use crate::measures::{Tally, tallies};
 use crate::pictures::canvas::span;
-use crate::pictures::{clocks, latency, rate, timeline, violation};
+use crate::pictures::{clocks, conflict, latency, rate, timeline, violation};
 use crate::words;
 pub use document::document;
 use fencepost_checker::run_index::Fault;
-use fencepost_checker::{Finding, RunIndex, RunVerdict, overlaps, seconds};
+use fencepost_checker::{Finding, RunIndex, RunVerdict, find_class, overlaps, seconds};
 use fencepost_history::run::ClockSample;
 use maud::{Markup, PreEscaped, html};
 use serde_json::json;
@@ -31,7 +31,7 @@ pub fn page(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, clocks: &[C
             (unfinished(run))
             (verdict_box(heading, run, verdict))
             (figures(run, verdict))
-            (promises(verdict))
+            (properties(verdict))
             (violations(run, verdict))
             (pictures(run, verdict))
             (clock_picture(run, clocks))
@@ -96,11 +96,11 @@ fn figures(run: &RunIndex, verdict: &RunVerdict) -> Markup {
     }
 }
 
-fn promises(verdict: &RunVerdict) -> Markup {
+fn properties(verdict: &RunVerdict) -> Markup {
     html! {
-        h2 { "The promises" }
-        table.promises {
-            thead { tr { th { "promise" } th { "verdict" } th { "what was seen" } } }
+        h2 { "The properties" }
+        table.properties {
+            thead { tr { th { "property" } th { "verdict" } th { "observation" } } }
             tbody {
                 @for each in &verdict.verdicts {
                     @let (name, about) = words::property(&each.checker);
@@ -108,6 +108,14 @@ fn promises(verdict: &RunVerdict) -> Markup {
                         td { b { (name) } small { (about) } }
                         td { span.chip.(each.outcome.to_string()) { (each.outcome.sign()) " " (each.outcome) } }
                         td { (each.summary) }
+                    }
+                }
+                @for each in &verdict.not_judged {
+                    @let (name, about) = words::property(&each.checker);
+                    tr.notjudged {
+                        td { b { (name) } small { (about) } }
+                        td { span.chip { "– not judged" } }
+                        td { (each.reason) }
                     }
                 }
             }
@@ -125,8 +133,15 @@ fn violations(run: &RunIndex, verdict: &RunVerdict) -> Markup {
     html! {
         h2 { "What happened" }
         @for group in &groups {
-            p.note { (words::class(&group[0].finding.class)) }
+            @if let Some(class) = find_class(&group[0].finding.class) { p.note { (class.meaning) " " (class.advice) } }
             @for (at, exhibit) in group.iter().enumerate() { (exhibit_html(run, exhibit, at == 0)) }
+        }
+        @for (checker, same, evidence) in repetitions(verdict) {
+            p.note { "The check of " (words::property(checker).0) " came to the same as that of " (words::property(same).0) "." }
+            details.violated {
+                summary { "Operations that fit into no order" }
+                (picture(&conflict::conflict(evidence)))
+            }
         }
         @if all > drawn {
             details {
@@ -145,7 +160,9 @@ fn exhibit_html(run: &RunIndex, exhibit: &Exhibit, open: bool) -> Markup {
     html! {
         details.violated open[open] {
             summary { (finding.class.replace('-', " ")) " at " (seconds(finding.time)) (key) }
-            @if let Some(svg) = violation::violation(run, exhibit) {
+            @if let Some(evidence) = &finding.evidence {
+                (picture(&conflict::conflict(evidence)))
+            } @else if let Some(svg) = violation::violation(run, exhibit) {
                 (picture(&svg))
                 p.key { (words::drawing(run, &exhibit.holds)) }
             }

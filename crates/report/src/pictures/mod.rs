@@ -2,6 +2,7 @@
 
 pub(crate) mod canvas;
 pub(crate) mod clocks;
+pub(crate) mod conflict;
 pub(crate) mod faults;
 pub(crate) mod lanes;
 pub(crate) mod latency;
@@ -21,12 +22,17 @@ use rayon::prelude::*;
 /// The pictures of a run as SVG, and as PNG with the feature `png`, each with the name of its file.
 pub fn plots(run: &RunIndex, verdict: &RunVerdict, clocks: &[ClockSample]) -> Vec<(String, Vec<u8>)> {
     let first = || exhibits(run, verdict).into_iter().find_map(|exhibit| violation::violation(run, &exhibit));
-    let pictures: [(&str, &(dyn Fn() -> Option<String> + Sync)); 5] = [
+    let evidence = || {
+        let findings = verdict.verdicts.iter().flat_map(|each| &each.findings);
+        findings.filter_map(|finding| finding.evidence.as_deref()).next().map(conflict::conflict)
+    };
+    let pictures: [(&str, &(dyn Fn() -> Option<String> + Sync)); 6] = [
         ("timeline", &|| Some(timeline::timeline(run, &overlaps(run)))),
         ("latency", &|| Some(latency::latency(run))),
         ("rate", &|| Some(rate::rate(run))),
         ("clocks", &|| clocks::clocks(run, clocks)),
         ("violation", &first),
+        ("conflict", &evidence),
     ];
     let drawn = pictures.par_iter().filter_map(|(name, draw)| {
         let svg = draw()?;

@@ -6,10 +6,11 @@ mod sarif;
 
 pub use sarif::encoded;
 
+use crate::exhibits::own_findings;
 use crate::{Heading, heading, property};
 use anyhow::Result;
 use clap::Args;
-use fencepost_checker::{Outcome, RunVerdict};
+use fencepost_checker::{Outcome, RunVerdict, Verdict};
 use fencepost_history::run::{RunFolder, write_whole};
 use std::path::PathBuf;
 
@@ -19,7 +20,7 @@ pub struct PipelineArgs {
     /// What has to come of it: exit code 0 if it does, 1 if anything else does.
     #[arg(long, value_enum)]
     pub expect: Option<Expect>,
-    /// Write the promises as JUnit XML.
+    /// Write the properties as JUnit XML.
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
     /// Write the findings as SARIF 2.1.0.
@@ -95,19 +96,25 @@ fn title(heading: &Heading) -> String {
     format!("{} under {}{guard}", heading.lock, heading.nemesis)
 }
 
-/// A case for each promise, and one for what was expected.
+/// A case for each property, and one for what was expected.
 fn suite(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) -> junit::Suite {
     let wanted = expect == Some(Expect::Violation);
     let class = format!("fencepost.{}.{}", heading.lock, heading.nemesis);
     let mut cases: Vec<junit::Case> = Vec::new();
     for each in &verdict.verdicts {
-        let details: Vec<&str> = each.findings.iter().map(|finding| finding.sentence.as_str()).collect();
+        let details: Vec<&str> =
+            own_findings(verdict, each).map(|finding| finding.sentence.as_str()).collect();
         let end = match each.outcome {
             Outcome::Violation if wanted => junit::End::Passed,
             outcome => junit::End::of(outcome, &each.summary, &details.join("\n")),
         };
         cases.push(junit::Case { name: property(&each.checker).0.to_owned(), class: class.clone(), end });
     }
+    cases.extend(verdict.not_judged.iter().map(|each| junit::Case {
+        name: property(&each.checker).0.to_owned(),
+        class: class.clone(),
+        end: junit::End::Skipped { message: format!("not judged: {}", each.reason) },
+    }));
     if let Some(expect) = expect {
         let end = match expect.met(verdict.outcome) {
             true => junit::End::Passed,
@@ -139,7 +146,10 @@ fn annotations(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) 
     }
     let mut notes: Vec<Annotation> = Vec::new();
     notes.extend(expect.map(|expect| note(Level::Error, &disappointed(expect, verdict.outcome))));
-    for each in &verdict.verdicts {
+    // A checker whose findings all repeat another's adds no line of its own.
+    let says_nothing_new =
+        |each: &Verdict| !each.findings.is_empty() && own_findings(verdict, each).next().is_none();
+    for each in verdict.verdicts.iter().filter(|each| !says_nothing_new(each)) {
         let level = match each.outcome {
             Outcome::Valid => continue,
             Outcome::Violation => Level::Error,
@@ -148,7 +158,7 @@ fn annotations(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) 
         notes.push(note(level, &format!("{}: {}", property(&each.checker).0, each.summary)));
     }
     if notes.is_empty() {
-        notes.push(note(Level::Notice, "every promise held"));
+        notes.push(note(Level::Notice, "every property held"));
     }
     notes
 }
@@ -156,10 +166,14 @@ fn annotations(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) 
 fn summary(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) -> String {
     let expected = expect.map_or(String::new(), |expect| format!(" (expected: {})", expect.name()));
     let mut text = format!("### {}: {}{expected}\n\n", title(heading), verdict.outcome);
-    text.push_str("| promise | verdict | what was seen |\n|---|---|---|\n");
+    text.push_str("| property | verdict | observation |\n|---|---|---|\n");
     for each in &verdict.verdicts {
         let (name, _) = property(&each.checker);
         text.push_str(&format!("| {name} | {} | {} |\n", each.outcome, github::in_table(&each.summary)));
+    }
+    for each in &verdict.not_judged {
+        let (name, _) = property(&each.checker);
+        text.push_str(&format!("| {name} | not judged | {} |\n", github::in_table(&each.reason)));
     }
     format!("{text}\nTo repeat: `{}`\n", heading.command)
 }

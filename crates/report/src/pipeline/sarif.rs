@@ -1,8 +1,9 @@
 //! SARIF 2.1.0 (OASIS, "Static Analysis Results Interchange Format"): every finding, where it stands in the history.
 
+use crate::exhibits::own_findings;
 use crate::{Heading, property};
 use anyhow::Result;
-use fencepost_checker::{Finding, Outcome, RunVerdict, Verdict};
+use fencepost_checker::{Finding, Outcome, RunVerdict, Unjudged, Verdict};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -15,7 +16,12 @@ pub fn log(heading: &Heading, verdict: &RunVerdict, history: &Path) -> Result<St
     let uri = uri(history);
     let rules: Vec<Value> =
         fencepost_checker::registry().iter().map(|checker| rule(checker.name())).collect();
-    let results: Vec<Value> = verdict.verdicts.iter().flat_map(|each| results(each, &uri)).collect();
+    let results: Vec<Value> = verdict
+        .verdicts
+        .iter()
+        .flat_map(|each| results(each, &own_findings(verdict, each).collect::<Vec<_>>(), &uri))
+        .chain(verdict.not_judged.iter().map(|each| not_judged(each, &uri)))
+        .collect();
     let log = json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -35,7 +41,7 @@ fn rule(checker: &str) -> Value {
 }
 
 /// A violation's findings; that nothing was tested, or decided, is a result of another kind.
-fn results(verdict: &Verdict, uri: &str) -> Vec<Value> {
+fn results(verdict: &Verdict, findings: &[&Finding], uri: &str) -> Vec<Value> {
     let result = |kind: &str, level: &str, text: &str, line: Option<u64>, class: Option<&str>| {
         let location = json!({ "physicalLocation": {
             "artifactLocation": { "uri": uri },
@@ -61,10 +67,21 @@ fn results(verdict: &Verdict, uri: &str) -> Vec<Value> {
             vec![result("fail", "error", &verdict.summary, None, None)]
         }
         Outcome::Violation => {
-            let found = |it: &Finding| result("fail", "error", &it.sentence, line(it), Some(&it.class));
-            verdict.findings.iter().map(found).collect()
+            let found = |it: &&Finding| result("fail", "error", &it.sentence, line(it), Some(&it.class));
+            findings.iter().map(found).collect()
         }
     }
+}
+
+/// A checker that did not judge the run.
+fn not_judged(unjudged: &Unjudged, uri: &str) -> Value {
+    json!({
+        "ruleId": unjudged.checker,
+        "kind": "notApplicable",
+        "level": "none",
+        "message": { "text": format!("not judged: {}", unjudged.reason) },
+        "locations": [{ "physicalLocation": { "artifactLocation": { "uri": uri }, "region": { "startLine": 1 } } }],
+    })
 }
 
 /// The line of the event that completed the finding: events stand in the history by their index, a line each.
