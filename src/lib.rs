@@ -20,7 +20,7 @@ use exit::{BAD_USAGE, FAILED};
 use fencepost_engine::BadUsage;
 use fencepost_history::run::RunError;
 use runtime::{runtime, small_runtime};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use tracing::Level;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::{Layer, fmt, layer::SubscriberExt, util::SubscriberInitExt};
@@ -90,6 +90,7 @@ fn dispatch(command: Command) -> anyhow::Result<i32> {
 fn log_to_stderr() {
     let wanted = std::env::var("RUST_LOG").ok().and_then(|wanted| wanted.parse().ok());
     let filter = wanted.unwrap_or_else(|| Targets::new().with_target("fencepost", Level::WARN));
-    let lines = fmt::layer().with_writer(std::io::stderr).without_time().with_target(false);
+    let ansi = std::io::stderr().is_terminal();
+    let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(ansi).without_time().with_target(false);
     tracing_subscriber::registry().with(lines.with_filter(filter)).init();
 }

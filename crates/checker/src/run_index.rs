@@ -1,5 +1,6 @@
 //! A run's history, read once: operations paired, holds, faults and phases.
 
+use fencepost_history::fault::FAULT_LEFT_OUT;
 use fencepost_history::{
     Event, FaultDescription, FaultEvent, FaultStage, Kind, OperationError, Process, ServerEnded, f,
 };
@@ -22,6 +23,8 @@ pub struct RunIndex<'a> {
     /// Servers that ended by themselves or did not serve again after a fault, in order, with the times at which that was
     /// noticed.
     pub servers_ended: Vec<(u64, ServerEnded)>,
+    /// How many planned faults were left out, since they did not fit with a fault in force.
+    pub faults_left_out: usize,
     /// The servers of the lock service, by name; empty where the history does not name them.
     pub servers: Vec<&'a str>,
     /// Time of the last event.
@@ -206,11 +209,32 @@ impl<'a> RunIndex<'a> {
             }
         }
         let end_ns = events.last().map_or(0, |event| event.time);
-        let Reader { operations, mut holds, faults, phases, nemeses, servers, servers_ended, .. } = reader;
+        let Reader {
+            operations,
+            mut holds,
+            faults,
+            phases,
+            nemeses,
+            servers,
+            servers_ended,
+            faults_left_out,
+            ..
+        } = reader;
         for hold in holds.iter_mut().filter(|hold| hold.end == HoldEnd::Open) {
             hold.end_ns = end_ns;
         }
-        Ok(RunIndex { events, operations, holds, faults, phases, nemeses, servers_ended, servers, end_ns })
+        Ok(RunIndex {
+            events,
+            operations,
+            holds,
+            faults,
+            phases,
+            nemeses,
+            servers_ended,
+            faults_left_out,
+            servers,
+            end_ns,
+        })
     }
 
     /// The time at which a phase began, with the index of its event.
@@ -243,6 +267,7 @@ struct Reader<'a> {
     nemeses: Vec<&'a str>,
     servers: Vec<&'a str>,
     servers_ended: Vec<(u64, ServerEnded)>,
+    faults_left_out: usize,
     /// The open operation of each process, and the hold that it was invoked under.
     open: FxHashMap<u64, (usize, Option<usize>)>,
     held: FxHashMap<(u64, &'a str), usize>,
@@ -353,6 +378,10 @@ impl<'a> Reader<'a> {
         }
         if event.f == "servers" {
             self.servers.extend(names(&event.value));
+            return;
+        }
+        if event.f == FAULT_LEFT_OUT {
+            self.faults_left_out += 1;
             return;
         }
         if let Some(ended) = ServerEnded::read(event) {

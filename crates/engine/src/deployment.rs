@@ -25,6 +25,8 @@ const HELLO: Duration = Duration::from_secs(20);
 /// The running processes of a run: its clients, and the servers that a fault can be injected into.
 pub struct Deployment {
     pub clients: Vec<Arc<ClientConnection>>,
+    /// The nodes of the lock service.
+    pub servers: Vec<Arc<dyn Node>>,
     pub context: Arc<FaultContext>,
     /// `n1: redis-server 7.0.15`, once for servers that are alike.
     pub versions: Vec<String>,
@@ -101,14 +103,12 @@ pub async fn start(spec: &RunSpec, cluster: &Cluster, events: Arc<dyn ClientEven
         try_join_all(clients.iter().map(|node| connect(spec, node, &servers, &storages, events.clone())))
             .await?;
     let pids = connections.iter().map(|(name, connection)| (name.clone(), connection.hello.pid)).collect();
-    let leadership = spec
-        .lock
-        .service
-        .leadership()
-        .map(|service| Arc::new(LeaderOfServers { service, servers }) as Arc<dyn Leadership>);
+    let leadership = spec.lock.service.leadership().map(|service| {
+        Arc::new(LeaderOfServers { service, servers: servers.clone() }) as Arc<dyn Leadership>
+    });
     let context = FaultContext::new(&cluster.nodes, services, Arc::new(ClientPids(pids)), leadership);
     let clients = connections.into_iter().map(|(_, connection)| connection).collect();
-    Ok(Deployment { clients, context: Arc::new(context), versions })
+    Ok(Deployment { clients, servers, context: Arc::new(context), versions })
 }
 
 fn storage(spec: &RunSpec, servers: &[Arc<dyn Node>]) -> Service {

@@ -4,19 +4,27 @@
 //! looked at. A fault that could not be injected whole is healed at once.
 
 use crate::recorder::Recorder;
+use crate::server_log::ServerLog;
 use anyhow::{Result, anyhow};
+use fencepost_history::fault::FAULT_LEFT_OUT;
 use fencepost_history::{FaultEvent, FaultStage, Kind};
 use fencepost_nemesis::{Fault, FaultContext, FaultError, LEADER, Nemesis, Observation, Plan, PlannedFault};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
 
 /// How long a fault whose time has come waits for the event that it names.
 const THEN: Duration = Duration::from_secs(2);
+
+/// How long healing is tried, and once more after that, before a fault counts as not healed; and the rest between two tries.
+const HEALING: Duration = Duration::from_secs(15);
+const LAST_HEALING: Duration = Duration::from_secs(5);
+const HEAL_AGAIN: Duration = Duration::from_millis(200);
 
 /// The faults of a run, in force or still to come.
 pub struct Injection {
@@ -35,8 +43,19 @@ struct InjectionState {
     in_force: Mutex<BTreeMap<u64, InForce>>,
     /// Notified whenever a fault has been healed.
     healed: Notify,
+    log: ServerLog,
     /// Healings that failed, one sentence each.
     unhealed: Mutex<Vec<String>>,
+    /// How many faults were left out.
+    left_out: AtomicU64,
+}
+
+/// The result of all injections of a run.
+pub struct Healed {
+    /// Healings that failed, one sentence each.
+    pub errors: Vec<String>,
+    /// Planned faults that were left out: another fault of their kind was in force on one of their targets.
+    pub left_out: u64,
 }
 
 struct InForce {
@@ -45,21 +64,29 @@ struct InForce {
     healing: bool,
 }
 
+impl InForce {
+    fn takes_down(&self, server: &str) -> bool {
+        self.nemesis.description().takes_down && self.on.iter().any(|target| target == server)
+    }
+}
+
 impl Injection {
     /// Begins to carry out the plan; time 0 is now. `ready` are its faults, made ready.
     pub fn begin(
         plan: &Plan,
         ready: Vec<PreparedFault>,
         context: Arc<FaultContext>,
-        recorder: Arc<Recorder>,
+        log: ServerLog,
     ) -> Injection {
         let (heal_now, healing) = watch::channel(false);
         let shared = Arc::new(InjectionState {
             context,
-            recorder,
+            recorder: log.recorder.clone(),
+            log,
             in_force: Mutex::default(),
             healed: Notify::new(),
             unhealed: Mutex::default(),
+            left_out: AtomicU64::new(0),
         });
         let mut tasks = JoinSet::new();
         for (id, (planned, (nemesis, fault))) in plan.faults.iter().zip(ready).enumerate() {
@@ -80,15 +107,21 @@ impl Injection {
         self.shared.in_force().values().map(in_words).collect()
     }
 
-    /// Heals everything that is in force, begins nothing more, and gives what could not be healed.
-    pub async fn heal_all(mut self) -> Vec<String> {
+    /// Whether a fault in force, or one that is being healed, holds this server down.
+    pub fn takes_down(&self, server: &str) -> bool {
+        self.shared.in_force().values().any(|one| one.takes_down(server))
+    }
+
+    /// Heals everything that is in force, and begins nothing more.
+    pub async fn heal_all(mut self) -> Healed {
         self.heal_now.send_replace(true);
         while let Some(ended) = self.tasks.join_next().await {
             if let Err(error) = ended {
                 self.shared.is_unhealed(format!("a fault's task broke down: {error}"));
             }
         }
-        std::mem::take(&mut *self.shared.unhealed.lock())
+        let errors = std::mem::take(&mut *self.shared.unhealed.lock());
+        Healed { errors, left_out: self.shared.left_out.load(Ordering::Relaxed) }
     }
 }
 
@@ -107,9 +140,7 @@ impl InjectionState {
         let context = &self.context;
         let mut revived = Vec::new();
         for target in ran.iter().filter(|target| context.pid(target).is_err()) {
-            let held_down = self.in_force().iter().any(|(other, one)| {
-                *other != id && one.nemesis.description().takes_down && one.on.contains(target)
-            });
+            let held_down = self.in_force().iter().any(|(other, one)| *other != id && one.takes_down(target));
             if !held_down {
                 context.restart(target).await?;
                 revived.push(target.clone());
@@ -117,6 +148,16 @@ impl InjectionState {
         }
         Ok(revived)
     }
+}
+
+/// Whether a fault can begin.
+enum Claim {
+    /// It counts as in force now.
+    InForce,
+    /// Not before the healing of another fault of its kind, on one of its targets, is done.
+    Later,
+    /// Another fault of its kind is in force on one of its targets.
+    Misfit,
 }
 
 /// A planned fault, ready.
@@ -137,10 +178,13 @@ impl ScheduledFault {
         tokio::select! {
             biased;
             _ = healing.wait_for(|now| *now) => return,
-            began = self.begins() => if let Err(error) = began {
-                self.record(Kind::Invoke, FaultStage::Inject, None);
-                self.not_injected(&error);
-                return;
+            begins = self.begins() => match begins {
+                Ok(true) => {}
+                Ok(false) => return self.left_out(),
+                Err(error) => {
+                    self.record(Kind::Invoke, FaultStage::Inject, None);
+                    return self.not_injected(&error);
+                }
             }
         }
         let begun = Instant::now();
@@ -152,8 +196,9 @@ impl ScheduledFault {
         self.heal(&ran).await;
     }
 
-    /// Waits until the fault's time has come, finds out its targets, and counts it among those in force.
-    async fn begins(&mut self) -> Result<(), FaultError> {
+    /// Waits until the fault's time has come, finds out its targets, and counts it among those in force. Gives whether it
+    /// fits.
+    async fn begins(&mut self) -> Result<bool, FaultError> {
         if let Some(fired) = self.fired.take() {
             // The sender goes only with the run.
             let _ = fired.await;
@@ -170,10 +215,11 @@ impl ScheduledFault {
             let healed = self.shared.healed.notified();
             tokio::pin!(healed);
             healed.as_mut().enable();
-            if self.claim()? {
-                return Ok(());
+            match self.claim() {
+                Claim::InForce => return Ok(true),
+                Claim::Misfit => return Ok(false),
+                Claim::Later => healed.await,
             }
-            healed.await;
         }
     }
 
@@ -191,28 +237,30 @@ impl ScheduledFault {
         Ok(())
     }
 
-    /// Counts the fault among those in force; not yet, while another fault of its kind is being healed on one of its
-    /// targets. While one is in force there, this fault must not be: either healing would undo the other.
-    fn claim(&self) -> Result<bool, FaultError> {
+    /// Counts the fault among those in force, if no other fault of its kind is in force on one of its targets: either
+    /// healing would undo the other.
+    fn claim(&self) -> Claim {
         let mut in_force = self.shared.in_force();
         let kind = self.nemesis.description().kind;
         let of_kind =
             in_force.values().filter(|one| kind.is_some() && one.nemesis.description().kind == kind);
-        let in_the_way = of_kind.filter(|one| one.on.iter().any(|target| self.planned.on.contains(target)));
-        // One in force counts for more than one that is being healed.
-        if let Some(other) = in_the_way.min_by_key(|one| one.healing) {
-            if other.healing {
-                return Ok(false);
-            }
-            return Err(FaultError::Other(format!(
-                "{} is under {} already, and either healing would undo the other",
-                other.on.join(", "),
-                other.nemesis.name(),
-            )));
+        let mut in_the_way =
+            of_kind.filter(|one| one.on.iter().any(|target| self.planned.on.contains(target))).peekable();
+        if in_the_way.peek().is_some() {
+            return if in_the_way.all(|one| one.healing) { Claim::Later } else { Claim::Misfit };
         }
+        drop(in_the_way);
         let one = InForce { nemesis: self.nemesis, on: self.planned.on.clone(), healing: false };
         in_force.insert(self.id, one);
-        Ok(true)
+        Claim::InForce
+    }
+
+    /// Records that the fault does not fit, and counts it.
+    fn left_out(&self) {
+        let PlannedFault { fault, on, .. } = &self.planned;
+        let value = json!({"id": self.id, "fault": fault, "targets": on});
+        self.shared.recorder.nemesis(Kind::Info, FAULT_LEFT_OUT, value, None);
+        self.shared.left_out.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether the fault was injected, whole.
@@ -236,31 +284,55 @@ impl ScheduledFault {
         self.record(Kind::Info, FaultStage::Inject, Some(error));
     }
 
-    /// Undoes the fault, and starts those of the servers that `ran` again that died of it.
+    /// Heals the fault, and records it.
     async fn heal(&mut self, ran: &[String]) {
         if let Some(one) = self.shared.in_force().get_mut(&self.id) {
             one.healing = true;
         }
         self.record(Kind::Invoke, FaultStage::Heal, None);
-        let healed = self.fault.heal(&self.shared.context).await;
-        let revived = self.shared.revive(self.id, ran).await;
-        match (healed, revived) {
-            (Ok(mut observed), Ok(revived)) => {
-                for target in revived {
-                    observed[target]["restarted"] = json!(true);
-                }
-                self.observation.observed = observed.as_object().cloned().unwrap_or_default();
-                self.record(Kind::Ok, FaultStage::Heal, None);
-            }
-            (Err(error), _) | (_, Err(error)) => {
+        match self.heal_within(HEALING, ran).await {
+            Ok(()) => self.record(Kind::Ok, FaultStage::Heal, None),
+            Err(_) => self.heal_at_last(ran).await,
+        }
+        self.shared.in_force().remove(&self.id);
+        self.shared.healed.notify_waiters();
+    }
+
+    /// Records the servers that do not serve again, and tries a last time.
+    async fn heal_at_last(&mut self, ran: &[String]) {
+        for server in ran.iter().filter(|server| self.shared.context.pid(server).is_err()) {
+            self.shared.log.record_end(server, Some(self.id)).await;
+        }
+        match self.heal_within(LAST_HEALING, ran).await {
+            Ok(()) => self.record(Kind::Ok, FaultStage::Heal, None),
+            Err(error) => {
                 let PlannedFault { fault, on, .. } = &self.planned;
                 let sentence = format!("{fault} on {} could not be healed: {error}", on.join(","));
                 self.record(Kind::Info, FaultStage::Heal, Some(&error));
                 self.shared.is_unhealed(sentence);
             }
         }
-        self.shared.in_force().remove(&self.id);
-        self.shared.healed.notify_waiters();
+    }
+
+    /// Tries again and again to undo the fault, and to start those of the servers that `ran` again that ended in it, until
+    /// all of them serve, or `limit` has passed.
+    async fn heal_within(&mut self, limit: Duration, ran: &[String]) -> Result<(), FaultError> {
+        let begun = Instant::now();
+        loop {
+            match self.try_to_heal(ran).await {
+                Err(_) if begun.elapsed() < limit => tokio::time::sleep(HEAL_AGAIN).await,
+                healed => return healed,
+            }
+        }
+    }
+
+    async fn try_to_heal(&mut self, ran: &[String]) -> Result<(), FaultError> {
+        let mut observed = self.fault.heal(&self.shared.context).await?;
+        for server in self.shared.revive(self.id, ran).await? {
+            observed[server]["restarted"] = json!(true);
+        }
+        self.observation.observed = observed.as_object().cloned().unwrap_or_default();
+        Ok(())
     }
 
     fn record(&self, kind: Kind, stage: FaultStage, error: Option<&FaultError>) {

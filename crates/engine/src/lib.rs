@@ -19,6 +19,8 @@ pub mod processes;
 pub mod recorder;
 mod runner;
 mod script_player;
+mod server_log;
+mod server_watch;
 mod stop;
 mod topology;
 mod validation;

@@ -7,6 +7,8 @@ use crate::observer::{Progress, RunObserver};
 use crate::processes::{ProcessContext, TimeLimits, closing_reads, run_process};
 use crate::recorder::Recorder;
 use crate::script_player::{OnEvent, Script, ScriptOutcome, ScriptPlayer};
+use crate::server_log::ServerLog;
+use crate::server_watch::ServerWatch;
 use crate::stop::{Reason, Stop};
 use crate::validation::RunSpec;
 use anyhow::Result;
@@ -22,7 +24,10 @@ use tokio::task::JoinSet;
 /// release was lost; in the second, the lock must be granted again.
 const LIVENESS_TTLS: u32 = 2;
 
-/// How often an observer is told how far the run is.
+/// How long a service may take to be ready again after everything is healed.
+const READY: Duration = Duration::from_secs(15);
+
+/// How often the progress is reported.
 const PROGRESS: Duration = Duration::from_millis(200);
 
 /// What a run consists of.
@@ -38,6 +43,8 @@ pub(crate) struct Run<'a> {
 pub struct RunOutcome {
     /// Faults that could not be healed, nodes that could not be removed: one sentence each. No part of the verdict.
     pub cleanup_errors: Vec<String>,
+    /// Planned faults that were left out: another fault of their kind was in force on one of their targets.
+    pub faults_left_out: u64,
     /// Of a directed run.
     pub script: Option<ScriptOutcome>,
 }
@@ -48,47 +55,39 @@ pub(crate) async fn all(
     deployment: &Deployment,
     recorder: &Arc<Recorder>,
 ) -> Result<RunOutcome> {
-    let Run { spec, stop, .. } = run;
+    let (spec, stop) = (run.spec, run.stop);
     let context = Arc::new(ProcessContext::new(recorder.clone(), time_limits(run), spec.options.concurrency));
-    let nemeses: Vec<&str> = spec.nemeses.iter().map(|nemesis| nemesis.name()).collect();
-    recorder.nemesis(Kind::Info, "nemeses", json!(nemeses), None);
-    let servers = spec.topology().servers;
-    recorder.nemesis(Kind::Info, "servers", json!(servers), None);
-    let mut player = run.script.map(|script| {
-        let observer = run.observer.clone();
-        let on_event: OnEvent = Arc::new(move |time, sentence| observer.narrated(time, sentence));
-        ScriptPlayer::arm(script, &context, &on_event)
-    });
+    let servers = record_settings(spec, recorder);
+    let mut player = run.script.map(|script| arm(run, script, &context));
     // Counted from the first event on: processes begin after this.
     let enough = acquired_enough(spec, recorder);
     phase(recorder, "main");
     let moved = fencepost_nemesis::moved_clocks(&spec.plan, &servers);
     let clocks = ClockWatch::watch(moved, deployment.context.clone(), recorder.clone(), run.folder.clocks())?;
-    let injection =
-        Injection::begin(&spec.plan, prepare(&spec.plan)?, deployment.context.clone(), recorder.clone());
-    let mut processes = match &mut player {
-        Some(player) => {
-            player.begin(&context, |client| deployment.client(client));
-            JoinSet::new()
-        }
-        None => begin_processes(run, deployment, &context),
-    };
-    let directed = player.is_some();
+    let log = ServerLog { logs: run.folder.logs(), recorder: recorder.clone() };
+    let mut watch = ServerWatch::new(servers, deployment.context.clone(), log.clone());
+    let injection = Injection::begin(&spec.plan, prepare(&spec.plan)?, deployment.context.clone(), log);
+    let mut processes = begin(run, deployment, &context, player.as_mut());
     tokio::select! {
         () = tokio::time::sleep(spec.options.time_limit.0) => {}
         () = enough => {}
         () = stop.pulled() => {}
         () = all_played(player.as_mut()) => {}
+        () = watch.watch(|server| injection.takes_down(server)) => {}
         () = report_progress(run.observer.as_ref(), recorder, &injection, spec.options.time_limit.0) => {}
     }
     phase(recorder, "heal");
-    let mut cleanup_errors = injection.heal_all().await;
+    let healed = injection.heal_all().await;
+    if !spec.nemeses.is_empty() {
+        await_ready(run, deployment).await;
+    }
     // A directed run ends where its script ends.
-    if !spec.nemeses.is_empty() && !directed {
+    if !spec.nemeses.is_empty() && player.is_none() {
         phase(recorder, "liveness");
         tokio::select! {
             () = tokio::time::sleep(LIVENESS_TTLS * spec.options.ttl.0) => {}
             () = stop.pulled() => {}
+            () = watch.watch(|_| false) => {}
         }
     }
     context.closing.set();
@@ -111,8 +110,36 @@ pub(crate) async fn all(
         () = closing_reads(&context, spec.options.keys, &deployment.clients, spec.workload.uses_storage()) => {}
         () = only_if_failed(stop) => {}
     }
-    cleanup_errors.extend(unwritten);
-    Ok(RunOutcome { cleanup_errors, script })
+    let cleanup_errors = healed.errors.into_iter().chain(unwritten).collect();
+    Ok(RunOutcome { cleanup_errors, faults_left_out: healed.left_out, script })
+}
+
+/// Records the nemeses and the servers, for the checkers. Gives the names of the servers.
+fn record_settings(spec: &RunSpec, recorder: &Recorder) -> Vec<String> {
+    let nemeses: Vec<&str> = spec.nemeses.iter().map(|nemesis| nemesis.name()).collect();
+    recorder.nemesis(Kind::Info, "nemeses", json!(nemeses), None);
+    let servers = spec.topology().servers;
+    recorder.nemesis(Kind::Info, "servers", json!(servers), None);
+    servers
+}
+
+fn arm(run: &Run, script: &Script, context: &ProcessContext) -> ScriptPlayer {
+    let observer = run.observer.clone();
+    let on_event: OnEvent = Arc::new(move |time, sentence| observer.narrated(time, sentence));
+    ScriptPlayer::arm(script, context, &on_event)
+}
+
+/// Waits until the service is ready again once everything is healed, 15 s at most. A service that is not ready by then
+/// shows in what its clients can do.
+async fn await_ready(run: &Run<'_>, deployment: &Deployment) {
+    let servers = &deployment.servers;
+    if servers.is_empty() {
+        return;
+    }
+    tokio::select! {
+        _ = tokio::time::timeout(READY, run.spec.lock.service.await_ready(servers)) => {}
+        () = run.stop.pulled() => {}
+    }
 }
 
 fn phase(recorder: &Recorder, name: &str) {
@@ -182,12 +209,22 @@ async fn report_progress(
     }
 }
 
-fn begin_processes(run: &Run, deployment: &Deployment, context: &Arc<ProcessContext>) -> JoinSet<()> {
+/// Begins the script of a directed run, or else the processes that follow the workload.
+fn begin(
+    run: &Run,
+    deployment: &Deployment,
+    context: &Arc<ProcessContext>,
+    player: Option<&mut ScriptPlayer>,
+) -> JoinSet<()> {
     let mut processes = JoinSet::new();
-    for slot in 0..run.spec.options.concurrency {
+    if let Some(player) = player {
+        player.begin(context, |client| deployment.client(client));
+        return processes;
+    }
+    let spec = run.spec;
+    for slot in 0..spec.options.concurrency {
         let client = deployment.clients[slot % deployment.clients.len()].clone();
-        let (workload, settings, seed) =
-            (run.spec.workload, run.spec.options.workload_settings(slot), run.spec.seed);
+        let (workload, settings, seed) = (spec.workload, spec.options.workload_settings(slot), spec.seed);
         let new_script =
             move |process| workload.script(&settings, process, seed.stream(&format!("process-{process}")));
         processes.spawn(run_process(context.clone(), client, slot, new_script));

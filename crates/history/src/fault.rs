@@ -110,6 +110,10 @@ impl<'a> FaultEvent<'a> {
     }
 }
 
+/// The name (`f`) of the event of a planned fault that was left out, since another fault of its kind was in force on one of
+/// its targets: healing either would have undone the other.
+pub const FAULT_LEFT_OUT: &str = "fault-left-out";
+
 /// The name (`f`) of the event of a server that ended without a fault that ends servers, or did not come back after one.
 pub const SERVER_ENDED: &str = "server-ended";
 

@@ -121,7 +121,12 @@ fn figures(run: &RunIndex, verdict: &RunVerdict) -> Vec<String> {
     if !run.faults.is_empty() {
         let effective = run.faults.iter().filter(|fault| fault.effective).count();
         let unhealed = run.faults.iter().filter(|fault| fault.effective && fault.healed_ns.is_none()).count();
-        figures.push(format!("faults {effective} of {} effective, {unhealed} not healed", run.faults.len()));
+        let left_out = match run.faults_left_out {
+            0 => String::new(),
+            count => format!(", {count} left out"),
+        };
+        let all = run.faults.len();
+        figures.push(format!("faults {effective} of {all} effective, {unhealed} not healed{left_out}"));
     }
     figures
 }

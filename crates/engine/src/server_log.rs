@@ -1,0 +1,76 @@
+//! Records that a server ended, with the last error lines of its log.
+
+use crate::recorder::Recorder;
+use fencepost_history::fault::{SERVER_ENDED, error_lines};
+use fencepost_history::{Kind, ServerEnded};
+use serde_json::json;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A log may be a moment behind its server.
+const LOG_DELAY: Duration = Duration::from_millis(200);
+
+/// How much of the end of a log is searched for errors, and how many lines an event carries at most.
+const TAIL_BYTES: u64 = 16 << 10;
+const LINES: usize = 3;
+
+/// The logs of a run's nodes, and the record of servers that ended.
+#[derive(Clone)]
+pub struct ServerLog {
+    /// The folder with a file for each node.
+    pub logs: PathBuf,
+    pub recorder: Arc<Recorder>,
+}
+
+impl ServerLog {
+    /// Records that a server ended by itself, or, `after_fault`, did not serve again once that fault was healed.
+    pub(crate) async fn record_end(&self, server: &str, after_fault: Option<u64>) {
+        tokio::time::sleep(LOG_DELAY).await;
+        let log = error_lines(&tail(&self.logs.join(format!("{server}.log"))), LINES);
+        let ended = ServerEnded { node: server.to_owned(), after_fault, log };
+        self.recorder.nemesis(Kind::Info, SERVER_ENDED, json!(ended), None);
+    }
+}
+
+/// The end of a file, as far as it is text; empty where it cannot be read.
+fn tail(path: &Path) -> String {
+    let read = || {
+        let mut file = std::fs::File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok::<_, std::io::Error>(bytes)
+    };
+    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::Placement;
+    use crate::stop::Stop;
+    use fencepost_history::{Writer, read_history};
+
+    #[tokio::test]
+    async fn an_ended_server_is_recorded_with_the_errors_of_its_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let noise = "INFO all is well\n".repeat(2000);
+        std::fs::write(folder.path().join("n1.log"), format!("{noise}ERROR disk is full\nINFO bye\n"))
+            .unwrap();
+        let history = folder.path().join("history.jsonl");
+        let placement = Placement { slots: 1, clients: 1 };
+        let writer = Writer::create(&history).unwrap();
+        let recorder = Arc::new(Recorder::new(writer, placement, Arc::new(Stop::default()), false));
+        let log = ServerLog { logs: folder.path().to_owned(), recorder };
+        log.record_end("n1", None).await;
+        log.record_end("n2", Some(4)).await;
+        let events = read_history(&history).unwrap();
+        let ended: Vec<ServerEnded> = events.iter().filter_map(ServerEnded::read).collect();
+        assert_eq!(ended[0].log, ["ERROR disk is full"]);
+        assert_eq!((ended[0].node.as_str(), ended[0].after_fault), ("n1", None));
+        assert_eq!((ended[1].log.len(), ended[1].after_fault), (0, Some(4)));
+    }
+}
