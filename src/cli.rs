@@ -31,7 +31,7 @@ pub enum Command {
     Test(Box<TestArgs>),
     /// Play the stories of the debate about distributed locks on real servers, and compare what is seen with what
     /// their authors say.
-    Scenario(crate::scenarios::command::ScenarioArgs),
+    Scenario(crate::commands::scenario::ScenarioArgs),
     /// Run every lock under every nemesis, and show in one matrix which promises hold.
     Compare(Box<CompareArgs>),
     /// Judge and draw a run again, from its folder alone.

@@ -9,7 +9,6 @@ mod config;
 mod exit;
 mod output;
 mod runtime;
-mod scenarios;
 #[cfg(test)]
 mod testing;
 
@@ -63,7 +62,7 @@ fn is_bad_usage(error: &anyhow::Error) -> bool {
 fn dispatch(command: Command) -> anyhow::Result<i32> {
     match command {
         Command::Test(args) => test::test(&args),
-        Command::Scenario(args) => scenarios::command::scenario(&args),
+        Command::Scenario(args) => commands::scenario::scenario(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Analyze(args) => analyze::analyze(&args),
         Command::Check(args) => check::check(&args),

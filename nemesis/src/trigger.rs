@@ -1,6 +1,6 @@
 //! What a fault or a step of a script waits for: an event of the history.
 
-use fencepost_history::{Event, Kind, Process, f};
+use fencepost_history::{Event, FaultEvent, FaultStage, Kind, Process, f};
 use serde::{Deserialize, Serialize};
 
 /// The first event that fits everything that is said here; what is left out fits any.
@@ -23,6 +23,9 @@ pub struct Trigger {
     /// The point that a recipe has reached, as a notice `at` names it: "between GET and DEL".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub point: Option<String>,
+    /// Of a fault's events: whether it was injected, or healed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<FaultStage>,
     /// Waits for the event to have come this many times.
     #[serde(default = "once", skip_serializing_if = "is_once")]
     pub times: u64,
@@ -46,6 +49,7 @@ impl Trigger {
             key: None,
             granted_by: None,
             point: None,
+            stage: None,
             times: 1,
         }
     }
@@ -64,6 +68,9 @@ impl Trigger {
             && event.kind == kind
             && is(&self.point, event.value.get("point").and_then(serde_json::Value::as_str))
             && is(&self.client, client.as_deref())
+            && self
+                .stage
+                .is_none_or(|stage| FaultEvent::read(event).is_some_and(|fault| fault.stage == stage))
             && is(&self.key, event.key.as_deref())
             && self.granted_by.as_deref().is_none_or(|server| granted_by(event, server))
     }
@@ -107,6 +114,21 @@ mod tests {
         assert!(!fits("f = 'acquire'\nclient = 'c1'"));
         assert!(!fits("f = 'acquire'\nkey = 'k1'"));
         assert!(!fits("f = 'acquire'\ngranted-by = 'n2'"));
+    }
+
+    #[test]
+    fn a_fault_is_waited_for_by_its_stage() {
+        let value = json!({"id": 0, "stage": "heal", "targets": ["n1"]});
+        let healed = Event {
+            process: Process::Nemesis,
+            f: "pause".into(),
+            key: None,
+            value: value.into(),
+            ..acquired(0)
+        };
+        let fits = |text: &str| trigger(text).fits(&healed, |process| format!("c{process}"));
+        assert!(fits("f = 'pause'") && fits("f = 'pause'\nstage = 'heal'"));
+        assert!(!fits("f = 'pause'\nstage = 'inject'"));
     }
 
     #[test]

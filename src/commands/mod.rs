@@ -10,5 +10,6 @@ pub mod images;
 pub mod list;
 pub mod manual;
 pub(crate) mod repeat;
+pub mod scenario;
 pub mod serve;
 pub mod test;

@@ -1,57 +1,15 @@
-//! The stories of the debate, played on real clusters.
+//! The built-in scenarios, played on real clusters.
 
 use crate::common::turn::Weight;
 use crate::common::{fencepost, output};
 use serde_json::Value;
 
-/// Every line of the debate, by the name under which it can be played.
-const STORIES: &[&str] = &[
-    "redis-expiry-pause",
-    "redis-check-then-pause",
-    "redis-packet-delay",
-    "redis-setnx-expire",
-    "redis-no-ttl",
-    "redis-fixed-value",
-    "redis-get-del",
-    "redis-lua-release",
-    "redis-clock-jump",
-    "redis-clock-back",
-    "redis-crash-no-fsync",
-    "redis-watchdog",
-    "redis-failover",
-    "redis-failover-wait",
-    "redlock-quiet",
-    "redlock-clock-jump",
-    "redlock-crash-no-fsync",
-    "redlock-fsync-always",
-    "redlock-delayed-restart",
-    "redlock-delayed-restart-clock",
-    "redlock-pause-before-replies",
-    "redlock-no-elapsed-check",
-    "redlock-pause-after-acquire",
-    "redlock-client-wall-clock",
-    "redlock-drift",
-    "redlock-lost-reply",
-    "redlock-split-vote",
-    "redlock-token-counter",
-    "zookeeper-session-pause",
-    "zookeeper-clock-jump",
-    "zookeeper-herd",
-    "etcd-lease-pause",
-    "etcd-18-percent",
-    "etcd-no-recheck",
-    "etcd-clock-jump",
-    "etcd-leader-killed",
-    "fence-racy-check",
-    "fence-unique-token",
-    "fence-epoch-quorum",
-    "chubby-sequencer",
-    "chubby-lock-delay",
-    "hadoop-fencing",
-    "postgres-row-lock",
-];
+/// Every built-in scenario, by the name under which it can be played.
+fn names() -> Vec<&'static str> {
+    fencepost_engine::scenario::registry().iter().map(|scenario| scenario.name.as_str()).collect()
+}
 
-/// Plays scenarios, and gives what came of each. Those that did not agree are shown.
+/// Plays scenarios, and gives their reports. Those that did not agree are shown.
 fn play(words: &[&str], weight: Weight) -> Vec<Value> {
     let results = tempfile::tempdir().expect("a temporary folder");
     let folder = results.path().to_str().expect("a path in UTF-8");
@@ -69,17 +27,17 @@ fn play(words: &[&str], weight: Weight) -> Vec<Value> {
     reports
 }
 
-/// Those of these stories that did not agree, or were not played.
+/// The scenarios, of these, that did not agree, or were not played.
 fn not_agreeing<'a>(reports: &[Value], names: &[&'a str]) -> Vec<&'a str> {
     let agrees =
         |name: &str| reports.iter().any(|report| report["name"] == name && report["ending"] == "agrees");
     names.iter().copied().filter(|name| !agrees(name)).collect()
 }
 
-/// Runs of stories that go on side by side.
+/// Scenarios that are played side by side.
 const JOBS: usize = 3;
 
-/// Plays stories, all of which must agree. What hangs on moments can miss them on a busy machine, where several stories
+/// Plays scenarios, all of which must agree. A scenario that depends on moments can miss them on a busy machine, where several
 /// share two cores: those few that did not agree are played once more, alone, and no third time.
 fn assert_all_agree(names: &[&str], driver: &str) {
     let docker = driver == "docker";
@@ -96,50 +54,50 @@ fn assert_all_agree(names: &[&str], driver: &str) {
     assert!(again.is_empty(), "not agreeing twice: {again:?}");
 }
 
-/// The stories whose names begin so.
-fn stories_of(beginnings: &[&str]) -> Vec<&'static str> {
-    let is_of = |name: &&&str| beginnings.iter().any(|beginning| name.starts_with(beginning));
-    STORIES.iter().filter(is_of).copied().collect()
+/// The scenarios whose names begin so.
+fn scenarios_of(beginnings: &[&str]) -> Vec<&'static str> {
+    let is_of = |name: &&str| beginnings.iter().any(|beginning| name.starts_with(beginning));
+    names().into_iter().filter(is_of).collect()
 }
 
 const CONSENSUS: &[&str] = &["zookeeper-", "etcd-"];
 const OTHERS: &[&str] = &["fence-", "chubby-", "hadoop-", "postgres-"];
 
-/// All stories are played: each in one of these four.
+/// All scenarios are played: each in one of these four.
 #[test]
-fn every_story_on_redis_agrees_locally() {
-    assert_all_agree(&stories_of(&["redis-"]), "local");
+fn every_scenario_on_redis_agrees_locally() {
+    assert_all_agree(&scenarios_of(&["redis-"]), "local");
 }
 
 #[test]
-fn every_story_of_redlock_agrees_locally() {
-    assert_all_agree(&stories_of(&["redlock-"]), "local");
+fn every_scenario_of_redlock_agrees_locally() {
+    assert_all_agree(&scenarios_of(&["redlock-"]), "local");
 }
 
 #[test]
-fn every_story_of_consensus_agrees_locally() {
-    assert_all_agree(&stories_of(CONSENSUS), "local");
+fn every_scenario_of_consensus_agrees_locally() {
+    assert_all_agree(&scenarios_of(CONSENSUS), "local");
 }
 
 #[test]
-fn every_other_story_agrees_locally() {
-    assert_all_agree(&stories_of(OTHERS), "local");
+fn every_other_scenario_agrees_locally() {
+    assert_all_agree(&scenarios_of(OTHERS), "local");
 }
 
 #[test]
-fn no_story_is_left_out() {
-    assert_eq!(stories_of(&[&["redis-", "redlock-"], CONSENSUS, OTHERS].concat()), STORIES);
+fn no_scenario_is_left_out() {
+    assert_eq!(scenarios_of(&[&["redis-", "redlock-"], CONSENSUS, OTHERS].concat()), names());
 }
 
 #[test]
-fn stories_agree_under_docker() {
+fn scenarios_agree_under_docker() {
     assert_all_agree(&["redlock-clock-jump", "redlock-crash-no-fsync"], "docker");
 }
 
 #[test]
 #[ignore = "runs every night, by .ci/nightly"]
-fn every_story_agrees_under_docker_by_night() {
-    assert_all_agree(STORIES, "docker");
+fn every_scenario_agrees_under_docker_by_night() {
+    assert_all_agree(&names(), "docker");
 }
 
 #[test]
@@ -151,7 +109,7 @@ fn the_list_names_every_line_of_the_debate() {
         .filter(|line| !line.starts_with(' '))
         .filter_map(|line| line.split_whitespace().next())
         .collect();
-    assert_eq!(listed, STORIES);
+    assert_eq!(listed, names());
 }
 
 #[test]
@@ -161,7 +119,14 @@ fn mistakes_are_named() {
         assert_eq!(output.status.code(), Some(254));
         String::from_utf8(output.stderr).expect("output in UTF-8")
     };
-    assert!(refused(&["scenario", "redis-clock-jmp"]).contains("did you mean redis-clock-jump?"));
+    assert!(refused(&["scenario", "redis-clock-jmp"]).contains("did you mean \"redis-clock-jump\"?"));
+    let file = tempfile::Builder::new().suffix(".toml").tempfile().expect("a temporary file");
+    let path = file.path().to_str().expect("a path in UTF-8");
+    std::fs::write(path, "about = \"mine\"\nlokc = \"etcd\"\nexpect.holds = \"all\"\n")
+        .expect("a file that can be written");
+    let refusal = refused(&["scenario", path]);
+    assert!(refusal.contains("line 2: unknown key \"lokc\": did you mean \"lock\"?"), "{refusal}");
+    assert!(refused(&["scenario", "redlock-clock-jump", "--lock", "etcd"]).contains("no node n4"));
     assert!(refused(&["scenario"]).contains("name a scenario to play, or use --all"));
     assert!(refused(&["scenario", "redis-no-ttl", "--jobs", "0"]).contains("at least 1"));
 }

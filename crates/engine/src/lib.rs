@@ -18,6 +18,7 @@ mod phases;
 pub mod processes;
 pub mod recorder;
 mod runner;
+pub mod scenario;
 mod script_player;
 mod server_log;
 mod server_watch;

@@ -1,0 +1,148 @@
+//! `[[expect]]` as it stands in a file.
+
+use super::event::AwaitedEvent;
+use super::expect::{Bounds, Condition, Expectation, Measure, Measured};
+use super::mistake::Mistake;
+use fencepost_history::TimeSpan;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::DeTable;
+
+/// All properties, in `holds`.
+const ALL: &str = "all";
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExpectTable {
+    about: Option<String>,
+    violation: Option<ViolationTable>,
+    holds: Option<Spanned<String>>,
+    metric: Option<String>,
+    count: Option<AwaitedEvent>,
+    time: Option<TimeTable>,
+    rounds: Option<RoundsTable>,
+    event: Option<AwaitedEvent>,
+    error: Option<String>,
+    order: Option<Vec<AwaitedEvent>>,
+    above: Option<Bound>,
+    below: Option<Bound>,
+    name: Option<String>,
+    unit: Option<String>,
+    digits: Option<usize>,
+    observed: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ViolationTable {
+    checker: Spanned<String>,
+    class: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TimeTable {
+    from: AwaitedEvent,
+    to: AwaitedEvent,
+    #[serde(default)]
+    each: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RoundsTable {
+    contests: usize,
+}
+
+/// A number, or a duration, which counts in seconds.
+#[derive(Clone, Copy, Debug)]
+struct Bound(f64);
+
+impl<'de> Deserialize<'de> for Bound {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Bound, D::Error> {
+        match toml::Value::deserialize(deserializer)? {
+            toml::Value::Integer(number) => Ok(Bound(number as f64)),
+            toml::Value::Float(number) => Ok(Bound(number)),
+            toml::Value::String(text) => {
+                let length: TimeSpan = text.parse().map_err(D::Error::custom)?;
+                Ok(Bound(length.0.as_secs_f64()))
+            }
+            _ => Err(D::Error::custom("expected a number, or a duration such as \"8s\"")),
+        }
+    }
+}
+
+impl ExpectTable {
+    /// Reads an expectation.
+    ///
+    /// # Errors
+    /// An unknown key or checker, an expectation without a condition, or one that does not say what it expects.
+    pub(super) fn read(table: DeTable<'_>, span: Range<usize>) -> Result<Expectation, Mistake> {
+        let table = toml::Deserializer::from(Spanned::new(span.clone(), table));
+        let table = ExpectTable::deserialize(table).map_err(|error| Mistake::of_toml(&error))?;
+        let refused = |sentence: &str| Mistake::new(span.clone(), sentence);
+        let measured = table.measured();
+        let bounded = table.above.is_some() || table.below.is_some();
+        match (measured.is_some(), bounded) {
+            (true, false) => return Err(refused("a measure needs a bound: add `above` or `below`")),
+            (false, true) => {
+                return Err(refused("`above` and `below` need `metric`, `count`, `time` or `rounds`"));
+            }
+            _ => {}
+        }
+        let mut conditions = Vec::new();
+        if let Some(ViolationTable { checker, class }) = table.violation {
+            conditions.push(Condition::Violation { checker: known_checker(&checker)?, class });
+        }
+        conditions.extend(measured);
+        if let Some(checker) = &table.holds {
+            conditions.push(match checker.get_ref().as_str() {
+                ALL => Condition::AllHold,
+                _ => Condition::Holds(known_checker(checker)?),
+            });
+        }
+        if let Some(event) = table.event {
+            conditions.push(Condition::Event { event: event.into_trigger(), error: table.error });
+        }
+        if let Some(events) = table.order {
+            let events = events.into_iter().map(AwaitedEvent::into_trigger).collect();
+            conditions.push(Condition::Order(events));
+        }
+        let about = match (table.about, &conditions[..]) {
+            (_, []) => return Err(refused("it expects nothing: add `violation`, `holds` or a measure")),
+            (Some(about), _) => about,
+            (None, [condition]) => condition
+                .about()
+                .ok_or_else(|| refused("`about` is missing: say in a few words what is expected"))?,
+            (None, _) => return Err(refused("`about` is missing: say in a few words what is expected")),
+        };
+        Ok(Expectation { about, conditions, observed: table.observed })
+    }
+
+    fn measured(&self) -> Option<Condition> {
+        let measure = if let Some(name) = &self.metric {
+            Measure::Metric(name.clone())
+        } else if let Some(event) = &self.count {
+            Measure::Count(event.0.clone())
+        } else if let Some(TimeTable { from, to, each }) = &self.time {
+            Measure::Time { from: from.0.clone(), to: to.0.clone(), each: *each }
+        } else {
+            Measure::Rounds { contests: self.rounds.as_ref()?.contests }
+        };
+        let bounds =
+            Bounds { above: self.above.map(|bound| bound.0), below: self.below.map(|bound| bound.0) };
+        let seconds = self.time.as_ref().map(|_| "s".to_owned());
+        let (name, unit) = (self.name.clone(), self.unit.clone().or(seconds).unwrap_or_default());
+        Some(Condition::Measured(Measured { measure, bounds, name, unit, digits: self.digits }))
+    }
+}
+
+fn known_checker(name: &Spanned<String>) -> Result<String, Mistake> {
+    let known: Vec<&str> = fencepost_checker::registry().iter().map(|checker| checker.name()).collect();
+    match known.contains(&name.get_ref().as_str()) {
+        true => Ok(name.get_ref().clone()),
+        false => Err(Mistake::unknown(name.span(), "checker", name.get_ref(), &known)),
+    }
+}

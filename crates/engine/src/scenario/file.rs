@@ -1,0 +1,262 @@
+//! A scenario file: TOML, read into a [`Scenario`]. What stands at the top holds for every run; a `[[run]]` adds to it.
+
+use super::event::{self, AwaitedEvent};
+use super::expect::Expectation;
+use super::expect_table::ExpectTable;
+use super::fault::FaultEntry;
+use super::mistake::{Mistake, ScenarioError};
+use super::scenario::{Scenario, ScenarioRun, name_of};
+use super::step::StepText;
+use super::{keys, run_options};
+use crate::names::BadUsage;
+use crate::script_player::{ClientScript, Narration, Script, Step};
+use fencepost_history::TimeSpan;
+use fencepost_nemesis::Trigger;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// How long a lock may take to become free once everything is healed, where a directed run does not say it.
+const PROGRESS_WITHIN: Duration = Duration::from_secs(6);
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScenarioTable {
+    about: String,
+    #[serde(default)]
+    source: String,
+    expected: Option<String>,
+    differs: Option<String>,
+    #[serde(default)]
+    picture: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct RunTable {
+    title: Option<String>,
+    undisturbed: Option<bool>,
+    progress_within: Option<TimeSpan>,
+    #[serde(default)]
+    client: Vec<ClientTable>,
+    #[serde(default)]
+    narration: BTreeMap<Spanned<String>, String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct ClientTable {
+    name: Spanned<String>,
+    script: Vec<Spanned<StepText>>,
+    /// False where a fault keeps the client from the end of its script.
+    #[serde(default = "yes")]
+    finishes: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// What stands at the top, or in a run.
+#[derive(Debug, Default)]
+struct Level<'a> {
+    table: RunTable,
+    faults: Vec<FaultEntry>,
+    expectations: Vec<Expectation>,
+    settings: DeTable<'a>,
+}
+
+/// Reads a scenario. `file` names it in mistakes.
+///
+/// # Errors
+/// The first mistake in the file, with its line.
+pub(super) fn parse(name: &str, file: &str, text: &str) -> Result<Scenario, ScenarioError> {
+    read(name, file, text).map_err(|mistake| ScenarioError {
+        file: file.to_owned(),
+        line: mistake.line(text),
+        sentence: mistake.sentence,
+    })
+}
+
+/// Reads a scenario from a file of the user's.
+///
+/// # Errors
+/// The file cannot be read, or has a mistake.
+pub fn read_file(path: &Path) -> Result<Scenario, BadUsage> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| BadUsage(format!("cannot read the scenario {}: {error}", path.display())))?;
+    let scenario = parse(&name_of(path), &path.display().to_string(), &text);
+    scenario.map_err(|error| BadUsage(error.to_string()))
+}
+
+fn read(name: &str, file: &str, text: &str) -> Result<Scenario, Mistake> {
+    let mut table = DeTable::parse(text).map_err(|error| Mistake::of_toml(&error))?.into_inner();
+    let runs = take(&mut table, "run");
+    let head: ScenarioTable = read_own(&mut table, keys::SCENARIO, 0..0)?;
+    let top = level(table, 0..0)?;
+    let runs = match runs {
+        None => vec![run(&top, &Level::default())?],
+        Some(runs) => {
+            let runs = tables(runs, "run")?;
+            let runs = runs.into_iter().map(|(table, span)| run(&top, &level(table, span)?));
+            runs.collect::<Result<_, _>>()?
+        }
+    };
+    let expected = head.expected.unwrap_or_else(|| in_words(&runs));
+    Ok(Scenario {
+        name: name.to_owned(),
+        file: file.to_owned(),
+        about: head.about,
+        source: head.source,
+        expected,
+        differs: head.differs,
+        picture: head.picture,
+        runs,
+        text: text.to_owned(),
+    })
+}
+
+/// What the runs expect, where the file does not say it in words.
+fn in_words(runs: &[ScenarioRun]) -> String {
+    let run = |run: &ScenarioRun| {
+        let about = run.expectations.iter().map(|each| each.about.clone()).collect::<Vec<_>>().join("; ");
+        if run.title.is_empty() { about } else { format!("{}: {about}", run.title) }
+    };
+    runs.iter().map(run).collect::<Vec<_>>().join("; ")
+}
+
+fn take<'a>(table: &mut DeTable<'a>, key: &str) -> Option<Spanned<DeValue<'a>>> {
+    let place = table.keys().find(|each| each.get_ref() == key)?.clone();
+    table.remove(&place)
+}
+
+/// Takes the keys that a type knows out of the table, and reads it from them.
+fn read_own<T: DeserializeOwned>(
+    table: &mut DeTable<'_>,
+    keys: &[&str],
+    span: Range<usize>,
+) -> Result<T, Mistake> {
+    let mut own = DeTable::new();
+    for (key, value) in std::mem::take(table) {
+        let to = if keys.contains(&key.get_ref().as_ref()) { &mut own } else { &mut *table };
+        to.insert(key, value);
+    }
+    T::deserialize(toml::Deserializer::from(Spanned::new(span, own)))
+        .map_err(|error| Mistake::of_toml(&error))
+}
+
+/// The tables of an array, or the one table where there is only one.
+fn tables<'a>(value: Spanned<DeValue<'a>>, key: &str) -> Result<Vec<(DeTable<'a>, Range<usize>)>, Mistake> {
+    let span = value.span();
+    let refused = |span| Mistake::new(span, format!("`{key}` is a table, or several: write [[{key}]]"));
+    match value.into_inner() {
+        DeValue::Table(table) => Ok(vec![(table, span)]),
+        DeValue::Array(items) => {
+            let items = items.into_iter().map(|item| {
+                let span = item.span();
+                match item.into_inner() {
+                    DeValue::Table(table) => Ok((table, span)),
+                    _ => Err(refused(span)),
+                }
+            });
+            items.collect()
+        }
+        _ => Err(refused(span)),
+    }
+}
+
+fn level(mut table: DeTable<'_>, span: Range<usize>) -> Result<Level<'_>, Mistake> {
+    let faults = match take(&mut table, "fault") {
+        None => Vec::new(),
+        Some(faults) => {
+            let faults = tables(faults, "fault")?;
+            faults
+                .iter()
+                .map(|(fault, span)| FaultEntry::read(fault, span.clone()))
+                .collect::<Result<_, _>>()?
+        }
+    };
+    let expectations = match take(&mut table, "expect") {
+        None => Vec::new(),
+        Some(expected) => {
+            let expected = tables(expected, "expect")?.into_iter();
+            expected.map(|(table, span)| ExpectTable::read(table, span)).collect::<Result<_, _>>()?
+        }
+    };
+    let own = read_own(&mut table, keys::RUN, span)?;
+    Ok(Level { table: own, faults, expectations, settings: table })
+}
+
+/// A run: what holds for all, and what it adds.
+fn run(top: &Level<'_>, own: &Level<'_>) -> Result<ScenarioRun, Mistake> {
+    let mut clients = top.table.client.clone();
+    for client in &own.table.client {
+        match clients.iter_mut().find(|each| each.name.get_ref() == client.name.get_ref()) {
+            Some(same) => *same = client.clone(),
+            None => clients.push(client.clone()),
+        }
+    }
+    let scripts = (!clients.is_empty()).then_some(clients.len());
+    let options = run_options::read(&top.settings, &own.settings, scripts)?;
+    let faults: Vec<FaultEntry> = top.faults.iter().chain(&own.faults).cloned().collect();
+    let mut narration = narration(&top.table)?;
+    narration.extend(self::narration(&own.table)?);
+    let expectations: Vec<Expectation> = top.expectations.iter().chain(&own.expectations).cloned().collect();
+    if expectations.is_empty() {
+        return Err(Mistake::new(0..0, "nothing is expected: add [[expect]], such as holds = \"all\""));
+    }
+    let waits = clients.iter().flat_map(|client| &client.script).filter_map(|step| match &step.get_ref().0 {
+        Step::After(event) => Some(Spanned::new(step.span(), event.clone())),
+        _ => None,
+    });
+    let mut events: Vec<Spanned<Trigger>> = waits.chain(faults.iter().flat_map(FaultEntry::events)).collect();
+    events.extend(narration.iter().map(|each| Spanned::new(each.span(), each.get_ref().when.clone())));
+    let names = clients.iter().map(|client| client.name.clone()).collect();
+    let progress_within = own.table.progress_within.or(top.table.progress_within);
+    let script = (!clients.is_empty()).then(|| Script {
+        clients: clients.into_iter().map(client_script).collect(),
+        narration: narration.into_iter().map(Spanned::into_inner).collect(),
+        free_again: Some(progress_within.map_or(PROGRESS_WITHIN, |length| length.0)),
+    });
+    Ok(ScenarioRun {
+        title: own.table.title.clone().or_else(|| top.table.title.clone()).unwrap_or_default(),
+        undisturbed: own.table.undisturbed.or(top.table.undisturbed).unwrap_or_default(),
+        script,
+        expectations,
+        options,
+        faults,
+        events,
+        clients: names,
+    })
+}
+
+fn client_script(client: ClientTable) -> ClientScript {
+    ClientScript {
+        client: client.name.into_inner(),
+        steps: client.script.into_iter().map(|step| step.into_inner().0).collect(),
+        doomed: !client.finishes,
+    }
+}
+
+/// The narration in the order of the file.
+fn narration(table: &RunTable) -> Result<Vec<Spanned<Narration>>, Mistake> {
+    let mut entries: Vec<_> = table.narration.iter().collect();
+    entries.sort_by_key(|(event, _)| event.span().start);
+    let entries = entries.into_iter().map(|(text, sentence)| {
+        let when = event::parse(text.get_ref()).map_err(|error| Mistake::new(text.span(), error))?;
+        Ok(Spanned::new(text.span(), Narration { when, sentence: sentence.clone() }))
+    });
+    entries.collect()
+}
+
+impl AwaitedEvent {
+    /// The event itself.
+    pub(super) fn into_trigger(self) -> Trigger {
+        self.0
+    }
+}

@@ -1,0 +1,136 @@
+//! What an expectation can measure in a run.
+//!
+//! `rounds` is for contests: all clients start at the same time, try to acquire once, release, and ask with `holds` before
+//! the next contest, so that as many `holds` as there are clients end a contest. An acquire says in `rounds` how often its
+//! client had to ask. A contest that was won in its first round is left out: a client was too early for the votes to be
+//! split.
+
+use super::expect::{Measure, Measured, Observed};
+use fencepost_checker::Metric;
+use fencepost_history::{Event, Kind, Process, f};
+use fencepost_nemesis::Trigger;
+
+/// What was measured.
+#[derive(Debug, PartialEq)]
+pub(super) struct Measurement {
+    /// What the bounds are for; none: there was nothing to measure.
+    pub value: Option<f64>,
+    /// Each single value, in words.
+    pub values: Vec<String>,
+    pub metrics: Vec<Metric>,
+    /// What was measured, or why nothing was.
+    pub sentence: String,
+}
+
+impl Measurement {
+    fn nothing(sentence: String) -> Measurement {
+        Measurement { value: None, values: Vec::new(), metrics: Vec::new(), sentence }
+    }
+}
+
+/// Measures.
+pub(super) fn measure(measured: &Measured, run: &Observed) -> Measurement {
+    match &measured.measure {
+        Measure::Metric(name) => metric(measured, name, run),
+        Measure::Count(event) => {
+            let count = run.all(event).count() as f64;
+            whole(measured, vec![count], &event.f)
+        }
+        Measure::Time { from, to, each } => {
+            let most = if *each { usize::MAX } else { 1 };
+            time(measured, run.all(from).take(most), to, run)
+        }
+        Measure::Rounds { contests } => rounds(*contests, run),
+    }
+}
+
+fn metric(measured: &Measured, name: &str, run: &Observed) -> Measurement {
+    match run.verdict.metrics.iter().find(|metric| metric.name == name) {
+        None => Measurement::nothing(format!("{name}: not measured in this run")),
+        Some(metric) => Measurement {
+            value: Some(metric.value),
+            values: vec![measured.in_words(metric.value)],
+            metrics: vec![metric.clone()],
+            sentence: metric.to_string(),
+        },
+    }
+}
+
+fn time<'a>(
+    measured: &Measured,
+    from: impl Iterator<Item = &'a Event>,
+    to: &Trigger,
+    run: &Observed,
+) -> Measurement {
+    let until_next = |begun: u64| {
+        let next = run.all(to).find(|event| event.time > begun);
+        next.map_or(f64::INFINITY, |next| (next.time - begun) as f64 / 1e9)
+    };
+    let mut times: Vec<f64> = from.map(|event| until_next(event.time)).collect();
+    times.sort_unstable_by(f64::total_cmp);
+    whole(measured, times, &to.f)
+}
+
+/// The median of the values, which are sorted.
+fn whole(measured: &Measured, values: Vec<f64>, what: &str) -> Measurement {
+    let Some(&median) = values.get(values.len() / 2).filter(|median| median.is_finite()) else {
+        return Measurement::nothing(format!("no {what} came that could be measured"));
+    };
+    let name = measured.name.as_deref();
+    Measurement {
+        value: Some(median),
+        metrics: name.map(|name| Metric::new(name, median, &measured.unit)).into_iter().collect(),
+        sentence: format!("{}: {}", name.unwrap_or(what), measured.in_words(median)),
+        values: values.into_iter().map(|value| measured.in_words(value)).collect(),
+    }
+}
+
+/// For each contest, the rounds that its first winner needed; none where no client won.
+fn rounds_of_winners(contests: usize, run: &Observed) -> Vec<Option<u64>> {
+    let of_clients = || run.history.iter().filter(|event| matches!(event.process, Process::Client(_)));
+    let mut names: Vec<String> = of_clients()
+        .filter_map(|event| match event.process {
+            Process::Client(process) => Some((run.client_of)(process)),
+            Process::Nemesis => None,
+        })
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    let clients = names.len().max(1);
+    let mut winners = vec![None; contests];
+    let mut over = 0;
+    for event in of_clients() {
+        match (&*event.f, event.kind) {
+            (f::HOLDS, Kind::Invoke) => over += 1,
+            (f::ACQUIRE, Kind::Ok) => {
+                if let Some(winner) = winners.get_mut(over / clients) {
+                    *winner = winner.or(event.value["rounds"].as_u64());
+                }
+            }
+            _ => {}
+        }
+    }
+    winners
+}
+
+fn rounds(contests: usize, run: &Observed) -> Measurement {
+    const NEVER: u64 = u64::MAX;
+    let winners = rounds_of_winners(contests, run);
+    let mut split: Vec<u64> = winners.into_iter().map(|rounds| rounds.unwrap_or(NEVER)).collect();
+    split.retain(|rounds| *rounds > 1);
+    split.sort_unstable();
+    let Some(&median) = split.get(split.len() / 2) else {
+        let sentence = "somebody was too early in each contest: the votes were never split";
+        return Measurement::nothing(sentence.to_owned());
+    };
+    let count = split.len();
+    let began = format!("the votes were split in {count} of {contests} contests");
+    let (value, metrics, sentence) = if median == NEVER {
+        let nobody = split.iter().filter(|rounds| **rounds == NEVER).count();
+        (f64::INFINITY, Vec::new(), format!("{began}, and nobody won {nobody} of them within 1.5 s"))
+    } else {
+        let metric = Metric::new("rounds to the first acquire", median as f64, "");
+        (median as f64, vec![metric], format!("{began}; the median was won in round {median}"))
+    };
+    Measurement { value: Some(value), values: Vec::new(), metrics, sentence }
+}

@@ -1,0 +1,26 @@
+//! Scenarios: directed runs as files. A file says which lock is used, what each client does, which faults are injected when,
+//! and what is expected; `docs/scenarios.md` describes the format.
+//!
+//! `file` reads it, with the help of `event`, `step`, `fault`, `run_options` and `expect_table`; `expect` and `measure` compare a run with
+//! what is expected; `builtin` names the scenarios that are part of the program.
+
+mod builtin;
+mod event;
+mod expect;
+mod expect_table;
+mod fault;
+mod file;
+mod keys;
+mod measure;
+mod mistake;
+mod run_options;
+mod scenario;
+mod step;
+#[cfg(test)]
+mod tests;
+
+pub use builtin::{find, registry};
+pub use expect::{Answer, Expectation, Observed};
+pub use file::read_file;
+pub use mistake::{Mistake, ScenarioError};
+pub use scenario::{Scenario, ScenarioRun};

@@ -1,0 +1,93 @@
+//! Options of a scenario's run: the keys and values of `fencepost.toml`, in the one type for them.
+
+use super::keys;
+use super::mistake::Mistake;
+use crate::names::unknown;
+use crate::options::RunOptions;
+use clap::{Args, Command};
+use fencepost_history::TimeSpan;
+use serde::Deserialize;
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Options that belong to the call, or that faults of the scenario take the place of.
+const NOT_IN_FILES: &[&str] = &["seed", "driver", "nemesis", "nemesis-file"];
+
+/// Ends a directed run that hangs.
+const TIME_LIMIT: TimeSpan = TimeSpan::from_secs(40);
+
+/// The options of a run, and where each stands in the file.
+#[derive(Clone, Debug)]
+pub(super) struct PlacedOptions {
+    pub options: RunOptions,
+    places: Vec<(String, Range<usize>)>,
+}
+
+/// Reads options; those of `own` override those of `top`. `clients` is the number of scripts, where there are any.
+///
+/// # Errors
+/// An unknown key, or a value that its option does not take.
+pub(super) fn read(
+    top: &DeTable<'_>,
+    own: &DeTable<'_>,
+    clients: Option<usize>,
+) -> Result<PlacedOptions, Mistake> {
+    let known: Vec<String> = names().into_iter().chain(keys::all().map(str::to_owned)).collect();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let mut merged = DeTable::new();
+    let mut places: Vec<(String, Range<usize>)> = Vec::new();
+    for (key, value) in own.iter().chain(top) {
+        let name = key.get_ref().as_ref();
+        if !known.contains(&name) {
+            return Err(Mistake::new(key.span(), unknown("key", name, &known)));
+        }
+        if places.iter().all(|(other, _)| other != name) {
+            check(key, value)?;
+            places.push((name.to_owned(), value.span()));
+            merged.insert(key.clone(), value.clone());
+        }
+    }
+    let mut options = deserialize(merged)?;
+    if let Some(clients) = clients {
+        let given = |key: &str| places.iter().any(|(name, _)| name == key);
+        if !given("clients") {
+            options.clients = clients;
+        }
+        if !given("concurrency") {
+            options.concurrency = clients;
+        }
+        if !given("time-limit") {
+            options.time_limit = TIME_LIMIT;
+        }
+    }
+    Ok(PlacedOptions { options, places })
+}
+
+/// Names of all options that a scenario can set.
+pub(super) fn names() -> Vec<String> {
+    let command = RunOptions::augment_args(Command::new("run"));
+    let names = command.get_arguments().filter_map(|arg| arg.get_long());
+    names.filter(|name| !NOT_IN_FILES.contains(name)).map(str::to_owned).collect()
+}
+
+/// Reads one option by itself, so that a mistake is at its value.
+fn check(key: &Spanned<toml::de::DeString<'_>>, value: &Spanned<DeValue<'_>>) -> Result<(), Mistake> {
+    let one: DeTable<'_> = [(key.clone(), value.clone())].into_iter().collect();
+    deserialize(one).map(|_| ()).map_err(|mistake| Mistake { at: value.span().start, ..mistake })
+}
+
+fn deserialize(table: DeTable<'_>) -> Result<RunOptions, Mistake> {
+    RunOptions::deserialize(toml::Deserializer::from(Spanned::new(0..0, table)))
+        .map_err(|error| Mistake::of_toml(&error))
+}
+
+impl PlacedOptions {
+    /// A mistake at the option that a sentence names, or else at the lock.
+    pub(super) fn mistake(&self, sentence: String) -> Mistake {
+        let named = |(name, _): &&(String, Range<usize>)| sentence.contains(&format!("--{name} "));
+        let lock = || self.places.iter().find(|(name, _)| name == "lock");
+        let place = self.places.iter().find(named).or_else(lock);
+        Mistake::new(place.map_or(0..0, |(_, span)| span.clone()), sentence)
+    }
+}

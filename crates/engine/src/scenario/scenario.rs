@@ -1,0 +1,110 @@
+//! A scenario and its runs, as they were read from a file.
+
+use super::expect::Expectation;
+use super::fault::FaultEntry;
+use super::mistake::{Mistake, ScenarioError};
+use super::run_options::PlacedOptions;
+use crate::names::{BadUsage, unknown};
+use crate::options::RunOptions;
+use crate::script_player::Script;
+use crate::validation::RunSpec;
+use fencepost_nemesis::{Plan, Topology, Trigger};
+use std::path::Path;
+use toml::Spanned;
+
+/// A scenario.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The name of its file, without the ending.
+    pub name: String,
+    /// Where the file lies; a built-in scenario's, in the repository.
+    pub file: String,
+    /// What happens, in a sentence.
+    pub about: String,
+    /// Who claims it, and where; may be empty.
+    pub source: String,
+    /// What the source expects, in a few words.
+    pub expected: String,
+    /// Why reality differs from the source, where it does: the runs then expect reality.
+    pub differs: Option<String>,
+    /// Whether a page about it shows the timeline of its violation.
+    pub picture: bool,
+    /// One after the other. A scenario that compares has several: without a guard and with one, for instance.
+    pub runs: Vec<ScenarioRun>,
+    pub(super) text: String,
+}
+
+impl Scenario {
+    /// A mistake with the file and the line.
+    pub fn error(&self, mistake: Mistake) -> ScenarioError {
+        let line = mistake.line(&self.text);
+        ScenarioError { file: self.file.clone(), line, sentence: mistake.sentence }
+    }
+}
+
+/// One run of a scenario.
+#[derive(Clone, Debug)]
+pub struct ScenarioRun {
+    /// What is special about this run: `without a guard`. Empty where the scenario has one run only.
+    pub title: String,
+    /// What the clients do; none: they follow the workload by themselves.
+    pub script: Option<Script>,
+    pub expectations: Vec<Expectation>,
+    /// No other scenario is played meanwhile.
+    pub undisturbed: bool,
+    /// Options of the run, as in `fencepost.toml`.
+    pub(super) options: PlacedOptions,
+    pub(super) faults: Vec<FaultEntry>,
+    /// Every event that is waited for.
+    pub(super) events: Vec<Spanned<Trigger>>,
+    /// Names of the clients that have a script.
+    pub(super) clients: Vec<Spanned<String>>,
+}
+
+impl ScenarioRun {
+    /// The options of the run, as the file has them.
+    pub fn options(&self) -> &RunOptions {
+        &self.options.options
+    }
+
+    /// Validates the run with these options, which are those of the file but for driver, seed and lock.
+    ///
+    /// # Errors
+    /// The first mistake with its place in the file: options that do not go together, or a client, a server or a
+    /// parameter of a fault that this run does not have.
+    pub fn spec(&self, options: RunOptions) -> Result<RunSpec, Mistake> {
+        let refused = |error: BadUsage| self.options.mistake(error.0);
+        let spec = RunSpec::new(options).map_err(refused)?;
+        let plan = self.plan(&spec.topology())?;
+        RunSpec::with_plan(spec.options, plan).map_err(refused)
+    }
+
+    /// Its faults, on the nodes that there are.
+    fn plan(&self, topology: &Topology) -> Result<Plan, Mistake> {
+        for name in &self.clients {
+            known_client(name.get_ref(), topology).map_err(|sentence| Mistake::new(name.span(), sentence))?;
+        }
+        for event in &self.events {
+            if let Some(client) = &event.get_ref().client {
+                known_client(client, topology).map_err(|sentence| Mistake::new(event.span(), sentence))?;
+            }
+        }
+        for client in
+            self.expectations.iter().flat_map(Expectation::events).filter_map(|event| event.client.as_ref())
+        {
+            known_client(client, topology).map_err(|sentence| Mistake::new(0..0, sentence))?;
+        }
+        let faults: Result<_, Mistake> = self.faults.iter().map(|fault| fault.resolve(topology)).collect();
+        Ok(Plan { faults: faults?, ..Plan::default() })
+    }
+}
+
+fn known_client(name: &str, topology: &Topology) -> Result<(), String> {
+    let known: Vec<&str> = topology.clients.iter().map(String::as_str).collect();
+    if known.contains(&name) { Ok(()) } else { Err(unknown("client", name, &known)) }
+}
+
+/// The name of a scenario in this file.
+pub(super) fn name_of(path: &Path) -> String {
+    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+}

@@ -1,0 +1,71 @@
+//! Steps of a client's script, as a scenario names them: `acquire`, `wait c2 acquire`, `sleep 500ms`.
+
+use super::event;
+use crate::names::unknown;
+use crate::script_player::Step;
+use fencepost_history::TimeSpan;
+use serde::de::{Deserialize, Deserializer, Error};
+
+/// Steps of one word or two, and what each does.
+pub(super) const STEPS: &[(&str, Step)] = &[
+    ("acquire", Step::Acquire),
+    ("try acquire", Step::Try),
+    ("read", Step::Read),
+    ("write", Step::Write),
+    ("holds", Step::Holds),
+    ("release", Step::Release),
+    ("stop unless ok", Step::OnlyIfOk),
+];
+
+/// Reads the text of a step.
+///
+/// # Errors
+/// One sentence: the step, its event or its duration is unknown.
+pub(super) fn parse(text: &str) -> Result<Step, String> {
+    if let Some((_, step)) = STEPS.iter().find(|(name, _)| *name == text) {
+        return Ok(step.clone());
+    }
+    match text.split_once(' ') {
+        Some(("wait", event)) => event::parse(event).map(Step::After),
+        Some(("sleep", time)) => {
+            time.parse().map(|time: TimeSpan| Step::For(time.0)).map_err(|error| error.to_string())
+        }
+        _ => {
+            let mut known: Vec<&str> = STEPS.iter().map(|(name, _)| *name).collect();
+            known.extend(["wait EVENT", "sleep TIME"]);
+            Err(unknown("step", text, &known))
+        }
+    }
+}
+
+/// A step, read from its text.
+#[derive(Clone, Debug)]
+pub(super) struct StepText(pub Step);
+
+impl<'de> Deserialize<'de> for StepText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<StepText, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        parse(&text).map(StepText).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn each_step_is_read() {
+        assert_eq!(parse("acquire").unwrap(), Step::Acquire);
+        assert_eq!(parse("stop unless ok").unwrap(), Step::OnlyIfOk);
+        assert_eq!(parse("sleep 300ms").unwrap(), Step::For(Duration::from_millis(300)));
+        assert_eq!(parse("wait c2 acquire").unwrap(), Step::After(event::parse("c2 acquire").unwrap()));
+    }
+
+    #[test]
+    fn an_unknown_step_is_refused_with_what_was_meant() {
+        assert_eq!(parse("aquire").unwrap_err(), "unknown step \"aquire\": did you mean \"acquire\"?");
+        assert!(parse("wait c2 aquire").unwrap_err().contains("did you mean \"acquire\"?"));
+        assert!(parse("sleep 5x").unwrap_err().contains("invalid duration \"5x\""));
+    }
+}

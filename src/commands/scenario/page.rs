@@ -1,0 +1,96 @@
+//! The debate as a page in Markdown, made from what was observed, so that it cannot go stale.
+
+use super::play::{Ending, Report};
+use super::repetitions;
+use anyhow::{Context, Result};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// What the debate is about, before its table.
+const PREFACE: &str = include_str!("page.md");
+
+/// Where the pictures of a page lie, seen from the page.
+const PICTURES: &str = "pictures/debate";
+
+/// Copies the timelines that the page shows out of the runs, to beside the page.
+///
+/// # Errors
+/// The folder or a picture cannot be written.
+pub fn pictures(reports: &[Report], page: &Path) -> Result<()> {
+    let folder = page.parent().unwrap_or(Path::new("")).join(PICTURES);
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    let shown = repetitions::by_scenario(reports).map(repetitions::shown);
+    for (report, picture) in shown.filter_map(|report| Some((report, picture(report)?))) {
+        let to = folder.join(format!("{}.svg", report.name));
+        std::fs::copy(&picture, &to).with_context(|| format!("cannot write {}", to.display()))?;
+    }
+    Ok(())
+}
+
+/// The timeline of the first violation of a scenario that is to be shown.
+fn picture(report: &Report) -> Option<PathBuf> {
+    let mut pictures = report.runs.iter().map(|run| run.folder.join("plots/violation.svg"));
+    if report.picture { pictures.find(|picture| picture.is_file()) } else { None }
+}
+
+/// The whole page.
+pub fn markdown(reports: &[Report]) -> String {
+    let mut text = PREFACE.trim_end().to_owned();
+    text.push_str("\n\n## What was observed\n\n");
+    let servers: BTreeSet<&str> = reports
+        .iter()
+        .flat_map(|report| &report.runs)
+        .flat_map(|run| &run.servers)
+        .filter_map(|server| server.split(" on ").next())
+        .collect();
+    let servers: Vec<&str> = servers.into_iter().collect();
+    let scenarios = repetitions::by_scenario(reports).count();
+    let agree =
+        repetitions::by_scenario(reports).filter(|plays| repetitions::worst(plays) == Ending::Agrees).count();
+    let _ = writeln!(
+        text,
+        "Servers: {}. {agree} of {scenarios} scenarios agree with their source.\n",
+        servers.join(", "),
+    );
+    text.push_str("| scenario | source | expected | outcome |\n|---|---|---|---|\n");
+    for plays in repetitions::by_scenario(reports) {
+        let Report { name, source, expected, .. } = &plays[0];
+        let outcome = repetitions::outcome(plays);
+        let _ = writeln!(text, "| [`{name}`](#{name}) | {source} | {expected} | {outcome} |");
+    }
+    for plays in repetitions::by_scenario(reports) {
+        chapter(&mut text, repetitions::shown(plays), &repetitions::outcome(plays));
+    }
+    text
+}
+
+fn chapter(text: &mut String, report: &Report, outcome: &str) {
+    let _ = writeln!(text, "\n### {}\n\n{} (*{}*)\n", report.name, report.about, report.source);
+    let _ = writeln!(text, "Expected: {}. Outcome: **{outcome}**.", report.expected);
+    if picture(report).is_some() {
+        let name = &report.name;
+        let _ = writeln!(text, "\n![What the run of {name} looked like]({PICTURES}/{name}.svg)");
+    }
+    for run in &report.runs {
+        let title = if run.title.is_empty() { "What happened" } else { &run.title };
+        let _ = writeln!(text, "\n*{title}*\n");
+        for (seconds, sentence) in &run.narration {
+            let _ = writeln!(text, "- {seconds:.2} s: {sentence}");
+        }
+        for answer in &run.answers {
+            let mark = if answer.met { "" } else { " (not as expected)" };
+            let _ = writeln!(text, "- **{}**{mark}: {}", answer.expected, answer.observed);
+            for metric in &answer.metrics {
+                let _ = writeln!(text, "- {}", metric);
+            }
+        }
+        for missing in &run.missing {
+            let _ = writeln!(text, "- missing: {missing}");
+        }
+    }
+    for why in report.differs.iter().chain(&report.failed) {
+        let _ = writeln!(text, "\n{why}");
+    }
+}

@@ -1,0 +1,274 @@
+//! Plays a scenario: its runs, one after the other, each judged and compared with what is expected.
+
+use anyhow::Result;
+use fencepost_engine::recorder::Placement;
+use fencepost_engine::scenario::{Answer, Expectation, Observed, Scenario, ScenarioError, ScenarioRun};
+use fencepost_engine::{RunObserver, RunSpec, ScriptOutcome, Stop};
+use fencepost_history::run::RunFolder;
+use fencepost_history::{Event, FaultEvent, Seed};
+use fencepost_nemesis::{Plan, PlannedFault};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How a scenario ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ending {
+    /// What the source expects was observed.
+    Agrees,
+    /// Reality is known to differ from the source, and did; the evidence is in the answers.
+    DiffersFromTheSource,
+    /// Something else was observed.
+    Disagrees,
+    /// The scenario did not come about: an event never came, a fault had no effect, a script did not come to its end.
+    DidNotHappen,
+    /// Against another lock: no checker found a violation.
+    Holds,
+    /// Against another lock: a checker found a violation.
+    Broken,
+}
+
+impl Ending {
+    /// In a word or a few.
+    pub fn text(self) -> &'static str {
+        match self {
+            Ending::Agrees => "agrees",
+            Ending::DiffersFromTheSource => "differs from the source",
+            Ending::Disagrees => "does not agree",
+            Ending::DidNotHappen => "did not happen",
+            Ending::Holds => "the lock holds",
+            Ending::Broken => "the lock is broken",
+        }
+    }
+}
+
+/// The outcome of one run.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunReport {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub title: String,
+    /// The run's folder.
+    pub folder: PathBuf,
+    /// The sentences whose event came, with seconds since the run began.
+    pub narration: Vec<(f64, String)>,
+    pub answers: Vec<Answer>,
+    /// Why the run did not come about as directed; empty where it did.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+    /// Whether every fault was observed to take effect.
+    pub effective: bool,
+    pub servers: Vec<String>,
+}
+
+/// The outcome of a scenario.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    pub name: String,
+    pub source: String,
+    pub about: String,
+    pub expected: String,
+    /// Whether a page about it shows the timeline of its violation.
+    #[serde(skip)]
+    pub picture: bool,
+    pub ending: Ending,
+    /// Why reality differs from the source, where it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub differs: Option<String>,
+    pub runs: Vec<RunReport>,
+    pub driver: String,
+    pub seed: Seed,
+    pub seconds: f64,
+    /// The environment failed: one sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+}
+
+/// How scenarios are played.
+pub struct PlayOptions {
+    /// Takes the place of the lock that a scenario names.
+    pub lock: Option<String>,
+    pub driver: String,
+    pub seed: Seed,
+    pub results: PathBuf,
+    pub stop: Arc<Stop>,
+    /// Called with each line of the narration as it happens.
+    pub on_event: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+/// The spec of a run, checked: with this driver, seed and lock.
+///
+/// # Errors
+/// The first mistake, with its line: an option, a name of a node or a client, or a parameter of a fault.
+fn spec(
+    scenario: &Scenario,
+    number: usize,
+    run: &ScenarioRun,
+    options: &PlayOptions,
+) -> Result<RunSpec, ScenarioError> {
+    let mut own = run.options().clone();
+    own.scenario = Some(format!("{}-{number}", scenario.name));
+    own.driver.clone_from(&options.driver);
+    own.seed = Some(options.seed);
+    if let Some(lock) = &options.lock {
+        own.lock.clone_from(lock);
+    }
+    run.spec(own).map_err(|mistake| scenario.error(mistake))
+}
+
+/// The specs of all runs of a scenario.
+fn specs<'a>(
+    scenario: &'a Scenario,
+    options: &'a PlayOptions,
+) -> impl Iterator<Item = Result<RunSpec, ScenarioError>> + 'a {
+    (1..).zip(&scenario.runs).map(move |(number, run)| spec(scenario, number, run, options))
+}
+
+/// Checks every run of a scenario, before the first begins.
+///
+/// # Errors
+/// The first mistake, with its line.
+pub fn check(scenario: &Scenario, options: &PlayOptions) -> Result<(), ScenarioError> {
+    specs(scenario, options).try_for_each(|spec| spec.map(|_| ()))
+}
+
+/// Makes the images of all nodes of these scenarios, so that no scenario has to while others are being played.
+pub async fn make_images(scenarios: &[Arc<Scenario>], options: &PlayOptions) {
+    let specs = scenarios.iter().flat_map(|scenario| specs(scenario, options).filter_map(Result::ok));
+    let specs: Vec<RunSpec> = specs.collect();
+    fencepost_engine::make_images(&options.driver, specs.iter(), &options.stop).await;
+}
+
+/// Plays a scenario to its end. A failure of the environment is part of the report, so that others go on.
+pub async fn play(scenario: &Scenario, options: &PlayOptions) -> Report {
+    let begun = std::time::Instant::now();
+    let mut runs = Vec::new();
+    let mut failed = None;
+    for (number, run) in (1..).zip(&scenario.runs) {
+        if !run.title.is_empty() {
+            (options.on_event)(&format!("{}:", run.title));
+        }
+        match play_run(scenario, number, run, options).await {
+            Ok(report) => runs.push(report),
+            Err(error) => {
+                failed = Some(format!("{error:#}"));
+                break;
+            }
+        }
+    }
+    Report {
+        name: scenario.name.clone(),
+        source: scenario.source.clone(),
+        about: scenario.about.clone(),
+        expected: scenario.expected.clone(),
+        picture: scenario.picture,
+        ending: if failed.is_some() { Ending::DidNotHappen } else { ending(scenario, &runs, options) },
+        differs: scenario.differs.clone(),
+        runs,
+        driver: options.driver.clone(),
+        seed: options.seed,
+        seconds: begun.elapsed().as_secs_f64(),
+        failed,
+    }
+}
+
+fn ending(scenario: &Scenario, runs: &[RunReport], options: &PlayOptions) -> Ending {
+    let all_met = runs.iter().flat_map(|run| &run.answers).all(|answer| answer.met);
+    // A lock that holds need not let everything come about that the scenario narrates.
+    if options.lock.is_some() {
+        return match (all_met, runs.iter().all(|run| run.effective)) {
+            (false, _) => Ending::Broken,
+            (true, true) => Ending::Holds,
+            (true, false) => Ending::DidNotHappen,
+        };
+    }
+    if runs.iter().any(|run| !run.missing.is_empty()) {
+        Ending::DidNotHappen
+    } else if !all_met {
+        Ending::Disagrees
+    } else if scenario.differs.is_some() {
+        Ending::DiffersFromTheSource
+    } else {
+        Ending::Agrees
+    }
+}
+
+async fn play_run(
+    scenario: &Scenario,
+    number: usize,
+    run: &ScenarioRun,
+    options: &PlayOptions,
+) -> Result<RunReport> {
+    let spec = spec(scenario, number, run, options)?;
+    let folder = RunFolder::create(&options.results, &spec.options.settings())?;
+    let observer = Arc::new(Narrator { on_event: options.on_event.clone() });
+    let command = crate::commands::repeat::command(&spec.options);
+    let script = run.script.as_ref();
+    let outcome =
+        fencepost_engine::run_beside_others(&spec, &command, &folder, &options.stop, script, observer)
+            .await?;
+    // Judging takes a moment of a core, and writing waits for the disk: other scenarios must not stand still meanwhile.
+    let (judged, folder) =
+        tokio::task::spawn_blocking(move || fencepost_report::judge(&folder).map(|judged| (judged, folder)))
+            .await??;
+    let placement = Placement { slots: spec.options.concurrency, clients: spec.options.clients };
+    let client_of = |process| format!("c{}", placement.client_of(process) + 1);
+    let observed = Observed { verdict: &judged.verdict, history: &judged.history, client_of: &client_of };
+    let answers = match &options.lock {
+        // The source expects nothing of another lock; its users expect that it holds.
+        Some(_) => vec![Expectation::no_violation().answer(&observed)],
+        None => run.expectations.iter().map(|expectation| expectation.answer(&observed)).collect(),
+    };
+    let mut missing = without_effect(&spec.plan, &judged.history);
+    let effective = missing.is_empty();
+    missing.extend(not_come_about(run, outcome.script.as_ref()));
+    missing.extend(outcome.cleanup_errors);
+    let narrated = outcome.script.unwrap_or_default().narrated;
+    Ok(RunReport {
+        title: run.title.clone(),
+        folder: folder.path.clone(),
+        narration: narrated.into_iter().map(|(time, sentence)| (time.as_secs_f64(), sentence)).collect(),
+        answers,
+        missing,
+        effective,
+        servers: folder.read_run()?.servers,
+    })
+}
+
+/// Gives each sentence of the narration when its event comes.
+struct Narrator {
+    on_event: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl RunObserver for Narrator {
+    fn narrated(&self, time: Duration, sentence: &str) {
+        (self.on_event)(&format!("{:>8.3} s  {sentence}", time.as_secs_f64()));
+    }
+}
+
+/// Faults that were not observed to take effect, a sentence each.
+fn without_effect(plan: &Plan, history: &[Event]) -> Vec<String> {
+    let has_effect = |id: u64, event: &Event| {
+        FaultEvent::read(event).is_some_and(|fault| fault.id == id && fault.effective)
+    };
+    let faults =
+        (0..).zip(&plan.faults).filter(|(id, _)| !history.iter().any(|event| has_effect(*id, event)));
+    let in_words = |fault: &PlannedFault| {
+        format!("{} on {} was not observed to take effect", fault.fault, fault.on.join(","))
+    };
+    faults.map(|(_, fault)| in_words(fault)).collect()
+}
+
+/// What of the script did not come about, a sentence each.
+fn not_come_about(run: &ScenarioRun, outcome: Option<&ScriptOutcome>) -> Vec<String> {
+    let (Some(script), Some(outcome)) = (&run.script, outcome) else { return Vec::new() };
+    let narrated = |sentence: &str| outcome.narrated.iter().any(|(_, narrated)| narrated == sentence);
+    let sentences = script.narration.iter().map(|narration| &narration.sentence);
+    let never = sentences
+        .filter(|sentence| !narrated(sentence))
+        .map(|sentence| format!("it never came to this: {sentence}"));
+    let cut =
+        outcome.cut_short.iter().map(|client| format!("{client} did not come to the end of its script"));
+    never.chain(cut).collect()
+}

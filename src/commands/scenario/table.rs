@@ -1,0 +1,195 @@
+//! What the terminal shows of scenarios.
+
+use super::play::{Ending, PlayOptions, Report, RunReport};
+use super::repetitions;
+use console::Style;
+use fencepost_engine::scenario::Scenario;
+use fencepost_report::terminal::hang;
+use std::fmt::Write;
+
+/// Every scenario in a line or two.
+pub fn list(scenarios: &[Scenario]) -> String {
+    let width = scenarios.iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for scenario in scenarios {
+        let about = format!("{} ({}): {}", scenario.about, scenario.source, scenario.expected);
+        let _ = writeln!(text, "{:width$}  {}", scenario.name, hang(&about, width + 2));
+    }
+    text
+}
+
+/// What is about to be played.
+pub fn opening(scenario: &Scenario, options: &PlayOptions) -> String {
+    let rows = [
+        ("scenario", scenario.name.clone()),
+        ("source", scenario.source.clone()),
+        ("seed", options.seed.to_string()),
+        ("about", scenario.about.clone()),
+        ("expected", scenario.expected.clone()),
+    ];
+    let rows = rows.map(|(name, text)| format!("{}{}\n", dim(&format!("{name:<10}")), hang(&text, 10)));
+    rows.concat()
+}
+
+/// How it ended, in full.
+pub fn closing(report: &Report) -> String {
+    let mut text = String::new();
+    for run in &report.runs {
+        if !run.title.is_empty() {
+            let _ = writeln!(text, "{}", Style::new().bold().apply_to(&run.title));
+        }
+        for answer in &run.answers {
+            let _ = writeln!(text, "{}{}", dim("expected  "), hang(&answer.expected, 10));
+            let mark = if answer.met { "✓ " } else { "✗ " };
+            let observed = format!("{mark}{}", answer.observed);
+            let _ = writeln!(text, "{}{}", dim("observed  "), hang(&observed, 10));
+            for metric in &answer.metrics {
+                let _ = writeln!(text, "{}{}", dim("metric    "), hang(&metric.to_string(), 10));
+            }
+        }
+        for missing in &run.missing {
+            let _ = writeln!(text, "{}{}", dim("missing   "), hang(missing, 10));
+        }
+        let _ = writeln!(text, "{}{}", dim("run       "), run.folder.display());
+    }
+    if let Some(failed) = &report.failed {
+        let _ = writeln!(text, "{}{}", dim("failed    "), hang(failed, 10));
+    }
+    if let Some(differs) = &report.differs {
+        let _ = writeln!(text, "{}{}", dim("differs   "), hang(differs, 10));
+    }
+    let _ = writeln!(text, "\n{}", ending(report));
+    text
+}
+
+/// One line for a scenario that was played among others.
+pub fn line(report: &Report) -> String {
+    format!("{:<34} {:>5.1} s  {}", report.name, report.seconds, ending(report))
+}
+
+/// All of them, scenario by scenario: expected beside observed.
+pub fn table(reports: &[Report]) -> String {
+    let mut text = String::new();
+    for plays in repetitions::by_scenario(reports) {
+        let outcome = marked(repetitions::worst(plays), &repetitions::outcome(plays));
+        let _ = writeln!(text, "{:<34} {outcome}", plays[0].name);
+        let _ = writeln!(text, "  {}{}", dim("expected  "), hang(&plays[0].expected, 12));
+        for report in repetitions::telling(plays) {
+            if plays.len() > 1 {
+                let _ = writeln!(text, "  {}{}, {}", dim("seed      "), report.seed, ending(report));
+            }
+            for run in &report.runs {
+                let _ = writeln!(text, "  {}{}", dim("observed  "), hang(&observed(run), 12));
+            }
+            if let Some(failed) = &report.failed {
+                let _ = writeln!(text, "  {}{}", dim("failed    "), hang(failed, 12));
+            }
+        }
+    }
+    let _ = writeln!(text, "\n{}", sum(reports));
+    text
+}
+
+fn sum(reports: &[Report]) -> String {
+    let scenarios = repetitions::by_scenario(reports).count();
+    let played = match reports.len() {
+        plays if plays == scenarios => String::new(),
+        plays => format!(", played {plays} times"),
+    };
+    let seconds: f64 = reports.iter().map(|report| report.seconds).sum();
+    format!(
+        "{scenarios} scenarios{played}: {} agree, {} differ from the source, {} disagree, {} did not happen ({seconds:.0} s of playing)",
+        repetitions::count(reports, Ending::Agrees),
+        repetitions::count(reports, Ending::DiffersFromTheSource),
+        repetitions::count(reports, Ending::Disagrees),
+        repetitions::count(reports, Ending::DidNotHappen),
+    )
+}
+
+/// A run in a sentence or two.
+pub fn observed(run: &RunReport) -> String {
+    let answers = run.answers.iter().map(|answer| {
+        let metrics: String = answer.metrics.iter().map(|metric| format!("; {metric}")).collect();
+        format!("{}{}{metrics}", if answer.met { "" } else { "NOT AS EXPECTED: " }, answer.observed)
+    });
+    let missing = run.missing.iter().map(|missing| format!("MISSING: {missing}"));
+    let sentences: Vec<String> = answers.chain(missing).collect();
+    let title = if run.title.is_empty() { String::new() } else { format!("{}: ", run.title) };
+    format!("{title}{}", sentences.join(". "))
+}
+
+fn ending(report: &Report) -> String {
+    marked(report.ending, report.ending.text())
+}
+
+/// With the sign and the colour of an ending.
+fn marked(ending: Ending, text: &str) -> String {
+    let (mark, style) = match ending {
+        Ending::Agrees | Ending::Holds => ("✓", Style::new().green()),
+        Ending::DiffersFromTheSource => ("≠", Style::new().yellow()),
+        Ending::Disagrees | Ending::Broken => ("✗", Style::new().red()),
+        Ending::DidNotHappen => ("?", Style::new().yellow()),
+    };
+    style.apply_to(format!("{mark} {text}")).to_string()
+}
+
+fn dim(text: &str) -> String {
+    Style::new().dim().apply_to(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fencepost_engine::scenario::Answer;
+    use fencepost_history::Seed;
+
+    fn played(name: &'static str, seed: u64, ending: Ending) -> Report {
+        let met = ending == Ending::Agrees;
+        let observed = if met { "granted twice, 3.9 s early" } else { "no lock was granted twice" };
+        let expected = "granted twice".to_owned();
+        let answer = Answer { expected, met, observed: observed.to_owned(), metrics: Vec::new() };
+        let run = RunReport {
+            title: String::new(),
+            folder: "results/story".into(),
+            narration: Vec::new(),
+            answers: vec![answer],
+            missing: Vec::new(),
+            effective: true,
+            servers: Vec::new(),
+        };
+        Report {
+            name: name.to_owned(),
+            source: "K".to_owned(),
+            about: "a clock jumps".to_owned(),
+            expected: "broken: granted twice".to_owned(),
+            picture: false,
+            ending,
+            differs: None,
+            runs: vec![run],
+            driver: "local".to_owned(),
+            seed: Seed(seed),
+            seconds: 4.0,
+            failed: None,
+        }
+    }
+
+    #[test]
+    fn scenario_played_once_has_its_ending() {
+        let reports =
+            [played("redis-clock-jump", 7, Ending::Agrees), played("redlock-quiet", 7, Ending::Disagrees)];
+        insta::assert_snapshot!(table(&reports));
+    }
+
+    #[test]
+    fn of_a_scenario_played_often_one_play_is_shown_and_each_that_does_not_agree() {
+        let times = |name, wrong: Option<u64>| {
+            (1..=20).map(move |seed| {
+                let ending = if wrong == Some(seed) { Ending::Disagrees } else { Ending::Agrees };
+                played(name, seed, ending)
+            })
+        };
+        let reports: Vec<_> =
+            times("redis-clock-jump", None).chain(times("redlock-quiet", Some(4))).collect();
+        insta::assert_snapshot!(table(&reports));
+    }
+}
