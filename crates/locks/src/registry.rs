@@ -28,6 +28,8 @@ pub fn find(name: &str) -> Option<&'static LockDefinition> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::option_name;
+    use crate::pause_points::points;
     use std::collections::HashSet;
 
     #[test]
@@ -38,5 +40,28 @@ mod tests {
             assert_eq!(find(name).map(|lock| lock.name), Some(name));
         }
         assert!(find("redlok").is_none());
+    }
+
+    #[test]
+    fn documentation_describes_every_lock_and_option() {
+        let page = include_str!("../../../docs/locks.md");
+        for lock in registry() {
+            let name = lock.name;
+            assert!(page.contains(&format!("\n| [`{name}`](#")), "docs/locks.md has no row for {name}");
+            let mut titles = page.lines().filter_map(|line| line.strip_prefix("## "));
+            let described = titles.any(|title| title.split(' ').any(|word| word == name));
+            assert!(described, "docs/locks.md has no section about {name}");
+            for option in lock.option_names().map(option_name) {
+                assert!(page.contains(&format!("--{option}")), "docs/locks.md does not mention --{option}");
+            }
+        }
+    }
+
+    #[test]
+    fn documentation_describes_every_point() {
+        let page = include_str!("../../../docs/client-protocol.md");
+        for (point, _) in points() {
+            assert!(page.contains(&format!("\n| `{point}` |")), "docs/client-protocol.md has no row for {point}");
+        }
     }
 }
