@@ -60,9 +60,9 @@ pub enum Command {
     /// A client of the lock under test; speaks the client protocol on standard input and output.
     #[command(hide = true)]
     Client,
-    /// Kills or cuts off whoever it is told to: fencing, as `hadoop` does it.
+    /// Fences clients on request, as `hadoop` does: kills them, or cuts them off.
     #[command(hide = true)]
-    Fencer,
+    Fence,
     /// Waits by the wall clock of its node; a supervisor that starts a server again.
     #[command(hide = true)]
     Supervise {

@@ -78,7 +78,7 @@ fn dispatch(command: Command) -> anyhow::Result<i32> {
             fencepost_nemesis::supervise(down_ms);
             Ok(0)
         }
-        Command::Fencer => Ok(small_runtime()?.block_on(fencepost_locks::run_fencer())),
+        Command::Fence => Ok(small_runtime()?.block_on(fencepost_locks::run_fencing())),
         Command::Client => Ok(small_runtime()?.block_on(fencepost_locks::run_client())),
         Command::Storage(setup) => Ok(small_runtime()?
             .block_on(fencepost_storage::run_storage(&setup, fencepost_locks::connect_sequencers))),

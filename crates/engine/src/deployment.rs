@@ -96,7 +96,7 @@ pub async fn start(spec: &RunSpec, cluster: &Cluster, events: Arc<dyn ClientEven
     }
     try_join_all(storages.iter().map(|node| await_port(node, STORAGE_PORT))).await?;
     if spec.lock.capabilities(&spec.options.lock_options).fences_clients {
-        try_join_all(storages.iter().chain(&clients).map(start_fencer)).await?;
+        try_join_all(storages.iter().chain(&clients).map(start_fencing_program)).await?;
     }
     let versions = versions(spec, &servers).await?;
     let connections =
@@ -136,10 +136,10 @@ fn storage(spec: &RunSpec, servers: &[Arc<dyn Node>]) -> Service {
 }
 
 /// Starts the program by which clients fence each other.
-async fn start_fencer(node: &Arc<dyn Node>) -> Result<()> {
-    let argv = ["fencepost", "fencer"].map(str::to_owned).to_vec();
-    node.start(&Service { name: "fencer".to_owned(), argv, env: Vec::new() }).await?;
-    await_port(node, fencepost_locks::FENCER_PORT).await
+async fn start_fencing_program(node: &Arc<dyn Node>) -> Result<()> {
+    let argv = ["fencepost", "fence"].map(str::to_owned).to_vec();
+    node.start(&Service { name: "fencing".to_owned(), argv, env: Vec::new() }).await?;
+    await_port(node, fencepost_locks::FENCING_PORT).await
 }
 
 async fn await_port(node: &Arc<dyn Node>, port: u16) -> Result<()> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClientClock {
-    /// CLOCK_MONOTONIC, which nobody sets.
+    /// CLOCK_MONOTONIC, which cannot be set.
     #[default]
     Monotonic,
     /// The time of day, which can jump.

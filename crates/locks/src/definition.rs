@@ -42,8 +42,8 @@ pub struct Capabilities {
     /// Lock and data are in the same place: processes read and write by [`crate::Lock::read`] and
     /// [`crate::Lock::write`], and the run has neither storage nor guard.
     pub own_storage: bool,
-    /// Clients have each other killed, or cut off from the storage: nodes then have a fencer
-    /// ([`crate::run_fencer`]), and a run goes on without a client that was killed.
+    /// Clients have each other killed, or cut off from the storage: nodes then have a fencing program
+    /// ([`crate::run_fencing`]), and a run goes on without a client that was killed.
     pub fences_clients: bool,
     /// A client knows by its own clock until when a lock is valid.
     pub validity: bool,

@@ -43,4 +43,4 @@ pub use recipe::{Lock, Recipe, Session};
 pub use registry::{find, registry};
 pub use sequencers::connect_sequencers;
 pub use service::{LockService, ServiceLeadership};
-pub use zookeeper::{FENCER_PORT, run_fencer};
+pub use zookeeper::{FENCING_PORT, run_fencing};

@@ -56,12 +56,12 @@ pub struct Options {
     /// chubby: how long a lock stays taken after its holder was lost, in whole seconds [default: 10s].
     #[arg(long, value_name = "TIME")]
     pub lock_delay: Option<TimeSpan>,
-    /// hadoop: what becomes of whoever was active before.
+    /// hadoop: how the client that was active before is fenced.
     #[arg(long, value_enum, default_value_t)]
     pub fence: Fence,
 }
 
-/// What becomes of whoever was active before.
+/// How the client that was active before is fenced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fence {
@@ -132,7 +132,9 @@ pub enum ReleaseWhere {
     #[default]
     All,
     /// On those that were seen to grant it.
-    Seen,
+    #[value(name = "seen")]
+    #[serde(rename = "seen")]
+    Granted,
 }
 
 /// Where Redlock gets a fencing token.

@@ -61,7 +61,10 @@ mod tests {
     fn documentation_describes_every_point() {
         let page = include_str!("../../../docs/client-protocol.md");
         for (point, _) in points() {
-            assert!(page.contains(&format!("\n| `{point}` |")), "docs/client-protocol.md has no row for {point}");
+            assert!(
+                page.contains(&format!("\n| `{point}` |")),
+                "docs/client-protocol.md has no row for {point}"
+            );
         }
     }
 }

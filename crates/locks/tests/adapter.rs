@@ -80,7 +80,9 @@ impl Conversation {
         let from = BufReader::new(program.stdout.take().expect("piped"));
         let mut talk = Conversation { program, to, from };
         let server = json!({"name": "n1", "address": server});
-        talk.send(&json!({"hello": 1, "client": "c1", "lock": "redis-single", "servers": [server], "seed": 7}));
+        talk.send(
+            &json!({"hello": 1, "client": "c1", "lock": "redis-single", "servers": [server], "seed": 7}),
+        );
         let back = talk.receive();
         assert_eq!((&back["hello"], &back["can"]), (&json!(1), &json!(["validity"])));
         assert!(back["pid"].is_i64(), "{back}");
@@ -152,7 +154,8 @@ fn adapter_of_the_manual_speaks_the_protocol() {
 #[test]
 fn adapter_of_the_manual_tells_certain_failure_from_unknown() {
     // Nothing listens at this port any more: connections are refused, so nothing was sent.
-    let closed = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
+    let closed =
+        TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
     let mut talk = Conversation::begin(&closed.to_string());
     let refused = talk.perform(1, 3, "acquire");
     assert!(ended_with(&refused, "fail", "unreachable"), "{refused}");

@@ -87,7 +87,7 @@ impl ClientProcess {
             let _ = out.send(FromClient::Answer(answer));
             if indeterminate {
                 // The user of this number is no more, as if it had crashed. Dropping the lock ends its keepalives;
-                // otherwise it would hold, for ever, what nobody will release.
+                // otherwise it would hold, for ever, a lock that is never released.
                 inbox.close();
                 while let Some(command) = inbox.recv().await {
                     // It came too late, and was not begun.
@@ -232,7 +232,7 @@ impl ClientProcess {
         answer
     }
 
-    /// A careless process believes until it releases or is told. A careful one also looks at its clock.
+    /// A careless process believes until it releases or gets a notice. A careful one also looks at its clock.
     fn believes(&self, key: &str) -> bool {
         self.beliefs.contain(key) && !(self.careful && self.lock.still_valid(key) == Some(false))
     }

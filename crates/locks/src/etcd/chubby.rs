@@ -174,7 +174,7 @@ impl Attempt for Take<'_> {
                 // The attempt that was not answered may still make our keys.
                 return Attempted::Unclear(taken);
             }
-            // As in Chubby everybody who waits is told, and tries.
+            // As in Chubby all waiters are notified, and try.
             let (place, client) = members.current();
             let watched = client.await_deletion(WatchCreateRequest {
                 key: excluded.clone().into_bytes(),
@@ -187,7 +187,7 @@ impl Attempt for Take<'_> {
                     members.turn_from(place).await;
                     sleep(WATCH_REST).await;
                 }
-                // Quiet for long: try again, in case the watch is dead and nobody noticed.
+                // Quiet for long: try again, in case the watch is dead without an error.
                 Err(_) => {}
             }
             if Instant::now() >= until {

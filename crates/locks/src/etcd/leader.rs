@@ -41,12 +41,13 @@ impl Status {
 
 /// The place of the member that leads. One that was cut off may still think so of itself: the newest term counts.
 pub(super) async fn leader(nodes: &[Arc<dyn Node>]) -> Option<usize> {
-    let told = join_all(nodes.iter().map(status)).await;
-    newest(&told)
+    let statuses = join_all(nodes.iter().map(status)).await;
+    newest(&statuses)
 }
 
-fn newest(told: &[Result<Status, ClusterError>]) -> Option<usize> {
-    let leaders = told.iter().enumerate().filter_map(|(place, told)| Some((place, told.as_ref().ok()?)));
+fn newest(statuses: &[Result<Status, ClusterError>]) -> Option<usize> {
+    let leaders =
+        statuses.iter().enumerate().filter_map(|(place, status)| Some((place, status.as_ref().ok()?)));
     let newest = leaders.filter(|(_, status)| status.leads()).max_by_key(|(_, status)| status.term());
     newest.map(|(place, _)| place)
 }
@@ -54,8 +55,8 @@ fn newest(told: &[Result<Status, ClusterError>]) -> Option<usize> {
 /// Orders the leader to make another member that answers the leader.
 pub(super) async fn transfer(nodes: &[Arc<dyn Node>], from: usize) -> Result<(), ClusterError> {
     let others = nodes.iter().enumerate().filter(|(place, _)| *place != from);
-    let told = join_all(others.map(|(_, node)| status(node))).await;
-    let next = told.into_iter().flatten().max_by_key(Status::term).ok_or_else(|| {
+    let statuses = join_all(others.map(|(_, node)| status(node))).await;
+    let next = statuses.into_iter().flatten().max_by_key(Status::term).ok_or_else(|| {
         ClusterError::new(format!("no member answers that could lead in place of {}", nodes[from].name()))
     })?;
     let order = json!({"targetID": next.header.member_id});
@@ -64,8 +65,9 @@ pub(super) async fn transfer(nodes: &[Arc<dyn Node>], from: usize) -> Result<(),
 
 async fn status(node: &Arc<dyn Node>) -> Result<Status, ClusterError> {
     let body = ask(node, "/v3/maintenance/status", json!({})).await?;
-    serde_json::from_str(&body)
-        .map_err(|error| ClusterError::new(format!("etcd on {} told its state oddly: {error}", node.name())))
+    serde_json::from_str(&body).map_err(|error| {
+        ClusterError::new(format!("etcd on {} reported a state that makes no sense: {error}", node.name()))
+    })
 }
 
 async fn ask(node: &Arc<dyn Node>, path: &str, body: Value) -> Result<String, ClusterError> {
@@ -83,7 +85,7 @@ async fn ask(node: &Arc<dyn Node>, path: &str, body: Value) -> Result<String, Cl
 mod tests {
     use super::*;
 
-    fn told(member: &str, leader: &str, term: &str) -> Result<Status, ClusterError> {
+    fn status_of(member: &str, leader: &str, term: &str) -> Result<Status, ClusterError> {
         let status = json!({"header": {"member_id": member, "raft_term": term}, "leader": leader});
         Ok(serde_json::from_value(status).expect("a status"))
     }
@@ -91,10 +93,13 @@ mod tests {
     #[test]
     fn the_leader_of_the_newest_term_leads() {
         let silent = || Err(ClusterError::new("no answer".to_owned()));
-        assert_eq!(newest(&[told("1", "2", "3"), told("2", "2", "3"), silent()]), Some(1));
+        assert_eq!(newest(&[status_of("1", "2", "3"), status_of("2", "2", "3"), silent()]), Some(1));
         // The first was cut off and does not know yet that the others have chosen again.
-        assert_eq!(newest(&[told("1", "1", "9"), told("2", "2", "10"), told("3", "2", "10")]), Some(1));
-        assert_eq!(newest(&[told("1", "0", "4"), told("2", "0", "4")]), None);
+        assert_eq!(
+            newest(&[status_of("1", "1", "9"), status_of("2", "2", "10"), status_of("3", "2", "10")]),
+            Some(1)
+        );
+        assert_eq!(newest(&[status_of("1", "0", "4"), status_of("2", "0", "4")]), None);
         assert_eq!(newest(&[silent()]), None);
     }
 

@@ -101,7 +101,7 @@ impl Lock for ApiLock {
         };
         let Some(session) = &self.user.session else { unreachable!("the lock was granted under a session") };
         session.hold(key);
-        // The lease was prolonged while the process waited; whoever judges counts from the last report.
+        // The lease was prolonged while the process waited; checkers count from the last report.
         session.report(key);
         self.held.retain(|held| held.key != key);
         self.held.push(ApiHold { key: key.to_owned(), path, revision, lease: session.lease });
@@ -133,7 +133,7 @@ impl Lock for ApiLock {
                 self.user.session = session.filter(|_| !answered.doubt);
                 Completion::Ok(Value::Null)
             }
-            // A write without an answer, or one that nobody executed: the key stays until the session, which is given
+            // A write without an answer, or one that was not executed: the key stays until the session, which is given
             // up here, runs out.
             Err(error) => Completion::Info(error.why()),
         }

@@ -110,7 +110,7 @@ impl Lock for EtcdLock {
         session.hold(key);
         if waited {
             // The lease was prolonged while the process waited (or it was not: then the report is old, and says so);
-            // whoever judges counts from the last report.
+            // checkers count from the last report.
             session.report(key);
         }
         self.held.retain(|held| held.key != key);

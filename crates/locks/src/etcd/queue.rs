@@ -170,7 +170,7 @@ async fn wait_for_older(
             Err(_) if Instant::now() >= deadline => {
                 return Err(ErrorCode::Taken.error("another client holds the lock"));
             }
-            // Quiet for long: look again, in case the watch is dead and nobody noticed.
+            // Quiet for long: look again, in case the watch is dead without an error.
             Err(_) => {}
         }
     }

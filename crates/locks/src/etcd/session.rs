@@ -95,7 +95,7 @@ impl LeaseSession {
         *self.state.renewed.borrow() + self.ttl
     }
 
-    /// The process holds this key from now on: it is told when the lease is prolonged or lost.
+    /// The process holds this key from now on: notices are sent when the lease is prolonged or lost.
     pub(super) fn hold(&self, key: &str) {
         self.state.held.lock().push(key.to_owned());
     }
@@ -168,7 +168,7 @@ async fn grant(members: &Members, ttl: Duration, deadline: Instant) -> Result<(I
 }
 
 /// What a keepalive brought.
-enum Beat {
+enum Keepalive {
     Alive,
     Expired,
     Failed,
@@ -195,19 +195,19 @@ async fn keep_alive(
             return state.end("no keepalive was answered for the whole TTL");
         }
         let until = end.min(sent + ttl / 3);
-        let mut answered = (0, Beat::Alive);
+        let mut answered = (0, Keepalive::Alive);
         // The companion first: it must outlast the session's own lease, and is prolonged whenever that is.
         if let Some(companion) = companion {
             answered = beat(&members, companion, &mut companion_stream, until).await;
         }
-        if let Beat::Alive = answered.1 {
+        if let Keepalive::Alive = answered.1 {
             answered = beat(&members, lease, &mut stream, until).await;
         }
         let (place, beat) = answered;
         match beat {
-            Beat::Alive => state.renew(sent, ttl),
-            Beat::Expired => return state.end("the lease expired: the server no longer knows it"),
-            Beat::Failed => {
+            Keepalive::Alive => state.renew(sent, ttl),
+            Keepalive::Expired => return state.end("the lease expired: the server no longer knows it"),
+            Keepalive::Failed => {
                 (stream, companion_stream) = (None, None);
                 members.turn_from(place).await;
                 sleep(REST).await;
@@ -227,7 +227,7 @@ async fn beat(
     lease: i64,
     stream: &mut Option<Stream>,
     deadline: Instant,
-) -> (usize, Beat) {
+) -> (usize, Keepalive) {
     let (place, client) = match stream {
         Some((place, _)) => (*place, None),
         None => {
@@ -245,9 +245,9 @@ async fn beat(
         }
     };
     let beat = match timeout_at(deadline, exchange).await {
-        Ok(Ok(true)) => Beat::Alive,
-        Ok(Ok(false)) => Beat::Expired,
-        Ok(Err(_)) | Err(_) => Beat::Failed,
+        Ok(Ok(true)) => Keepalive::Alive,
+        Ok(Ok(false)) => Keepalive::Expired,
+        Ok(Err(_)) | Err(_) => Keepalive::Failed,
     };
     (place, beat)
 }

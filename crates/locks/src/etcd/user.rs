@@ -106,7 +106,7 @@ impl User {
                 Attempted::Unclear(why) => why,
             };
             if !self.end_session(deadline).await {
-                // Our key may be there, or may come yet, until its lease has run out: nobody knows.
+                // Our key may be there, or may come yet, until its lease has run out: unknown.
                 return Err(Completion::Info(why));
             }
             if !self.rest(until).await {
@@ -190,7 +190,7 @@ impl User {
                     (false, false) => {
                         Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's")
                     }
-                    // The key is gone; whether an earlier attempt deleted it or the end of the lease, nobody knows.
+                    // The key is gone; whether an earlier attempt deleted it or the end of the lease, is unknown.
                     (false, true) => Completion::info(
                         ErrorCode::Timeout,
                         "an attempt was not answered, and the key is gone",

@@ -56,7 +56,7 @@ impl Connection {
         !self.client.is_closed()
     }
 
-    /// The process holds this key from now on: it is told when the connection ends.
+    /// The process holds this key from now on: a notice is sent when the connection ends.
     pub(super) fn hold(&self, key: &str) {
         self.held.lock().push(key.to_owned());
     }
@@ -77,7 +77,7 @@ impl Connection {
 pub(super) enum Failed {
     /// The server refused it: it was not carried out.
     Refused { why: OperationError, lock_timeout: bool },
-    /// The connection broke, or the answer did not come in time: nobody knows.
+    /// The connection broke, or the answer did not come in time: it may have been carried out.
     Unknown(OperationError),
 }
 
@@ -105,16 +105,16 @@ fn classify(error: &Error) -> Failed {
     // An ERROR ends the statement, and its effects are undone. FATAL and PANIC end the connection, perhaps behind the
     // back of a statement that was carried out.
     match error.as_db_error() {
-        Some(told) if told.parsed_severity() == Some(Severity::Error) => Failed::Refused {
-            why: ErrorCode::Refused.error(format_args!("{}", told.message())),
-            lock_timeout: *told.code() == SqlState::LOCK_NOT_AVAILABLE,
+        Some(error) if error.parsed_severity() == Some(Severity::Error) => Failed::Refused {
+            why: ErrorCode::Refused.error(format_args!("{}", error.message())),
+            lock_timeout: *error.code() == SqlState::LOCK_NOT_AVAILABLE,
         },
         _ => Failed::Unknown(ErrorCode::Disconnected.error(format_args!("{}", words(error)))),
     }
 }
 
 fn words(error: &Error) -> String {
-    error.as_db_error().map_or_else(|| error.to_string(), |told| told.message().to_owned())
+    error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().to_owned())
 }
 
 /// Of an acquire's time-out, this part is the answer's: the server gives up waiting before it.

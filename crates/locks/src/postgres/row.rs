@@ -109,7 +109,7 @@ impl Lock for RowLock {
                 let now = Instant::now();
                 connection.hold(key);
                 self.open = Some((key.to_owned(), now));
-                // Told as it is certain: from when the acquire began.
+                // The certain part of it: from when the acquire began.
                 Completion::Ok(json!({"validity_ms": millis_until(begun + ttl)}))
             }
             // The statement failed, and with it the transaction: no row is locked.

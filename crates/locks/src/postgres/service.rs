@@ -20,7 +20,7 @@ const READY_WITHIN: Duration = Duration::from_secs(40);
 const READY_POLL: Duration = Duration::from_millis(50);
 const ASK: Duration = Duration::from_secs(5);
 
-/// Makes the database where there is none yet, as `nobody` (the server refuses to run as root), and becomes the server.
+/// Makes the database where there is none yet, as user 65534 (the server refuses to run as root), and becomes the server.
 /// initdb ends with an fsync of all that it wrote, and what is added has its own, so that a loss of power later finds a
 /// database that clients can reach.
 const SCRIPT: &str = r#"

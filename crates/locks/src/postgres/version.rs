@@ -1,4 +1,4 @@
-//! `postgres-version`: nobody waits for anybody; a write is accepted if the version that was read is still there.
+//! `postgres-version`: no lock is waited for; a write is accepted if the version that was read is still there.
 
 use super::connection::{Connection, Failed, answer};
 use super::recipe::PostgresRecipe;
@@ -63,7 +63,7 @@ impl VersionLock {
 
 #[async_trait]
 impl Lock for VersionLock {
-    /// Takes note of the version. It excludes nobody, and says so, so that nobody is blamed for it.
+    /// Takes note of the version. It does not exclude other processes, and reports that, so that no overlap counts as a violation.
     async fn acquire(&mut self, key: &str, _ttl: Duration, timeout: Duration) -> Completion {
         match self.look(key, Instant::now() + timeout).await {
             Ok((value, version)) => {

@@ -160,8 +160,8 @@ impl RedisLock {
             return false;
         }
         // The server executes the commands of one connection in order: once it answered a compare-and-delete sent
-        // after the SET on the same connection, nothing of this SET is left, nor can come. Without that answer nobody
-        // knows, and a new connection would prove nothing: it can overtake the old one.
+        // after the SET on the same connection, nothing of this SET is left, nor can come. Without that answer it is
+        // unknown, and a new connection would prove nothing: it can overtake the old one.
         matches!(self.node.delete_if_mine(connection, key, value, deadline).await, Reply::Answer(_))
     }
 

@@ -260,7 +260,7 @@ pub(crate) struct HeldKey {
     pub(crate) valid_until: Option<Reading>,
 }
 
-/// A value that no other acquire of any client in any run has: whoever holds it owns the lock.
+/// A value that no other acquire of any client in any run has: its holder owns the lock.
 ///
 /// Readable, so that one sees in Redis itself whose lock it is; the random part comes from the system and not
 /// from the run's seed, because a client that is restarted with the same seed must not repeat itself.

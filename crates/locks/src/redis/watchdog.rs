@@ -68,7 +68,7 @@ async fn keep(lock: Renewed, valid_until: Arc<Mutex<Reading>>, notices: Notices)
             }
             // The script ran and found no key, or another's value.
             Reply::Answer(false) => return notices.lost(&key, "the key is gone, or another's"),
-            // Not renewed, or nobody knows: again, until nothing is left of the lease by the client's own clock.
+            // Not renewed, or unknown: again, until nothing is left of the lease by the client's own clock.
             Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) => {
                 let end = *valid_until.lock();
                 if !clock.is_before(end) {

@@ -9,17 +9,17 @@ use std::sync::Arc;
 /// The place of the primary: the one that the Sentinel with the newest configuration names, if it says itself that it is
 /// one. None while Sentinels still name one that does not answer.
 pub(super) async fn leader(nodes: &[Arc<dyn Node>]) -> Option<usize> {
-    let told =
+    let answers =
         join_all(nodes[DATA_NODES..].iter().map(|node| ask(node, &["SENTINEL", "MASTER", GROUP]))).await;
-    let address = newest(told.into_iter().flatten())?;
+    let address = newest(answers.into_iter().flatten())?;
     let place = nodes[..DATA_NODES].iter().position(|node| node.address().to_string() == address)?;
     let role = ask(&nodes[place], &["ROLE"]).await.ok()?;
     (role.first().map(String::as_str) == Some("master")).then_some(place)
 }
 
 /// The address with the highest configuration epoch, of what Sentinels say: a name and its value, line by line.
-fn newest(told: impl Iterator<Item = Vec<String>>) -> Option<String> {
-    let named = told.filter_map(|lines| {
+fn newest(answers: impl Iterator<Item = Vec<String>>) -> Option<String> {
+    let named = answers.filter_map(|lines| {
         let value = |name: &str| Some(lines.chunks(2).find(|pair| pair[0] == name)?.get(1)?.clone());
         Some((value("config-epoch")?.parse::<u64>().ok()?, value("ip")?))
     });
@@ -45,12 +45,12 @@ mod tests {
 
     #[test]
     fn the_newest_configuration_counts() {
-        let told = |epoch: &str, ip: &str| {
+        let answer = |epoch: &str, ip: &str| {
             ["name", GROUP, "ip", ip, "port", "6379", "config-epoch", epoch].map(str::to_owned).to_vec()
         };
-        let address = |told: Vec<Vec<String>>| newest(told.into_iter());
+        let address = |answers: Vec<Vec<String>>| newest(answers.into_iter());
         assert_eq!(
-            address(vec![told("9", "198.18.0.2"), told("10", "198.18.0.3"), Vec::new()]).unwrap(),
+            address(vec![answer("9", "198.18.0.2"), answer("10", "198.18.0.3"), Vec::new()]).unwrap(),
             "198.18.0.3"
         );
         assert_eq!(address(vec![vec!["(error)".to_owned()]]), None);

@@ -75,7 +75,7 @@ impl Tally {
                 format!("{} of {nodes} no longer had this process's lock", self.absent),
             ));
         }
-        // The key is gone from so many that the rest is no majority: nobody is kept out by it any more.
+        // The key is gone from so many that the rest is no majority: it keeps no client out any more.
         let out = nodes - self.deleted - self.absent;
         (out < majority && self.absent + out < majority).then_some(Completion::Ok(Value::Null))
     }
@@ -95,7 +95,7 @@ impl Tally {
             // Nothing was executed anywhere: it certainly did not happen.
             return Completion::Fail(why);
         }
-        // A majority may still hold the key, or not: nobody knows.
+        // A majority may still hold the key, or not: unknown.
         Completion::Info(why)
     }
 }

@@ -31,8 +31,8 @@ const RETRY_DELAY: Duration = Duration::from_millis(10);
 const ANSWERED_POLL: Duration = Duration::from_millis(1);
 
 pub(super) struct RedlockLock {
-    pub(super) nodes: Arc<[Arc<RedisNode>]>,
-    pub(super) options: Arc<Options>,
+    nodes: Arc<[Arc<RedisNode>]>,
+    options: Arc<Options>,
     client: String,
     process: u64,
     count: u64,
@@ -85,7 +85,7 @@ impl RedlockLock {
 
     /// Sends one request to each of these nodes at once; answers come as they arrive.
     ///
-    /// Each request is a task of its own and runs to its end even where nobody waits for it any more: a decision
+    /// Each request is a task of its own and runs to its end even when its answer is no longer awaited: a decision
     /// does not take back what was already promised to be sent.
     fn ask<Asked>(
         &self,
@@ -155,7 +155,7 @@ impl RedlockLock {
         let (key, value) = (key.to_owned(), value.to_owned());
         let places = match self.options.release_where {
             ReleaseWhere::All => self.everywhere(),
-            ReleaseWhere::Seen => seen.to_vec(),
+            ReleaseWhere::Granted => seen.to_vec(),
         };
         self.ask(&places, move |node| {
             let (key, value) = (key.clone(), value.clone());
@@ -257,7 +257,8 @@ impl RedlockLock {
             return Err(self.why_no_majority(votes));
         }
         self.check_elapsed(end)?;
-        let token = tokens::fetch(self, key, &votes.granted, Instant::now() + node_timeout(ttl)).await?;
+        let (source, deadline) = (self.options.token, Instant::now() + node_timeout(ttl));
+        let token = tokens::fetch(&self.nodes, source, key, &votes.granted, deadline).await?;
         // Fetching took its time, too.
         self.check_elapsed(end)?;
         Ok(token)

@@ -3,10 +3,10 @@
 //! Source: Martin Kleppmann, "How to do distributed locking" (2016), "Making the lock safe with fencing": one counter goes
 //! with its node, and counters on several nodes get out of step.
 
-use super::lock::RedlockLock;
 use crate::options::TokenFrom;
 use crate::redis::node::{RedisNode, Reply};
 use fencepost_history::{ErrorCode, OperationError};
+use std::sync::Arc;
 use tokio::time::Instant;
 
 /// A token for a lock that these nodes granted; none where none is wanted.
@@ -14,18 +14,19 @@ use tokio::time::Instant;
 /// # Errors
 /// Why there is no token, and so no lock. A number that was counted unseen is skipped, which does no harm.
 pub(super) async fn fetch(
-    lock: &RedlockLock,
+    nodes: &[Arc<RedisNode>],
+    source: TokenFrom,
     key: &str,
     granted: &[usize],
     deadline: Instant,
 ) -> Result<Option<u64>, OperationError> {
-    let places = match lock.options.token {
+    let places = match source {
         TokenFrom::None => return Ok(None),
         TokenFrom::IncrOne => &[0],
         TokenFrom::IncrEach => granted,
     };
     let counter = format!("fencepost:token:{key}");
-    let asked = places.iter().map(|place| count(&lock.nodes[*place], &counter, deadline));
+    let asked = places.iter().map(|place| count(&nodes[*place], &counter, deadline));
     let mut highest = None;
     for counted in futures_util::future::join_all(asked).await {
         highest = highest.max(Some(counted?));

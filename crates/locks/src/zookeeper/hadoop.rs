@@ -1,13 +1,13 @@
 //! `hadoop`: who is active, and what becomes of who was, as Hadoop's NameNodes decide it by ZooKeeper.
 //!
-//! Source: `ActiveStandbyElector` and the fencing of Hadoop's NameNode high availability. Whoever creates the ephemeral
+//! Source: `ActiveStandbyElector` and the fencing of Hadoop's NameNode high availability. The client that creates the ephemeral
 //! znode is elected. Beside it stands a persistent one, the breadcrumb, which says who was active last; it goes only with
-//! an orderly end. Whoever is elected and finds another's breadcrumb fences that one first: it has it killed by the fencer
-//! of its node (`--fence kill`), or cut off by the fencer of the storage (`cut`), and goes active only when that is done.
+//! an orderly end. A client that is elected and finds another's breadcrumb fences that client first: it has it killed by the fencing program
+//! of its node (`--fence kill`), or cut off by that of the storage (`cut`), and goes active only when that is done.
 //! With `--fence lie` fencing reports success and does nothing.
 
 use super::attempt::ZnodeKind;
-use super::fencer::{self, FencingError};
+use super::fencing::{self, FencingError};
 use super::lock::ZkLock;
 use super::recipe::{CLAIMS, SESSION_BOUND, addresses};
 use super::service::ZooKeeperEnsemble;
@@ -82,11 +82,12 @@ impl HadoopSession {
 
 /// The address by which this client reaches a server. Nothing is sent.
 fn own_address(server: &str) -> Result<IpAddr, ClientError> {
-    let told = UdpSocket::bind(("0.0.0.0", 0)).and_then(|socket| {
+    let connected = UdpSocket::bind(("0.0.0.0", 0)).and_then(|socket| {
         socket.connect(server)?;
         socket.local_addr()
     });
-    told.map(|address| address.ip())
+    connected
+        .map(|address| address.ip())
         .map_err(|error| ClientError::Environment(format!("this client has no way to {server}: {error}")))
 }
 
@@ -113,7 +114,7 @@ fn path(key: &str) -> String {
 }
 
 impl HadoopLock {
-    /// Fences whoever was active last, and leaves a breadcrumb of one's own.
+    /// Fences the client that was active last, and leaves a breadcrumb of one's own.
     async fn go_active(&self, client: &Client, key: &str) -> Result<(), FencingError> {
         let path = path(key);
         let crumb = serde_json::to_vec(&self.own).expect("a breadcrumb is always JSON");
@@ -139,10 +140,10 @@ impl HadoopLock {
     async fn fence(&self, last: &Breadcrumb) -> Result<(), FencingError> {
         match self.fence {
             Fence::Kill => {
-                fencer::order(&last.address.to_string(), &format!("kill {}", last.pid), FENCE).await
+                fencing::order(&last.address.to_string(), &format!("kill {}", last.pid), FENCE).await
             }
             Fence::Cut => match &self.storage {
-                Some(storage) => fencer::order(storage, &format!("cut {}", last.address), FENCE).await,
+                Some(storage) => fencing::order(storage, &format!("cut {}", last.address), FENCE).await,
                 // Nothing is protected that it could be cut off from.
                 None => Ok(()),
             },
@@ -162,7 +163,7 @@ impl Lock for HadoopLock {
             Ok(Err(why)) => ErrorCode::Other.error(format_args!("not-fenced: {why}")),
             Err(_) => ErrorCode::Other.error("not-fenced: fencing took too long"),
         };
-        // Elected, and not active: nobody was told that it holds the lock. Another may try.
+        // Elected, and not active: the lock was not granted to the process. Another may try.
         match self.elector.release(key, timeout).await {
             Completion::Info(reason) => Completion::Info(OperationError::from(format!("{why}; {reason}"))),
             _ => Completion::Fail(why),
@@ -170,7 +171,7 @@ impl Lock for HadoopLock {
     }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
-        // An orderly end: nobody has to be fenced. Where this cannot be said in time, the next one fences in vain.
+        // An orderly end: no client has to be fenced. Where this cannot be said in time, the next one fences in vain.
         if let Some(client) = self.elector.client() {
             let _ = tokio::time::timeout(timeout / 2, client.delete(&path(key), None)).await;
         }

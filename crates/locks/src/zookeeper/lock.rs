@@ -62,7 +62,7 @@ impl ZkLock {
         session.renewed_at(created);
         session.hold(key);
         if self.wakeups.load(Ordering::Relaxed) > 0 {
-            // The session was prolonged while the process waited; whoever judges counts from the last report.
+            // The session was prolonged while the process waited; checkers count from the last report.
             session.report(key);
         }
         self.held.retain(|held| held.key != key);
@@ -103,7 +103,7 @@ impl Lock for ZkLock {
         // Requests of a session are carried out in order, so what was asked for and not waited for comes before this.
         match timeout_at(deadline, attempt.take_back()).await {
             Ok(Ok(())) => Completion::Fail(why),
-            // The znode may be there, or may come yet, until the servers end the session: nobody knows. A session that
+            // The znode may be there, or may come yet, until the servers end the session: unknown. A session that
             // this client holds for expired may still live, where the servers had no leader to end it.
             _ => {
                 self.session = None;
@@ -128,7 +128,7 @@ impl Lock for ZkLock {
         session.let_go(key);
         let ended = match timeout_at(deadline, session.client.delete(&held.path, None)).await {
             Ok(Ok(())) => return Completion::Ok(Value::Null),
-            // Carried out, and found nothing. While its session lives nobody else removes the znode.
+            // Carried out, and found nothing. While its session lives no other client removes the znode.
             Ok(Err(Error::NoNode)) => {
                 return Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's");
             }
@@ -147,7 +147,7 @@ impl Lock for ZkLock {
             Err(elapsed) => Err(elapsed),
         };
         match ended {
-            // Nobody but us removes it while the session lives: one of the attempts did.
+            // Only this client removes it while the session lives: one of the attempts did.
             Ok(Ok(())) => Completion::Ok(Value::Null),
             // A write without an answer. The session is dropped, so that the znode does not outlive its time-out.
             Ok(Err(error)) => {

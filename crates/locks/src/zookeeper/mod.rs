@@ -6,7 +6,7 @@
 //! which a client finds its own znode after the connection broke).
 
 mod attempt;
-mod fencer;
+mod fencing;
 mod hadoop;
 mod lock;
 mod recipe;
@@ -15,7 +15,7 @@ mod session;
 
 use crate::definition::LockDefinition;
 
-pub use fencer::{FENCER_PORT, run_fencer};
+pub use fencing::{FENCING_PORT, run_fencing};
 
 /// The locks on ZooKeeper: one line each.
 pub(crate) static LOCKS: &[&LockDefinition] = &[&recipe::EPHEMERAL, &recipe::SEQUENTIAL, &hadoop::LOCK];

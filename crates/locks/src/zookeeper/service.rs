@@ -161,7 +161,7 @@ async fn await_ready(nodes: &[Arc<dyn Node>], within: Duration) -> Result<(), Cl
     for node in nodes {
         loop {
             let why_not = match ask(node).await?.as_deref() {
-                Ok(told) if mode(told).is_some() => break,
+                Ok(answer) if mode(answer).is_some() => break,
                 // It listens as soon as it runs, and serves once it found a quorum.
                 Ok(_) => "it has found no quorum",
                 Err(_) => "it does not answer",
@@ -198,36 +198,37 @@ async fn ask(node: &Arc<dyn Node>) -> Result<Result<String, String>, ClusterErro
 async fn leader(nodes: &[Arc<dyn Node>]) -> Result<Option<usize>, ClusterError> {
     let mut newest: Option<(u64, usize)> = None;
     for (place, node) in nodes.iter().enumerate() {
-        let Ok(told) = ask(node).await? else { continue };
-        if mode(&told) == Some("leader") {
-            newest = newest.max(Some((epoch(&told), place)));
+        let Ok(answer) = ask(node).await? else { continue };
+        if mode(&answer) == Some("leader") {
+            newest = newest.max(Some((epoch(&answer), place)));
         }
     }
     Ok(newest.map(|(_, place)| place))
 }
 
-/// From `Zxid: 0x500000003`; 0 where it is not told.
-fn epoch(told: &str) -> u64 {
-    let zxid = told.lines().find_map(|line| line.strip_prefix("Zxid: 0x"));
+/// From `Zxid: 0x500000003`; 0 where it is missing.
+fn epoch(answer: &str) -> u64 {
+    let zxid = answer.lines().find_map(|line| line.strip_prefix("Zxid: 0x"));
     zxid.and_then(|zxid| u64::from_str_radix(zxid.trim(), 16).ok()).unwrap_or(0) >> 32
 }
 
 /// `leader` or `follower`; none where it is neither.
-fn mode(told: &str) -> Option<&str> {
-    told.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::trim)
+fn mode(answer: &str) -> Option<&str> {
+    answer.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::trim)
 }
 
 async fn version(node: &Arc<dyn Node>) -> Result<String, ClusterError> {
-    let told = ask(node).await?;
-    told.ok()
+    let answer = ask(node).await?;
+    answer
+        .ok()
         .as_deref()
         .and_then(parse_version)
         .ok_or_else(|| ClusterError::new(format!("ZooKeeper on {} did not report its version", node.name())))
 }
 
 /// From `Zookeeper version: 3.8.0-…, built on …`. What stands after the number is the build's.
-fn parse_version(told: &str) -> Option<String> {
-    let version = told.lines().find_map(|line| line.strip_prefix("Zookeeper version: "))?;
+fn parse_version(answer: &str) -> Option<String> {
+    let version = answer.lines().find_map(|line| line.strip_prefix("Zookeeper version: "))?;
     let number = version.split(|sign: char| sign != '.' && !sign.is_ascii_digit()).next()?;
     Some(format!("ZooKeeper {number}"))
 }
@@ -239,10 +240,10 @@ mod tests {
 
     #[test]
     fn what_a_server_tells_is_understood() {
-        let told =
+        let answer =
             "Zookeeper version: 3.8.0-${mvngit.commit.id}, built on 2024-12-29 17:54 UTC\nMode: follower\n";
-        assert_eq!(parse_version(told).as_deref(), Some("ZooKeeper 3.8.0"));
-        assert_eq!(mode(told), Some("follower"));
+        assert_eq!(parse_version(answer).as_deref(), Some("ZooKeeper 3.8.0"));
+        assert_eq!(mode(answer), Some("follower"));
         assert_eq!(epoch("Zxid: 0x500000003\nMode: leader\n"), 5);
         assert_eq!(mode("This ZooKeeper instance is not currently serving requests\n"), None);
     }

@@ -1,7 +1,7 @@
 //! A session: what ephemeral znodes belong to, kept alive until it is dropped.
 //!
 //! Source: Curator's advice on its connection states. A connection that broke (SUSPENDED) is taken for a lock that may
-//! be lost, and the holder is told so at once; whoever waits goes on once the session is found alive.
+//! be lost, and the holder gets a notice at once; a waiter goes on once the session is found alive.
 
 use super::service::TICK;
 use crate::notices::Notices;
@@ -79,7 +79,7 @@ impl ZkSession {
         *self.state.renewed.borrow() + self.ttl.saturating_sub(lag(self.ttl))
     }
 
-    /// The process holds this key from now on: it is told when the session is prolonged or in doubt.
+    /// The process holds this key from now on: notices are sent when the session is prolonged or in doubt.
     pub(super) fn hold(&self, key: &str) {
         self.state.held.lock().push(key.to_owned());
     }

@@ -1,4 +1,4 @@
-//! A fencer: a program in a node, as powerful as the shell that Hadoop's `sshfence` logs into, by which whoever takes over
+//! The fencing program in a node, as powerful as the shell that Hadoop's `sshfence` logs into, by which a new holder
 //! makes sure that its predecessor can do no more harm.
 //!
 //! It takes one line a connection, `kill PID` or `cut ADDRESS`, does it, looks whether it is done, and answers `done` or why
@@ -15,7 +15,7 @@ use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
 
 /// Where it listens, inside its node.
-pub const FENCER_PORT: u16 = 7100;
+pub const FENCING_PORT: u16 = 7100;
 
 /// Why an order was not carried out, or is not known to be.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,12 +25,12 @@ pub(super) struct FencingError(pub(super) String);
 /// How long a killed process may take to be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
 
-/// The program `fencepost fencer`: serves until it is killed. Gives an exit code.
-pub async fn run_fencer() -> i32 {
-    let listener = match TcpListener::bind(("0.0.0.0", FENCER_PORT)).await {
+/// The program `fencepost fence`: serves until it is killed. Gives an exit code.
+pub async fn run_fencing() -> i32 {
+    let listener = match TcpListener::bind(("0.0.0.0", FENCING_PORT)).await {
         Ok(listener) => listener,
         Err(error) => {
-            eprintln!("the fencer cannot listen on port {FENCER_PORT}: {error}");
+            eprintln!("the fencing program cannot listen on port {FENCING_PORT}: {error}");
             return 255;
         }
     };
@@ -50,7 +50,7 @@ async fn serve(stream: TcpStream) {
         Ok(()) => "done\n".to_owned(),
         Err(why) => format!("{why}\n"),
     };
-    // Whoever asked may have gone; what was done stays done.
+    // The client that gave the order may have gone; what was done stays done.
     let _ = stream.get_mut().write_all(answer.as_bytes()).await;
 }
 
@@ -92,13 +92,13 @@ async fn cut(address: IpAddr) -> Result<(), FencingError> {
     Err(FencingError(format!("iptables failed: {}", String::from_utf8_lossy(&output.stderr).trim())))
 }
 
-/// Gives a fencer its order and waits until it is carried out.
+/// Gives a fencing program its order and waits until it is carried out.
 ///
 /// # Errors
 /// Why it was not, or is not known to be: one sentence.
 pub(super) async fn order(host: &str, order: &str, within: Duration) -> Result<(), FencingError> {
     let asked = async {
-        let stream = TcpStream::connect((host, FENCER_PORT)).await?;
+        let stream = TcpStream::connect((host, FENCING_PORT)).await?;
         let mut stream = BufReader::new(stream);
         stream.get_mut().write_all(format!("{order}\n").as_bytes()).await?;
         let mut answer = String::new();
@@ -107,11 +107,14 @@ pub(super) async fn order(host: &str, order: &str, within: Duration) -> Result<(
     };
     match timeout(within, asked).await {
         Ok(Ok(answer)) if answer.trim() == "done" => Ok(()),
-        Ok(Ok(answer)) => {
-            Err(FencingError(format!("the fencer on {host} did not carry it out: {}", answer.trim())))
+        Ok(Ok(answer)) => Err(FencingError(format!(
+            "the fencing program on {host} did not carry it out: {}",
+            answer.trim()
+        ))),
+        Ok(Err(error)) => {
+            Err(FencingError(format!("the fencing program on {host} cannot be asked: {error}")))
         }
-        Ok(Err(error)) => Err(FencingError(format!("the fencer on {host} cannot be asked: {error}"))),
-        Err(_) => Err(FencingError(format!("the fencer on {host} did not answer in time"))),
+        Err(_) => Err(FencingError(format!("the fencing program on {host} did not answer in time"))),
     }
 }
 
