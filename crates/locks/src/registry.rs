@@ -28,7 +28,6 @@ pub fn find(name: &str) -> Option<&'static LockDefinition> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::option_name;
     use crate::pause_points::points;
     use std::collections::HashSet;
 
@@ -51,7 +50,7 @@ mod tests {
             let mut titles = page.lines().filter_map(|line| line.strip_prefix("## "));
             let described = titles.any(|title| title.split(' ').any(|word| word == name));
             assert!(described, "docs/locks.md has no section about {name}");
-            for option in lock.option_names().map(option_name) {
+            for option in lock.option_names() {
                 assert!(page.contains(&format!("--{option}")), "docs/locks.md does not mention --{option}");
             }
         }
