@@ -3,6 +3,7 @@
 
 pub mod counter;
 pub mod fetch_add;
+pub mod leased_lock;
 pub mod mutex;
 pub mod owner_mutex;
 mod pending;
@@ -12,6 +13,7 @@ mod values;
 
 pub use counter::{Counter, CounterOp};
 pub use fetch_add::{FetchAdd, FetchAddOp};
+pub use leased_lock::{LeasedLock, LeasedLockOp};
 pub use mutex::{Mutex, MutexOp};
 pub use owner_mutex::{FencedMutex, LockOp, OwnerMutex};
 pub use register::{Register, RegisterOp, RegisterRet};

@@ -3,6 +3,7 @@
 mod availability;
 mod exclusion;
 mod fencing;
+mod linearizable;
 pub(crate) mod lost_additions;
 mod lost_updates;
 mod ownership;
@@ -75,6 +76,7 @@ pub fn registry() -> &'static [&'static dyn Checker] {
         &lost_additions::LostAdditions,
         &stale_writes::StaleWrites,
         &fencing::Fencing,
+        &linearizable::Linearizable,
         &progress::Progress,
         &availability::Availability,
         &vacuous::Vacuous,

@@ -25,6 +25,8 @@ pub struct RunIndex<'a> {
     pub servers_ended: Vec<(u64, ServerEnded)>,
     /// How many planned faults were left out, since they did not fit with a fault in force.
     pub faults_left_out: usize,
+    /// What the storage is (`register`); none where it is not in the history.
+    pub storage: Option<&'a str>,
     /// The servers of the lock service, by name; empty where the history does not name them.
     pub servers: Vec<&'a str>,
     /// Time of the last event.
@@ -218,6 +220,7 @@ impl<'a> RunIndex<'a> {
             servers,
             servers_ended,
             faults_left_out,
+            storage,
             ..
         } = reader;
         for hold in holds.iter_mut().filter(|hold| hold.end == HoldEnd::Open) {
@@ -232,6 +235,7 @@ impl<'a> RunIndex<'a> {
             nemeses,
             servers_ended,
             faults_left_out,
+            storage,
             servers,
             end_ns,
         })
@@ -240,6 +244,12 @@ impl<'a> RunIndex<'a> {
     /// The time at which a phase began, with the index of its event.
     pub fn phase(&self, name: &str) -> Option<&Phase<'a>> {
         self.phases.iter().find(|phase| phase.name == name)
+    }
+
+    /// The event of this index.
+    pub fn event(&self, index: u64) -> Option<&'a Event> {
+        let at = self.events.binary_search_by_key(&index, |event| event.index).ok()?;
+        Some(&self.events[at])
     }
 
     /// The hold that an acquire's completion began.
@@ -266,6 +276,7 @@ struct Reader<'a> {
     phases: Vec<Phase<'a>>,
     nemeses: Vec<&'a str>,
     servers: Vec<&'a str>,
+    storage: Option<&'a str>,
     servers_ended: Vec<(u64, ServerEnded)>,
     faults_left_out: usize,
     /// The open operation of each process, and the hold that it was invoked under.
@@ -374,6 +385,10 @@ impl<'a> Reader<'a> {
         }
         if event.f == "nemeses" {
             self.nemeses.extend(names(&event.value));
+            return;
+        }
+        if event.f == "storage" {
+            self.storage = event.value.as_str();
             return;
         }
         if event.f == "servers" {

@@ -309,9 +309,11 @@ mod tests {
 
     #[test]
     fn tells_of_faults_that_it_does_not_know() {
-        let odd = JUMP.replace("clock-jump", "cosmic-ray");
+        let described = JUMP.find(",description:").expect("the fault describes itself");
+        let end = described + JUMP[described..].find("}}").expect("the description ends") + 1;
+        let odd = format!("{}{}", &JUMP[..described], &JUMP[end..]).replace("clock-jump", "cosmic-ray");
         assert!(told(&odd, "exclusion").contains(
-            &"0.500 s the fault cosmic-ray struck n3: {\"n3\":{\"monotonic_ms\":60000,\"wall_ms\":60001}} (seen to have happened by 0.510 s)".to_owned()
+            &"0.500 s the fault cosmic-ray was injected on n3: {\"n3\":{\"monotonic_ms\":60000,\"wall_ms\":60001}} (seen to have happened by 0.510 s)".to_owned()
         ));
     }
 

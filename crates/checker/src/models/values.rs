@@ -49,6 +49,12 @@ impl Values {
         Some(number)
     }
 
+    /// A number for a value that is known to be new, and is shown like this.
+    pub fn add(&mut self, shown: String) -> u32 {
+        self.names.push(Name::Json(shown));
+        self.names.len() as u32 - 1
+    }
+
     /// How many numbers were given out.
     pub fn count(&self) -> usize {
         self.names.len()
