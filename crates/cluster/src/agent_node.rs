@@ -3,20 +3,25 @@
 use crate::ClusterError;
 use crate::node::{Attached, Node, NodeSpec, Role};
 use crate::node_log::NodeLog;
-use crate::protocol::{FromAgent, Op, Output, Request, Service};
+use crate::protocol::{
+    Connected, Content, FromAgent, LINE_MAX, Op, Output, Request, Service, Started, State,
+};
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use fencepost_wire::{LineError, LineReader, LineWriter, NoAnswer, Received, RequestClient};
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
-/// How long an agent may take for what should take it no time.
+/// Time limit for requests that an agent answers at once.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long an agent may take to come up.
@@ -37,22 +42,17 @@ pub(crate) struct AgentNode {
     role: Role,
     address: Ipv4Addr,
     log: NodeLog,
-    shared: Arc<Shared>,
-    to_agent: tokio::sync::Mutex<Box<dyn AsyncWrite + Send + Unpin>>,
-    next_id: AtomicU64,
+    agent: RequestClient<Answer>,
+    services: Services,
     attach: Box<dyn Attach>,
     reader: tokio::task::JoinHandle<()>,
 }
 
-/// What the task that hears the agent shares with those who ask it.
-#[derive(Default)]
-struct Shared {
-    /// None once the agent is gone.
-    asked: Mutex<Option<Asked>>,
-    services: Mutex<HashMap<String, i32>>,
-}
+/// The process numbers of the services that run.
+type Services = Arc<Mutex<HashMap<String, i32>>>;
 
-type Asked = HashMap<u64, oneshot::Sender<Result<Value, String>>>;
+/// An agent's answer to a request, or one sentence that says why it was not carried out.
+type Answer = Result<Value, String>;
 
 impl AgentNode {
     /// Takes over the streams of an agent that is being started, and waits until it says hello.
@@ -64,17 +64,20 @@ impl AgentNode {
         to_agent: impl AsyncWrite + Send + Unpin + 'static,
         attach: Box<dyn Attach>,
     ) -> Result<AgentNode, ClusterError> {
-        let shared = Arc::new(Shared { asked: Mutex::new(Some(HashMap::new())), ..Shared::default() });
+        let services = Services::default();
         let (hello, greeted) = oneshot::channel();
-        let reader = tokio::spawn(hear(from_agent, shared.clone(), log.clone(), hello));
+        let (output, _) = LineWriter::start(to_agent);
+        let mut reports = Reports { services: services.clone(), log: log.clone(), hello: Some(hello) };
+        let input = LineReader::new(from_agent, LINE_MAX);
+        let (agent, reading) = RequestClient::open(input, output, move |line| reports.receive(line));
+        let reader = tokio::spawn(read(reading, services.clone(), log.clone()));
         let node = AgentNode {
             name: spec.name.clone(),
             role: spec.role,
             address,
             log,
-            shared,
-            to_agent: tokio::sync::Mutex::new(Box::new(to_agent)),
-            next_id: AtomicU64::new(1),
+            agent,
+            services,
             attach,
             reader,
         };
@@ -99,39 +102,19 @@ impl AgentNode {
         ClusterError::new(format!("{}: {what}", self.name))
     }
 
-    async fn ask(&self, op: Op, patience: Duration) -> Result<Value, ClusterError> {
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let mut line =
-            serde_json::to_vec(&Request { id, op }).map_err(|error| self.error(&error.to_string()))?;
-        line.push(b'\n');
-        let (answer, answered) = oneshot::channel();
-        match self.shared.asked.lock().expect("never poisoned").as_mut() {
-            Some(asked) => asked.insert(id, answer),
-            None => return Err(self.error("the node is gone: its agent has ended")),
-        };
-        let answered = async {
-            // A failure to write shows as the end of the agent, which answers everyone.
-            let mut to_agent = self.to_agent.lock().await;
-            let _ = to_agent.write_all(&line).await;
-            let _ = to_agent.flush().await;
-            drop(to_agent);
-            answered.await
-        };
-        match tokio::time::timeout(patience, answered).await {
-            Ok(Ok(Ok(value))) => Ok(value),
-            Ok(Ok(Err(error))) => Err(self.error(&error)),
-            Ok(Err(_)) => Err(self.error("the node is gone: its agent has ended")),
-            Err(_) => {
-                if let Some(asked) = self.shared.asked.lock().expect("never poisoned").as_mut() {
-                    asked.remove(&id);
-                }
-                Err(self.error(&format!("its agent did not answer within {} s", patience.as_secs())))
+    /// Has the agent do something, for at most `limit`.
+    async fn request<A: DeserializeOwned>(&self, op: Op, limit: Duration) -> Result<A, ClusterError> {
+        match self.agent.request(|id| Request { id, op }, Instant::now() + limit).await {
+            Ok(Ok(answer)) => serde_json::from_value(answer)
+                .map_err(|error| self.error(&format!("its agent's answer makes no sense: {error}"))),
+            Ok(Err(error)) => Err(self.error(&error)),
+            Err(NoAnswer::NotSent | NoAnswer::Closed) => {
+                Err(self.error("the node is gone: its agent has ended"))
+            }
+            Err(NoAnswer::TimedOut) => {
+                Err(self.error(&format!("its agent did not answer within {} s", limit.as_secs())))
             }
         }
-    }
-
-    fn unexpected(&self, value: &Value) -> ClusterError {
-        self.error(&format!("its agent answered {value}, which was not asked for"))
     }
 }
 
@@ -156,50 +139,47 @@ impl Node for AgentNode {
     }
 
     async fn start(&self, service: &Service) -> Result<i32, ClusterError> {
-        // The task that hears the agent notes the process number, in the order of the agent's reports: a service
-        // that ends at once must not be taken for a running one.
-        let started = self.ask(Op::Start { service: service.clone() }, PATIENCE).await?;
-        let pid = started["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
-        pid.ok_or_else(|| self.unexpected(&started))
+        // The process number is noted when the agent reports it, in the order of its reports: a service that ends at
+        // once must not be taken for a running one.
+        let started: Started = self.request(Op::Start { service: service.clone() }, PATIENCE).await?;
+        Ok(started.pid)
     }
 
     fn service_pid(&self, name: &str) -> Option<i32> {
-        self.shared.services.lock().expect("never poisoned").get(name).copied()
+        self.services.lock().get(name).copied()
     }
 
     async fn signal(&self, pid: i32, signal: i32) -> Result<(), ClusterError> {
-        self.ask(Op::Signal { pid, signal }, PATIENCE).await.map(drop)
+        self.request(Op::Signal { pid, signal }, PATIENCE).await
     }
 
     async fn await_exit(&self, pid: i32, timeout: Duration) -> Result<(), ClusterError> {
-        self.ask(Op::AwaitExit { pid, timeout_ms: millis(timeout) }, timeout + PATIENCE).await.map(drop)
+        self.request(Op::AwaitExit { pid, timeout_ms: millis(timeout) }, timeout + PATIENCE).await
     }
 
     async fn state(&self, pid: i32) -> Result<Option<char>, ClusterError> {
-        let answer = self.ask(Op::State { pid }, PATIENCE).await?;
-        Ok(answer["state"].as_str().and_then(|state| state.chars().next()))
+        let State { state } = self.request(Op::State { pid }, PATIENCE).await?;
+        Ok(state)
     }
 
     async fn exec(&self, argv: &[&str], timeout: Duration) -> Result<Output, ClusterError> {
         let argv = argv.iter().map(|arg| (*arg).to_owned()).collect();
         let op = Op::Exec { argv, stdin: String::new(), timeout_ms: millis(timeout) };
-        let answer = self.ask(op, timeout + PATIENCE).await?;
-        serde_json::from_value(answer).map_err(|error| self.error(&error.to_string()))
+        self.request(op, timeout + PATIENCE).await
     }
 
     async fn put(&self, path: &str, content: &[u8]) -> Result<(), ClusterError> {
         let op = Op::Put { path: path.to_owned(), content: STANDARD.encode(content) };
-        self.ask(op, PATIENCE).await.map(drop)
+        self.request(op, PATIENCE).await
     }
 
     async fn get(&self, path: &str) -> Result<Vec<u8>, ClusterError> {
-        let answer = self.ask(Op::Get { path: path.to_owned() }, PATIENCE).await?;
-        let content = answer["content"].as_str().ok_or_else(|| self.unexpected(&answer))?;
+        let Content { content } = self.request(Op::Get { path: path.to_owned() }, PATIENCE).await?;
         STANDARD.decode(content).map_err(|error| self.error(&error.to_string()))
     }
 
     async fn remove(&self, path: &str) -> Result<(), ClusterError> {
-        self.ask(Op::Remove { path: path.to_owned() }, PATIENCE).await.map(drop)
+        self.request(Op::Remove { path: path.to_owned() }, PATIENCE).await
     }
 
     async fn connect(
@@ -208,16 +188,14 @@ impl Node for AgentNode {
         timeout: Duration,
     ) -> Result<Result<Duration, String>, ClusterError> {
         let op = Op::Connect { address: address.to_owned(), timeout_ms: millis(timeout) };
-        let answer = self.ask(op, timeout + PATIENCE).await?;
-        match (answer["ms"].as_f64(), answer["error"].as_str()) {
-            (Some(ms), _) => Ok(Ok(Duration::from_secs_f64(ms / 1e3))),
-            (None, Some(error)) => Ok(Err(error.to_owned())),
-            (None, None) => Err(self.unexpected(&answer)),
-        }
+        Ok(match self.request(op, timeout + PATIENCE).await? {
+            Connected::Yes { ms } => Ok(Duration::from_secs_f64(ms / 1e3)),
+            Connected::No { error } => Err(error),
+        })
     }
 
     async fn tool(&self, name: &str, args: Value) -> Result<Value, ClusterError> {
-        self.ask(Op::Tool { name: name.to_owned(), args }, TOOL).await
+        self.request(Op::Tool { name: name.to_owned(), args }, TOOL).await
     }
 
     async fn attach(&self, argv: &[String]) -> Result<Attached, ClusterError> {
@@ -225,51 +203,47 @@ impl Node for AgentNode {
     }
 }
 
-/// Takes in what the agent says until it ends.
-async fn hear(
-    from_agent: impl AsyncRead + Unpin,
-    shared: Arc<Shared>,
+/// Takes in what the agent reports beside its answers.
+struct Reports {
+    services: Services,
     log: NodeLog,
-    hello: oneshot::Sender<String>,
-) {
-    let mut hello = Some(hello);
-    let mut lines = BufReader::with_capacity(64 << 10, from_agent).lines();
-    while let Ok(Some(line)) = lines.next_line().await {
-        match serde_json::from_str(&line) {
+    hello: Option<oneshot::Sender<String>>,
+}
+
+impl Reports {
+    fn receive(&mut self, line: &str) -> Received<Answer> {
+        match serde_json::from_str(line) {
             Ok(FromAgent::Hello { version }) => {
-                if let Some(hello) = hello.take() {
+                if let Some(hello) = self.hello.take() {
                     let _ = hello.send(version);
                 }
             }
-            Ok(FromAgent::Done { id, value }) => shared.answer(id, Ok(value)),
-            Ok(FromAgent::Failed { id, error }) => shared.answer(id, Err(error)),
-            Ok(FromAgent::Log { service, line }) => log.line(&service, &line),
+            Ok(FromAgent::Done { id, value }) => return Received::Answer { id, answer: Ok(value) },
+            Ok(FromAgent::Failed { id, error }) => return Received::Answer { id, answer: Err(error) },
+            Ok(FromAgent::Log { service, line }) => self.log.line(&service, &line),
             Ok(FromAgent::Started { service, pid }) => {
-                shared.services.lock().expect("never poisoned").insert(service, pid);
+                self.services.lock().insert(service, pid);
             }
             Ok(FromAgent::Exited { service, pid, status }) => {
-                log.line(&service, &format!("-- process {pid} {status}"));
-                let mut services = shared.services.lock().expect("never poisoned");
+                self.log.line(&service, &format!("-- process {pid} {status}"));
+                let mut services = self.services.lock();
                 if services.get(&service) == Some(&pid) {
                     services.remove(&service);
                 }
             }
             // What the system prints before the agent runs, or instead of it.
-            Err(_) => log.line("agent", &line),
+            Err(_) => self.log.line("agent", line),
         }
+        Received::Handled
     }
-    // Dropping the answers' channels tells everyone who waits.
-    shared.asked.lock().expect("never poisoned").take();
-    shared.services.lock().expect("never poisoned").clear();
 }
 
-impl Shared {
-    fn answer(&self, id: u64, answer: Result<Value, String>) {
-        let asked = self.asked.lock().expect("never poisoned").as_mut().and_then(|asked| asked.remove(&id));
-        if let Some(asked) = asked {
-            let _ = asked.send(answer);
-        }
+/// Reads from the agent until it ends. Then no service runs any more.
+async fn read(reading: impl Future<Output = Result<(), LineError>>, services: Services, log: NodeLog) {
+    if let Err(error) = reading.await {
+        log.line("agent", &format!("-- cannot be read any more: {error}"));
     }
+    services.lock().clear();
 }
 
 fn millis(time: Duration) -> u64 {

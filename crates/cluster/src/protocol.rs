@@ -8,6 +8,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// The longest line that either side accepts, in bytes. A command's output, or a file, is one line.
+pub const LINE_MAX: usize = 256 << 20;
+
 /// One request of the controller. Answers carry the same `id` and may come in another order.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Request {
@@ -20,23 +23,23 @@ pub struct Request {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "kebab-case")]
 pub enum Op {
-    /// Starts the service, or starts it again after it ended. Answers `{"pid":N}`.
+    /// Starts the service, or starts it again after it ended. Answers [`Started`].
     Start { service: Service },
     /// Sends a signal to a process of this node (by its number inside the node).
     Signal { pid: i32, signal: i32 },
     /// Waits until the process (a service of this agent, or any other) is gone.
     AwaitExit { pid: i32, timeout_ms: u64 },
-    /// State letter of the process in /proc (`R`, `S`, `T`, `Z`, …). Answers `{"state":"T"}` or null where there is none.
+    /// State letter of the process in /proc (`R`, `S`, `T`, `Z`, …). Answers [`State`].
     State { pid: i32 },
     /// Runs a command to its end. Answers an [`Output`].
     Exec { argv: Vec<String>, stdin: String, timeout_ms: u64 },
     /// Writes a file (`base64`), with its folders.
     Put { path: String, content: String },
-    /// Reads a file. Answers `{"content": base64}`.
+    /// Reads a file. Answers [`Content`].
     Get { path: String },
     /// Removes a file or folder with all that is in it; none there is no error.
     Remove { path: String },
-    /// Opens a TCP connection. Answers `{"connected":true,"ms":0.3}` or `{"connected":false,"error":"…"}`.
+    /// Opens a TCP connection. Answers [`Connected`].
     Connect { address: String, timeout_ms: u64 },
     /// Calls one of the tools that the program gave to this agent. `{data}` in a text of an object stands for the
     /// node's data folder.
@@ -59,6 +62,34 @@ pub struct Output {
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
+}
+
+/// The answer to [`Op::Start`]: the process number inside the node.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Started {
+    pub pid: i32,
+}
+
+/// The answer to [`Op::State`]; none if there is no such process.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct State {
+    pub state: Option<char>,
+}
+
+/// The answer to [`Op::Get`], in base64.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Content {
+    pub content: String,
+}
+
+/// The answer to [`Op::Connect`].
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Connected {
+    /// The time that connecting took.
+    Yes { ms: f64 },
+    /// Why it failed, in words.
+    No { error: String },
 }
 
 /// One line from an agent.

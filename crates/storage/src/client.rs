@@ -1,77 +1,88 @@
 //! The client's way to the storage: one connection for all processes, requests sent without waiting for answers.
 
 use crate::guards::Credentials;
-
-use crate::protocol::{Request, Response};
-use fencepost_history::Completion;
-use fencepost_wire::Reconnecting;
+use crate::protocol::{Function, LINE_MAX, Request, Response};
+use fencepost_history::{Completion, ErrorCode, OperationError};
+use fencepost_wire::{LineReader, LineWriter, NoAnswer, Received, Reconnecting, RequestClient};
 use serde_json::Value;
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::io::{Error, ErrorKind, Result as IoResult};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 /// A connection to the storage that is kept up.
 pub struct StorageClient {
-    server: Reconnecting<mpsc::UnboundedSender<Outgoing>>,
-    next_id: AtomicU64,
+    server: Reconnecting<RequestClient<Response>>,
 }
 
-/// A request on its way.
-struct Outgoing {
-    id: u64,
-    line: Vec<u8>,
-    answer: oneshot::Sender<Response>,
-}
-
-/// Where a request ended that was not answered.
+/// Why the storage's answer to a request is missing.
 pub(crate) enum Lost {
-    Unsent(String),
-    Unanswered(String),
+    /// The request was certainly not sent.
+    Unsent(OperationError),
+    /// The request may have been carried out, or may be yet.
+    Unanswered(OperationError),
 }
 
-/// What is asked of the storage.
+/// A request without its id.
 #[derive(Clone, Copy)]
-pub(crate) struct Question<'a> {
-    pub(crate) f: &'static str,
+pub(crate) struct Operation<'a> {
+    pub(crate) f: Function,
     pub(crate) key: &'a str,
     pub(crate) value: Option<&'a Value>,
     pub(crate) credentials: &'a Credentials,
+    /// With replicas: the write's number among the writes of this client.
     pub(crate) number: Option<u64>,
+}
+
+impl<'a> Operation<'a> {
+    pub(crate) fn read(key: &'a str, credentials: &'a Credentials) -> Operation<'a> {
+        Operation { f: Function::Read, key, value: None, credentials, number: None }
+    }
+
+    pub(crate) fn mark(key: &'a str, credentials: &'a Credentials) -> Operation<'a> {
+        Operation { f: Function::Mark, key, value: None, credentials, number: None }
+    }
+
+    pub(crate) fn write(key: &'a str, value: &'a Value, credentials: &'a Credentials) -> Operation<'a> {
+        Operation { f: Function::Write, key, value: Some(value), credentials, number: None }
+    }
+
+    fn request(self, id: u64) -> Request<'a> {
+        let Operation { f, key, value, credentials, number } = self;
+        Request {
+            id,
+            f,
+            key: Cow::Borrowed(key),
+            value: value.map(Cow::Borrowed),
+            token: credentials.token,
+            unique: credentials.unique.as_deref().map(Cow::Borrowed),
+            sequencer: credentials.sequencer.as_deref().map(Cow::Borrowed),
+            number,
+        }
+    }
 }
 
 impl StorageClient {
     /// Begins to connect to `host:port`, and keeps at it.
     pub fn open(address: &str) -> StorageClient {
         let address = address.to_owned();
-        StorageClient {
-            server: Reconnecting::open(move || dial(address.clone())),
-            next_id: AtomicU64::new(1),
-        }
+        StorageClient { server: Reconnecting::open(move || dial(address.clone())) }
     }
 
-    /// The value of `key`. The credentials tells the guard who is reading.
+    /// The value of `key`. The credentials tell the guard which holder reads.
     pub async fn read(&self, key: &str, credentials: &Credentials, timeout: Duration) -> Completion {
-        // A read changes no value: one that was not answered has not happened, for all that anybody can see.
-        self.ask_harmless("read", key, credentials, timeout).await
+        // A read changes no value: without an answer it is as if it had not happened.
+        self.send_harmless(Operation::read(key, credentials), timeout).await
     }
 
-    /// Marks the storage as the own of whoever has this credentials.
+    /// Marks the storage as the holder's with these credentials.
     pub async fn mark(&self, key: &str, credentials: &Credentials, timeout: Duration) -> Completion {
-        // It changes no value either. One that comes late makes the storage refuse others, and nothing worse.
-        self.ask_harmless("mark", key, credentials, timeout).await
+        // It changes no value either. One that comes late makes the storage reject others, and nothing worse.
+        self.send_harmless(Operation::mark(key, credentials), timeout).await
     }
 
-    /// What the storage has done so far.
-    pub async fn stats(&self, timeout: Duration) -> Completion {
-        self.ask_harmless("stats", "", &Credentials::default(), timeout).await
-    }
-
-    /// Sets the value of `key`, if the guard lets it.
+    /// Sets the value of `key`, if the guard accepts the write.
     pub async fn write(
         &self,
         key: &str,
@@ -79,128 +90,78 @@ impl StorageClient {
         credentials: &Credentials,
         timeout: Duration,
     ) -> Completion {
-        let question = Question { f: "write", key, value: Some(value), credentials, number: None };
-        match self.ask(question, timeout).await {
+        match self.send(Operation::write(key, value, credentials), timeout).await {
             Ok(response) => completion(response),
             // No connection, or one known to be dead: nothing was sent, so nothing was written.
-            Err(Lost::Unsent(why)) => Completion::Fail(why.into()),
+            Err(Lost::Unsent(error)) => Completion::Fail(error),
             // It may have been written, or may be yet: its bytes can be under way for any length of time.
-            Err(Lost::Unanswered(why)) => Completion::Info(why.into()),
+            Err(Lost::Unanswered(error)) => Completion::Info(error),
         }
     }
 
-    async fn ask_harmless(
-        &self,
-        f: &'static str,
-        key: &str,
-        credentials: &Credentials,
-        timeout: Duration,
-    ) -> Completion {
-        match self.ask(Question { f, key, value: None, credentials, number: None }, timeout).await {
+    async fn send_harmless(&self, operation: Operation<'_>, timeout: Duration) -> Completion {
+        match self.send(operation, timeout).await {
             Ok(response) => completion(response),
-            Err(Lost::Unsent(why) | Lost::Unanswered(why)) => Completion::Fail(why.into()),
+            Err(Lost::Unsent(error) | Lost::Unanswered(error)) => Completion::Fail(error),
         }
     }
 
-    pub(crate) async fn ask(&self, question: Question<'_>, timeout: Duration) -> Result<Response, Lost> {
+    pub(crate) async fn send(&self, operation: Operation<'_>, timeout: Duration) -> Result<Response, Lost> {
         let deadline = Instant::now() + timeout;
         let Some(connected) = self.server.wait(deadline).await else {
-            return Err(Lost::Unsent("unreachable: no connection to the storage".to_owned()));
+            return Err(Lost::Unsent(ErrorCode::Unreachable.error("no connection to the storage")));
         };
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let Question { f, key, value, credentials, number } = question;
-        let request = Request {
-            id,
-            f: Cow::Borrowed(f),
-            key: Cow::Borrowed(key),
-            value: value.map(Cow::Borrowed),
-            token: credentials.token,
-            unique: credentials.unique.as_deref().map(Cow::Borrowed),
-            sequencer: credentials.sequencer.as_deref().map(Cow::Borrowed),
-            number,
-        };
-        let mut line = serde_json::to_vec(&request).expect("a request is always JSON");
-        line.push(b'\n');
-        let (answer, answered) = oneshot::channel();
-        if connected.send(Outgoing { id, line, answer }).is_err() {
-            return Err(Lost::Unsent("unreachable: the connection to the storage is gone".to_owned()));
-        }
-        match timeout_at(deadline, answered).await {
-            Ok(Ok(response)) => Ok(response),
-            Ok(Err(_)) => Err(Lost::Unanswered(
-                "disconnected: the connection to the storage broke before it answered".to_owned(),
-            )),
-            Err(_) => {
-                self.server.doubt(&connected);
-                Err(Lost::Unanswered("timeout: the storage did not answer in time".to_owned()))
+        connected.request(|id| operation.request(id), deadline).await.map_err(|reason| match reason {
+            NoAnswer::NotSent => {
+                Lost::Unsent(ErrorCode::Unreachable.error("the connection to the storage is gone"))
             }
-        }
+            NoAnswer::Closed => Lost::Unanswered(
+                ErrorCode::Disconnected.error("the connection to the storage broke before it answered"),
+            ),
+            NoAnswer::TimedOut => {
+                self.server.doubt(&connected);
+                Lost::Unanswered(ErrorCode::Timeout.error("the storage did not answer in time"))
+            }
+        })
     }
 }
 
 fn completion(response: Response) -> Completion {
     match response {
-        // The guard's word, or the storage's: it was not carried out.
-        Response { fail: Some(why), .. } => Completion::Fail(why.into()),
+        // The storage's word: it was not carried out.
+        Response { fail: Some(error), .. } => Completion::Fail(error),
         Response { ok, .. } => Completion::Ok(ok.unwrap_or(Value::Null)),
     }
 }
 
-async fn dial(
-    address: String,
-) -> std::io::Result<(mpsc::UnboundedSender<Outgoing>, impl Future<Output = ()>)> {
-    let mut stream = TcpStream::connect(address).await?;
+async fn dial(address: String) -> IoResult<(RequestClient<Response>, impl Future<Output = ()>)> {
+    let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
+    let (input, output) = stream.into_split();
+    let mut input = LineReader::new(input, LINE_MAX);
+    let (output, _) = LineWriter::start(output);
     // A stopped storage's kernel accepts connections, too: only an answer shows that it serves.
-    stream.write_all(b"{\"id\":0,\"f\":\"stats\"}\n").await?;
-    let mut first = [0; 256];
-    if stream.read(&mut first).await? == 0 {
-        return Err(std::io::ErrorKind::UnexpectedEof.into());
+    let ping = Operation {
+        f: Function::Ping,
+        key: "",
+        value: None,
+        credentials: &Credentials::default(),
+        number: None,
+    };
+    output.send(&ping.request(0));
+    match input.next::<Response>().await {
+        Ok(Some(_)) => {}
+        Ok(None) => return Err(ErrorKind::UnexpectedEof.into()),
+        Err(error) => return Err(Error::other(error)),
     }
-    let (sender, requests) = mpsc::unbounded_channel();
-    Ok((sender, drive(stream, requests)))
-}
-
-/// Moves requests and answers until either end closes. Requests that are still open then learn it.
-async fn drive(mut stream: TcpStream, mut requests: mpsc::UnboundedReceiver<Outgoing>) {
-    let (mut reader, mut writer) = stream.split();
-    let mut waiting: HashMap<u64, oneshot::Sender<Response>> = HashMap::new();
-    let mut input = Vec::with_capacity(4096);
-    let mut output = Vec::with_capacity(4096);
-    loop {
-        tokio::select! {
-            request = requests.recv() => {
-                let Some(request) = request else { return };
-                let mut next = Some(request);
-                while let Some(Outgoing { id, line, answer }) = next {
-                    output.extend_from_slice(&line);
-                    waiting.insert(id, answer);
-                    next = requests.try_recv().ok();
-                }
-                if writer.write_all(&output).await.is_err() {
-                    return;
-                }
-                output.clear();
-            }
-            read = reader.read_buf(&mut input) => {
-                if !matches!(read, Ok(length) if length > 0) {
-                    return;
-                }
-                let mut begin = 0;
-                while let Some(length) = input[begin..].iter().position(|byte| *byte == b'\n') {
-                    let Ok(response) = serde_json::from_slice::<Response>(&input[begin..begin + length]) else {
-                        return;
-                    };
-                    // One whose time was up is not waited for any more.
-                    if let Some(answer) = waiting.remove(&response.id) {
-                        let _ = answer.send(response);
-                    }
-                    begin += length + 1;
-                }
-                input.drain(..begin);
-            }
-        }
-    }
+    let receive = |line: &str| match serde_json::from_str::<Response>(line) {
+        Ok(answer) => Received::Answer { id: answer.id, answer },
+        Err(_) => Received::Garbage,
+    };
+    let (client, reading) = RequestClient::open(input, output, receive);
+    Ok((client, async move {
+        let _ = reading.await;
+    }))
 }
 
 #[cfg(test)]
@@ -208,8 +169,7 @@ mod tests {
     use super::*;
     use crate::guards::find_guard;
     use crate::server::serve_storage;
-    use fencepost_history::ErrorCode;
-    use serde_json::json;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
     const LONG: Duration = Duration::from_secs(5);
@@ -223,17 +183,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn reads_writes_and_counts() {
+    async fn reads_and_writes_by_the_guards_rules() {
         let client = StorageClient::open(&storage("token").await);
-        let (nobody, token) =
+        let (without, token) =
             (Credentials::default(), |token| Credentials { token: Some(token), ..Credentials::default() });
-        assert_eq!(client.read("a", &nobody, LONG).await, Completion::Ok(0.into()));
+        assert_eq!(client.read("a", &without, LONG).await, Completion::Ok(0.into()));
         assert_eq!(client.write("a", &8.into(), &token(35), LONG).await, Completion::Ok(8.into()));
         let stale = client.write("a", &9.into(), &token(33), LONG).await;
         assert_eq!(stale, Completion::fail(ErrorCode::Rejected, "stale-token: 33 < 35"));
-        assert_eq!(client.read("a", &nobody, LONG).await, Completion::Ok(8.into()));
-        let stats = client.stats(LONG).await;
-        assert_eq!(stats, Completion::Ok(json!({"reads": 2, "accepted": 1, "rejected": 1})));
+        assert_eq!(client.read("a", &without, LONG).await, Completion::Ok(8.into()));
     }
 
     #[tokio::test]
@@ -248,7 +206,7 @@ mod tests {
         );
     }
 
-    /// Answers the first request (the one that `dial` sends) and then what `then` says.
+    /// Answers the first request (the one that `dial` sends), and no other; then closes the connection, or keeps it.
     async fn mute_storage(close: bool) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound").to_string();

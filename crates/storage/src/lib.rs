@@ -15,8 +15,7 @@ mod server;
 mod store;
 
 pub use client::StorageClient;
-pub use guards::{Credentials, Guard, Need, Record, Write, find_guard, guards};
-pub use protocol::Stats;
+pub use guards::{Credentials, Guard, Need, Record, Rejection, Write, find_guard, guards};
 pub use replicas::ProtectedStorage;
 pub use sequencers::Sequencers;
 pub use server::{StorageSetup, run_storage, serve_storage};

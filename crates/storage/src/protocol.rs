@@ -4,19 +4,22 @@
 //! → {"id":1,"f":"read","key":"a","token":33}               ← {"id":1,"ok":7}
 //! → {"id":2,"f":"write","key":"a","value":8,"token":33}    ← {"id":2,"ok":8}   or   {"id":2,"fail":"rejected: stale-token: 33 < 35"}
 //! → {"id":3,"f":"mark","key":"a","unique":"c1-7-2"}        ← {"id":3,"ok":null}
-//! → {"id":4,"f":"stats"}                                   ← {"id":4,"ok":{"reads":1,"accepted":1,"rejected":0}}
+//! → {"id":4,"f":"ping"}                                    ← {"id":4,"ok":null}
 //! ```
 
 use crate::guards::Credentials;
+use fencepost_history::OperationError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+/// The longest line that either side accepts, in bytes.
+pub(crate) const LINE_MAX: usize = 1024 * 1024;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Request<'a> {
     pub(crate) id: u64,
-    #[serde(borrow)]
-    pub(crate) f: Cow<'a, str>,
+    pub(crate) f: Function,
     #[serde(borrow, default)]
     pub(crate) key: Cow<'a, str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,9 +30,21 @@ pub(crate) struct Request<'a> {
     pub(crate) unique: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sequencer: Option<Cow<'a, str>>,
-    /// With replicas: which write of its writer this is. A replica keeps the greatest of token and number.
+    /// With replicas: the write's number among the writes of its client. A replica keeps the greatest pair of token and
+    /// number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) number: Option<u64>,
+}
+
+/// What a request wants done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Function {
+    Read,
+    Write,
+    Mark,
+    /// Nothing: the answer shows that the storage serves.
+    Ping,
 }
 
 impl Request<'_> {
@@ -44,20 +59,10 @@ pub(crate) struct Response {
     pub(crate) id: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ok: Option<Value>,
-    /// The request was certainly not carried out, and why.
+    /// The request was certainly not carried out, for this reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) fail: Option<String>,
-    /// With replicas: by which token the value that was read was written, and as which write of its writer.
+    pub(crate) fail: Option<OperationError>,
+    /// With replicas: the token under which the value was written, and the write's number among those of its client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) version: Option<(u64, u64)>,
-}
-
-/// What a storage has done since it started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stats {
-    pub reads: u64,
-    /// Writes that were stored.
-    pub accepted: u64,
-    /// Writes that the guard refused.
-    pub rejected: u64,
 }

@@ -4,10 +4,10 @@
 //! A reader asks all and takes the newest value among the first majority; a write is done when a majority has it. Two
 //! majorities have a replica in common, so a reader finds every write that was done.
 
-use crate::client::{Lost, Question, StorageClient};
+use crate::client::{Lost, Operation, StorageClient};
 use crate::guards::{Credentials, Guard};
 use crate::protocol::Response;
-use fencepost_history::{Completion, ErrorCode};
+use fencepost_history::{Completion, ErrorCode, OperationError};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::Value;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,13 +19,13 @@ pub struct ProtectedStorage {
     next_number: AtomicU64,
 }
 
-/// What the replicas said, until a majority had agreed or all had answered.
+/// The answers of the replicas, until a majority had agreed or all had answered.
 #[derive(Default)]
 struct Poll {
     agreed: Vec<Response>,
-    refused: Vec<String>,
-    unsent: Vec<String>,
-    unanswered: Vec<String>,
+    rejected: Vec<OperationError>,
+    unsent: Vec<OperationError>,
+    unanswered: Vec<OperationError>,
 }
 
 impl ProtectedStorage {
@@ -51,32 +51,30 @@ impl ProtectedStorage {
         if let [alone] = &self.replicas[..] {
             return alone.read(key, credentials, timeout).await;
         }
-        let poll =
-            self.poll(Question { f: "read", key, value: None, credentials, number: None }, timeout).await;
+        let poll = self.poll(Operation::read(key, credentials), timeout).await;
         match poll.agreed.iter().max_by_key(|response| response.version) {
             Some(newest) if poll.agreed.len() >= self.majority() => {
                 Completion::Ok(newest.ok.clone().unwrap_or_default())
             }
             // A read changes nothing.
-            _ => Completion::Fail(poll.why_not().into()),
+            _ => Completion::Fail(poll.error()),
         }
     }
 
-    /// Marks the storage as the own of whoever has this credentials.
+    /// Marks the storage as the holder's with these credentials.
     pub async fn mark(&self, key: &str, credentials: &Credentials, timeout: Duration) -> Completion {
         if let [alone] = &self.replicas[..] {
             return alone.mark(key, credentials, timeout).await;
         }
-        let poll =
-            self.poll(Question { f: "mark", key, value: None, credentials, number: None }, timeout).await;
+        let poll = self.poll(Operation::mark(key, credentials), timeout).await;
         match poll.agreed.len() >= self.majority() {
             true => Completion::Ok(Value::Null),
             // It changes no value. What a minority has noted makes it refuse older writers, and nothing worse.
-            false => Completion::Fail(poll.why_not().into()),
+            false => Completion::Fail(poll.error()),
         }
     }
 
-    /// Sets the value of `key`, if the guard lets it.
+    /// Sets the value of `key`, if the guard accepts the write.
     pub async fn write(
         &self,
         key: &str,
@@ -89,31 +87,16 @@ impl ProtectedStorage {
         }
         let number = Some(self.next_number.fetch_add(1, Ordering::Relaxed));
         let poll =
-            self.poll(Question { f: "write", key, value: Some(value), credentials, number }, timeout).await;
+            self.poll(Operation { number, ..Operation::write(key, value, credentials) }, timeout).await;
         if let Some(done) = poll.agreed.first().filter(|_| poll.agreed.len() >= self.majority()) {
             return Completion::Ok(done.ok.clone().unwrap_or_default());
         }
         match poll.agreed.is_empty() && poll.unanswered.is_empty() {
-            // Refused or not sent, by each replica: no one has it.
-            true => Completion::Fail(poll.why_not().into()),
-            // A minority has it, or may have it: whoever reads there may find it.
-            false => Completion::info(ErrorCode::NoMajority, poll.why_not()),
+            // Each replica rejected it, or it was not sent there: no replica has it.
+            true => Completion::Fail(poll.error()),
+            // A minority has it, or may have it: a later reader may find it.
+            false => Completion::info(ErrorCode::NoMajority, poll.error()),
         }
-    }
-
-    /// What the storage has done so far; with replicas a list.
-    pub async fn stats(&self, timeout: Duration) -> Completion {
-        if let [alone] = &self.replicas[..] {
-            return alone.stats(timeout).await;
-        }
-        let mut list = Vec::new();
-        for replica in &self.replicas {
-            list.push(match replica.stats(timeout).await {
-                Completion::Ok(stats) => stats,
-                Completion::Fail(_) | Completion::Info(_) => Value::Null,
-            });
-        }
-        Completion::Ok(list.into())
     }
 
     fn majority(&self) -> usize {
@@ -121,16 +104,16 @@ impl ProtectedStorage {
     }
 
     /// Asks all replicas at the same time.
-    async fn poll(&self, question: Question<'_>, timeout: Duration) -> Poll {
+    async fn poll(&self, operation: Operation<'_>, timeout: Duration) -> Poll {
         let mut answers: FuturesUnordered<_> =
-            self.replicas.iter().map(|replica| replica.ask(question, timeout)).collect();
+            self.replicas.iter().map(|replica| replica.send(operation, timeout)).collect();
         let mut poll = Poll::default();
         while let Some(answer) = answers.next().await {
             match answer {
-                Ok(Response { fail: Some(why), .. }) => poll.refused.push(why),
+                Ok(Response { fail: Some(error), .. }) => poll.rejected.push(error),
                 Ok(response) => poll.agreed.push(response),
-                Err(Lost::Unsent(why)) => poll.unsent.push(why),
-                Err(Lost::Unanswered(why)) => poll.unanswered.push(why),
+                Err(Lost::Unsent(error)) => poll.unsent.push(error),
+                Err(Lost::Unanswered(error)) => poll.unanswered.push(error),
             }
             if poll.agreed.len() >= self.majority() {
                 break;
@@ -141,10 +124,10 @@ impl ProtectedStorage {
 }
 
 impl Poll {
-    /// A refusal says more than a silence.
-    fn why_not(&self) -> String {
-        let first = self.refused.iter().chain(&self.unanswered).chain(&self.unsent).next();
-        first.cloned().unwrap_or_else(|| "no-majority: too few replicas agreed".to_owned())
+    /// Why there is no majority. A rejection says more than a missing answer.
+    fn error(&self) -> OperationError {
+        let first = self.rejected.iter().chain(&self.unanswered).chain(&self.unsent).next();
+        first.cloned().unwrap_or_else(|| ErrorCode::NoMajority.error("too few replicas agreed"))
     }
 }
 
@@ -162,7 +145,7 @@ mod tests {
         Credentials { token: Some(token), ..Credentials::default() }
     }
 
-    /// Replicas that serve, and as many that nobody listens for.
+    /// Addresses of three replicas, of which so many serve.
     async fn replicas(guard: &str, serving: usize) -> Vec<String> {
         let mut addresses = Vec::new();
         for number in 0..3 {
@@ -190,8 +173,8 @@ mod tests {
         assert!(matches!(minority.mark("a", &token(33), SHORT).await, Completion::Fail(_)));
         assert!(matches!(minority.write("a", &8.into(), &token(33), SHORT).await, Completion::Info(_)));
         assert!(matches!(minority.read("a", &token(33), SHORT).await, Completion::Fail(_)));
-        let nobody = open("epoch-quorum", 0).await;
-        assert!(matches!(nobody.write("a", &8.into(), &token(33), SHORT).await, Completion::Fail(_)));
+        let none = open("epoch-quorum", 0).await;
+        assert!(matches!(none.write("a", &8.into(), &token(33), SHORT).await, Completion::Fail(_)));
     }
 
     #[tokio::test]
@@ -206,7 +189,10 @@ mod tests {
             match late {
                 Ok(value) => assert_eq!(earlier, Completion::Ok(value.into()), "{guard}"),
                 Err(code) => {
-                    assert!(matches!(earlier, Completion::Fail(why) if why.starts_with(code)), "{guard}")
+                    assert!(
+                        matches!(earlier, Completion::Fail(error) if error.is_rejected() && error.detail().starts_with(code)),
+                        "{guard}"
+                    )
                 }
             }
             assert_eq!(storage.write("a", &1.into(), &token(34), LONG).await, Completion::Ok(1.into()));

@@ -1,17 +1,14 @@
 //! The storage as a server: JSON lines over TCP. Requests of one connection are answered in their order.
 
 use crate::guards::{Guard, Need, find_guard, guards};
-use crate::protocol::Request;
+use crate::protocol::{LINE_MAX, Request};
 use crate::sequencers::Sequencers;
 use crate::store::Storage;
 use clap::Args;
+use fencepost_wire::{LineReader, LineWriter};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-
-/// A line longer than this is no request.
-const LINE_MAX: usize = 1024 * 1024;
 
 /// How a storage is set up: the options of `fencepost storage`.
 #[derive(Clone, Debug, Args)]
@@ -97,28 +94,17 @@ async fn serve(listener: TcpListener, storage: Arc<Storage>) {
     }
 }
 
-async fn serve_connection(mut stream: TcpStream, storage: &Storage) -> std::io::Result<()> {
+async fn serve_connection(stream: TcpStream, storage: &Storage) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
-    let mut input = Vec::with_capacity(4096);
-    let mut output = Vec::with_capacity(4096);
-    while stream.read_buf(&mut input).await? > 0 {
-        let mut begin = 0;
-        while let Some(length) = input[begin..].iter().position(|byte| *byte == b'\n') {
-            let line = &input[begin..begin + length];
-            let Ok(request) = serde_json::from_slice::<Request>(line) else {
-                // Without an id no answer can be sent, and the sender does not speak the protocol.
-                return Ok(());
-            };
-            serde_json::to_writer(&mut output, &storage.answer(&request).await)?;
-            output.push(b'\n');
-            begin += length + 1;
-        }
-        input.drain(..begin);
-        if input.len() > LINE_MAX {
+    let (input, output) = stream.into_split();
+    let mut input = LineReader::new(input, LINE_MAX);
+    let (output, _) = LineWriter::start(output);
+    // A line that is no request ends the connection: without an id no answer can be sent.
+    while let Ok(Some(line)) = input.next_line().await {
+        let Ok(request) = serde_json::from_str::<Request>(&line) else { return Ok(()) };
+        if !output.send(&storage.answer(&request).await) {
             return Ok(());
         }
-        stream.write_all(&output).await?;
-        output.clear();
     }
     Ok(())
 }

@@ -1,10 +1,10 @@
 //! What the storage keeps: a value per key (a counter, or a list), and the guard in front of it.
 
-use crate::guards::{Credentials, Guard, Need, Record, Write};
-use crate::protocol::{Request, Response, Stats};
+use crate::guards::{Credentials, Guard, Need, Record, Rejection, Write};
+use crate::protocol::{Function, Request, Response};
 use crate::sequencers::Sequencers;
-use fencepost_history::ErrorCode;
-use parking_lot::{Mutex, MutexGuard};
+use fencepost_history::{ErrorCode, OperationError};
+use parking_lot::Mutex;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,34 +12,29 @@ use std::time::Duration;
 /// The storage as all its connections share it.
 pub(crate) struct Storage {
     guard: &'static dyn Guard,
-    /// How long a guard that works in two steps rests between them, where nobody rests on that key already.
+    /// Time between check and write of a guard that works in two steps, for the first of several writes of a key.
     write_delay: Duration,
-    /// Whom a guard asks that wants to know whether a lock is still held.
+    /// Tells a guard whether a lock is still held.
     sequencers: Option<Box<dyn Sequencers>>,
-    store: Mutex<Store>,
+    records: Mutex<Records>,
 }
 
 #[derive(Default)]
-struct Store {
-    records: HashMap<String, Record>,
-    stats: Stats,
-}
+struct Records(HashMap<String, Record>);
 
-impl Store {
+impl Records {
     fn record(&mut self, key: &str) -> &mut Record {
         // Not `entry`, which would need a copy of the key each time.
-        if !self.records.contains_key(key) {
-            self.records.insert(key.to_owned(), Record::default());
+        if !self.0.contains_key(key) {
+            self.0.insert(key.to_owned(), Record::default());
         }
-        self.records.get_mut(key).expect("inserted just now")
+        self.0.get_mut(key).expect("inserted just now")
     }
 
-    /// Stores the value of a write that was admitted.
+    /// Stores the value of a write that was admitted. Gives the value; of a list its length.
     fn put(&mut self, key: &str, value: Value, version: Option<(u64, u64)>) -> Value {
-        self.stats.accepted += 1;
         let record = self.record(key);
         (record.value, record.version) = (value, version);
-        // A list would only be repeated at length.
         record.value.as_array().map_or_else(|| record.value.clone(), |list| list.len().into())
     }
 }
@@ -50,66 +45,53 @@ impl Storage {
         write_delay: Duration,
         sequencers: Option<Box<dyn Sequencers>>,
     ) -> Storage {
-        Storage { guard, write_delay, sequencers, store: Mutex::default() }
+        Storage { guard, write_delay, sequencers, records: Mutex::default() }
     }
 
-    fn store(&self) -> MutexGuard<'_, Store> {
-        self.store.lock()
-    }
-
-    /// Carries a request out, or says why not.
+    /// Carries a request out, or answers why it was not carried out.
     pub(crate) async fn answer(&self, request: &Request<'_>) -> Response {
-        let (mut version, key) = (None, request.key.as_ref());
-        let answer = match request.f.as_ref() {
-            "read" => {
-                let mut store = self.store();
-                store.stats.reads += 1;
-                let record = store.record(key);
+        let key = request.key.as_ref();
+        let (answer, version) = match request.f {
+            Function::Read => {
+                let mut records = self.records.lock();
+                let record = records.record(key);
                 self.guard.saw_read(record, &request.credentials());
-                version = record.version;
-                Ok(record.value.clone())
+                (Ok(record.value.clone()), record.version)
             }
-            "mark" => match self.guard.mark(self.store().record(key), &request.credentials()) {
-                Ok(()) => Ok(Value::Null),
-                Err(why) => Err(rejected(&why)),
-            },
-            "write" => self.write(key, request).await,
-            "stats" => {
-                serde_json::to_value(self.store().stats).map_err(|error| format!("bad-request: {error}"))
+            Function::Write => (self.write(key, request).await, None),
+            Function::Mark => {
+                let marked = self.guard.mark(self.records.lock().record(key), &request.credentials());
+                (marked.map(|()| Value::Null).map_err(|rejection| rejected(&rejection)), None)
             }
-            other => {
-                Err(format!("bad-request: this storage knows read, mark, write and stats, not `{other}`"))
-            }
+            Function::Ping => (Ok(Value::Null), None),
         };
+        let id = request.id;
         match answer {
-            Ok(value) => Response { id: request.id, ok: Some(value), fail: None, version },
-            Err(why) => Response { id: request.id, fail: Some(why), ..Response::default() },
+            Ok(value) => Response { id, ok: Some(value), fail: None, version },
+            Err(error) => Response { id, ok: None, fail: Some(error), version: None },
         }
     }
 
-    async fn write(&self, key: &str, request: &Request<'_>) -> Result<Value, String> {
+    async fn write(&self, key: &str, request: &Request<'_>) -> Result<Value, OperationError> {
         let Some(value) = request.value.as_deref().filter(|value| value.is_i64() || value.is_array()) else {
-            return Err("bad-request: a write needs a value, a whole number or a list".to_owned());
+            return Err(ErrorCode::BadCommand.error("a write needs a value, a whole number or a list"));
         };
         let write = Write { value: value.clone(), credentials: request.credentials() };
-        let admitted = match self.ask_lock_service(&write.credentials).await {
+        let admitted = match self.check_sequencer(&write.credentials).await {
             Ok(()) => self.admit(key, &write, request),
-            refusal => refusal.map(|()| None),
+            Err(rejection) => Err(rejection),
         };
         match admitted {
             Ok(Some(stored)) => Ok(stored),
             Ok(None) => Ok(self.write_later(key, write.value).await),
-            Err(why) => {
-                self.store().stats.rejected += 1;
-                Err(rejected(&why))
-            }
+            Err(rejection) => Err(rejected(&rejection)),
         }
     }
 
-    /// The guard's decision. Gives what was stored, in the same step; or nothing, where the guard works in two.
-    fn admit(&self, key: &str, write: &Write, request: &Request<'_>) -> Result<Option<Value>, String> {
-        let mut store = self.store();
-        let record = store.record(key);
+    /// The guard's decision. Gives the stored value; nothing, if the guard works in two steps and this was the first.
+    fn admit(&self, key: &str, write: &Write, request: &Request<'_>) -> Result<Option<Value>, Rejection> {
+        let mut records = self.records.lock();
+        let record = records.record(key);
         self.guard.admit(record, write)?;
         if self.guard.in_two_steps() {
             record.unwritten += 1;
@@ -120,46 +102,49 @@ impl Storage {
             // Overtaken by a later write of the same holder: it is as if this one had come before.
             return Ok(Some(Value::Null));
         }
-        Ok(Some(store.put(key, write.value.clone(), version)))
+        Ok(Some(records.put(key, write.value.clone(), version)))
     }
 
-    /// The second step of a guard that works in two. The first write to come rests; one that finds another resting
-    /// goes ahead of it, so that whoever arranges for two to come together knows how it ends.
+    /// The second step of a guard that works in two. The first write to come waits; one that finds another waiting goes
+    /// ahead of it, so that a run that arranges for two to come together knows how it ends.
     async fn write_later(&self, key: &str, value: Value) -> Value {
-        let alone = self.store().record(key).unwritten == 1;
+        let alone = self.records.lock().record(key).unwritten == 1;
         if alone && !self.write_delay.is_zero() {
             tokio::time::sleep(self.write_delay).await;
         } else {
             tokio::task::yield_now().await;
         }
-        let mut store = self.store();
-        store.record(key).unwritten -= 1;
-        store.put(key, value, None)
+        let mut records = self.records.lock();
+        records.record(key).unwritten -= 1;
+        records.put(key, value, None)
     }
 
-    /// Asks whether the lock is still held, where the guard wants to know.
-    async fn ask_lock_service(&self, credentials: &Credentials) -> Result<(), String> {
+    /// Asks the lock service whether the lock is still held, if the guard needs a sequencer.
+    async fn check_sequencer(&self, credentials: &Credentials) -> Result<(), Rejection> {
         if self.guard.needs() != Need::Sequencer {
             return Ok(());
         }
-        // Without a sequencer the guard itself refuses.
+        // Without a sequencer the guard itself rejects the write.
         let Some(sequencer) = &credentials.sequencer else { return Ok(()) };
         let Some(sequencers) = &self.sequencers else {
-            return Err("no-lock-service: this storage was not told whom to ask for sequencers".to_owned());
+            return Err(Rejection::new("no-lock-service", "this storage knows no lock service to ask"));
         };
         match sequencers.valid(sequencer).await {
             Ok(true) => Ok(()),
-            Ok(false) => Err(format!("stale-sequencer: the lock service no longer knows {sequencer}")),
-            // Who cannot be asked has not said yes.
-            Err(why) => Err(format!("no-lock-service: {why}")),
+            Ok(false) => {
+                let detail = format_args!("the lock service no longer knows {sequencer}");
+                Err(Rejection::new("stale-sequencer", detail))
+            }
+            // Without an answer the lock may be lost.
+            Err(reason) => Err(Rejection::new("no-lock-service", reason)),
         }
     }
 }
 
-/// What the storage answers where its guard refuses. Every guard's reason gets the same code in front, so that a client
+/// What the storage answers if its guard rejects. Every guard's reason gets the same code in front, so that a client
 /// knows a rejection from other errors without knowing the guard.
-fn rejected(why: &str) -> String {
-    ErrorCode::Rejected.error(why).to_string()
+fn rejected(rejection: &Rejection) -> OperationError {
+    ErrorCode::Rejected.error(rejection)
 }
 
 #[cfg(test)]

@@ -102,6 +102,8 @@ async fn write_lines(output: impl AsyncWrite + Unpin, mut lines: mpsc::Unbounded
             return;
         }
     }
+    // Both directions may share a connection that lives as long as either: its end has to be sent.
+    let _ = SinkExt::<String>::close(&mut frames).await;
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@ use super::children::{self, Children, Spawned};
 use super::files;
 use super::output::Out;
 use crate::program;
-use crate::protocol::{Op, Output, Service};
+use crate::protocol::{Connected, Content, Op, Output, Service, Started, State};
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use std::collections::HashMap;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -42,23 +43,23 @@ impl Agent {
         Agent { data, tools, children: Children::default(), services: Mutex::default(), out }
     }
 
+    /// Does what is asked, and gives the answer that [`Op`] names.
     pub(super) async fn carry_out(&self, op: Op) -> Result<Value, String> {
         match op {
-            Op::Start { service } => self.start(&service).map(|pid| json!({"pid": pid})),
-            Op::Signal { pid, signal } => children::signal(pid, signal).map(|()| Value::Null),
+            Op::Start { service } => answer(Started { pid: self.start(&service)? }),
+            Op::Signal { pid, signal } => answer(children::signal(pid, signal)?),
             Op::AwaitExit { pid, timeout_ms } => {
-                children::await_exit(pid, Duration::from_millis(timeout_ms)).await.map(|()| Value::Null)
+                answer(children::await_exit(pid, Duration::from_millis(timeout_ms)).await?)
             }
-            Op::State { pid } => Ok(json!({"state": children::state(pid)})),
+            Op::State { pid } => answer(State { state: children::state(pid) }),
             Op::Exec { argv, stdin, timeout_ms } => {
-                let output = self.exec(&argv, stdin, Duration::from_millis(timeout_ms)).await?;
-                serde_json::to_value(output).map_err(|error| error.to_string())
+                answer(self.exec(&argv, stdin, Duration::from_millis(timeout_ms)).await?)
             }
-            Op::Put { path, content } => files::put(&self.place(&path), &content).map(|()| Value::Null),
-            Op::Get { path } => files::get(&self.place(&path)).map(|content| json!({"content": content})),
-            Op::Remove { path } => files::remove(&self.place(&path)).map(|()| Value::Null),
+            Op::Put { path, content } => answer(files::put(&self.place(&path), &content)?),
+            Op::Get { path } => answer(Content { content: files::get(&self.place(&path))? }),
+            Op::Remove { path } => answer(files::remove(&self.place(&path))?),
             Op::Connect { address, timeout_ms } => {
-                Ok(connect(&address, Duration::from_millis(timeout_ms)).await)
+                answer(connect(&address, Duration::from_millis(timeout_ms)).await)
             }
             Op::Tool { name, args } => self.tool(&name, self.place_in(args)).await,
         }
@@ -162,13 +163,15 @@ impl Kept {
     }
 }
 
-async fn connect(address: &str, timeout: Duration) -> Value {
+fn answer(answer: impl Serialize) -> Result<Value, String> {
+    serde_json::to_value(answer).map_err(|error| error.to_string())
+}
+
+async fn connect(address: &str, timeout: Duration) -> Connected {
     let begun = Instant::now();
     match tokio::time::timeout(timeout, tokio::net::TcpStream::connect(address)).await {
-        Ok(Ok(_)) => json!({"connected": true, "ms": begun.elapsed().as_secs_f64() * 1e3}),
-        Ok(Err(error)) => json!({"connected": false, "error": error.to_string()}),
-        Err(_) => {
-            json!({"connected": false, "error": format!("no answer within {} ms", timeout.as_millis())})
-        }
+        Ok(Ok(_)) => Connected::Yes { ms: begun.elapsed().as_secs_f64() * 1e3 },
+        Ok(Err(error)) => Connected::No { error: error.to_string() },
+        Err(_) => Connected::No { error: format!("no answer within {} ms", timeout.as_millis()) },
     }
 }

@@ -3,10 +3,10 @@
 use super::attach;
 use super::operations::{Agent, Tool};
 use super::output::Out;
-use crate::protocol::Request;
+use crate::protocol::{LINE_MAX, Request};
+use fencepost_wire::{LineError, LineReader};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use tokio::io::{AsyncBufReadExt, BufReader};
 
 /// What an agent is told on its command line.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub async fn run(tools: Vec<Box<dyn Tool>>, options: AgentOptions) -> ! {
     if let Some(socket) = options.attach {
         attach::listen(socket, agent.clone());
     }
-    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    let mut lines = LineReader::new(tokio::io::stdin(), LINE_MAX);
     while let Ok(Some(line)) = lines.next_line().await {
         match serde_json::from_str::<Request>(&line) {
             Ok(request) => {
@@ -37,7 +37,10 @@ pub async fn run(tools: Vec<Box<dyn Tool>>, options: AgentOptions) -> ! {
                     agent.out.answer(request.id, answer);
                 });
             }
-            Err(error) => agent.out.log("agent", format!("cannot read the request {line:?}: {error}")).await,
+            Err(error) => {
+                let shown = LineError::garbage(&line);
+                agent.out.log("agent", format!("cannot read a request: {shown} ({error})")).await;
+            }
         }
     }
     std::process::exit(0)

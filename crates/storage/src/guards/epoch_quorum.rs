@@ -4,7 +4,7 @@
 //! refuses every mark and every write of an epoch lower than the highest it has seen. Since two majorities have a
 //! replica in common, a holder that could mark a majority shuts all earlier ones out before it reads.
 
-use super::{Credentials, Guard, Need, Record, Write};
+use super::guard::{Credentials, Guard, Need, Record, Rejection, Write};
 
 pub(super) struct EpochQuorum;
 
@@ -15,6 +15,10 @@ impl Guard for EpochQuorum {
 
     fn about(&self) -> &'static str {
         "three replicas: a holder marks its token on a majority, then reads and writes there; lower tokens are refused"
+    }
+
+    fn source(&self) -> &'static str {
+        "Flavio Junqueira, \"Note on fencing and distributed locks\" (2016)"
     }
 
     fn needs(&self) -> Need {
@@ -29,22 +33,24 @@ impl Guard for EpochQuorum {
         true
     }
 
-    fn admit(&self, record: &mut Record, write: &Write) -> Result<(), String> {
+    fn admit(&self, record: &mut Record, write: &Write) -> Result<(), Rejection> {
         advance(record, &write.credentials)
     }
 
-    fn mark(&self, record: &mut Record, credentials: &Credentials) -> Result<(), String> {
+    fn mark(&self, record: &mut Record, credentials: &Credentials) -> Result<(), Rejection> {
         advance(record, credentials)
     }
 }
 
 /// Notes the epoch, unless it is lower than the highest seen.
-pub(super) fn advance(record: &mut Record, credentials: &Credentials) -> Result<(), String> {
+pub(super) fn advance(record: &mut Record, credentials: &Credentials) -> Result<(), Rejection> {
     let Some(epoch) = credentials.token else {
-        return Err("no-token: these replicas take only writes with a fencing token".to_owned());
+        return Err(Rejection::new("no-token", "these replicas take only writes with a fencing token"));
     };
     match record.token_max {
-        Some(highest) if epoch < highest => Err(format!("stale-epoch: {epoch} < {highest}")),
+        Some(highest) if epoch < highest => {
+            Err(Rejection::new("stale-epoch", format_args!("{epoch} < {highest}")))
+        }
         _ => {
             record.token_max = Some(epoch);
             Ok(())
@@ -54,7 +60,7 @@ pub(super) fn advance(record: &mut Record, credentials: &Credentials) -> Result<
 
 #[cfg(test)]
 mod tests {
-    use super::super::literal::{token, write};
+    use super::super::guard::literal::{token, write};
     use super::*;
 
     #[test]
@@ -70,7 +76,7 @@ mod tests {
     fn a_mark_shuts_earlier_epochs_out_before_anything_is_written() {
         let mut record = Record::default();
         assert_eq!(EpochQuorum.mark(&mut record, &token(35)), Ok(()));
-        let stale = "stale-epoch: 33 < 35".to_owned();
+        let stale = Rejection::new("stale-epoch", "33 < 35");
         assert_eq!(EpochQuorum.admit(&mut record, &write(token(33))), Err(stale.clone()));
         assert_eq!(EpochQuorum.mark(&mut record, &token(33)), Err(stale));
         assert!(EpochQuorum.admit(&mut record, &write(Credentials::default())).is_err());

@@ -4,7 +4,7 @@
 //! its update is overwritten by the later holder, who had read before: what Flavio Junqueira's note (2016) warns of.
 
 use super::epoch_quorum::advance;
-use super::{Guard, Need, Record, Write};
+use super::guard::{Guard, Need, Record, Rejection, Write};
 
 pub(super) struct EpochQuorumUnmarked;
 
@@ -14,7 +14,11 @@ impl Guard for EpochQuorumUnmarked {
     }
 
     fn about(&self) -> &'static str {
-        "three replicas as with epoch-quorum, but nobody marks: an earlier holder can write until a later one has written"
+        "three replicas as with epoch-quorum, without the mark: an earlier holder can write until a later one has written"
+    }
+
+    fn source(&self) -> &'static str {
+        "what Flavio Junqueira's note (2016) warns of"
     }
 
     fn needs(&self) -> Need {
@@ -25,14 +29,14 @@ impl Guard for EpochQuorumUnmarked {
         3
     }
 
-    fn admit(&self, record: &mut Record, write: &Write) -> Result<(), String> {
+    fn admit(&self, record: &mut Record, write: &Write) -> Result<(), Rejection> {
         advance(record, &write.credentials)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::literal::{token, write};
+    use super::super::guard::literal::{token, write};
     use super::*;
 
     #[test]

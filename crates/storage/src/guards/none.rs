@@ -1,6 +1,6 @@
 //! `none`: the storage trusts the lock.
 
-use super::{Guard, Need, Record, Write};
+use super::guard::{Guard, Need, Record, Rejection, Write};
 
 pub(super) struct NoGuard;
 
@@ -13,19 +13,23 @@ impl Guard for NoGuard {
         "accepts every write"
     }
 
+    fn source(&self) -> &'static str {
+        "the storages of most programs"
+    }
+
     fn needs(&self) -> Need {
         Need::Nothing
     }
 
-    fn admit(&self, _record: &mut Record, _write: &Write) -> Result<(), String> {
+    fn admit(&self, _record: &mut Record, _write: &Write) -> Result<(), Rejection> {
         Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Credentials;
-    use super::super::literal::{token, write};
+    use super::super::guard::Credentials;
+    use super::super::guard::literal::{token, write};
     use super::*;
 
     #[test]

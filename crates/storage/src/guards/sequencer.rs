@@ -3,7 +3,7 @@
 //! Source: Mike Burrows, "The Chubby lock service for loosely-coupled distributed systems" (OSDI 2006), section 2.4.
 //! The lock service is asked before the write, so a lock that is lost in between lets one more write in.
 
-use super::{Guard, Need, Record, Write};
+use super::guard::{Guard, Need, Record, Rejection, Write};
 
 pub(super) struct Sequencer;
 
@@ -16,23 +16,27 @@ impl Guard for Sequencer {
         "asks the lock service before each write whether the writer's sequencer is still valid"
     }
 
+    fn source(&self) -> &'static str {
+        "Mike Burrows, \"The Chubby lock service\" (2006)"
+    }
+
     fn needs(&self) -> Need {
         Need::Sequencer
     }
 
-    /// What the lock service said is not known here: the storage has asked it before.
-    fn admit(&self, _record: &mut Record, write: &Write) -> Result<(), String> {
+    /// The storage has checked the sequencer with the lock service before.
+    fn admit(&self, _record: &mut Record, write: &Write) -> Result<(), Rejection> {
         match &write.credentials.sequencer {
             Some(_) => Ok(()),
-            None => Err("no-sequencer: this storage takes only writes with a sequencer".to_owned()),
+            None => Err(Rejection::new("no-sequencer", "this storage takes only writes with a sequencer")),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Credentials;
-    use super::super::literal::write;
+    use super::super::guard::Credentials;
+    use super::super::guard::literal::write;
     use super::*;
 
     #[test]
@@ -42,6 +46,6 @@ mod tests {
             Credentials { sequencer: Some("a:exclusive:33".to_owned()), ..Credentials::default() };
         assert_eq!(Sequencer.admit(&mut record, &write(credentials)), Ok(()));
         let without = Sequencer.admit(&mut record, &write(Credentials::default()));
-        assert!(without.is_err_and(|why| why.starts_with("no-sequencer")));
+        assert!(without.is_err_and(|why| why.code() == "no-sequencer"));
     }
 }

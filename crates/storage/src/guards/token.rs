@@ -1,10 +1,10 @@
 //! `token`: rejects a fencing token lower than the highest seen for the key, in one step with the write.
 //!
 //! Source: Martin Kleppmann, "How to do distributed locking" (2016), "Making the lock safe with fencing". Reads
-//! advance the token, too: whoever writes back what it read is protected from the moment of its read. If only writes
+//! advance the token, too: a holder that writes back what it read is protected from the moment of its read. If only writes
 //! did, a late write of the old holder could slip in between, and would be overwritten.
 
-use super::{Credentials, Guard, Need, Record, Write};
+use super::guard::{Credentials, Guard, Need, Record, Rejection, Write};
 
 pub(super) struct Token;
 
@@ -17,16 +17,22 @@ impl Guard for Token {
         "rejects a write whose fencing token is lower than the highest seen, in one step with the write"
     }
 
+    fn source(&self) -> &'static str {
+        "Martin Kleppmann, \"How to do distributed locking\" (2016)"
+    }
+
     fn needs(&self) -> Need {
         Need::Token
     }
 
-    fn admit(&self, record: &mut Record, write: &Write) -> Result<(), String> {
+    fn admit(&self, record: &mut Record, write: &Write) -> Result<(), Rejection> {
         let Some(token) = write.credentials.token else {
-            return Err("no-token: this storage takes only writes with a fencing token".to_owned());
+            return Err(Rejection::new("no-token", "this storage takes only writes with a fencing token"));
         };
         match record.token_max {
-            Some(highest) if token < highest => Err(format!("stale-token: {token} < {highest}")),
+            Some(highest) if token < highest => {
+                Err(Rejection::new("stale-token", format_args!("{token} < {highest}")))
+            }
             // An equal token is the same holder, which may write more than once.
             _ => {
                 record.token_max = Some(token);
@@ -42,7 +48,7 @@ impl Guard for Token {
 
 #[cfg(test)]
 mod tests {
-    use super::super::literal::{token, write};
+    use super::super::guard::literal::{token, write};
     use super::*;
 
     #[test]
@@ -67,9 +73,12 @@ mod tests {
     fn rejects_a_stale_token_and_a_missing_one() {
         let mut record = Record { token_max: Some(35), ..Record::default() };
         let before = record.clone();
-        assert_eq!(Token.admit(&mut record, &write(token(33))), Err("stale-token: 33 < 35".to_owned()));
+        assert_eq!(
+            Token.admit(&mut record, &write(token(33))),
+            Err(Rejection::new("stale-token", "33 < 35"))
+        );
         let missing = Token.admit(&mut record, &write(Credentials::default()));
-        assert!(missing.is_err_and(|why| why.starts_with("no-token")));
+        assert!(missing.is_err_and(|why| why.code() == "no-token"));
         assert_eq!(record, before);
     }
 }

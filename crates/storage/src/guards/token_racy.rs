@@ -3,8 +3,8 @@
 //! Source: the remark of reza_n in the Hacker News thread on Martin Kleppmann's article (2016): a fencing token helps
 //! only where the storage compares it and writes in one step.
 
+use super::guard::{Credentials, Guard, Need, Record, Rejection, Write};
 use super::token::Token;
-use super::{Credentials, Guard, Need, Record, Write};
 
 pub(super) struct TokenRacy;
 
@@ -17,6 +17,10 @@ impl Guard for TokenRacy {
         "checks as token does, but writes in a second step: another write may come in between"
     }
 
+    fn source(&self) -> &'static str {
+        "reza_n, in the Hacker News thread on Kleppmann's article (2016)"
+    }
+
     fn needs(&self) -> Need {
         Need::Token
     }
@@ -25,7 +29,7 @@ impl Guard for TokenRacy {
         true
     }
 
-    fn admit(&self, record: &mut Record, write: &Write) -> Result<(), String> {
+    fn admit(&self, record: &mut Record, write: &Write) -> Result<(), Rejection> {
         Token.admit(record, write)
     }
 
@@ -36,7 +40,7 @@ impl Guard for TokenRacy {
 
 #[cfg(test)]
 mod tests {
-    use super::super::literal::{token, write};
+    use super::super::guard::literal::{token, write};
     use super::*;
 
     #[test]

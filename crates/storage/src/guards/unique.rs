@@ -5,7 +5,7 @@
 //! storage once more can write again, behind the back of a later one. What it cannot do is overwrite an update that
 //! it has not seen.
 
-use super::{Credentials, Guard, Need, Record, Write};
+use super::guard::{Credentials, Guard, Need, Record, Rejection, Write};
 
 pub(super) struct Unique;
 
@@ -18,6 +18,10 @@ impl Guard for Unique {
         "a holder marks the storage with its unique value; accepts a write only while that mark is there, in one step"
     }
 
+    fn source(&self) -> &'static str {
+        "antirez, \"Is Redlock safe?\" (2016)"
+    }
+
     fn needs(&self) -> Need {
         Need::UniqueValue
     }
@@ -26,28 +30,31 @@ impl Guard for Unique {
         true
     }
 
-    fn admit(&self, record: &mut Record, write: &Write) -> Result<(), String> {
+    fn admit(&self, record: &mut Record, write: &Write) -> Result<(), Rejection> {
         let Some(unique) = &write.credentials.unique else { return Err(missing()) };
         match &record.marked_by {
             Some(mark) if mark == unique => Ok(()),
-            Some(mark) => Err(format!("stale-unique: the storage is marked by {mark}, not by {unique}")),
-            None => Err("no-mark: nobody has marked the storage yet".to_owned()),
+            Some(mark) => Err(Rejection::new(
+                "stale-unique",
+                format_args!("the storage is marked by {mark}, not by {unique}"),
+            )),
+            None => Err(Rejection::new("no-mark", "the storage is not marked yet")),
         }
     }
 
-    fn mark(&self, record: &mut Record, credentials: &Credentials) -> Result<(), String> {
+    fn mark(&self, record: &mut Record, credentials: &Credentials) -> Result<(), Rejection> {
         record.marked_by = Some(credentials.unique.clone().ok_or_else(missing)?);
         Ok(())
     }
 }
 
-fn missing() -> String {
-    "no-unique: this storage takes only writes with the unique value of their lock".to_owned()
+fn missing() -> Rejection {
+    Rejection::new("no-unique", "this storage takes only writes with the unique value of their lock")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::literal::{unique, write};
+    use super::super::guard::literal::{unique, write};
     use super::*;
 
     #[test]
@@ -61,12 +68,12 @@ mod tests {
     #[test]
     fn rejects_a_holder_whose_mark_was_replaced() {
         let mut record = Record::default();
-        assert!(Unique.admit(&mut record, &write(unique("a"))).is_err_and(|why| why.starts_with("no-mark")));
+        assert!(Unique.admit(&mut record, &write(unique("a"))).is_err_and(|why| why.code() == "no-mark"));
         for holder in ["a", "b"] {
             assert_eq!(Unique.mark(&mut record, &unique(holder)), Ok(()));
         }
         let stale = Unique.admit(&mut record, &write(unique("a")));
-        assert!(stale.is_err_and(|why| why.starts_with("stale-unique")));
+        assert!(stale.is_err_and(|why| why.code() == "stale-unique"));
         assert_eq!(Unique.admit(&mut record, &write(unique("b"))), Ok(()));
         assert!(Unique.admit(&mut record, &write(Credentials::default())).is_err());
         assert!(Unique.mark(&mut record, &Credentials::default()).is_err());

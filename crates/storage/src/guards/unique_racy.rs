@@ -2,8 +2,8 @@
 //!
 //! Source: the remark of viraptor in the Hacker News thread on antirez' article (2016).
 
+use super::guard::{Credentials, Guard, Need, Record, Rejection, Write};
 use super::unique::Unique;
-use super::{Credentials, Guard, Need, Record, Write};
 
 pub(super) struct UniqueRacy;
 
@@ -14,6 +14,10 @@ impl Guard for UniqueRacy {
 
     fn about(&self) -> &'static str {
         "checks as unique does, but writes in a second step: another mark and write may come in between"
+    }
+
+    fn source(&self) -> &'static str {
+        "viraptor, in the Hacker News thread on antirez' article (2016)"
     }
 
     fn needs(&self) -> Need {
@@ -28,18 +32,18 @@ impl Guard for UniqueRacy {
         true
     }
 
-    fn admit(&self, record: &mut Record, write: &Write) -> Result<(), String> {
+    fn admit(&self, record: &mut Record, write: &Write) -> Result<(), Rejection> {
         Unique.admit(record, write)
     }
 
-    fn mark(&self, record: &mut Record, credentials: &Credentials) -> Result<(), String> {
+    fn mark(&self, record: &mut Record, credentials: &Credentials) -> Result<(), Rejection> {
         Unique.mark(record, credentials)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::literal::{unique, write};
+    use super::super::guard::literal::{unique, write};
     use super::*;
 
     #[test]

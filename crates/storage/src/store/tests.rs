@@ -9,11 +9,11 @@ fn storage(guard: &str) -> Storage {
     Storage::new(find_guard(guard).expect("there"), Duration::ZERO, None)
 }
 
-/// What came of it: the value, or why not.
+/// The value that the storage answers, or its error.
 async fn ask(storage: &Storage, line: &str) -> Result<Value, String> {
     let request = line.replacen('{', r#"{"id":1,"key":"a","#, 1);
     let answer = storage.answer(&serde_json::from_str(&request).expect("a request")).await;
-    answer.fail.map_or(Ok(answer.ok.unwrap_or_default()), Err)
+    answer.fail.map_or(Ok(answer.ok.unwrap_or_default()), |error| Err(error.to_string()))
 }
 
 #[tokio::test]
@@ -27,23 +27,25 @@ async fn counters_begin_at_zero_and_keep_what_is_written() {
 }
 
 #[tokio::test]
-async fn the_guard_decides_and_is_counted() {
+async fn the_guard_decides() {
     let storage = storage("token");
     assert_eq!(ask(&storage, r#"{"f":"write","value":8,"token":35}"#).await, Ok(8.into()));
     let stale = ask(&storage, r#"{"f":"write","value":9,"token":33}"#).await;
     assert_eq!(stale, Err("rejected: stale-token: 33 < 35".to_owned()));
     assert_eq!(ask(&storage, r#"{"f":"read"}"#).await, Ok(8.into()), "nothing was written");
-    let stats = ask(&storage, r#"{"f":"stats"}"#).await;
-    assert_eq!(stats, Ok(json!({"reads": 1, "accepted": 1, "rejected": 1})));
 }
 
 #[tokio::test]
-async fn nonsense_is_refused() {
+async fn nonsense_is_rejected() {
     let storage = storage("none");
     assert!(ask(&storage, r#"{"f":"write"}"#).await.is_err());
     assert!(ask(&storage, r#"{"f":"write","value":"x"}"#).await.is_err());
-    assert!(ask(&storage, r#"{"f":"drop"}"#).await.is_err());
-    assert!(ask(&storage, r#"{"f":"mark","unique":"x"}"#).await.is_err_and(|why| why.contains("no marks")));
+    assert!(serde_json::from_str::<Request>(r#"{"id":1,"f":"drop"}"#).is_err());
+    assert!(
+        ask(&storage, r#"{"f":"mark","unique":"x"}"#)
+            .await
+            .is_err_and(|why| why.starts_with("rejected: no-marks"))
+    );
 }
 
 /// A write that was checked first, and one with a greater token that comes right after it.
@@ -95,27 +97,75 @@ struct Only(&'static str);
 #[async_trait]
 impl Sequencers for Only {
     async fn valid(&self, sequencer: &str) -> Result<bool, String> {
-        if sequencer == "down" { Err("nobody answers".to_owned()) } else { Ok(sequencer == self.0) }
+        if sequencer == "down" { Err("no server answers".to_owned()) } else { Ok(sequencer == self.0) }
     }
 }
 
 #[tokio::test]
 async fn the_lock_service_is_asked_for_sequencers() {
     let guard = find_guard("sequencer").expect("there");
-    let told = Storage::new(guard, Duration::ZERO, Some(Box::new(Only("a:exclusive:33"))));
+    let informed = Storage::new(guard, Duration::ZERO, Some(Box::new(Only("a:exclusive:33"))));
     let write = |sequencer: &str| format!(r#"{{"f":"write","value":1,"sequencer":"{sequencer}"}}"#);
-    assert_eq!(ask(&told, &write("a:exclusive:33")).await, Ok(1.into()));
+    assert_eq!(ask(&informed, &write("a:exclusive:33")).await, Ok(1.into()));
     assert!(
-        ask(&told, &write("a:exclusive:32"))
+        ask(&informed, &write("a:exclusive:32"))
             .await
             .is_err_and(|why| why.starts_with("rejected: stale-sequencer"))
     );
-    assert!(ask(&told, &write("down")).await.is_err_and(|why| why.starts_with("no-lock-service")));
-    assert!(ask(&told, r#"{"f":"write","value":1}"#).await.is_err_and(|why| why.starts_with("no-sequencer")));
-    let stats = ask(&told, r#"{"f":"stats"}"#).await;
-    assert_eq!(stats, Ok(json!({"reads": 0, "accepted": 1, "rejected": 3})));
-    let untold = Storage::new(guard, Duration::ZERO, None);
     assert!(
-        ask(&untold, &write("a:exclusive:33")).await.is_err_and(|why| why.starts_with("no-lock-service"))
+        ask(&informed, &write("down")).await.is_err_and(|why| why.starts_with("rejected: no-lock-service"))
     );
+    assert!(
+        ask(&informed, r#"{"f":"write","value":1}"#)
+            .await
+            .is_err_and(|why| why.starts_with("rejected: no-sequencer"))
+    );
+    let uninformed = Storage::new(guard, Duration::ZERO, None);
+    assert!(
+        ask(&uninformed, &write("a:exclusive:33"))
+            .await
+            .is_err_and(|why| why.starts_with("rejected: no-lock-service"))
+    );
+}
+
+/// A guard whose code no other part of Fencepost knows.
+struct OddOnly;
+
+impl Guard for OddOnly {
+    fn name(&self) -> &'static str {
+        "odd-only"
+    }
+
+    fn about(&self) -> &'static str {
+        "accepts odd values"
+    }
+
+    fn source(&self) -> &'static str {
+        "this test"
+    }
+
+    fn needs(&self) -> Need {
+        Need::Nothing
+    }
+
+    fn admit(&self, _record: &mut Record, write: &Write) -> Result<(), Rejection> {
+        match write.value.as_i64() {
+            Some(value) if value % 2 == 1 => Ok(()),
+            _ => Err(Rejection::new("not-odd", &write.value)),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_rejection_is_recognised_whatever_the_guards_code() {
+    let storage = Storage::new(&OddOnly, Duration::ZERO, None);
+    assert_eq!(ask(&storage, r#"{"f":"write","value":3}"#).await, Ok(3.into()));
+    let request = r#"{"id":1,"f":"write","key":"a","value":4}"#;
+    let answer = storage.answer(&serde_json::from_str(request).expect("a request")).await;
+    // As a client gets it.
+    let answer: Response =
+        serde_json::from_str(&serde_json::to_string(&answer).expect("JSON")).expect("an answer");
+    let error = answer.fail.expect("rejected");
+    assert!(error.is_rejected());
+    assert_eq!(error.detail(), "not-odd: 4");
 }

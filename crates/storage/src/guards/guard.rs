@@ -1,0 +1,139 @@
+//! What a guard is, and what it decides about.
+
+use serde_json::Value;
+use std::fmt;
+
+/// Decides which writes the storage accepts.
+pub trait Guard: Send + Sync {
+    /// As on the command line.
+    fn name(&self) -> &'static str;
+    /// One line for `fencepost list`.
+    fn about(&self) -> &'static str;
+    /// Where the idea comes from: author, title and year.
+    fn source(&self) -> &'static str;
+    /// What each request must carry of the lock under which it is made.
+    fn needs(&self) -> Need;
+    /// How many storages there are: one, or an odd number of replicas of which a majority decides.
+    fn replicas(&self) -> usize {
+        1
+    }
+    /// Whether a holder marks the storage as its own before its first read or write.
+    fn marks_first(&self) -> bool {
+        false
+    }
+    /// Whether another request can come in between the check of a write and the write itself.
+    fn in_two_steps(&self) -> bool {
+        false
+    }
+    /// Accepts the write, and notes in the record what later decisions need; or rejects it. Unless the guard works
+    /// [in two steps](Guard::in_two_steps), the storage calls it and stores the value in one step.
+    fn admit(&self, record: &mut Record, write: &Write) -> Result<(), Rejection>;
+    /// Notes what a read carries. A read is never rejected.
+    fn saw_read(&self, _record: &mut Record, _credentials: &Credentials) {}
+    /// Marks the storage as the holder's with these credentials, or rejects the mark.
+    fn mark(&self, _record: &mut Record, _credentials: &Credentials) -> Result<(), Rejection> {
+        Err(Rejection::new("no-marks", format_args!("the guard {} takes no marks", self.name())))
+    }
+}
+
+/// What a guard needs from the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    Nothing,
+    /// A fencing token, greater with each grant.
+    Token,
+    /// A value that no other grant has.
+    UniqueValue,
+    /// A text by which the lock service can check later whether the lock is still held.
+    Sequencer,
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Need::Nothing => "nothing",
+            Need::Token => "a fencing token",
+            Need::UniqueValue => "a unique value",
+            Need::Sequencer => "a sequencer",
+        })
+    }
+}
+
+/// What a request carries of the lock under which it is made.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Credentials {
+    pub token: Option<u64>,
+    pub unique: Option<String>,
+    pub sequencer: Option<String>,
+}
+
+/// What the storage keeps for a key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// A counter or a list; 0 before anything was written.
+    pub value: Value,
+    /// The highest token that was seen.
+    pub token_max: Option<u64>,
+    /// The unique value of the holder that marked it last.
+    pub marked_by: Option<String>,
+    /// With replicas: the token under which the value was written, and the write's number among those of its client.
+    pub version: Option<(u64, u64)>,
+    /// Writes that were checked and are not yet done.
+    pub unwritten: usize,
+}
+
+impl Default for Record {
+    fn default() -> Record {
+        Record { value: 0.into(), token_max: None, marked_by: None, version: None, unwritten: 0 }
+    }
+}
+
+/// A write that wants to be accepted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Write {
+    pub value: Value,
+    pub credentials: Credentials,
+}
+
+/// Why a guard does not accept a write or a mark: a code of the guard's own, and a sentence for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    code: &'static str,
+    detail: String,
+}
+
+impl Rejection {
+    /// `code` is in small letters and hyphens (`stale-token`). It may be any: a client sees by the answer's own code
+    /// that the guard rejected its write.
+    pub fn new(code: &'static str, detail: impl fmt::Display) -> Rejection {
+        Rejection { code, detail: detail.to_string() }
+    }
+
+    pub fn code(&self) -> &'static str {
+        self.code
+    }
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}: {}", self.code, self.detail)
+    }
+}
+
+/// For the literal sequences in the tests of guards.
+#[cfg(test)]
+pub(super) mod literal {
+    use super::*;
+
+    pub(in crate::guards) fn token(token: u64) -> Credentials {
+        Credentials { token: Some(token), ..Credentials::default() }
+    }
+
+    pub(in crate::guards) fn unique(value: &str) -> Credentials {
+        Credentials { unique: Some(value.to_owned()), ..Credentials::default() }
+    }
+
+    pub(in crate::guards) fn write(credentials: Credentials) -> Write {
+        Write { value: 1.into(), credentials }
+    }
+}
