@@ -10,6 +10,7 @@ use crate::script_player::{OnEvent, Script, ScriptOutcome, ScriptPlayer};
 use crate::server_log::ServerLog;
 use crate::server_watch::ServerWatch;
 use crate::stop::{Reason, Stop};
+use crate::topology::storage_names;
 use crate::validation::RunSpec;
 use anyhow::Result;
 use fencepost_history::run::RunFolder;
@@ -120,6 +121,10 @@ fn record_settings(spec: &RunSpec, recorder: &Recorder) -> Vec<String> {
     recorder.nemesis(Kind::Info, "nemeses", json!(nemeses), None);
     let servers = spec.topology().servers;
     recorder.nemesis(Kind::Info, "servers", json!(servers), None);
+    // One storage is one register a key; replicas promise less, and data inside the lock service is another matter.
+    if storage_names(&spec.options, spec.lock, spec.workload).len() == 1 {
+        recorder.nemesis(Kind::Info, "storage", json!("register"), None);
+    }
     servers
 }
 
