@@ -28,12 +28,20 @@ pub trait Leadership: Send + Sync {
     async fn transfer_leadership(&self, from: &str) -> Result<(), ClusterError>;
 }
 
+/// Whether servers serve, by the check of their service. The engine implements it.
+#[async_trait]
+pub trait Readiness: Send + Sync {
+    /// Returns when this server serves, while all others do; at once for a node that is no server of the service.
+    async fn await_serving(&self, server: &str) -> Result<(), ClusterError>;
+}
+
 /// The nodes of a run, and what runs on them.
 pub struct FaultContext {
     nodes: HashMap<String, Arc<dyn Node>>,
     services: HashMap<String, RunningService>,
     clients: Arc<dyn Clients>,
     leadership: Option<Arc<dyn Leadership>>,
+    readiness: Option<Arc<dyn Readiness>>,
 }
 
 /// A node's service and the port at which it answers.
@@ -51,15 +59,16 @@ const ELECTION: Duration = Duration::from_secs(10);
 const ELECTION_POLL: Duration = Duration::from_millis(20);
 
 impl FaultContext {
-    /// `leadership` is none where each server stands for itself.
+    /// `leadership` is none where each server stands for itself; without `readiness` a server serves when its port answers.
     pub fn new(
         nodes: &[Arc<dyn Node>],
         services: HashMap<String, RunningService>,
         clients: Arc<dyn Clients>,
         leadership: Option<Arc<dyn Leadership>>,
+        readiness: Option<Arc<dyn Readiness>>,
     ) -> FaultContext {
         let nodes = nodes.iter().map(|node| (node.name().to_owned(), node.clone())).collect();
-        FaultContext { nodes, services, clients, leadership }
+        FaultContext { nodes, services, clients, leadership, readiness }
     }
 
     /// Who can be asked for the leader, where there is one.
@@ -122,6 +131,9 @@ impl FaultContext {
     }
 
     /// Starts the target's service again, with the clock that it is meant to have, and waits until it answers.
+    ///
+    /// # Errors
+    /// It ends again, or does not answer within 10 s.
     pub async fn restart(&self, target: &str) -> Result<(), FaultError> {
         let node = self.node(target)?;
         let running = self
@@ -134,20 +146,35 @@ impl FaultContext {
         self.await_answer(target, Duration::from_secs(10)).await
     }
 
-    /// Waits until the target's own node can connect to the target's port.
+    /// Waits until the service of the target says that it serves, while all others do. No bound: the caller sets one.
+    ///
+    /// # Errors
+    /// The service gives up on it.
+    pub async fn await_serving(&self, target: &str) -> Result<(), FaultError> {
+        match &self.readiness {
+            Some(readiness) => Ok(readiness.await_serving(target).await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until the target's own node can connect to the target's port. Gives up early where its process has ended.
     async fn await_answer(&self, target: &str, patience: Duration) -> Result<(), FaultError> {
         let Some(address) = self.server_address(target) else { return Ok(()) };
         let begun = Instant::now();
         loop {
-            match self.node(target)?.connect(&address, Duration::from_millis(200)).await? {
+            let refusal = match self.node(target)?.connect(&address, Duration::from_millis(200)).await? {
                 Ok(_) => return Ok(()),
-                Err(reason) if begun.elapsed() > patience => {
-                    let message =
-                        format!("{target} does not answer at {address} after its restart: {reason}");
-                    return Err(FaultError::Other(message));
-                }
-                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+                Err(refusal) => refusal,
+            };
+            if self.pid(target).is_err() {
+                return Err(FaultError::Other(format!("{target} ended as soon as it was started again")));
             }
+            if begun.elapsed() > patience {
+                return Err(FaultError::Other(format!(
+                    "{target} does not answer at {address} after its restart: {refusal}"
+                )));
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 

@@ -88,7 +88,7 @@ impl Fault for Killed {
         for target in &self.on {
             let (node, pid) = (context.node(target)?, context.pid(target)?);
             self.down.push(target.clone());
-            node.signal(pid, Signal::SIGKILL as i32).await?;
+            node.signal_tree(pid, Signal::SIGKILL as i32).await?;
             node.await_exit(pid, Duration::from_secs(5)).await?;
             let state = node.state(pid).await?;
             observed.insert(target.clone(), json!({"pid": pid, "gone": state.is_none()}));

@@ -49,7 +49,7 @@ mod trigger;
 
 pub use clock_mechanism::{FakedClocks, fake_clocks, moved_clocks, prepare_clock};
 pub use clock_tool::{ClockLook, ClockTool};
-pub use context::{Clients, FaultContext, Leadership, RunningService};
+pub use context::{Clients, FaultContext, Leadership, Readiness, RunningService};
 pub use disk_tool::{DiskTool, prepare_disk};
 pub use fault::{Fault, FaultError, Observation};
 pub use groups::{Groups, OneWay, parse_partition};

@@ -153,7 +153,7 @@ async fn flicker(
     loop {
         let since = Instant::now();
         let over = ends_within(&mut ends, strobe.stop_ms).await;
-        let woken = node.signal(pid, Signal::SIGCONT as i32).await;
+        let woken = node.signal_tree(pid, Signal::SIGCONT as i32).await;
         stopped += since.elapsed();
         // A process that is gone needs no waking: the fault that killed it starts it again.
         if over || woken.is_err() || ends_within(&mut ends, strobe.run_ms).await {
@@ -171,7 +171,7 @@ async fn ends_within(ends: &mut watch::Receiver<bool>, time_ms: u64) -> bool {
 }
 
 async fn stop(node: &dyn Node, pid: i32) -> Result<(), ClusterError> {
-    node.signal(pid, Signal::SIGSTOP as i32).await
+    node.signal_tree(pid, Signal::SIGSTOP as i32).await
 }
 
 #[async_trait]
@@ -227,7 +227,7 @@ impl Fault for Stopped {
             let node = context.node(target)?;
             // A process that was killed while it was stopped has nothing to be woken.
             if node.state(*pid).await?.is_some() {
-                node.signal(*pid, Signal::SIGCONT as i32).await?;
+                node.signal_tree(*pid, Signal::SIGCONT as i32).await?;
             }
             let state = context.await_state(target, *pid, |state| state != Some('T')).await?;
             if state == Some('T') {

@@ -220,6 +220,6 @@ fn add(sum: &mut Value, lost: &Value) {
 
 async fn kill(context: &FaultContext, target: &str, pid: i32) -> Result<(), FaultError> {
     let node = context.node(target)?;
-    node.signal(pid, Signal::SIGKILL as i32).await?;
+    node.signal_tree(pid, Signal::SIGKILL as i32).await?;
     Ok(node.await_exit(pid, Duration::from_secs(5)).await?)
 }

@@ -122,7 +122,7 @@ async fn try_on(cluster: &Cluster, offered: &[Capability]) -> Result<HashMap<&'s
         Ok::<_, anyhow::Error>(())
     }))
     .await?;
-    let context = FaultContext::new(&cluster.nodes, services, Arc::new(Nobody), None);
+    let context = FaultContext::new(&cluster.nodes, services, Arc::new(NoClients), None, None);
     let mut told = HashMap::new();
     for nemesis in fencepost_nemesis::registry() {
         let answer = match nemesis.description().unmet(offered) {
@@ -182,10 +182,10 @@ fn in_words(nemesis: &dyn Nemesis, seen: &Observation) -> String {
 }
 
 /// There are no client programs.
-struct Nobody;
+struct NoClients;
 
 #[async_trait]
-impl Clients for Nobody {
+impl Clients for NoClients {
     fn pid(&self, _client: &str) -> Option<i32> {
         None
     }

@@ -153,6 +153,10 @@ impl Node for AgentNode {
         self.request(Op::Signal { pid, signal }, PATIENCE).await
     }
 
+    async fn signal_tree(&self, pid: i32, signal: i32) -> Result<(), ClusterError> {
+        self.ask(Op::SignalTree { pid, signal }, PATIENCE).await.map(drop)
+    }
+
     async fn await_exit(&self, pid: i32, timeout: Duration) -> Result<(), ClusterError> {
         self.request(Op::AwaitExit { pid, timeout_ms: millis(timeout) }, timeout + PATIENCE).await
     }

@@ -50,6 +50,8 @@ pub trait Node: Send + Sync {
     /// The process number of a running service; none where it is not running.
     fn service_pid(&self, name: &str) -> Option<i32>;
     async fn signal(&self, pid: i32, signal: i32) -> Result<(), ClusterError>;
+    /// Signals a process and all its descendants: a PostgreSQL is many processes.
+    async fn signal_tree(&self, pid: i32, signal: i32) -> Result<(), ClusterError>;
     async fn await_exit(&self, pid: i32, timeout: Duration) -> Result<(), ClusterError>;
     /// State letter in /proc; none where there is no such process.
     async fn state(&self, pid: i32) -> Result<Option<char>, ClusterError>;

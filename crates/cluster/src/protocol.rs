@@ -27,6 +27,8 @@ pub enum Op {
     Start { service: Service },
     /// Sends a signal to a process of this node (by its number inside the node).
     Signal { pid: i32, signal: i32 },
+    /// The same to the process and all its descendants.
+    SignalTree { pid: i32, signal: i32 },
     /// Waits until the process (a service of this agent, or any other) is gone.
     AwaitExit { pid: i32, timeout_ms: u64 },
     /// State letter of the process in /proc (`R`, `S`, `T`, `Z`, …). Answers [`State`].

@@ -7,9 +7,9 @@ use anyhow::{Context, Result, anyhow};
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{Cluster, ClusterError, Node, NodeSpec, Role};
-use fencepost_locks::ServiceLeadership;
 use fencepost_locks::protocol::{Hello, Server, VERSION};
-use fencepost_nemesis::{Clients, FaultContext, Leadership, RunningService};
+use fencepost_locks::{LockService, ServiceLeadership};
+use fencepost_nemesis::{Clients, FaultContext, Leadership, Readiness, RunningService};
 use fencepost_storage::Need;
 use futures_util::future::try_join_all;
 use std::collections::HashMap;
@@ -25,8 +25,6 @@ const HELLO: Duration = Duration::from_secs(20);
 /// The running processes of a run: its clients, and the servers that a fault can be injected into.
 pub struct Deployment {
     pub clients: Vec<Arc<ClientConnection>>,
-    /// The nodes of the lock service.
-    pub servers: Vec<Arc<dyn Node>>,
     pub context: Arc<FaultContext>,
     /// `n1: redis-server 7.0.15`, once for servers that are alike.
     pub versions: Vec<String>,
@@ -103,12 +101,21 @@ pub async fn start(spec: &RunSpec, cluster: &Cluster, events: Arc<dyn ClientEven
         try_join_all(clients.iter().map(|node| connect(spec, node, &servers, &storages, events.clone())))
             .await?;
     let pids = connections.iter().map(|(name, connection)| (name.clone(), connection.hello.pid)).collect();
-    let leadership = spec.lock.service.leadership().map(|service| {
-        Arc::new(LeaderOfServers { service, servers: servers.clone() }) as Arc<dyn Leadership>
-    });
-    let context = FaultContext::new(&cluster.nodes, services, Arc::new(ClientPids(pids)), leadership);
+    let readiness = ReadinessOfServers { service: spec.lock.service, servers: servers.clone() };
+    let leadership = spec
+        .lock
+        .service
+        .leadership()
+        .map(|service| Arc::new(LeaderOfServers { service, servers }) as Arc<dyn Leadership>);
+    let context = FaultContext::new(
+        &cluster.nodes,
+        services,
+        Arc::new(ClientPids(pids)),
+        leadership,
+        Some(Arc::new(readiness)),
+    );
     let clients = connections.into_iter().map(|(_, connection)| connection).collect();
-    Ok(Deployment { clients, servers, context: Arc::new(context), versions })
+    Ok(Deployment { clients, context: Arc::new(context), versions })
 }
 
 fn storage(spec: &RunSpec, servers: &[Arc<dyn Node>]) -> Service {
@@ -219,6 +226,22 @@ struct ClientPids(HashMap<String, i32>);
 impl Clients for ClientPids {
     fn pid(&self, client: &str) -> Option<i32> {
         self.0.get(client).copied()
+    }
+}
+
+/// The servers of a service, and how it is found out whether one serves.
+struct ReadinessOfServers {
+    service: &'static dyn LockService,
+    servers: Vec<Arc<dyn Node>>,
+}
+
+#[async_trait]
+impl Readiness for ReadinessOfServers {
+    async fn await_serving(&self, server: &str) -> Result<(), ClusterError> {
+        match self.servers.iter().find(|node| node.name() == server) {
+            Some(node) => self.service.await_serving(node).await,
+            None => Ok(()),
+        }
     }
 }
 

@@ -134,6 +134,22 @@ impl InjectionState {
         self.unhealed.lock().push(sentence);
     }
 
+    /// Waits until these servers, which fault `id` held down or ended, serve again. While another fault holds servers down, a
+    /// service may be unable to serve, and that a server answers has to do.
+    async fn await_serving(&self, id: u64, servers: &[String]) -> Result<(), FaultError> {
+        let others_down =
+            self.in_force().iter().any(|(other, one)| *other != id && one.nemesis.description().takes_down);
+        if others_down {
+            return Ok(());
+        }
+        for server in servers {
+            let served = tokio::time::timeout(HEALING, self.context.await_serving(server)).await;
+            let late = || FaultError::Other(format!("{server} runs, and does not serve"));
+            served.map_err(|_| late())??;
+        }
+        Ok(())
+    }
+
     /// Starts those of the servers that `ran` again that died of fault `id`. Gives their names. Those that another
     /// fault holds down are that one's to start.
     async fn revive(&self, id: u64, ran: &[String]) -> Result<Vec<String>, FaultError> {
@@ -328,7 +344,11 @@ impl ScheduledFault {
 
     async fn try_to_heal(&mut self, ran: &[String]) -> Result<(), FaultError> {
         let mut observed = self.fault.heal(&self.shared.context).await?;
-        for server in self.shared.revive(self.id, ran).await? {
+        let revived = self.shared.revive(self.id, ran).await?;
+        if self.nemesis.description().takes_down || !revived.is_empty() {
+            self.shared.await_serving(self.id, ran).await?;
+        }
+        for server in revived {
             observed[server]["restarted"] = json!(true);
         }
         self.observation.observed = observed.as_object().cloned().unwrap_or_default();

@@ -16,6 +16,7 @@ use anyhow::Result;
 use fencepost_history::run::RunFolder;
 use fencepost_history::{Kind, f};
 use fencepost_nemesis::Trigger;
+use futures_util::future::join_all;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -137,12 +138,10 @@ fn arm(run: &Run, script: &Script, context: &ProcessContext) -> ScriptPlayer {
 /// Waits until the service is ready again once everything is healed, 15 s at most. A service that is not ready by then
 /// shows in what its clients can do.
 async fn await_ready(run: &Run<'_>, deployment: &Deployment) {
-    let servers = &deployment.servers;
-    if servers.is_empty() {
-        return;
-    }
+    let servers = run.spec.topology().servers;
+    let all = servers.iter().map(|server| deployment.context.await_serving(server));
     tokio::select! {
-        _ = tokio::time::timeout(READY, run.spec.lock.service.await_ready(servers)) => {}
+        _ = tokio::time::timeout(READY, join_all(all)) => {}
         () = run.stop.pulled() => {}
     }
 }

@@ -20,13 +20,19 @@ pub fn was<N>(names: &[N]) -> &'static str {
 /// The name that was probably meant by a misspelled one.
 pub fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     let distances = names.iter().map(|known| (strsim::damerau_levenshtein(name, known), *known));
-    let (distance, known) = distances.min()?;
-    (distance <= known.len().div_ceil(2)).then_some(known)
+    let near = distances.filter(|(distance, known)| *distance <= known.len().div_ceil(2));
+    near.min().map(|(_, known)| known)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_misspelled_name_finds_its_neighbour() {
+        assert_eq!(nearest("stop", &["on", "stop_ms", "run_ms"]), Some("stop_ms"));
+        assert_eq!(nearest("cosmic-ray", &["on", "pause"]), None);
+    }
 
     #[test]
     fn names_are_listed_as_in_a_sentence() {

@@ -47,6 +47,13 @@ pub trait LockService: Send + Sync {
     /// # Errors
     /// Says which server does not serve, and its answer.
     async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError>;
+    /// Returns when one server serves again that was started again, while all others serve.
+    ///
+    /// # Errors
+    /// Says why it does not serve.
+    async fn await_serving(&self, node: &Arc<dyn Node>) -> Result<(), ClusterError> {
+        self.await_ready(std::slice::from_ref(node)).await
+    }
     /// Name and version of a server, as it says them itself (`redis-server 7.0.15`).
     ///
     /// # Errors

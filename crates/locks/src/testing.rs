@@ -59,6 +59,10 @@ impl Node for StubNode {
         only_commands()
     }
 
+    async fn signal_tree(&self, _pid: i32, _signal: i32) -> Result<(), ClusterError> {
+        only_commands()
+    }
+
     async fn await_exit(&self, _pid: i32, _timeout: Duration) -> Result<(), ClusterError> {
         only_commands()
     }

@@ -186,6 +186,58 @@ pub(super) fn signal(pid: i32, signal: i32) -> Result<(), String> {
     })
 }
 
+/// Signals a process and all its descendants.
+///
+/// Those that are to end are stopped first, so that none starts another meanwhile; a descendant that has ended by itself
+/// is no error.
+pub(super) fn signal_tree(pid: i32, number: i32) -> Result<(), String> {
+    let kills = number == nix::libc::SIGKILL;
+    let first = if kills { nix::libc::SIGSTOP } else { number };
+    signal(pid, first)?;
+    let mut reached = BTreeSet::from([pid]);
+    // Until a look finds no descendant that is new.
+    loop {
+        let new: Vec<i32> = descendants(pid).difference(&reached).copied().collect();
+        if new.is_empty() {
+            break;
+        }
+        for descendant in new {
+            let _ = signal(descendant, first);
+            reached.insert(descendant);
+        }
+    }
+    if !kills {
+        return Ok(());
+    }
+    for descendant in reached.iter().filter(|reached| **reached != pid) {
+        let _ = signal(*descendant, number);
+    }
+    signal(pid, number)
+}
+
+/// The processes that this one started, and those that they started.
+fn descendants(pid: i32) -> BTreeSet<i32> {
+    let mut children_of: HashMap<i32, Vec<i32>> = HashMap::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(child) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
+        if let Some(parent) = stat(child).and_then(|(_, parent)| parent.parse().ok()) {
+            children_of.entry(parent).or_default().push(child);
+        }
+    }
+    let mut found = BTreeSet::new();
+    let mut open = vec![pid];
+    while let Some(parent) = open.pop() {
+        for child in children_of.get(&parent).into_iter().flatten() {
+            if found.insert(*child) {
+                open.push(*child);
+            }
+        }
+    }
+    found
+}
+
 /// Returns when there is no such process any more. A zombie that someone outside is about to reap counts as gone.
 pub(super) async fn await_exit(pid: i32, timeout: Duration) -> Result<(), String> {
     let begun = Instant::now();
@@ -203,5 +255,30 @@ pub(super) async fn await_exit(pid: i32, timeout: Duration) -> Result<(), String
             }
             Some(_) => tokio::time::sleep(Duration::from_millis(1)).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn killing_a_tree_ends_its_descendants() {
+        let mut shell = Command::new("sh").args(["-c", "sleep 60 & sleep 60"]).spawn().unwrap();
+        let pid = i32::try_from(shell.id()).unwrap();
+        let begun = Instant::now();
+        let mut sleepers = BTreeSet::new();
+        while sleepers.len() < 2 && begun.elapsed() < Duration::from_secs(10) {
+            sleepers = descendants(pid);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(sleepers.len(), 2);
+        signal_tree(pid, nix::libc::SIGKILL).unwrap();
+        shell.wait().unwrap();
+        let gone = |pid: &i32| stat(*pid).is_none_or(|(state, _)| state == b'Z');
+        while !sleepers.iter().all(gone) && begun.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(sleepers.iter().all(gone), "descendants outlived their parent");
     }
 }

@@ -48,6 +48,7 @@ impl Agent {
         match op {
             Op::Start { service } => answer(Started { pid: self.start(&service)? }),
             Op::Signal { pid, signal } => answer(children::signal(pid, signal)?),
+            Op::SignalTree { pid, signal } => answer(children::signal_tree(pid, signal)?),
             Op::AwaitExit { pid, timeout_ms } => {
                 answer(children::await_exit(pid, Duration::from_millis(timeout_ms)).await?)
             }
