@@ -154,7 +154,7 @@ impl Node for AgentNode {
     }
 
     async fn signal_tree(&self, pid: i32, signal: i32) -> Result<(), ClusterError> {
-        self.ask(Op::SignalTree { pid, signal }, PATIENCE).await.map(drop)
+        self.request(Op::SignalTree { pid, signal }, PATIENCE).await
     }
 
     async fn await_exit(&self, pid: i32, timeout: Duration) -> Result<(), ClusterError> {
