@@ -27,7 +27,7 @@ fn ran(folder: &Path, args: &str) -> Output {
 }
 
 /// Runs with these arguments, expects success, and gives what stood on standard output.
-fn told(folder: &Path, args: &str) -> String {
+fn output_of(folder: &Path, args: &str) -> String {
     let output = ran(folder, args);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{args}: {stderr}");
@@ -49,19 +49,19 @@ fn an_exported_history_is_judged_like_the_original_compressed_or_not() {
     let (at, folder) = (results.path(), run(results.path()));
     let name = folder.file_name().and_then(|name| name.to_str()).expect("UTF-8").to_owned();
     for format in FORMATS {
-        assert_eq!(told(at, &format!("export {name} --format {format} --out plain.{format}")), "");
+        assert_eq!(output_of(at, &format!("export {name} --format {format} --out plain.{format}")), "");
     }
     let mut compressed = Vec::new();
     fencepost_history::compress(HISTORY.as_bytes(), &mut compressed).expect("compressed");
     fs::write(folder.join("history.jsonl.gz"), compressed).expect("a file");
     fs::remove_file(folder.join("history.jsonl")).expect("it was there");
     for format in FORMATS {
-        told(at, &format!("export {name} --format {format} --out again.{format}"));
+        output_of(at, &format!("export {name} --format {format} --out again.{format}"));
         let read = |which: &str| fs::read(at.join(format!("{which}.{format}"))).expect("it is there");
         assert_eq!(read("plain"), read("again"), "{format}");
     }
     assert_eq!(
-        told(at, &format!("export {name} --format edn")),
+        output_of(at, &format!("export {name} --format edn")),
         fs::read_to_string(at.join("plain.edn")).unwrap()
     );
     fs::write(at.join("plain.jsonl"), HISTORY).expect("a file");
@@ -104,18 +104,18 @@ fn a_file_of_options_is_read_and_the_command_line_wins() {
         "fencepost: other.toml, line 3: [test] has no key `time_limit`; did you mean `time-limit`?"
     );
     assert!(refused(at, "--config missing.toml test").contains("cannot read missing.toml"));
-    told(at, "list guards");
+    output_of(at, "list guards");
 }
 
 #[test]
 fn shells_and_man_know_the_commands() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for shell in ["bash", "zsh", "fish"] {
-        let script = told(folder.path(), &format!("completions {shell}"));
+        let script = output_of(folder.path(), &format!("completions {shell}"));
         assert!(script.contains("time-limit") && script.contains("fencepost"), "{shell}");
     }
-    assert!(told(folder.path(), "man").starts_with(".ie"), "it is a man page");
-    told(folder.path(), "man .");
+    assert!(output_of(folder.path(), "man").starts_with(".ie"), "it is a man page");
+    output_of(folder.path(), "man .");
     let page = fs::read_to_string(folder.path().join("fencepost-export.1")).expect("a page");
     assert!(page.contains("\\-\\-format"), "{page}");
     assert!(refused(folder.path(), "man nowhere").contains("make it first"));
@@ -126,10 +126,10 @@ fn collecting_says_what_goes_and_passes_over_what_is_no_run() {
     let results = tempfile::tempdir().expect("a temporary folder");
     fs::create_dir(results.path().join("my-notes")).expect("a folder");
     run(results.path());
-    let told = told(results.path(), "gc --results . --keep 0");
+    let printed = output_of(results.path(), "gc --results . --keep 0");
     assert_eq!(
-        told, "0 of 1 runs removed, 0.0 MB\n",
-        "without its settings nobody knows what it is a run of"
+        printed, "0 of 1 runs removed, 0.0 MB\n",
+        "without its settings it is not known what it is a run of"
     );
     assert!(
         refused(results.path(), "gc --results nowhere").contains("cannot read the results folder nowhere")

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 #[test]
 fn an_error_in_a_page_is_seen() {
     in_browser(async |client| {
-        client.goto("data:text/html,<p>hello</p><script>nobody.home()</script>").await.unwrap();
+        client.goto("data:text/html,<p>hello</p><script>missing.home()</script>").await.unwrap();
         wait_until(client, "return document.readyState === 'complete'").await;
         assert_eq!(run(client, "return document.querySelector('p').textContent").await, "hello");
         let complaints = complaints(client).await;
-        assert!(complaints.len() == 1 && complaints[0].contains("nobody"), "{complaints:?}");
+        assert!(complaints.len() == 1 && complaints[0].contains("missing"), "{complaints:?}");
     });
 }
 

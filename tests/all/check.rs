@@ -121,15 +121,15 @@ fn explains_in_words_as_json_and_as_a_picture() {
     let violation = file(folder.path(), "violation.jsonl", two_holders().as_bytes());
     let svg = folder.path().join("core.svg");
     let output = check(&["--model", "owner-mutex", "--explain", "--svg", svg.to_str().unwrap(), &violation]);
-    let told = text(&output.stdout);
+    let printed = text(&output.stdout);
     assert!(
-        told.contains(
+        printed.contains(
             "process 7 acquired at 0.060 s while process 3, which had acquired at 0.020 s, did not begin to release \
              before 0.070 s"
         ),
-        "{told}"
+        "{printed}"
     );
-    assert!(told.contains("|! acquire-|"), "{told}");
+    assert!(printed.contains("|! acquire-|"), "{printed}");
     assert!(std::fs::read_to_string(&svg).unwrap().contains("process 7"));
     let output = check(&["--model", "owner-mutex", "--json", &violation]);
     let verdict: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -54,14 +54,14 @@ fn in_force(ran: &Ran, number: u64) -> (f64, f64) {
     (at("inject", Kind::Ok), at("heal", Kind::Invoke))
 }
 
-/// Every look at the node within strike `number`, away from its edges, and there are some.
+/// Every look at the node within fault `number`, away from its edges, and there are some.
 fn during(ran: &Ran, node: &str, number: u64) -> Vec<Look> {
     let (from, to) = in_force(ran, number);
     let looks: Vec<Look> = looks(ran, node)
         .into_iter()
         .filter(|look| look.is_within(from + 0.1, to - 0.1) && look.wall_ms.is_some())
         .collect();
-    assert!(!looks.is_empty(), "nobody looked at {node} during strike {number}");
+    assert!(!looks.is_empty(), "there is no look at {node} during fault {number}");
     looks
 }
 
@@ -128,7 +128,7 @@ fn a_key_expires_early_on_a_fast_clock(driver: &str) {
     }
 }
 
-/// While its holder sleeps for far longer than the TTL, nobody else gets a key whose time stands still; and TIME does.
+/// While its holder sleeps for far longer than the TTL, no other process gets a key whose time stands still; and TIME does.
 fn a_frozen_clock_keeps_keys_alive(driver: &str) {
     let plan = planned_fault(500, 6000, "clock-freeze", "n1", "clock = \"wall\"")
         + &planned_fault(1500, 4000, "pause", "c1", "")
@@ -200,7 +200,7 @@ fn a_restarted_server_keeps_its_clock(driver: &str) {
     let (_, restarted_s) = in_force(&ran, 1);
     let after: Vec<Look> =
         during(&ran, "n1", 0).into_iter().filter(|look| look.at_s > restarted_s + 0.5).collect();
-    assert!(after.len() > 3, "nobody looked after the restart");
+    assert!(after.len() > 3, "there is no look after the restart");
     for look in after {
         let wall_ms = look.wall_ms.expect("it runs");
         assert!((wall_ms - 60_000.0).abs() < 50.0, "{wall_ms} ms at {} s", look.at_s);
@@ -256,7 +256,7 @@ fn libfaketime_does_the_same(driver: &str) {
     }
 }
 
-/// Both clocks of all members leap over every lease: whoever holds one loses it, unless it has just been renewed.
+/// Both clocks of all members leap over every lease: its holder loses it, unless it has just been renewed.
 fn etcd_counts_leases_by_the_monotonic_clock(driver: &str) {
     let both = "wall_ms = 60000\nmonotonic_ms = 60000";
     let plan = planned_fault(2000, 3000, "clock-jump", "n1\", \"n2\", \"n3", both);

@@ -63,7 +63,7 @@ fn etcd_loses_nothing(driver: &str) {
     keeps_everything(&planned(&outages(2, "[\"n1\", \"n2\", \"n3\"]"), &format!("--driver {driver} {args}")));
 }
 
-/// Whatever else the disks dropped (space set aside, files that nobody had yet relied on), no lock was given twice.
+/// Whatever else the disks dropped (space set aside, files on which nothing relied yet), no lock was given twice.
 fn keeps_everything(ran: &Ran) {
     assert_eq!(ran.code, 0);
     ran.assert_faults_real();

@@ -60,7 +60,7 @@ fn every_nemesis_takes_effect(lock: &str, leader: &str, driver: &str) {
         &plan,
         &format!("--driver {driver} --lock {lock} --nodes 3 --time-limit {at_ms}ms"),
     );
-    // What is tested is the faults. A lock that breaks under them is told to.
+    // What is tested is the faults. A lock that breaks under them is right to be reported.
     assert!([0, 1].contains(&ran.code), "the run itself failed: {}", ran.code);
     let effective: BTreeMap<String, Value> = ran
         .nemesis_events("inject", Kind::Ok)
