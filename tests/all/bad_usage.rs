@@ -25,6 +25,15 @@ fn unknown_names_come_with_the_nearest_right_one() {
 }
 
 #[test]
+fn locks_may_be_called_backends() {
+    assert!(refused("test --backend redlok").contains("did you mean redlock?"));
+    assert!(refused("compare --backends redlok").contains("did you mean redlock?"));
+    let listed = |what| fencepost(&["list", what]).output().expect("the program starts").stdout;
+    assert_eq!(listed("backends"), listed("locks"));
+    assert!(!listed("locks").is_empty());
+}
+
+#[test]
 fn impossible_combinations_are_refused() {
     assert!(refused("test --lock redlock --guard token").contains("needs a fencing token"));
     assert!(refused("test --lock redlock --guard epoch-quorum").contains("needs a fencing token"));

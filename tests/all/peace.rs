@@ -3,52 +3,32 @@
 use crate::common::{test, under};
 use fencepost_checker::Outcome;
 use fencepost_history::{Kind, f};
+use fencepost_locks::{LockDefinition, Options};
+use fencepost_storage::Need;
 
 under!(
     local: [
-        redis_single_holds_in_peace,
-        redlock_holds_in_peace,
-        etcd_holds_in_peace,
-        etcd_lock_api_holds_in_peace,
-        chubby_holds_in_peace,
+        every_lock_holds_in_peace,
         chubby_shares_among_readers,
-        zookeeper_ephemeral_holds_in_peace,
-        zookeeper_sequential_holds_in_peace,
-        hadoop_holds_in_peace,
-        postgres_row_holds_in_peace,
-        postgres_version_loses_nothing_in_peace,
-        postgres_advisory_holds_in_peace,
         the_lock_workload_holds_in_peace,
-        redis_sentinel_holds_in_peace,
         variants_of_redis_locks_hold_in_peace,
         variants_of_redlock_hold_in_peace,
         counters_on_each_node_leave_the_lock_as_it_is,
         a_watchdog_outlives_the_ttl,
         guards_let_honest_holders_write,
-        quorum_guards_let_honest_holders_write,
         a_set_keeps_what_was_added,
         a_herd_is_measured,
     ],
     docker: [redlock_holds_in_peace, etcd_holds_in_peace],
     docker_by_night: [
-        redis_single_holds_in_peace,
-        etcd_lock_api_holds_in_peace,
-        chubby_holds_in_peace,
+        every_lock_holds_in_peace,
         chubby_shares_among_readers,
-        zookeeper_ephemeral_holds_in_peace,
-        zookeeper_sequential_holds_in_peace,
-        hadoop_holds_in_peace,
-        postgres_row_holds_in_peace,
-        postgres_version_loses_nothing_in_peace,
-        postgres_advisory_holds_in_peace,
         the_lock_workload_holds_in_peace,
-        redis_sentinel_holds_in_peace,
         variants_of_redis_locks_hold_in_peace,
         variants_of_redlock_hold_in_peace,
         counters_on_each_node_leave_the_lock_as_it_is,
         a_watchdog_outlives_the_ttl,
         guards_let_honest_holders_write,
-        quorum_guards_let_honest_holders_write,
         a_set_keeps_what_was_added,
         a_herd_is_measured,
     ],
@@ -69,8 +49,22 @@ fn holds_in_peace(args: &str) {
     }
 }
 
-fn redis_single_holds_in_peace(driver: &str) {
-    holds_in_peace(&format!("--driver {driver} --lock redis-single"));
+/// Each lock of the registry that has servers, side by side: with its token at the storage where it gives one, and with
+/// nothing but the lock itself to judge.
+fn every_lock_holds_in_peace(driver: &str) {
+    std::thread::scope(|threads| {
+        for lock in fencepost_locks::registry().iter().filter(|lock| lock.service.image().is_some()) {
+            threads.spawn(move || {
+                let name = lock.name;
+                let token = lock.capabilities(&Options::default()).token;
+                let guard = if token { "token" } else { "none" };
+                holds_in_peace(&format!(
+                    "--driver {driver} --lock {name} --workload increment --guard {guard}"
+                ));
+                holds_in_peace(&format!("--driver {driver} --lock {name} --workload lock"));
+            });
+        }
+    });
 }
 
 fn redlock_holds_in_peace(driver: &str) {
@@ -79,16 +73,6 @@ fn redlock_holds_in_peace(driver: &str) {
 
 fn etcd_holds_in_peace(driver: &str) {
     holds_in_peace(&format!("--driver {driver} --lock etcd --guard token"));
-}
-
-fn etcd_lock_api_holds_in_peace(driver: &str) {
-    holds_in_peace(&format!("--driver {driver} --lock etcd-lock-api --guard token"));
-    holds_in_peace(&format!("--driver {driver} --lock etcd-lock-api --workload lock"));
-}
-
-fn chubby_holds_in_peace(driver: &str) {
-    holds_in_peace(&format!("--driver {driver} --lock chubby --guard sequencer --lock-delay 3s"));
-    holds_in_peace(&format!("--driver {driver} --lock chubby --workload lock"));
 }
 
 fn chubby_shares_among_readers(driver: &str) {
@@ -111,59 +95,29 @@ fn chubby_shares_among_readers(driver: &str) {
     assert!(most > 1, "at most {most} readers were inside at once");
 }
 
-/// With both workloads: the second has nothing but the lock itself to judge.
-fn both_hold_in_peace(args: &str) {
-    holds_in_peace(&format!("--workload increment {args}"));
-    holds_in_peace(&format!("--workload lock {args}"));
-}
-
-fn zookeeper_ephemeral_holds_in_peace(driver: &str) {
-    both_hold_in_peace(&format!("--driver {driver} --lock zookeeper-ephemeral"));
-    holds_in_peace(&format!("--driver {driver} --lock zookeeper-ephemeral --guard token"));
-}
-
-fn zookeeper_sequential_holds_in_peace(driver: &str) {
-    both_hold_in_peace(&format!("--driver {driver} --lock zookeeper-sequential"));
-}
-
-fn hadoop_holds_in_peace(driver: &str) {
-    both_hold_in_peace(&format!("--driver {driver} --lock hadoop"));
-}
-
-fn postgres_row_holds_in_peace(driver: &str) {
-    both_hold_in_peace(&format!("--driver {driver} --lock postgres-row"));
-}
-
-fn postgres_version_loses_nothing_in_peace(driver: &str) {
-    both_hold_in_peace(&format!("--driver {driver} --lock postgres-version"));
-}
-
-fn postgres_advisory_holds_in_peace(driver: &str) {
-    both_hold_in_peace(&format!("--driver {driver} --lock postgres-advisory"));
-}
-
 fn the_lock_workload_holds_in_peace(driver: &str) {
     holds_in_peace(&format!("--driver {driver} --lock redis-single --workload lock --keys 3"));
 }
 
-/// Each guard with a lock that feeds it.
+/// Each guard of the registry, with the first lock that gives what it needs.
 fn guards_let_honest_holders_write(driver: &str) {
-    let fed = [
-        ("redis-single", "unique"),
-        ("redlock", "unique-racy"),
-        ("etcd", "token-racy"),
-        ("etcd", "sequencer"),
-    ];
-    for (lock, guard) in fed {
-        holds_in_peace(&format!("--driver {driver} --lock {lock} --guard {guard}"));
+    for guard in fencepost_storage::guards() {
+        let gives = |lock: &&&LockDefinition| {
+            let can = lock.capabilities(&Options::default());
+            !can.own_storage
+                && lock.service.image().is_some()
+                && match guard.needs() {
+                    Need::Nothing => true,
+                    Need::Token => can.token,
+                    Need::UniqueValue => can.unique_value,
+                    Need::Sequencer => can.sequencer,
+                }
+        };
+        let lock = fencepost_locks::registry().iter().find(gives).expect("a lock that gives it").name;
+        holds_in_peace(&format!("--driver {driver} --lock {lock} --guard {}", guard.name()));
     }
-}
-
-/// The guards of a storage on several servers.
-fn quorum_guards_let_honest_holders_write(driver: &str) {
-    for guard in ["epoch-quorum", "epoch-quorum-unmarked"] {
-        holds_in_peace(&format!("--driver {driver} --lock etcd --guard {guard}"));
-    }
+    holds_in_peace(&format!("--driver {driver} --lock chubby --guard sequencer --lock-delay 3s"));
+    holds_in_peace(&format!("--driver {driver} --lock redlock --guard unique-racy"));
 }
 
 fn a_set_keeps_what_was_added(driver: &str) {
@@ -199,11 +153,6 @@ fn a_herd_is_measured(driver: &str) {
     assert_eq!(figure("grants that went past an earlier waiter"), Some(0.0), "{figures:?}");
 }
 
-fn redis_sentinel_holds_in_peace(driver: &str) {
-    holds_in_peace(&format!("--driver {driver} --lock redis-sentinel --wait 1"));
-    holds_in_peace(&format!("--driver {driver} --lock redis-sentinel --workload lock"));
-}
-
 /// Without faults even the wrong variants of a lock hold.
 fn variants_of_redis_locks_hold_in_peace(driver: &str) {
     for variant in [
@@ -212,6 +161,7 @@ fn variants_of_redis_locks_hold_in_peace(driver: &str) {
         "redis-single --acquire setnx-expire",
         "redis-single --acquire no-ttl",
         "redis-single --value fixed",
+        "redis-sentinel --wait 1",
     ] {
         holds_in_peace(&format!("--driver {driver} --lock {variant}"));
     }

@@ -94,9 +94,13 @@ impl ClientConnection {
         Reply::from(match answer {
             Ok(answer) => return Reply::from(answer),
             // Not sent, so it certainly did not happen.
-            Err(NoAnswer::NotSent) => Completion::fail(ErrorCode::ClientGone, format_args!("{name} has ended")),
+            Err(NoAnswer::NotSent) => {
+                Completion::fail(ErrorCode::ClientGone, format_args!("{name} has ended"))
+            }
             // The client ended while it handled the command, which may have happened or not.
-            Err(NoAnswer::Closed) => Completion::info(ErrorCode::ClientGone, format_args!("{name} ended meanwhile")),
+            Err(NoAnswer::Closed) => {
+                Completion::info(ErrorCode::ClientGone, format_args!("{name} ended meanwhile"))
+            }
             // It stays indeterminate, even if an answer comes later.
             Err(NoAnswer::TimedOut) => {
                 let detail = format!("{name} did not answer within {} s", patience.as_secs_f64());
