@@ -186,7 +186,7 @@ fn print(args: &CheckArgs, verdict: &FileVerdict) -> Result<()> {
             _ => {}
         }
         for (at, step) in key.witness.iter().flatten().enumerate() {
-            let unseen = if step.indeterminate { " (nobody saw its end)" } else { "" };
+            let unseen = if step.indeterminate { " (its end was not observed)" } else { "" };
             writeln!(out, "  {of_key}{}  process {}: {}{unseen}", at + 1, step.process, step.operation)?;
         }
     }

@@ -42,17 +42,17 @@ pub async fn doctor() -> Result<i32> {
     }
     let width = fencepost_nemesis::registry().iter().map(|nemesis| nemesis.name().len()).max().unwrap_or(0);
     for nemesis in fencepost_nemesis::registry() {
-        let told = drivers.iter().zip(&tried).filter_map(|(driver, tried)| {
+        let answers = drivers.iter().zip(&tried).filter_map(|(driver, tried)| {
             let answer = tried.as_ref().ok()?.get(nemesis.name())?;
             Some(format!("{}: {answer}", driver.name()))
         });
-        let told: Vec<String> = told.collect();
-        let told = if told.is_empty() {
+        let answers: Vec<String> = answers.collect();
+        let answers = if answers.is_empty() {
             "nowhere: no driver can run here yet".to_owned()
         } else {
-            told.join(" · ")
+            answers.join(" · ")
         };
-        say!("  {:width$}  {told}", nemesis.name());
+        say!("  {:width$}  {answers}", nemesis.name());
     }
     let any = checks.iter().any(|check| check.ok && ["engine", "namespaces"].contains(&check.name.as_str()));
     Ok(if any { 0 } else { FAILED })
@@ -123,7 +123,7 @@ async fn try_on(cluster: &Cluster, offered: &[Capability]) -> Result<HashMap<&'s
     }))
     .await?;
     let context = FaultContext::new(&cluster.nodes, services, Arc::new(NoClients), None, None);
-    let mut told = HashMap::new();
+    let mut answers = HashMap::new();
     for nemesis in fencepost_nemesis::registry() {
         let answer = match nemesis.description().unmet(offered) {
             Some(unmet) => format!("no, it needs {unmet}"),
@@ -133,9 +133,9 @@ async fn try_on(cluster: &Cluster, offered: &[Capability]) -> Result<HashMap<&'s
                 Err(_) => format!("no: it took longer than {} s", PATIENCE.as_secs()),
             },
         };
-        told.insert(nemesis.name(), answer);
+        answers.insert(nemesis.name(), answer);
     }
-    Ok(told)
+    Ok(answers)
 }
 
 fn victim() -> Service {
@@ -171,8 +171,8 @@ fn in_words(nemesis: &dyn Nemesis, seen: &Observation) -> String {
     if !seen.effective {
         return "no: it was injected, and nothing was seen of it".to_owned();
     }
-    let told = seen.observed.values().find_map(|seen| seen["mechanism"].as_str());
-    let mechanism = told.unwrap_or(match nemesis.description().needs.last() {
+    let answers = seen.observed.values().find_map(|seen| seen["mechanism"].as_str());
+    let mechanism = answers.unwrap_or(match nemesis.description().needs.last() {
         Some(Capability::Ptrace) => "a patched vDSO",
         Some(Capability::PacketFilter) => "iptables",
         Some(Capability::Fuse) => "FUSE",

@@ -40,7 +40,7 @@ pub fn export(args: &ExportArgs) -> Result<i32> {
         None => {
             let written = write(args.format, &mut events, &mut BufWriter::new(std::io::stdout()));
             match written {
-                // Whoever read it has seen enough (`| head`).
+                // The reader closed the pipe (`| head`).
                 Err(error) if is_broken_pipe(&error) => {}
                 written => written?,
             }

@@ -1,4 +1,4 @@
-//! `fencepost gc`: removes runs that nobody needs any more.
+//! `fencepost gc`: removes old runs.
 
 use crate::output::say;
 use anyhow::{Context, Result};

@@ -40,7 +40,7 @@ pub fn man(folder: Option<&Path>, program: &Command) -> Result<i32> {
     Ok(0)
 }
 
-/// Whoever reads may have gone (`| head`): that is no failure.
+/// The reader may have closed the pipe (`| head`): that is no failure.
 fn print(text: &[u8]) -> Result<i32> {
     let _ = std::io::stdout().write_all(text);
     Ok(0)

@@ -273,7 +273,7 @@ fn a_run_that_goes_on_is_shown_as_it_does() {
         let shown = run(client, "return document.querySelector('#live-events').textContent").await;
         assert!(shown.as_str().is_some_and(|text| text.contains("acquire")), "{shown}");
         // When it is over the page says what came of it.
-        wait_until(client, "return document.querySelector('table.promises') !== null").await;
+        wait_until(client, "return document.querySelector('table.properties') !== null").await;
         wait_until(client, "return document.querySelector('a.report') !== null").await;
         assert_eq!(complaints(client).await, Vec::<String>::new());
     });

@@ -96,7 +96,7 @@ pub enum Kind {
     Ok,
     /// It certainly did not happen.
     Fail,
-    /// Nobody knows whether it happened; it may still happen later.
+    /// It is unknown whether it happened; it may still happen later.
     Info,
 }
 

@@ -1,9 +1,9 @@
-//! Which findings a report tells in full, and which holds they are about.
+//! The findings that a report describes in full, and which holds they are about.
 
 use fencepost_checker::{Evidence, Finding, Outcome, RunIndex, RunVerdict, StoryLine, Verdict, story};
 use fencepost_history::Process;
 
-/// A finding that is told in full.
+/// A finding that a report describes in full, with its story.
 pub struct Exhibit<'a> {
     pub finding: &'a Finding,
     /// The holds that it is about, by their places in [`RunIndex::holds`], in order.
@@ -19,7 +19,7 @@ pub fn exhibits<'a>(run: &RunIndex, verdict: &'a RunVerdict) -> Vec<Exhibit<'a>>
 /// Up to `most` findings of each class of violation, the worst class first and the most telling finding of it first,
 /// and none whose holds another one is about already.
 pub fn groups<'a>(run: &RunIndex, verdict: &'a RunVerdict, most: usize) -> Vec<Vec<Exhibit<'a>>> {
-    let mut told: Vec<Vec<usize>> = Vec::new();
+    let mut described: Vec<Vec<usize>> = Vec::new();
     let mut groups = Vec::new();
     for class in classes(verdict) {
         let first = most_telling(run, verdict, class);
@@ -27,10 +27,10 @@ pub fn groups<'a>(run: &RunIndex, verdict: &'a RunVerdict, most: usize) -> Vec<V
         let mut group = Vec::new();
         for finding in first.into_iter().chain(others) {
             let holds = holds_of(run, finding);
-            if group.len() == most || (!holds.is_empty() && told.contains(&holds)) {
+            if group.len() == most || (!holds.is_empty() && described.contains(&holds)) {
                 continue;
             }
-            told.push(holds.clone());
+            described.push(holds.clone());
             group.push(Exhibit { finding, holds, story: story(run, finding) });
         }
         groups.extend((!group.is_empty()).then_some(group));

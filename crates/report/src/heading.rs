@@ -21,7 +21,7 @@ pub struct Heading {
     /// When the run started: `2026-02-14 09:30:15 UTC`.
     pub date: String,
     pub ttl_ms: u64,
-    /// All other settings, for whoever wants to know exactly.
+    /// All other settings.
     pub settings: Vec<(String, String)>,
 }
 

@@ -1,6 +1,6 @@
 //! Runs that exist: what came of each, read from its folder alone, without its history.
 
-use fencepost_checker::{Costs, Metric, Outcome};
+use fencepost_checker::{Costs, Metric, Outcome, Unjudged};
 use fencepost_history::find_history;
 use fencepost_history::run::RunFile;
 use rayon::prelude::*;
@@ -34,15 +34,18 @@ pub enum State {
 #[derive(Clone, Debug, Deserialize)]
 pub struct Judgement {
     pub outcome: Outcome,
-    pub verdicts: Vec<Promise>,
+    pub verdicts: Vec<PropertyVerdict>,
     #[serde(default)]
-    pub figures: Vec<Metric>,
+    pub metrics: Vec<Metric>,
+    /// The checkers that did not judge the run, and why.
+    #[serde(default)]
+    pub not_judged: Vec<Unjudged>,
     pub costs: Costs,
 }
 
-/// What came of one promise.
+/// The verdict of one checker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Promise {
+pub struct PropertyVerdict {
     pub checker: String,
     pub outcome: Outcome,
     pub summary: String,
@@ -78,14 +81,14 @@ impl Run {
 }
 
 impl Judgement {
-    /// What came of one promise, if there was anything to say.
-    pub fn of_checker(&self, name: &str) -> Option<&Promise> {
+    /// The verdict of one checker, if it judged the run.
+    pub fn of_checker(&self, name: &str) -> Option<&PropertyVerdict> {
         self.verdicts.iter().find(|verdict| verdict.checker == name)
     }
 
     /// A count of a checker; 0 where it has none.
     pub fn count(&self, checker: &str, stat: &str) -> u64 {
-        self.of_checker(checker).and_then(|promise| promise.stats.get(stat)?.as_u64()).unwrap_or(0)
+        self.of_checker(checker).and_then(|property| property.stats.get(stat)?.as_u64()).unwrap_or(0)
     }
 }
 
@@ -210,13 +213,13 @@ mod tests {
         put("headless", &[("history.jsonl", "")]);
         put("no-run", &[("compare.json", "{}")]);
         std::os::unix::fs::symlink("going", results.path().join("latest")).unwrap();
-        let told: Vec<String> = all(results.path())
+        let described: Vec<String> = all(results.path())
             .unwrap()
             .iter()
             .map(|run| format!("{}: {}", run.name, run.trouble().unwrap_or("fine")))
             .map(|line| line.replace(results.path().to_str().unwrap(), "results"))
             .collect();
-        insta::assert_snapshot!(told.join("\n"));
+        insta::assert_snapshot!(described.join("\n"));
     }
 
     #[test]

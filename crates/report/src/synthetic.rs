@@ -19,7 +19,7 @@ pub struct Size {
     pub seconds: u64,
     /// How long a critical section lasts.
     pub hold_ms: u64,
-    /// One in so many operations ends with nobody knowing; 0: none.
+    /// One in so many operations has an unknown outcome; 0: none.
     pub unsure: u32,
 }
 

@@ -13,7 +13,7 @@ pub fn sentence(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> Stri
         Outcome::Violation => broken(heading, verdict),
         Outcome::Valid => held(heading, run, verdict),
         Outcome::Unknown => {
-            format!("Nobody can say whether the lock held: {}.", summary_of(verdict, Outcome::Unknown))
+            format!("It is unknown whether the lock held: {}.", summary_of(verdict, Outcome::Unknown))
         }
         Outcome::Vacuous => format!("This run proves nothing: {}.", summary_of(verdict, Outcome::Vacuous)),
     }
@@ -71,11 +71,11 @@ fn held(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
         nemesis => format!("under {}", nemesis.replace(',', " and ")),
     };
     let (lock, times) = (&heading.lock, times(holds));
-    // A lock that excludes nobody has not held as a lock does: only its data has been put to the test.
+    // A lock that excludes no process has not held as a lock does: only its data has been put to the test.
     let text = if run.holds.iter().any(|hold| hold.exclusive) || run.holds.is_empty() {
         format!("The lock held: {lock} gave it away {times} {under}, never to two processes at once")
     } else {
-        format!("No promise was broken: {lock}, which excludes nobody, was entered {times} {under}")
+        format!("No property was violated: {lock}, which excludes no process, was entered {times} {under}")
     };
     match count(verdict, "lost-updates", "acknowledged") {
         0 => text + ".",
@@ -105,7 +105,7 @@ pub fn unfinished(run: &RunIndex) -> String {
     )
 }
 
-/// What was done in this run and what a lock promises, in a few sentences.
+/// What was done in this run and what a lock is for, in a few sentences.
 pub fn background(heading: &Heading, run: &RunIndex) -> String {
     let processes = Lanes::of(run).lanes.len();
     let keys: HashSet<&str> = run
@@ -123,7 +123,7 @@ pub fn background(heading: &Heading, run: &RunIndex) -> String {
         }
     };
     format!(
-        "A lock promises that at most one process is inside at a time. In this run {processes} processes at a time \
+        "A lock lets at most one process in at a time. In this run {processes} processes at a time \
          competed for {locks} ({}) for {:.0} seconds. {}{trouble}",
         heading.lock,
         run.end_ns as f64 / 1e9,
@@ -154,7 +154,7 @@ fn kinds(run: &RunIndex) -> String {
     kinds.join(", ")
 }
 
-/// What a checker checks: the promise in two or three words, and all of it in a line.
+/// The property that a checker checks: in two or three words, and in a line.
 pub fn property(checker: &str) -> (&str, &str) {
     let known = registry().iter().find(|known| known.name() == checker);
     known.and_then(|known| known.about().split_once(": ")).unwrap_or((checker, ""))
@@ -171,7 +171,7 @@ pub fn drawing(run: &RunIndex, holds: &[usize]) -> String {
                  cross where it granted it once more before that.";
     }
     if !run.faults.is_empty() {
-        text += " A flash: here a fault struck.";
+        text += " A flash: a fault begins.";
     }
     text
 }

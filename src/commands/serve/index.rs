@@ -161,10 +161,10 @@ fn folders(results: &Path) -> std::io::Result<Vec<(String, SystemTime)>> {
     Ok(runs::folders(results)?.into_par_iter().filter_map(changed).collect())
 }
 
-/// Which runs are wanted, and in which order. What is empty says nothing.
+/// Which runs are filter, and in which order. What is empty says nothing.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Wanted {
+pub struct Filter {
     pub lock: String,
     pub workload: String,
     pub nemesis: String,
@@ -181,18 +181,18 @@ pub const ORDERS: [&str; 6] = ["started", "lock", "workload", "nemesis", "guard"
 /// Newest first.
 const USUAL_ORDER: &str = "-started";
 
-impl Wanted {
-    /// The order that is wanted, if it is one that there is; else the usual one.
+impl Filter {
+    /// The order that is filter, if it is one that there is; else the usual one.
     pub fn order(&self) -> &str {
         let known = ORDERS.contains(&self.sort.trim_start_matches('-'));
         if known { &self.sort } else { USUAL_ORDER }
     }
 
-    /// The runs that are wanted, in order.
+    /// The runs that are filter, in order.
     pub fn of(&self, mut rows: Vec<Arc<Row>>) -> Vec<Arc<Row>> {
         let text = self.text.to_lowercase();
         let words: Vec<&str> = text.split_whitespace().collect();
-        let is = |wanted: &str, value: &str| wanted.is_empty() || wanted == value;
+        let is = |filter: &str, value: &str| filter.is_empty() || filter == value;
         rows.retain(|row| {
             is(&self.lock, &row.lock)
                 && is(&self.workload, &row.workload)

@@ -23,7 +23,7 @@ use clap::Args;
 use fencepost_engine::BadUsage;
 use fencepost_report::runs::{self, Run};
 use folder::inside;
-use index::{Index, Standing, Wanted, standing};
+use index::{Filter, Index, Standing, standing};
 use maud::html;
 use serde::Deserialize;
 use serde_json::json;
@@ -41,7 +41,7 @@ pub struct ServeArgs {
     /// Folder of all runs.
     #[arg(long, default_value = "results")]
     pub results: PathBuf,
-    /// Address and port to listen on; port 0 takes a free one. Whoever reaches it can read all runs.
+    /// Address and port to listen on; port 0 takes a free one. Every computer that reaches it can read all runs.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7878")]
     pub listen: SocketAddr,
 }
@@ -116,11 +116,11 @@ async fn only_local_names(request: Request, next: Next) -> Response {
 
 type Shared = State<Arc<Index>>;
 
-async fn list(State(index): Shared, Query(wanted): Query<Wanted>) -> Response {
+async fn list(State(index): Shared, Query(filter): Query<Filter>) -> Response {
     blocking(move || match index.look() {
         Ok(rows) => {
             let results = index.results().file_name().unwrap_or_default().to_string_lossy();
-            page(StatusCode::OK, pages::list(&results, &rows, &wanted))
+            page(StatusCode::OK, pages::list(&results, &rows, &filter))
         }
         Err(error) => {
             let sentence = format!("The results folder cannot be read: {error}.");

@@ -1,7 +1,7 @@
 //! The pages: all runs, one run, some runs beside each other.
 
 use super::folder::{File, Listing};
-use super::index::{ORDERS, Row, Standing, Wanted, standing, values};
+use super::index::{Filter, ORDERS, Row, Standing, standing, values};
 use fencepost_history::run::RunSettings;
 use fencepost_report::runs::{Judgement, Run};
 use fencepost_report::{document, property};
@@ -68,18 +68,18 @@ fn chip(standing: Standing) -> Markup {
     html! { span.chip.(class) { (sign) " " (standing.word()) } }
 }
 
-/// All runs that are wanted, one page of them.
-pub fn list(results: &str, all: &[Arc<Row>], wanted: &Wanted) -> String {
-    let rows = wanted.of(all.to_vec());
+/// All runs that are filter, one page of them.
+pub fn list(results: &str, all: &[Arc<Row>], filter: &Filter) -> String {
+    let rows = filter.of(all.to_vec());
     let pages = rows.len().div_ceil(ROWS_PER_PAGE).max(1);
-    let at = wanted.page.min(pages - 1);
+    let at = filter.page.min(pages - 1);
     let shown = rows.iter().skip(at * ROWS_PER_PAGE).take(ROWS_PER_PAGE);
     page(
         "Runs",
         html! {
             h1 { "Runs" }
             p.note { (all.len()) " in " code { (results) } ". Times are UTC." }
-            (filter(all, wanted))
+            (filter_form(all, filter))
             form #chosen action="/compare" {
                 button type="submit" { "Compare chosen runs" }
                 span #chosen-count {}
@@ -87,41 +87,41 @@ pub fn list(results: &str, all: &[Arc<Row>], wanted: &Wanted) -> String {
                     p.note { (rows.len()) @if rows.len() == 1 { " run" } @else { " runs" } }
                     @if rows.is_empty() { p { (if all.is_empty() { "There is no run yet: `fencepost test` makes one." } else { "No run is like that." }) } }
                     @else { div.tablebox { table {
-                        thead { tr { th { } @for column in ORDERS { (sortable(column, wanted)) } th { "what was seen" } } }
+                        thead { tr { th { } @for column in ORDERS { (sortable(column, filter)) } th { "what was seen" } } }
                         tbody { @for row in shown { (list_row(row)) } }
                     } } }
-                    @if pages > 1 { (turn_pages(at, pages, wanted)) }
+                    @if pages > 1 { (turn_pages(at, pages, filter)) }
                 }
             }
         },
     )
 }
 
-fn filter(all: &[Arc<Row>], wanted: &Wanted) -> Markup {
-    let choice = |name: &str, wanted: &str, values: Vec<&str>| {
+fn filter_form(all: &[Arc<Row>], filter: &Filter) -> Markup {
+    let choice = |name: &str, filter: &str, values: Vec<&str>| {
         html! {
             label { (name) " " select name=(name) {
-                option value="" selected[wanted.is_empty()] { "all" }
-                @for value in values { option value=(value) selected[value == wanted] { (value) } }
+                option value="" selected[filter.is_empty()] { "all" }
+                @for value in values { option value=(value) selected[value == filter] { (value) } }
             } }
         }
     };
     html! {
         form #filter action="/" {
-            (choice("lock", &wanted.lock, values(all, |row| &row.lock).into_iter().collect()))
-            (choice("workload", &wanted.workload, values(all, |row| &row.workload).into_iter().collect()))
-            (choice("nemesis", &wanted.nemesis, values(all, |row| &row.nemesis).into_iter().collect()))
-            (choice("verdict", &wanted.verdict, Standing::WORDS.to_vec()))
-            label { "text " input type="search" name="text" value=(wanted.text); }
-            input type="hidden" name="sort" value=(wanted.order());
+            (choice("lock", &filter.lock, values(all, |row| &row.lock).into_iter().collect()))
+            (choice("workload", &filter.workload, values(all, |row| &row.workload).into_iter().collect()))
+            (choice("nemesis", &filter.nemesis, values(all, |row| &row.nemesis).into_iter().collect()))
+            (choice("verdict", &filter.verdict, Standing::WORDS.to_vec()))
+            label { "text " input type="search" name="text" value=(filter.text); }
+            input type="hidden" name="sort" value=(filter.order());
             button type="submit" { "Show" }
         }
     }
 }
 
 /// The address of the list with these wishes.
-fn address(wanted: &Wanted, sort: &str, page: usize) -> String {
-    let Wanted { lock, workload, nemesis, verdict, text, .. } = wanted;
+fn address(filter: &Filter, sort: &str, page: usize) -> String {
+    let Filter { lock, workload, nemesis, verdict, text, .. } = filter;
     let wishes = [
         ("lock", &**lock),
         ("workload", workload),
@@ -135,8 +135,8 @@ fn address(wanted: &Wanted, sort: &str, page: usize) -> String {
     format!("/?{}&page={page}", wishes.join("&"))
 }
 
-fn sortable(column: &str, wanted: &Wanted) -> Markup {
-    let order = wanted.order();
+fn sortable(column: &str, filter: &Filter) -> Markup {
+    let order = filter.order();
     let upwards = order == column;
     let next = if upwards { format!("-{column}") } else { column.to_owned() };
     let mark = match order.trim_start_matches('-') == column {
@@ -144,7 +144,7 @@ fn sortable(column: &str, wanted: &Wanted) -> Markup {
         true if upwards => " ▲",
         true => " ▼",
     };
-    html! { th { a.turn href=(address(wanted, &next, 0)) { (column) (mark) } } }
+    html! { th { a.turn href=(address(filter, &next, 0)) { (column) (mark) } } }
 }
 
 fn list_row(row: &Row) -> Markup {
@@ -161,13 +161,13 @@ fn list_row(row: &Row) -> Markup {
     }
 }
 
-fn turn_pages(at: usize, pages: usize, wanted: &Wanted) -> Markup {
-    let order = wanted.order();
+fn turn_pages(at: usize, pages: usize, filter: &Filter) -> Markup {
+    let order = filter.order();
     html! {
         p.pages {
-            @if at > 0 { a.turn href=(address(wanted, order, at - 1)) { "← before" } }
+            @if at > 0 { a.turn href=(address(filter, order, at - 1)) { "← before" } }
             span { "page " (at + 1) " of " (pages) }
-            @if at + 1 < pages { a.turn href=(address(wanted, order, at + 1)) { "next →" } }
+            @if at + 1 < pages { a.turn href=(address(filter, order, at + 1)) { "next →" } }
         }
     }
 }
@@ -184,7 +184,7 @@ pub fn run(run: &Run, files: &Listing) -> String {
             p { (chip(standing)) " " @if standing != Standing::Running { (run.trouble().unwrap_or_default()) } }
             @if standing == Standing::Running { (live(&run.name)) }
             @if has("report.html") { p { a.report href=(file_address(&run.name, "report.html")) { "Open the report" } } }
-            @if let Some(judgement) = run.judgement() { (promises(judgement)) }
+            @if let Some(judgement) = run.judgement() { (properties(judgement)) }
             @if let Some(file) = run.file() {
                 h2 { "To repeat this run" }
                 pre { (file.command) }
@@ -204,10 +204,10 @@ fn live(name: &str) -> Markup {
     }
 }
 
-fn promises(judgement: &Judgement) -> Markup {
+fn properties(judgement: &Judgement) -> Markup {
     html! {
-        h2 { "The promises" }
-        table.promises {
+        h2 { "The properties" }
+        table.properties {
             thead { tr { th { "promise" } th { "verdict" } th { "what was seen" } } }
             tbody { @for each in &judgement.verdicts { tr {
                 td { b { (property(&each.checker).0) } }

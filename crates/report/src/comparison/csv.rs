@@ -1,4 +1,4 @@
-//! A comparison as CSV: a line for each run, for whoever wants to reckon by themselves.
+//! A comparison as CSV: a line for each run, for calculations of one's own.
 
 use super::model::{Comparison, said};
 use anyhow::{Context, Result};

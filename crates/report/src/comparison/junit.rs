@@ -1,4 +1,4 @@
-//! A comparison as JUnit XML: a suite for each lock, a case for each promise under each nemesis.
+//! A comparison as JUnit XML: a suite for each lock, a case for each property under each nemesis.
 
 use super::model::{Cell, Comparison, Row};
 use crate::pipeline::junit::{Case, End, Suite};
@@ -22,10 +22,10 @@ fn cases(row: &Row, nemesis: &str, cell: &Cell) -> Vec<Case> {
         end,
     };
     if let Some(why) = &cell.not_applicable {
-        return vec![case("every promise", End::Skipped { message: format!("not applicable: {why}") })];
+        return vec![case("all properties", End::Skipped { message: format!("not applicable: {why}") })];
     }
     let mut cases: Vec<Case> = Vec::new();
-    for kept in &cell.promises {
+    for kept in &cell.properties {
         let Some(outcome) = kept.outcomes.outcome() else { continue };
         let summary = format!(
             "broken in {} of {} runs: {}",
@@ -36,6 +36,10 @@ fn cases(row: &Row, nemesis: &str, cell: &Cell) -> Vec<Case> {
         let summary = if kept.outcomes.violation > 0 { &summary } else { &kept.summary };
         let commands: Vec<&str> = cell.runs.iter().map(|run| run.command.as_str()).collect();
         cases.push(case(property(&kept.checker).0, End::of(outcome, summary, &commands.join("\n"))));
+    }
+    for unjudged in &cell.not_judged {
+        let message = format!("not judged: {}", unjudged.reason);
+        cases.push(case(property(&unjudged.checker).0, End::Skipped { message }));
     }
     for why in &cell.failures {
         cases.push(case("a run", End::Undecided { message: why.clone(), kind: "failed" }));

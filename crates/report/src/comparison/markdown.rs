@@ -14,7 +14,7 @@ pub fn text(comparison: &Comparison) -> String {
         let cells: Vec<String> = row.cells.iter().zip(marks).map(|(cell, mark)| whole(cell, mark)).collect();
         line(&mut text, &comparison.label(row), &cells);
     }
-    for table in tables::promises(comparison).iter().chain(&tables::figures(comparison)) {
+    for table in tables::properties(comparison).iter().chain(&tables::figures(comparison)) {
         chapter(&mut text, comparison, table);
     }
     let remarks = tables::remarks(comparison);

@@ -1,7 +1,7 @@
 //! What many runs say together, as `compare.json` keeps it.
 
 use crate::runs::{Judgement, Run};
-use fencepost_checker::{Metric, Outcome, registry};
+use fencepost_checker::{Metric, Outcome, Unjudged, registry};
 use fencepost_history::Seed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -42,10 +42,13 @@ pub struct Cell {
     /// Why there can be no run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_applicable: Option<String>,
-    /// All promises together.
+    /// All properties together.
     pub outcomes: Outcomes,
     /// In the order of the checkers.
-    pub promises: Vec<Kept>,
+    pub properties: Vec<PropertyOutcomes>,
+    /// The checkers that judged none of the runs, with the reason in the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_judged: Vec<Unjudged>,
     /// Of the updates that the storage had acknowledged. None where none was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<Lost>,
@@ -58,16 +61,16 @@ pub struct Cell {
     pub failures: Vec<String>,
 }
 
-/// A promise in all runs of a cell.
+/// A property in all runs of a cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Kept {
+pub struct PropertyOutcomes {
     pub checker: String,
     pub outcomes: Outcomes,
     /// What was seen in the first run that ended as the whole does.
     pub summary: String,
 }
 
-/// In how many runs it came to what. A promise in a run that tested nothing is vacuous, unless it was broken even so.
+/// In how many runs it came to what. A property in a run that tested nothing is vacuous, unless it was broken even so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcomes {
     pub valid: usize,
@@ -167,11 +170,11 @@ impl Comparison {
         self.rows.iter().all(|row| row.settings == first.settings).then_some(&first.settings)
     }
 
-    /// A promise's name in the checkers' registry, for each that any run has something to say about; the one about the test
+    /// A property's name in the checkers' registry, for each that any run has something to say about; the one about the test
     /// itself is part of all others.
     pub fn checkers(&self) -> Vec<&'static str> {
         let cells = || self.rows.iter().flat_map(|row| &row.cells);
-        let said = |name: &str| cells().flat_map(|cell| &cell.promises).any(|kept| kept.checker == name);
+        let said = |name: &str| cells().flat_map(|cell| &cell.properties).any(|kept| kept.checker == name);
         registry()
             .iter()
             .map(|checker| checker.name())
@@ -190,7 +193,8 @@ pub fn cell(runs: &[&Run]) -> Cell {
     let judgements: Vec<&Judgement> = judged.iter().map(|(_, judgement)| *judgement).collect();
     Cell {
         outcomes: judgements.iter().map(|judgement| judgement.outcome).collect(),
-        promises: registry().iter().filter_map(|checker| kept(checker.name(), &judgements)).collect(),
+        properties: registry().iter().filter_map(|checker| kept(checker.name(), &judgements)).collect(),
+        not_judged: not_judged(&judgements),
         lost: lost(&judgements),
         costs: costs(&judgements),
         runs: judged.iter().filter_map(|(run, judgement)| entry(run, judgement)).collect(),
@@ -210,30 +214,38 @@ fn entry(run: &Run, judgement: &Judgement) -> Option<CellRun> {
     })
 }
 
-fn kept(checker: &str, judgements: &[&Judgement]) -> Option<Kept> {
+fn kept(checker: &str, judgements: &[&Judgement]) -> Option<PropertyOutcomes> {
     let said: Vec<(Outcome, &str)> =
         judgements.iter().filter_map(|judgement| said(checker, judgement)).collect();
     let outcomes: Outcomes = said.iter().map(|(outcome, _)| *outcome).collect();
     let whole = outcomes.outcome()?;
     let (_, summary) = said.iter().find(|(outcome, _)| *outcome == whole)?;
-    Some(Kept { checker: checker.to_owned(), outcomes, summary: (*summary).to_owned() })
+    Some(PropertyOutcomes { checker: checker.to_owned(), outcomes, summary: (*summary).to_owned() })
 }
 
-/// What came of a promise in a run, and the sentence for it: nothing holds that was not put to the test.
+/// What came of a property in a run, and the sentence for it: nothing holds that was not put to the test.
 pub fn said<'a>(checker: &str, judgement: &'a Judgement) -> Option<(Outcome, &'a str)> {
-    let promise = judgement.of_checker(checker)?;
+    let property = judgement.of_checker(checker)?;
     let untested = judgement.of_checker(TEST_ITSELF).filter(|test| test.outcome == Outcome::Vacuous);
     match untested {
-        Some(test) if promise.outcome == Outcome::Valid => Some((Outcome::Vacuous, &test.summary)),
-        _ => Some((promise.outcome, &promise.summary)),
+        Some(test) if property.outcome == Outcome::Valid => Some((Outcome::Vacuous, &test.summary)),
+        _ => Some((property.outcome, &property.summary)),
     }
+}
+
+/// The checkers that judged none of these runs.
+fn not_judged(judgements: &[&Judgement]) -> Vec<Unjudged> {
+    let Some(first) = judgements.first() else { return Vec::new() };
+    let never =
+        |unjudged: &&Unjudged| judgements.iter().all(|run| run.of_checker(&unjudged.checker).is_none());
+    first.not_judged.iter().filter(never).cloned().collect()
 }
 
 /// Counts of all runs whose lost updates could be counted.
 fn lost(judgements: &[&Judgement]) -> Option<Lost> {
     let counted = |checker: &str, stat: &str| -> u64 {
         let decided = judgements.iter().filter(|judgement| {
-            judgement.of_checker(checker).is_some_and(|promise| promise.outcome != Outcome::Unknown)
+            judgement.of_checker(checker).is_some_and(|property| property.outcome != Outcome::Unknown)
         });
         decided.map(|judgement| judgement.count(checker, stat)).sum()
     };
@@ -261,7 +273,7 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     Some(f64::midpoint(values[last / 2], values[last.div_ceil(2)]))
 }
 
-/// Compares runs that exist, whoever made them: a row for each lock, guard and setting, a column for each nemesis.
+/// Compares runs that exist, in whatever way they were made: a row for each lock, guard and setting, a column for each nemesis.
 /// The columns have the order of `nemesis_order`. Scenarios are left out: they are directed, and prove what they are made to prove.
 pub fn of_runs(runs: &[Run], nemesis_order: &[&str]) -> Comparison {
     let mut rows: BTreeMap<(String, String, String), BTreeMap<String, Vec<&Run>>> = BTreeMap::new();
@@ -315,7 +327,7 @@ fn nemeses<'a>(names: impl Iterator<Item = &'a String>, known: &[&str]) -> Vec<S
     names
 }
 
-/// The servers' versions, each once; where each ran is nobody's concern here.
+/// The servers' versions, each once, without the nodes that they ran on.
 pub fn servers<'a>(runs: impl Iterator<Item = &'a &'a Run>) -> Vec<String> {
     let named = runs.filter_map(|run| run.file()).flat_map(|file| &file.servers);
     let mut versions: Vec<String> =

@@ -1,4 +1,4 @@
-//! A comparison as a page: the matrix, each promise, what was measured, and links to the runs' reports.
+//! A comparison as a page: the matrix, each property, what was measured, and links to the runs' reports.
 
 use super::markdown::capital;
 use super::model::{Cell, CellRun, Comparison, Row};
@@ -18,14 +18,14 @@ pub fn html(comparison: &Comparison, folder: &Path) -> String {
         }
         h1 style="margin:24px 0 8px;font-size:27px;line-height:1.3" { (tables::ending(comparison)) }
         p.note {
-            "A row for each lock, a column for what went wrong. ✗ broken 2/3: in two of three runs an honest observer can \
-             prove that a promise was broken; ✓ holds: the promise was put to the test in each run, and held; ○ vacuous: \
+            "A row for each lock, a column for each nemesis. ✗ broken 2/3: in two of three runs an honest observer can \
+             prove that a property was violated; ✓ holds: the property was tested in each run, and held; ○ vacuous: \
              nothing was tested; ? unknown: it could not be decided. The numbers beneath lead to the runs."
         }
         (matrix(comparison, folder))
-        h2 { "Promise by promise" }
-        @for table in &tables::promises(comparison) { (chapter(comparison, table)) }
-        h2 { "What was measured" }
+        h2 { "Property by property" }
+        @for table in &tables::properties(comparison) { (chapter(comparison, table)) }
+        h2 { "Measurements" }
         @for table in &tables::figures(comparison) { (chapter(comparison, table)) }
         (remarks(comparison))
         (ground(comparison))
@@ -65,9 +65,9 @@ fn label(comparison: &Comparison, row: &Row) -> Markup {
     }
 }
 
-/// The verdict, which promises are broken, how much was lost, and the runs.
+/// The verdict, which properties are broken, how much was lost, and the runs.
 fn whole(cell: &Cell, mark: &Mark, folder: &Path) -> Markup {
-    let broken = cell.promises.iter().filter(|kept| kept.outcomes.violation > 0);
+    let broken = cell.properties.iter().filter(|kept| kept.outcomes.violation > 0);
     let broken: Vec<&str> = broken.map(|kept| property(&kept.checker).0).collect();
     let lost = cell.lost.as_ref().filter(|lost| lost.lost > 0).and_then(|_| tables::share(cell));
     html! {
@@ -139,7 +139,7 @@ fn remarks(comparison: &Comparison) -> Markup {
 
 fn ground(comparison: &Comparison) -> Markup {
     html! {
-        h2 { "On what" }
+        h2 { "Servers" }
         dl {
             @for row in &comparison.rows {
                 @if !row.servers.is_empty() { div { dt { (comparison.label(row)) } dd { (row.servers.join(", ")) } } }

@@ -13,13 +13,13 @@ pub struct BaselineError(String);
 /// What changed, a sentence each.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Promises that held, and are broken.
+    /// Properties that held, and are broken.
     pub worse: Vec<String>,
-    /// Promises that were broken, and held.
+    /// Properties that were broken, and held.
     pub better: Vec<String>,
-    /// Promises that were decided, and are not any more: not tested, not known.
+    /// Properties that were decided, and are not any more: not tested, not known.
     pub open: Vec<String>,
-    /// How many promises could be compared at all.
+    /// How many properties could be compared at all.
     pub compared: usize,
 }
 
@@ -38,7 +38,7 @@ pub fn read(path: &Path) -> Result<Comparison, BaselineError> {
     })
 }
 
-/// Compares promise by promise, where both have runs of the same lock under the same nemesis.
+/// Compares property by property, where both have runs of the same lock under the same nemesis.
 pub fn changes(before: &Comparison, now: &Comparison) -> Changes {
     let mut changes = Changes::default();
     for row in &now.rows {
@@ -46,8 +46,8 @@ pub fn changes(before: &Comparison, now: &Comparison) -> Changes {
         for (nemesis, cell) in now.nemeses.iter().zip(&row.cells) {
             let place = before.nemeses.iter().position(|old| old == nemesis);
             let Some(old_cell) = place.and_then(|place| old_row.cells.get(place)) else { continue };
-            for kept in &cell.promises {
-                let old = old_cell.promises.iter().find(|old| old.checker == kept.checker);
+            for kept in &cell.properties {
+                let old = old_cell.properties.iter().find(|old| old.checker == kept.checker);
                 let (Some(old), Some(new)) =
                     (old.and_then(|old| old.outcomes.outcome()), kept.outcomes.outcome())
                 else {
@@ -91,7 +91,7 @@ impl Changes {
         lines.extend(with("open  ", &self.open));
         lines.extend(with("better", &self.better));
         if lines.is_empty() {
-            lines.push(format!("nothing changed since the baseline: {} promises compared", self.compared));
+            lines.push(format!("nothing changed since the baseline: {} properties compared", self.compared));
         }
         lines
     }

@@ -29,24 +29,27 @@ impl Mark {
 /// Nothing to say.
 const NOTHING: &str = "·";
 
-/// The matrix itself: whether all promises held.
+/// The matrix itself: whether all properties held.
 pub fn matrix(comparison: &Comparison) -> Table {
-    table(comparison, "All promises", "", |cell| Some(whole(cell)))
+    table(comparison, "All properties", "", |cell| Some(whole(cell)))
 }
 
-/// A table for each promise.
-pub fn promises(comparison: &Comparison) -> Vec<Table> {
+/// A table for each property.
+pub fn properties(comparison: &Comparison) -> Vec<Table> {
     let of_checker = |checker: &str| {
         let (name, about) = property(checker);
         table(comparison, name, about, |cell| {
-            let kept = cell.promises.iter().find(|kept| kept.checker == checker)?;
-            Some(verdict(&kept.outcomes))
+            let judged = cell.properties.iter().find(|property| property.checker == checker);
+            let unjudged = || cell.not_judged.iter().any(|unjudged| unjudged.checker == checker);
+            judged
+                .map(|property| verdict(&property.outcomes))
+                .or_else(|| unjudged().then(|| Mark::plain("not judged")))
         })
     };
     comparison.checkers().into_iter().map(of_checker).collect()
 }
 
-/// What was measured.
+/// Measurements.
 pub fn figures(comparison: &Comparison) -> Vec<Table> {
     let ms = |value: Option<f64>| value.map(|ms| Mark::plain(length(ms)));
     vec![
@@ -107,7 +110,7 @@ pub fn verdict(outcomes: &Outcomes) -> Mark {
         Outcome::Vacuous => ("○ vacuous", outcomes.vacuous),
     };
     let runs = outcomes.runs();
-    // That a promise was broken in all runs is worth saying; that it held in all is what holding means.
+    // That a property was broken in all runs is worth saying; that it held in all is what holding means.
     let counted = outcome == Outcome::Violation || count < runs;
     let text = if counted { format!("{word} {count}/{runs}") } else { word.to_owned() };
     Mark { outcome: Some(outcome), text }
@@ -129,7 +132,7 @@ pub fn length(ms: f64) -> String {
     }
 }
 
-/// What a table has no room for, a sentence each: promises that cannot be tested here, runs that are not there.
+/// What a table has no room for, a sentence each: properties that cannot be tested here, runs that are not there.
 pub fn remarks(comparison: &Comparison) -> Vec<String> {
     let mut remarks: Vec<(String, Vec<&str>)> = Vec::new();
     for row in &comparison.rows {
@@ -150,14 +153,14 @@ pub fn remarks(comparison: &Comparison) -> Vec<String> {
         }
     }
     let all = comparison.nemeses.len();
-    let told = remarks.into_iter().map(|(remark, nemeses)| match nemeses.len() {
+    let sentences = remarks.into_iter().map(|(remark, nemeses)| match nemeses.len() {
         count if count == all && all > 1 => remark,
         _ => format!("under {}: {remark}", nemeses.join(", ")),
     });
     let settings = comparison.common_settings().filter(|settings| !settings.is_empty());
     let settings = settings.map(|settings| format!("all runs with {settings}"));
     let left_out = comparison.left_out.iter().map(|run| format!("left out: {run}"));
-    settings.into_iter().chain(told).chain(left_out).collect()
+    settings.into_iter().chain(sentences).chain(left_out).collect()
 }
 
 /// What it is all about, in a sentence.
@@ -170,6 +173,6 @@ pub fn ending(comparison: &Comparison) -> String {
     let open = tested - valid - violation;
     let open = if open == 0 { String::new() } else { format!(", {open} not decided or not tested") };
     format!(
-        "{tested} combinations in {runs} runs: every promise held in {valid}, some were broken in {violation}{open}."
+        "{tested} combinations in {runs} runs: all properties held in {valid}, some were violated in {violation}{open}."
     )
 }

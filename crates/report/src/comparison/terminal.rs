@@ -7,17 +7,20 @@ use console::{Style, measure_text_width, style};
 use fencepost_checker::Outcome;
 use std::fmt::Write;
 
-/// All of it: the matrix, each promise that was not kept everywhere, the figures, and how it ends.
+/// All of it: the matrix, each property that was not kept everywhere, the figures, and how it ends.
 pub fn text(comparison: &Comparison) -> String {
     let mut text = shown(comparison, &tables::matrix(comparison));
-    let (kept, others): (Vec<Table>, Vec<Table>) = tables::promises(comparison).into_iter().partition(held);
+    let (kept, others): (Vec<Table>, Vec<Table>) = tables::properties(comparison).into_iter().partition(held);
     for table in others.iter().chain(&tables::figures(comparison)) {
         let _ = write!(text, "\n{}", shown(comparison, table));
     }
     if !kept.is_empty() {
         let names: Vec<&str> = kept.iter().map(|table| table.title.as_str()).collect();
-        let _ =
-            writeln!(text, "\n{}", hang(&format!("Kept wherever it was tested: {}.", names.join(", ")), 0));
+        let _ = writeln!(
+            text,
+            "\n{}",
+            hang(&format!("PropertyOutcomes wherever it was tested: {}.", names.join(", ")), 0)
+        );
     }
     let remarks = tables::remarks(comparison);
     if !remarks.is_empty() {

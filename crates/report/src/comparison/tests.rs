@@ -73,12 +73,12 @@ fn some() -> Comparison {
 
 fn outcomes(runs: &[Run]) -> (Outcomes, Outcomes) {
     let all = cell(&runs.iter().collect::<Vec<_>>());
-    let exclusion = all.promises.iter().find(|kept| kept.checker == "exclusion").unwrap();
+    let exclusion = all.properties.iter().find(|kept| kept.checker == "exclusion").unwrap();
     (all.outcomes, exclusion.outcomes)
 }
 
 #[test]
-fn a_promise_is_broken_if_it_was_once_and_holds_only_where_it_was_tested() {
+fn a_property_is_violated_if_it_was_once_and_holds_only_where_it_was_tested() {
     let of = |verdicts: &[(&str, Outcome)]| run("redlock", "none", "pause", verdicts, (0, 10));
     let (all, exclusion) = outcomes(&[of(&HELD), of(&BROKEN), of(&UNDECIDED)]);
     assert_eq!((all.outcome(), all.violation, all.runs()), (Some(Outcome::Violation), 1, 3));

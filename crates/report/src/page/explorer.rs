@@ -148,7 +148,7 @@ fn holds(run: &RunIndex, lanes: &Lanes, texts: &mut Dictionary, servers: &mut Di
             hold.until_ns / 1000,
             claimed_until(run, hold, lanes) / 1000,
             promised_ns.unwrap_or(run.end_ns).max(hold.from_ns) / 1000,
-            // 0: it excludes nobody, 1: everybody, 2: all but those who share it.
+            // 0: it excludes no process, 1: all others, 2: all but those that share the lock.
             u64::from(hold.exclusive) * (1 + u64::from(hold.shared)),
             bits.fold(0, |all, bit| all | bit),
         ]);
@@ -205,7 +205,7 @@ fn colours() -> Value {
     json!({
         "ground": twins(palette::GROUND), "ink": twins(palette::INK), "muted": twins(palette::MUTED),
         "grid": twins(palette::GRID), "stripe": twins(palette::STRIPE), "hold": twins(palette::HOLD),
-        "claim": twins(palette::CLAIM), "clash": twins(palette::CLASH), "grant": twins(palette::ACTORS[2]),
+        "claim": twins(palette::CLAIM), "clash": twins(palette::CLASH), "grant": twins(palette::PARTICIPANTS[2]),
     })
 }
 

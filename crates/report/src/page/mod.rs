@@ -231,7 +231,7 @@ fn faults(run: &RunIndex) -> Markup {
     }
     html! {
         h2 { "The faults" }
-        p.note { "A fault counts only if its effect was observed from inside what it struck." }
+        p.note { "A fault counts only if its effect was observed from inside its target." }
         div.tablebox { table {
             thead { tr { th.n { "#" } th { "fault" } th { "on" } th { "requested" } th { "observed" } th { "effect" } th.n { "from" } th.n { "healed" } } }
             tbody { @for fault in run.faults.iter().take(FAULTS_MAX) { (fault_row(fault)) } }
@@ -277,7 +277,7 @@ fn counts(run: &RunIndex) -> Markup {
         h2 { "Operations" }
         div.tablebox { table {
             thead { tr {
-                th { "operation" } th.n { "ok" } th.n { "fail" } th.n { "nobody knows" }
+                th { "operation" } th.n { "ok" } th.n { "fail" } th.n { "unknown" }
                 th.n { "median" } th.n { "99 % within" } th.n { "longest" }
             } }
             tbody { @for tally in tallies(run) { (row(&tally)) } }
@@ -291,7 +291,7 @@ fn settings(heading: &Heading) -> Markup {
     html! {
         h2 { "To repeat this run" }
         pre { (heading.command) }
-        p.note { "The seed fixes who does what, and which fault strikes when; not how real servers interleave." }
+        p.note { "The seed fixes the operations of each process and the plan of faults, not the interleaving of real servers." }
         h2 { "Settings" }
         dl {
             @if !heading.servers.is_empty() { div { dt { "servers" } dd { (heading.servers.join(", ")) } } }

@@ -1,4 +1,4 @@
-//! How far clocks were off over time: a lane for each node, with the faults that struck it as bands.
+//! How far clocks were off over time: a lane for each node, with the faults of that node as bands.
 
 use super::canvas::{self, Anchor, Canvas, LEFT, RIGHT, SMALL, TimeAxis, WIDTH, text_width};
 use super::faults::Strip;
@@ -14,11 +14,12 @@ const GAP: i32 = 8;
 const LEAST_MS: f64 = 5.0;
 
 /// What the picture shows, for the page.
-pub const NOTE: &str = "How far the clocks of each process that a clock fault struck were ahead of the true ones, as the \
-    process itself saw them. Each lane has a scale of its own. Bands: the faults that struck that node.";
+pub const NOTE: &str = "How far the clocks of each process under a clock fault were ahead of the true ones, as the \
+    process itself read them. Each lane has a scale of its own. Bands: the faults of that node.";
 
 /// The clocks in the order in which they are drawn.
-const CLOCKS: [(Colour, &str); 2] = [(palette::ACTORS[1], "monotonic clock"), (palette::HOLD, "wall clock")];
+const CLOCKS: [(Colour, &str); 2] =
+    [(palette::PARTICIPANTS[1], "monotonic clock"), (palette::HOLD, "wall clock")];
 
 /// One node's clocks.
 struct Lane<'a> {
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn offsets_are_told_in_a_few_characters() {
+    fn offsets_are_written_in_a_few_characters() {
         assert_eq!([25.4, -999.0, 1500.0, -600_000.0].map(offset), ["+25 ms", "−999 ms", "+1.5 s", "−600 s"]);
     }
 }

@@ -21,7 +21,7 @@ const SLICE: i32 = 40;
 const SLICE_LEAST: usize = 5;
 /// The quantiles, the more usual one thicker.
 const QUANTILES: [(f64, &str, Colour, u32); 2] =
-    [(0.5, "median", palette::INK, 2), (0.99, "99 % within (of 5 or more)", palette::ACTORS[2], 2)];
+    [(0.5, "median", palette::INK, 2), (0.99, "99 % within (of 5 or more)", palette::PARTICIPANTS[2], 2)];
 
 /// A panel's place, and its scale: decades of nanoseconds from bottom to top.
 struct Panel {
@@ -74,8 +74,7 @@ fn decades(run: &RunIndex) -> (i32, i32) {
 fn legend(canvas: &Canvas) {
     let y = LEGEND / 2 - 1;
     let mut x = LEFT;
-    let ends =
-        [(End::Ok, "ok: it happened"), (End::Fail, "fail: it did not"), (End::Info, "info: nobody knows")];
+    let ends = [(End::Ok, "ok: it happened"), (End::Fail, "fail: it did not"), (End::Info, "info: unknown")];
     for (end, text) in ends {
         mark(canvas, end, (x + 4, y));
         canvas.text((x + 14, y), text, SMALL, palette::MUTED, Anchor::Start);

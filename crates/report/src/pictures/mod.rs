@@ -3,6 +3,7 @@
 pub(crate) mod canvas;
 pub(crate) mod clocks;
 pub(crate) mod conflict;
+mod excerpt;
 pub(crate) mod faults;
 pub(crate) mod lanes;
 pub(crate) mod latency;
@@ -10,7 +11,6 @@ pub(crate) mod palette;
 #[cfg(feature = "png")]
 mod png;
 pub(crate) mod rate;
-mod scene;
 pub(crate) mod timeline;
 pub(crate) mod violation;
 

@@ -1,7 +1,7 @@
 //! The colours of all pictures, each for light and for dark.
 //!
 //! Pictures are drawn in the light colours. A style sheet then gives each its dark twin too, so that one drawing serves
-//! both. The colours of the data are told apart by people who confuse red and green (after Okabe and Ito); what matters
+//! both. The colours of the data are distinguished by people who confuse red and green (after Okabe and Ito); what matters
 //! differs in shape too.
 
 use plotters::style::RGBColor;
@@ -41,7 +41,7 @@ pub const CLASH: Colour = colour(0xD01C1F, 0xFF6B61);
 pub const UNSURE: Colour = colour(0x8C959F, 0x7D8792);
 
 /// The first, second and third process of a story.
-pub const ACTORS: [Colour; 3] = [HOLD, colour(0xD98200, 0xF2A93B), colour(0x009E73, 0x34C79B)];
+pub const PARTICIPANTS: [Colour; 3] = [HOLD, colour(0xD98200, 0xF2A93B), colour(0x009E73, 0x34C79B)];
 
 /// Outcomes of operations.
 pub const OK: Colour = HOLD;
@@ -62,7 +62,7 @@ const ALL: [Colour; 11] = [GROUND, INK, MUTED, GRID, STRIPE, HOLD, CLAIM, CLASH,
 /// Style rules that give each colour of a drawing its dark twin; which one is seen is up to `color-scheme`.
 pub fn style() -> String {
     let mut rules = String::new();
-    let colours = ALL.iter().chain(&ACTORS[1..]).chain(&FAULTS);
+    let colours = ALL.iter().chain(&PARTICIPANTS[1..]).chain(&FAULTS);
     for Colour { light, dark } in colours {
         for attribute in ["fill", "stroke"] {
             let _ = write!(
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn no_two_colours_share_a_light_value_and_differ_in_the_dark() {
-        let all: Vec<Colour> = ALL.iter().chain(&ACTORS).chain(&FAULTS).copied().collect();
+        let all: Vec<Colour> = ALL.iter().chain(&PARTICIPANTS).chain(&FAULTS).copied().collect();
         for a in &all {
             for b in &all {
                 assert!(a.light != b.light || a.dark == b.dark, "{a:?} {b:?}");

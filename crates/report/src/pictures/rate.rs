@@ -20,11 +20,8 @@ struct Rates {
     series: [Vec<f64>; 3],
 }
 
-const SERIES: [(Colour, &str); 3] = [
-    (palette::OK, "ok: it happened"),
-    (palette::FAIL, "fail: it did not"),
-    (palette::INFO, "info: nobody knows"),
-];
+const SERIES: [(Colour, &str); 3] =
+    [(palette::OK, "ok: it happened"), (palette::FAIL, "fail: it did not"), (palette::INFO, "info: unknown")];
 
 /// The rate of operations over a run.
 pub fn rate(run: &RunIndex) -> String {

@@ -72,7 +72,7 @@ fn legend(canvas: &Canvas, run: &RunIndex, overlaps: &[Overlap]) {
         entry("two at once, overstayed", &bar(palette::CLASH, 3));
     }
     if run.operations.iter().any(is_unsure) {
-        entry("nobody knows", &bar(palette::UNSURE, 1));
+        entry("unknown", &bar(palette::UNSURE, 1));
     }
     if run.faults.iter().any(|fault| fault.effective) {
         entry("fault", &|x| canvas.rect((x, y - 6), (x + 22, y + 6), palette::FAULTS[0], 0.45));
@@ -121,13 +121,13 @@ fn phases(canvas: &Canvas, run: &RunIndex, frame: &Frame) {
     }
 }
 
-/// Whether nobody knows if an operation that changes something was done.
+/// Whether it is unknown if an operation that changes something was done.
 fn is_unsure(operation: &Operation) -> bool {
     let changes = [f::ACQUIRE, f::WRITE, f::RELEASE].contains(&operation.f());
     changes && operation.completion.is_none_or(|event| event.kind == Kind::Info)
 }
 
-/// Operations of which nobody knows whether they were done.
+/// Operations of which it is unknown whether they were done.
 fn unsure(canvas: &Canvas, run: &RunIndex, frame: &Frame, lanes: &Lanes) {
     let mut bars = Bars::default();
     for operation in run.operations.iter().filter(|operation| is_unsure(operation)) {

@@ -1,4 +1,4 @@
-//! JUnit XML, as build servers read it: a suite for each thing tested, a case for each promise.
+//! JUnit XML, as build servers read it: a suite for each thing tested, a case for each property.
 
 use anyhow::{Context, Result};
 use fencepost_checker::Outcome;

@@ -1,4 +1,4 @@
-//! What a pipeline is told of a run: an exit code that means what was expected, JUnit, SARIF, and GitHub's own signs.
+//! The result of a run for a pipeline: an exit code that says whether the expected came, JUnit, SARIF, and GitHub's annotations.
 
 pub mod github;
 pub mod junit;
@@ -55,7 +55,7 @@ impl Expect {
 /// Writes what was asked for, and gives the exit code: the outcome's own, or whether it is the one expected.
 ///
 /// # Errors
-/// A file cannot be written. Where the code says that a promise was broken, it stays so, and the failure is only said.
+/// A file cannot be written. Where the exit code says that a property was violated, it stays so, and the failure is only printed.
 pub fn tell(args: &PipelineArgs, folder: &RunFolder, verdict: &RunVerdict) -> Result<i32> {
     let code = exit_code(args.expect, verdict.outcome);
     match write(args, folder, verdict) {

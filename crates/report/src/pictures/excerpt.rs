@@ -1,4 +1,4 @@
-//! What the drawing of one violation shows: who held what, what they did, which servers said yes, what was broken.
+//! What the drawing of one violation shows: the holds, the operations under them, the servers that granted them, and the faults.
 
 use super::palette::{self, Colour};
 use crate::exhibits::Exhibit;
@@ -8,40 +8,40 @@ use fencepost_history::f;
 use std::collections::BTreeSet;
 
 /// More processes than this make no picture that anybody could follow.
-const ACTORS_MAX: usize = palette::ACTORS.len();
+const PARTICIPANTS_MAX: usize = palette::PARTICIPANTS.len();
 /// More writes of others than this are noise.
 const BYSTANDERS_MAX: usize = 12;
 
 /// One violation, cut out of its run.
-pub struct Scene<'a> {
+pub struct Excerpt<'a> {
     pub key: &'a str,
-    pub actors: Vec<Actor<'a>>,
+    pub participants: Vec<Participant<'a>>,
     pub from_ns: u64,
     pub to_ns: u64,
     /// From when to when the first two both held, for certain.
     pub both: Option<(u64, u64)>,
     /// Servers and clients that have a part in it, sorted.
     pub nodes: Vec<&'a str>,
-    /// Faults that had an effect within the scene.
+    /// Faults that had an effect within the excerpt.
     pub faults: Vec<&'a Fault<'a>>,
     /// Acknowledged writes of the key, in order of completion.
     pub writes: Vec<&'a Operation<'a>>,
 }
 
 /// A process, with one of its holds.
-pub struct Actor<'a> {
+pub struct Participant<'a> {
     pub hold: &'a Hold<'a>,
     pub colour: Colour,
     /// What it did under the hold, its release included.
     pub operations: Vec<&'a Operation<'a>>,
 }
 
-impl Actor<'_> {
-    /// How long the process had the lock promised: for the TTL, or for what it was told when it got the lock after
-    /// a long wait.
+impl Participant<'_> {
+    /// How long the process had the lock promised: for the TTL, or for the validity that was reported when it got the lock
+    /// after a long wait.
     pub fn promised_until(&self) -> Option<u64> {
-        let told = self.hold.validity_ms.map(|ms| self.hold.from_ns + (ms.max(0.0) * 1e6) as u64);
-        let until = self.hold.expires_ns(u64::MAX).max(told)?;
+        let reported = self.hold.validity_ms.map(|ms| self.hold.from_ns + (ms.max(0.0) * 1e6) as u64);
+        let until = self.hold.expires_ns(u64::MAX).max(reported)?;
         Some(until).filter(|until| *until > self.hold.from_ns)
     }
 
@@ -53,16 +53,17 @@ impl Actor<'_> {
     }
 }
 
-impl<'a> Scene<'a> {
+impl<'a> Excerpt<'a> {
     /// None where there are no holds to draw.
-    pub fn of(run: &'a RunIndex, exhibit: &Exhibit) -> Option<Scene<'a>> {
-        let holds: Vec<&Hold> = exhibit.holds.iter().take(ACTORS_MAX).map(|&at| &run.holds[at]).collect();
-        let actors: Vec<Actor> = holds
+    pub fn of(run: &'a RunIndex, exhibit: &Exhibit) -> Option<Excerpt<'a>> {
+        let holds: Vec<&Hold> =
+            exhibit.holds.iter().take(PARTICIPANTS_MAX).map(|&at| &run.holds[at]).collect();
+        let participants: Vec<Participant> = holds
             .iter()
-            .zip(palette::ACTORS)
-            .map(|(hold, colour)| Actor { hold, colour, operations: operations(run, hold) })
+            .zip(palette::PARTICIPANTS)
+            .map(|(hold, colour)| Participant { hold, colour, operations: operations(run, hold) })
             .collect();
-        let end = actors.iter().map(last_ns).max()?;
+        let end = participants.iter().map(last_ns).max()?;
         // How long the first one had waited before is of little interest.
         let first = holds.first()?;
         let begin = first.invoke_ns.max(first.from_ns.saturating_sub((end - first.from_ns) / 3));
@@ -81,8 +82,8 @@ impl<'a> Scene<'a> {
         let mut nodes: Vec<&str> = nodes.into_iter().collect();
         // n10 after n9.
         nodes.sort_by_key(|name| (name.trim_end_matches(|c: char| c.is_ascii_digit()), name.len(), *name));
-        let writes = writes(run, &actors, from_ns, to_ns);
-        Some(Scene { key: holds[0].key, actors, from_ns, to_ns, both, nodes, faults, writes })
+        let writes = writes(run, &participants, from_ns, to_ns);
+        Some(Excerpt { key: holds[0].key, participants, from_ns, to_ns, both, nodes, faults, writes })
     }
 }
 
@@ -100,14 +101,14 @@ fn operations<'a>(run: &'a RunIndex, hold: &Hold) -> Vec<&'a Operation<'a>> {
     operations
 }
 
-/// The last moment of an actor that matters to the scene. How long its release took does not.
-fn last_ns(actor: &Actor) -> u64 {
+/// The last moment of a participant that matters to the excerpt. How long its release took does not.
+fn last_ns(participant: &Participant) -> u64 {
     let done = |operation: &&Operation| match operation.completion {
         Some(event) if operation.f() != f::RELEASE => event.time,
         _ => operation.invoke.time,
     };
-    let acts = actor.operations.iter().map(done).max().unwrap_or(0);
-    acts.max(actor.hold.until_ns).max(actor.hold.from_ns)
+    let acts = participant.operations.iter().map(done).max().unwrap_or(0);
+    acts.max(participant.hold.until_ns).max(participant.hold.from_ns)
 }
 
 fn both(holds: &[&Hold]) -> Option<(u64, u64)> {
@@ -115,9 +116,16 @@ fn both(holds: &[&Hold]) -> Option<(u64, u64)> {
     (a.until > b.from).then(|| (b.from_ns, a.until_ns.min(b.until_ns).max(b.from_ns)))
 }
 
-fn writes<'a>(run: &'a RunIndex, actors: &[Actor], from_ns: u64, to_ns: u64) -> Vec<&'a Operation<'a>> {
-    let key = actors.first().map_or("", |actor| actor.hold.key);
-    let acts = |operation: &Operation| actors.iter().any(|actor| actor.hold.process == operation.process);
+fn writes<'a>(
+    run: &'a RunIndex,
+    participants: &[Participant],
+    from_ns: u64,
+    to_ns: u64,
+) -> Vec<&'a Operation<'a>> {
+    let key = participants.first().map_or("", |participant| participant.hold.key);
+    let acts = |operation: &Operation| {
+        participants.iter().any(|participant| participant.hold.process == operation.process)
+    };
     let mut writes: Vec<&Operation> = run
         .operations
         .iter()
