@@ -8,7 +8,7 @@ use crate::registry::{find, registry};
 use crate::topology::Topology;
 use crate::trigger::Trigger;
 use fencepost_history::Seed;
-use fencepost_history::prose::nearest;
+use fencepost_history::prose::unknown;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -171,13 +171,6 @@ fn nearest_key(message: &str, more: &[&str]) -> String {
             unknown(what, name, &[known, more].concat())
         }
         _ => message.to_owned(),
-    }
-}
-
-fn unknown(what: &str, name: &str, known: &[&str]) -> String {
-    match nearest(name, known) {
-        Some(nearest) => format!("unknown {what} \"{name}\": did you mean \"{nearest}\"?"),
-        None => format!("unknown {what} \"{name}\": expected one of {}", known.join(", ")),
     }
 }
 

@@ -8,7 +8,7 @@ mod keys;
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command};
-use fencepost_engine::{BadUsage, nearest};
+use fencepost_engine::{BadUsage, unknown};
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -150,8 +150,8 @@ fn parse(text: &str, command: &Command) -> Result<Vec<Setting>, Mistake> {
             );
         };
         let Some(of) = commands(command).find(|each| each.get_name() == name.get_ref()) else {
-            let known = commands(command).map(Command::get_name);
-            return mistake(&name.span(), unknown("there is no command with options", name.get_ref(), known));
+            let known: Vec<&str> = commands(command).map(Command::get_name).collect();
+            return mistake(&name.span(), unknown("table", name.get_ref(), &known));
         };
         for (key, value) in table {
             let is_named = |option: &Arg| {
@@ -159,11 +159,9 @@ fn parse(text: &str, command: &Command) -> Result<Vec<Setting>, Mistake> {
                 option.get_long().into_iter().chain(aliases).any(|name| name == key.get_ref())
             };
             let Some((known, option)) = options(of).find(|(_, option)| is_named(option)) else {
-                let what = format!("[{}] has no key", of.get_name());
-                return mistake(
-                    &key.span(),
-                    unknown(&what, key.get_ref(), options(of).map(|(known, _)| known)),
-                );
+                let known: Vec<&str> = options(of).map(|(known, _)| known).collect();
+                let what = format!("key of [{}]", of.get_name());
+                return mistake(&key.span(), unknown(&what, key.get_ref(), &known));
             };
             let words = words(known, option, value.get_ref())
                 .and_then(|words| accepted(command, of.get_name(), words))
@@ -172,14 +170,6 @@ fn parse(text: &str, command: &Command) -> Result<Vec<Setting>, Mistake> {
         }
     }
     Ok(settings)
-}
-
-fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let known: Vec<&str> = known.collect();
-    match nearest(name, &known) {
-        Some(nearest) => format!("{what} `{name}`; did you mean `{nearest}`?"),
-        None => format!("{what} `{name}`; there are {}", known.join(", ")),
-    }
 }
 
 /// The option as on the command line.

@@ -94,14 +94,14 @@ fn a_file_of_options_is_read_and_the_command_line_wins() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let at = folder.path();
     fs::write(at.join("fencepost.toml"), "[test]\nlock = \"nowhere\"\n").expect("a file");
-    assert!(refused(at, "test").contains("no lock `nowhere`"));
-    assert!(refused(at, "test --lock elsewhere").contains("no lock `elsewhere`"));
-    assert!(refused(at, "test --config none --lock etcd --guard tokn").contains("did you mean token"));
+    assert!(refused(at, "test").contains("unknown lock \"nowhere\""));
+    assert!(refused(at, "test --lock elsewhere").contains("unknown lock \"elsewhere\""));
+    assert!(refused(at, "test --config none --lock etcd --guard tokn").contains("did you mean \"token\""));
     fs::write(at.join("other.toml"), "[test]\n\ntime_limit = \"3s\"\n").expect("a file");
     let mistake = refused(at, "test --config other.toml");
     assert_eq!(
         mistake.trim(),
-        "fencepost: other.toml, line 3: [test] has no key `time_limit`; did you mean `time-limit`?"
+        "fencepost: other.toml, line 3: unknown key of [test] \"time_limit\": did you mean \"time-limit\"?"
     );
     assert!(refused(at, "--config missing.toml test").contains("cannot read missing.toml"));
     output_of(at, "list guards");

@@ -26,7 +26,7 @@ mod stop;
 mod topology;
 mod validation;
 
-pub use names::{BadUsage, nearest, pick, unknown};
+pub use names::{BadUsage, pick, unknown};
 pub use observer::{Progress, RunObserver, Unobserved};
 pub use options::RunOptions;
 pub use phases::RunOutcome;

@@ -71,7 +71,7 @@ impl ProcessContext {
         ProcessContext { recorder, times, closing: Closing::default(), used }
     }
 
-    /// A process number that nobody has used. It tells its slot, and thereby its client, by the rest of its division
+    /// A process number that was not used yet. It shows its slot, and thereby its client, by the rest of its division
     /// by the number of slots, as in Jepsen.
     pub fn fresh_process(&self, slot: usize) -> u64 {
         slot as u64 + self.used[slot].fetch_add(1, Ordering::Relaxed) * self.used.len() as u64
@@ -122,7 +122,7 @@ fn millis(time: Duration) -> u64 {
 }
 
 /// Runs one process to its end. After an indeterminate operation it goes on under a fresh number with a script of its
-/// own, as a program that was restarted would: nobody knows what the old one still holds.
+/// own, as a program that was restarted would: it is unknown what the old process still holds.
 pub async fn run_process(
     context: Arc<ProcessContext>,
     client: Arc<ClientConnection>,
@@ -164,7 +164,7 @@ pub async fn closing_reads(
     clients: &[Arc<ClientConnection>],
     reads: bool,
 ) {
-    // Clients that a fault killed ask nothing any more.
+    // Clients that a fault killed answer no more.
     let alive: Vec<usize> = (0..clients.len()).filter(|at| !clients[*at].is_gone()).collect();
     for number in 0..keys {
         let Some(&slot) = alive.get(number % alive.len().max(1)) else { return };
@@ -183,7 +183,7 @@ pub async fn closing_reads(
         };
         if reads {
             let mut read = context.perform(client, process, &op(f::READ)).await;
-            // A client may have been cut off from the storage for good, by whoever fenced it.
+            // A client may have been cut off from the storage for good, by another client that fenced it.
             for &other in alive.iter().filter(|other| **other != slot) {
                 if matches!(read, Completion::Ok(_)) {
                     break;

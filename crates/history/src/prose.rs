@@ -17,6 +17,15 @@ pub fn was<N>(names: &[N]) -> &'static str {
     if names.len() == 1 { "was" } else { "were" }
 }
 
+/// Refuses an unknown name: `unknown lock "redlok": did you mean "redlock"?`, or, where no known name is near, with all of
+/// them.
+pub fn unknown(what: &str, name: &str, known: &[&str]) -> String {
+    match nearest(name, known) {
+        Some(nearest) => format!("unknown {what} \"{name}\": did you mean \"{nearest}\"?"),
+        None => format!("unknown {what} \"{name}\": expected one of {}", known.join(", ")),
+    }
+}
+
 /// The name that was probably meant by a misspelled one.
 pub fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     let distances = names.iter().map(|known| (strsim::damerau_levenshtein(name, known), *known));
@@ -39,5 +48,14 @@ mod tests {
         assert_eq!((and(&["n1"]), was(&["n1"])), ("n1".to_owned(), "was"));
         let three = ["n1", "n2", "n4"];
         assert_eq!((and(&three), was(&three)), ("n1, n2 and n4".to_owned(), "were"));
+    }
+
+    #[test]
+    fn a_mistyped_name_is_answered_with_the_nearest() {
+        let names = ["clock-jump", "pause"];
+        let suggestion = "unknown nemesis \"clok-jump\": did you mean \"clock-jump\"?";
+        assert_eq!(unknown("nemesis", "clok-jump", &names), suggestion);
+        let list = "unknown nemesis \"earthquake\": expected one of clock-jump, pause";
+        assert_eq!(unknown("nemesis", "earthquake", &names), list);
     }
 }

@@ -5,6 +5,7 @@
 //! (`f` is `at`), and waits that long. A fault whose trigger is that event is then certainly injected while the client is
 //! there.
 
+use fencepost_history::prose::unknown;
 use fencepost_history::{InvalidDuration, TimeSpan};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -71,7 +72,7 @@ impl FromStr for PauseAt {
         let TimeSpan(time) = time.parse().map_err(|error: InvalidDuration| error.to_string())?;
         if !points().iter().any(|(name, _)| *name == point) {
             let names: Vec<&str> = points().iter().map(|(name, _)| *name).collect();
-            return Err(format!("there is no point `{point}` (there are: {})", names.join(", ")));
+            return Err(unknown("point of a recipe", point, &names));
         }
         Ok(PauseAt { point: point.to_owned(), time })
     }
@@ -94,6 +95,6 @@ mod tests {
         let refusal = |text: &str| text.parse::<PauseAt>().unwrap_err();
         assert!(refusal("before-replies").contains("no point with a time"));
         assert!(refusal("before-replies=soon").contains("invalid duration"));
-        assert!(refusal("before-reply=1s").contains("there are: between-get-and-del"));
+        assert!(refusal("before-reply=1s").contains("did you mean \"before-replies\"?"));
     }
 }
