@@ -26,7 +26,7 @@ use tracing_subscriber::{Layer, fmt, layer::SubscriberExt, util::SubscriberInitE
 
 /// Runs the program and gives its exit code.
 pub fn main() -> i32 {
-    // Agents and sandboxes make namespaces, which needs a process with a single thread: before anything else.
+    // Some internal commands need a process with a single thread: before anything else.
     if let Some(code) = fencepost_cluster::run_internal_command(agent_tools::all) {
         return code;
     }

@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub async fn doctor() -> Result<i32> {
     let checks = fencepost_cluster::doctor::examine().await;
     tell(&checks);
-    let drivers = runnable(&checks).await;
+    let drivers = fencepost_cluster::doctor::runnable(&checks).await;
     let tried = join_all(drivers.iter().map(|driver| try_all(driver.as_ref()))).await;
     say!("\nnemeses, each tried on a throw-away node");
     for (driver, tried) in drivers.iter().zip(&tried) {
@@ -54,8 +54,7 @@ pub async fn doctor() -> Result<i32> {
         };
         say!("  {:width$}  {answers}", nemesis.name());
     }
-    let any = checks.iter().any(|check| check.ok && ["engine", "namespaces"].contains(&check.name.as_str()));
-    Ok(if any { 0 } else { FAILED })
+    Ok(if fencepost_cluster::doctor::can_run(&checks) { 0 } else { FAILED })
 }
 
 fn tell(checks: &[Check]) {
@@ -72,18 +71,6 @@ fn tell(checks: &[Check]) {
             say!("       {:width$}  → {remedy}", "");
         }
     }
-}
-
-/// The drivers that can start a node right now. Making an image first would take minutes: the checks tell of that.
-async fn runnable(checks: &[Check]) -> Vec<Box<dyn Driver>> {
-    let mut drivers = Vec::new();
-    for (name, program) in [("docker", "image client"), ("local", "programs of client")] {
-        let ready = checks.iter().any(|check| check.area == name && check.name == program && check.ok);
-        if ready && let Ok(driver) = fencepost_cluster::select(name).await {
-            drivers.push(driver);
-        }
-    }
-    drivers
 }
 
 /// What came of each nemesis, by its name.

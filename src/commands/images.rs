@@ -41,8 +41,8 @@ pub async fn images(command: ImagesCommand) -> Result<i32> {
     for each in made {
         let note = if each.current { "" } else { "  (of another version of Fencepost)" };
         let kind = match each.kind {
-            images::Kind::Container => "image",
-            images::Kind::Layer => "image with this program",
+            images::Kind::EngineImage => "image",
+            images::Kind::EngineImageWithProgram => "image with this program",
             images::Kind::RootFileSystem => "root file system",
         };
         let megabytes = each.bytes as f64 / 1e6;

@@ -21,7 +21,7 @@ impl ClusterFolder {
     /// Makes it, with a subnet that no other run has and that `is_free` agrees to.
     pub(crate) fn create(run: &str, is_free: impl Fn(Subnet) -> bool) -> Result<ClusterFolder, ClusterError> {
         let runs = runs()?;
-        let _alone = lock(&runs.join("lock"))?;
+        let _lock = lock(&runs.join("lock"))?;
         let path = runs.join(run);
         let cannot = |error: std::io::Error| {
             ClusterError::new(format!("cannot make the folder of the run, {}: {error}", path.display()))
@@ -53,8 +53,8 @@ impl ClusterFolder {
 
 impl Drop for ClusterFolder {
     fn drop(&mut self) {
-        // Alone: whoever looks for dead runs must not find half a folder, and say that its run has crashed.
-        let _alone = self.path.parent().and_then(|runs| lock(&runs.join("lock")).ok());
+        // Under the lock: a search for crashed runs must not find half a folder, and take its run for crashed.
+        let _lock = self.path.parent().and_then(|runs| lock(&runs.join("lock")).ok());
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }
@@ -62,7 +62,7 @@ impl Drop for ClusterFolder {
 /// Removes the folders of runs whose controllers are dead, and gives their names.
 pub(crate) fn remove_dead() -> Result<Vec<String>, ClusterError> {
     let runs = runs()?;
-    let _alone = lock(&runs.join("lock"))?;
+    let _lock = lock(&runs.join("lock"))?;
     let mut removed = Vec::new();
     for folder in folders(&runs).into_iter().filter(|folder| !is_held(&folder.join("lock"))) {
         std::fs::remove_dir_all(&folder).map_err(|error| {
@@ -89,7 +89,7 @@ fn subnet_of(folder: &Path) -> Option<Subnet> {
     std::fs::read_to_string(folder.join("subnet")).ok()?.parse().ok()
 }
 
-/// The folder of all runs of this user. Temporary by nature, and nobody else's business.
+/// The folder of all runs of this user: temporary, and closed to other users.
 fn runs() -> Result<PathBuf, ClusterError> {
     let user = nix::unistd::geteuid().as_raw();
     let path = std::env::temp_dir().join(format!("fencepost-{user}"));
@@ -115,7 +115,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn a_run_that_is_being_taken_down_is_none_that_crashed() {
+    fn a_run_that_is_being_taken_down_does_not_count_as_crashed() {
         let found = thread::scope(|scope| {
             let run = scope.spawn(|| {
                 for count in 0..500 {

@@ -4,10 +4,14 @@ use crate::capability::Capability;
 use crate::driver::{Driver, DriverOptions};
 use crate::drivers::docker::{DockerDriver, Engine};
 use crate::drivers::local::{self, LocalDriver};
-use crate::drivers::try_afresh;
+use crate::drivers::{select, try_afresh};
 use crate::images::{self, installed};
 use crate::{ClusterError, Progress};
 use std::sync::Arc;
+
+/// Names of the checks that say whether a driver can start nodes at all.
+const ENGINE: &str = "engine";
+const NAMESPACES: &str = "namespaces";
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +46,24 @@ pub async fn examine_with(options: DriverOptions) -> Vec<Check> {
     checks
 }
 
+/// Whether any driver can start nodes here, by these checks.
+pub fn can_run(checks: &[Check]) -> bool {
+    checks.iter().any(|check| check.ok && [ENGINE, NAMESPACES].contains(&check.name.as_str()))
+}
+
+/// The drivers that can start a node right now, by these checks: those whose image for clients need not be made first,
+/// which would take minutes.
+pub async fn runnable(checks: &[Check]) -> Vec<Box<dyn Driver>> {
+    let mut drivers = Vec::new();
+    for (name, client) in [("docker", "image client"), ("local", "programs of client")] {
+        let ready = checks.iter().any(|check| check.area == name && check.name == client && check.ok);
+        if ready && let Ok(driver) = select(name).await {
+            drivers.push(driver);
+        }
+    }
+    drivers
+}
+
 impl Check {
     fn yes(area: &'static str, name: impl Into<String>, detail: impl Into<String>) -> Check {
         Check { area, name: name.into(), ok: true, detail: detail.into(), remedy: None }
@@ -63,11 +85,11 @@ async fn docker(options: &DriverOptions) -> Vec<Check> {
         Ok(engine) => engine,
         Err(error) => {
             let remedy = "install and start Docker, or use --driver local, which needs no engine";
-            return vec![Check::no(AREA, "engine", error.0, remedy)];
+            return vec![Check::no(AREA, ENGINE, error.0, remedy)];
         }
     };
     let about = engine.about().await.unwrap_or_else(|error| error.0);
-    let mut checks = vec![Check::yes(AREA, "engine", about)];
+    let mut checks = vec![Check::yes(AREA, ENGINE, about)];
     let made = engine.list_images().await.unwrap_or_default();
     let is_there = |name: &str| made.iter().any(|made| made.name == name && made.current);
     for image in &images::ALL {
@@ -96,11 +118,11 @@ async fn local(options: &DriverOptions) -> Vec<Check> {
     const AREA: &str = "local";
     let who = if nix::unistd::geteuid().is_root() { "as root" } else { "in a user namespace" };
     let mut checks = match local::try_namespaces(options).await {
-        Ok(()) => vec![Check::yes(AREA, "namespaces", format!("can be made, {who}"))],
+        Ok(()) => vec![Check::yes(AREA, NAMESPACES, format!("can be made, {who}"))],
         Err(error) => {
             let remedy = "run as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1; on Ubuntu \
                           also kernel.apparmor_restrict_unprivileged_userns=0)";
-            return vec![Check::no(AREA, "namespaces", error.0, remedy)];
+            return vec![Check::no(AREA, NAMESPACES, error.0, remedy)];
         }
     };
     for image in &images::ALL {

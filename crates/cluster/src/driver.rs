@@ -40,19 +40,19 @@ pub struct Cluster {
     pub(crate) stop: Box<dyn Stop>,
 }
 
-/// What all drivers are told.
+/// Options of all drivers.
 #[derive(Clone)]
 pub struct DriverOptions {
     /// The program that is to be the agent; its `main` begins with [`crate::run_internal_command`].
     pub program: PathBuf,
     /// Run servers out of the images' root file systems even where this machine has them (local driver).
     pub prefer_rootfs: bool,
-    /// Hears what takes long.
+    /// Receives a line for each step that takes long.
     pub progress: Progress,
 }
 
 impl DriverOptions {
-    /// The running program is the agent; what takes long is told on standard error.
+    /// The running program is the agent; steps that take long are reported on standard error.
     pub fn new() -> Result<DriverOptions, ClusterError> {
         let program = std::env::current_exe()
             .map_err(|error| ClusterError::new(format!("cannot find the running program: {error}")))?;
@@ -68,7 +68,7 @@ pub(crate) trait Stop: Send + Sync {
 }
 
 impl ClusterSpec {
-    /// A run's name that nobody else on this machine has.
+    /// A run's name that no other run on this machine has.
     pub(crate) fn own_name(what: &str) -> String {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         format!("{what}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
@@ -84,7 +84,7 @@ impl ClusterSpec {
         for name in self.nodes.iter().map(|node| node.name.as_str()) {
             if !simple(name) {
                 return Err(ClusterError::new(format!(
-                    "{name:?} is no name for a node; use letters, digits and dashes"
+                    "invalid name of a node {name:?}: expected letters, digits and dashes"
                 )));
             }
             if !names.insert(name) {
@@ -96,7 +96,7 @@ impl ClusterSpec {
         if !simple(&self.run) {
             let run = &self.run;
             return Err(ClusterError::new(format!(
-                "{run:?} is no name for a run; use letters, digits and dashes"
+                "invalid name of a run {run:?}: expected letters, digits and dashes"
             )));
         }
         let most = Subnet::HOSTS;

@@ -35,7 +35,7 @@ fn run_agent(tools: Vec<Box<dyn Tool>>, args: &[OsString]) -> i32 {
         return 254;
     };
     let attach = args.get(1).and_then(|it| it.to_str()?.parse().ok());
-    // SAFETY: whoever started this agent left the descriptor open for it, and nothing has been opened yet.
+    // SAFETY: the parent of this agent left the descriptor open for it, and nothing has been opened yet.
     let attach = attach.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
     if let Some(socket) = &attach {
         // It must not live on in the agent's children.

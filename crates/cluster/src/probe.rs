@@ -54,7 +54,7 @@ fn run(program: &str, args: &[&str]) -> Result<(), String> {
     Err(format!("{program} says: {}", said.lines().next().unwrap_or("nothing, and fails").trim()))
 }
 
-/// Mounts a file system that nobody serves, and takes it away again.
+/// Mounts a file system without a server, and unmounts it again.
 fn try_fuse() -> Result<(), String> {
     let device = std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
     let device = device.map_err(|error| format!("cannot open /dev/fuse: {error}"))?;

@@ -26,7 +26,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Makes the folder in the cache, unless it is there, and removes those of former builds that nobody uses.
+    /// Makes the folder in the cache, unless it is there, and removes those of former builds that are not in use.
     pub(crate) fn prepare(executable: &Path) -> Result<Program, ClusterError> {
         let cannot = |error: std::io::Error| {
             ClusterError::new(format!("cannot read the program {}: {error}", executable.display()))
@@ -55,7 +55,7 @@ impl Program {
         program.map_err(|error| ClusterError::new(error.to_string()))?
     }
 
-    /// Whether that hash is of a former build of the same executable, which nobody uses any more.
+    /// Whether that hash is of a former build of the same executable, which is no longer in use.
     pub(crate) fn is_former(&self, hash: &str) -> bool {
         let same = self
             .hash
@@ -169,7 +169,7 @@ fn remove_others(programs: &Path, path_hash: &str, hash: &str) {
     }
 }
 
-/// Removes the folders of all builds that nobody uses.
+/// Removes the folders of all builds that are not in use.
 pub(crate) fn remove_unused() -> Result<(), ClusterError> {
     let programs = cache::folder()?.join("programs");
     let _lock = file_lock::lock(&programs.join("lock"))?;

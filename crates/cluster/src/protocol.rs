@@ -94,6 +94,19 @@ pub enum Connected {
     No { error: String },
 }
 
+/// The answer to a request to start a program whose streams are attached to the controller.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Attached {
+    Started {
+        pid: i32,
+    },
+    /// Why it was not started, in words.
+    Failed {
+        error: String,
+    },
+}
+
 /// One line from an agent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]

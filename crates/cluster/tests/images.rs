@@ -37,8 +37,9 @@ async fn the_engine_has_every_image_once_it_is_built() {
     image_store::build(&[], &fencepost_cluster::progress_to_stderr()).await.unwrap();
     let made = image_store::list().await.unwrap();
     for name in ["redis", "etcd", "zookeeper", "postgres", "client"] {
-        let is_it =
-            |made: &&images::Made| made.name == name && made.kind == images::Kind::Container && made.current;
+        let is_it = |made: &&images::Made| {
+            made.name == name && made.kind == images::Kind::EngineImage && made.current
+        };
         assert!(made.iter().any(|made| is_it(&made)), "{name} is not in {made:?}");
     }
     let unknown = image_store::build(&["mysql".to_owned()], &fencepost_cluster::progress_to_stderr()).await;

@@ -1,11 +1,11 @@
 //! Programs whose streams go straight to the controller, under the local driver: it sends the streams over a socket.
 //!
 //! One message is a request: the arguments as JSON, and with them a file descriptor that becomes the program's
-//! standard input and output. One message answers it: `{"pid":N}` or `{"error":"…"}`.
+//! standard input and output. One message answers it: an [`Attached`].
 
 use super::operations::Agent;
+use crate::protocol::Attached;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, send};
-use serde_json::{Value, json};
 use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::Stdio;
@@ -15,33 +15,35 @@ use tokio::sync::{mpsc, oneshot};
 /// The longest list of arguments.
 const REQUEST_MAX: usize = 64 << 10;
 
-struct Wanted {
+struct AttachRequest {
     argv: Vec<String>,
     stream: OwnedFd,
-    answer: oneshot::Sender<Value>,
+    answer: oneshot::Sender<Attached>,
 }
 
 /// Serves the socket for as long as the agent lives.
 pub(super) fn listen(socket: OwnedFd, agent: Arc<Agent>) {
-    let (queue, mut wanted) = mpsc::unbounded_channel::<Wanted>();
+    let (queue, mut requests) = mpsc::unbounded_channel::<AttachRequest>();
     // Children are started on the agent's one thread, like all others.
     tokio::spawn(async move {
-        while let Some(Wanted { argv, stream, answer }) = wanted.recv().await {
+        while let Some(AttachRequest { argv, stream, answer }) = requests.recv().await {
             let started = start(&agent, &argv, stream);
             let _ = answer.send(match started {
-                Ok(pid) => json!({"pid": pid}),
-                Err(error) => json!({"error": error}),
+                Ok(pid) => Attached::Started { pid },
+                Err(error) => Attached::Failed { error },
             });
         }
     });
     std::thread::spawn(move || {
         while let Some((argv, stream)) = receive(&socket) {
             let (answer, answered) = oneshot::channel();
-            if queue.send(Wanted { argv, stream, answer }).is_err() {
+            if queue.send(AttachRequest { argv, stream, answer }).is_err() {
                 return;
             }
-            let answer = answered.blocking_recv().unwrap_or(json!({"error": "the agent is ending"}));
-            if send(socket.as_raw_fd(), answer.to_string().as_bytes(), MsgFlags::MSG_NOSIGNAL).is_err() {
+            let ending = |_| Attached::Failed { error: "the agent is ending".to_owned() };
+            let answer = answered.blocking_recv().unwrap_or_else(ending);
+            let answer = serde_json::to_vec(&answer).expect("an answer is always JSON");
+            if send(socket.as_raw_fd(), &answer, MsgFlags::MSG_NOSIGNAL).is_err() {
                 return;
             }
         }

@@ -31,7 +31,7 @@ struct Known {
     end: oneshot::Sender<ExitStatus>,
 }
 
-/// Commands that tools run; whoever started one waits for it.
+/// Commands that tools run; the tool that started one waits for it.
 static OF_TOOLS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
 fn of_tools() -> MutexGuard<'static, BTreeSet<i32>> {
@@ -118,7 +118,7 @@ impl Children {
         let status = match waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::Exited(_, code)) => ExitStatus::from_raw(code << 8),
             Ok(WaitStatus::Signaled(_, signal, _)) => ExitStatus::from_raw(signal as i32),
-            // Its first thread has ended and others still run, or someone else was told.
+            // Its first thread has ended and others still run, or the agent was not the one to wait for it.
             _ => return,
         };
         drop(of_tools);

@@ -1,4 +1,4 @@
-//! What the agent says: answers and reports first, logs when there is room.
+//! The agent's output: answers and reports first, logs when there is room.
 
 use crate::protocol::FromAgent;
 use serde_json::Value;
@@ -20,7 +20,7 @@ pub(super) struct Out {
 }
 
 impl Out {
-    /// Starts to write lines to standard output. The process ends when nobody reads them.
+    /// Starts to write lines to standard output. The process ends when they are no longer read.
     pub(super) fn to_stdout() -> Out {
         let (reports, mut reports_waiting) = mpsc::unbounded_channel();
         let (logs, mut logs_waiting) = mpsc::channel(LOGS_WAITING_MAX);
@@ -85,7 +85,7 @@ impl Out {
     }
 
     fn report(&self, report: FromAgent) {
-        // The writer ends the process when it cannot go on, so there is nobody to tell of a failure here.
+        // The writer ends the process when it cannot go on, so a failure needs no handling here.
         let _ = self.reports.send(report);
     }
 }

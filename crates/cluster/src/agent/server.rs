@@ -8,7 +8,7 @@ use fencepost_wire::{LineError, LineReader};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// What an agent is told on its command line.
+/// The arguments of an agent's command line.
 #[derive(Debug)]
 pub struct AgentOptions {
     /// The node's data folder; `{data}` in arguments and paths stands for it.

@@ -17,7 +17,7 @@ pub(super) struct Apt {
 }
 
 impl Apt {
-    /// With lists of packages that are recent. Whoever calls this must hold the lock on the folder.
+    /// With lists of packages that are recent. The caller must hold the lock on the folder.
     pub(super) async fn open(folder: PathBuf, progress: &Progress) -> Result<Apt, ClusterError> {
         for name in ["state/lists/partial", "cache/archives/partial", "no-archives/partial"] {
             make_folder(&folder.join(name))?;

@@ -17,9 +17,9 @@ pub struct Made {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// In the container engine.
-    Container,
+    EngineImage,
     /// In the container engine, with a build of Fencepost in it.
-    Layer,
+    EngineImageWithProgram,
     /// A folder.
     RootFileSystem,
 }

@@ -93,7 +93,7 @@ pub async fn commands_and_files(name: &str) {
     assert_eq!(slow.code, None);
     let absent = node.exec(&["no-such-program"], PATIENCE).await.unwrap_err().0;
     assert!(absent.starts_with("c1: cannot start no-such-program: No such file"), "{absent}");
-    // A child that outlives its parent is the agent's to reap, and holds up nobody.
+    // A child that outlives its parent is the agent's to reap, and holds nothing up.
     let orphan = output(node, &["sh", "-c", "sleep 0.1 & echo $!"]).await;
     let orphan: i32 = orphan.trim().parse().unwrap();
     node.await_exit(orphan, PATIENCE).await.unwrap();

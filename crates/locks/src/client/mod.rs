@@ -9,13 +9,17 @@ mod stdio;
 
 use crate::definition::LockDefinition;
 use crate::error::ClientError;
-use crate::protocol::{Command, FromClient, Hello, HelloBack, VERSION};
+use crate::protocol::{Command, Hello, HelloBack, VERSION};
 use context::ClientContext;
+use fencepost_wire::{LineReader, LineWriter};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
+
+/// The longest line that a controller may send, in bytes.
+const LINE_MAX: usize = 64 << 20;
 
 /// The program `fencepost client`: serves on standard input and output until the input ends.
 ///
@@ -43,29 +47,24 @@ pub async fn serve_client(
     output: impl AsyncWrite + Send + Unpin + 'static,
     find: impl Fn(&str) -> Option<&'static LockDefinition>,
 ) -> Result<(), ClientError> {
-    let mut input = BufReader::with_capacity(64 * 1024, input);
-    let mut line = Vec::new();
+    let mut input = LineReader::new(input, LINE_MAX);
     let unreadable = |error| ClientError::Environment(format!("the controller cannot be read: {error}"));
-    if input.read_until(b'\n', &mut line).await.map_err(unreadable)? == 0 {
+    let Some(line) = input.next_line().await.map_err(unreadable)? else {
         return Err(ClientError::BadHello("the input ended before the hello".to_owned()));
-    }
+    };
     let hello = parse_hello(&line)?;
     let context = ClientContext::enter(&hello, find).await?;
 
-    let (out, outbox) = mpsc::unbounded_channel();
+    let (out, writer) = LineWriter::start(output);
     let hello_back = HelloBack {
         hello: VERSION,
         can: context.capabilities.announced(),
         pid: std::process::id().cast_signed(),
     };
-    let writer = tokio::spawn(write_lines(output, hello_back, outbox));
+    out.send(&hello_back);
     let mut processes: HashMap<u64, mpsc::UnboundedSender<Command>> = HashMap::new();
-    loop {
-        line.clear();
-        if input.read_until(b'\n', &mut line).await.map_err(unreadable)? == 0 {
-            break;
-        }
-        let command: Command = serde_json::from_slice(&line).map_err(|error| {
+    while let Some(line) = input.next_line().await.map_err(unreadable)? {
+        let command: Command = serde_json::from_str(&line).map_err(|error| {
             ClientError::BadHello(format!(
                 "the controller sent a line that is no command ({error}): {}",
                 shown(&line)
@@ -86,9 +85,9 @@ pub async fn serve_client(
     Ok(())
 }
 
-fn parse_hello(line: &[u8]) -> Result<Hello, ClientError> {
+fn parse_hello(line: &str) -> Result<Hello, ClientError> {
     let bad = |why: String| ClientError::BadHello(why);
-    let value: Value = serde_json::from_slice(line)
+    let value: Value = serde_json::from_str(line)
         .map_err(|error| bad(format!("the first line is no hello ({error}): {}", shown(line))))?;
     match value.get("hello").and_then(Value::as_u64) {
         Some(version) if version == u64::from(VERSION) => {}
@@ -103,36 +102,9 @@ fn parse_hello(line: &[u8]) -> Result<Hello, ClientError> {
 }
 
 /// The beginning of a line, for a message.
-fn shown(line: &[u8]) -> String {
-    let text: String = String::from_utf8_lossy(line).trim_end().chars().take(80).collect();
+fn shown(line: &str) -> String {
+    let text: String = line.chars().take(80).collect();
     format!("`{text}`")
-}
-
-/// Writes lines as they come, several at once where they have gathered.
-async fn write_lines(
-    mut output: impl AsyncWrite + Unpin,
-    hello_back: HelloBack,
-    mut outbox: mpsc::UnboundedReceiver<FromClient>,
-) {
-    let mut batch = Vec::with_capacity(4096);
-    push_line(&mut batch, &hello_back);
-    loop {
-        // A controller that is gone is noticed by the reader.
-        if output.write_all(&batch).await.is_err() || output.flush().await.is_err() {
-            return;
-        }
-        batch.clear();
-        let Some(message) = outbox.recv().await else { return };
-        push_line(&mut batch, &message);
-        while let Ok(message) = outbox.try_recv() {
-            push_line(&mut batch, &message);
-        }
-    }
-}
-
-fn push_line(batch: &mut Vec<u8>, message: &impl serde::Serialize) {
-    serde_json::to_writer(&mut *batch, message).expect("a message is always JSON");
-    batch.push(b'\n');
 }
 
 #[cfg(test)]

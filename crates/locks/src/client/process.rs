@@ -7,6 +7,7 @@ use crate::protocol::{Answer, AnswerKind, Command, FromClient, Notice};
 use crate::recipe::Lock;
 use fencepost_history::{Completion, ErrorCode, f};
 use fencepost_storage::{Credentials, Guard, Need, ProtectedStorage};
+use fencepost_wire::LineWriter;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -21,7 +22,7 @@ const TIMEOUT_DEFAULT: Duration = Duration::from_secs(1);
 pub(super) fn start(
     context: &ClientContext,
     number: u64,
-    out: &mpsc::UnboundedSender<FromClient>,
+    out: &LineWriter,
 ) -> mpsc::UnboundedSender<Command> {
     let (commands, inbox) = mpsc::unbounded_channel();
     let (notices, noticed) = mpsc::unbounded_channel();
@@ -76,15 +77,11 @@ struct ClientProcess {
 }
 
 impl ClientProcess {
-    async fn run(
-        mut self,
-        mut inbox: mpsc::UnboundedReceiver<Command>,
-        out: mpsc::UnboundedSender<FromClient>,
-    ) {
+    async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Command>, out: LineWriter) {
         while let Some(command) = inbox.recv().await {
             let answer = self.perform(&command).await;
             let indeterminate = answer.kind == AnswerKind::Info;
-            let _ = out.send(FromClient::Answer(answer));
+            out.send(&FromClient::Answer(answer));
             if indeterminate {
                 // The user of this number is no more, as if it had crashed. Dropping the lock ends its keepalives;
                 // otherwise it would hold, for ever, a lock that is never released.
@@ -93,7 +90,7 @@ impl ClientProcess {
                     // It came too late, and was not begun.
                     let over =
                         Completion::fail(ErrorCode::ProcessOver, "an operation before it was indeterminate");
-                    let _ = out.send(FromClient::Answer(Answer::new(command.id, over)));
+                    out.send(&FromClient::Answer(Answer::new(command.id, over)));
                 }
                 return;
             }
@@ -251,15 +248,11 @@ fn no_storage() -> Completion {
 }
 
 /// Passes on what the lock library of one process reports. A lost lock ends the belief in it.
-async fn pass_on(
-    mut noticed: mpsc::UnboundedReceiver<Notice>,
-    beliefs: Arc<Beliefs>,
-    out: mpsc::UnboundedSender<FromClient>,
-) {
+async fn pass_on(mut noticed: mpsc::UnboundedReceiver<Notice>, beliefs: Arc<Beliefs>, out: LineWriter) {
     while let Some(notice) = noticed.recv().await {
         if notice.event == f::LOST {
             beliefs.end(&notice.key);
         }
-        let _ = out.send(FromClient::Notice(notice));
+        out.send(&FromClient::Notice(notice));
     }
 }

@@ -9,7 +9,7 @@ use crate::recipe::{Lock, Recipe, Session};
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode};
 use serde_json::json;
-use tokio::io::{DuplexStream, Lines, ReadHalf, WriteHalf, split};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, split};
 
 /// A lock without servers. The key says how it behaves: `lost` reports the loss at once, `expired` is no longer valid,
 /// `unsure` ends every acquire as indeterminate, `taken` is always another's.

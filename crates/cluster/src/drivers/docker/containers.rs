@@ -228,12 +228,12 @@ pub(super) async fn remove_run(docker: &Docker, run: &str) -> Result<(), Cluster
 pub(super) enum Network {
     Removed,
     /// The engine has miscounted: nothing is attached to it, and yet the engine says so and keeps it. It counts anew when
-    /// it is restarted. It is in nobody's way: the next run takes another subnet.
+    /// it is restarted. It is in no one's way: the next run takes another subnet.
     Kept,
 }
 
 /// A network that is still in use is tried again for a while: the engine lets go of a container's end after it has
-/// told that the container is gone.
+/// reported that the container is gone.
 pub(super) async fn remove_network(
     docker: &Docker,
     name: &str,

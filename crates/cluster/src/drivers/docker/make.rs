@@ -88,7 +88,7 @@ impl Engine {
     }
 
     /// The tag of the image with this program in it; made now if it is not there. Those of former builds of the same
-    /// program that nobody uses are removed.
+    /// program that are no longer used are removed.
     pub(crate) async fn layer(
         &self,
         image: &Image,
@@ -130,7 +130,7 @@ impl Engine {
     async fn remove_former_layers(&self, image: &Image, program: &Program) -> Result<(), ClusterError> {
         let former = self.list_images().await?.into_iter().filter(|made| {
             let hash = made.place.split_once('-').map(|(_, hash)| hash).unwrap_or_default();
-            made.name == image.name && made.kind == Kind::Layer && program.is_former(hash)
+            made.name == image.name && made.kind == Kind::EngineImageWithProgram && program.is_former(hash)
         });
         for made in former {
             self.remove_image(&made.place).await?;
@@ -166,7 +166,7 @@ impl Engine {
     pub(crate) async fn remove_images(&self, progress: &Progress) -> Result<(), ClusterError> {
         let mut made = self.list_images().await?;
         // A layer holds on to what it lies on.
-        made.sort_by_key(|made| made.kind != Kind::Layer);
+        made.sort_by_key(|made| made.kind != Kind::EngineImageWithProgram);
         for made in made {
             progress(&format!("removing the image {}", made.place));
             self.remove_image(&made.place).await?;
@@ -180,7 +180,7 @@ fn describe(tag: &str, bytes: u64) -> Option<Made> {
     let (name, version) = tag.strip_prefix(REPOSITORY)?.strip_prefix('/')?.split_once(':')?;
     let hash = version.split('-').next()?;
     let current = images::find(name).is_ok_and(|image| image.hash() == hash);
-    let kind = if version.contains('-') { Kind::Layer } else { Kind::Container };
+    let kind = if version.contains('-') { Kind::EngineImageWithProgram } else { Kind::EngineImage };
     Some(Made { name: name.to_owned(), kind, place: tag.to_owned(), bytes, current })
 }
 

@@ -4,10 +4,10 @@ use crate::ClusterError;
 use crate::agent_node::Attach;
 use crate::node::Attached;
 use crate::node_log::NodeLog;
+use crate::protocol::Attached as AttachAnswer;
 use async_trait::async_trait;
 use nix::sys::socket::{ControlMessage, MsgFlags, recv, sendmsg};
 use parking_lot::Mutex;
-use serde_json::Value;
 use std::io::IoSlice;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -28,9 +28,10 @@ impl Attach for Socket {
         let request = serde_json::to_vec(argv).map_err(|error| ClusterError::new(error.to_string()))?;
         let (ours, theirs) = UnixStream::pair().map_err(cannot)?;
         let socket = self.0.clone();
-        let answer = tokio::task::spawn_blocking(move || ask(&socket, &request, &theirs)).await;
+        let answer =
+            tokio::task::spawn_blocking(move || request_attachment(&socket, &request, &theirs)).await;
         let answer = answer.map_err(|error| ClusterError::new(error.to_string()))?.map_err(cannot)?;
-        if let Some(error) = answer["error"].as_str() {
+        if let AttachAnswer::Failed { error } = answer {
             return Err(ClusterError::new(error));
         }
         ours.set_nonblocking(true).map_err(cannot)?;
@@ -39,7 +40,11 @@ impl Attach for Socket {
     }
 }
 
-fn ask(socket: &Mutex<OwnedFd>, request: &[u8], stream: &UnixStream) -> std::io::Result<Value> {
+fn request_attachment(
+    socket: &Mutex<OwnedFd>,
+    request: &[u8],
+    stream: &UnixStream,
+) -> std::io::Result<AttachAnswer> {
     let socket = socket.lock();
     let fds = [stream.as_raw_fd()];
     let rights = [ControlMessage::ScmRights(&fds)];

@@ -1,6 +1,6 @@
 //! The controller's side of a sandbox: starts it, and takes it down.
 
-use super::sandbox::{Plan, Said};
+use super::sandbox::{Plan, Report};
 use crate::ClusterError;
 use crate::cluster_folder::ClusterFolder;
 use crate::driver::Stop;
@@ -82,17 +82,17 @@ impl Keeper {
         line.push(b'\n');
         // A sandbox that has ended already says why on its standard output.
         let _ = keeper.life_line.as_mut().ok_or_else(lost)?.write_all(&line);
-        let said = tokio::task::spawn_blocking(move || {
+        let reported = tokio::task::spawn_blocking(move || {
             let mut line = String::new();
             BufReader::new(stdout).read_line(&mut line).map(|_| line)
         });
-        let said = tokio::time::timeout(START, said).await.map_err(|_| {
+        let reported = tokio::time::timeout(START, reported).await.map_err(|_| {
             ClusterError::new(format!("the nodes did not start within {} s", START.as_secs()))
         })?;
-        let said = said.map_err(|error| ClusterError::new(error.to_string()))?.map_err(cannot)?;
-        match serde_json::from_str(&said) {
-            Ok(Said::Ready) => Ok(keeper),
-            Ok(Said::Failed(reason)) => Err(ClusterError::new(format!(
+        let reported = reported.map_err(|error| ClusterError::new(error.to_string()))?.map_err(cannot)?;
+        match serde_json::from_str(&reported) {
+            Ok(Report::Ready) => Ok(keeper),
+            Ok(Report::Failed(reason)) => Err(ClusterError::new(format!(
                 "cannot start nodes on this machine: {reason} (`fencepost doctor` tells what the local driver needs)"
             ))),
             Err(_) => Err(ClusterError::new("the sandbox of the nodes ended before they were started")),

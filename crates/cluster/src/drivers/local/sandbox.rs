@@ -48,10 +48,10 @@ pub(super) struct PlannedNode {
     pub(super) attach: RawFd,
 }
 
-/// What a sandbox says, once.
+/// What a sandbox reports, once.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Said {
+pub(super) enum Report {
     /// Every node's agent was started.
     Ready,
     Failed(String),
@@ -61,13 +61,13 @@ pub(super) enum Said {
 pub(crate) fn run_sandbox() -> i32 {
     match enter_namespaces() {
         Ok(ForkResult::Parent { child }) => {
-            // Only the inner process holds the nodes: whoever waits for a stream to close must not wait for this one.
+            // Only the inner process holds the nodes: waiting for a stream to close must not mean waiting for this one.
             close_inherited();
             let _ = waitpid(child, None);
             0
         }
         Ok(ForkResult::Child) => inner(),
-        Err(error) => say(&Said::Failed(format!("cannot make namespaces: {error}"))),
+        Err(error) => report(&Report::Failed(format!("cannot make namespaces: {error}"))),
     }
 }
 
@@ -104,9 +104,9 @@ fn inner() -> i32 {
         let plan: Plan = serde_json::from_str(&line)?;
         start(&plan)
     });
-    let code = say(&match started {
-        Ok(()) => Said::Ready,
-        Err(error) => Said::Failed(error.to_string()),
+    let code = report(&match started {
+        Ok(()) => Report::Ready,
+        Err(error) => Report::Failed(error.to_string()),
     });
     if code == 0 {
         let _ = input.read_to_end(&mut Vec::new());
@@ -115,42 +115,42 @@ fn inner() -> i32 {
     code
 }
 
-fn say(said: &Said) -> i32 {
-    let line = serde_json::to_string(said).unwrap_or_default();
+fn report(report: &Report) -> i32 {
+    let line = serde_json::to_string(report).unwrap_or_default();
     let written = writeln!(io::stdout(), "{line}").and_then(|()| io::stdout().flush());
-    i32::from(written.is_err() || matches!(said, Said::Failed(_)))
+    i32::from(written.is_err() || matches!(report, Report::Failed(_)))
 }
 
 fn start(plan: &Plan) -> io::Result<()> {
     let netlink = Netlink::open()?;
     let bridge = netlink.add_bridge("fencepost")?;
     // Closes when every child has become an agent. What comes out of it before is the reason why one has not.
-    let (mut troubles, trouble) = pipe()?;
+    let (mut failures, failure) = pipe()?;
     for fd in plan.nodes.iter().flat_map(|node| [node.stream, node.attach]) {
         // SAFETY: the controller left it open for this process.
         fcntl(unsafe { BorrowedFd::borrow_raw(fd) }, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
     }
     for (index, node) in plan.nodes.iter().enumerate() {
-        let (wired, mut door) = pipe()?;
-        let child = spawn(plan, node, wired, &trouble)?;
+        let (wired, mut wired_sender) = pipe()?;
+        let child = spawn(plan, node, wired, &failure)?;
         netlink.add_cable(&format!("node{index}"), bridge, "eth0", child.as_raw().unsigned_abs()).map_err(
             |error| io::Error::other(format!("{}: cannot add its network cable: {error}", node.name)),
         )?;
         // The children go on side by side.
-        door.write_all(&[0])?;
+        wired_sender.write_all(&[0])?;
     }
-    drop(trouble);
+    drop(failure);
     for node in &plan.nodes {
         let _ = unistd::close(node.stream);
         let _ = unistd::close(node.attach);
     }
     let mut text = String::new();
-    troubles.read_to_string(&mut text)?;
+    failures.read_to_string(&mut text)?;
     if text.is_empty() { Ok(()) } else { Err(io::Error::other(text.trim().to_owned())) }
 }
 
 /// A child in namespaces of its own, which waits until its network is there and becomes the node's agent.
-fn spawn(plan: &Plan, node: &PlannedNode, mut wired: File, trouble: &File) -> io::Result<Pid> {
+fn spawn(plan: &Plan, node: &PlannedNode, mut wired: File, failure: &File) -> io::Result<Pid> {
     // With shared memory of its own: a server that is killed cannot remove its segments.
     let own = libc::CLONE_NEWNET | libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWUTS;
     let flags = own | libc::CLONE_NEWIPC;
@@ -161,7 +161,7 @@ fn spawn(plan: &Plan, node: &PlannedNode, mut wired: File, trouble: &File) -> io
     match nix::errno::Errno::result(child)? {
         0 => {
             let Err(error) = become_agent(plan, node, &mut wired);
-            let _ = writeln!(&mut { trouble }, "{}: {error}", node.name);
+            let _ = writeln!(&mut { failure }, "{}: {error}", node.name);
             // SAFETY: ends the process, and nothing else.
             unsafe { libc::_exit(1) }
         }
