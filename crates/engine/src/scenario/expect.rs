@@ -1,26 +1,10 @@
 //! What is expected of a run, and whether it was observed.
 
-use super::measure::{Measurement, measure};
+use super::measure::{Bounds, Measure, Measured, Measurement, Observed, measure};
 use fencepost_checker::{Metric, Outcome, RunVerdict};
 use fencepost_history::{Event, Process};
 use fencepost_nemesis::Trigger;
 use serde::Serialize;
-
-/// What a run is compared by.
-pub struct Observed<'a> {
-    pub verdict: &'a RunVerdict,
-    pub history: &'a [Event],
-    /// The client that hosts a process: `c1`, `c2`, ….
-    pub client_of: &'a dyn Fn(u64) -> String,
-}
-
-impl<'a> Observed<'a> {
-    /// The events that fit, in the order of the history; `times` of the trigger does not matter.
-    pub(super) fn all(&self, trigger: &'a Trigger) -> impl Iterator<Item = &'a Event> {
-        let client_of = self.client_of;
-        self.history.iter().filter(move |event| trigger.fits(event, client_of))
-    }
-}
 
 /// What was expected, in words, whether it was observed, and what was.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -58,37 +42,6 @@ pub(super) enum Condition {
     Order(Vec<Trigger>),
 }
 
-/// A measure with its bounds.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Measured {
-    pub measure: Measure,
-    pub bounds: Bounds,
-    /// Name of the metric that is reported; none: the measure's own, or none is.
-    pub name: Option<String>,
-    /// Its unit.
-    pub unit: String,
-    /// Digits after the point.
-    pub digits: Option<usize>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Bounds {
-    pub above: Option<f64>,
-    pub below: Option<f64>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Measure {
-    /// A metric that the checkers give, by its name.
-    Metric(String),
-    /// How many such events there are.
-    Count(Trigger),
-    /// From the first such event to the next of the other kind, in seconds; or from each, and the median counts.
-    Time { from: Trigger, to: Trigger, each: bool },
-    /// Rounds that the winner of a contest needed; see [`super::measure`].
-    Rounds { contests: usize },
-}
-
 /// How one condition turned out.
 pub(super) struct Finding {
     pub met: bool,
@@ -120,8 +73,8 @@ impl Expectation {
                 values.fold(text.clone(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
             }
             _ => {
-                let told = findings.iter().filter(|finding| finding.met == met);
-                told.map(|finding| finding.observed.as_str()).collect::<Vec<_>>().join("; ")
+                let counting = findings.iter().filter(|finding| finding.met == met);
+                counting.map(|finding| finding.observed.as_str()).collect::<Vec<_>>().join("; ")
             }
         };
         let metrics = findings.into_iter().flat_map(|finding| finding.metrics).collect();
@@ -203,15 +156,6 @@ impl Measured {
         let values = vec![("value", self.in_words(value)), ("values", values.join(", "))];
         Finding { met, observed: sentence, metrics, values }
     }
-
-    /// A value with its unit.
-    pub(super) fn in_words(&self, value: f64) -> String {
-        match &self.measure {
-            Measure::Time { .. } => format!("{value:.*} s", self.digits.unwrap_or(2)),
-            Measure::Count(_) | Measure::Rounds { .. } => format!("{value:.*}", self.digits.unwrap_or(0)),
-            Measure::Metric(_) => format!("{value:.*}", self.digits.unwrap_or(1)),
-        }
-    }
 }
 
 fn came(run: &Observed, trigger: &Trigger, error: Option<&str>) -> Finding {
@@ -252,4 +196,101 @@ fn in_order(run: &Observed, triggers: &[Trigger]) -> Finding {
 /// Time of an event since the run began.
 fn seconds(event: &Event) -> f64 {
     event.time as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::expect_table::ExpectTable;
+    use super::*;
+    use fencepost_checker::Metric;
+    use fencepost_history::Kind;
+    use serde_json::{Value, json};
+    use toml::de::DeTable;
+
+    /// An event of client 1 (process 0), client 2 (process 1), and so on, at this second.
+    fn event(second: u64, process: u64, f: &str, kind: Kind, value: Value) -> Event {
+        let process = Process::Client(process);
+        let time = second * 1_000_000_000;
+        Event { index: 0, time, process, kind, f: f.into(), key: None, value: value.into(), error: None }
+    }
+
+    /// Client 1 acquires and releases, client 2 fails once, and acquires 3 s after it began.
+    fn history() -> Vec<Event> {
+        vec![
+            event(1, 0, "acquire", Kind::Ok, json!({"rounds": 1})),
+            event(2, 1, "acquire", Kind::Invoke, Value::Null),
+            event(3, 1, "acquire", Kind::Fail, Value::Null),
+            event(4, 0, "release", Kind::Ok, Value::Null),
+            event(5, 1, "acquire", Kind::Ok, json!({"rounds": 4})),
+        ]
+    }
+
+    fn answer_with(expectation: &str, history: &[Event], metrics: Vec<Metric>) -> Answer {
+        let table = DeTable::parse(expectation).unwrap();
+        let expectation = ExpectTable::read(table.get_ref().clone(), 0..0).unwrap();
+        let verdict = RunVerdict { metrics, ..RunVerdict::of(Vec::new()) };
+        let client_of = |process: u64| format!("c{}", process + 1);
+        expectation.answer(&Observed { verdict: &verdict, history, client_of: &client_of })
+    }
+
+    fn answer(expectation: &str) -> Answer {
+        answer_with(expectation, &history(), Vec::new())
+    }
+
+    #[test]
+    fn a_time_lies_within_its_bounds_or_does_not() {
+        let time = "about = 'late'\ntime = { from = 'c2 begins acquire', to = 'c2 acquire' }\nname = 'time'\nobserved = 'after {value}'\n";
+        let late = answer(&format!("{time}above = '2s'"));
+        assert_eq!((late.met, late.observed.as_str()), (true, "after 3.00 s"));
+        assert_eq!(late.metrics, [Metric::new("time", 3.0, "s")]);
+        assert!(!answer(&format!("{time}below = '3s'")).met);
+    }
+
+    #[test]
+    fn the_median_of_several_times_counts() {
+        let each = "about = 'x'\ntime = { from = 'any acquire', to = 'c2 acquire', each = true }\nbelow = '5s'\nobserved = '{values}'";
+        // The last acquire has no acquire of client 2 after it: what never came is the longest time of all.
+        let open = answer(each);
+        assert!(!open.met, "{}", open.observed);
+        let first = answer("about = 'x'\ntime = { from = 'any acquire', to = 'c2 acquire' }\nbelow = '5s'");
+        assert!(first.met, "{}", first.observed);
+    }
+
+    #[test]
+    fn events_are_counted() {
+        let counted = answer("about = 'x'\ncount = 'any acquire'\nabove = 1\nobserved = '{value} times'");
+        assert_eq!((counted.met, counted.observed.as_str()), (true, "2 times"));
+        assert!(!answer("about = 'x'\ncount = 'any acquire'\nabove = 2").met);
+    }
+
+    #[test]
+    fn an_order_of_events_is_looked_for() {
+        assert!(answer("about = 'x'\norder = ['c1 acquire', 'c1 release', 'c2 acquire']").met);
+        let wrong = answer("about = 'x'\norder = ['c2 acquire', 'c1 release']");
+        assert_eq!((wrong.met, wrong.observed.as_str()), (false, "the release (event 2) came too early"));
+        assert!(answer("about = 'x'\norder = ['c1 acquire', 'c2 release']").observed.contains("never came"));
+    }
+
+    #[test]
+    fn a_metric_is_found_by_its_name_and_another_condition_can_stand_beside_it() {
+        let herd = "about = 'x'\nmetric = 'wake-ups a release'\nbelow = 1.1\n";
+        let metrics = vec![Metric::new("wake-ups a release", 1.0, "")];
+        assert!(answer_with(herd, &history(), metrics.clone()).met);
+        let both = answer_with(&format!("{herd}holds = 'fencing'"), &history(), metrics);
+        assert_eq!((both.met, both.observed.as_str()), (false, "fencing had nothing to judge"));
+        assert!(answer(herd).observed.contains("not measured"));
+    }
+
+    #[test]
+    fn rounds_are_those_of_the_winners_of_contests_with_split_votes() {
+        let holds = |second, process| event(second, process, "holds", Kind::Invoke, Value::Null);
+        let won = |second, rounds| event(second, 0, "acquire", Kind::Ok, json!({"rounds": rounds}));
+        // Two clients: the first contest is won in round 5, the second at once, and the third by no client.
+        let history =
+            [won(1, 5), holds(2, 0), holds(2, 1), won(3, 1), holds(4, 0), holds(4, 1), holds(6, 0), holds(6, 1)];
+        let many = answer_with("about = 'x'\nrounds = { contests = 2 }\nabove = 3", &history, Vec::new());
+        assert!(many.met && many.observed.contains("split in 1 of 2 contests; the median was won in round 5"));
+        let lost = answer_with("about = 'x'\nrounds = { contests = 3 }\nbelow = 4", &history, Vec::new());
+        assert!(!lost.met && lost.observed.contains("no client won 1 of them"), "{}", lost.observed);
+    }
 }

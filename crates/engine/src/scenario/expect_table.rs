@@ -1,7 +1,8 @@
 //! `[[expect]]` as it stands in a file.
 
 use super::event::AwaitedEvent;
-use super::expect::{Bounds, Condition, Expectation, Measure, Measured};
+use super::expect::{Condition, Expectation};
+use super::measure::{Bounds, Measure, Measured};
 use super::mistake::Mistake;
 use fencepost_history::TimeSpan;
 use serde::Deserialize;

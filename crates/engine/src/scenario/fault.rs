@@ -122,11 +122,11 @@ impl FaultEntry {
     /// Lets the nemesis look at its parameters.
     fn check(&self, fault: &PlannedFault, topology: &Topology) -> Result<(), Mistake> {
         let Some(nemesis) = fencepost_nemesis::find(&fault.fault) else { return Ok(()) };
+        let ready = nemesis.prepare(&fault.on, &fault.parameters);
+        let ready = ready.map_err(|sentence| self.refused(&sentence))?;
         if fault.on.is_empty() {
             return Err(Mistake::new(self.span.clone(), "`on` is missing: name the nodes of this fault"));
         }
-        let ready = nemesis.prepare(&fault.on, &fault.parameters);
-        let ready = ready.map_err(|sentence| self.refused(&sentence))?;
         let unknown = ready.names().iter().find_map(|name| topology.check_name(name).err());
         unknown.map_or(Ok(()), |sentence| Err(Mistake::new(self.span.clone(), sentence)))
     }

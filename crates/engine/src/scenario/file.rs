@@ -97,7 +97,8 @@ pub fn read_file(path: &Path) -> Result<Scenario, BadUsage> {
 fn read(name: &str, file: &str, text: &str) -> Result<Scenario, Mistake> {
     let mut table = DeTable::parse(text).map_err(|error| Mistake::of_toml(&error))?.into_inner();
     let runs = take(&mut table, "run");
-    let head: ScenarioTable = read_own(&mut table, keys::SCENARIO, 0..0)?;
+    let mut head = DeTable::new();
+    move_keys(&mut table, &mut head, keys::SCENARIO);
     let top = level(table, 0..0)?;
     let runs = match runs {
         None => vec![run(&top, &Level::default())?],
@@ -107,6 +108,8 @@ fn read(name: &str, file: &str, text: &str) -> Result<Scenario, Mistake> {
             runs.collect::<Result<_, _>>()?
         }
     };
+    // Last, so that a misspelled key is called unknown before the right one is called missing.
+    let head: ScenarioTable = read_own(&mut head, keys::SCENARIO, 0..0)?;
     let expected = head.expected.unwrap_or_else(|| in_words(&runs));
     Ok(Scenario {
         name: name.to_owned(),
@@ -135,6 +138,14 @@ fn take<'a>(table: &mut DeTable<'a>, key: &str) -> Option<Spanned<DeValue<'a>>> 
     table.remove(&place)
 }
 
+/// Moves these keys from one table to another.
+fn move_keys<'a>(from: &mut DeTable<'a>, to: &mut DeTable<'a>, keys: &[&str]) {
+    for (key, value) in std::mem::take(from) {
+        let goes = if keys.contains(&key.get_ref().as_ref()) { &mut *to } else { &mut *from };
+        goes.insert(key, value);
+    }
+}
+
 /// Takes the keys that a type knows out of the table, and reads it from them.
 fn read_own<T: DeserializeOwned>(
     table: &mut DeTable<'_>,
@@ -142,10 +153,7 @@ fn read_own<T: DeserializeOwned>(
     span: Range<usize>,
 ) -> Result<T, Mistake> {
     let mut own = DeTable::new();
-    for (key, value) in std::mem::take(table) {
-        let to = if keys.contains(&key.get_ref().as_ref()) { &mut own } else { &mut *table };
-        to.insert(key, value);
-    }
+    move_keys(table, &mut own, keys);
     T::deserialize(toml::Deserializer::from(Spanned::new(span, own)))
         .map_err(|error| Mistake::of_toml(&error))
 }

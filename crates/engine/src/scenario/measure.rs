@@ -5,10 +5,67 @@
 //! client had to ask. A contest that was won in its first round is left out: a client was too early for the votes to be
 //! split.
 
-use super::expect::{Measure, Measured, Observed};
-use fencepost_checker::Metric;
+use fencepost_checker::{Metric, RunVerdict};
 use fencepost_history::{Event, Kind, Process, f};
 use fencepost_nemesis::Trigger;
+
+/// What a run is compared by.
+pub struct Observed<'a> {
+    pub verdict: &'a RunVerdict,
+    pub history: &'a [Event],
+    /// The client that hosts a process: `c1`, `c2`, ….
+    pub client_of: &'a dyn Fn(u64) -> String,
+}
+
+impl<'a> Observed<'a> {
+    /// The events that fit, in the order of the history; `times` of the trigger does not matter.
+    pub(super) fn all(&self, trigger: &'a Trigger) -> impl Iterator<Item = &'a Event> {
+        let client_of = self.client_of;
+        self.history.iter().filter(move |event| trigger.fits(event, client_of))
+    }
+}
+
+/// A measure with its bounds.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Measured {
+    pub measure: Measure,
+    pub bounds: Bounds,
+    /// Name of the metric that is reported; none: the measure's own, or none is.
+    pub name: Option<String>,
+    /// Its unit.
+    pub unit: String,
+    /// Digits after the point.
+    pub digits: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Bounds {
+    pub above: Option<f64>,
+    pub below: Option<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Measure {
+    /// A metric that the checkers give, by its name.
+    Metric(String),
+    /// How many such events there are.
+    Count(Trigger),
+    /// From the first such event to the next of the other kind, in seconds; or from each, and the median counts.
+    Time { from: Trigger, to: Trigger, each: bool },
+    /// Rounds that the winner of a contest needed; see [`super::measure`].
+    Rounds { contests: usize },
+}
+
+impl Measured {
+    /// A value with its unit.
+    pub(super) fn in_words(&self, value: f64) -> String {
+        match &self.measure {
+            Measure::Time { .. } => format!("{value:.*} s", self.digits.unwrap_or(2)),
+            Measure::Count(_) | Measure::Rounds { .. } => format!("{value:.*}", self.digits.unwrap_or(0)),
+            Measure::Metric(_) => format!("{value:.*}", self.digits.unwrap_or(1)),
+        }
+    }
+}
 
 /// What was measured.
 #[derive(Debug, PartialEq)]
@@ -126,8 +183,8 @@ fn rounds(contests: usize, run: &Observed) -> Measurement {
     let count = split.len();
     let began = format!("the votes were split in {count} of {contests} contests");
     let (value, metrics, sentence) = if median == NEVER {
-        let nobody = split.iter().filter(|rounds| **rounds == NEVER).count();
-        (f64::INFINITY, Vec::new(), format!("{began}, and nobody won {nobody} of them within 1.5 s"))
+        let lost = split.iter().filter(|rounds| **rounds == NEVER).count();
+        (f64::INFINITY, Vec::new(), format!("{began}, and no client won {lost} of them within 1.5 s"))
     } else {
         let metric = Metric::new("rounds to the first acquire", median as f64, "");
         (median as f64, vec![metric], format!("{began}; the median was won in round {median}"))

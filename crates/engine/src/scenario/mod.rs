@@ -20,7 +20,8 @@ mod step;
 mod tests;
 
 pub use builtin::{find, registry};
-pub use expect::{Answer, Expectation, Observed};
+pub use expect::{Answer, Expectation};
 pub use file::read_file;
+pub use measure::Observed;
 pub use mistake::{Mistake, ScenarioError};
 pub use scenario::{Scenario, ScenarioRun};

@@ -39,6 +39,15 @@ pub(super) fn read(
     let mut places: Vec<(String, Range<usize>)> = Vec::new();
     for (key, value) in own.iter().chain(top) {
         let name = key.get_ref().as_ref();
+        if NOT_IN_FILES.contains(&name) {
+            let sentence = match name {
+                "seed" | "driver" => {
+                    format!("`{name}` is not part of a scenario: use --{name} on the command line")
+                }
+                _ => format!("`{name}` is not part of a scenario: write each fault as a [[fault]]"),
+            };
+            return Err(Mistake::new(key.span(), sentence));
+        }
         if !known.contains(&name) {
             return Err(Mistake::new(key.span(), unknown("key", name, &known)));
         }
