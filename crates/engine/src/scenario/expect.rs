@@ -160,8 +160,8 @@ impl Measured {
 
 fn came(run: &Observed, trigger: &Trigger, error: Option<&str>) -> Finding {
     let has_code = |event: &&Event| {
-        let there = event.error.as_deref().unwrap_or_default();
-        error.is_none_or(|code| there == code || there.starts_with(&format!("{code}:")))
+        let there = event.error.as_ref().map_or("", |error| error.code_name());
+        error.is_none_or(|code| there == code)
     };
     match run.all(trigger).find(has_code) {
         Some(event) => {
@@ -286,10 +286,20 @@ mod tests {
         let holds = |second, process| event(second, process, "holds", Kind::Invoke, Value::Null);
         let won = |second, rounds| event(second, 0, "acquire", Kind::Ok, json!({"rounds": rounds}));
         // Two clients: the first contest is won in round 5, the second at once, and the third by no client.
-        let history =
-            [won(1, 5), holds(2, 0), holds(2, 1), won(3, 1), holds(4, 0), holds(4, 1), holds(6, 0), holds(6, 1)];
+        let history = [
+            won(1, 5),
+            holds(2, 0),
+            holds(2, 1),
+            won(3, 1),
+            holds(4, 0),
+            holds(4, 1),
+            holds(6, 0),
+            holds(6, 1),
+        ];
         let many = answer_with("about = 'x'\nrounds = { contests = 2 }\nabove = 3", &history, Vec::new());
-        assert!(many.met && many.observed.contains("split in 1 of 2 contests; the median was won in round 5"));
+        assert!(
+            many.met && many.observed.contains("split in 1 of 2 contests; the median was won in round 5")
+        );
         let lost = answer_with("about = 'x'\nrounds = { contests = 3 }\nbelow = 4", &history, Vec::new());
         assert!(!lost.met && lost.observed.contains("no client won 1 of them"), "{}", lost.observed);
     }
