@@ -1,7 +1,7 @@
 //! What is expected of a run, and whether it was observed.
 
 use super::measure::{Bounds, Measure, Measured, Measurement, Observed, measure};
-use fencepost_checker::{Metric, Outcome, RunVerdict};
+use fencepost_checker::{Metric, Outcome};
 use fencepost_history::{Event, Process};
 use fencepost_nemesis::Trigger;
 use serde::Serialize;
@@ -202,7 +202,7 @@ fn seconds(event: &Event) -> f64 {
 mod tests {
     use super::super::expect_table::ExpectTable;
     use super::*;
-    use fencepost_checker::Metric;
+    use fencepost_checker::RunVerdict;
     use fencepost_history::Kind;
     use serde_json::{Value, json};
     use toml::de::DeTable;
