@@ -2,7 +2,7 @@
 
 use crate::budget::Budget;
 use crate::evidence::{Evidence, explain};
-use crate::model::{Conflict, Decision, FastPath, History, Model};
+use crate::model::{Conflict, Decision, FastPath, History, Model, stuck_conflict};
 use crate::models::Codec;
 use crate::read::Part;
 use crate::search::{Found, search};
@@ -104,18 +104,6 @@ pub fn decide<M: FastPath>(
             exhausted.reason, exhausted.events_done, exhausted.events
         )),
     }
-}
-
-/// What can be said where only the operation is known at which every order gets stuck.
-pub(crate) fn stuck_conflict<M: Model>(model: &M, history: &History<M>, at: u32) -> Conflict {
-    let operation = &history.list[at as usize];
-    let sentence = format!(
-        "process {} completed \"{}\" at {}, and no order of the operations up to then allows it",
-        history.process(at),
-        model.show(&operation.op, operation.ret.as_ref()),
-        history.completed(at),
-    );
-    Conflict::new(Vec::new(), at, sentence)
 }
 
 /// Judges each key by itself, on as many cores as there are: a history is linearizable if and only if it is key by

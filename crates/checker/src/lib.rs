@@ -81,6 +81,7 @@ pub mod model;
 pub mod models;
 pub mod operations;
 mod properties;
+mod prose;
 pub mod read;
 pub mod run_index;
 pub mod search;
@@ -102,9 +103,10 @@ pub use operations::{Builder, Operation, Operations};
 pub use properties::{
     Checker, Class, FindingClass, NotJudged, Overlap, classes, find_class, overlaps, registry,
 };
+pub use prose::{seconds, times};
 pub use run_index::{Malformed, RunIndex};
 pub use search::{Exhausted, Found, Stuck, search};
 pub use shrink::shrink;
 pub use story::{StoryLine, story};
-pub use verdict::{FINDINGS_MAX, Finding, Outcome, RunVerdict, Unjudged, Verdict, seconds, times};
+pub use verdict::{FINDINGS_MAX, Finding, Outcome, RunVerdict, Unjudged, Verdict};
 pub use watch::Watch;

@@ -136,6 +136,13 @@ pub enum Role {
     Swap(u32, u32),
 }
 
+impl Role {
+    /// Whether an operation with this role never changes the state.
+    pub(crate) fn is_pure(self) -> bool {
+        matches!(self, Role::Pure | Role::Read(_) | Role::Differs(_))
+    }
+}
+
 /// The operations of a history of `M`.
 pub type History<M> = Operations<<M as Model>::Op, <M as Model>::Ret>;
 
@@ -183,4 +190,16 @@ impl Conflict {
         self.focus = focus;
         self
     }
+}
+
+/// What can be said where only the operation is known at which every order gets stuck.
+pub(crate) fn stuck_conflict<M: Model>(model: &M, history: &History<M>, at: u32) -> Conflict {
+    let operation = &history.list[at as usize];
+    let sentence = format!(
+        "process {} completed \"{}\" at {}, and no order of the operations up to then allows it",
+        history.process(at),
+        model.show(&operation.op, operation.ret.as_ref()),
+        history.completed(at),
+    );
+    Conflict::new(Vec::new(), at, sentence)
 }

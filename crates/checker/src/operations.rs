@@ -1,6 +1,6 @@
 //! A history as the algorithms want it: operations in order of invocation, and the order of the events.
 
-use crate::verdict::seconds;
+use crate::prose::seconds;
 
 /// The completion of an operation that has none.
 pub const NEVER: u32 = u32::MAX;

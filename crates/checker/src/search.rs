@@ -21,45 +21,19 @@
 //! 6. What [`Role`]s tell about values; see `search/values.rs`.
 
 mod bits;
+mod found;
 mod frontier;
 mod trail;
 mod used;
 mod values;
 mod walk;
 
+pub use found::{Exhausted, Found, Stuck};
+
 use crate::budget::Budget;
-use crate::model::{History, Model, Role};
-
-/// What the search says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found<S> {
-    /// The history is linearizable: here is an order that explains it. It holds every certain operation, and the
-    /// indeterminate ones that have to have happened.
-    Order(Vec<u32>),
-    /// There is no order.
-    Stuck(Stuck<S>),
-    /// The budget was used up.
-    Exhausted(Exhausted),
-}
-
-/// Where every order gets stuck.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stuck<S> {
-    /// The operation that can take effect in none of them.
-    pub at: u32,
-    /// A longest order that explains everything before it, and the state that it leads to.
-    pub longest: Vec<u32>,
-    pub state: S,
-}
-
-/// How far a search came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exhausted {
-    pub reason: &'static str,
-    /// Events that were explained, of how many.
-    pub events_done: usize,
-    pub events: usize,
-}
+#[cfg(doc)]
+use crate::model::Role;
+use crate::model::{History, Model};
 
 /// Searches for an order that explains a history.
 pub fn search<M: Model>(model: &M, history: &History<M>, budget: &Budget) -> Found<M::State> {
@@ -88,9 +62,4 @@ fn open_max<M: Model>(history: &History<M>) -> usize {
         }
     }
     most
-}
-
-/// Whether an operation with this role never changes the state.
-pub(crate) fn is_pure(role: Role) -> bool {
-    matches!(role, Role::Pure | Role::Read(_) | Role::Differs(_))
 }

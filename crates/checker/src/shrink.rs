@@ -14,7 +14,7 @@
 use crate::budget::Budget;
 use crate::model::{History, Model, Role};
 use crate::operations::NEVER;
-use crate::search::{Found, is_pure, search};
+use crate::search::{Found, search};
 use rustc_hash::FxHashMap;
 
 /// A small closed part of an impossible history that is impossible too; the best that was found within the budget.
@@ -150,7 +150,7 @@ impl Roles {
     ) -> Vec<u32> {
         loop {
             let missing = (0..history.len() as u32)
-                .find(|&at| !is_pure(self.roles[at as usize]) && part.binary_search(&at).is_err());
+                .find(|&at| !self.roles[at as usize].is_pure() && part.binary_search(&at).is_err());
             let end = missing.map_or(NEVER, |at| history.list[at as usize].invoke);
             let before = part.len();
             part.retain(|&at| {

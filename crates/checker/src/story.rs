@@ -1,8 +1,9 @@
 //! What happened around a finding, told in words with times.
 
 use crate::properties::{Class, Overlap, overlap_reason, overlaps};
+use crate::prose::seconds;
 use crate::run_index::{Fault, Hold, HoldEnd, RunIndex};
-use crate::verdict::{Finding, seconds};
+use crate::verdict::Finding;
 use fencepost_history::prose::and;
 use fencepost_history::{Kind, f};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! Why an operation did not certainly happen: a typed code, and one sentence for people.
 
-use crate::Name;
+use crate::name::Name;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;

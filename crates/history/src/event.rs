@@ -1,6 +1,7 @@
 //! One line of a history, and the completion of an operation.
 
-use crate::{ErrorCode, OperationError};
+use crate::error::OperationError;
+use crate::name::Name;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
@@ -27,9 +28,6 @@ pub mod f {
         [LOST, RENEWED, AT].contains(&name)
     }
 }
-
-/// The name of an operation or of a key. Nearly all are short, and are kept in place: a history has millions.
-pub type Name = compact_str::CompactString;
 
 /// Who an event belongs to.
 ///
@@ -121,38 +119,4 @@ pub struct Event {
     /// Why an operation failed or is indeterminate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<OperationError>,
-}
-
-/// How an operation ended.
-///
-/// Every error of every client is put into `Fail` or `Info` where it arises, with the reason beside it.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Completion {
-    /// It happened, with this result.
-    Ok(Value),
-    /// It certainly did not happen.
-    Fail(OperationError),
-    /// It is unknown whether it happened.
-    Info(OperationError),
-}
-
-impl Completion {
-    /// It certainly did not happen, for this reason; `detail` is for people.
-    pub fn fail(code: ErrorCode, detail: impl fmt::Display) -> Completion {
-        Completion::Fail(code.error(detail))
-    }
-
-    /// It is unknown whether it happened, for this reason; `detail` is for people.
-    pub fn info(code: ErrorCode, detail: impl fmt::Display) -> Completion {
-        Completion::Info(code.error(detail))
-    }
-
-    /// The kind of event that records this completion.
-    pub fn kind(&self) -> Kind {
-        match self {
-            Completion::Ok(_) => Kind::Ok,
-            Completion::Fail(_) => Kind::Fail,
-            Completion::Info(_) => Kind::Info,
-        }
-    }
 }

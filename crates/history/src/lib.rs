@@ -4,22 +4,26 @@
 //! invocations, completions, and the faults that were injected, observed and healed. It is kept as JSON
 //! lines with the field names of Jepsen, so that other tools can read it.
 
+mod completion;
 mod compressed;
 mod error;
 mod event;
 pub mod fault;
 mod file;
+mod name;
 pub mod prose;
 pub mod run;
 mod seed;
 mod stored;
 mod time_span;
 
+pub use completion::Completion;
 pub use compressed::{compress, decompressed};
 pub use error::{ErrorCode, OperationError};
-pub use event::{Completion, Event, Kind, Name, Process, f};
+pub use event::{Event, Kind, Process, f};
 pub use fault::{FaultDescription, FaultEvent, FaultStage, ServerEnded};
 pub use file::{HistoryError, Writer};
+pub use name::Name;
 pub use seed::{Seed, Stream};
 pub use stored::{Events, compressed_name, find_history, read_history};
 pub use time_span::{InvalidDuration, TimeSpan};

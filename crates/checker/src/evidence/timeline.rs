@@ -1,7 +1,7 @@
 //! Evidence as text.
 
 use super::{Evidence, Shown};
-use crate::verdict::seconds;
+use crate::prose::seconds;
 use std::collections::BTreeMap;
 use std::fmt;
 

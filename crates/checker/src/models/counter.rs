@@ -15,22 +15,19 @@
 //! O(n log n) time, with a logarithm to base 64 (see `pending.rs`), and O(n) memory.
 
 pub mod conflict;
+mod operation;
 
 use super::pending::Pending;
 use super::{Codec, Refusal, integer};
 use crate::model::{Decision, FastPath, History, Model, Role};
+pub use operation::CounterOp;
+
 use conflict::conflict;
 use rustc_hash::FxHashMap;
 
 /// A counter.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counter;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CounterOp {
-    Add(i64),
-    Read,
-}
 
 impl Model for Counter {
     type State = i64;

@@ -18,9 +18,12 @@
 //! Where a process does go on after an indeterminate operation, the search decides. O(n) time and memory.
 
 mod conflict;
+mod operation;
 
 use super::{Codec, Refusal};
 use crate::model::{Decision, FastPath, History, Model};
+pub use operation::LockOp;
+
 use conflict::{held_twice, not_owner, token_not_greater};
 use rustc_hash::FxHashSet;
 use serde::Deserialize;
@@ -32,44 +35,6 @@ pub struct OwnerMutex;
 /// An [`OwnerMutex`] whose every acquisition gets a greater token than all before.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FencedMutex;
-
-/// An operation with its process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LockOp {
-    Acquire(u32),
-    Release(u32),
-}
-
-impl LockOp {
-    fn process(self) -> u32 {
-        let (LockOp::Acquire(process) | LockOp::Release(process)) = self;
-        process
-    }
-
-    fn step(self, holder: Option<u32>) -> Option<Option<u32>> {
-        match self {
-            LockOp::Acquire(process) => holder.is_none().then_some(Some(process)),
-            LockOp::Release(process) => (holder == Some(process)).then_some(None),
-        }
-    }
-
-    fn read(process: u64, f: &str) -> Result<LockOp, Refusal> {
-        let process =
-            u32::try_from(process).map_err(|_| Refusal::WrongValue("a process number below 2^32"))?;
-        match f {
-            "acquire" => Ok(LockOp::Acquire(process)),
-            "release" => Ok(LockOp::Release(process)),
-            _ => Err(Refusal::UnknownOperation("acquire and release")),
-        }
-    }
-
-    fn show(self) -> String {
-        match self {
-            LockOp::Acquire(_) => "acquire".to_owned(),
-            LockOp::Release(_) => "release".to_owned(),
-        }
-    }
-}
 
 fn show_holder(holder: Option<u32>) -> String {
     holder.map_or_else(|| "free".to_owned(), |process| format!("held by process {process}"))

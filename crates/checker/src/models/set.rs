@@ -16,21 +16,18 @@
 //! argument: [conflict].
 
 pub mod conflict;
+mod operation;
 
 use super::{Codec, Refusal, Values};
-use crate::model::{Decision, FastPath, History, Model, Role};
+use crate::model::{Decision, FastPath, History, Model, Role, stuck_conflict};
+pub use operation::SetOp;
+
 use conflict::conflict;
 
 /// A set that only grows.
 #[derive(Clone, Debug, Default)]
 pub struct Set {
     pub values: Values,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SetOp {
-    Add(u32),
-    Read,
 }
 
 /// Elements of a set that are written out.
@@ -178,7 +175,8 @@ impl FastPath for Set {
                 (SetOp::Read, _) => sweep.take_effect(at),
             };
             if !done {
-                return Decision::Impossible(conflict(self, history, count, at));
+                let found = conflict(&self.values, history, count);
+                return Decision::Impossible(found.unwrap_or_else(|| stuck_conflict(self, history, at)));
             }
         }
         Decision::Linearizable

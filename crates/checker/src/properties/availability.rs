@@ -17,9 +17,10 @@
 //! A run in which no minority was ever down says nothing about this property, nor does one in which it was down too
 //! shortly for a violation and nobody acquired anything meanwhile.
 
-use super::{Checker, FindingClass, NotJudged};
+use super::checker::{Checker, FindingClass, NotJudged};
+use crate::prose::seconds;
 use crate::run_index::{Fault, Hold, HoldEnd, Operation, RunIndex};
-use crate::verdict::{Finding, Outcome, Verdict, seconds};
+use crate::verdict::{Finding, Outcome, Verdict};
 use fencepost_history::{Kind, f};
 use std::collections::{BTreeMap, BTreeSet};
 

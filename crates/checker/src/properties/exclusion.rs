@@ -14,9 +14,10 @@
 //! *Overstayed.* In every other case A may have had no lease any more when B was granted the lock, and the
 //! service gets the benefit of the doubt. A went on after its TTL, which no lease can prevent, only fencing.
 
-use super::{Checker, FindingClass, NotJudged};
+use super::checker::{Checker, FindingClass, NotJudged};
+use crate::prose::seconds;
 use crate::run_index::{Hold, RunIndex};
-use crate::verdict::{Finding, Outcome, Verdict, seconds};
+use crate::verdict::{Finding, Outcome, Verdict};
 use rustc_hash::FxHashMap;
 
 pub struct Exclusion;

@@ -4,9 +4,10 @@
 //! come in either order. One pass: at the invocation note the greatest token that was complete by then, at the
 //! completion compare.
 
-use super::{Checker, FindingClass, NotJudged};
+use super::checker::{Checker, FindingClass, NotJudged};
+use crate::prose::seconds;
 use crate::run_index::RunIndex;
-use crate::verdict::{Finding, Outcome, Verdict, seconds};
+use crate::verdict::{Finding, Outcome, Verdict};
 use rustc_hash::FxHashMap;
 
 pub struct Fencing;

@@ -21,7 +21,7 @@
 //! The search for an order of the storage's operations has a second. Past it the run is not judged by this checker, which
 //! changes nothing about its verdict.
 
-use super::{Checker, FindingClass, NotJudged};
+use super::checker::{Checker, FindingClass, NotJudged};
 use crate::budget::Budget;
 use crate::evidence::{Evidence, explain};
 use crate::judge::{Algorithm, Answer, decide};

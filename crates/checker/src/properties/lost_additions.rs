@@ -6,10 +6,11 @@
 //!
 //! Source: the set of Jepsen's etcd tests, "Jepsen: etcd 3.4.3" (2020).
 
-use super::{Checker, FindingClass, NotJudged};
+use super::checker::{Checker, FindingClass, NotJudged};
 use crate::metrics::Metric;
+use crate::prose::seconds;
 use crate::run_index::{Operation, RunIndex};
-use crate::verdict::{Finding, Outcome, Verdict, seconds};
+use crate::verdict::{Finding, Outcome, Verdict};
 use fencepost_history::f;
 use rustc_hash::FxHashSet;
 use serde_json::Value;

@@ -6,9 +6,10 @@
 //! F) updates are lost. Indeterminate writes are left out altogether. They can only stand in the chain where an
 //! acknowledged one might have stood, which makes the true loss greater, never smaller.
 
-use super::{Checker, FindingClass, NotJudged};
+use super::checker::{Checker, FindingClass, NotJudged};
+use crate::prose::seconds;
 use crate::run_index::RunIndex;
-use crate::verdict::{Finding, Outcome, Verdict, seconds};
+use crate::verdict::{Finding, Outcome, Verdict};
 use fencepost_history::{Kind, f};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;

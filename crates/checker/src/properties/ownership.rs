@@ -13,9 +13,10 @@
 //!   that forgot nothing in between: with several, q may have been granted the lock at another than p releases it at,
 //!   and a server that was started again may have p's lock back.
 
-use super::{Checker, FindingClass, NotJudged};
+use super::checker::{Checker, FindingClass, NotJudged};
+use crate::prose::seconds;
 use crate::run_index::{Fault, Hold, HoldEnd, Operation, RunIndex};
-use crate::verdict::{Finding, Outcome, Verdict, seconds};
+use crate::verdict::{Finding, Outcome, Verdict};
 use fencepost_history::{Kind, f};
 use serde_json::Value;
 

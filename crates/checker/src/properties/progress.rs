@@ -4,9 +4,10 @@
 //! phase (which begins when every lock must be free), and in the healing phase once the longest TTL has passed
 //! since it began. An attempt that never completed says nothing: the run may have been cut there.
 
-use super::{Checker, FindingClass, NotJudged};
+use super::checker::{Checker, FindingClass, NotJudged};
+use crate::prose::seconds;
 use crate::run_index::{Operation, RunIndex};
-use crate::verdict::{Finding, Outcome, Verdict, seconds};
+use crate::verdict::{Finding, Outcome, Verdict};
 use fencepost_history::{Kind, f};
 use std::collections::BTreeMap;
 

@@ -5,9 +5,10 @@
 //! the later holder's first request harms nobody, and no fencing can tell it from one in time. So a finding is a
 //! write acknowledged to holder A, invoked after the storage had answered a holder B whose hold began after A's.
 
-use super::{Checker, FindingClass, NotJudged};
+use super::checker::{Checker, FindingClass, NotJudged};
+use crate::prose::seconds;
 use crate::run_index::{Operation, RunIndex};
-use crate::verdict::{Finding, Outcome, Verdict, seconds};
+use crate::verdict::{Finding, Outcome, Verdict};
 use fencepost_history::{Kind, OperationError, f};
 use rustc_hash::FxHashMap;
 

@@ -3,9 +3,10 @@
 //! Two processes compete when one begins to acquire a key while another is acquiring it or holds it. Faults took
 //! effect when at least one of those injected was observed to change something; a run without faults needs none.
 
-use super::{Checker, NotJudged};
+use super::checker::{Checker, NotJudged};
+use crate::prose::times;
 use crate::run_index::{HoldEnd, RunIndex};
-use crate::verdict::{Outcome, Verdict, times};
+use crate::verdict::{Outcome, Verdict};
 use fencepost_history::f;
 use rustc_hash::FxHashMap;
 

@@ -58,7 +58,7 @@ impl Values {
                 (model.role(&operation.op, operation.ret.as_ref()), operation.certain())
             };
             // An indeterminate operation without effect does not matter at all.
-            history.list.iter().map(role).filter(|(role, certain)| *certain || !super::is_pure(*role))
+            history.list.iter().map(role).filter(|(role, certain)| *certain || !role.is_pure())
         };
         let mut values =
             Values { active: true, needs_to_come: vec![], gives_to_come: vec![], swaps: vec![], differs: 0 };

@@ -1,11 +1,11 @@
 //! The walk over the events with the set of all configurations.
 
 use super::bits::Bits;
+use super::found::{Exhausted, Found, Stuck};
 use super::frontier::{Config, Frontier};
 use super::trail::{START, Trail};
 use super::used::{NOTHING, UsedSets};
 use super::values::{Left, Values, needs};
-use super::{Exhausted, Found, Stuck, is_pure};
 use crate::budget::Budget;
 use crate::model::{History, Model, Role};
 use rustc_hash::FxHashMap;
@@ -105,7 +105,7 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
         let operation = &self.history.list[at as usize];
         let role = self.model.role(&operation.op, operation.ret.as_ref());
         if !operation.certain() {
-            if !is_pure(role) {
+            if !role.is_pure() {
                 self.values.invoked(role, false);
                 self.add_to_class(at, role);
             }
@@ -125,7 +125,7 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
             }
         }
         self.open.insert(slot);
-        if is_pure(role) {
+        if role.is_pure() {
             self.pure.insert(slot);
             for config in &mut self.frontier.list {
                 if self.model.step(&config.state, &operation.op, operation.ret.as_ref()).is_some() {

@@ -6,11 +6,11 @@
 //! added. The nearest earlier read against which the later one is wrong (or the beginning, when the counter was
 //! 0) and these additions are the core.
 
-use super::{Counter, CounterOp};
-use crate::model::{Conflict, History};
+use super::operation::{CounterHistory, CounterOp};
+use crate::model::Conflict;
 
 /// Finds the nearest earlier read against which this one is wrong; see the top of the file.
-pub(super) fn conflict(history: &History<Counter>, stuck: u32) -> Conflict {
+pub(super) fn conflict(history: &CounterHistory, stuck: u32) -> Conflict {
     let later = &history.list[stuck as usize];
     let saw = later.ret.flatten().unwrap_or(0);
     let by = |at: u32| match history.list[at as usize].op {
@@ -78,7 +78,7 @@ pub(super) fn conflict(history: &History<Counter>, stuck: u32) -> Conflict {
     Conflict::new(vec![stuck], stuck, sentence)
 }
 
-fn too_little(history: &History<Counter>, stuck: u32, earlier: Option<u32>, within: Vec<u32>) -> Conflict {
+fn too_little(history: &CounterHistory, stuck: u32, earlier: Option<u32>, within: Vec<u32>) -> Conflict {
     let added = match within.len() {
         0 => String::new(),
         count => format!(" and {} added to it", additions(count, "was", "were")),
@@ -95,7 +95,7 @@ fn too_little(history: &History<Counter>, stuck: u32, earlier: Option<u32>, with
         .with_focus(focus)
 }
 
-fn too_much(history: &History<Counter>, stuck: u32, earlier: Option<u32>, maybe: Vec<u32>) -> Conflict {
+fn too_much(history: &CounterHistory, stuck: u32, earlier: Option<u32>, maybe: Vec<u32>) -> Conflict {
     let sentence = format!(
         "process {} read {} by {}, although {} and only {} under way from then until that read ended",
         history.process(stuck),
@@ -109,11 +109,11 @@ fn too_much(history: &History<Counter>, stuck: u32, earlier: Option<u32>, maybe:
         .with_focus(focus)
 }
 
-fn saw(history: &History<Counter>, read: u32) -> i64 {
+fn saw(history: &CounterHistory, read: u32) -> i64 {
     history.list[read as usize].ret.flatten().unwrap_or(0)
 }
 
-fn since(history: &History<Counter>, earlier: Option<u32>) -> String {
+fn since(history: &CounterHistory, earlier: Option<u32>) -> String {
     match earlier {
         Some(read) => format!(
             "process {} had read {} (from {} to {})",

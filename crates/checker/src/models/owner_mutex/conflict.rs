@@ -1,6 +1,6 @@
 //! What is said of an owner mutex that cannot be: a core of at most four operations.
 
-use super::LockOp;
+use super::operation::LockOp;
 use crate::model::{Conflict, History, Model};
 
 /// The release that belongs to an acquire, if there is one.

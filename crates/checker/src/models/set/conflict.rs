@@ -14,8 +14,9 @@
 //! two elements with different places (5, by a read between them). If every pair can stand so, all can. So whatever
 //! is broken is broken by one pair, with the read between them and the additions of what they differ by.
 
-use super::{Set, SetOp};
-use crate::model::{Conflict, History};
+use super::operation::{SetHistory, SetOp};
+use crate::model::Conflict;
+use crate::models::values::Values;
 use crate::operations::NEVER;
 
 /// An addition that matters most to an element, with the moment at which it does.
@@ -33,8 +34,8 @@ struct Element {
 }
 
 struct Conflicts<'a> {
-    model: &'a Set,
-    history: &'a History<Set>,
+    values: &'a Values,
+    history: &'a SetHistory,
     elements: Vec<Element>,
     /// Elements that are due at all, in order.
     by_due: Vec<u32>,
@@ -42,8 +43,8 @@ struct Conflicts<'a> {
     reads: Vec<u32>,
 }
 
-/// Finds a pair that cannot be; see the top of the file. `stuck` is where the algorithm noticed.
-pub(super) fn conflict(model: &Set, history: &History<Set>, count: usize, stuck: u32) -> Conflict {
+/// Finds a pair that cannot be; see the top of the file. None if every pair can stand.
+pub(super) fn conflict(values: &Values, history: &SetHistory, count: usize) -> Option<Conflict> {
     let mut elements = vec![Element { begins: None, due: None }; count];
     for (at, operation) in (0_u32..).zip(&history.list) {
         let SetOp::Add(element) = operation.op else { continue };
@@ -62,14 +63,14 @@ pub(super) fn conflict(model: &Set, history: &History<Set>, count: usize, stuck:
     };
     let mut reads: Vec<u32> = (0..history.len() as u32).filter(is_read).collect();
     reads.sort_by_key(|&at| saw(history, at).len());
-    let conflicts = Conflicts { model, history, elements, by_due, reads };
+    let conflicts = Conflicts { values, history, elements, by_due, reads };
     let of_one = || conflicts.reads.iter().find_map(|&read| conflicts.of_one_read(read));
     let found = of_one().or_else(|| conflicts.incomparable()).or_else(|| conflicts.shrunk());
     // That is all there can be; else shrinking finds a core, and says so in words that fit all models.
-    found.unwrap_or_else(|| crate::judge::stuck_conflict(model, history, stuck))
+    found
 }
 
-fn saw(history: &History<Set>, read: u32) -> &[u32] {
+fn saw(history: &SetHistory, read: u32) -> &[u32] {
     history.list[read as usize].ret.as_deref().unwrap_or(&[])
 }
 
@@ -84,7 +85,7 @@ fn missing(first: &[u32], second: &[u32]) -> Option<u32> {
 
 impl Conflicts<'_> {
     fn name(&self, element: u32) -> String {
-        self.model.values.name(element)
+        self.values.name(element)
     }
 
     /// "process 3 read from 0.010 s to 0.020 s".

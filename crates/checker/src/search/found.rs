@@ -1,0 +1,32 @@
+//! What a search can end in.
+
+/// What the search says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found<S> {
+    /// The history is linearizable: here is an order that explains it. It holds every certain operation, and the
+    /// indeterminate ones that have to have happened.
+    Order(Vec<u32>),
+    /// There is no order.
+    Stuck(Stuck<S>),
+    /// The budget was used up.
+    Exhausted(Exhausted),
+}
+
+/// Where every order gets stuck.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stuck<S> {
+    /// The operation that can take effect in none of them.
+    pub at: u32,
+    /// A longest order that explains everything before it, and the state that it leads to.
+    pub longest: Vec<u32>,
+    pub state: S,
+}
+
+/// How far a search came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exhausted {
+    pub reason: &'static str,
+    /// Events that were explained, of how many.
+    pub events_done: usize,
+    pub events: usize,
+}

@@ -1,0 +1,40 @@
+//! How an operation ended.
+
+use crate::error::{ErrorCode, OperationError};
+use crate::event::Kind;
+use serde_json::Value;
+use std::fmt;
+
+/// How an operation ended.
+///
+/// Every error of every client is put into `Fail` or `Info` where it arises, with the reason beside it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Completion {
+    /// It happened, with this result.
+    Ok(Value),
+    /// It certainly did not happen.
+    Fail(OperationError),
+    /// It is unknown whether it happened.
+    Info(OperationError),
+}
+
+impl Completion {
+    /// It certainly did not happen, for this reason; `detail` is for people.
+    pub fn fail(code: ErrorCode, detail: impl fmt::Display) -> Completion {
+        Completion::Fail(code.error(detail))
+    }
+
+    /// It is unknown whether it happened, for this reason; `detail` is for people.
+    pub fn info(code: ErrorCode, detail: impl fmt::Display) -> Completion {
+        Completion::Info(code.error(detail))
+    }
+
+    /// The kind of event that records this completion.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Completion::Ok(_) => Kind::Ok,
+            Completion::Fail(_) => Kind::Fail,
+            Completion::Info(_) => Kind::Info,
+        }
+    }
+}
