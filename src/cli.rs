@@ -27,14 +27,14 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Start a cluster, take its lock from many clients, break the world, and judge whether the lock held.
+    /// Start a cluster, take its lock from many clients, inject faults, and judge whether the lock held.
     Test(Box<TestArgs>),
     /// Play the stories of the debate about distributed locks on real servers, and compare what is seen with what
     /// their authors say.
     Scenario(crate::commands::scenario::ScenarioArgs),
-    /// Run every lock under every nemesis, and show in one matrix which promises hold.
+    /// Run every lock under every nemesis, and show in one matrix which properties hold.
     Compare(Box<CompareArgs>),
-    /// Judge and draw a run again, from its folder alone.
+    /// Judge a run again and draw its report, from its folder alone.
     Analyze(AnalyzeArgs),
     /// Decide whether histories are possible, and explain those that are not.
     Check(CheckArgs),
@@ -42,7 +42,7 @@ pub enum Command {
     Export(ExportArgs),
     /// Remove old runs: all with a violation stay, and the newest of each kind.
     Gc(GcArgs),
-    /// Look around in a results folder with a browser: all runs, their reports and files, and those that go on.
+    /// Show a results folder in a browser: all runs, finished and running, with their reports and files.
     Serve(ServeArgs),
     /// List locks, workloads, nemeses, guards and checkers.
     List(ListArgs),
@@ -50,9 +50,9 @@ pub enum Command {
     Doctor,
     /// Make, list and remove the images that the nodes are made of.
     Images(ImagesArgs),
-    /// Write what a shell needs to complete commands and options, to standard output.
+    /// Print the completions of commands and options for a shell.
     Completions { shell: Shell },
-    /// Write the manual page: that of the program to standard output, or those of all commands into a folder.
+    /// Print the manual page of the program, or write those of all commands into a folder.
     Man {
         /// The folder, which must exist.
         folder: Option<PathBuf>,

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 const SEED: &str = "The seed that all runs draw theirs from [default: that of the same comparison if it was ended early, \
                     else a fresh one]";
 
-/// Runs every lock under every nemesis, and shows in one matrix which promises hold. A comparison that was ended early
+/// Runs every lock under every nemesis, and shows in one matrix which properties hold. A comparison that was ended early
 /// goes on where it was when the same command is given again.
 ///
-/// Exit code: 0 once all runs are judged, whatever came of them; with --baseline 1 if a promise that held is broken; 255
+/// Exit code: 0 once all runs are judged, whatever their verdicts; with --baseline 1 if a property that held is violated; 255
 /// if a run failed.
 #[derive(Debug, Args)]
 #[command(
@@ -21,7 +21,7 @@ const SEED: &str = "The seed that all runs draw theirs from [default: that of th
     mut_arg("seed", |arg| arg.help(SEED)),
 )]
 pub struct CompareArgs {
-    /// The locks to compare, or `all` (see `fencepost list locks`).
+    /// The locks to compare, a row for each, or `all` (see `fencepost list locks`).
     #[arg(
         long,
         visible_alias = "backends",
@@ -29,22 +29,22 @@ pub struct CompareArgs {
         default_value = "redis-single,redlock,etcd,zookeeper-sequential"
     )]
     pub locks: Vec<String>,
-    /// What goes wrong: a column for each, or `all`; several at once are joined by `+` (see `fencepost list nemeses`).
+    /// The nemeses: a column for each, or `all`; several at once are joined by `+` (see `fencepost list nemeses`).
     #[arg(long, value_delimiter = ',', default_value = "none,clock-jump,pause,delay,partition,power-loss")]
     pub nemeses: Vec<String>,
-    /// What the storage checks before it accepts a write: a row for each (see `fencepost list guards`).
+    /// The guards of the storage: a row for each (see `fencepost list guards`).
     #[arg(long, value_delimiter = ',', default_value = "none")]
     pub guards: Vec<String>,
     /// Runs of each combination.
     #[arg(long, default_value_t = 3)]
     pub runs: usize,
-    /// Runs that go on side by side.
+    /// Number of runs side by side.
     #[arg(long, default_value_t = 1)]
     pub jobs: usize,
     /// Compare runs that exist, in place of making some: folders of runs, or folders of such folders.
     #[arg(long, value_name = "FOLDER", num_args = 1.., conflicts_with_all = ["locks", "nemeses", "guards", "runs", "seed"])]
     pub from: Vec<PathBuf>,
-    /// An earlier compare.json: tell what changed since. Exit code 1 if a promise that held is broken.
+    /// An earlier compare.json: list the changes since. Exit code 1 if a property that held is violated.
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,
     /// Write the comparison as a page [default: compare.html in the folder of the comparison, beneath --results].
@@ -59,7 +59,7 @@ pub struct CompareArgs {
     /// Write it as CSV: a line for each run.
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-    /// Write it as JUnit XML: a case for each promise under each nemesis.
+    /// Write it as JUnit XML: a case for each property under each nemesis.
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
     /// Folder of all runs.

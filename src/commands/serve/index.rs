@@ -84,9 +84,9 @@ impl Row {
         let said = match (&run.state, standing) {
             (_, Standing::Running) => String::new(),
             (State::Judged(_, judgement), _) => {
-                // The promise that made the verdict.
-                let worst = judgement.verdicts.iter().find(|promise| promise.outcome == judgement.outcome);
-                worst.map(|promise| promise.summary.clone()).unwrap_or_default()
+                // The property that decides the verdict.
+                let worst = judgement.verdicts.iter().find(|property| property.outcome == judgement.outcome);
+                worst.map(|property| property.summary.clone()).unwrap_or_default()
             }
             (State::NotJudged(_, why) | State::Damaged(why), _) => why.clone(),
         };

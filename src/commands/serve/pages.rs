@@ -208,11 +208,16 @@ fn properties(judgement: &Judgement) -> Markup {
     html! {
         h2 { "The properties" }
         table.properties {
-            thead { tr { th { "promise" } th { "verdict" } th { "what was seen" } } }
+            thead { tr { th { "property" } th { "verdict" } th { "observation" } } }
             tbody { @for each in &judgement.verdicts { tr {
                 td { b { (property(&each.checker).0) } }
                 td { (chip(Standing::Judged(each.outcome))) }
                 td { (each.summary) }
+            } }
+            @for each in &judgement.not_judged { tr {
+                td { b { (property(&each.checker).0) } }
+                td { span.chip { "– not judged" } }
+                td { (each.reason) }
             } } }
         }
     }
@@ -235,9 +240,9 @@ fn file_table(run: &str, files: &Listing) -> Markup {
 /// Runs beside each other, a column each.
 pub fn compare(runs: &[Run], missing: &[String]) -> String {
     let mut checkers: Vec<&str> = Vec::new();
-    for promise in runs.iter().filter_map(Run::judgement).flat_map(|judgement| &judgement.verdicts) {
-        if !checkers.contains(&&*promise.checker) {
-            checkers.push(&promise.checker);
+    for verdict in runs.iter().filter_map(Run::judgement).flat_map(|judgement| &judgement.verdicts) {
+        if !checkers.contains(&&*verdict.checker) {
+            checkers.push(&verdict.checker);
         }
     }
     let setting = |name: &str, of: &dyn Fn(&RunSettings) -> String| {
@@ -266,7 +271,7 @@ pub fn compare(runs: &[Run], missing: &[String]) -> String {
     )
 }
 
-/// What came of one promise in each run.
+/// The verdicts of one checker, a run beside the other.
 fn beside(checker: &str, runs: &[Run]) -> Markup {
     html! {
         tr {

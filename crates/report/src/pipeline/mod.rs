@@ -17,7 +17,7 @@ use std::path::PathBuf;
 /// What a pipeline wants to know of a run.
 #[derive(Debug, Default, Args)]
 pub struct PipelineArgs {
-    /// What has to come of it: exit code 0 if it does, 1 if anything else does.
+    /// Expected outcome: exit code 0 if it is the outcome, 1 if any other is.
     #[arg(long, value_enum)]
     pub expect: Option<Expect>,
     /// Write the properties as JUnit XML.
