@@ -1,7 +1,7 @@
 //! What faults act on: the nodes with their servers, and the clients.
 
 use crate::clock_tool::{ClockCall, ClockLook};
-use crate::fault::FaultError;
+use crate::fault_error::FaultError;
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClusterError, Node};

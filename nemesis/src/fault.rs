@@ -1,6 +1,7 @@
 //! One fault, ready to be injected.
 
 use crate::context::FaultContext;
+pub use crate::fault_error::FaultError;
 use crate::motion::Motions;
 use async_trait::async_trait;
 use fencepost_history::FaultDescription;
@@ -33,13 +34,4 @@ pub struct Observation {
     pub observed: Map<String, Value>,
     /// Whether anything was observed to change.
     pub effective: bool,
-}
-
-/// Why a fault could not be injected or healed: one sentence that names the target.
-#[derive(Debug, thiserror::Error)]
-pub enum FaultError {
-    #[error(transparent)]
-    Cluster(#[from] fencepost_cluster::ClusterError),
-    #[error("{0}")]
-    Other(String),
 }

@@ -21,6 +21,7 @@ mod draws;
 mod duplicate;
 mod failover;
 mod fault;
+mod fault_error;
 mod groups;
 mod kill;
 mod leader_kill;

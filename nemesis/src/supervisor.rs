@@ -4,7 +4,7 @@
 //! Source: Martin Kleppmann, "How to do distributed locking" (2016), on delayed restarts.
 
 use crate::context::{FaultContext, SUPERVISOR};
-use crate::fault::FaultError;
+use crate::fault_error::FaultError;
 use fencepost_cluster::protocol::Service;
 use std::time::{Duration, SystemTime};
 

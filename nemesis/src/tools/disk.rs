@@ -8,6 +8,7 @@
 
 mod content;
 mod mount;
+mod shared;
 mod tree;
 mod volume;
 
@@ -20,16 +21,17 @@ use mount::Fuse;
 use nix::mount::MntFlags;
 use rand::SeedableRng;
 use serde::{Deserialize, Serialize};
+use shared::{Delay, Delays, Shared};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
-use tree::{Number, ROOT};
-use volume::{Kind, Meta, Room, Volume};
+use std::time::Instant;
+use tree::{InodeNumber, ROOT};
+use volume::{Kind, Meta, Quota, Volume};
 
 /// Threads that serve the kernel: a slow read must not hold up a write.
 const THREADS: usize = 4;
@@ -39,14 +41,6 @@ pub struct Disk {
     shared: Arc<Shared>,
     folder: PathBuf,
     session: Option<BackgroundSession>,
-}
-
-/// What the disk and the threads that serve the kernel share.
-struct Shared {
-    volume: Mutex<Volume>,
-    delays: Delays,
-    /// The folder beneath the mount, where the content of files lies.
-    beneath: File,
 }
 
 /// How long the disk takes for each request, beyond what it takes anyway.
@@ -59,30 +53,6 @@ pub struct Slow {
     pub write_ms: u64,
     /// For each fsync of a file or folder, in milliseconds.
     pub fsync_ms: u64,
-}
-
-#[derive(Default)]
-struct Delays {
-    read: Delay,
-    write: Delay,
-    sync: Delay,
-}
-
-#[derive(Default)]
-struct Delay {
-    ms: AtomicU64,
-    /// How many requests had to wait.
-    waited: AtomicU64,
-}
-
-impl Delay {
-    fn wait(&self) {
-        let ms = self.ms.load(Ordering::Relaxed);
-        if ms > 0 {
-            self.waited.fetch_add(1, Ordering::Relaxed);
-            std::thread::sleep(Duration::from_millis(ms));
-        }
-    }
 }
 
 /// What programs met of a full or slow disk.
@@ -113,7 +83,7 @@ impl Disk {
         let backing = PathBuf::from(format!("/proc/self/fd/{}", beneath.as_raw_fd()));
         let mut volume = Volume::new(backing, meta(&beneath.metadata()?)?);
         copy_in(&mut volume, folder, ROOT)?;
-        volume.settle_all().map_err(real)?;
+        volume.sync_all().map_err(real)?;
         let shared = Arc::new(Shared { volume: Mutex::new(volume), delays: Delays::default(), beneath });
         let mut config = Config::default();
         config.mount_options =
@@ -138,7 +108,7 @@ impl Disk {
     /// Lets files grow by only so many bytes more; then writes fail with ENOSPC. With `copy_on_write` overwriting
     /// needs room too.
     pub fn fill(&self, bytes_left: u64, copy_on_write: bool) {
-        self.volume().room = Room { left: Some(bytes_left), copy_on_write, refused: 0 };
+        self.volume().quota = Quota { left: Some(bytes_left), copy_on_write, refused: 0 };
     }
 
     /// Makes the disk slow, or with the default as fast as it is.
@@ -152,14 +122,14 @@ impl Disk {
     /// Neither full nor slow any more; says what programs met while it was.
     pub fn heal(&self) -> Met {
         let met = self.met();
-        self.volume().room = Room::default();
+        self.volume().quota = Quota::default();
         self.slow(Slow::default());
         met
     }
 
     /// What programs met since this was last asked.
     pub fn met(&self) -> Met {
-        let refused = std::mem::take(&mut self.volume().room.refused);
+        let refused = std::mem::take(&mut self.volume().quota.refused);
         let Delays { read, write, sync } = &self.shared.delays;
         let waited = |delay: &Delay| delay.waited.swap(0, Ordering::Relaxed);
         Met { refused, delayed: waited(read) + waited(write) + waited(sync) }
@@ -220,7 +190,7 @@ fn real(error: fuser::Errno) -> io::Error {
 }
 
 /// Copies the files, folders and symbolic links of `from` into a folder of the volume.
-fn copy_in(volume: &mut Volume, from: &Path, into: Number) -> io::Result<()> {
+fn copy_in(volume: &mut Volume, from: &Path, into: InodeNumber) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let (path, found) = (entry.path(), entry.metadata()?);

@@ -129,7 +129,7 @@ impl Content {
     }
 
     /// Makes all of it durable in this model, and gives the backing file, whose fsync takes the time that it takes.
-    pub fn settle(&mut self) -> io::Result<Arc<File>> {
+    pub fn sync(&mut self) -> io::Result<Arc<File>> {
         if self.shows < self.durable_size {
             self.backing.set_len(self.shows)?;
         }
@@ -248,7 +248,7 @@ mod tests {
                         live.resize(size as usize, 0);
                     }
                     Step::Settle => {
-                        content.settle().unwrap();
+                        content.sync().unwrap();
                         durable = live.clone();
                         prop_assert_eq!(content.unsynced(), Unsynced::default());
                     }
@@ -266,7 +266,7 @@ mod tests {
     fn counts_what_was_written_to_the_byte() {
         let mut content = empty();
         content.write(0, b"durable").unwrap();
-        content.settle().unwrap();
+        content.sync().unwrap();
         content.write(7, &[1; 5000]).unwrap();
         assert_eq!(content.unsynced(), Unsynced { bytes: 5000, resized: true });
         content.resize(3);
@@ -279,7 +279,7 @@ mod tests {
         for seed in 0..20 {
             let mut content = empty();
             content.write(0, &[1; 100]).unwrap();
-            content.settle().unwrap();
+            content.sync().unwrap();
             content.write(100, &[2; 10_000]).unwrap();
             let survived = content.tear(Torn::Prefix, &mut ChaCha8Rng::seed_from_u64(seed)).unwrap();
             content.crash();

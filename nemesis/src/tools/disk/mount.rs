@@ -2,9 +2,9 @@
 
 mod answers;
 
-use super::tree::Number;
+use super::shared::{Delays, Shared};
+use super::tree::InodeNumber;
 use super::volume::{Kind, Meta, Volume};
-use super::{Delays, Shared};
 use answers::{GENERATION, TTL, attr, attributes, done, entry, file_type, moment};
 use fuser::{
     AccessFlags, BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, INodeNo,
@@ -32,7 +32,7 @@ pub struct Fuse {
 
 /// An entry of a folder as it was when the folder was opened: what comes and goes meanwhile shifts no other.
 struct Listed {
-    number: Number,
+    number: InodeNumber,
     kind: FileType,
     name: OsString,
 }
@@ -78,15 +78,15 @@ impl Fuse {
 
     /// Makes a file durable, and takes the time that this takes on the real disk: without the lock, so that others
     /// can go on meanwhile.
-    fn settle(&self, number: Number) -> Result<(), Errno> {
+    fn sync(&self, number: InodeNumber) -> Result<(), Errno> {
         self.delays().sync.wait();
-        let backing = self.volume().settle(number)?;
+        let backing = self.volume().sync(number)?;
         Ok(backing.sync_data()?)
     }
 
     fn list(&self, folder: INodeNo) -> Result<Vec<Listed>, Errno> {
         let volume = self.volume();
-        volume.thing(folder.0)?;
+        volume.inode(folder.0)?;
         let above = volume.live.places(folder.0).first().map_or(folder.0, |(above, _)| *above);
         let dots = [(".", folder.0), ("..", above)].map(|(name, number)| Listed {
             number,
@@ -94,7 +94,7 @@ impl Fuse {
             name: name.into(),
         });
         let entries = volume.live.entries(folder.0).iter().map(|(name, &number)| {
-            Ok(Listed { number, kind: file_type(volume.thing(number)?), name: name.clone() })
+            Ok(Listed { number, kind: file_type(volume.inode(number)?), name: name.clone() })
         });
         dots.into_iter().map(Ok).chain(entries).collect()
     }
@@ -154,7 +154,7 @@ impl Filesystem for Fuse {
     }
 
     fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
-        match self.volume().thing(number.0).map(|thing| &thing.kind) {
+        match self.volume().inode(number.0).map(|inode| &inode.kind) {
             Ok(Kind::Link(target)) => reply.data(target.as_os_str().as_encoded_bytes()),
             Ok(_) => reply.error(Errno::EINVAL),
             Err(error) => reply.error(error),
@@ -275,7 +275,7 @@ impl Filesystem for Fuse {
         let mut result = self.volume().write(number.0, offset, data);
         // O_SYNC contains this flag.
         if result.is_ok() && OFlag::from_bits_retain(flags.0).contains(OFlag::O_DSYNC) {
-            result = self.settle(number.0);
+            result = self.sync(number.0);
         }
         match result {
             Ok(()) => reply.written(data.len() as u32),
@@ -303,7 +303,7 @@ impl Filesystem for Fuse {
     }
 
     fn fsync(&self, _: &Request, number: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        done(self.settle(number.0), reply);
+        done(self.sync(number.0), reply);
     }
 
     fn opendir(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -335,8 +335,8 @@ impl Filesystem for Fuse {
 
     fn fsyncdir(&self, _: &Request, number: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         self.delays().sync.wait();
-        let settled = self.volume().settle_folder(number.0);
-        done(settled.and_then(|()| Ok(self.shared.beneath.sync_data()?)), reply);
+        let synced = self.volume().sync_folder(number.0);
+        done(synced.and_then(|()| Ok(self.shared.beneath.sync_data()?)), reply);
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
@@ -344,7 +344,7 @@ impl Filesystem for Fuse {
             return reply.error(Errno::EIO);
         };
         let block = real.fragment_size();
-        let free = self.volume().room.left.map_or(real.blocks_available(), |left| left / block);
+        let free = self.volume().quota.left.map_or(real.blocks_available(), |left| left / block);
         let (blocks, files, left) = (real.blocks(), real.files(), real.files_free());
         reply.statfs(blocks, free, free, files, left, block as u32, real.name_max() as u32, block as u32);
     }

@@ -4,47 +4,47 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 
 /// The number of a file, folder or symbolic link on a disk.
-pub type Number = u64;
+pub type InodeNumber = u64;
 
 /// The number of the topmost folder.
-pub const ROOT: Number = 1;
+pub const ROOT: InodeNumber = 1;
 
-/// Folders with their entries, and where each thing stands.
+/// Folders with their entries, and where each inode stands.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
-    folders: HashMap<Number, BTreeMap<OsString, Number>>,
+    folders: HashMap<InodeNumber, BTreeMap<OsString, InodeNumber>>,
     /// The reverse of `folders`: a file with hard links stands at several places, what was removed at none.
-    places: HashMap<Number, Vec<Place>>,
+    places: HashMap<InodeNumber, Vec<Place>>,
 }
 
 /// A folder, and the name in it.
-pub type Place = (Number, OsString);
+pub type Place = (InodeNumber, OsString);
 
-static EMPTY: BTreeMap<OsString, Number> = BTreeMap::new();
+static EMPTY: BTreeMap<OsString, InodeNumber> = BTreeMap::new();
 
 impl Tree {
     /// The entries of a folder, by name; none for what is no folder.
-    pub fn entries(&self, folder: Number) -> &BTreeMap<OsString, Number> {
+    pub fn entries(&self, folder: InodeNumber) -> &BTreeMap<OsString, InodeNumber> {
         self.folders.get(&folder).unwrap_or(&EMPTY)
     }
 
     /// What stands there.
-    pub fn get(&self, folder: Number, name: &OsStr) -> Option<Number> {
+    pub fn get(&self, folder: InodeNumber, name: &OsStr) -> Option<InodeNumber> {
         self.entries(folder).get(name).copied()
     }
 
     /// Where it stands.
-    pub fn places(&self, number: Number) -> &[Place] {
+    pub fn places(&self, number: InodeNumber) -> &[Place] {
         self.places.get(&number).map_or(&[], Vec::as_slice)
     }
 
     /// Everything that has a place, with one entry for each place.
-    pub fn all(&self) -> impl Iterator<Item = (&Place, Number)> {
+    pub fn all(&self) -> impl Iterator<Item = (&Place, InodeNumber)> {
         self.places.iter().flat_map(|(number, places)| places.iter().map(|place| (place, *number)))
     }
 
     /// The path below the topmost folder; what stands nowhere has none.
-    pub fn path(&self, number: Number) -> Option<String> {
+    pub fn path(&self, number: InodeNumber) -> Option<String> {
         let (folder, name) = self.places(number).first()?;
         let name = name.to_string_lossy();
         if *folder == ROOT {
@@ -54,14 +54,14 @@ impl Tree {
     }
 
     /// Puts it there, in place of what stood there.
-    pub fn put(&mut self, folder: Number, name: &OsStr, number: Number) {
+    pub fn put(&mut self, folder: InodeNumber, name: &OsStr, number: InodeNumber) {
         self.take(folder, name);
         self.folders.entry(folder).or_default().insert(name.to_owned(), number);
         self.places.entry(number).or_default().push((folder, name.to_owned()));
     }
 
     /// Removes the entry, and says what stood there.
-    pub fn take(&mut self, folder: Number, name: &OsStr) -> Option<Number> {
+    pub fn take(&mut self, folder: InodeNumber, name: &OsStr) -> Option<InodeNumber> {
         let number = self.folders.get_mut(&folder)?.remove(name)?;
         if let Some(places) = self.places.get_mut(&number) {
             places.retain(|(in_folder, as_name)| (*in_folder, as_name.as_os_str()) != (folder, name));
@@ -70,7 +70,7 @@ impl Tree {
     }
 
     /// Drops what stands nowhere and is empty.
-    pub fn forget(&mut self, number: Number) {
+    pub fn forget(&mut self, number: InodeNumber) {
         self.folders.remove(&number);
         self.places.remove(&number);
     }
@@ -79,20 +79,20 @@ impl Tree {
     /// `live` becomes so, and with it the folders above that are new themselves.
     ///
     /// What is durable under another name keeps that one: a rename waits for the fsync of its folder.
-    pub fn settle_entry(&mut self, live: &Tree, number: Number) {
+    pub fn sync_entry(&mut self, live: &Tree, number: InodeNumber) {
         if number == ROOT || !self.places(number).is_empty() {
             return;
         }
         let Some((folder, name)) = live.places(number).first() else { return };
-        self.settle_entry(live, *folder);
+        self.sync_entry(live, *folder);
         self.put(*folder, name, number);
     }
 
     /// Called on the durable tree, as fsync of a folder does: the folder becomes what it is in `live`.
     ///
     /// A rename from one folder into another is one step: the fsync of either makes it durable in both.
-    pub fn settle_folder(&mut self, live: &Tree, folder: Number) {
-        self.settle_entry(live, folder);
+    pub fn sync_folder(&mut self, live: &Tree, folder: InodeNumber) {
+        self.sync_entry(live, folder);
         let before = self.entries(folder).clone();
         let now = live.entries(folder);
         for (name, number) in &before {
@@ -112,7 +112,7 @@ impl Tree {
             self.put(folder, name, number);
         }
         for number in before.into_values() {
-            self.settle_entry(live, number);
+            self.sync_entry(live, number);
         }
     }
 }
@@ -121,10 +121,10 @@ impl Tree {
 mod tests {
     use super::*;
 
-    const FILE: Number = 10;
-    const OTHER: Number = 11;
-    const A: Number = 2;
-    const B: Number = 3;
+    const FILE: InodeNumber = 10;
+    const OTHER: InodeNumber = 11;
+    const A: InodeNumber = 2;
+    const B: InodeNumber = 3;
 
     fn name(text: &str) -> &OsStr {
         OsStr::new(text)
@@ -145,7 +145,7 @@ mod tests {
         live.put(ROOT, name("a"), A);
         live.put(A, name("file"), FILE);
         live.put(A, name("other"), OTHER);
-        durable.settle_entry(&live, FILE);
+        durable.sync_entry(&live, FILE);
         assert_eq!(durable.path(FILE).as_deref(), Some("a/file"));
         assert_eq!(durable.path(OTHER), None, "its neighbour was not fsynced");
     }
@@ -155,9 +155,9 @@ mod tests {
         let (mut live, mut durable) = trees();
         live.take(A, name("file"));
         live.put(A, name("new"), FILE);
-        durable.settle_entry(&live, FILE);
+        durable.sync_entry(&live, FILE);
         assert_eq!(durable.path(FILE).as_deref(), Some("a/file"));
-        durable.settle_folder(&live, A);
+        durable.sync_folder(&live, A);
         assert_eq!(durable.path(FILE).as_deref(), Some("a/new"));
         assert_eq!(durable.places(FILE).len(), 1);
     }
@@ -166,11 +166,11 @@ mod tests {
     fn a_rename_over_another_file_replaces_it_at_once() {
         let (mut live, mut durable) = trees();
         live.put(A, name("temporary"), OTHER);
-        durable.settle_entry(&live, OTHER);
+        durable.sync_entry(&live, OTHER);
         live.take(A, name("temporary"));
         live.put(A, name("file"), OTHER);
         assert_eq!(durable.get(A, name("file")), Some(FILE));
-        durable.settle_folder(&live, A);
+        durable.sync_folder(&live, A);
         assert_eq!(durable.get(A, name("file")), Some(OTHER));
         assert!(durable.places(FILE).is_empty());
         assert_eq!(durable.get(A, name("temporary")), None);
@@ -182,7 +182,7 @@ mod tests {
             let (mut live, mut durable) = trees();
             live.take(A, name("file"));
             live.put(B, name("file"), FILE);
-            durable.settle_folder(&live, fsynced);
+            durable.sync_folder(&live, fsynced);
             assert_eq!(durable.path(FILE).as_deref(), Some("b/file"));
             assert_eq!(durable.places(FILE).len(), 1);
         }
@@ -192,9 +192,9 @@ mod tests {
     fn a_removal_waits_for_the_fsync_of_its_folder() {
         let (mut live, mut durable) = trees();
         live.take(A, name("file"));
-        durable.settle_folder(&live, B);
+        durable.sync_folder(&live, B);
         assert_eq!(durable.path(FILE).as_deref(), Some("a/file"));
-        durable.settle_folder(&live, A);
+        durable.sync_folder(&live, A);
         assert_eq!(durable.path(FILE), None);
     }
 
@@ -202,7 +202,7 @@ mod tests {
     fn a_hard_link_keeps_both_names() {
         let (mut live, mut durable) = trees();
         live.put(B, name("link"), FILE);
-        durable.settle_folder(&live, B);
+        durable.sync_folder(&live, B);
         assert_eq!(durable.places(FILE).len(), 2);
     }
 }

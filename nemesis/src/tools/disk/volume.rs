@@ -3,7 +3,7 @@
 mod durable;
 
 use super::content::Content;
-use super::tree::{Number, ROOT, Tree};
+use super::tree::{InodeNumber, ROOT, Tree};
 pub use durable::Lost;
 use fuser::Errno;
 use std::collections::HashMap;
@@ -15,13 +15,13 @@ use std::time::SystemTime;
 
 /// Everything on a disk. What programs do changes `live`; an fsync carries it over to `durable`.
 pub struct Volume {
-    things: HashMap<Number, Thing>,
+    inodes: HashMap<InodeNumber, Inode>,
     pub live: Tree,
     durable: Tree,
-    next: Number,
+    next: InodeNumber,
     /// Folder of the real disk that holds the content of files, each under no name.
     backing: PathBuf,
-    pub room: Room,
+    pub quota: Quota,
     used: Used,
 }
 
@@ -33,7 +33,7 @@ struct Used {
 }
 
 /// A file, folder or symbolic link.
-pub struct Thing {
+pub struct Inode {
     pub kind: Kind,
     pub meta: Meta,
     durable_meta: Meta,
@@ -59,7 +59,7 @@ pub struct Meta {
 
 /// How much more the disk takes.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Room {
+pub struct Quota {
     /// Bytes by which files may still grow; none: as much as the real disk has.
     pub left: Option<u64>,
     /// Whether overwriting needs room too, as on a file system that copies on write (btrfs, ZFS, thin volumes).
@@ -71,28 +71,28 @@ pub struct Room {
 impl Volume {
     /// An empty one, whose topmost folder is like `meta`.
     pub fn new(backing: PathBuf, meta: Meta) -> Volume {
-        let root = Thing { kind: Kind::Folder, meta, durable_meta: meta, lookups: 1 };
+        let root = Inode { kind: Kind::Folder, meta, durable_meta: meta, lookups: 1 };
         Volume {
-            things: HashMap::from([(ROOT, root)]),
+            inodes: HashMap::from([(ROOT, root)]),
             live: Tree::default(),
             durable: Tree::default(),
             next: ROOT + 1,
             backing,
-            room: Room::default(),
+            quota: Quota::default(),
             used: Used::default(),
         }
     }
 
-    pub fn thing(&self, number: Number) -> Result<&Thing, Errno> {
+    pub fn inode(&self, number: InodeNumber) -> Result<&Inode, Errno> {
         // What is not known was there before a crash.
-        self.things.get(&number).ok_or(Errno::ESTALE)
+        self.inodes.get(&number).ok_or(Errno::ESTALE)
     }
 
-    pub fn thing_mut(&mut self, number: Number) -> Result<&mut Thing, Errno> {
-        self.things.get_mut(&number).ok_or(Errno::ESTALE)
+    pub fn thing_mut(&mut self, number: InodeNumber) -> Result<&mut Inode, Errno> {
+        self.inodes.get_mut(&number).ok_or(Errno::ESTALE)
     }
 
-    pub fn content(&mut self, number: Number) -> Result<&mut Content, Errno> {
+    pub fn content(&mut self, number: InodeNumber) -> Result<&mut Content, Errno> {
         match &mut self.thing_mut(number)?.kind {
             Kind::File(content) => Ok(content),
             Kind::Folder => Err(Errno::EISDIR),
@@ -101,25 +101,25 @@ impl Volume {
     }
 
     /// What stands there; the kernel is told of it.
-    pub fn look_up(&mut self, folder: Number, name: &OsStr) -> Result<Number, Errno> {
-        self.thing(folder)?;
+    pub fn look_up(&mut self, folder: InodeNumber, name: &OsStr) -> Result<InodeNumber, Errno> {
+        self.inode(folder)?;
         let number = self.live.get(folder, name).ok_or(Errno::ENOENT)?;
         self.thing_mut(number)?.lookups += 1;
         Ok(number)
     }
 
     /// The kernel has forgotten it that often.
-    pub fn forget(&mut self, number: Number, times: u64) {
-        if let Some(thing) = self.things.get_mut(&number) {
-            thing.lookups = thing.lookups.saturating_sub(times);
+    pub fn forget(&mut self, number: InodeNumber, times: u64) {
+        if let Some(inode) = self.inodes.get_mut(&number) {
+            inode.lookups = inode.lookups.saturating_sub(times);
             self.drop_if_gone(number);
         }
     }
 
-    fn drop_if_gone(&mut self, number: Number) {
-        let known = self.things.get(&number).is_some_and(|thing| thing.lookups > 0);
+    fn drop_if_gone(&mut self, number: InodeNumber) {
+        let known = self.inodes.get(&number).is_some_and(|inode| inode.lookups > 0);
         if !known && self.live.places(number).is_empty() && self.durable.places(number).is_empty() {
-            self.things.remove(&number);
+            self.inodes.remove(&number);
             self.live.forget(number);
             self.durable.forget(number);
         }
@@ -127,7 +127,7 @@ impl Volume {
 
     /// An entry that became durable may have been the end of what stood there before.
     fn drop_all_gone(&mut self) {
-        let numbers: Vec<Number> = self.things.keys().copied().collect();
+        let numbers: Vec<InodeNumber> = self.inodes.keys().copied().collect();
         for number in numbers {
             self.drop_if_gone(number);
         }
@@ -146,22 +146,28 @@ impl Volume {
     }
 
     /// Puts something new there; the kernel is told of it.
-    pub fn create(&mut self, folder: Number, name: &OsStr, kind: Kind, meta: Meta) -> Result<Number, Errno> {
-        self.thing(folder)?;
+    pub fn create(
+        &mut self,
+        folder: InodeNumber,
+        name: &OsStr,
+        kind: Kind,
+        meta: Meta,
+    ) -> Result<InodeNumber, Errno> {
+        self.inode(folder)?;
         if self.live.get(folder, name).is_some() {
             return Err(Errno::EEXIST);
         }
         let number = self.next;
         self.next += 1;
-        self.things.insert(number, Thing { kind, meta, durable_meta: meta, lookups: 1 });
+        self.inodes.insert(number, Inode { kind, meta, durable_meta: meta, lookups: 1 });
         self.live.put(folder, name, number);
         self.touch(folder);
         Ok(number)
     }
 
     /// Gives it one more name; the kernel is told of it.
-    pub fn link(&mut self, number: Number, folder: Number, name: &OsStr) -> Result<(), Errno> {
-        self.thing(folder)?;
+    pub fn link(&mut self, number: InodeNumber, folder: InodeNumber, name: &OsStr) -> Result<(), Errno> {
+        self.inode(folder)?;
         if self.live.get(folder, name).is_some() {
             return Err(Errno::EEXIST);
         }
@@ -172,7 +178,7 @@ impl Volume {
     }
 
     /// Removes the entry of a file, link or empty folder.
-    pub fn remove(&mut self, folder: Number, name: &OsStr) -> Result<(), Errno> {
+    pub fn remove(&mut self, folder: InodeNumber, name: &OsStr) -> Result<(), Errno> {
         let number = self.live.get(folder, name).ok_or(Errno::ENOENT)?;
         if !self.live.entries(number).is_empty() {
             return Err(Errno::ENOTEMPTY);
@@ -184,7 +190,7 @@ impl Volume {
     }
 
     /// One of its names is gone. With the last one its room is free again, even while it is still open.
-    fn unlinked(&mut self, number: Number) {
+    fn unlinked(&mut self, number: InodeNumber) {
         if self.live.places(number).is_empty() {
             let freed = self.content(number).map_or(0, |content| content.size());
             self.give_room(freed);
@@ -193,7 +199,7 @@ impl Volume {
     }
 
     /// Moves the entry `from` to `to`, over what stands there.
-    pub fn rename(&mut self, from: (Number, &OsStr), to: (Number, &OsStr)) -> Result<(), Errno> {
+    pub fn rename(&mut self, from: (InodeNumber, &OsStr), to: (InodeNumber, &OsStr)) -> Result<(), Errno> {
         let number = self.live.get(from.0, from.1).ok_or(Errno::ENOENT)?;
         let over = self.live.get(to.0, to.1);
         if over == Some(number) {
@@ -212,18 +218,18 @@ impl Volume {
         Ok(())
     }
 
-    fn touch(&mut self, number: Number) {
-        if let Some(thing) = self.things.get_mut(&number) {
-            thing.meta.modified = SystemTime::now();
-            thing.meta.changed = thing.meta.modified;
+    fn touch(&mut self, number: InodeNumber) {
+        if let Some(inode) = self.inodes.get_mut(&number) {
+            inode.meta.modified = SystemTime::now();
+            inode.meta.changed = inode.meta.modified;
         }
     }
 
     /// Writes to a file, in memory only.
-    pub fn write(&mut self, number: Number, offset: u64, data: &[u8]) -> Result<(), Errno> {
+    pub fn write(&mut self, number: InodeNumber, offset: u64, data: &[u8]) -> Result<(), Errno> {
         let size = self.content(number)?.size();
         let end = offset + data.len() as u64;
-        let copied = if self.room.copy_on_write { data.len() as u64 } else { 0 };
+        let copied = if self.quota.copy_on_write { data.len() as u64 } else { 0 };
         self.take_room(end.saturating_sub(size).max(copied))?;
         self.content(number)?.write(offset, data)?;
         self.used.bytes += data.len() as u64;
@@ -232,7 +238,7 @@ impl Volume {
     }
 
     /// Cuts a file short or lengthens it, in memory only. Lengthening this way leaves a hole, which takes no room.
-    pub fn resize(&mut self, number: Number, size: u64) -> Result<(), Errno> {
+    pub fn resize(&mut self, number: InodeNumber, size: u64) -> Result<(), Errno> {
         let content = self.content(number)?;
         let freed = content.size().saturating_sub(size);
         content.resize(size);
@@ -242,7 +248,7 @@ impl Volume {
     }
 
     /// Lengthens a file with space that is set aside for it (fallocate).
-    pub fn allocate(&mut self, number: Number, end: u64) -> Result<(), Errno> {
+    pub fn allocate(&mut self, number: InodeNumber, end: u64) -> Result<(), Errno> {
         let size = self.content(number)?.size();
         if end > size {
             self.take_room(end - size)?;
@@ -253,17 +259,17 @@ impl Volume {
     }
 
     fn give_room(&mut self, bytes: u64) {
-        if let Some(left) = &mut self.room.left {
+        if let Some(left) = &mut self.quota.left {
             *left += bytes;
         }
     }
 
     fn take_room(&mut self, bytes: u64) -> Result<(), Errno> {
-        let Some(left) = &mut self.room.left else { return Ok(()) };
+        let Some(left) = &mut self.quota.left else { return Ok(()) };
         match left.checked_sub(bytes) {
             Some(rest) => *left = rest,
             None => {
-                self.room.refused += 1;
+                self.quota.refused += 1;
                 return Err(Errno::ENOSPC);
             }
         }

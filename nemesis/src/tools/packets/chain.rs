@@ -3,7 +3,7 @@
 //! It hangs in the table `raw`, ahead of connection tracking: behind it, of several first packets of a connection that
 //! are held at once (pings, repeated SYNs) the kernel would let only one go on.
 
-use super::{PacketsError, run};
+use super::engine::{PacketsError, run};
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 

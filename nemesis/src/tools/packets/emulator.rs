@@ -5,9 +5,9 @@
 //! (`--queue-bypass`).
 
 use super::chain::Chain;
+use super::engine::{Engine, PacketsError, Table};
 use super::fate::{Counts, Link};
 use super::queue::{Inbox, Packet, Queue, Show};
-use super::{Engine, PacketsError, Table};
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::{
@@ -45,7 +45,7 @@ pub(super) struct Emulator {
 struct Worker {
     shared: Arc<Mutex<Shared>>,
     /// A byte on it makes the thread look at `shared`.
-    bell: UnixStream,
+    wake_sender: UnixStream,
     thread: JoinHandle<io::Result<()>>,
 }
 
@@ -138,14 +138,14 @@ impl Drop for Emulator {
 
 impl Worker {
     fn start() -> io::Result<Worker> {
-        let (bell, door) = UnixStream::pair()?;
-        bell.set_nonblocking(true)?;
-        door.set_nonblocking(true)?;
+        let (wake_sender, wake_receiver) = UnixStream::pair()?;
+        wake_sender.set_nonblocking(true)?;
+        wake_receiver.set_nonblocking(true)?;
         let shared = Arc::new(Mutex::new(Shared::default()));
-        let post = Post {
+        let event_loop = EventLoop {
             queue: Queue::open(QUEUE)?,
             copies: raw_socket()?,
-            door,
+            wake_receiver,
             shared: shared.clone(),
             held: BinaryHeap::new(),
             originals: 0,
@@ -154,8 +154,9 @@ impl Worker {
             taken: 0,
             random: rand::make_rng(),
         };
-        let thread = std::thread::Builder::new().name("packets".to_owned()).spawn(move || post.run())?;
-        Ok(Worker { shared, bell, thread })
+        let thread =
+            std::thread::Builder::new().name("packets".to_owned()).spawn(move || event_loop.run())?;
+        Ok(Worker { shared, wake_sender, thread })
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
@@ -164,7 +165,7 @@ impl Worker {
 
     fn ring(&self) {
         // Full: then it rings already.
-        let _ = (&self.bell).write(&[1]);
+        let _ = (&self.wake_sender).write(&[1]);
     }
 }
 
@@ -186,10 +187,10 @@ fn raw_socket() -> io::Result<OwnedFd> {
 }
 
 /// The thread's side.
-struct Post {
+struct EventLoop {
     queue: Queue,
     copies: OwnedFd,
-    door: UnixStream,
+    wake_receiver: UnixStream,
     shared: Arc<Mutex<Shared>>,
     held: BinaryHeap<Reverse<Held>>,
     /// How many of those held are in the kernel's keeping.
@@ -218,20 +219,20 @@ enum What {
     Copy(Vec<u8>),
 }
 
-impl Post {
+impl EventLoop {
     fn run(mut self) -> io::Result<()> {
         be_punctual();
         let mut inbox = Inbox::new();
         let mut taken = self.begun;
         loop {
             self.release(self.now_ns())?;
-            let rung = self.wait()?;
+            let woken = self.wait()?;
             if taken.elapsed() < GATHERING {
                 std::thread::sleep(GATHERING);
             }
             taken = Instant::now();
             self.take_in(&mut inbox)?;
-            if rung && self.obey()? {
+            if woken && self.apply_changes()? {
                 while self.take_in(&mut inbox)? {}
                 return self.release(u64::MAX);
             }
@@ -270,13 +271,13 @@ impl Post {
         let _ = sendto(self.copies.as_raw_fd(), bytes, &to, MsgFlags::empty());
     }
 
-    /// Waits for packets, for the next to fall due, or for the bell; gives whether it was the bell.
+    /// Waits for packets, for the next to fall due, or for a wake-up; gives whether it was a wake-up.
     fn wait(&self) -> io::Result<bool> {
         let next = self.held.peek().map(|Reverse(next)| next.due_ns.saturating_sub(self.now_ns()));
         let timeout = next.map(|ns| TimeSpec::from_duration(Duration::from_nanos(ns)));
         let mut ends = [
             PollFd::new(self.queue.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.door.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.wake_receiver.as_fd(), PollFlags::POLLIN),
         ];
         match ppoll(&mut ends, timeout, None) {
             Ok(_) => Ok(ends[1].any().unwrap_or(true)),
@@ -320,8 +321,8 @@ impl Post {
     }
 
     /// Does what the tool asks for; gives whether that is to stop.
-    fn obey(&mut self) -> io::Result<bool> {
-        while (&self.door).read(&mut [0; 64]).is_ok_and(|bytes| bytes > 0) {}
+    fn apply_changes(&mut self) -> io::Result<bool> {
+        while (&self.wake_receiver).read(&mut [0; 64]).is_ok_and(|bytes| bytes > 0) {}
         let shared = self.shared.clone();
         let shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
         let copies = shared.links.values().any(|link| link.impairment.duplicate > 0.0);

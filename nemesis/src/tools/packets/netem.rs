@@ -4,10 +4,10 @@
 //! destination gets a filter, a class and a netem of its own. A change makes a new class and leaves the old one to run
 //! dry, because changing a netem in place keeps options that are no longer named.
 
+use super::engine::{Engine, PacketsError, Table, run};
 use super::fate::Counts;
 use super::impairment::{Distribution, Impairment};
 use super::queue::HELD_MAX;
-use super::{Engine, PacketsError, Table, run};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

@@ -1,7 +1,7 @@
 //! Measures the way to another node with ICMP echoes (ping): the kernel there answers them by itself, so that neither a
 //! stopped server nor a busy one disturbs the measurement.
 
-use super::PacketsError;
+use super::engine::PacketsError;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::{

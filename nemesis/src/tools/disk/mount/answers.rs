@@ -1,7 +1,7 @@
-//! How the kernel is answered: what a thing on the volume is, in FUSE's words.
+//! How the kernel is answered: what a inode on the volume is, in FUSE's words.
 
-use super::super::tree::Number;
-use super::super::volume::{Kind, Meta, Thing, Volume};
+use super::super::tree::InodeNumber;
+use super::super::volume::{Inode, Kind, Meta, Volume};
 use fuser::{Errno, FileAttr, FileType, Generation, INodeNo, ReplyAttr, ReplyEmpty, ReplyEntry, TimeOrNow};
 use std::time::{Duration, SystemTime};
 
@@ -11,26 +11,26 @@ pub(super) const TTL: Duration = Duration::ZERO;
 /// Numbers are never used again, so that they need no generation.
 pub(super) const GENERATION: Generation = Generation(0);
 
-pub(super) fn file_type(thing: &Thing) -> FileType {
-    match thing.kind {
+pub(super) fn file_type(inode: &Inode) -> FileType {
+    match inode.kind {
         Kind::File(_) => FileType::RegularFile,
         Kind::Folder => FileType::Directory,
         Kind::Link(_) => FileType::Symlink,
     }
 }
 
-pub(super) fn attributes(volume: &Volume, number: Number) -> Result<FileAttr, Errno> {
-    let thing = volume.thing(number)?;
-    let size = match &thing.kind {
+pub(super) fn attributes(volume: &Volume, number: InodeNumber) -> Result<FileAttr, Errno> {
+    let inode = volume.inode(number)?;
+    let size = match &inode.kind {
         Kind::File(content) => content.size(),
         Kind::Folder => 0,
         Kind::Link(target) => target.as_os_str().len() as u64,
     };
-    let links = match thing.kind {
+    let links = match inode.kind {
         Kind::Folder => 2,
         _ => volume.live.places(number).len() as u32,
     };
-    let Meta { permissions, user, group, accessed, modified, changed } = thing.meta;
+    let Meta { permissions, user, group, accessed, modified, changed } = inode.meta;
     Ok(FileAttr {
         ino: INodeNo(number),
         size,
@@ -39,7 +39,7 @@ pub(super) fn attributes(volume: &Volume, number: Number) -> Result<FileAttr, Er
         mtime: modified,
         ctime: changed,
         crtime: changed,
-        kind: file_type(thing),
+        kind: file_type(inode),
         perm: permissions,
         nlink: links,
         uid: user,

@@ -1,7 +1,7 @@
 //! What lasts of a disk: what an fsync makes durable, and what a loss of power takes away.
 
 use super::super::content::Torn;
-use super::super::tree::{Number, Place, ROOT, Tree};
+use super::super::tree::{InodeNumber, Place, ROOT, Tree};
 use super::{Kind, Used, Volume};
 use fuser::Errno;
 use rand::RngExt;
@@ -35,39 +35,39 @@ const PATHS_MAX: usize = 10;
 
 impl Volume {
     /// fsync and fdatasync: makes a file durable, and its name if it has no durable one. Gives the backing file.
-    pub fn settle(&mut self, number: Number) -> Result<Arc<File>, Errno> {
-        let backing = self.content(number)?.settle()?;
-        self.settle_meta(number)?;
+    pub fn sync(&mut self, number: InodeNumber) -> Result<Arc<File>, Errno> {
+        let backing = self.content(number)?.sync()?;
+        self.sync_meta(number)?;
         if self.durable.places(number).is_empty() {
-            self.durable.settle_entry(&self.live, number);
+            self.durable.sync_entry(&self.live, number);
             self.drop_all_gone();
         }
         Ok(backing)
     }
 
     /// fsync of a folder: makes its entries durable.
-    pub fn settle_folder(&mut self, number: Number) -> Result<(), Errno> {
-        self.settle_meta(number)?;
-        self.durable.settle_folder(&self.live, number);
+    pub fn sync_folder(&mut self, number: InodeNumber) -> Result<(), Errno> {
+        self.sync_meta(number)?;
+        self.durable.sync_folder(&self.live, number);
         self.drop_all_gone();
         Ok(())
     }
 
-    fn settle_meta(&mut self, number: Number) -> Result<(), Errno> {
+    fn sync_meta(&mut self, number: InodeNumber) -> Result<(), Errno> {
         self.used.fsyncs += 1;
-        let thing = self.thing_mut(number)?;
-        thing.durable_meta = thing.meta;
+        let inode = self.thing_mut(number)?;
+        inode.durable_meta = inode.meta;
         Ok(())
     }
 
     /// Everything that is there becomes durable, and counts as not written since.
-    pub fn settle_all(&mut self) -> Result<(), Errno> {
-        let numbers: Vec<Number> = self.things.keys().copied().collect();
+    pub fn sync_all(&mut self) -> Result<(), Errno> {
+        let numbers: Vec<InodeNumber> = self.inodes.keys().copied().collect();
         for number in numbers {
-            if matches!(self.thing(number)?.kind, Kind::File(_)) {
-                self.settle(number)?;
+            if matches!(self.inode(number)?.kind, Kind::File(_)) {
+                self.sync(number)?;
             } else {
-                self.settle_meta(number)?;
+                self.sync_meta(number)?;
             }
         }
         self.durable = self.live.clone();
@@ -81,7 +81,7 @@ impl Volume {
     /// can speak for a file, and what a survivor still has open is stale.
     pub fn crash(&mut self, torn: Option<Torn>, random: &mut impl RngExt) -> io::Result<Lost> {
         let lost = self.lose(torn, random)?;
-        let mut old = std::mem::take(&mut self.things);
+        let mut old = std::mem::take(&mut self.inodes);
         let mut after = Tree::default();
         let mut numbers = HashMap::from([(ROOT, ROOT)]);
         let mut folders = vec![ROOT];
@@ -96,13 +96,13 @@ impl Volume {
             }
         }
         for (number, new) in numbers {
-            let mut thing = old.remove(&number).expect("what is durable is kept");
-            thing.meta = thing.durable_meta;
-            thing.lookups = u64::from(new == ROOT);
-            if let Kind::File(content) = &mut thing.kind {
+            let mut inode = old.remove(&number).expect("what is durable is kept");
+            inode.meta = inode.durable_meta;
+            inode.lookups = u64::from(new == ROOT);
+            if let Kind::File(content) = &mut inode.kind {
                 content.crash();
             }
-            self.things.insert(new, thing);
+            self.inodes.insert(new, inode);
         }
         self.live = after.clone();
         self.durable = after;
@@ -118,8 +118,8 @@ impl Volume {
     fn lose(&mut self, torn: Option<Torn>, random: &mut impl RngExt) -> io::Result<Lost> {
         let used = std::mem::take(&mut self.used);
         let mut lost = Lost { written: used.bytes, fsyncs: used.fsyncs, ..Lost::default() };
-        let undone = |there: &Tree, then: &Tree| -> Vec<Number> {
-            let differs = |((folder, name), number): (&Place, Number)| {
+        let undone = |there: &Tree, then: &Tree| -> Vec<InodeNumber> {
+            let differs = |((folder, name), number): (&Place, InodeNumber)| {
                 (then.get(*folder, name) != Some(number)).then_some(number)
             };
             there.all().filter_map(differs).collect()
@@ -129,7 +129,7 @@ impl Volume {
         let mut paths: Vec<String> = gone.iter().filter_map(|number| self.live.path(*number)).collect();
         paths.extend(back.iter().filter_map(|number| self.durable.path(*number)));
         // In order of their numbers, so that the same seed tears the same files in the same way.
-        let mut numbers: Vec<Number> = self.things.keys().copied().collect();
+        let mut numbers: Vec<InodeNumber> = self.inodes.keys().copied().collect();
         numbers.sort_unstable();
         for number in numbers {
             let Some(path) = self.live.path(number) else { continue };

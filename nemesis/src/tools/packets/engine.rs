@@ -1,0 +1,45 @@
+//! What the two mechanisms that impair packets have in common.
+
+use super::fate::Counts;
+use super::impairment::Impairment;
+use fencepost_cluster::agent::output_of;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::process::Command;
+
+/// Why packets could not be impaired, or are not let go: one sentence.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct PacketsError {
+    message: String,
+}
+
+impl PacketsError {
+    pub(crate) fn new(message: String) -> PacketsError {
+        PacketsError { message }
+    }
+}
+
+/// What is in force for each destination.
+pub(super) type Table = BTreeMap<Ipv4Addr, Impairment>;
+
+/// A mechanism at work.
+pub(super) trait Engine: Send {
+    /// Brings the kernel to this table; an empty one removes everything that was added.
+    fn apply(&mut self, table: &Table) -> Result<(), PacketsError>;
+    /// What happened so far to the packets of each destination of the table.
+    fn counts(&self) -> Result<BTreeMap<Ipv4Addr, Counts>, PacketsError>;
+    /// Whether nothing is left of what was added, by asking the kernel.
+    fn is_gone(&self) -> Result<bool, PacketsError>;
+}
+
+/// Runs a command of the system's to its end, and gives what it printed.
+pub(super) fn run(argv: &[&str]) -> Result<String, PacketsError> {
+    let failed = |why: &str| PacketsError::new(format!("`{}` failed: {why}", argv.join(" ")));
+    let output =
+        output_of(Command::new(argv[0]).args(&argv[1..])).map_err(|error| failed(&error.to_string()))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(failed(&String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ")))
+}
