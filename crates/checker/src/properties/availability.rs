@@ -84,6 +84,11 @@ impl Checker for Availability {
             (0, _) => Outcome::Valid,
             _ => Outcome::Violation,
         };
+        if let Some(ended) = run.not_back().filter(|_| outcome == Outcome::Violation) {
+            let summary =
+                format!("no lock was acquired for too long, but not only by faults: {}", ended.sentence());
+            return Ok(Verdict::new(self.name(), Outcome::Unknown, summary));
+        }
         let summary = format!(
             "with a minority of {} servers down for {}, locks were acquired {acquired} times, and a free one was tried \
              for in vain for at most {} (bound: {})",
@@ -282,6 +287,14 @@ mod tests {
             "between 1.000 s and 41.001 s only a minority of the servers was down and nobody held a, yet none of 40 \
              attempts to acquire it succeeded; somebody tried for 39.920 s of that time, and the bound is 13.000 s"
         );
+    }
+
+    #[test]
+    fn does_not_know_where_a_server_did_not_come_back() {
+        let ended = "\n41002 nemesis info server-ended - {node:\"n1\",after_fault:1,log:[\"broken\"]}";
+        let verdict = verdict(&Availability, &(tried("fail acquire a null no-majority", THREE) + ended));
+        assert_eq!(verdict.outcome, Outcome::Unknown);
+        assert!(verdict.summary.contains("its log says: broken"), "{}", verdict.summary);
     }
 
     #[test]

@@ -46,6 +46,13 @@ impl Checker for Progress {
             return unknown(format!("the fault {name} (number {id}) was never healed for certain"));
         }
         let keys = attempts(run, heal.from, heal.from_ns);
+        let stuck_any = keys.iter().any(|(_, key)| !key.acquired && !key.failed.is_empty());
+        if let Some(ended) = run.not_back().filter(|_| stuck_any) {
+            return unknown(format!(
+                "a lock stayed stuck, but not all faults were healed: {}",
+                ended.sentence()
+            ));
+        }
         let stuck: Vec<_> = keys.iter().filter(|(_, key)| !key.acquired && !key.failed.is_empty()).collect();
         let untried: Vec<_> = keys.iter().filter(|(_, key)| !key.acquired && key.failed.is_empty()).collect();
         let (outcome, summary) = if let [(name, key), ..] = &stuck[..] {
@@ -151,5 +158,21 @@ mod tests {
              1 nemesis ok kill - {{id:1,stage:\"inject\",effective:true}}{HEALED}"
         );
         assert!(verdict(&Progress, &unhealed).summary.contains("never healed"));
+    }
+
+    #[test]
+    fn a_server_that_did_not_come_back_is_no_fault_of_the_lock() {
+        let stuck = HEALED.replace("3 ok     acquire a", "3 fail acquire a null taken");
+        let ended = |of: &str| {
+            format!("{stuck}\n9002 nemesis info server-ended - {{node:\"n1\",{of}log:[\"broken\"]}}")
+        };
+        let unknown = verdict(&Progress, &ended("after_fault:1,"));
+        assert_eq!(unknown.outcome, Outcome::Unknown);
+        assert!(unknown.summary.contains("its log says: broken"), "{}", unknown.summary);
+        // A server that ended without a fault is the service's own doing.
+        assert_eq!(verdict(&Progress, &ended("")).outcome, Outcome::Violation);
+        let valid =
+            format!("{HEALED}\n9002 nemesis info server-ended - {{node:\"n1\",after_fault:1,log:[]}}");
+        assert_eq!(verdict(&Progress, &valid).outcome, Outcome::Valid);
     }
 }

@@ -1,0 +1,123 @@
+//! What a run index holds: operations, holds, faults and phases.
+
+use fencepost_history::{Event, FaultDescription, Kind};
+use serde_json::Value;
+
+/// An invocation with its completion.
+pub struct Operation<'a> {
+    pub process: u64,
+    pub key: &'a str,
+    pub invoke: &'a Event,
+    /// None: it never completed, which says as little as `info`.
+    pub completion: Option<&'a Event>,
+}
+
+impl<'a> Operation<'a> {
+    /// The operation's name.
+    pub fn f(&self) -> &'a str {
+        &self.invoke.f
+    }
+
+    /// The completion, if it is `ok`.
+    pub fn ok(&self) -> Option<&'a Event> {
+        self.completion.filter(|event| event.kind == Kind::Ok)
+    }
+}
+
+/// How a hold ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldEnd {
+    /// The process began to release.
+    Released,
+    /// Its library told it that the lock was lost.
+    Lost,
+    /// The process acquired the key once more without releasing it.
+    Reacquired,
+    /// Neither: the history ends, or the process did.
+    Open,
+}
+
+/// One successful acquire, and how long its process is known to have believed in it.
+///
+/// A hold begins at the completion of the acquire. It lasts, for certain, up to the invocation of the
+/// process's latest operation that shows belief (see [`shows_belief`](super::shows_belief)). `from` and `until` are indices of
+/// events, and the order of events is the order of time; the nanoseconds are for people.
+#[derive(Debug)]
+pub struct Hold<'a> {
+    pub process: u64,
+    pub key: &'a str,
+    /// Its place in [`RunIndex::operations`](super::RunIndex::operations).
+    pub acquire: usize,
+    pub invoke_ns: u64,
+    /// Index of the event that completed the acquire.
+    pub from: u64,
+    pub from_ns: u64,
+    /// Index of the invocation that last showed belief; `from` where none did.
+    pub until: u64,
+    pub until_ns: u64,
+    /// When the process stopped to claim the lock, or the history stopped.
+    pub end_ns: u64,
+    pub end: HoldEnd,
+    pub ttl_ns: Option<u64>,
+    /// Whether the lock was asked for together with others who only read.
+    pub shared: bool,
+    /// Of each notice that the lease was prolonged: its index, and the time at which that was asked for.
+    pub renewals: Vec<(u64, u64)>,
+    pub token: Option<i64>,
+    pub validity_ms: Option<f64>,
+    /// The servers that granted it, where the lock names them.
+    pub granted_by: Vec<&'a str>,
+    /// False where the acquire said that it excludes nobody: then neither overlaps nor writes between each other's are
+    /// anybody's fault.
+    pub exclusive: bool,
+}
+
+impl Hold<'_> {
+    /// When the lease ends in true time, as far as could be known at the event `at`: the TTL counted from the
+    /// invocation of the acquire or the last renewal reported before. None without a TTL: it never ends.
+    ///
+    /// A lock server starts counting when the request reaches it, which is after the invocation. So the lease
+    /// really lasts at least until then, and whoever else is granted the lock before was granted it too early.
+    /// Where the lease is older than the acquire (an etcd session), the client is told how long it is still valid;
+    /// counted from the invocation, that too ends before the lease does.
+    pub fn expires_ns(&self, at: u64) -> Option<u64> {
+        let ttl = self.ttl_ns?;
+        if let Some(&(_, asked)) = self.renewals.iter().rev().find(|(index, _)| *index <= at) {
+            return Some(asked.saturating_add(ttl));
+        }
+        let told = self.validity_ms.map_or(ttl, |ms| (ms.max(0.0) * 1e6) as u64);
+        Some(self.invoke_ns.saturating_add(ttl.min(told)))
+    }
+}
+
+/// A fault with its healing.
+#[derive(Debug)]
+pub struct Fault<'a> {
+    pub id: u64,
+    /// `clock-jump`, `pause`, …
+    pub name: &'a str,
+    pub targets: Vec<&'a str>,
+    /// Parameters, in the nemesis's own terms.
+    pub requested: &'a Value,
+    /// Per target, what was seen from inside it.
+    pub observed: &'a Value,
+    pub effective: bool,
+    /// What the fault says about itself; nothing is assumed of one that says nothing.
+    pub description: FaultDescription,
+    /// Index of the event at which it began.
+    pub inject: u64,
+    pub inject_ns: u64,
+    /// When it was known to be in force, or to have failed.
+    pub injected_ns: Option<u64>,
+    pub error: Option<&'a str>,
+    /// When its healing was complete.
+    pub healed_ns: Option<u64>,
+}
+
+/// From here on, the run was in this phase.
+#[derive(Debug)]
+pub struct Phase<'a> {
+    pub name: &'a str,
+    pub from: u64,
+    pub from_ns: u64,
+}
