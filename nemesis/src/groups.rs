@@ -208,7 +208,7 @@ fn bridge(topology: &Topology, random: &mut Stream) -> Option<Groups> {
 }
 
 /// Everyone reaches a majority of the servers, and no two the same one. Servers stand in a circle, and reach their
-/// neighbours only; with three there would be nobody left to lose, so that only clients lose anyone.
+/// neighbours only; with three there would be no server left to lose, so that only clients lose anyone.
 fn ring(topology: &Topology, random: &mut Stream) -> Option<Groups> {
     let mut circle = topology.servers.clone();
     circle.shuffle(random);

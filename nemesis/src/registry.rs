@@ -34,3 +34,20 @@ pub fn registry() -> &'static [&'static dyn Nemesis] {
 pub fn find(name: &str) -> Option<&'static dyn Nemesis> {
     registry().iter().copied().find(|nemesis| nemesis.name() == name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_docs_name_every_nemesis() {
+        let page = |name: &str| {
+            let path = format!("{}/../docs/{name}.md", env!("CARGO_MANIFEST_DIR"));
+            std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+        };
+        let docs = ["nemeses", "clocks", "packets", "disks"].map(page).concat();
+        for nemesis in registry() {
+            assert!(docs.contains(&format!("`{}`", nemesis.name())), "{} is not in the docs", nemesis.name());
+        }
+    }
+}

@@ -203,7 +203,7 @@ fn a_mapped_file_is_durable_as_far_as_msync_made_it() {
     let file = mounted.create_durable("map", &[0; 8192]);
     let length = NonZero::new(8192).unwrap();
     let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-    // SAFETY: a fresh mapping that nobody else knows, unmapped at the end, used only through this pointer.
+    // SAFETY: a fresh mapping that no other code knows, unmapped at the end, used only through this pointer.
     unsafe {
         let map = mmap(None, length, protection, MapFlags::MAP_SHARED, &file, 0).unwrap();
         let bytes = map.cast::<u8>();

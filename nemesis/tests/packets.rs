@@ -121,7 +121,7 @@ fn copies_arrive_beside_the_originals(by: Mechanism) {
     assert_eq!(echoes.answered, 200);
     assert!((60..140).contains(&echoes.duplicates), "{echoes:?}");
     match by {
-        // Nobody waits for a copy that comes after the last answer.
+        // No probe waits for a copy that comes after the last answer.
         Mechanism::Emulator => {
             let late = counts.duplicated.checked_sub(echoes.duplicates);
             assert!(late.is_some_and(|late| late <= 2), "{counts:?} {echoes:?}");

@@ -1,4 +1,4 @@
-//! Serves a disk that can be broken, for tests: mounted on the folder that is the argument, told by JSON lines on standard
+//! Serves a disk that can be broken, for tests: mounted on the folder that is the argument, directed by JSON lines on standard
 //! input what to do, until that closes. A process of its own, because one that page-faults on a file system which it
 //! serves itself can wait for itself.
 

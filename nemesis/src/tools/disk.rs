@@ -99,7 +99,7 @@ impl Disk {
 
     /// Loses the power: drops what was not fsynced, but for what `torn` lets through, drawn from the seed.
     ///
-    /// Nobody should be writing at that moment: kill the server first, and wait until it is gone. A process that still
+    /// No process should be writing at that moment: kill the server first, and wait until it is gone. A process that still
     /// has a file open gets ESTALE from then on.
     pub fn crash(&self, torn: Option<Torn>, seed: u64) -> io::Result<Lost> {
         self.volume().crash(torn, &mut ChaCha8Rng::seed_from_u64(seed))

@@ -102,6 +102,6 @@ pub fn inside(work: impl FnOnce() + std::panic::UnwindSafe) {
 /// Of the kernel that runs.
 fn modules() -> PathBuf {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("the kernel's release");
-    let root = std::env::var(ROOT).expect("the guest was told where its modules are");
+    let root = std::env::var(ROOT).expect("the guest knows where its modules are");
     Path::new(&root).join(MODULES).join(release.trim()).join("kernel")
 }

@@ -69,7 +69,7 @@ impl Faketime {
         self.written.elapsed()
     }
 
-    /// Puts the clocks that far ahead. By renaming, so that nobody reads half a number.
+    /// Puts the clocks that far ahead. By renaming, so that no reader sees half a number.
     pub fn set(&mut self, ahead_ns: i64) -> Result<(), String> {
         let next = self.file.with_extension("next");
         let text = format!("{:+.9}\n", ahead_ns as f64 / 1e9);

@@ -272,7 +272,7 @@ fn jump(from: usize, to: usize) -> [u8; 5] {
     [0xe9, a, b, c, d]
 }
 
-/// A time namespace shifts the monotonic clock by itself: what is true there cannot be told from here.
+/// A time namespace shifts the monotonic clock by itself: what is true there cannot be known from here.
 fn same_time_namespace(pid: i32) -> Result<(), ClockError> {
     let namespace = |who: &str| fs::read_link(format!("/proc/{who}/ns/time")).ok();
     match namespace(&pid.to_string()).zip(namespace("self")) {

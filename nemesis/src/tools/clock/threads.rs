@@ -152,7 +152,7 @@ impl Thread {
         }
     }
 
-    /// Waits until it stands still. Asks the thread instead of calling `waitpid`: whoever reaps this program's
+    /// Waits until it stands still. Asks the thread instead of calling `waitpid`: the code that reaps this program's
     /// children on another thread also gets the stops of its tracees, and would have taken them from here.
     fn wait(&mut self, deadline: Instant) -> Result<(), ClockError> {
         for attempt in 0u32.. {
@@ -313,7 +313,7 @@ fn state(pid: i32, tid: i32) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// Who traces a thread already; 0 is nobody.
+/// The tracer of a thread; 0 is none.
 fn tracer(pid: i32, tid: i32) -> i32 {
     let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));

@@ -2,8 +2,8 @@
 
 use super::volume::Volume;
 use std::fs::File;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What the disk and the threads that serve the kernel share.

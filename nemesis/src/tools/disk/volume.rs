@@ -37,7 +37,7 @@ pub struct Inode {
     pub kind: Kind,
     pub meta: Meta,
     durable_meta: Meta,
-    /// How often the kernel was told of it and has not forgotten it: as long, it may be open.
+    /// How often the kernel got to know of it and has not forgotten it: as long, it may be open.
     lookups: u64,
 }
 
@@ -100,7 +100,7 @@ impl Volume {
         }
     }
 
-    /// What stands there; the kernel is told of it.
+    /// What stands there; the kernel gets to know of it.
     pub fn look_up(&mut self, folder: InodeNumber, name: &OsStr) -> Result<InodeNumber, Errno> {
         self.inode(folder)?;
         let number = self.live.get(folder, name).ok_or(Errno::ENOENT)?;
@@ -145,7 +145,7 @@ impl Volume {
         Content::new(copy)
     }
 
-    /// Puts something new there; the kernel is told of it.
+    /// Puts something new there; the kernel gets to know of it.
     pub fn create(
         &mut self,
         folder: InodeNumber,
@@ -165,7 +165,7 @@ impl Volume {
         Ok(number)
     }
 
-    /// Gives it one more name; the kernel is told of it.
+    /// Gives it one more name; the kernel gets to know of it.
     pub fn link(&mut self, number: InodeNumber, folder: InodeNumber, name: &OsStr) -> Result<(), Errno> {
         self.inode(folder)?;
         if self.live.get(folder, name).is_some() {

@@ -131,7 +131,7 @@ impl Engine for Emulator {
 
 impl Drop for Emulator {
     fn drop(&mut self) {
-        // A drop can tell nobody.
+        // A drop has no caller to report an error to.
         let _ = self.apply(&Table::new());
     }
 }

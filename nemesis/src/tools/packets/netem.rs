@@ -81,7 +81,7 @@ impl Engine for Netem {
 
 impl Drop for Netem {
     fn drop(&mut self) {
-        // A drop can tell nobody.
+        // A drop has no caller to report an error to.
         let _ = self.apply(&Table::new());
     }
 }

@@ -28,7 +28,7 @@ impl Inbox {
     }
 }
 
-/// How many packets the kernel holds for us at most; netem is told the same. Beyond that they are lost.
+/// How many packets the kernel holds for us at most; netem gets the same limit. Beyond that they are lost.
 pub(super) const HELD_MAX: u32 = 100_000;
 
 /// What the socket may hold of packets that were not read yet.
@@ -142,7 +142,7 @@ impl Queue {
         }
         let (socket, none) = (self.socket.as_raw_fd(), std::ptr::null_mut());
         let flags = libc::MSG_DONTWAIT;
-        // SAFETY: each header points to a room of its own, which outlives the call and nobody else knows.
+        // SAFETY: each header points to a room of its own, which outlives the call and no other code knows.
         let count = unsafe { libc::recvmmsg(socket, headers.as_mut_ptr(), MESSAGES as u32, flags, none) };
         let count = usize::try_from(count).map_err(|_| io::Error::last_os_error())?;
         let mut lengths = [None; MESSAGES];
@@ -270,7 +270,7 @@ fn append(bytes: &mut Vec<u8>, kind: i32, queue: u16, flags: i32, attributes: &[
     bytes.extend([0; 4]);
     bytes.extend(message_type(kind).to_ne_bytes());
     bytes.extend(((libc::NLM_F_REQUEST | flags) as u16).to_ne_bytes());
-    // Sequence and port: nobody looks at them.
+    // Sequence and port: no code reads them.
     bytes.extend([0; 8]);
     bytes.extend([libc::AF_UNSPEC as u8, libc::NFNETLINK_V0 as u8]);
     bytes.extend(queue.to_be_bytes());
