@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn has_nothing_to_say_where_backends_do_not_tell() {
+    fn makes_no_statement_where_locks_do_not_report_the_owner() {
         let silent = BLIND.replace(",removed_owner:2", "").replace(",removed_owner:null", "");
         assert!(maybe_verdict(&Ownership, &silent).is_none());
     }
