@@ -8,9 +8,9 @@ use fencepost_history::{Kind, f};
 use serde_json::Value;
 
 under!(
-    local: [a_key_expires_early_on_a_fast_clock, a_frozen_clock_keeps_keys_alive, a_strobe_goes_there_and_back, the_clocks_of_clients_are_struck_too, a_restarted_server_keeps_its_clock, faults_on_one_clock_add_up_and_end_apart, libfaketime_does_the_same, etcd_counts_leases_by_the_monotonic_clock],
+    local: [a_key_expires_early_on_a_fast_clock, a_frozen_clock_keeps_keys_alive, a_strobe_goes_there_and_back, the_clocks_of_clients_go_wrong_too, a_restarted_server_keeps_its_clock, faults_on_one_clock_add_up_and_end_apart, libfaketime_does_the_same, etcd_counts_leases_by_the_monotonic_clock],
     docker: [a_restarted_server_keeps_its_clock, libfaketime_does_the_same],
-    docker_by_night: [a_key_expires_early_on_a_fast_clock, a_frozen_clock_keeps_keys_alive, a_strobe_goes_there_and_back, the_clocks_of_clients_are_struck_too, faults_on_one_clock_add_up_and_end_apart, etcd_counts_leases_by_the_monotonic_clock],
+    docker_by_night: [a_key_expires_early_on_a_fast_clock, a_frozen_clock_keeps_keys_alive, a_strobe_goes_there_and_back, the_clocks_of_clients_go_wrong_too, faults_on_one_clock_add_up_and_end_apart, etcd_counts_leases_by_the_monotonic_clock],
 );
 
 /// One look at a clock, from clocks.jsonl: seconds, wall and monotonic offset in milliseconds; none while it is down.
@@ -143,7 +143,7 @@ fn a_frozen_clock_keeps_keys_alive(driver: &str) {
     assert_true_before_and_after(&ran, "n1");
     let gain = gain(&during(&ran, "n1", 0));
     assert!((-1030.0..-970.0).contains(&gain), "the clock is not still: {gain} ms a second");
-    // Nobody was let in after a lease that ended by itself; when the clock is right again, that is another matter.
+    // No process was let in after a lease that ended by itself; when the clock is right again, that is another matter.
     let (_, thawed_s) = in_force(&ran, 0);
     let early = |finding: &fencepost_checker::Finding| (finding.time as f64) < thawed_s * 1e9;
     let verdict = ran.verdict();
@@ -173,7 +173,7 @@ fn a_strobe_goes_there_and_back(driver: &str) {
 }
 
 /// A hundred minutes for the client are none for the controller, by whose clock the verdict is found.
-fn the_clocks_of_clients_are_struck_too(driver: &str) {
+fn the_clocks_of_clients_go_wrong_too(driver: &str) {
     let plan = planned_fault(1000, 2000, "clock-jump", "c1", "wall_ms = 5000\nmonotonic_ms = 6000000");
     let ran = precise(
         &plan,
