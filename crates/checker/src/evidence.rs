@@ -38,7 +38,7 @@ pub struct Evidence {
 pub struct LeftOut {
     /// What they did, without what they returned.
     pub text: String,
-    /// Whether nobody saw their ends.
+    /// Whether their ends are unknown.
     pub indeterminate: bool,
     pub count: usize,
 }
@@ -49,7 +49,7 @@ pub struct Shown {
     pub process: u64,
     /// What it did and returned: `write 3`, `read → 3`.
     pub text: String,
-    /// Indices of its events in the file. Nobody saw the end of an indeterminate operation.
+    /// Indices of its events in the file. The end of an indeterminate operation is unknown.
     pub invoke_index: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub complete_index: Option<u64>,
@@ -164,7 +164,7 @@ impl fmt::Display for LeftOut {
 }
 
 impl Evidence {
-    /// What the core holds besides the operations that are shown: `480 × release (nobody saw the end)`.
+    /// What the core holds besides the operations that are shown: `480 × release (the end is unknown)`.
     pub fn left_out(&self) -> Option<String> {
         let all: Vec<String> = self.left_out.iter().map(LeftOut::to_string).collect();
         (!all.is_empty()).then(|| all.join(", "))

@@ -18,7 +18,7 @@ pub struct Shape {
     pub operations: usize,
     /// Each has one operation open nearly all the time.
     pub processes: u32,
-    /// The share of operations whose end nobody sees. Their processes go on under new numbers.
+    /// The share of operations of unknown end. Their processes go on under new numbers.
     pub indeterminate: f64,
 }
 
@@ -30,7 +30,7 @@ pub trait Behaviour: Model {
     /// What the operation returns in this state; none if it has to wait.
     fn result(&self, random: &mut Stream, state: &Self::State, op: &Self::Op) -> Option<Self::Ret>;
 
-    /// Whether an operation whose end nobody sees may take effect.
+    /// Whether an operation of unknown end may take effect.
     fn may_linger(&self, _op: &Self::Op) -> bool {
         true
     }
@@ -40,7 +40,7 @@ struct Running<M: Model> {
     number: u32,
     last: Option<M::Op>,
     open: Option<(Handle, M::Op, Option<M::Ret>)>,
-    /// Nobody will see the end of its open operation.
+    /// Nothing is recorded of the end of its open operation.
     fated: bool,
 }
 

@@ -57,7 +57,7 @@ pub struct Step {
     pub operation: String,
     /// Index of its invocation in the file.
     pub index: u64,
-    /// Whether nobody knows that it happened.
+    /// Whether it is unknown that it happened.
     pub indeterminate: bool,
 }
 

@@ -10,7 +10,7 @@
 //! *Is this history linearizable?* A history of operations on an object is linearizable if every operation can be
 //! given one moment between its invocation and its completion, so that the operations in the order of these moments
 //! do what the object's specification says (M. Herlihy and J. Wing, "Linearizability", ACM TOPLAS 12(3), 1990). An
-//! operation whose end nobody saw may have happened at any moment after its invocation, or never.
+//! operation of unknown end may have happened at any moment after its invocation, or never.
 //!
 //! # Models
 //!

@@ -48,7 +48,7 @@ pub enum Refusal {
 /// Reads a JSON integer.
 pub(crate) fn integer(value: &str) -> Option<i64> {
     value.trim().parse().ok().or_else(|| {
-        // 3.0 is a whole number too, to whoever wrote it.
+        // 3.0 is a whole number too, to its author.
         let number: f64 = serde_json::from_str(value).ok()?;
         (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
     })

@@ -9,7 +9,7 @@ pub const NEVER: u32 = u32::MAX;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation<Op, Ret> {
     pub op: Op,
-    /// None: nobody knows what it returned, nor whether it happened.
+    /// None: it is unknown what it returned, nor whether it happened.
     pub ret: Option<Ret>,
     pub invoke: u32,
     /// [`NEVER`] for an indeterminate operation, which may take effect at any moment after its invocation or not

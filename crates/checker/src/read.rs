@@ -218,7 +218,7 @@ impl<M: Codec + Clone> Collector<M> {
                 Some(ret) => builder.complete_at(open.handle, ret, stamp),
                 None => builder.drop(open.handle),
             },
-            // The process may go on, with an operation that nobody will ever know the end of.
+            // The process may go on, with an operation of unknown end.
             Kind::Info | Kind::Invoke => {}
         }
         Ok(())

@@ -134,7 +134,7 @@ impl Roles {
         };
         match self.roles[at as usize] {
             Role::Read(value) | Role::Swap(value, _) => self.givers.get(&value).is_none_or(present),
-            // Any other value will do, whoever gave it.
+            // Any other value will do, from any write.
             Role::Differs(unwanted) => {
                 self.givers.iter().all(|(value, givers)| *value == unwanted || present(givers))
             }

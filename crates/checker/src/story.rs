@@ -1,4 +1,4 @@
-//! What happened around a finding, told in words with times.
+//! What happened around a finding, in words with times.
 
 use crate::properties::{Class, Overlap, overlap_reason, overlaps};
 use crate::prose::seconds;
@@ -166,7 +166,7 @@ fn tell_hold(
             }
             _ => {}
         }
-        // Of the later holder nobody doubts that it believed.
+        // The later holder certainly believed.
         if earlier && operation.invoke.index == hold.until {
             lines.push(line(hold.until_ns, last_belief(hold, operation.f())));
         }

@@ -91,8 +91,8 @@ pub struct Verdict {
     pub stats: Map<String, Value>,
 }
 
-/// How many findings of one class a verdict carries. A lock that excludes nobody violates its property at every
-/// acquisition, and nobody reads the millionth proof.
+/// How many findings of one class a verdict carries. A lock that excludes no process violates its property at every
+/// acquisition, and the millionth proof helps no reader.
 pub const FINDINGS_MAX: usize = 100;
 
 impl Verdict {

@@ -74,7 +74,7 @@ impl Evidence {
             .collect();
         let labels: Vec<&str> = labels.iter().map(|label| label.trim()).collect();
         let columns = self.columns(&labels);
-        // The bar of an operation whose end nobody saw reaches to the right edge, and its label must fit in.
+        // The bar of an operation of unknown end reaches to the right edge, and its label must fit in.
         let ends = self
             .operations
             .iter()

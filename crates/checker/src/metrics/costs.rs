@@ -16,7 +16,7 @@ pub struct Costs {
     /// How long 99 of 100 took at most.
     pub acquire_p99_ms: Option<f64>,
     /// The longest time from a moment at which the last fault in force was healed to the next acquire that succeeded. Where
-    /// another fault struck first, or the history ends, the time until then: it took at least as long. None without
+    /// another fault came first, or the history ends, the time until then: it took at least as long. None without
     /// a fault that took effect and was healed.
     pub recovery_ms: Option<f64>,
 }

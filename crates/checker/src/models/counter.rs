@@ -145,7 +145,7 @@ impl FastPath for Counter {
                         return Decision::Impossible(conflict(history, at));
                     }
                 }
-                // A read that nobody saw the result of says nothing.
+                // A read of unknown result says nothing.
                 (CounterOp::Read, _) => {}
             }
         }

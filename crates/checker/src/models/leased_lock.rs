@@ -106,7 +106,7 @@ impl FastPath for LeasedLock {
                     let count = in_force.len();
                     in_force.retain(|(other, _, _)| *other != hold);
                     if in_force.len() == count {
-                        // A hold that ends before it was granted can wait: nobody needs its end.
+                        // A hold that ends before it was granted can wait: nothing needs its end.
                         continue;
                     }
                 }

@@ -7,10 +7,10 @@
 //! *Certain holds.* Between the completion of its acquire and the invocation of its release a process holds the
 //! mutex for certain, whatever the order. So if two certain holds meet, there is no order. If no two meet, there
 //! is one: let each acquire take effect at its completion and each release at its invocation. A release that is
-//! certain must be its owner's, since nobody else can have acquired in its name.
+//! certain must be its owner's, since no other process can have acquired in its name.
 //!
 //! *Indeterminate operations.* An acquire without a certain end is the last thing its process does; if it took
-//! effect nobody could acquire any more, so every order remains one without it. A release without a certain end
+//! effect no process could acquire any more, so every order remains one without it. A release without a certain end
 //! is best for everybody else if it takes effect at its invocation.
 //!
 //! *Tokens.* Disjoint holds have one order, so each token has to be compared with the one before it only.
@@ -266,7 +266,7 @@ mod tests {
             let conflict = rejects::<FencedMutex>(&history.replace('T', &token.to_string()));
             assert_eq!(conflict.core, [0, 1, 2, 3]);
         }
-        // In between somebody may have held it, with a token that nobody knows.
+        // In between somebody may have held it, with an unknown token.
         accepts::<FencedMutex>("1( acquire {\"token\":3}) 1( release) 9( acquire? 2( acquire {\"token\":4})");
     }
 

@@ -3,19 +3,19 @@
 //! # The stated bound
 //! A service may take [`NOTICE_NS`] to notice that servers are gone and to replace them, a lock that its holder left
 //! behind runs out with the longest TTL (`ttl_ms`), and one attempt may take its whole time (`timeout_ms`). So the bound
-//! is the sum of the three: while a minority is down, a lock that nobody holds must be acquired within it.
+//! is the sum of the three: while a minority is down, a lock that no process holds must be acquired within it.
 //!
 //! # What counts
 //! - *Down* is a server between the injection of a fault that takes it down (its description says so) and that was
 //!   observed to take effect, and its healing. A *minority* is less than half of the servers that the history names (`servers`).
 //! - Only *stretches* count in which nothing else is wrong: while any other fault is in force, one on a client or in the
-//!   network say, its consequences are nobody's violation of this property.
+//!   network say, its consequences are no violation of this property.
 //! - Of each key, the time counts in which somebody tried: at least one acquire was under way, none succeeded, and
 //!   nobody held the lock. A hold counts until its process claimed the lock no more, and where that is not known, until
 //!   its TTL ran out.
 //!
 //! A run in which no minority was ever down says nothing about this property, nor does one in which it was down too
-//! shortly for a violation and nobody acquired anything meanwhile.
+//! shortly for a violation and no process acquired anything meanwhile.
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::prose::seconds;
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn is_silent_where_nothing_could_be_seen() {
-        // Down for eight seconds only, in which nobody acquired.
+        // Down for eight seconds only, without an acquisition.
         let short =
             tried("fail acquire a null no-majority", THREE).replace("41001 nemesis ok", "9001 nemesis ok");
         let mut lines: Vec<&str> = short.lines().collect();

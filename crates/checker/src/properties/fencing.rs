@@ -1,4 +1,4 @@
-//! Fencing tokens: whoever acquires later, in real time, gets a greater token.
+//! Fencing tokens: the process that acquires later, in real time, gets a greater token.
 //!
 //! "Later" means that the acquire was invoked after the other was complete; tokens of acquires that overlap may
 //! come in either order. One pass: at the invocation note the greatest token that was complete by then, at the

@@ -5,9 +5,9 @@
 //! `exclusion` counts it. After that it may end without a sign. So nothing is concluded from
 //!
 //! - an indeterminate acquire: whether it was granted is unknown, and such a hold might end at once;
-//! - a process that crashed, or was told that its lock is lost: it shows no belief after that;
+//! - a process that crashed, or was notified that its lock is lost: it shows no belief after that;
 //! - a holder that went on after its lease (*overstayed*): the lock kept its word. `exclusion` reports it;
-//! - holds that share the lock, among each other, and locks that claim to exclude nobody.
+//! - holds that share the lock, among each other, and locks that do not claim to exclude others.
 //!
 //! What is found here was *granted twice*, which `exclusion` finds, too: the finding says so, and adds the operations that
 //! have no order.
@@ -253,7 +253,7 @@ fn register(operations: &[&Operation]) -> RegisterHistory {
     let mut number = |value| *numbers.entry(value).or_insert_with(|| model.values.add(shown(value)));
     let mut events: Vec<(&Event, usize)> = Vec::with_capacity(2 * operations.len());
     for (at, operation) in operations.iter().enumerate() {
-        // An operation that certainly did not happen says nothing, nor does a read of which nobody saw the result.
+        // An operation that certainly did not happen says nothing, nor does a read of unknown result.
         let kind = operation.completion.map(|event| event.kind);
         if kind == Some(Kind::Fail) || (operation.f() == f::READ && kind != Some(Kind::Ok)) {
             continue;

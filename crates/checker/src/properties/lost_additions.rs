@@ -2,7 +2,7 @@
 //!
 //! In the set workload a process reads a list, and writes it back with one value more, which nobody else adds and which
 //! stands last. What was acknowledged and is not in the list that is read in the closing phase is lost. An addition
-//! whose end nobody knows may be there or not.
+//! of unknown end may be there or not.
 //!
 //! Source: the set of Jepsen's etcd tests, "Jepsen: etcd 3.4.3" (2020).
 
@@ -28,7 +28,7 @@ struct Set<'a> {
 }
 
 impl<'a> Set<'a> {
-    /// The additions that are not in the final list. None: nobody read it.
+    /// The additions that are not in the final list. None: no process read it.
     fn lost(&self) -> Option<Vec<(&'a Operation<'a>, &'a Value)>> {
         // What was never written reads as 0, an empty set.
         let list = self.last?.0.as_array().map_or(&[][..], Vec::as_slice);

@@ -129,7 +129,7 @@ fn collect<'a>(run: &RunIndex<'a>) -> BTreeMap<&'a str, Key> {
     keys
 }
 
-/// How many acknowledged writes cannot be in the final value; see the top of this file. Where nobody read the
+/// How many acknowledged writes cannot be in the final value; see the top of this file. Where no process read the
 /// final value, only those count that took another's place.
 fn lost_at_least(key: &Key) -> usize {
     let last = key.closing.map_or(i64::MAX, |(value, ..)| value);

@@ -1,10 +1,10 @@
-//! Only the owner releases: nobody's release removes the lock of another process.
+//! Only the owner releases: no release removes the lock of another process.
 //!
 //! A process that overstayed its lease and then releases without looking deletes whatever stands there, which may by
 //! then be the next holder's lock. Only the lock can see that, in the answer of its server. Two things count as
 //! evidence, each from the release itself; nothing is inferred from holds alone.
 //!
-//! - *The owner.* The completion says whose lock it removed (`removed_owner`: a process number, or null for nobody's),
+//! - *The owner.* The completion says whose lock it removed (`removed_owner`: a process number, or null for none),
 //!   and that is another process.
 //! - *Something.* Where the lock has one place, the completion may say only that something was removed from it
 //!   (`removed`). Let process p be granted the lock, and later q: the acquire of q was invoked after that of p was
@@ -25,7 +25,7 @@ pub struct Ownership;
 /// What a release says that it removed.
 #[derive(Clone, Copy)]
 enum Removed {
-    /// The lock of this process, or of nobody.
+    /// The lock of this process, or of no process.
     Owner(Option<u64>),
     /// Something, or nothing.
     Something(bool),

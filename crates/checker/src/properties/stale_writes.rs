@@ -2,7 +2,7 @@
 //!
 //! A holder is superseded, as far as a storage can know, once a later holder has read or written there: from
 //! then on a write of the earlier one changes the value behind the later one's back. A write that comes before
-//! the later holder's first request harms nobody, and no fencing can tell it from one in time. So a finding is a
+//! the later holder's first request does no harm, and no fencing can tell it from one in time. So a finding is a
 //! write acknowledged to holder A, invoked after the storage had answered a holder B whose hold began after A's.
 
 use super::checker::{Checker, FindingClass, NotJudged};

@@ -29,7 +29,7 @@ impl<'a> Operation<'a> {
 pub enum HoldEnd {
     /// The process began to release.
     Released,
-    /// Its library told it that the lock was lost.
+    /// Its library reported that the lock was lost.
     Lost,
     /// The process acquired the key once more without releasing it.
     Reacquired,
@@ -78,7 +78,7 @@ impl Hold<'_> {
     ///
     /// A lock server starts counting when the request reaches it, which is after the invocation. So the lease
     /// really lasts at least until then, and whoever else is granted the lock before was granted it too early.
-    /// Where the lease is older than the acquire (an etcd session), the client is told how long it is still valid;
+    /// Where the lease is older than the acquire (an etcd session), the service reports how long it is still valid;
     /// counted from the invocation, that too ends before the lease does.
     pub fn expires_ns(&self, at: u64) -> Option<u64> {
         let ttl = self.ttl_ns?;

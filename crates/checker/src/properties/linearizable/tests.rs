@@ -35,7 +35,7 @@ fn rejects_a_lock_that_was_granted_twice() {
 
 #[test]
 fn accepts_holds_that_end_without_a_sign() {
-    // Never used again, crashed, told that it is lost: whoever held it shows no belief after the other grant.
+    // Never used again, crashed, notified of the loss: the holder shows no belief after the other grant.
     assert_eq!(outcome(&GRANTED_TWICE.replace("holds   a true", "holds   a false")), Outcome::Valid);
     assert_eq!(
         outcome(&GRANTED_TWICE.replace("50  1 ok     holds   a true", "50  1 info   holds   a")),
