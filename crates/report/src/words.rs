@@ -1,5 +1,6 @@
 //! A verdict in plain words, for somebody who has never heard of the lock that was tested.
 
+use crate::exhibits::own_findings;
 use crate::heading::Heading;
 use crate::pictures::lanes::Lanes;
 use fencepost_checker::{Outcome, RunIndex, RunVerdict, Verdict, registry, seconds, times};
@@ -55,7 +56,8 @@ fn broken(heading: &Heading, verdict: &RunVerdict) -> String {
     }
     let named = ["exclusion", "lost-updates", "stale-writes"];
     for other in &verdict.verdicts {
-        if other.outcome == Outcome::Violation && !named.contains(&other.checker.as_str()) {
+        let repeats = !other.findings.is_empty() && own_findings(verdict, other).next().is_none();
+        if other.outcome == Outcome::Violation && !named.contains(&other.checker.as_str()) && !repeats {
             clauses.push(other.summary.clone());
         }
     }
