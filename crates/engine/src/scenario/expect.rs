@@ -2,7 +2,7 @@
 
 use super::measure::{Bounds, Measure, Measured, Measurement, Observed, measure};
 use fencepost_checker::{Metric, Outcome};
-use fencepost_history::{Event, Process};
+use fencepost_history::{Event, Kind, Process};
 use fencepost_nemesis::Trigger;
 use serde::Serialize;
 
@@ -159,11 +159,17 @@ impl Measured {
 }
 
 fn came(run: &Observed, trigger: &Trigger, error: Option<&str>) -> Finding {
-    let has_code = |event: &&Event| {
-        let there = event.error.as_ref().map_or("", |error| error.code_name());
-        error.is_none_or(|code| there == code)
+    // An operation that ends with an error has failed, or its outcome is unknown; both count.
+    let ends_with = |event: &Event, code: &str| {
+        let kinds = [Kind::Fail, Kind::Info].map(|kind| Trigger { kind: Some(kind), ..trigger.clone() });
+        kinds.iter().any(|trigger| trigger.fits(event, run.client_of))
+            && event.error.as_ref().is_some_and(|error| error.code_name() == code)
     };
-    match run.all(trigger).find(has_code) {
+    let fits = |event: &&Event| match error {
+        Some(code) => ends_with(event, code),
+        None => trigger.fits(event, run.client_of),
+    };
+    match run.history.iter().find(fits) {
         Some(event) => {
             let error = event.error.as_deref().unwrap_or_default().to_owned();
             let finding = Finding::new(true, format!("{} came, after {:.2} s", trigger.f, seconds(event)));
@@ -203,7 +209,6 @@ mod tests {
     use super::super::expect_table::ExpectTable;
     use super::*;
     use fencepost_checker::RunVerdict;
-    use fencepost_history::Kind;
     use serde_json::{Value, json};
     use toml::de::DeTable;
 
@@ -261,6 +266,24 @@ mod tests {
         let counted = answer("about = 'x'\ncount = 'any acquire'\nabove = 1\nobserved = '{value} times'");
         assert_eq!((counted.met, counted.observed.as_str()), (true, "2 times"));
         assert!(!answer("about = 'x'\ncount = 'any acquire'\nabove = 2").met);
+    }
+
+    #[test]
+    fn an_operation_that_ended_with_an_error_is_found_whether_it_failed_or_is_unknown() {
+        let gone =
+            "about = 'x'\nevent = { f = 'write' }\nerror = 'client-gone'\nobserved = 'ended with: {error}'";
+        for kind in [Kind::Fail, Kind::Info] {
+            let error = Some("client-gone: client c1 ended".into());
+            let history = [Event { error, ..event(1, 0, "write", kind, Value::Null) }];
+            let found = answer_with(gone, &history, Vec::new());
+            assert_eq!(
+                (found.met, found.observed.as_str()),
+                (true, "ended with: client-gone: client c1 ended")
+            );
+        }
+        let other =
+            [Event { error: Some("timeout".into()), ..event(1, 0, "write", Kind::Info, Value::Null) }];
+        assert!(!answer_with(gone, &other, Vec::new()).met);
     }
 
     #[test]
