@@ -1,13 +1,13 @@
-//! How exact the delays are, and what the emulator costs Redis, measured between two network namespaces:
+//! How exact the delays are, and what the emulator costs Redis, measured between two networks:
 //! `cargo run --release -p fencepost-nemesis --example packets_cost`, as root. With the name of a mechanism (`netem` or
 //! `emulator`) behind it, that one is measured, else what this machine offers. The figures in `docs/packets.md` come
 //! from here.
 
-#[path = "../tests/namespaces/mod.rs"]
-mod namespaces;
+#[path = "../tests/networks/mod.rs"]
+mod networks;
 
 use fencepost_nemesis::tools::packets::{Distribution, Impairment, Mechanism, Network, Probe};
-use namespaces::{LEFT, Pair, RIGHT};
+use networks::{LEFT, Pair, RIGHT};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -125,7 +125,7 @@ fn redis(pair: &Pair, mechanism: Mechanism) -> Outcome<()> {
         sums[1] += benchmark(pair)?;
         let client_side = pair.left(|| through(mechanism, RIGHT))?;
         sums[2] += benchmark(pair)?;
-        // Each in its own namespace, where its rules are.
+        // Each in its own network, where its rules are.
         packets += pair.right(move || passed(&server_side))? + pair.left(move || passed(&client_side))?;
     }
     let [none, server_side, both_sides] = sums.map(|sum| sum / 5.0);

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Time to run one command of the packet filter. The kernel changes filters one at a time, in all namespaces, and waits for
+/// Time to run one command of the packet filter. The kernel changes filters one at a time, on the whole machine, and waits for
 /// others that are being taken down: on a busy machine that takes seconds.
 const COMMAND: Duration = Duration::from_secs(20);
 

@@ -261,7 +261,7 @@ fn a_full_disk_refuses_to_grow_until_it_is_healed() {
 }
 
 #[test]
-fn a_slow_disk_delays_each_kind_of_request_as_it_was_told() {
+fn a_slow_disk_delays_each_kind_of_request_as_configured() {
     let mounted = Mounted::new();
     let mut file = mounted.create_durable("file", b"");
     let mut took = |slow: Slow| {

@@ -2,12 +2,12 @@
 //! impairment, by both mechanisms, and that nothing is left of it.
 
 mod guest;
-mod namespaces;
+mod networks;
 
 use fencepost_nemesis::tools::packets::{
     Counts, Distribution, Echoes, Impairment, Mechanism, Network, Probe,
 };
-use namespaces::{LEFT, Pair, RIGHT};
+use networks::{LEFT, Pair, RIGHT};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};

@@ -42,7 +42,7 @@ fn looks(ran: &Ran, node: &str) -> Vec<Look> {
     of_node.map(look).collect()
 }
 
-/// Strike `number` of the plan: when it was seen to be in force, and when its healing began, in seconds.
+/// Fault `number` of the plan: when it was seen to be in force, and when its healing began, in seconds.
 fn in_force(ran: &Ran, number: u64) -> (f64, f64) {
     let at = |stage: &str, kind: Kind| {
         let events = ran.history();

@@ -158,7 +158,7 @@ fn sentence<M: Model>(model: &M, part: &History<M>, stuck: usize, order: &[u32],
 impl fmt::Display for LeftOut {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (count, text) = (self.count, &self.text);
-        let unseen = if self.indeterminate { " (nobody saw the end)" } else { "" };
+        let unseen = if self.indeterminate { " (its end was not observed)" } else { "" };
         write!(out, "{count} × {text}{unseen}")
     }
 }

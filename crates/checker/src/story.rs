@@ -115,7 +115,7 @@ fn acquired(hold: &Hold, tail: &str) -> String {
         text += &format!(" for {}", seconds(ttl));
     }
     if let Some(validity_ms) = hold.validity_ms.filter(|ms| *ms >= 0.0) {
-        text += &format!(" (it was told: valid for {})", seconds((validity_ms * 1e6) as u64));
+        text += &format!(" (reported validity: {})", seconds((validity_ms * 1e6) as u64));
     }
     if let Some(token) = hold.token {
         text += &format!(", with token {token}");
@@ -161,7 +161,7 @@ fn tell_hold(
                 ));
             }
             (f::WRITE, _) => {
-                let text = format!("process {process} wrote {what}, and nobody knows whether it was done");
+                let text = format!("process {process} wrote {what}, and it is not known whether it was done");
                 lines.push(line(completion.time, text));
             }
             _ => {}
@@ -175,7 +175,7 @@ fn tell_hold(
         lines.push(line(time, format!("the lease of process {process} was last prolonged")));
     }
     if hold.end == HoldEnd::Lost && hold.end_ns <= end {
-        lines.push(line(hold.end_ns, format!("process {process} was told that it had lost the lock")));
+        lines.push(line(hold.end_ns, format!("process {process} was notified that it had lost the lock")));
     }
 }
 
@@ -280,7 +280,7 @@ mod tests {
         950  3 invoke release a
         960  3 ok     release a {believed:true}";
 
-    fn told(text: &str, checker: &str) -> Vec<String> {
+    fn story_of(text: &str, checker: &str) -> Vec<String> {
         let events = events(text);
         let verdict = check_run(&events);
         let run = RunIndex::new(&events).unwrap();
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn tells_of_a_clock_that_jumped() {
         let expected = [
-            "0.110 s process 3 acquired a on n1, n2 and n3 for 2.000 s (it was told: valid for 1.961 s), with token 33",
+            "0.110 s process 3 acquired a on n1, n2 and n3 for 2.000 s (reported validity: 1.961 s), with token 33",
             "0.160 s process 3 read 41",
             "0.500 s the clock of n3 jumped forward by 60.001 s (seen to have happened by 0.510 s)",
             "0.810 s process 7 acquired a on n3, n4 and n5 for 2.000 s, with token 34, while process 3 still held it",
@@ -303,9 +303,9 @@ mod tests {
             "0.950 s process 3 began to release: until here it believed that it held the lock",
             "0.950 s granted twice: process 7 got the lock while the TTL of process 3 (2.000 s) still had 1.251 s to run",
         ];
-        assert_eq!(told(JUMP, "exclusion"), expected);
+        assert_eq!(story_of(JUMP, "exclusion"), expected);
         // The lost update is the same story.
-        assert_eq!(told(JUMP, "lost-updates"), expected);
+        assert_eq!(story_of(JUMP, "lost-updates"), expected);
     }
 
     #[test]
@@ -313,7 +313,7 @@ mod tests {
         let described = JUMP.find(",description:").expect("the fault describes itself");
         let end = described + JUMP[described..].find("}}").expect("the description ends") + 1;
         let odd = format!("{}{}", &JUMP[..described], &JUMP[end..]).replace("clock-jump", "cosmic-ray");
-        assert!(told(&odd, "exclusion").contains(
+        assert!(story_of(&odd, "exclusion").contains(
             &"0.500 s the fault cosmic-ray was injected on n3: {\"n3\":{\"monotonic_ms\":60000,\"wall_ms\":60001}} (seen to have happened by 0.510 s)".to_owned()
         ));
     }
@@ -327,6 +327,6 @@ mod tests {
             3 1 ok     release a {believed:true}
             4 2 invoke acquire a
             5 2 ok     acquire a {token:4}";
-        assert_eq!(told(text, "fencing"), Vec::<String>::new());
+        assert_eq!(story_of(text, "fencing"), Vec::<String>::new());
     }
 }

@@ -202,8 +202,8 @@ mod tests {
         assert_eq!(error_lines(log, 3), ["ERROR No snapshot found, but there are log entries"]);
         assert_eq!(error_lines("one\ntwo\nthree\n", 2), ["two", "three"]);
         let ended = ServerEnded { node: "n1".into(), after_fault: Some(2), log: error_lines(log, 3) };
-        let told = "n1 did not serve again after the fault was healed; its log says: ERROR No snapshot found, but there are \
+        let expected = "n1 did not serve again after the fault was healed; its log says: ERROR No snapshot found, but there are \
                     log entries";
-        assert_eq!(ended.sentence(), told);
+        assert_eq!(ended.sentence(), expected);
     }
 }

@@ -82,7 +82,7 @@ pub enum ClockError {
     Traced { pid: i32, by: i32 },
     #[error("the clock of process {pid} cannot be patched: {why}")]
     NotPatchable { pid: i32, why: &'static str },
-    #[error("thread {tid} of process {pid} did not stop within {limit:?}: is its container paused?")]
+    #[error("thread {tid} of process {pid} did not stop within {limit:?}: is its node paused?")]
     Stuck { pid: i32, tid: i32, limit: Duration },
     #[error("threads of process {pid} never left the code to be overwritten")]
     Busy { pid: i32 },

@@ -1,7 +1,7 @@
 //! Makes the way from this node to others worse: delay, loss, copies, overtaking, a lower rate.
 //!
 //! Two mechanisms do the same: the kernel's `netem` where it has it, and else the project's own emulator over the
-//! kernel's packet queue. Both work on what *leaves* this node, inside its own network namespace, for chosen
+//! kernel's packet queue. Both work on what *leaves* this node, inside its own network, for chosen
 //! destinations only; what comes back is a matter of the nodes there. `docs/packets.md` has limits and measurements.
 
 mod chain;
@@ -33,7 +33,7 @@ pub enum Mechanism {
     Emulator,
 }
 
-/// The outgoing packets of this network namespace, and the faults that are in force on them.
+/// The outgoing packets of this node's network, and the faults that are in force on them.
 ///
 /// Several faults may be in force at once, each under an id of its own; where they meet on one destination, they add up
 /// ([`Impairment::and`]). Dropping it heals everything.
@@ -116,7 +116,7 @@ impl Network {
         Ok(State { mechanism, faults: self.faults.keys().cloned().collect(), counts })
     }
 
-    /// Whether no rule of ours is left in this namespace, by asking the kernel.
+    /// Whether no rule of ours is left in this network, by asking the kernel.
     pub fn is_gone(&self) -> Result<bool, PacketsError> {
         self.engine.as_ref().map_or(Ok(true), |(_, engine)| engine.is_gone())
     }

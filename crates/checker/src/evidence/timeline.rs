@@ -63,7 +63,7 @@ impl Evidence {
         let begin = time(shown.invoke_ns, shown.invoke_index);
         match (shown.complete_ns, shown.complete_index) {
             (Some(ns), Some(index)) => format!("{begin} to {}", time(ns, index)),
-            _ => format!("from {begin}; nobody saw the end"),
+            _ => format!("from {begin}; its end was not observed"),
         }
     }
 

@@ -65,8 +65,8 @@ fn recovery_ns(run: &RunIndex) -> Option<u64> {
         .map(|healed| {
             let next = |at: Option<u64>| at.unwrap_or(run.end_ns);
             let granted = next(grants.get(grants.partition_point(|&at| at < healed)).copied());
-            let struck = next(effective().map(|fault| fault.inject_ns).filter(|&at| at >= healed).min());
-            granted.min(struck).saturating_sub(healed)
+            let next_fault = next(effective().map(|fault| fault.inject_ns).filter(|&at| at >= healed).min());
+            granted.min(next_fault).saturating_sub(healed)
         })
         .max()
 }

@@ -27,14 +27,14 @@ pub(crate) fn metrics(run: &RunIndex) -> Vec<Metric> {
 
 /// Wake-ups of all who were granted the lock, a release. None where the lock does not tell.
 fn wakeups(run: &RunIndex, grants: &[&Operation]) -> Option<Metric> {
-    let told: Vec<u64> = grants.iter().filter_map(|grant| number(grant, "wakeups")).collect();
-    if told.is_empty() {
+    let reported: Vec<u64> = grants.iter().filter_map(|grant| number(grant, "wakeups")).collect();
+    if reported.is_empty() {
         return None;
     }
     let released =
         run.operations.iter().filter(|operation| operation.f() == f::RELEASE && operation.ok().is_some());
     let releases = released.count().max(1);
-    Some(Metric::new("wake-ups a release", told.iter().sum::<u64>() as f64 / releases as f64, ""))
+    Some(Metric::new("wake-ups a release", reported.iter().sum::<u64>() as f64 / releases as f64, ""))
 }
 
 /// How many grants, in their order, went to somebody while one who had come earlier still waited.
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn says_nothing_where_nobody_asked() {
+    fn is_absent_without_a_queue() {
         assert_eq!(shown(&QUEUE.replace("{queue:true}", "null")), Vec::<String>::new());
     }
 }

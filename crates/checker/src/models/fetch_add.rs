@@ -2,7 +2,7 @@
 //!
 //! # The algorithm
 //! It applies where every amount is 1 and nothing is only read. Then the value that an operation returned is its
-//! place in the order: 0, 1, 2, and so on. Two operations with the same value cannot both be; a place that nobody
+//! place in the order: 0, 1, 2, and so on. Two operations with the same value cannot both be; a place that no operation
 //! returned, below one that somebody did, was taken by an indeterminate operation, and which one does not matter
 //! but for when it was invoked: give the earliest places to those invoked first (two that stand the other way
 //! round can be exchanged).
@@ -84,20 +84,20 @@ impl Codec for FetchAdd {
 }
 
 /// No operation stands in this place yet.
-const NOBODY: u32 = u32::MAX;
+const NONE_YET: u32 = u32::MAX;
 
 impl FastPath for FetchAdd {
     fn decide(&self, history: &History<Self>, mut order: Option<&mut Vec<u32>>) -> Decision {
         if history.list.iter().any(|operation| operation.op != FetchAddOp::Add(1)) {
             return Decision::NotApplicable("an amount is not 1, or there are reads");
         }
-        let mut places = vec![NOBODY; history.len()];
+        let mut places = vec![NONE_YET; history.len()];
         let mut used = 0;
         for (at, operation) in (0_u32..).zip(&history.list) {
             let Some(before) = operation.ret else { continue };
             let place = usize::try_from(before).ok().filter(|place| *place < places.len());
             let Some(place) = place else { return Decision::Impossible(not_enough(history, at)) };
-            if places[place] != NOBODY {
+            if places[place] != NONE_YET {
                 return Decision::Impossible(twice(history, places[place], at));
             }
             places[place] = at;
@@ -107,16 +107,16 @@ impl FastPath for FetchAdd {
             .zip(&history.list)
             .filter(|(_, operation)| operation.complete == NEVER)
             .map(|(at, _)| at);
-        let mut latest = NOBODY;
+        let mut latest = NONE_YET;
         for (place, &at) in places[..used].iter().enumerate() {
-            let at = if at == NOBODY { spare.next().unwrap_or(NOBODY) } else { at };
-            if at == NOBODY {
-                // Somebody has a higher place, and nobody can have this one.
-                let next = places[place..used].iter().copied().find(|&at| at != NOBODY);
+            let at = if at == NONE_YET { spare.next().unwrap_or(NONE_YET) } else { at };
+            if at == NONE_YET {
+                // Somebody has a higher place, and no other can have this one.
+                let next = places[place..used].iter().copied().find(|&at| at != NONE_YET);
                 return Decision::Impossible(not_enough(history, next.unwrap_or(0)));
             }
             let operation = &history.list[at as usize];
-            if latest == NOBODY || history.list[latest as usize].invoke < operation.invoke {
+            if latest == NONE_YET || history.list[latest as usize].invoke < operation.invoke {
                 latest = at;
             }
             if history.list[latest as usize].invoke > operation.complete {
@@ -136,7 +136,7 @@ fn before(history: &History<FetchAdd>, at: u32) -> i64 {
 
 fn twice(history: &History<FetchAdd>, first: u32, second: u32) -> Conflict {
     let sentence = format!(
-        "process {} and process {} were both told that the value before was {}, by {} and by {}",
+        "process {} and process {} both got the answer that the value before was {}, by {} and by {}",
         history.process(first),
         history.process(second),
         before(history, first),
@@ -151,7 +151,7 @@ fn out_of_order(history: &History<FetchAdd>, latest: u32, early: u32) -> Conflic
         return not_enough(history, early);
     }
     let sentence = format!(
-        "process {} was told {} by {}, and process {}, which began only at {}, was told the smaller {}",
+        "process {} got the answer {} by {}, and process {}, which began only at {}, got the smaller answer {}",
         history.process(early),
         before(history, early),
         history.completed(early),
@@ -166,7 +166,7 @@ fn out_of_order(history: &History<FetchAdd>, latest: u32, early: u32) -> Conflic
 /// nearest earlier operation from which on they are too few.
 fn not_enough(history: &History<FetchAdd>, stuck: u32) -> Conflict {
     let operation = &history.list[stuck as usize];
-    let told = before(history, stuck);
+    let answer = before(history, stuck);
     let mut open: Vec<u32> = Vec::new();
     for &event in &history.order[..operation.complete as usize] {
         let at = event >> 1;
@@ -184,8 +184,8 @@ fn not_enough(history: &History<FetchAdd>, stuck: u32) -> Conflict {
             && history.list[at as usize].complete < operation.complete
         {
             // What stands between the two places was open at some moment between this invocation and the end.
-            let between = told.saturating_sub(before(history, at)).saturating_sub(1);
-            if told > before(history, at) && between > open.len() as i64 - 1 {
+            let between = answer.saturating_sub(before(history, at)).saturating_sub(1);
+            if answer > before(history, at) && between > open.len() as i64 - 1 {
                 base = Some(at);
                 break;
             }
@@ -193,8 +193,9 @@ fn not_enough(history: &History<FetchAdd>, stuck: u32) -> Conflict {
     }
     let (since, count) = match base {
         Some(at) => {
-            let told = format!("process {} had been told {}", history.process(at), before(history, at));
-            (format!("{told} (from {} to {})", history.invoked(at), history.completed(at)), open.len() - 1)
+            let answer =
+                format!("process {} had got the answer {}", history.process(at), before(history, at));
+            (format!("{answer} (from {} to {})", history.invoked(at), history.completed(at)), open.len() - 1)
         }
         None => ("the value began as 0".to_owned(), open.len()),
     };
@@ -204,7 +205,7 @@ fn not_enough(history: &History<FetchAdd>, stuck: u32) -> Conflict {
         format!("{count} other additions were")
     };
     let sentence = format!(
-        "process {} was told by {} that the value before was {told}, but {since} and only {additions} under way from \
+        "process {} got the answer by {} that the value before was {answer}, but {since} and only {additions} under way from \
          then on",
         history.process(stuck),
         history.completed(stuck),
@@ -236,7 +237,7 @@ mod tests {
         assert_eq!(conflict.core, [0, 1]);
         assert_eq!(
             conflict.sentence,
-            "process 1 was told 1 by event 1, and process 2, which began only at event 2, was told the smaller 0"
+            "process 1 got the answer 1 by event 1, and process 2, which began only at event 2, got the smaller answer 0"
         );
     }
 

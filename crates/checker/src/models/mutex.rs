@@ -193,8 +193,8 @@ fn nearby(history: &History<Mutex>, stuck: u32, before: &Before, unseen: usize) 
     };
     let counted = match unseen {
         0 => String::new(),
-        1 => format!(" (among them one {other} whose end nobody saw)"),
-        _ => format!(" (among them {unseen} {other}s whose end nobody saw)"),
+        1 => format!(" (among them one {other} whose end was not observed)"),
+        _ => format!(" (among them {unseen} {other}s whose end was not observed)"),
     };
     let Some(last) = before.last else { return counted };
     let (count, process) = (before.between.len(), history.process(last));

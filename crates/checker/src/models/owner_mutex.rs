@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_may_end_a_hold_that_nobody_saw_released() {
+    fn a_release_may_end_a_hold_whose_release_was_not_observed() {
         accepts::<OwnerMutex>("1( acquire) 1( release? 2( acquire)");
         rejects::<OwnerMutex>("1( acquire) 2( acquire) 1( release?");
         accepts::<OwnerMutex>("1( acquire? 2( acquire) 2( release) 3( acquire)");

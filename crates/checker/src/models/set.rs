@@ -66,7 +66,7 @@ impl Model for Set {
         *op == SetOp::Read && ret.is_some_and(lacks)
     }
 
-    /// Elements that nobody adds in the part are left out of what its reads saw, if anybody adds anything: the history
+    /// Elements that no process adds in the part are left out of what its reads saw, if anybody adds anything: the history
     /// of some elements only.
     fn simplify(&self, mut part: History<Self>) -> History<Self> {
         let added: Vec<u32> = part

@@ -11,7 +11,7 @@
 //! - Only *stretches* count in which nothing else is wrong: while any other fault is in force, one on a client or in the
 //!   network say, its consequences are no violation of this property.
 //! - Of each key, the time counts in which somebody tried: at least one acquire was under way, none succeeded, and
-//!   nobody held the lock. A hold counts until its process claimed the lock no more, and where that is not known, until
+//!   no process held the lock. A hold counts until its process claimed the lock no more, and where that is not known, until
 //!   its TTL ran out.
 //!
 //! A run in which no minority was ever down says nothing about this property, nor does one in which it was down too
@@ -236,7 +236,7 @@ fn finding(drought: &Drought, bound_ns: u64) -> Finding {
         time: drought.span.1,
         events: drought.events.to_vec(),
         sentence: format!(
-            "between {} and {} only a minority of the servers was down and nobody held {lock}, yet none of {} attempts \
+            "between {} and {} only a minority of the servers was down and no process held {lock}, yet none of {} attempts \
              to acquire it succeeded; somebody tried for {} of that time, and the bound is {}",
             seconds(drought.span.0),
             seconds(drought.span.1),
@@ -279,12 +279,12 @@ mod tests {
     const THREE: &str = "[\"n1\",\"n2\",\"n3\"]";
 
     #[test]
-    fn rejects_a_lock_that_nobody_gets_while_a_minority_is_down() {
+    fn rejects_a_lock_that_no_process_gets_while_a_minority_is_down() {
         let verdict = verdict(&Availability, &tried("fail acquire a null no-majority", THREE));
         assert_eq!(verdict.outcome, Outcome::Violation);
         assert_eq!(
             verdict.findings[0].sentence,
-            "between 1.000 s and 41.001 s only a minority of the servers was down and nobody held a, yet none of 40 \
+            "between 1.000 s and 41.001 s only a minority of the servers was down and no process held a, yet none of 40 \
              attempts to acquire it succeeded; somebody tried for 39.920 s of that time, and the bound is 13.000 s"
         );
     }
@@ -303,10 +303,10 @@ mod tests {
             .replace("10999 19 fail acquire a null taken", "10999 19 ok acquire a")
             .replace("23999 32 fail acquire a null taken", "23999 32 ok acquire a")
             .replace("34999 43 fail acquire a null taken", "34999 43 ok acquire a");
-        let told = verdict(&Availability, &acquired);
-        assert_eq!(told.outcome, Outcome::Valid, "{told:?}");
+        let judged = verdict(&Availability, &acquired);
+        assert_eq!(judged.outcome, Outcome::Valid, "{judged:?}");
         assert_eq!(
-            told.summary,
+            judged.summary,
             "with a minority of 3 servers down for 40.001 s, locks were acquired 3 times, and a free one was tried for \
              in vain for at most 10.978 s (bound: 13.000 s)"
         );

@@ -139,7 +139,7 @@ impl Checker for Exclusion {
         let (twice, overstayed) = (count(Class::GrantedTwice), count(Class::Overstayed));
         let holds = run.holds.len();
         let (outcome, summary) = if holds == 0 {
-            (Outcome::Unknown, "nobody ever acquired a lock".to_owned())
+            (Outcome::Unknown, "no process ever acquired a lock".to_owned())
         } else if overlaps.is_empty() {
             (Outcome::Valid, format!("no two of {holds} holds overlapped"))
         } else {
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeper_that_gives_up_harms_nobody() {
+    fn a_paused_holder_that_gives_up_violates_nothing() {
         // antirez's point: it slept, saw that its validity had run out, and stopped.
         let history = "
             0    1 invoke acquire a {ttl_ms:1000}
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_is_no_belief() {
+    fn unknown_belief_is_no_belief() {
         let history = "
             0 1 invoke acquire a
             1 1 info   acquire a null timeout
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_that_it_excludes_nobody_is_not_held_to_it() {
+    fn a_shared_hold_overlaps_without_violation() {
         let text = |value: &str| {
             format!(
                 "0 1 invoke acquire a\n1 1 ok acquire a {value}\n2 2 invoke acquire a\n3 2 ok acquire a {value}

@@ -1,6 +1,6 @@
 //! The set: every acknowledged addition is in the final set.
 //!
-//! In the set workload a process reads a list, and writes it back with one value more, which nobody else adds and which
+//! In the set workload a process reads a list, and writes it back with one value more, which no other process adds and which
 //! stands last. What was acknowledged and is not in the list that is read in the closing phase is lost. An addition
 //! of unknown end may be there or not.
 //!
@@ -69,7 +69,7 @@ impl Checker for LostAdditions {
                 format!("{lost} of {acknowledged} acknowledged additions are lost ({share:.1} %)"),
             )
         } else if let Some((key, _)) = unread {
-            (Outcome::Unknown, format!("nobody read the final set of {key}"))
+            (Outcome::Unknown, format!("no process read the final set of {key}"))
         } else {
             (Outcome::Valid, format!("all {acknowledged} acknowledged additions are in the final sets"))
         };
@@ -127,7 +127,7 @@ fn findings(key: &str, set: &Set) -> Vec<Finding> {
             time: ok.time,
             events: vec![ok.index, read],
             sentence: format!(
-                "process {} was told at {} that its addition of {value} was done, but {value} is not in the final set",
+                "process {} got the answer at {} that its addition of {value} was done, but {value} is not in the final set",
                 write.process,
                 seconds(ok.time),
             ),

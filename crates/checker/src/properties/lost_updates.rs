@@ -74,7 +74,7 @@ impl Checker for LostUpdates {
         } else if let Some(key) = unread.first() {
             let more =
                 if unread.len() > 1 { format!(" and {} more", unread.len() - 1) } else { String::new() };
-            (Outcome::Unknown, format!("nobody read the final value of {key}{more}"))
+            (Outcome::Unknown, format!("no process read the final value of {key}{more}"))
         } else {
             (Outcome::Valid, format!("all {acknowledged} acknowledged updates are in the final values"))
         };
@@ -155,7 +155,7 @@ fn findings(name: &str, key: &Key) -> Vec<Finding> {
         let time = seconds(ok_ns);
         if let Some(before) = first.get(&value) {
             let sentence = format!(
-                "process {} and process {process} were both told that their write of {value} was done, at {} and at \
+                "process {} and process {process} both got the answer that their write of {value} was done, at {} and at \
                  {time}: two increments, and the value grew by one",
                 before.process,
                 seconds(before.ok_ns),
@@ -166,7 +166,7 @@ fn findings(name: &str, key: &Key) -> Vec<Finding> {
             && before.value > value
         {
             let sentence = format!(
-                "process {process} wrote {value} at {time}, after process {} had been told at {} that its write of {} \
+                "process {process} wrote {value} at {time}, after process {} had got the answer at {} that its write of {} \
                  was done: the counter went back",
                 before.process,
                 seconds(before.ok_ns),
@@ -183,7 +183,7 @@ fn findings(name: &str, key: &Key) -> Vec<Finding> {
         && write.value > last
     {
         let sentence = format!(
-            "process {} was told at {} that its write of {} was done, but the final value is {last}",
+            "process {} got the answer at {} that its write of {} was done, but the final value is {last}",
             write.process,
             seconds(write.ok_ns),
             write.value,
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(verdict.findings[0].events, [3, 5]);
         assert_eq!(
             verdict.findings[0].sentence,
-            "process 2 and process 3 were both told that their write of 2 was done, at 0.015 s and at 0.025 s: two \
+            "process 2 and process 3 both got the answer that their write of 2 was done, at 0.015 s and at 0.025 s: two \
              increments, and the value grew by one"
         );
     }

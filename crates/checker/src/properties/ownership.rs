@@ -50,26 +50,31 @@ impl Checker for Ownership {
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let releases = run.operations.iter().filter(|operation| operation.f() == f::RELEASE);
-        let told: Vec<(&Operation, Removed)> =
+        let reported: Vec<(&Operation, Removed)> =
             releases.filter_map(|release| Some((release, removed(release)?))).collect();
-        if told.is_empty() {
+        if reported.is_empty() {
             return Err(NotJudged::because("no release says what it removed"));
         }
         let findings: Vec<Finding> =
-            told.iter().filter_map(|&(release, removed)| broken(run, release, removed)).collect();
-        let (told, count) = (told.len(), findings.len());
+            reported.iter().filter_map(|&(release, removed)| broken(run, release, removed)).collect();
+        let (reported, count) = (reported.len(), findings.len());
         let (outcome, summary) = match count {
             0 => (
                 Outcome::Valid,
-                format!("of {told} releases that told what they removed, none removed another's lock"),
+                format!(
+                    "of {reported} releases that reported what they removed, none removed another's lock"
+                ),
             ),
-            1 => (Outcome::Violation, format!("one of {told} releases removed the lock of another process")),
+            1 => (
+                Outcome::Violation,
+                format!("one of {reported} releases removed the lock of another process"),
+            ),
             _ => (
                 Outcome::Violation,
-                format!("{count} of {told} releases removed the lock of another process"),
+                format!("{count} of {reported} releases removed the lock of another process"),
             ),
         };
-        let verdict = Verdict::new(self.name(), outcome, summary).stat("releases", told);
+        let verdict = Verdict::new(self.name(), outcome, summary).stat("releases", reported);
         Ok(verdict.stat("of_others", count).with_findings(findings))
     }
 }
@@ -124,7 +129,7 @@ fn of_another(run: &RunIndex, release: &Operation, owner: u64) -> Finding {
             format!(", which had acquired it at {} and not yet begun to release", seconds(hold.from_ns))
         }
         Some(hold) => format!(", which had acquired it at {}", seconds(hold.from_ns)),
-        None => ", which had not yet been told that it had acquired it".to_owned(),
+        None => ", which had not yet learned that it had acquired it".to_owned(),
     };
     let sentence = format!("{} removed the lock of process {owner}{held}", described(release));
     finding(release, hold.as_slice(), sentence)
@@ -218,7 +223,10 @@ mod tests {
         );
         let verdict = verdict(&Ownership, &compared);
         assert_eq!(verdict.outcome, Outcome::Valid);
-        assert_eq!(verdict.summary, "of 2 releases that told what they removed, none removed another's lock");
+        assert_eq!(
+            verdict.summary,
+            "of 2 releases that reported what they removed, none removed another's lock"
+        );
     }
 
     #[test]
@@ -230,7 +238,7 @@ mod tests {
         );
         let verdict = verdict(&Ownership, &early);
         assert_eq!(verdict.outcome, Outcome::Violation);
-        assert!(verdict.findings[0].sentence.contains("had not yet been told"), "{:?}", verdict.findings[0]);
+        assert!(verdict.findings[0].sentence.contains("had not yet learned"), "{:?}", verdict.findings[0]);
     }
 
     #[test]
@@ -248,11 +256,11 @@ mod tests {
 
     #[test]
     fn what_is_removed_after_another_was_granted_the_lock_is_not_ones_own() {
-        let told = verdict(&Ownership, &removing(true));
-        assert_eq!(told.outcome, Outcome::Violation);
-        assert_eq!(told.findings[0].events, [1, 3, 4, 5]);
+        let reported = verdict(&Ownership, &removing(true));
+        assert_eq!(reported.outcome, Outcome::Violation);
+        assert_eq!(reported.findings[0].events, [1, 3, 4, 5]);
         assert_eq!(
-            told.findings[0].sentence,
+            reported.findings[0].sentence,
             "the release of the lock a by process 1 (from 2.200 s to 2.210 s) removed a lock, and not its own, which it \
              had acquired at 0.010 s: that was gone when process 2 was granted the lock, which acquired it from 2.100 s to \
              2.110 s"

@@ -58,14 +58,14 @@ impl Checker for Progress {
         let (outcome, summary) = if let [(name, key), ..] = &stuck[..] {
             let (count, tries) = (stuck.len(), key.failed.len());
             let summary = format!(
-                "{count} of {} locks stayed stuck after healing; nobody could acquire {name} in {tries} attempts",
+                "{count} of {} locks stayed stuck after healing; no process could acquire {name} in {tries} attempts",
                 keys.len(),
             );
             (Outcome::Violation, summary)
         } else if let [(name, _), ..] = &untried[..] {
-            (Outcome::Unknown, format!("nobody tried to acquire {name} once it had to be free"))
+            (Outcome::Unknown, format!("no process tried to acquire {name} once it had to be free"))
         } else if keys.is_empty() {
-            (Outcome::Unknown, "nobody ever tried to acquire a lock".to_owned())
+            (Outcome::Unknown, "no process ever tried to acquire a lock".to_owned())
         } else {
             let summary = match keys.len() {
                 1 => "the lock was acquired again after healing".to_owned(),

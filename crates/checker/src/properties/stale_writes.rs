@@ -16,7 +16,7 @@ pub struct StaleWrites;
 
 /// The latest holder of a key that the storage has answered, and the answer.
 #[derive(Clone, Copy)]
-struct Seen {
+struct Access {
     hold: usize,
     answer: u64,
     answer_ns: u64,
@@ -86,9 +86,9 @@ fn stale(run: &RunIndex) -> Vec<Finding> {
     let by_acquire: FxHashMap<u64, usize> = exclusive.map(|(at, hold)| (hold.from, at)).collect();
     // The last hold of a process on a key, whether released or not: a late write still belongs to it.
     let mut holds: FxHashMap<(u64, &str), usize> = FxHashMap::default();
-    let mut latest: FxHashMap<&str, Seen> = FxHashMap::default();
+    let mut latest: FxHashMap<&str, Access> = FxHashMap::default();
     // Of each process's open operation: the operation, its hold, and who had been answered at its invocation.
-    let mut open: FxHashMap<u64, (&Operation, Option<usize>, Option<Seen>)> = FxHashMap::default();
+    let mut open: FxHashMap<u64, (&Operation, Option<usize>, Option<Access>)> = FxHashMap::default();
     let mut findings = Vec::new();
     for event in run.events {
         let fencepost_history::Process::Client(process) = event.process else { continue };
@@ -113,13 +113,13 @@ fn stale(run: &RunIndex) -> Vec<Finding> {
         }
         let seen = latest.get(operation.key).filter(|seen| seen.hold > hold);
         if seen.is_none() {
-            latest.insert(operation.key, Seen { hold, answer: event.index, answer_ns: event.time, wrote });
+            latest.insert(operation.key, Access { hold, answer: event.index, answer_ns: event.time, wrote });
         }
     }
     findings
 }
 
-fn finding(run: &RunIndex, write: &Operation, hold: usize, seen: Seen) -> Finding {
+fn finding(run: &RunIndex, write: &Operation, hold: usize, seen: Access) -> Finding {
     let (a, b) = (&run.holds[hold], &run.holds[seen.hold]);
     let ok = write.completion.expect("only acknowledged writes are looked at");
     Finding {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_before_the_later_holder_touches_the_storage_harms_nobody() {
+    fn a_write_before_the_later_holder_touches_the_storage_is_not_stale() {
         let early = SUPERSEDED.replace("22 2 invoke write   a 1\n        23 2 ok     write   a 1\n", "");
         assert_eq!(verdict(&StaleWrites, &early).outcome, Outcome::Valid);
         // A later holder that has only read is harmed just as well.

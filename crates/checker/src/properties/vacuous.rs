@@ -103,7 +103,7 @@ mod tests {
         40 2 ok     acquire a";
 
     #[test]
-    fn a_nemesis_that_never_struck_is_missed() {
+    fn a_nemesis_that_never_next_fault_is_missed() {
         let asked = |names: &str| format!("0 nemesis info nemeses - {names}{COMPETING}");
         assert_eq!(verdict(&Vacuous, &asked("[]")).outcome, Outcome::Valid);
         assert_eq!(verdict(&Vacuous, &asked("[\"pause\"]")).outcome, Outcome::Vacuous);

@@ -67,7 +67,7 @@ pub struct Hold<'a> {
     pub validity_ms: Option<f64>,
     /// The servers that granted it, where the lock names them.
     pub granted_by: Vec<&'a str>,
-    /// False where the acquire said that it excludes nobody: then neither overlaps nor writes between each other's are
+    /// False where the acquire said that it excludes no one: then neither overlaps nor writes between each other's are
     /// anybody's fault.
     pub exclusive: bool,
 }
@@ -77,7 +77,7 @@ impl Hold<'_> {
     /// invocation of the acquire or the last renewal reported before. None without a TTL: it never ends.
     ///
     /// A lock server starts counting when the request reaches it, which is after the invocation. So the lease
-    /// really lasts at least until then, and whoever else is granted the lock before was granted it too early.
+    /// really lasts at least until then, and a process that is granted the lock before was granted it too early.
     /// Where the lease is older than the acquire (an etcd session), the service reports how long it is still valid;
     /// counted from the invocation, that too ends before the lease does.
     pub fn expires_ns(&self, at: u64) -> Option<u64> {
@@ -85,8 +85,8 @@ impl Hold<'_> {
         if let Some(&(_, asked)) = self.renewals.iter().rev().find(|(index, _)| *index <= at) {
             return Some(asked.saturating_add(ttl));
         }
-        let told = self.validity_ms.map_or(ttl, |ms| (ms.max(0.0) * 1e6) as u64);
-        Some(self.invoke_ns.saturating_add(ttl.min(told)))
+        let validity = self.validity_ms.map_or(ttl, |ms| (ms.max(0.0) * 1e6) as u64);
+        Some(self.invoke_ns.saturating_add(ttl.min(validity)))
     }
 }
 

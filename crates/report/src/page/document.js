@@ -1,5 +1,5 @@
 "use strict";
-// The switch between light and dark. Without it a page follows the system; whoever draws by script hears "theme".
+// The switch between light and dark. Without it a page follows the system; scripts that draw listen to the event "theme".
 (() => {
   const root = document.documentElement;
   const button = document.querySelector("button.theme");

@@ -25,7 +25,7 @@ function makeDetails(box, run, violations, go) {
     const at = run.op_at[operation], name = text(run.op_f[operation]), end = run.op_end[operation];
     const asked = text(run.op_asked[operation]), said = text(run.op_said[operation]);
     if (end === 4) return [[at, "notice", name, asked]];
-    const ended = [at + run.op_took[operation], ["ok", "fail", "info: nobody knows"][end], name, said];
+    const ended = [at + run.op_took[operation], ["ok", "fail", "info: not known"][end], name, said];
     return end === 3 ? [[at, "begins", name, asked]] : [[at, "begins", name, asked], ended];
   }
 

@@ -28,7 +28,7 @@ pub struct Patched {
 /// keeps its skew. Stops all threads for a moment (0.3 to 5 ms, more where many threads compete for processors).
 pub fn install(pid: i32) -> Result<Patched, ClockError> {
     super::supported()?;
-    same_time_namespace(pid)?;
+    same_time_offset(pid)?;
     if let Some(patched) = Patched::find(pid)? {
         return Ok(patched);
     }
@@ -125,7 +125,7 @@ const TRUE_NS: u64 = 1_000_000;
 
 fn ready_to_observe(pid: i32) -> Result<(), ClockError> {
     super::supported()?;
-    same_time_namespace(pid)
+    same_time_offset(pid)
 }
 
 fn observe_in(pid: i32, thread: &mut Thread, vdso: &Vdso, function: u64) -> Result<Observed, ClockError> {
@@ -272,13 +272,14 @@ fn jump(from: usize, to: usize) -> [u8; 5] {
     [0xe9, a, b, c, d]
 }
 
-/// A time namespace shifts the monotonic clock by itself: what is true there cannot be known from here.
-fn same_time_namespace(pid: i32) -> Result<(), ClockError> {
-    let namespace = |who: &str| fs::read_link(format!("/proc/{who}/ns/time")).ok();
-    match namespace(&pid.to_string()).zip(namespace("self")) {
-        Some((theirs, ours)) if theirs != ours => {
-            Err(ClockError::NotPatchable { pid, why: "it is in another time namespace" })
-        }
+/// A time of its own (`ns/time`) shifts the monotonic clock by itself: what is true there cannot be known from here.
+fn same_time_offset(pid: i32) -> Result<(), ClockError> {
+    let time_of = |who: &str| fs::read_link(format!("/proc/{who}/ns/time")).ok();
+    match time_of(&pid.to_string()).zip(time_of("self")) {
+        Some((theirs, ours)) if theirs != ours => Err(ClockError::NotPatchable {
+            pid,
+            why: "its monotonic clock is shifted by the kernel (`ns/time`)",
+        }),
         _ => Ok(()),
     }
 }

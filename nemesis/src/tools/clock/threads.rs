@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 pub type Registers = libc::user_regs_struct;
 
 /// How long a thread may take to stop. Spinning threads on busy processors were seen to need 0.6 s; one that hangs
-/// in the kernel (a frozen container, a stuck disk) never stops.
+/// in the kernel (a frozen node, a stuck disk) never stops.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 /// How much of each stack is searched for frames of signal handlers.
 const STACK_SEARCHED: usize = 64 << 10;

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The queue's number, unlikely to be anybody else's in a node's namespace.
+/// The queue's number, unlikely to be anybody else's in a node's network.
 const QUEUE: u16 = 20_011;
 
 /// Packets taken in at once before the due ones get their turn.
@@ -170,7 +170,7 @@ impl Worker {
 }
 
 /// Makes this thread wake when it asked to, even where servers and clients keep every core busy. Without the right to
-/// do so (in most containers) packets are late by what the machine's load makes of it.
+/// do so (in most nodes) packets are late by what the machine's load makes of it.
 fn be_punctual() {
     // By default a sleeper may be woken 50 µs late.
     let _ = nix::sys::prctl::set_timerslack(1);

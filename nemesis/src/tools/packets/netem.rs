@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tc_is_told_the_same_as_the_emulator() {
+    fn tc_gets_the_same_settings_as_the_emulator() {
         let impairment = Impairment {
             delay_ms: 12.5,
             jitter_ms: 2.0,

@@ -57,7 +57,7 @@ pub(super) struct Packet {
     pub whole: Option<Vec<u8>>,
 }
 
-/// A queue of this network namespace. Closing it loses the packets that wait in it.
+/// A queue of this node's network. Closing it loses the packets that wait in it.
 #[derive(Debug)]
 pub(super) struct Queue {
     socket: OwnedFd,

@@ -11,7 +11,7 @@
 //! over; no two forward zones overlap; and no backward zone lies wholly inside a forward one. (If so, put the
 //! forward zones in their order, and each backward zone at a moment of it that lies in none of them.)
 //!
-//! The first value, null, has a write that was complete before everything. An indeterminate write that nobody
+//! The first value, null, has a write that was complete before everything. An indeterminate write that no process
 //! read is left out: nothing needs it. One that was read has no completion of its own, and its readers bound it.
 //!
 //! O(n) time and memory, as the events are already in order.
@@ -232,7 +232,7 @@ fn from_nowhere(history: &History<Register>) -> Option<Conflict> {
 
 fn never_written(history: &History<Register>, read: u32) -> Conflict {
     let sentence = format!(
-        "process {} read by {} a value that nobody ever wrote",
+        "process {} read by {} a value that no process ever wrote",
         history.process(read),
         history.completed(read),
     );

@@ -115,7 +115,7 @@ impl Conflicts<'_> {
         if let Some(element) = latest.filter(|element| begins(element) > operation.complete) {
             let (reading, name) = (self.reading(read), self.name(element));
             let origin = self.origin(element);
-            let when = origin.map_or("nobody ever added".to_owned(), |add| {
+            let when = origin.map_or("no process ever added".to_owned(), |add| {
                 format!("process {} began to add only at {}", history.process(add), history.invoked(add))
             });
             let sentence = format!("{reading} and saw {name}, which {when}");
