@@ -259,7 +259,7 @@ skip = [\"noise\"]
     fn a_file_becomes_arguments_before_those_of_the_command_line() {
         assert_eq!(
             with(FILE, "fencepost test --ttl 3s").unwrap(),
-            "fencepost test --lock=etcd --careful --clients=3 --nemesis=pause --nemesis=clock-jump --rate=1.5 --ttl 3s"
+            "fencepost test --careful --clients=3 --lock=etcd --nemesis=pause --nemesis=clock-jump --rate=1.5 --ttl 3s"
         );
         assert_eq!(with(FILE, "fencepost check a.edn").unwrap(), "fencepost check --skip=noise a.edn");
     }

@@ -26,8 +26,8 @@ fn unknown_names_come_with_the_nearest_right_one() {
 
 #[test]
 fn locks_may_be_called_backends() {
-    assert!(refused("test --backend redlok").contains("did you mean redlock?"));
-    assert!(refused("compare --backends redlok").contains("did you mean redlock?"));
+    assert!(refused("test --backend redlok").contains("did you mean \"redlock\"?"));
+    assert!(refused("compare --backends redlok").contains("did you mean \"redlock\"?"));
     let listed = |what| fencepost(&["list", what]).output().expect("the program starts").stdout;
     assert_eq!(listed("backends"), listed("locks"));
     assert!(!listed("locks").is_empty());
