@@ -113,5 +113,5 @@ fn a_folder_that_is_no_run_is_said_to_be_none() {
     let stderr = refused("analyze /nowhere/at/all");
     assert!(stderr.contains("cannot open the run /nowhere/at/all"), "{stderr}");
     assert_eq!(stderr.trim().lines().count(), 1, "{stderr}");
-    assert!(refused("analyze /tmp").contains("holds no history.jsonl"));
+    assert!(refused("analyze /tmp").contains("/tmp is not the folder of a run: it has no history.jsonl"));
 }
