@@ -192,7 +192,7 @@ fn counters_on_each_node_leave_the_lock_as_it_is(driver: &str) {
 
 fn a_watchdog_outlives_the_ttl(driver: &str) {
     let ran = test(&format!(
-        "--driver {driver} --lock redis-single --watchdog --ttl 300ms --hold 900ms --acquire-timeout 5s --time-limit 4s \
+        "--driver {driver} --lock redis-single --watchdog --ttl 1s --hold 2500ms --acquire-timeout 8s --time-limit 9s \
          --clients 2 --concurrency 2 --nemesis none"
     ));
     assert_eq!(ran.code, 0);
