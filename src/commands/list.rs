@@ -31,7 +31,7 @@ fn lock(it: &LockDefinition) -> Row {
 }
 
 fn sections() -> Vec<(&'static str, Vec<Row>)> {
-    let locks = fencepost_locks::registry().iter().map(|it| lock(*it)).collect();
+    let locks = fencepost_locks::registry().iter().map(|it| lock(it)).collect();
     let workloads = fencepost_workloads::registry().iter().map(|it| row(it.name(), it.about())).collect();
     let mut nemeses: Vec<Row> = vec![
         row("none", "nothing goes wrong"),

@@ -41,7 +41,7 @@ impl fmt::Display for TimeSpan {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanos = self.0.as_nanos();
         let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")];
-        match units.iter().find(|(unit, _)| nanos % unit == 0) {
+        match units.iter().find(|(unit, _)| nanos.is_multiple_of(*unit)) {
             Some((unit, name)) => write!(out, "{}{name}", nanos / unit),
             None => write!(out, "{nanos}ns"),
         }

@@ -45,7 +45,8 @@ impl Model for LeasedLock {
         let mut state = state.clone();
         match *op {
             LeasedLockOp::Grant { hold, shared } => {
-                if !state.holds.is_empty() && !(shared && state.shared) {
+                let beside_others = shared && state.shared;
+                if !(state.holds.is_empty() || beside_others) {
                     return None;
                 }
                 let place = state.holds.binary_search(&hold).err()?;

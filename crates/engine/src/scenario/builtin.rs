@@ -1,7 +1,7 @@
 //! The scenarios of the debate, which are part of the program: one file each, and one line here.
 
 use super::file;
-use super::scenario::Scenario;
+use super::model::Scenario;
 use std::sync::LazyLock;
 
 /// Names and texts of files in `scenarios/`.

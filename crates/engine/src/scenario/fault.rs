@@ -153,7 +153,7 @@ fn parameter(key: &Spanned<DeString<'_>>, value: Spanned<DeValue<'_>>) -> Result
     let (span, name) = (key.span(), key.get_ref().to_string());
     let value = toml::de::ValueDeserializer::from(value);
     let value = Value::deserialize(value).map_err(|error| Mistake::of_toml(&error))?;
-    let duration = value.as_str().and_then(|text| signed_ms(text));
+    let duration = value.as_str().and_then(signed_ms);
     Ok(match duration {
         Some(milliseconds) => {
             Parameter { name: format!("{name}_ms"), key: name, value: milliseconds.into(), span }

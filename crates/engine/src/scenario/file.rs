@@ -5,7 +5,7 @@ use super::expect::Expectation;
 use super::expect_table::ExpectTable;
 use super::fault::FaultEntry;
 use super::mistake::{Mistake, ScenarioError};
-use super::scenario::{Scenario, ScenarioRun, name_of};
+use super::model::{Scenario, ScenarioRun, name_of};
 use super::step::StepText;
 use super::{keys, run_options};
 use crate::names::BadUsage;

@@ -13,8 +13,9 @@ mod file;
 mod keys;
 mod measure;
 mod mistake;
+mod model;
 mod run_options;
-mod scenario;
+
 mod step;
 #[cfg(test)]
 mod tests;
@@ -24,4 +25,4 @@ pub use expect::{Answer, Expectation};
 pub use file::read_file;
 pub use measure::Observed;
 pub use mistake::{Mistake, ScenarioError};
-pub use scenario::{Scenario, ScenarioRun};
+pub use model::{Scenario, ScenarioRun};

@@ -152,7 +152,7 @@ impl Lock for ZkLock {
             // A write without an answer. The session is dropped, so that the znode does not outlive its time-out.
             Ok(Err(error)) => {
                 self.session = None;
-                Completion::Info(sentence(&error).into())
+                Completion::Info(sentence(&error))
             }
             Err(_) => {
                 self.session = None;
