@@ -27,6 +27,7 @@ pub struct Expectation {
 }
 
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "a scenario has a handful of them")]
 pub(super) enum Condition {
     /// The checker finds a violation of this class.
     Violation { checker: String, class: String },
@@ -37,7 +38,7 @@ pub(super) enum Condition {
     /// Something that was measured lies within bounds.
     Measured(Measured),
     /// An event came, with an error of this code where one is given.
-    Event { event: Box<Trigger>, error: Option<String> },
+    Event { event: Trigger, error: Option<String> },
     /// The first of each of these events came, in this order.
     Order(Vec<Trigger>),
 }
@@ -84,7 +85,7 @@ impl Expectation {
     /// The events that it names.
     pub(super) fn events(&self) -> impl Iterator<Item = &Trigger> {
         self.conditions.iter().flat_map(|condition| match condition {
-            Condition::Event { event, .. } => vec![&**event],
+            Condition::Event { event, .. } => vec![event],
             Condition::Order(events) => events.iter().collect(),
             Condition::Measured(Measured { measure: Measure::Count(event), .. }) => vec![event],
             Condition::Measured(Measured { measure: Measure::Time { from, to, .. }, .. }) => vec![from, to],

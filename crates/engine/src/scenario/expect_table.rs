@@ -105,7 +105,7 @@ impl ExpectTable {
             });
         }
         if let Some(event) = table.event {
-            conditions.push(Condition::Event { event: Box::new(event.into_trigger()), error: table.error });
+            conditions.push(Condition::Event { event: event.into_trigger(), error: table.error });
         }
         if let Some(events) = table.order {
             let events = events.into_iter().map(AwaitedEvent::into_trigger).collect();
