@@ -29,7 +29,7 @@ pub struct Cli {
 pub enum Command {
     /// Start a cluster, take its lock from many clients, inject faults, and judge whether the lock held.
     Test(Box<TestArgs>),
-    /// Play the stories of the debate about distributed locks on real servers, and compare what is seen with what
+    /// Play scenarios of the debate about distributed locks on real servers, and compare the outcome with what
     /// their authors say.
     Scenario(crate::commands::scenario::ScenarioArgs),
     /// Run every lock under every nemesis, and show in one matrix which properties hold.

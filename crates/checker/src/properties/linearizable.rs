@@ -40,6 +40,9 @@ use std::time::Duration;
 pub struct Linearizable;
 
 /// How long the search may take, over all keys.
+/// Class of a finding about the storage.
+const STORAGE_WITHOUT_ORDER: &str = "storage-without-order";
+
 const TIME: Duration = Duration::from_secs(1);
 
 /// Bytes that the search may take for each key.
@@ -62,7 +65,7 @@ impl Checker for Linearizable {
                 advice: "Read it together with the finding of mutual exclusion, which says how it came about.",
             },
             FindingClass {
-                name: "storage-without-order",
+                name: STORAGE_WITHOUT_ORDER,
                 meaning: "No order of the reads and writes fits the storage: a read returned what cannot have been there.",
                 advice: "Distrust the storage, or a client that reports more than it knows, before the lock.",
             },
@@ -97,15 +100,28 @@ impl Checker for Linearizable {
         }
         let verdict = match findings.len() {
             0 => Verdict::new(self.name(), Outcome::Valid, fits(holds, operations)),
-            broken => {
-                let all = locks.len() + registers.len();
-                let summary =
-                    format!("of {all} histories of locks and stored values, {broken} have no order");
-                Verdict::new(self.name(), Outcome::Violation, summary)
-            }
+            _ => Verdict::new(self.name(), Outcome::Violation, no_order(&findings)),
         };
         Ok(verdict.stat("holds", holds).stat("storage_operations", operations).with_findings(findings))
     }
+}
+
+/// "no order fits the holds of one lock, nor what one key of the storage held".
+fn no_order(findings: &[Finding]) -> String {
+    let some = |count: usize, one: &str, many: &str| match count {
+        0 => None,
+        1 => Some(one.to_owned()),
+        count => Some(many.replacen("{}", &count.to_string(), 1)),
+    };
+    let of_storage = findings.iter().filter(|finding| finding.class == STORAGE_WITHOUT_ORDER).count();
+    let locks = some(findings.len() - of_storage, "the holds of one lock", "the holds of {} locks");
+    let keys = some(
+        of_storage,
+        "the reads and writes of one key of the storage",
+        "the reads and writes of {} keys of the storage",
+    );
+    let broken: Vec<String> = locks.into_iter().chain(keys).collect();
+    format!("no order fits {}", broken.join(", nor "))
 }
 
 fn fits(holds: usize, operations: usize) -> String {
@@ -317,7 +333,7 @@ fn storage_finding(key: &str, evidence: Evidence) -> Finding {
     events.sort_unstable();
     let stuck = &shown[evidence.stuck];
     Finding {
-        class: "storage-without-order".to_owned(),
+        class: STORAGE_WITHOUT_ORDER.to_owned(),
         key: key.to_owned(),
         time: stuck.complete_ns.unwrap_or(stuck.invoke_ns),
         events,
