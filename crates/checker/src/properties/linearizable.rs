@@ -39,10 +39,10 @@ use std::time::Duration;
 
 pub struct Linearizable;
 
-/// How long the search may take, over all keys.
 /// Class of a finding about the storage.
 const STORAGE_WITHOUT_ORDER: &str = "storage-without-order";
 
+/// How long the search may take, over all keys.
 const TIME: Duration = Duration::from_secs(1);
 
 /// Bytes that the search may take for each key.
