@@ -1,0 +1,105 @@
+// The lock of kits/tests/conversation.py, which asks no server: kits/tests/fake-lock.md says what it does.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"fencepost.example/kits/go/fencepost"
+)
+
+type fakeLock struct {
+	env   *fencepost.Env
+	token uint64
+}
+
+func (l *fakeLock) Acquire(ctx context.Context, key string, ttl time.Duration) (*fencepost.Grant, error) {
+	l.token++
+	grant := &fencepost.Grant{Token: l.token, Unique: fmt.Sprintf("u-%d", l.env.Process)}
+	word, other, _ := strings.Cut(key, ":")
+	switch word {
+	case "taken":
+		return nil, fencepost.NotAcquired("by another")
+	case "nothing":
+		return nil, nil
+	case "unsure":
+		return nil, errors.New("no answer")
+	case "certain":
+		return nil, fencepost.Certain("unreachable: refused")
+	case "slow":
+		time.Sleep(500 * time.Millisecond)
+	case "polled", "never":
+		attempts := 0
+		return l.env.Poll(ctx, func(context.Context) (*fencepost.Grant, error) {
+			attempts++
+			if word == "polled" {
+				time.Sleep(100 * time.Millisecond)
+			}
+			if word == "never" || attempts < 3 {
+				return nil, nil
+			}
+			return grant, nil
+		})
+	case "short":
+		grant.Validity = 150 * time.Millisecond
+	case "long":
+		grant.Validity = time.Minute
+	case "print":
+		fmt.Println("printed by the library")
+	case "lost", "lost-taken":
+		l.env.Lost(key, "session expired")
+		if word == "lost-taken" {
+			return nil, fencepost.NotAcquired("by another")
+		}
+	case "lose":
+		l.env.Lost(other, "session expired")
+		return nil, nil
+	case "renew":
+		l.env.Renewed(other, 5*time.Millisecond)
+		return nil, nil
+	}
+	return grant, nil
+}
+
+func (l *fakeLock) Release(ctx context.Context, key string) (fencepost.Removal, error) {
+	switch key {
+	case "slow":
+		fmt.Fprintln(os.Stderr, "released slow")
+	case "gone":
+		return fencepost.NothingRemoved, nil
+	case "removed":
+		return fencepost.Removed, nil
+	case "not-held":
+		return fencepost.Unknown, fencepost.NotHeld("of another")
+	case "certain-release":
+		return fencepost.Unknown, fencepost.Certain("unreachable: refused")
+	case "unsure-release":
+		return fencepost.Unknown, errors.New("no answer")
+	}
+	return fencepost.Unknown, nil
+}
+
+func (l *fakeLock) Holds(key string) bool {
+	if key == "confused" {
+		panic("the lock does not know")
+	}
+	return key != "doubted"
+}
+
+func (l *fakeLock) Close() error {
+	fmt.Fprintln(os.Stderr, "closed", l.env.Process)
+	return nil
+}
+
+func main() {
+	fencepost.Main(func(env *fencepost.Env) (fencepost.Lock, error) {
+		if _, broken := env.Options["broken"]; broken {
+			return nil, errors.New("broken")
+		}
+		return &fakeLock{env, 32}, nil
+	})
+}

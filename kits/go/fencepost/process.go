@@ -1,0 +1,398 @@
+package fencepost
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const betweenCheckAndWrite = "between-check-and-write"
+
+// process is one process of the client: its operations, one at a time, and what it believes to hold.
+type process struct {
+	client  *client
+	number  uint64
+	inbox   chan command
+	storage *storage
+	// ctx ends when the process is over, and with it what is still under way.
+	ctx  context.Context
+	stop context.CancelFunc
+	lock Lock
+
+	// Guards what follows, together with the line that reports its change: no notice overtakes the answer it belongs to.
+	mutex   sync.Mutex
+	isOver  bool
+	held    map[string]*hold
+	pending *pending
+}
+
+// hold is a grant, until its release begins.
+type hold struct {
+	credentials
+	believed bool
+	ttl      time.Duration
+	until    time.Time // zero: no validity
+	marked   bool      // on the storage
+}
+
+// pending is an acquire that is under way.
+type pending struct {
+	key       string
+	begun     time.Time // the attempt that may be granted
+	renewedAt time.Time
+	lost      *string // why
+}
+
+func startProcess(c *client, number uint64) *process {
+	p := &process{client: c, number: number, inbox: make(chan command, 64), held: map[string]*hold{}}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	p.storage = newStorage(c)
+	go p.run()
+	return p
+}
+
+// enqueue hands the process an operation. False if the process is over.
+func (p *process) enqueue(op command) bool {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if !p.isOver {
+		p.inbox <- op
+	}
+	return !p.isOver
+}
+
+// over ends the process: its user is no more, as if it had crashed.
+func (p *process) over() {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if !p.isOver {
+		p.isOver = true
+		p.held = map[string]*hold{}
+		p.stop()
+		close(p.inbox)
+	}
+}
+
+func (p *process) run() {
+	for op := range p.inbox {
+		if p.ctx.Err() != nil {
+			p.answer(op, "fail", nil, "process-over: an operation before it was indeterminate")
+			continue
+		}
+		p.perform(op)
+	}
+	p.storage.close()
+	if closer, ok := p.lock.(Closer); ok {
+		if err := guard(closer.Close); err != nil {
+			fmt.Fprintf(os.Stderr, "process %d: close: %v\n", p.number, err)
+		}
+	}
+}
+
+func (p *process) perform(op command) {
+	timeout := time.Second
+	if op.Timeout != nil {
+		timeout = time.Duration(*op.Timeout) * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, timeout)
+	defer cancel()
+	switch op.F {
+	case "holds":
+		p.answer(op, "ok", p.believes(op.Key), "")
+	case "acquire":
+		p.acquire(ctx, op)
+	case "release":
+		p.release(ctx, op)
+	case "read":
+		p.finish(op, p.storage.read(ctx, op.Key, p.hold(op.Key)))
+	case "write":
+		p.write(ctx, op)
+	default:
+		p.answer(op, "fail", nil, "bad-command: this client does not know `"+op.F+"`")
+	}
+}
+
+// makeLock calls the user's factory, unless that has succeeded before. Without the lock nothing is begun.
+func (p *process) makeLock() error {
+	if p.lock != nil {
+		return nil
+	}
+	hello := &p.client.hello
+	env := &Env{
+		Client: hello.Client, Lock: hello.Lock, Process: p.number, Servers: hello.Servers, Options: map[string]string{},
+		TTL: time.Duration(hello.TTL) * time.Millisecond, Lease: hello.Lease, Seed: int64(hello.Seed), process: p,
+		random: rand.New(rand.NewSource(int64(hello.Seed ^ p.number<<32))),
+	}
+	for name, value := range hello.Options {
+		var text string
+		if json.Unmarshal(value, &text) != nil {
+			text = string(value)
+		}
+		env.Options[name] = text
+	}
+	err := guard(func() (err error) {
+		p.lock, err = p.client.newLock(env)
+		return err
+	})
+	if err != nil {
+		p.lock = nil
+		return fmt.Errorf("unreachable: the lock could not be made: %w", err)
+	}
+	return nil
+}
+
+func (p *process) acquire(ctx context.Context, op command) {
+	if op.TTL <= 0 {
+		p.answer(op, "fail", nil, "bad-command: an acquire needs a ttl_ms greater than 0")
+		return
+	}
+	var wish struct{ Mode string }
+	if json.Unmarshal(op.Value, &wish); wish.Mode == "shared" {
+		p.answer(op, "fail", nil, "bad-command: this client has no shared mode")
+		return
+	}
+	if err := p.makeLock(); err != nil {
+		p.answer(op, "fail", nil, err.Error())
+		return
+	}
+	ttl := time.Duration(op.TTL) * time.Millisecond
+	p.mutex.Lock()
+	p.pending = &pending{key: op.Key, begun: time.Now()}
+	p.mutex.Unlock()
+	var grant *Grant
+	err := guard(func() (err error) {
+		grant, err = p.lock.Acquire(ctx, op.Key, ttl)
+		return err
+	})
+	p.mutex.Lock()
+	pending := p.pending
+	p.pending = nil
+	if err == nil && grant != nil {
+		p.granted(op, *grant, pending, ttl)
+	}
+	p.mutex.Unlock()
+	if err == nil && grant != nil && p.ctx.Err() != nil {
+		p.giveBack(op.Key)
+	}
+	switch taken := NotAcquired(""); {
+	case errors.As(err, &taken):
+		p.answer(op, "fail", nil, "taken: "+string(taken))
+	case err != nil:
+		p.failed(op, nil, err)
+	case grant == nil:
+		p.answer(op, "fail", nil, "refused-by-library: Acquire returned no grant")
+	}
+}
+
+type grantValue struct {
+	Token     uint64   `json:"token,omitempty"`
+	Validity  *int64   `json:"validity_ms,omitempty"`
+	GrantedBy []string `json:"granted_by,omitempty"`
+}
+
+// granted records the hold and answers. The mutex is held.
+func (p *process) granted(op command, grant Grant, pending *pending, ttl time.Duration) {
+	hold := &hold{credentials: credentials{grant.Token, grant.Unique}, believed: true, ttl: ttl}
+	value := grantValue{Token: grant.Token, GrantedBy: grant.GrantedBy}
+	if p.client.hello.Lease == "ttl" {
+		now := time.Now()
+		since := pending.begun
+		if pending.renewedAt.After(since) {
+			since = pending.renewedAt
+		}
+		hold.until = since.Add(ttl)
+		validity := hold.until.Sub(now)
+		if validity < 0 {
+			validity = 0
+		}
+		if grant.Validity != 0 {
+			validity = grant.Validity
+			hold.until = now.Add(validity)
+		}
+		millis := validity.Milliseconds()
+		value.Validity = &millis
+	}
+	if !p.isOver {
+		p.held[op.Key] = hold
+	}
+	p.answer(op, "ok", value, "")
+	if pending.lost != nil && !p.isOver {
+		hold.believed = false
+		p.notice("lost", op.Key, map[string]any{"reason": *pending.lost})
+	}
+}
+
+// giveBack releases a lock that was granted when the process was over already, or it would stay taken.
+func (p *process) giveBack(key string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	guard(func() error {
+		_, err := p.lock.Release(ctx, key)
+		return err
+	})
+}
+
+func (p *process) release(ctx context.Context, op command) {
+	value := map[string]any{"believed": p.believes(op.Key)}
+	if p.hold(op.Key) == nil {
+		p.answer(op, "fail", value, "not-held: this process has not acquired the lock")
+		return
+	}
+	p.mutex.Lock()
+	delete(p.held, op.Key)
+	p.mutex.Unlock()
+	removal := Unknown
+	err := guard(func() (err error) {
+		removal, err = p.lock.Release(ctx, op.Key)
+		return err
+	})
+	switch notHeld := NotHeld(""); {
+	case errors.As(err, &notHeld):
+		value["removed"] = false
+		p.answer(op, "fail", value, "not-held: "+string(notHeld))
+	case err != nil:
+		p.failed(op, value, err)
+	case removal == NothingRemoved:
+		value["removed"] = false
+		p.answer(op, "fail", value, "not-held: the release removed nothing")
+	default:
+		if removal == Removed {
+			value["removed"] = true
+		}
+		p.answer(op, "ok", value, "")
+	}
+}
+
+func (p *process) write(ctx context.Context, op command) {
+	if _, err := strconv.ParseInt(string(op.Value), 10, 64); err != nil && !strings.HasPrefix(string(op.Value), "[") {
+		p.answer(op, "fail", nil, "bad-command: a write needs a value, a whole number or a list")
+		return
+	}
+	if p.client.hello.Careful {
+		if !p.believes(op.Key) {
+			p.answer(op, "fail", nil, "gave-up: the lock is no longer valid by this client's own knowledge")
+			return
+		}
+		if p.client.pause > 0 {
+			p.notice("at", op.Key, map[string]any{"point": betweenCheckAndWrite})
+			time.Sleep(p.client.pause)
+		}
+	}
+	p.finish(op, p.storage.write(ctx, op.Key, op.Value, p.hold(op.Key)))
+}
+
+// believes is what the process believes without asking a server: a careful one also looks at its clock, and asks the lock.
+func (p *process) believes(key string) bool {
+	p.mutex.Lock()
+	hold := p.held[key]
+	believed := hold != nil && hold.believed
+	if believed && p.client.hello.Careful && !hold.until.IsZero() {
+		believed = time.Now().Before(hold.until)
+	}
+	p.mutex.Unlock()
+	holder, ok := p.lock.(Holder)
+	if !believed || !ok || !p.client.hello.Careful {
+		return believed
+	}
+	err := guard(func() error {
+		believed = holder.Holds(key)
+		return nil
+	})
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "process %d: holds: %v\n", p.number, err)
+	}
+	return believed
+}
+
+// hold is what this process holds of the key, also where it no longer believes in it.
+func (p *process) hold(key string) *hold {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return p.held[key]
+}
+
+// begin notes when the latest attempt of an acquire began.
+func (p *process) begin(now time.Time) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.pending != nil {
+		p.pending.begun = now
+	}
+}
+
+func (p *process) lost(key, reason string) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if hold := p.held[key]; hold != nil && hold.believed {
+		hold.believed = false
+		p.notice("lost", key, map[string]any{"reason": reason})
+	} else if p.pending != nil && p.pending.key == key {
+		p.pending.lost = &reason
+	}
+}
+
+func (p *process) renewed(key string, age time.Duration) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	sent := time.Now().Add(-age)
+	if hold := p.held[key]; hold != nil && hold.believed {
+		if !hold.until.IsZero() {
+			hold.until = sent.Add(hold.ttl)
+		}
+		p.notice("renewed", key, map[string]any{"age_ms": age.Milliseconds()})
+	} else if p.pending != nil && p.pending.key == key {
+		p.pending.renewedAt = sent
+	}
+}
+
+func (p *process) notice(event, key string, more map[string]any) {
+	more["event"], more["process"], more["key"] = event, p.number, key
+	p.client.send(more)
+}
+
+// failed answers an operation that the lock ended with an error.
+func (p *process) failed(op command, value any, err error) {
+	if certain := Certain(""); errors.As(err, &certain) {
+		p.finish(op, result{"fail", value, string(certain)})
+	} else {
+		p.finish(op, result{"info", value, fmt.Sprintf("raised: %T: %v", err, err)})
+	}
+}
+
+// finish answers. After an indeterminate operation the process is over.
+func (p *process) finish(op command, result result) {
+	if result.kind == "info" {
+		p.over()
+	}
+	p.answer(op, result.kind, result.value, result.err)
+}
+
+type answer struct {
+	ID    uint64 `json:"id"`
+	Type  string `json:"type"`
+	Value any    `json:"value,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
+func (p *process) answer(op command, kind string, value any, err string) {
+	p.client.send(answer{op.ID, kind, value, err})
+}
+
+// guard calls a function of the user's. A panic is an error, too.
+func guard(call func() error) (err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			fmt.Fprintf(os.Stderr, "panic: %v\n%s", panicked, debug.Stack())
+			err = fmt.Errorf("panic: %v", panicked)
+		}
+	}()
+	return call()
+}

@@ -1,0 +1,3 @@
+module fencepost.example/kits/go
+
+go 1.19

@@ -1,0 +1,105 @@
+import java.time.Duration;
+
+/** The fake lock of kits/tests/fake-lock.md. */
+final class FakeLock implements Fencepost.Lock {
+    private final Fencepost.Env env;
+    private long token = 32;
+    private int attempts;
+
+    public static void main(String[] args) {
+        Fencepost.run(FakeLock::new);
+    }
+
+    private FakeLock(Fencepost.Env env) {
+        this.env = env;
+        if (env.options.containsKey("broken")) throw new IllegalStateException("broken");
+    }
+
+    private Fencepost.Grant grant() {
+        token += 1;
+        return new Fencepost.Grant().token(token).unique("u-" + env.number);
+    }
+
+    @Override
+    public Fencepost.Grant acquire(String key, Duration ttl, Duration timeout) throws Exception {
+        if (key.startsWith("lose:")) {
+            env.lost(key.substring(5), "session expired");
+            return null;
+        }
+        if (key.startsWith("renew:")) {
+            env.renewed(key.substring(6), Duration.ofMillis(5));
+            return null;
+        }
+        switch (key) {
+            case "taken":
+                throw new Fencepost.NotAcquired("by another");
+            case "nothing":
+                return null;
+            case "unsure":
+                throw new IllegalStateException("no answer");
+            case "certain":
+                throw new Fencepost.Certain("unreachable: refused");
+            case "slow":
+                Thread.sleep(500);
+                return grant();
+            case "polled":
+                attempts = 0;
+                return env.poll(timeout, left -> attempt());
+            case "never":
+                return env.poll(timeout, left -> null);
+            case "short":
+                return new Fencepost.Grant().validity(Duration.ofMillis(150));
+            case "long":
+                return new Fencepost.Grant().validity(Duration.ofSeconds(60));
+            case "print":
+                System.out.println("printed by the library");
+                return grant();
+            case "lost":
+                env.lost(key, "session expired");
+                return grant();
+            case "lost-taken":
+                env.lost(key, "session expired");
+                throw new Fencepost.NotAcquired("by another");
+            default:
+                return grant();
+        }
+    }
+
+    private Fencepost.Grant attempt() throws Exception {
+        Thread.sleep(100);
+        attempts += 1;
+        return attempts == 3 ? grant() : null;
+    }
+
+    @Override
+    public Boolean release(String key) {
+        switch (key) {
+            case "slow":
+                System.err.println("released slow");
+                return null;
+            case "gone":
+                return false;
+            case "removed":
+                return true;
+            case "not-held":
+                throw new Fencepost.NotHeld("of another");
+            case "certain-release":
+                throw new Fencepost.Certain("unreachable: refused");
+            case "unsure-release":
+                throw new IllegalStateException("no answer");
+            default:
+                return null;
+        }
+    }
+
+    @Override
+    public boolean holds(String key) {
+        if (key.equals("confused")) throw new IllegalStateException("confused");
+        return !key.equals("doubted");
+    }
+
+    @Override
+    public void close() {
+        System.err.println("closed " + env.number);
+    }
+}

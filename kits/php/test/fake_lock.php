@@ -1,0 +1,95 @@
+<?php
+// The fake lock of kits/tests/fake-lock.md.
+
+require __DIR__ . '/../fencepost.php';
+
+use Fencepost\{Certain, Env, Grant, Lock, NotAcquired, NotHeld};
+
+final class FakeLock implements Lock
+{
+    private int $token = 32;
+    private int $attempts = 0;
+
+    public function __construct(private Env $env)
+    {
+        if (isset($env->options['broken'])) {
+            throw new RuntimeException('broken');
+        }
+    }
+
+    private function grant(): Grant
+    {
+        return new Grant(token: ++$this->token, unique: "u-{$this->env->process}");
+    }
+
+    public function acquire(string $key, float $ttl, float $timeout): Grant|bool|null
+    {
+        [$verb, $other] = [...explode(':', $key), ''];
+        return match ($verb) {
+            'taken' => throw new NotAcquired('by another'),
+            'nothing' => null,
+            'unsure' => throw new RuntimeException('no answer'),
+            'certain' => throw new Certain('unreachable: refused'),
+            'slow' => $this->slow(),
+            'polled' => $this->env->poll($this->third(...), $timeout),
+            'never' => $this->env->poll(fn () => false, $timeout),
+            'short' => new Grant(validity: 0.15),
+            'long' => new Grant(validity: 60.0),
+            'print' => $this->printing(),
+            'lost' => $this->env->lost($key, 'session expired') ?? $this->grant(),
+            'lost-taken' => $this->env->lost($key, 'session expired') ?? throw new NotAcquired('by another'),
+            'lose' => $this->env->lost($other, 'session expired'),
+            'renew' => $this->env->renewed($other, 0.005),
+            default => $this->grant(),
+        };
+    }
+
+    private function slow(): Grant
+    {
+        usleep(500000);
+        return $this->grant();
+    }
+
+    private function printing(): Grant
+    {
+        echo "printed by the library\n";
+        return $this->grant();
+    }
+
+    private function third(): ?Grant
+    {
+        usleep(100000);
+        return ++$this->attempts === 3 ? $this->grant() : null;
+    }
+
+    public function release(string $key): ?bool
+    {
+        return match ($key) {
+            'slow' => $this->report('released slow'),
+            'gone' => false,
+            'removed' => true,
+            'not-held' => throw new NotHeld('of another'),
+            'certain-release' => throw new Certain('unreachable: refused'),
+            'unsure-release' => throw new RuntimeException('no answer'),
+            default => null,
+        };
+    }
+
+    public function holds(string $key): bool
+    {
+        return $key === 'confused' ? throw new RuntimeException('confused') : $key !== 'doubted';
+    }
+
+    public function close(): void
+    {
+        $this->report("closed {$this->env->process}");
+    }
+
+    private function report(string $text): null
+    {
+        fwrite(STDERR, "$text\n");
+        return null;
+    }
+}
+
+Fencepost\run(fn (Env $env) => new FakeLock($env));

@@ -1,0 +1,525 @@
+"""Puts a lock under test with Fencepost: `fencepost.run(MyLock)`, where the lock is three functions.
+
+    class MyLock:
+        def __init__(self, env):                 # once for each process, in the thread of that process
+            self.client = connect(env.servers[0].host, env.servers[0].port)
+
+        def acquire(self, key, ttl, timeout):    # in seconds; gives True, a Grant, or False
+            return self.client.acquire(key, ttl, timeout)
+
+        def release(self, key):                  # gives True or False where the library says whether it removed a lock
+            self.client.release(key)
+
+kits/README.md of Fencepost describes the behaviour; the numbers of rules below are from there. The file needs only the
+standard library, so it can be copied beside the client.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import queue
+import random
+import socket
+import sys
+import threading
+import traceback
+from time import monotonic, sleep
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, NoReturn, Optional, Set, Tuple
+
+__all__ = ["Certain", "Env", "Grant", "NotAcquired", "NotHeld", "Server", "run"]
+
+Answer = Tuple[str, Any, Optional[str]]  # type, value and error of an answer to the controller
+
+
+class Certain(Exception):
+    """The operation certainly did not happen. The text begins with a code: `Certain("unreachable: no route to n1")`.
+
+    After any other exception it counts as unknown whether the operation happened.
+    """
+
+    code = ""
+
+    def __str__(self) -> str:
+        return self.code + super().__str__()
+
+
+class NotAcquired(Certain):
+    """Every request of this acquire was answered, and another process holds the lock."""
+
+    code = "taken: "
+
+
+class NotHeld(Certain):
+    """The release removed nothing: the lock was not this process's."""
+
+    code = "not-held: "
+
+
+class Grant(NamedTuple):
+    """What an acquire gave, beside the lock; each part is optional.
+
+    `token` is a fencing token, greater than those of earlier grants; `unique` a value that no other grant has; `validity`
+    the seconds for which the lock is valid from now on, by the library's own word; `granted_by` names servers.
+    """
+
+    token: Optional[int] = None
+    unique: Optional[str] = None
+    validity: Optional[float] = None
+    granted_by: Optional[List[str]] = None
+
+
+class Server(NamedTuple):
+    """A server of the lock's service."""
+
+    name: str
+    host: str
+    port: int
+    address: str
+
+
+class _Held:
+    """A grant, until its release begins or the key is granted again."""
+
+    def __init__(self, ttl: float, grant: Grant) -> None:
+        self.ttl, self.believed, self.marked = ttl, True, False
+        self.valid_until: Optional[float] = None
+        credentials = {"token": grant.token, "unique": grant.unique}
+        self.credentials = {name: value for name, value in credentials.items() if value is not None}
+
+
+class Env:
+    """What the controller says of the run, as one process sees it, and where the library of that process reports."""
+
+    def __init__(self, client: _Client, process: int) -> None:
+        hello = client.hello
+        self.process, self.servers = process, client.servers
+        self.client: str = hello.get("client", "")
+        self.lock: str = hello.get("lock", "")
+        self.options: Dict[str, str] = hello.get("options") or {}
+        self.ttl: Optional[float] = hello["ttl_ms"] / 1000 if "ttl_ms" in hello else None
+        self.lease: str = hello.get("lease", "ttl")
+        self.seed: int = hello.get("seed", 0)
+        self._client = client
+        self._random = random.Random(f"{self.seed}-{process}")
+        # Guards what follows, and the order of the lines that report it (rule 18).
+        self._mutex = threading.Lock()
+        self._held: Dict[str, _Held] = {}
+        self._over = False
+        self._acquiring: Optional[str] = None
+        self._begun = 0.0
+        self._lost_meanwhile: Optional[str] = None
+
+    def poll(self, attempt: Callable[[], Any], timeout: float, rest: Tuple[float, float] = (0.001, 0.01)) -> Any:
+        """Repeats an attempt that does not block until it gives a grant, which counts from that attempt's begin.
+
+        Gives None after `timeout` seconds. Between two attempts it rests for a random time between the two of `rest`.
+        """
+        deadline = monotonic() + timeout * 0.95  # an attempt should have time to end
+        while True:
+            self._begun = monotonic()
+            granted = attempt()
+            if granted:
+                return granted
+            pause = self._random.uniform(*rest)
+            if monotonic() + pause >= deadline:
+                return None
+            sleep(pause)
+
+    def lost(self, key: str, reason: str) -> None:
+        """The library reports that the lock is lost. From any thread."""
+        with self._mutex:
+            held = self._held.get(key)
+            if held is not None and held.believed:
+                held.believed = False
+                self._notice("lost", key, reason=str(reason))
+            elif key == self._acquiring:
+                self._lost_meanwhile = str(reason)
+
+    def renewed(self, key: str, age: float = 0.0) -> None:
+        """The library prolonged the lease, by a request that it sent `age` seconds ago. From any thread."""
+        with self._mutex:
+            sent = monotonic() - age
+            held = self._held.get(key)
+            if held is not None and held.believed:
+                if held.valid_until is not None:
+                    held.valid_until = sent + held.ttl
+                self._notice("renewed", key, age_ms=max(0, int(age * 1000)))
+            elif key == self._acquiring:
+                self._begun = max(self._begun, sent)
+
+    def _notice(self, event: str, key: str, **more: Any) -> None:
+        self._client.send({"event": event, "process": self.process, "key": key, **more})
+
+
+def run(make: Callable[[Env], Any], can: Iterable[str] = ()) -> NoReturn:
+    """Serves the controller on standard input and output until the input ends; does not return.
+
+    `make` gives a process its lock: a class, or any function. `can` names what the library does by itself: `lost` if
+    it reports lost locks (`env.lost`), `extend` if it prolongs them (`env.renewed`).
+    """
+    # What a library prints or reads must not be mixed with the protocol (rule 1).
+    source, sink = open(os.dup(0), encoding="utf-8", newline="\n"), os.dup(1)
+    os.dup2(2, 1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    sys.stdout = sys.stderr
+    problem = _Client(make, can, sink).serve(source)
+    print(problem or "", end="\n" if problem else "", file=sys.stderr, flush=True)
+    os._exit(254 if problem else 0)  # threads of a library must not keep the client alive
+
+
+class _Client:
+    """The client program: hands each operation to the thread of its process."""
+
+    def __init__(self, make: Callable[[Env], Any], can: Iterable[str], sink: int) -> None:
+        self.make, self.can, self.sink = make, list(can), sink
+        self.hello: Dict[str, Any] = {}
+        self.servers: List[Server] = []
+        self.processes: Dict[int, _Process] = {}
+        self.write_numbers = itertools.count(1)
+        self.shown: Set[type] = set()
+        self.changing, self.writing = threading.Lock(), threading.Lock()
+
+    def serve(self, source: Iterator[str]) -> Optional[str]:
+        """Serves until the input ends. Gives a sentence if a line makes no sense."""
+        line = next(source, "")
+        try:
+            self.greet(json.loads(line))
+            for line in source:
+                op = json.loads(line)
+                self.dispatch(op, op["process"])
+        except (ValueError, KeyError, TypeError) as error:
+            return f"the controller sent a line that makes no sense ({error!r}): {line.strip()[:80]}"
+        return None
+
+    def greet(self, hello: Dict[str, Any]) -> None:
+        if hello["hello"] != 1:
+            raise ValueError(f"version {hello['hello']} of the client protocol, and this kit speaks version 1")
+        for server in hello["servers"]:
+            host, port = server["address"].rsplit(":", 1)
+            self.servers.append(Server(server["name"], host.strip("[]"), int(port), server["address"]))
+        self.hello = hello
+        validity = ["validity"] if hello.get("lease", "ttl") == "ttl" else []
+        can = dict.fromkeys([*hello.get("claims", []), *validity, *self.can])
+        self.send({"hello": 1, "can": list(can), "pid": os.getpid()})
+
+    def dispatch(self, op: Dict[str, Any], number: int) -> None:
+        with self.changing:
+            process = self.processes.get(number)
+            if "event" in op:
+                if op["event"] == "over" and process is not None:
+                    process.end()
+                return
+            if process is None:
+                process = self.processes[number] = _Process(self, number)
+            process.inbox.put(op)
+
+    def send(self, message: Dict[str, Any]) -> None:
+        data = json.dumps(message).encode() + b"\n"
+        with self.writing:
+            try:
+                while data:
+                    data = data[os.write(self.sink, data) :]
+            except OSError:
+                os._exit(0)  # the controller is gone
+
+    def raised(self, error: BaseException) -> str:
+        """Describes an error of the user's code. The first of each type is shown in the client's log."""
+        if type(error) not in self.shown:
+            self.shown.add(type(error))
+            traceback.print_exception(type(error), error, error.__traceback__)
+        return f"{type(error).__module__}.{type(error).__qualname__}: {' '.join(str(error).split())[:300]}"
+
+
+class _Process:
+    """One process: its thread, its lock, and the operations that wait."""
+
+    def __init__(self, client: _Client, number: int) -> None:
+        self.client, self.env = client, Env(client, number)
+        self.lock: Any = None
+        hello = client.hello
+        self.careful = bool(hello.get("careful"))
+        addresses = hello.get("storage_replicas") or [hello.get("storage")]
+        self.storage = _Storage(addresses, client.write_numbers) if addresses[0] else None
+        self.inbox: queue.SimpleQueue[Optional[Dict[str, Any]]] = queue.SimpleQueue()
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def end(self) -> None:
+        """The process is over (rule 7). From any thread."""
+        with self.env._mutex:
+            self.env._over = True
+            self.env._held.clear()
+        self.inbox.put(None)
+
+    def serve(self) -> None:
+        while not self.env._over:
+            op = self.inbox.get()
+            if op is not None and self.perform(op) == "info":
+                self.end()
+        with self.client.changing:  # from here on nothing is put into the inbox
+            if self.client.processes.get(self.env.process) is self:
+                del self.client.processes[self.env.process]
+        while not self.inbox.empty():
+            op = self.inbox.get()
+            if op is not None:
+                self.answer(op, "fail", None, "process-over: an operation before it was indeterminate")
+        if self.storage is not None:
+            self.storage.close()
+        try:
+            getattr(self.lock, "close", lambda: None)()
+        except BaseException as error:
+            self.client.raised(error)
+
+    def answer(self, op: Dict[str, Any], kind: str, value: Any, error: Optional[str]) -> str:
+        message = {"id": op["id"], "type": kind, "value": value, "error": error}
+        self.client.send({name: part for name, part in message.items() if part is not None})
+        return kind
+
+    def perform(self, op: Dict[str, Any]) -> str:
+        """Carries an operation out and answers it. Gives the type of the answer."""
+        f, key = op.get("f"), op["key"]
+        if f == "holds":
+            return self.answer(op, "ok", self.believes(key), None)
+        if f in ("read", "write"):
+            return self.answer(op, *self.access(op, monotonic() + op.get("timeout_ms", 1000) / 1000))
+        if f not in ("acquire", "release"):
+            return self.answer(op, "fail", None, f"bad-command: this client does not know `{f}`")
+        if self.lock is None:
+            try:
+                self.lock = self.client.make(self.env)
+            except BaseException as error:
+                value = {"believed": False} if f == "release" else None
+                reason = "unreachable: the lock could not be made: " + self.client.raised(error)
+                return self.answer(op, "fail", value, reason)
+        if f == "acquire":
+            return self.acquire(op, key, op.get("ttl_ms") or 0)
+        return self.answer(op, *self.release(key))
+
+    def acquire(self, op: Dict[str, Any], key: str, ttl_ms: int) -> str:
+        env = self.env
+        if ttl_ms <= 0 or op.get("value", {}).get("mode") == "shared":
+            error = "this lock has no shared mode" if ttl_ms > 0 else "an acquire needs a ttl_ms greater than 0"
+            return self.answer(op, "fail", None, "bad-command: " + error)
+        env._acquiring, env._lost_meanwhile, env._begun = key, None, monotonic()
+        kind, granted, reason = self.call("acquire", key, ttl_ms / 1000, op.get("timeout_ms", 1000) / 1000)
+        if granted:
+            return self.grant(op, ttl_ms / 1000, granted if isinstance(granted, Grant) else Grant())
+        env._acquiring = None
+        return self.answer(op, kind or "fail", None, reason or f"refused-by-library: acquire returned {granted}")
+
+    def grant(self, op: Dict[str, Any], ttl: float, grant: Grant) -> str:
+        """Records a grant and answers, before any notice of its loss (rules 16 and 18)."""
+        env, held, value = self.env, _Held(ttl, grant), {}
+        with env._mutex:
+            now = monotonic()
+            if env.lease == "ttl":
+                left = max(0.0, env._begun + ttl - now) if grant.validity is None else grant.validity
+                held.valid_until = now + left
+                value["validity_ms"] = math.floor(round(left * 1000, 3))
+            for name in ("token", "granted_by"):
+                if getattr(grant, name) is not None:
+                    value[name] = getattr(grant, name)
+            env._acquiring = None
+            self.answer(op, "ok", value, None)
+            if not env._over:
+                env._held[op["key"]] = held
+                if env._lost_meanwhile is not None:
+                    held.believed = False
+                    env._notice("lost", op["key"], reason=env._lost_meanwhile)
+        if env._over:  # the grant came too late for its process, and the lock must not stay taken
+            self.call("release", op["key"])
+        return "ok"
+
+    def release(self, key: str) -> Answer:
+        value: Dict[str, Any] = {"believed": self.believes(key)}
+        with self.env._mutex:
+            held = self.env._held.pop(key, None)
+        if held is None:
+            return "fail", value, "not-held: this process has not acquired the lock"
+        kind, removed, reason = self.call("release", key)
+        if removed is False:
+            kind, reason = "fail", "not-held: the release removed nothing"
+        if removed is not None:
+            value["removed"] = removed
+        elif reason is not None and reason.startswith(NotHeld.code):
+            value["removed"] = False
+        return kind or "ok", value, reason
+
+    def call(self, f: str, *arguments: Any) -> Answer:
+        """Calls the user's function. Gives its result in the middle, or how the operation has ended."""
+        try:
+            result = getattr(self.lock, f)(*arguments)
+            if isinstance(result, Certain):
+                raise result
+            if not isinstance(result, (bool, Grant, type(None))):
+                raise TypeError(f"{f} returned {result!r}: expected True, False or None, or a Grant of an acquire")
+            return "", result, None
+        except Certain as error:
+            return "fail", None, str(error)
+        except BaseException as error:
+            return "info", None, "raised: " + self.client.raised(error)
+
+    def believes(self, key: str) -> bool:
+        """Whether this process believes that it holds the lock (rules 11 to 13)."""
+        held = self.env._held.get(key)
+        if held is None or not held.believed or not self.careful:
+            return held is not None and held.believed
+        if held.valid_until is not None and monotonic() >= held.valid_until:
+            return False
+        try:
+            return bool(getattr(self.lock, "holds", lambda key: True)(key))
+        except BaseException as error:
+            self.client.raised(error)
+            return True
+
+    def access(self, op: Dict[str, Any], deadline: float) -> Answer:
+        """Reads or writes the storage."""
+        f, key, value = op["f"], op["key"], op.get("value")
+        if f == "write" and (not isinstance(value, (int, list)) or isinstance(value, bool)):
+            return "fail", None, "bad-command: a write needs a value, a whole number or a list"
+        if f == "write" and self.careful:
+            if not self.believes(key):
+                return "fail", None, "gave-up: the lock is no longer valid by this client's own clock"
+            deadline += self.pause_before_write(key)
+        if self.storage is None:
+            return "fail", None, "no-storage: the hello named none"
+        held = self.env._held.get(key)
+        credentials = held.credentials if held else {}
+        # A process that holds nothing cannot mark; it only looks.
+        if self.client.hello.get("marks_first") and not (held and held.marked) and (credentials or f == "write"):
+            marked = self.storage.perform("mark", key, credentials, deadline)
+            if marked[0] != "ok":
+                return marked
+            if held:
+                held.marked = True
+        return self.storage.perform(f, key, credentials, deadline, value)
+
+    def pause_before_write(self, key: str) -> float:
+        """Pauses where a scenario wants it (rule 23); gives the seconds for which it did."""
+        for point in self.client.hello.get("pause_at", []):
+            if point.startswith("between-check-and-write="):
+                with self.env._mutex:
+                    self.env._notice("at", key, point="between-check-and-write")
+                seconds = float(point.split("=")[1][: -len("ms")]) / 1000
+                sleep(seconds)
+                return seconds
+        return 0.0
+
+
+class _Storage:
+    """The protected storage as one process sees it: one server, or replicas of which a majority decides."""
+
+    def __init__(self, addresses: List[str], write_numbers: Iterator[int]) -> None:
+        self.replicas = [_Replica(address) for address in addresses]
+        self.majority = len(addresses) // 2 + 1
+        self.write_numbers = write_numbers
+        self.id = 0
+
+    def perform(self, f: str, key: str, credentials: Dict[str, Any], deadline: float, value: Any = None) -> Answer:
+        self.id += 1
+        request = {"id": self.id, "f": f, "key": key, **credentials}
+        if f == "write":
+            request["value"] = value
+            if len(self.replicas) > 1:
+                request["number"] = next(self.write_numbers)
+        agreed, errors = [], {"rejected": [], "unanswered": [], "unsent": []}
+        for outcome, answer in self.ask(json.dumps(request).encode() + b"\n", deadline):
+            if outcome != "agreed":
+                errors[outcome].append(answer)
+                continue
+            agreed.append(answer)
+            if len(agreed) == self.majority:
+                # The newest value counts; where there are no versions, the first.
+                return "ok", max(agreed, key=lambda answer: tuple(answer.get("version") or ())).get("ok"), None
+        error = (errors["rejected"] + errors["unanswered"] + errors["unsent"])[0]
+        if f != "write" or not (agreed or errors["unanswered"]):
+            return "fail", None, error
+        # A replica has the write, or may have it, or may get it.
+        return "info", None, error if len(self.replicas) == 1 else "no-majority: " + error
+
+    def ask(self, line: bytes, deadline: float) -> Iterator[Tuple[str, Any]]:
+        """The outcome of a request at each replica, in the order in which they come."""
+        if len(self.replicas) == 1:
+            yield self.replicas[0].ask(self.id, line, deadline)
+            return
+        outcomes: queue.SimpleQueue[Tuple[str, Any]] = queue.SimpleQueue()
+        for replica in self.replicas:
+            ask = lambda replica=replica, id=self.id: outcomes.put(replica.ask(id, line, deadline))
+            threading.Thread(target=ask, daemon=True).start()
+        for _ in self.replicas:
+            yield outcomes.get()
+
+    def close(self) -> None:
+        for replica in self.replicas:
+            replica.close()
+
+
+class _Replica:
+    """A connection to one storage, opened when it is needed."""
+
+    def __init__(self, address: str) -> None:
+        host, port = address.rsplit(":", 1)
+        self.address = (host.strip("[]"), int(port))
+        self.socket: Optional[socket.socket] = None
+        self.lines: Any = None
+        self.turn = threading.Lock()
+
+    def ask(self, id: int, line: bytes, deadline: float) -> Tuple[str, Any]:
+        """Sends a request. Gives `agreed` and the answer; or `rejected`, `unanswered`, `unsent` and an error."""
+        # A replica that has not answered an earlier request keeps this one waiting, and no other replica.
+        if not self.turn.acquire(timeout=max(0.0, deadline - monotonic())):
+            return "unsent", "unreachable: the storage has not answered an earlier request"
+        try:
+            if not self.connect(deadline):
+                return "unsent", "unreachable: no connection to the storage"
+            answer = self.exchange(id, line, deadline - monotonic())
+            return ("rejected", answer["fail"]) if "fail" in answer else ("agreed", answer)
+        except socket.timeout:
+            self.close()
+            return "unanswered", "timeout: the storage did not answer in time"
+        except (OSError, ValueError, AttributeError):  # no attribute: closed meanwhile, as the process is over
+            self.close()
+            return "unanswered", "disconnected: the connection to the storage broke before it answered"
+        finally:
+            self.turn.release()
+
+    def connect(self, deadline: float) -> bool:
+        if self.socket is not None:
+            try:
+                # Between requests a storage sends nothing: what can be read is the end of the connection.
+                self.socket.setblocking(False)
+                self.socket.recv(1, socket.MSG_PEEK)
+            except BlockingIOError:
+                return True
+            except OSError:
+                pass
+        patience = 0.3  # doubled with each failure, so that a slow network is reached, too
+        while monotonic() < deadline:
+            try:
+                self.close()
+                until = min(deadline, monotonic() + patience)
+                self.socket = socket.create_connection(self.address, max(0.001, until - monotonic()))
+                self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self.lines = self.socket.makefile("rb")
+                # A stopped storage's kernel accepts connections, too: only an answer shows that it serves.
+                self.exchange(0, b'{"id":0,"f":"ping","key":""}\n', until - monotonic())
+                return True
+            except (OSError, ValueError):
+                patience = min(2 * patience, 2.4)
+                sleep(max(0.0, min(0.025, deadline - monotonic())))
+        return False
+
+    def exchange(self, id: int, line: bytes, seconds: float) -> Dict[str, Any]:
+        self.socket.settimeout(max(0.001, seconds))
+        self.socket.sendall(line)
+        while True:
+            answer = json.loads(self.lines.readline() or "closed")
+            if answer["id"] == id:
+                return answer
+
+    def close(self) -> None:
+        stream, self.socket = self.socket, None
+        if stream is not None:
+            stream.close()

@@ -1,0 +1,101 @@
+"""The fake lock of kits/tests/fake-lock.md: asks no server; the key says what it does."""
+
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import fencepost  # noqa: E402
+
+
+class FakeLock:
+    def __init__(self, env):
+        if "broken" in env.options:
+            raise OSError("broken")
+        self.env, self.token, self.attempts = env, 32, 0
+
+    def acquire(self, key, ttl, timeout):
+        name, _, other = key.partition(":")
+        act = getattr(self, "acquire_" + name.replace("-", "_"), None)
+        return act(other or key, timeout) if act else self.granted()
+
+    def granted(self, **more):
+        self.token += 1
+        return fencepost.Grant(token=self.token, unique=f"u-{self.env.process}", **more)
+
+    def acquire_taken(self, key, timeout):
+        raise fencepost.NotAcquired("by another")
+
+    def acquire_nothing(self, key, timeout):
+        return None
+
+    def acquire_unsure(self, key, timeout):
+        raise RuntimeError("no answer")
+
+    def acquire_certain(self, key, timeout):
+        raise fencepost.Certain("unreachable: refused")
+
+    def acquire_slow(self, key, timeout):
+        time.sleep(0.5)
+        return self.granted()
+
+    def acquire_polled(self, key, timeout):
+        self.attempts = 0
+        return self.env.poll(self.third, timeout)
+
+    def third(self):
+        time.sleep(0.1)
+        self.attempts += 1
+        return self.granted() if self.attempts == 3 else None
+
+    def acquire_never(self, key, timeout):
+        return self.env.poll(lambda: None, timeout)
+
+    def acquire_short(self, key, timeout):
+        return self.granted(validity=0.15)
+
+    def acquire_long(self, key, timeout):
+        return self.granted(validity=60)
+
+    def acquire_print(self, key, timeout):
+        print("printed by the library", flush=True)
+        return self.granted()
+
+    def acquire_lost(self, key, timeout):
+        self.env.lost(key, "session expired")
+        return self.granted()
+
+    def acquire_lost_taken(self, key, timeout):
+        self.env.lost(key, "session expired")
+        raise fencepost.NotAcquired("by another")
+
+    def acquire_lose(self, key, timeout):
+        self.env.lost(key, "session expired")
+
+    def acquire_renew(self, key, timeout):
+        self.env.renewed(key, 0.005)
+
+    def release(self, key):
+        if key == "slow":
+            print("released slow", file=sys.stderr, flush=True)
+        if key == "not-held":
+            raise fencepost.NotHeld("of another")
+        if key == "certain-release":
+            raise fencepost.Certain("unreachable: refused")
+        if key == "unsure-release":
+            raise RuntimeError("no answer")
+        if key == "slow":
+            print("released slow", file=sys.stderr, flush=True)
+        return {"gone": False, "removed": True}.get(key)
+
+    def holds(self, key):
+        if key == "confused":
+            raise RuntimeError("confused")
+        return key != "doubted"
+
+    def close(self):
+        print("closed", self.env.process, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    fencepost.run(FakeLock, can=sys.argv[1:])

@@ -1,0 +1,71 @@
+"""What is Python's own in the kit; kits/tests/conversation.py tests the behaviour that all kits share."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import unittest
+
+KIT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+HELLO = {"hello": 1, "client": "c1", "lock": "own", "seed": 7, "servers": [{"name": "n1", "address": "[::1]:6379"}]}
+ACQUIRE = {"id": 1, "process": 3, "f": "acquire", "key": "a", "ttl_ms": 2000, "timeout_ms": 1000}
+
+
+class Python(unittest.TestCase):
+    def answers(self, source, *operations):
+        """What a client with this source answers, and what it prints to its log."""
+        lines = "".join(json.dumps(line) + "\n" for line in (HELLO, *operations))
+        client = subprocess.Popen(
+            [sys.executable, "-c", "import fencepost\n" + textwrap.dedent(source)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "PYTHONPATH": KIT},
+        )  # fmt: skip
+        client.stdin.write(lines)
+        client.stdin.flush()
+        answers = [json.loads(client.stdout.readline()) for _ in range(1 + len(operations))]
+        rest, log = client.communicate(timeout=10)
+        self.assertEqual(("", 0), (rest, client.returncode), log)
+        return answers[1:], log
+
+    def acquire(self, result):
+        source = f"""
+            class Lock:
+                def __init__(self, env): pass
+                def acquire(self, key, ttl, timeout): {result}
+            fencepost.run(Lock)
+        """
+        answers, log = self.answers(source, ACQUIRE)
+        return answers[0], log
+
+    def test_result_of_another_type_is_no_grant(self):
+        for result in ["return b'OK'", "return object()", "import asyncio; return asyncio.sleep(0)"]:
+            answer, _ = self.acquire(result)
+            self.assertEqual("info", answer["type"], result)
+            self.assertTrue(answer["error"].startswith("raised: builtins.TypeError: acquire returned "), answer)
+
+    def test_library_that_exits_ends_one_process_and_not_the_client(self):
+        answer, log = self.acquire("import sys; sys.exit(7)")
+        self.assertEqual(("info", "raised: builtins.SystemExit: 7"), (answer["type"], answer["error"]))
+        self.assertIn("SystemExit: 7", log)
+
+    def test_child_processes_have_neither_of_the_protocols_streams(self):
+        answer, log = self.acquire("import subprocess; subprocess.run('echo child; cat', shell=True); return True")
+        self.assertEqual("ok", answer["type"])
+        self.assertIn("child", log)
+
+    def test_factory_may_be_a_function_and_sees_the_run(self):
+        source = """
+            def make(env):
+                assert (env.ttl, env.lease, env.options, env.process) == (None, "ttl", {}, 3)
+                assert env.servers == [("n1", "::1", 6379, "[::1]:6379")], env.servers
+                return Lock()
+            class Lock:
+                def acquire(self, key, ttl, timeout): return (key, ttl, timeout) == ("a", 2.0, 1.0)
+            fencepost.run(make)
+        """
+        self.assertEqual("ok", self.answers(source, ACQUIRE)[0][0]["type"])
+
+
+if __name__ == "__main__":
+    unittest.main()

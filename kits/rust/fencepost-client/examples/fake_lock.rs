@@ -1,0 +1,90 @@
+//! The lock of `kits/tests/conversation.py`, which asks no server: `kits/tests/fake-lock.md` says what it does.
+
+use fencepost_client::{Env, Error, Grant, Lock, Removal};
+use std::time::Duration;
+
+struct FakeLock {
+    env: Env,
+    token: u64,
+}
+
+impl Lock for FakeLock {
+    fn acquire(&mut self, key: &str, _ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error> {
+        self.token += 1;
+        let unique = format!("u-{}", self.env.process);
+        let mut grant = Grant { token: Some(self.token), unique: Some(unique), ..Grant::default() };
+        let (word, other) = key.split_once(':').unwrap_or((key, ""));
+        match word {
+            "taken" => return Err(taken()),
+            "nothing" => return Ok(None),
+            "unsure" => return Err(Error::Unknown("no answer".to_owned())),
+            "certain" => return Err(Error::Certain("unreachable: refused".to_owned())),
+            "slow" => std::thread::sleep(Duration::from_millis(500)),
+            "polled" => {
+                let mut attempts = 0;
+                return self.env.poll(timeout, |_| {
+                    attempts += 1;
+                    std::thread::sleep(Duration::from_millis(100));
+                    Ok((attempts == 3).then(|| grant.clone()))
+                });
+            }
+            "never" => return self.env.poll(timeout, |_| Ok(None)),
+            "short" => grant.validity = Some(Duration::from_millis(150)),
+            "long" => grant.validity = Some(Duration::from_secs(60)),
+            "print" => println!("printed by the library"),
+            "lost" | "lost-taken" => {
+                self.env.lost(key, "session expired");
+                if word == "lost-taken" {
+                    return Err(taken());
+                }
+            }
+            "lose" => {
+                self.env.lost(other, "session expired");
+                return Ok(None);
+            }
+            "renew" => {
+                self.env.renewed(other, Duration::from_millis(5));
+                return Ok(None);
+            }
+            _ => {}
+        }
+        Ok(Some(grant))
+    }
+
+    fn release(&mut self, key: &str, _timeout: Duration) -> Result<Removal, Error> {
+        match key {
+            "slow" => {
+                eprintln!("released slow");
+                Ok(Removal::Unknown)
+            }
+            "gone" => Ok(Removal::NothingRemoved),
+            "removed" => Ok(Removal::Removed),
+            "not-held" => Err(Error::NotHeld("of another".to_owned())),
+            "certain-release" => Err(Error::Certain("unreachable: refused".to_owned())),
+            "unsure-release" => Err(Error::Unknown("no answer".to_owned())),
+            _ => Ok(Removal::Unknown),
+        }
+    }
+
+    fn holds(&mut self, key: &str) -> bool {
+        assert!(key != "confused", "the lock does not know");
+        key != "doubted"
+    }
+}
+
+impl Drop for FakeLock {
+    fn drop(&mut self) {
+        eprintln!("closed {}", self.env.process);
+    }
+}
+
+fn taken() -> Error {
+    Error::NotAcquired("by another".to_owned())
+}
+
+fn main() {
+    fencepost_client::run(&[], |env: Env| match env.options.contains_key("broken") {
+        true => Err(Error::Unknown("broken".to_owned())),
+        false => Ok(FakeLock { env, token: 32 }),
+    });
+}

@@ -1,0 +1,110 @@
+//! The client kit of Fencepost for Rust: it speaks the client protocol, so that a lock under test is two functions. The page
+//! `kits/README.md` of Fencepost says what all kits do.
+//!
+//! ```no_run
+//! use fencepost_client::{Env, Error, Grant, Lock, Removal};
+//! use std::time::Duration;
+//!
+//! struct MyLock;
+//!
+//! impl Lock for MyLock {
+//!     fn acquire(&mut self, _key: &str, _ttl: Duration, _timeout: Duration) -> Result<Option<Grant>, Error> {
+//!         Ok(Some(Grant::default()))
+//!     }
+//!     fn release(&mut self, _key: &str, _timeout: Duration) -> Result<Removal, Error> {
+//!         Ok(Removal::Unknown)
+//!     }
+//! }
+//!
+//! fencepost_client::run(&[], |_env: Env| Ok(MyLock));
+//! ```
+
+mod client;
+mod env;
+mod hello;
+mod process;
+mod state;
+mod storage;
+
+pub use client::{run, serve};
+pub use env::Env;
+pub use hello::Server;
+
+use std::time::Duration;
+
+/// The lock under test as one process uses it. All its functions are called by one thread, which also made it.
+///
+/// It is dropped when its process is over. A lock that renews, or whose lease is a session or a connection, must end that
+/// when it is dropped: otherwise a process that crashed would hold its lock for ever.
+pub trait Lock {
+    /// Tries to get the lock for `ttl`, and returns within `timeout`. No grant means that the library said no.
+    ///
+    /// # Errors
+    /// [`Error::NotAcquired`] and [`Error::Certain`] if the lock was certainly not granted; any other leaves that unknown.
+    fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error>;
+
+    /// Gives the lock back, and says whether that removed a lock.
+    ///
+    /// # Errors
+    /// [`Error::NotHeld`] and [`Error::Certain`] if certainly nothing was removed; any other leaves that unknown.
+    fn release(&mut self, key: &str, timeout: Duration) -> Result<Removal, Error>;
+
+    /// Whether the library itself believes, without a request, that the lock is held.
+    fn holds(&mut self, _key: &str) -> bool {
+        true
+    }
+}
+
+/// What an acquire brought.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Grant {
+    /// A fencing token: greater with each grant.
+    pub token: Option<u64>,
+    /// A value that no other grant has.
+    pub unique: Option<String>,
+    /// The time for which the lock is valid, from now on, as the library states it. Without it, the kit counts the TTL from
+    /// the begin of the attempt.
+    pub validity: Option<Duration>,
+    /// Names of the servers that granted it.
+    pub granted_by: Vec<String>,
+}
+
+/// What a release can say of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// The lock was released, and the library says no more.
+    Unknown,
+    /// The release removed a lock.
+    Removed,
+    /// There was nothing to remove.
+    NothingRemoved,
+}
+
+impl From<bool> for Removal {
+    fn from(removed: bool) -> Removal {
+        match removed {
+            true => Removal::Removed,
+            false => Removal::NothingRemoved,
+        }
+    }
+}
+
+/// Why an operation did not succeed. Any other error becomes [`Error::Unknown`] by `?`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// Of an acquire: every request was answered, and another holds the lock.
+    NotAcquired(String),
+    /// Of a release: it certainly removed nothing.
+    NotHeld(String),
+    /// The operation certainly did not happen and will not. The text begins with a code of the protocol:
+    /// `unreachable: connection refused`.
+    Certain(String),
+    /// Whether it happened is unknown. The process is over after it, as if it had crashed.
+    Unknown(String),
+}
+
+impl<E: std::error::Error> From<E> for Error {
+    fn from(error: E) -> Error {
+        Error::Unknown(format!("{}: {error}", std::any::type_name::<E>()))
+    }
+}

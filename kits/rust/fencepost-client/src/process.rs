@@ -1,0 +1,296 @@
+//! One process of a client: its operations, one at a time, and what it believes to hold.
+
+use crate::hello::{Client, BETWEEN_CHECK_AND_WRITE};
+use crate::state::{millis, Hold, Pending, Shared, State};
+use crate::storage::{Credentials, Ended, Storage};
+use crate::{Error, Grant, Lock, Removal};
+use serde_json::{json, Value};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::mpsc::{channel, Receiver, Sender};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// For operations that name no time-out of their own.
+const TIMEOUT_DEFAULT_MS: u64 = 1_000;
+
+/// Makes the lock of one process.
+pub(crate) type Maker = dyn Fn(Arc<Shared>) -> Result<Box<dyn Lock>, Error> + Send + Sync;
+
+/// What the client keeps of a process.
+pub(crate) struct Handle {
+    shared: Arc<Shared>,
+    inbox: Sender<Value>,
+}
+
+impl Handle {
+    pub(crate) fn start(client: &Arc<Client>, number: u64, make: &Arc<Maker>) -> Handle {
+        let shared = Arc::new(Shared::new(client.clone(), number));
+        let (inbox, commands) = channel();
+        let (own, make) = (shared.clone(), make.clone());
+        std::thread::spawn(move || {
+            let storage = Storage::new(&own.client);
+            Process { shared: own, make, lock: None, storage }.run(&commands);
+        });
+        Handle { shared, inbox }
+    }
+
+    /// Hands the process an operation; gives it back if the process is over.
+    pub(crate) fn enqueue(&self, command: Value) -> Option<Value> {
+        let state = self.shared.state();
+        match state.over {
+            true => Some(command),
+            false => self.inbox.send(command).err().map(|refused| refused.0),
+        }
+    }
+
+    /// Ends the process: its user is no more, as if it had crashed.
+    pub(crate) fn over(self) {
+        self.shared.end();
+    }
+}
+
+struct Process {
+    shared: Arc<Shared>,
+    make: Arc<Maker>,
+    lock: Option<Box<dyn Lock>>,
+    storage: Storage,
+}
+
+impl Process {
+    fn run(mut self, commands: &Receiver<Value>) {
+        while let Ok(command) = commands.recv() {
+            if self.is_over() {
+                self.refuse(&command);
+                continue;
+            }
+            self.perform(&command);
+            if self.is_over() {
+                // Nothing more comes into the inbox.
+                while let Ok(command) = commands.try_recv() {
+                    self.refuse(&command);
+                }
+                break;
+            }
+        }
+        let number = self.shared.number;
+        let dropped = guarded(|| {
+            drop(self);
+            Ok(())
+        });
+        if dropped.is_err() {
+            eprintln!("process {number}: the lock could not be dropped");
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.shared.state().over
+    }
+
+    /// Answers an operation that came too late and was not begun.
+    fn refuse(&self, command: &Value) {
+        let why = "process-over: an operation before it was indeterminate";
+        self.shared.answer(command, Ended::fail(Value::Null, why));
+    }
+
+    fn perform(&mut self, command: &Value) {
+        let key = command["key"].as_str().unwrap_or_default();
+        let timeout = Duration::from_millis(command["timeout_ms"].as_u64().unwrap_or(TIMEOUT_DEFAULT_MS));
+        let ended = match command["f"].as_str().unwrap_or_default() {
+            "holds" => Ended::ok(self.believes(key).into()),
+            "acquire" => match self.acquire(command, key, timeout) {
+                Some(ended) => ended,
+                // It was granted and is answered.
+                None => return,
+            },
+            "release" => self.release(key, timeout),
+            "read" => self.access(key, timeout, None),
+            "write" => self.write(key, &command["value"], timeout),
+            other => Ended::fail(Value::Null, format!("bad-command: this client does not know `{other}`")),
+        };
+        if ended.kind == "info" {
+            self.shared.end();
+        }
+        self.shared.answer(command, ended);
+    }
+
+    /// Makes the lock, unless that has succeeded before. Without the lock nothing is begun.
+    fn lock(&mut self) -> Result<&mut Box<dyn Lock>, String> {
+        if self.lock.is_none() {
+            let made = guarded(|| (self.make)(self.shared.clone()));
+            self.lock = Some(made.map_err(|error| {
+                let (Error::NotAcquired(why)
+                | Error::NotHeld(why)
+                | Error::Certain(why)
+                | Error::Unknown(why)) = error;
+                format!("unreachable: the lock could not be made: {why}")
+            })?);
+        }
+        self.lock.as_mut().ok_or_else(String::new)
+    }
+
+    fn acquire(&mut self, command: &Value, key: &str, timeout: Duration) -> Option<Ended> {
+        let Some(ttl_ms) = command["ttl_ms"].as_u64().filter(|ttl_ms| *ttl_ms > 0) else {
+            return Some(Ended::fail(Value::Null, "bad-command: an acquire needs a ttl_ms greater than 0"));
+        };
+        if command["value"]["mode"] == "shared" {
+            return Some(Ended::fail(Value::Null, "bad-command: this client has no shared mode"));
+        }
+        let ttl = Duration::from_millis(ttl_ms);
+        let shared = self.shared.clone();
+        let lock = match self.lock() {
+            Ok(lock) => lock,
+            Err(why) => return Some(Ended::fail(Value::Null, why)),
+        };
+        let begun = Instant::now();
+        shared.state().pending = Some(Pending { key: key.to_owned(), begun, renewed_at: None, lost: None });
+        let acquired = guarded(|| lock.acquire(key, ttl, timeout));
+        let mut state = shared.state();
+        let pending = state.pending.take();
+        match (acquired, pending) {
+            (Ok(Some(grant)), Some(pending)) => {
+                self.granted(&mut state, command, grant, pending, ttl);
+                let over = state.over;
+                drop(state);
+                if over {
+                    self.give_back(key);
+                }
+                None
+            }
+            (Ok(_), _) => Some(Ended::fail(Value::Null, "refused-by-library: acquire returned no grant")),
+            (Err(Error::NotAcquired(why)), _) => Some(Ended::fail(Value::Null, format!("taken: {why}"))),
+            (Err(error), _) => Some(failed(Value::Null, error)),
+        }
+    }
+
+    /// Records the hold and answers.
+    fn granted(&self, state: &mut State, command: &Value, grant: Grant, pending: Pending, ttl: Duration) {
+        let (mut until, mut value) = (None, json!({}));
+        if self.shared.client.lease_is_ttl {
+            let now = Instant::now();
+            let counted_from = pending.renewed_at.map_or(pending.begun, |renewed| renewed.max(pending.begun));
+            let ends = grant.validity.map_or(counted_from + ttl, |validity| now + validity);
+            until = Some(ends);
+            value["validity_ms"] = millis(ends.saturating_duration_since(now)).into();
+        }
+        if let Some(token) = grant.token {
+            value["token"] = token.into();
+        }
+        if !grant.granted_by.is_empty() {
+            value["granted_by"] = grant.granted_by.into();
+        }
+        self.shared.answer(command, Ended::ok(value));
+        if state.over {
+            return;
+        }
+        let credentials = Credentials { token: grant.token, unique: grant.unique };
+        let believed = pending.lost.is_none();
+        if let Some(reason) = pending.lost {
+            self.shared.notice("lost", &pending.key, "reason", reason.into());
+        }
+        state.held.insert(pending.key, Hold { credentials, believed, ttl, until, marked: false });
+    }
+
+    /// Releases a lock that was granted when the process was over already, or it would stay taken.
+    fn give_back(&mut self, key: &str) {
+        if let Some(lock) = &mut self.lock {
+            // How it ends is of no interest to a process that is over.
+            let _ = guarded(|| lock.release(key, Duration::from_millis(TIMEOUT_DEFAULT_MS)));
+        }
+    }
+
+    fn release(&mut self, key: &str, timeout: Duration) -> Ended {
+        let mut value = json!({"believed": self.believes(key)});
+        if self.shared.state().held.remove(key).is_none() {
+            return Ended::fail(value, "not-held: this process has not acquired the lock");
+        }
+        let lock = match self.lock() {
+            Ok(lock) => lock,
+            Err(why) => return Ended::fail(value, why),
+        };
+        match guarded(|| lock.release(key, timeout)) {
+            Ok(Removal::Unknown) => Ended::ok(value),
+            Ok(Removal::Removed) => {
+                value["removed"] = true.into();
+                Ended::ok(value)
+            }
+            Ok(Removal::NothingRemoved) => not_held(value, "the release removed nothing"),
+            Err(Error::NotHeld(why)) => not_held(value, &why),
+            Err(error) => failed(value, error),
+        }
+    }
+
+    fn write(&mut self, key: &str, value: &Value, timeout: Duration) -> Ended {
+        if !(value.is_i64() || value.is_array()) {
+            return Ended::fail(Value::Null, "bad-command: a write needs a value, a whole number or a list");
+        }
+        if self.shared.client.careful {
+            if !self.believes(key) {
+                let why = "gave-up: the lock is no longer valid by this client's own knowledge";
+                return Ended::fail(Value::Null, why);
+            }
+            if let Some(pause) = self.shared.client.pause {
+                self.shared.notice("at", key, "point", BETWEEN_CHECK_AND_WRITE.into());
+                std::thread::sleep(pause);
+            }
+        }
+        self.access(key, timeout, Some(value))
+    }
+
+    /// Reads, or writes a value, with what the grant gives, after the mark where the guard wants one.
+    fn access(&mut self, key: &str, timeout: Duration, written: Option<&Value>) -> Ended {
+        let held = |hold: &Hold| (hold.credentials.clone(), hold.marked);
+        let (credentials, marked) = self.shared.state().held.get(key).map(held).unwrap_or_default();
+        let deadline = Instant::now() + timeout;
+        let wants_mark = written.is_some() || credentials != Credentials::default();
+        if self.shared.client.marks_first && wants_mark && !marked {
+            let ended = self.storage.mark(key, &credentials, deadline);
+            if ended.kind != "ok" {
+                return ended;
+            }
+            if let Some(hold) = self.shared.state().held.get_mut(key) {
+                hold.marked = true;
+            }
+        }
+        match written {
+            None => self.storage.read(key, &credentials, deadline),
+            Some(value) => self.storage.write(key, value, &credentials, deadline),
+        }
+    }
+
+    /// What the process believes without asking a server. A careful one also looks at its clock, and asks the lock.
+    fn believes(&mut self, key: &str) -> bool {
+        let careful = self.shared.client.careful;
+        let runs = |hold: &Hold| hold.until.is_none_or(|until| Instant::now() < until);
+        let believed = |hold: &Hold| hold.believed && (!careful || runs(hold));
+        if !self.shared.state().held.get(key).is_some_and(believed) {
+            return false;
+        }
+        // Without the lock's word the belief stands.
+        let holds = |lock: &mut Box<dyn Lock>| guarded(|| Ok(lock.holds(key))).unwrap_or(true);
+        !careful || self.lock.as_mut().is_none_or(holds)
+    }
+}
+
+fn not_held(mut value: Value, why: &str) -> Ended {
+    value["removed"] = false.into();
+    Ended::fail(value, format!("not-held: {why}"))
+}
+
+/// How an operation ended that the lock answered with an error.
+fn failed(value: Value, error: Error) -> Ended {
+    match error {
+        Error::Certain(why) => Ended::fail(value, why),
+        Error::NotAcquired(why) | Error::NotHeld(why) | Error::Unknown(why) => {
+            Ended { kind: "info", value, error: Some(format!("raised: {why}")) }
+        }
+    }
+}
+
+/// Calls a function of the user's. A panic is an error, too; its message is on standard error.
+fn guarded<T>(call: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Err(Error::Unknown(format!("panic: {text}")))
+    })
+}

@@ -1,0 +1,387 @@
+#!/usr/bin/env python3
+"""Plays the client protocol with a kit, over pipes, with fake storages: `kits/tests/conversation.py COMMAND…`.
+
+The command is a client that the kit makes of a fake lock; fake-lock.md says what that does. The rules are those of
+kits/README.md. Further arguments in CONVERSATION_ONLY name tests to run.
+"""
+
+import os
+import sys
+import time
+import unittest
+
+from fake_storage import FakeStorage, closed_port
+from talk import Talk
+
+COMMAND = sys.argv[1:]
+
+
+class Conversation(unittest.TestCase):
+    def talk(self, **hello):
+        return self.open(hello)
+
+    def open(self, hello):
+        talk = Talk(COMMAND, hello)
+        self.addCleanup(talk.client.kill)
+        return talk
+
+    def assertFails(self, answer, text):
+        self.assertEqual("fail", answer["type"], answer)
+        self.assertTrue(answer["error"].startswith(text), answer)
+
+    def assertInfo(self, answer, text):
+        self.assertEqual("info", answer["type"], answer)
+        self.assertTrue(answer["error"].startswith(text), answer)
+
+    def assertValid(self, answer, low, high):
+        self.assertEqual("ok", answer["type"], answer)
+        self.assertTrue(low <= answer["value"]["validity_ms"] <= high, answer)
+
+
+class BeginningAndEnd(Conversation):
+    def test_hello(self):
+        back = self.talk(claims=["token"], later="field").back
+        self.assertEqual((1, {"token", "validity"}), (back["hello"], set(back["can"])))
+        self.assertTrue(os.path.exists("/proc/%d" % back["pid"]))
+
+    def test_lock_without_ttl_announces_no_validity(self):
+        talk = self.talk(lease="session")
+        self.assertEqual([], talk.back["can"])
+        self.assertNotIn("validity_ms", talk.do("acquire")["value"])
+
+    def test_bad_hellos_are_refused(self):
+        for line in ["what?", '{"hello":2}', '{"client":"c1"}', "[]"]:
+            talk = self.open(line)
+            self.assertEqual(254, talk.exit_code(close=False), line)
+            self.assertEqual(1, len([entry for entry in talk.log if entry.strip()]), talk.log)
+
+    def test_input_that_ends_before_the_hello_is_refused(self):
+        self.assertEqual(254, self.open(None).exit_code())
+
+    def test_line_that_is_no_command_is_refused(self):
+        talk = self.talk()
+        talk.client.stdin.write("what?\n")
+        self.assertEqual(254, talk.exit_code(close=False))
+
+    def test_unknown_lines_are_ignored(self):
+        talk = self.talk()
+        talk.say({"event": "weather", "process": 3})
+        talk.say({"event": "over", "process": 99})
+        self.assertEqual("ok", talk.do("acquire", colour="red")["type"])
+
+    def test_end_of_the_input_ends_the_client_at_once(self):
+        talk = self.talk()
+        talk.do("acquire")
+        talk.send("acquire", "slow", process=4)
+        time.sleep(0.1)
+        begun = time.monotonic()
+        self.assertEqual(0, talk.exit_code())
+        self.assertLess(time.monotonic() - begun, 0.25)
+
+    def test_what_a_library_prints_goes_to_standard_error(self):
+        talk = self.talk()
+        self.assertEqual("ok", talk.do("acquire", "print")["type"])
+        self.assertTrue(talk.logged("printed by the library"))
+
+
+class Processes(Conversation):
+    def test_processes_do_not_wait_for_each_other(self):
+        talk = self.talk()
+        talk.do("holds", process=4)
+        slow = [talk.send("acquire", "slow", process) for process in (1, 2, 3)]
+        queued = talk.send("holds", "slow", 1)
+        other = talk.send("holds", "slow", 4)
+        begun = time.monotonic()
+        order = [talk.next()["id"] for _ in range(5)]
+        self.assertLess(time.monotonic() - begun, 1.2, "three that take 0.5 s each")
+        self.assertEqual(other, order[0])
+        self.assertLess(order.index(slow[0]), order.index(queued))
+
+    def test_lock_that_cannot_be_made_fails(self):
+        talk = self.talk(options={"broken": "yes"})
+        for _ in range(2):
+            self.assertFails(talk.do("acquire"), "unreachable: the lock could not be made")
+        self.assertEqual({"type": "ok", "value": False}, talk.do("holds"))
+
+    def test_indeterminate_operation_ends_its_process(self):
+        talk = self.talk()
+        talk.do("acquire")
+        first = talk.send("acquire", "unsure")
+        second = talk.send("acquire", "b")
+        answer = talk.next()
+        self.assertEqual(first, answer["id"])
+        self.assertInfo(answer, "raised: ")
+        self.assertIn("no answer", answer["error"])
+        answer = talk.next()
+        self.assertEqual(second, answer["id"])
+        # Whether the second line had come before the first was answered is a matter of luck.
+        self.assertIn(answer["type"], ("fail", "ok"))
+        self.assertTrue(talk.logged("closed 3"))
+
+    def test_process_that_is_over_is_closed(self):
+        talk = self.talk()
+        talk.do("acquire")
+        talk.say({"event": "over", "process": 3})
+        self.assertTrue(talk.logged("closed 3"))
+        self.assertEqual({"type": "ok", "value": False}, talk.do("holds"))
+
+    def test_process_that_is_over_answers_what_is_under_way_and_is_closed(self):
+        talk = self.talk()
+        slow = talk.send("acquire", "slow")
+        time.sleep(0.2)
+        talk.say({"event": "over", "process": 3})
+        self.assertEqual(slow, talk.next()["id"])
+        self.assertTrue(talk.logged("closed 3"))
+        self.assertTrue(talk.logged("released slow"), "what was granted so late is given back")
+
+
+class Acquire(Conversation):
+    def test_believes_from_acquire_to_release(self):
+        talk = self.talk(claims=["token"])
+        self.assertEqual({"type": "ok", "value": False}, talk.do("holds"))
+        granted = talk.do("acquire")
+        self.assertEqual(33, granted["value"]["token"])
+        self.assertValid(granted, 1900, 2000)
+        self.assertEqual({"type": "ok", "value": True}, talk.do("holds"))
+        self.assertEqual({"type": "ok", "value": False}, talk.do("holds", "b"))
+        self.assertEqual({"type": "ok", "value": {"believed": True}}, talk.do("release"))
+        self.assertEqual({"type": "ok", "value": False}, talk.do("holds"))
+
+    def test_outcomes(self):
+        talk = self.talk()
+        self.assertFails(talk.do("acquire", "taken"), "taken: by another")
+        self.assertFails(talk.do("acquire", "nothing"), "refused-by-library: ")
+        self.assertFails(talk.do("acquire", "certain"), "unreachable: refused")
+        self.assertFails(talk.do("acquire", "a", ttl_ms=0), "bad-command: ")
+        self.assertFails(talk.do("acquire", "a", value={"mode": "shared"}), "bad-command: ")
+        self.assertFails(talk.do("dance"), "bad-command: ")
+        self.assertInfo(talk.do("acquire", "unsure"), "raised: ")
+
+    def test_validity_counts_from_the_attempt_that_was_granted(self):
+        talk = self.talk()
+        self.assertValid(talk.do("acquire", "slow"), 1300, 1520)
+        self.assertValid(talk.do("acquire", "polled"), 1700, 1900)
+
+    def test_validity_of_the_library_stands_as_it_is(self):
+        talk = self.talk()
+        self.assertValid(talk.do("acquire", "short"), 150, 150)
+        self.assertValid(talk.do("acquire", "long"), 60000, 60000)
+
+    def test_polling_ends_with_its_time(self):
+        talk = self.talk()
+        begun = time.monotonic()
+        self.assertFails(talk.do("acquire", "never", timeout_ms=300), "refused-by-library: ")
+        # No attempt begins in the last twentieth, and a rest of up to 10 ms that would end there is not taken.
+        self.assertTrue(0.27 < time.monotonic() - begun < 0.5)
+
+
+class BeliefAndRelease(Conversation):
+    def test_careless_process_does_not_look_at_its_clock(self):
+        talk = self.talk()
+        talk.do("acquire", "short")
+        time.sleep(0.2)
+        self.assertTrue(talk.do("holds", "short")["value"])
+
+    def test_careful_process_looks_at_its_clock(self):
+        storage = FakeStorage()
+        talk = self.talk(careful=True, storage=storage.address)
+        talk.do("acquire", "short")
+        self.assertTrue(talk.do("holds", "short")["value"])
+        time.sleep(0.2)
+        self.assertFalse(talk.do("holds", "short")["value"])
+        self.assertFails(talk.do("write", "short", value=1), "gave-up: ")
+        self.assertEqual([], storage.requests)
+        self.assertEqual({"believed": False}, talk.do("release", "short")["value"])
+
+    def test_renewal_counts_the_validity_anew(self):
+        talk = self.talk(careful=True)
+        talk.do("acquire", "short")
+        talk.send("acquire", "renew:short")
+        notice = talk.next()
+        self.assertTrue(5 <= notice.pop("age_ms") <= 7)
+        self.assertEqual({"event": "renewed", "process": 3, "key": "short"}, notice)
+        talk.next()
+        time.sleep(0.2)
+        self.assertTrue(talk.do("holds", "short")["value"])
+
+    def test_careful_process_asks_its_library(self):
+        talk = self.talk()
+        talk.do("acquire", "doubted")
+        self.assertTrue(talk.do("holds", "doubted")["value"])
+        talk = self.talk(careful=True)
+        talk.do("acquire", "doubted")
+        self.assertFalse(talk.do("holds", "doubted")["value"])
+        talk.do("acquire", "confused")
+        self.assertTrue(talk.do("holds", "confused")["value"])
+
+    def test_releases(self):
+        talk = self.talk()
+        outcomes = [("gone", "not-held: the release removed nothing", {"believed": True, "removed": False}),
+                    ("not-held", "not-held: of another", {"believed": True, "removed": False}),
+                    ("certain-release", "unreachable: refused", {"believed": True})]
+        for key, error, value in outcomes:
+            talk.do("acquire", key)
+            answer = talk.do("release", key)
+            self.assertFails(answer, error)
+            self.assertEqual(value, answer["value"])
+        talk.do("acquire", "removed")
+        self.assertEqual({"type": "ok", "value": {"believed": True, "removed": True}}, talk.do("release", "removed"))
+        answer = talk.do("release", "removed")
+        self.assertFails(answer, "not-held: ")
+        self.assertEqual({"believed": False}, answer["value"], "the library was not called")
+        talk.do("acquire", "unsure-release")
+        answer = talk.do("release", "unsure-release")
+        self.assertInfo(answer, "raised: ")
+        self.assertEqual({"believed": True}, answer["value"])
+
+
+class Notices(Conversation):
+    def test_lost_before_the_grant_is_reported_after_it(self):
+        talk = self.talk()
+        self.assertEqual("ok", talk.do("acquire", "lost")["type"])
+        self.assertEqual({"event": "lost", "process": 3, "key": "lost", "reason": "session expired"}, talk.next())
+        self.assertFalse(talk.do("holds", "lost")["value"])
+        self.assertEqual({"believed": False}, talk.do("release", "lost")["value"])
+
+    def test_lost_without_a_grant_is_dropped(self):
+        talk = self.talk()
+        self.assertFails(talk.do("acquire", "lost-taken"), "taken: ")
+        self.assertFails(talk.do("acquire", "lose:a"), "refused-by-library: ")
+        self.assertTrue(talk.quiet())
+        talk.do("acquire", "a")
+        self.assertTrue(talk.do("holds", "a")["value"])
+
+    def test_lost_is_reported_once(self):
+        talk = self.talk()
+        talk.do("acquire")
+        talk.send("acquire", "lose:a")
+        self.assertEqual({"event": "lost", "process": 3, "key": "a", "reason": "session expired"}, talk.next())
+        talk.next()
+        self.assertFalse(talk.do("holds")["value"])
+        self.assertFails(talk.do("acquire", "lose:a"), "refused-by-library: ")
+
+
+class Storage(Conversation):
+    def test_requests_carry_what_was_granted(self):
+        storage = FakeStorage()
+        talk = self.talk(storage=storage.address, claims=["token", "unique"])
+        self.assertEqual({"type": "ok", "value": 0}, talk.do("read"))
+        talk.do("acquire")
+        self.assertEqual({"type": "ok", "value": 8}, talk.do("write", value=8))
+        self.assertEqual({"type": "ok", "value": 8}, talk.do("read"))
+        talk.do("release")
+        self.assertEqual({"type": "ok", "value": 2}, talk.do("write", value=[1, 2]))
+        self.assertEqual({"type": "ok", "value": [1, 2]}, talk.do("read"))
+        seen = [(request["f"], request.get("token"), request.get("unique")) for request in storage.requests]
+        held = (33, "u-3")
+        self.assertEqual([("read", None, None), ("write", *held), ("read", *held), ("write", None, None), ("read", None, None)], seen)
+        self.assertFails(talk.do("write", value="x"), "bad-command: ")
+
+    def test_marks_once_a_grant(self):
+        storage = FakeStorage()
+        talk = self.talk(storage=storage.address, marks_first=True)
+        talk.do("read")
+        for _ in range(2):
+            talk.do("acquire")
+            talk.do("read")
+            talk.do("write", value=1)
+        functions = [request["f"] for request in storage.requests]
+        self.assertEqual(["read", *["mark", "read", "write"] * 2], functions)
+
+    def test_mark_that_fails_is_repeated(self):
+        storage = FakeStorage(lambda request: {"fail": "rejected: stale-unique: x"} if request["f"] == "mark" else {"ok": 1})
+        talk = self.talk(storage=storage.address, marks_first=True)
+        talk.do("acquire")
+        for _ in range(2):
+            self.assertFails(talk.do("write", value=1), "rejected: stale-unique: x")
+        self.assertEqual(["mark", "mark"], [request["f"] for request in storage.requests])
+
+    def test_rejection_is_passed_on_as_it_is(self):
+        storage = FakeStorage(lambda _: {"fail": "rejected: stale-token: 33 < 35"})
+        talk = self.talk(storage=storage.address)
+        self.assertEqual({"type": "fail", "error": "rejected: stale-token: 33 < 35"}, talk.do("write", value=1))
+
+    def test_storage_that_cannot_be_reached_fails(self):
+        self.assertFails(self.talk().do("write", value=1), "no-storage: ")
+        talk = self.talk(storage=closed_port())
+        self.assertFails(talk.do("write", value=1, timeout_ms=300), "unreachable: ")
+        self.assertFails(talk.do("read", timeout_ms=300), "unreachable: ")
+
+    def test_write_without_an_answer_is_indeterminate_and_a_read_fails(self):
+        for answer, text in [(lambda _: None, "timeout: "), (lambda _: FakeStorage.CLOSE, "disconnected: ")]:
+            talk = self.talk(storage=FakeStorage(answer).address)
+            self.assertFails(talk.do("read"), text)
+            self.assertInfo(talk.do("write", value=1), text)
+
+    def test_connects_anew(self):
+        answers = [FakeStorage.CLOSE, {"ok": 1}, {"ok": 2}]
+        talk = self.talk(storage=FakeStorage(lambda _: answers.pop(0)).address)
+        self.assertFails(talk.do("read"), "disconnected: ")
+        self.assertEqual({"type": "ok", "value": 1}, talk.do("read"))
+
+    def test_pauses_between_check_and_write(self):
+        storage = FakeStorage()
+        talk = self.talk(storage=storage.address, careful=True, pause_at=["between-check-and-write=300ms"])
+        talk.do("acquire")
+        begun = time.monotonic()
+        talk.send("write", value=1)
+        self.assertEqual({"event": "at", "process": 3, "key": "a", "point": "between-check-and-write"}, talk.next())
+        self.assertEqual([], storage.requests)
+        self.assertEqual("ok", talk.next()["type"])
+        self.assertGreater(time.monotonic() - begun, 0.29)
+
+
+class Replicas(Conversation):
+    def replicas(self, *storages):
+        addresses = [storage.address if isinstance(storage, FakeStorage) else storage for storage in storages]
+        return self.talk(storage=addresses[0], storage_replicas=addresses)
+
+    def test_majority_is_enough(self):
+        one, two = FakeStorage(), FakeStorage()
+        silent = FakeStorage(lambda _: None)
+        for third in (closed_port(), silent):
+            talk = self.replicas(third, one, two)
+            talk.do("acquire")
+            begun = time.monotonic()
+            self.assertEqual({"type": "ok", "value": 8}, talk.do("write", value=8))
+            self.assertEqual({"type": "ok", "value": 9}, talk.do("write", value=9))
+            self.assertEqual({"type": "ok", "value": 9}, talk.do("read"))
+            self.assertLess(time.monotonic() - begun, 0.5)
+        numbers = [request["number"] for request in one.requests if request["f"] == "write"]
+        self.assertEqual([1, 2, 1, 2], numbers)
+
+    def test_readers_take_the_newest_value(self):
+        versions = [[33, 2], [34, 1], None]
+        storages = [FakeStorage(lambda _, n=n, version=version: {"ok": n, "version": version} if version else {"ok": n})
+                    for n, version in enumerate(versions)]
+        talk = self.replicas(storages[0], storages[1], closed_port())
+        self.assertEqual({"type": "ok", "value": 1}, talk.do("read"))
+        talk = self.replicas(storages[0], storages[2], closed_port())
+        self.assertEqual({"type": "ok", "value": 0}, talk.do("read"))
+
+    def test_numbers_count_over_all_processes(self):
+        storages = [FakeStorage() for _ in range(3)]
+        talk = self.replicas(*storages)
+        for process in (3, 4, 3):
+            talk.do("write", process=process, value=1)
+        time.sleep(0.1)
+        # A majority is enough, in any order: each process has connections of its own.
+        numbers = {request["number"] for storage in storages for request in storage.requests}
+        self.assertEqual({1, 2, 3}, numbers)
+
+    def test_without_a_majority(self):
+        talk = self.replicas(FakeStorage(), closed_port(), closed_port())
+        self.assertFails(talk.do("read", timeout_ms=300), "unreachable: ")
+        self.assertInfo(talk.do("write", value=8, timeout_ms=300), "no-majority: ")
+        talk = self.replicas(closed_port(), closed_port(), closed_port())
+        self.assertFails(talk.do("write", value=8, timeout_ms=300), "unreachable: ")
+        stale = lambda _: {"fail": "rejected: stale-epoch: 33 < 34"}
+        talk = self.replicas(FakeStorage(stale), FakeStorage(stale), closed_port())
+        self.assertFails(talk.do("write", value=8, timeout_ms=300), "rejected: stale-epoch")
+
+
+if __name__ == "__main__":
+    if not COMMAND:
+        sys.exit(__doc__)
+    only = os.environ.get("CONVERSATION_ONLY", "").split()
+    unittest.main(argv=[sys.argv[0], *only], warnings="ignore")
