@@ -1,0 +1,40 @@
+"""kazoo's Lock: a new one for each acquire; `--reused`: one for each key. The session's time-out is the TTL."""
+
+import sys
+
+import fencepost
+from kazoo.client import KazooClient, KazooState
+from kazoo.exceptions import LockTimeout
+
+
+class Kazoo:
+    def __init__(self, env):
+        self.env, self.locks = env, {}
+        self.client = KazooClient(",".join(server.address for server in env.servers), timeout=env.ttl)
+        self.client.add_listener(self.changed)
+        self.client.start(timeout=2)
+
+    def changed(self, state):
+        for key in list(self.locks) if state == KazooState.LOST else []:
+            self.env.lost(key, "the session is lost")
+
+    def acquire(self, key, ttl, timeout):
+        if key not in self.locks or "--reused" not in sys.argv:
+            self.locks[key] = self.client.Lock("/fencepost/" + key)
+        try:
+            return self.locks[key].acquire(timeout=timeout * 0.9)
+        except LockTimeout:
+            return False
+
+    def release(self, key):
+        self.locks[key].release()
+
+    def holds(self, key):
+        return self.client.state == KazooState.CONNECTED and self.locks[key].is_acquired
+
+    def close(self):
+        self.client.stop()
+        self.client.close()
+
+
+fencepost.run(Kazoo, can=["lost"])
