@@ -47,14 +47,9 @@ async fn client() -> Arc<ClientConnection> {
         hello: VERSION,
         client: "c1".to_owned(),
         lock: "canary-nolock".to_owned(),
-        servers: Vec::new(),
-        storage: None,
-        storage_replicas: Vec::new(),
         guard: "none".to_owned(),
-        careful: false,
         seed: 1,
-        options: serde_json::Value::Null,
-        pause_at: Vec::new(),
+        ..Hello::default()
     };
     let (stdout, stdin) = tokio::io::split(ours);
     let link = ClientConnection::open(&hello, stdin, stdout, Duration::from_secs(5), Arc::new(Ignored)).await;

@@ -135,13 +135,9 @@ async fn bare_loop(redis: &str, hold: Duration) -> Result<u64, String> {
         client: "bare".to_owned(),
         lock: "redis-single".to_owned(),
         servers: vec![Server { name: "n1".to_owned(), address: redis.to_owned() }],
-        storage: None,
-        storage_replicas: Vec::new(),
         guard: "none".to_owned(),
-        careful: false,
         seed: 1,
-        options: serde_json::Value::Null,
-        pause_at: Vec::new(),
+        ..Hello::default()
     };
     let lock = fencepost_locks::find("redis-single").expect("registered");
     let session: Arc<dyn Session> = Arc::from(lock.connect(&hello).await.map_err(|error| error.to_string())?);

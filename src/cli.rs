@@ -7,6 +7,7 @@ use crate::commands::export::ExportArgs;
 use crate::commands::gc::GcArgs;
 use crate::commands::images::ImagesArgs;
 use crate::commands::list::ListArgs;
+use crate::commands::lock::LockArgs;
 use crate::commands::manual::Shell;
 use crate::commands::serve::ServeArgs;
 use crate::commands::test::TestArgs;
@@ -46,6 +47,8 @@ pub enum Command {
     Serve(ServeArgs),
     /// List locks, workloads, nemeses, guards and checkers.
     List(ListArgs),
+    /// Begin a lock of your own, and check its client.
+    Lock(LockArgs),
     /// Show what this machine can do, and how to get the rest.
     Doctor,
     /// Make, list and remove the images that the nodes are made of.

@@ -5,10 +5,11 @@ use crate::motion::Motions;
 use crate::tools::clock::faketime::Faketime;
 use crate::tools::clock::{self, ClockError, Observed, Skew};
 use fencepost_cluster::ClockMechanism;
-use fencepost_cluster::agent::Tool;
+use fencepost_cluster::agent::{Tool, descendants};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Takes a [`ClockCall`] as JSON.
@@ -99,7 +100,7 @@ impl Tool for ClockTool {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Sees to it that moves are made when they are due.
@@ -116,18 +117,17 @@ impl Shared {
     fn play_on(&self) {
         let mut state = self.lock();
         loop {
-            state = match state.next_wake() {
-                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            match state.next_wake() {
+                None => self.changed.wait(&mut state),
                 Some(wait) if wait.is_zero() => {
                     // A process that has ended meanwhile gets its clocks when it is there again; what else keeps the
                     // clocks from moving shows when they are looked at.
                     let _ = state.apply();
-                    state
                 }
                 Some(wait) => {
-                    self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0
+                    self.changed.wait_for(&mut state, wait);
                 }
-            };
+            }
         }
     }
 }
@@ -226,6 +226,18 @@ impl State {
             return faketime.set(ahead_ns);
         }
         let Some(pid) = self.pid else { return Ok(()) };
+        self.patch(pid, skew)?;
+        // A program of several processes has as many clocks. One that is forked from now on begins with a copy.
+        for descendant in descendants(pid) {
+            match self.patch(descendant, skew) {
+                Err(reason) if lives(descendant) => return Err(reason),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn patch(&self, pid: i32, skew: Skew) -> Result<(), String> {
         patiently(|| {
             let patched = clock::install(pid)?;
             if self.schedule.is_empty() { patched.remove() } else { patched.set(skew) }
@@ -246,5 +258,45 @@ fn patiently<T>(work: impl Fn() -> Result<T, ClockError>) -> Result<T, String> {
             Err(ClockError::Traced { .. }) if begun.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
             done => return done.map_err(|error| error.to_string()),
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+    use crate::motion::Motion;
+
+    const HOUR_MS: i64 = 3_600_000;
+
+    /// Whether a process has become the program that it is to be: an exec loses the patch.
+    fn sleeps(pid: i32) -> bool {
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n")
+    }
+
+    #[test]
+    fn every_process_of_a_program_gets_the_skew_and_loses_it() {
+        let mut program = std::process::Command::new("sh");
+        let mut parent = program.args(["-c", "sleep 60 & exec sleep 60"]).spawn().expect("a shell");
+        let pid = parent.id().cast_signed();
+        let all = || -> Vec<i32> { [pid].into_iter().chain(descendants(pid)).collect() };
+        while all().len() < 2 || !all().into_iter().all(sleeps) {
+            std::thread::sleep(PAUSE);
+        }
+        let ahead_ms = |pid| clock::observe(pid).expect("it lives").wall_ns / 1_000_000;
+
+        let mut state = State::default();
+        let motions = Motions { wall: Some(Motion::Jump { by_ms: HOUR_MS }), monotonic: None };
+        state.carry_out(ClockCall::Begin { id: 1, pid, motions }).expect("it can be patched");
+        let during: Vec<i64> = all().into_iter().map(ahead_ms).collect();
+        state.carry_out(ClockCall::End { id: 1, pid: Some(pid) }).expect("it can be healed");
+        let after: Vec<i64> = all().into_iter().map(ahead_ms).collect();
+
+        all().into_iter().for_each(|pid| {
+            let _ =
+                nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
+        });
+        let _ = parent.wait();
+        assert!(during.iter().all(|ahead| (ahead - HOUR_MS).abs() < 1000), "{during:?}");
+        assert!(after.iter().all(|ahead| ahead.abs() < 1000), "{after:?}");
     }
 }

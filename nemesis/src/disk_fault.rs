@@ -2,7 +2,7 @@
 
 use crate::context::FaultContext;
 use crate::disk_tool::{DiskCall, DiskHealed, Probed};
-use crate::draws::{around_ttl, subset};
+use crate::draws::around_ttl;
 use crate::fault::{Fault, FaultError, Observation};
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
 use crate::tools::disk::Probe;
@@ -12,7 +12,6 @@ use fencepost_cluster::Capability;
 use fencepost_history::prose::and;
 use fencepost_history::{FaultDescription, Stream};
 use futures_util::future::try_join_all;
-use rand::RngExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -72,10 +71,7 @@ where
     }
 
     fn draw(&self, topology: &Topology, _: &Settings, random: &mut Stream) -> Option<Draw<P>> {
-        if topology.servers.is_empty() {
-            return None;
-        }
-        let on = subset(&topology.servers, random.random_range(1..=topology.servers.len()), random);
+        let on = topology.draw_servers(random)?;
         let parameters = (self.draw)(topology, random);
         let (shortest, longest) = self.around;
         Some(Draw { on, length: around_ttl(topology.ttl, shortest, longest, random), parameters })

@@ -1,13 +1,13 @@
 //! The tool by which an agent puts a disk under its node's data, and breaks it.
 
-use crate::tools::disk::{Disk, Met, Probe, Slow, Torn};
+use crate::tools::disk::{Disk, DiskCounts, Probe, Slow, Torn};
 use fencepost_cluster::agent::Tool;
 use fencepost_cluster::{ClusterError, Node};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 /// Takes a [`DiskCall`] as JSON.
 ///
@@ -56,10 +56,10 @@ pub(crate) struct DiskLook {
     pub written: u64,
 }
 
-/// What the service met on a bad disk, and a probe after the healing.
+/// The service's calls that a bad disk held up, and a probe after the healing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct DiskHealed {
-    pub met: Met,
+    pub held_up: DiskCounts,
     pub after: Probe,
 }
 
@@ -82,7 +82,7 @@ impl Tool for DiskTool {
     fn call(&self, args: Value) -> Result<Value, String> {
         let call =
             serde_json::from_value(args).map_err(|error| format!("the disk tool was misused: {error}"))?;
-        let mut slot = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.disk.lock();
         if let DiskCall::Mount { dir } = call {
             return mount(&mut slot, &dir);
         }
@@ -113,8 +113,8 @@ fn carry_out(disk: &Disk, call: &DiskCall) -> io::Result<Value> {
         DiskCall::Look => Ok(json!(DiskLook { written: disk.written() })),
         DiskCall::Slow(slow) => probed(disk, PROBE_BYTES, || disk.slow(slow)),
         DiskCall::Heal => {
-            let met = disk.heal();
-            Ok(json!(DiskHealed { met, after: disk.probe(PROBE_BYTES)? }))
+            let held_up = disk.heal();
+            Ok(json!(DiskHealed { held_up, after: disk.probe(PROBE_BYTES)? }))
         }
     }
 }
@@ -124,8 +124,8 @@ fn probed(disk: &Disk, bytes: usize, act: impl Fn()) -> io::Result<Value> {
     let before = disk.probe(bytes)?;
     act();
     let after = disk.probe(bytes)?;
-    // The probe may have taken some of the room; and what it met is not what the service will meet.
+    // The probe may have taken some of the room, and its calls must not count as the service's.
     act();
-    disk.met();
+    disk.counts();
     Ok(json!(Probed { before, after }))
 }

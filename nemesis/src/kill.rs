@@ -4,7 +4,7 @@
 //! a loss of power.
 
 use crate::context::FaultContext;
-use crate::draws::{around_ttl, subset};
+use crate::draws::around_ttl;
 use crate::fault::{Fault, FaultError, Observation};
 use crate::nemesis::{Draw, NemesisDescription, NoParameters, Settings, TypedNemesis};
 use crate::topology::Topology;
@@ -33,10 +33,7 @@ impl TypedNemesis for Kill {
         settings: &Settings,
         random: &mut Stream,
     ) -> Option<Draw<NoParameters>> {
-        if topology.servers.is_empty() {
-            return None;
-        }
-        let on = subset(&topology.servers, random.random_range(1..=topology.servers.len()), random);
+        let on = topology.draw_servers(random)?;
         Some(Draw { on, length: downtime(topology, settings, random), parameters: NoParameters {} })
     }
 
@@ -54,6 +51,13 @@ pub(crate) fn downtime(topology: &Topology, settings: &Settings, random: &mut St
         around_ttl(topology.ttl, 0.05, 0.5, random)
     };
     settings.restart_after.unwrap_or(drawn)
+}
+
+/// Ends a process of a node, and everything that it started.
+pub(crate) async fn kill(context: &FaultContext, target: &str, pid: i32) -> Result<(), FaultError> {
+    let node = context.node(target)?;
+    node.signal_tree(pid, Signal::SIGKILL as i32).await?;
+    Ok(node.await_exit(pid, Duration::from_secs(5)).await?)
 }
 
 /// Servers that are killed, and started again at the healing.
@@ -86,11 +90,10 @@ impl Fault for Killed {
     async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
         let mut observed = Map::new();
         for target in &self.on {
-            let (node, pid) = (context.node(target)?, context.pid(target)?);
+            let pid = context.pid(target)?;
             self.down.push(target.clone());
-            node.signal_tree(pid, Signal::SIGKILL as i32).await?;
-            node.await_exit(pid, Duration::from_secs(5)).await?;
-            let state = node.state(pid).await?;
+            kill(context, target, pid).await?;
+            let state = context.node(target)?.state(pid).await?;
             observed.insert(target.clone(), json!({"pid": pid, "gone": state.is_none()}));
         }
         let effective = observed.values().any(|state| state["gone"] == true);

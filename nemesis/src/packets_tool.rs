@@ -2,10 +2,10 @@
 
 use crate::tools::packets::{Counts, Impairment, Network, PacketsError, Probe};
 use fencepost_cluster::agent::Tool;
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Takes a [`PacketsCall`] as JSON.
 #[derive(Default)]
@@ -72,7 +72,7 @@ impl PacketsTool {
     }
 
     fn network(&self) -> MutexGuard<'_, Network> {
-        self.network.lock().unwrap_or_else(PoisonError::into_inner)
+        self.network.lock()
     }
 }
 

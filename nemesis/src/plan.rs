@@ -8,6 +8,7 @@ use crate::registry::{find, registry};
 use crate::topology::Topology;
 use crate::trigger::Trigger;
 use fencepost_history::Seed;
+use fencepost_history::mistake::{line_at, with_nearest};
 use fencepost_history::prose::unknown;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
@@ -94,7 +95,7 @@ impl Plan {
     pub fn parse(text: &str, topology: &Topology) -> Result<Plan, String> {
         let plan: Plan = toml::from_str(text).map_err(|error| {
             let start = error.span().map_or(0, |span| span.start);
-            format!("line {}: {}", line_at(text, start), nearest_key(error.message(), &[]))
+            format!("line {}: {}", line_at(text, start), with_nearest(error.message(), &[]))
         })?;
         for (number, fault) in (1..).zip(&plan.faults) {
             fault.mistake(topology).map_err(|mistake| {
@@ -147,11 +148,6 @@ impl Plan {
     }
 }
 
-/// The number of the line of this byte, from 1.
-fn line_at(text: &str, byte: usize) -> usize {
-    1 + text[..byte.min(text.len())].matches('\n').count()
-}
-
 /// The line of a key of the fault with that number, or of the fault itself.
 fn line_of(text: &str, number: usize, key: Option<&str>) -> Option<usize> {
     let table = DeTable::parse(text).ok()?;
@@ -159,19 +155,6 @@ fn line_of(text: &str, number: usize, key: Option<&str>) -> Option<usize> {
     let mut keys = fault.get_ref().as_table()?.keys();
     let named = key.and_then(|key| keys.find(|name| name.get_ref().as_ref() == key));
     Some(line_at(text, named.map_or(fault.span().start, |name| name.span().start)))
-}
-
-/// What serde says about a key or name that it does not know, with the nearest right one. `more` are right ones that it
-/// does not know of.
-fn nearest_key(message: &str, more: &[&str]) -> String {
-    let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    match (message.starts_with("unknown "), &names[..]) {
-        (true, [name, known @ ..]) => {
-            let what = if message.starts_with("unknown field") { "key" } else { "value" };
-            unknown(what, name, &[known, more].concat())
-        }
-        _ => message.to_owned(),
-    }
 }
 
 impl PlannedFault {
@@ -211,7 +194,7 @@ impl PlannedFault {
         }
         let fault = nemesis.prepare(&self.on, &self.parameters).map_err(|sentence| {
             let named = sentence.split('`').nth(1).filter(|name| self.parameters.contains_key(*name));
-            Mistake { key: named.map(str::to_owned), sentence: nearest_key(&sentence, &KEYS) }
+            Mistake { key: named.map(str::to_owned), sentence: with_nearest(&sentence, &KEYS) }
         })?;
         let unknown = fault.names().iter().find_map(|name| topology.check_name(name).err());
         unknown.map_or(Ok(()), |sentence| Err(Mistake { key: None, sentence }))

@@ -7,8 +7,9 @@
 use crate::context::FaultContext;
 use crate::disk_fault::break_disks;
 use crate::disk_tool::{DiskCall, DiskLook};
-use crate::draws::{around_ttl, millis, subset};
+use crate::draws::{around_ttl, millis};
 use crate::fault::{Fault, FaultError, Observation};
+use crate::kill::kill;
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
 use crate::supervisor;
 use crate::tools::disk::Torn;
@@ -18,7 +19,6 @@ use fencepost_cluster::Capability;
 use fencepost_history::prose::{and, was};
 use fencepost_history::{FaultDescription, Stream};
 use futures_util::future::{join_all, try_join_all};
-use nix::sys::signal::Signal;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -79,10 +79,7 @@ impl TypedNemesis for PowerLoss {
         settings: &Settings,
         random: &mut Stream,
     ) -> Option<Draw<PowerLossParameters>> {
-        if topology.servers.is_empty() {
-            return None;
-        }
-        let on = subset(&topology.servers, random.random_range(1..=topology.servers.len()), random);
+        let on = topology.draw_servers(random)?;
         // Back at once: each holder of a lock still believes in it. Back only after the TTL: every lock has ended.
         let drawn = match random.random_range(0..8) {
             0 => Duration::ZERO,
@@ -216,10 +213,4 @@ fn add(sum: &mut Value, lost: &Value) {
             _ => field.clone(),
         };
     }
-}
-
-async fn kill(context: &FaultContext, target: &str, pid: i32) -> Result<(), FaultError> {
-    let node = context.node(target)?;
-    node.signal_tree(pid, Signal::SIGKILL as i32).await?;
-    Ok(node.await_exit(pid, Duration::from_secs(5)).await?)
 }

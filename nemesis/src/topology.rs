@@ -2,6 +2,7 @@
 
 use crate::draws::subset;
 use fencepost_history::Stream;
+use rand::RngExt;
 use std::time::Duration;
 
 /// In place of a server's name in a plan: the leader at the moment of the injection, as the servers say. Any fault can be
@@ -47,6 +48,12 @@ impl Topology {
         }
         let all: Vec<&str> = known().map(String::as_str).collect();
         Err(format!("there is no node {name} in this run (there are: {})", all.join(", ")))
+    }
+
+    /// Some of the servers, from one to all; none where there are no servers.
+    pub(crate) fn draw_servers(&self, random: &mut Stream) -> Option<Vec<String>> {
+        let count = self.servers.len();
+        (count > 0).then(|| subset(&self.servers, random.random_range(1..=count), random))
     }
 
     /// The leader; where each server stands for itself, as in Redlock, a drawn one: it is its own leader.

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, anyhow};
 use clap::Args;
-use fencepost_checker::read::{Edn, JsonLines, Lines, ReadError, Reading};
+use fencepost_checker::read::{Edn, JsonLines, Lines, ReadError, ReadOptions};
 use fencepost_checker::{Algorithm, Budget, CheckOptions, KeyVerdict, ModelName, Outcome, check_lines};
 use fencepost_history::decompressed;
 use fencepost_history::run::write_whole;
@@ -111,7 +111,7 @@ fn check_file<'a>(args: &'a CheckArgs, file: &'a Path, draw: bool) -> Result<Fil
     let began = Instant::now();
     let time = Duration::try_from_secs_f64(args.budget_s)
         .map_err(|_| anyhow!("--budget-s {} is no time", args.budget_s))?;
-    let reading = Reading { independent: args.independent, skip: args.skip.clone() };
+    let reading = ReadOptions { independent: args.independent, skip: args.skip.clone() };
     // Keys are judged at the same time, and share the memory.
     let memory_bytes = args.memory_mb.saturating_mul(1 << 20) / rayon::current_num_threads().max(1);
     let wanted = CheckOptions {

@@ -4,7 +4,7 @@ use crate::exit::FAILED;
 use crate::output::say;
 use anyhow::{Result, anyhow};
 use async_trait::async_trait;
-use fencepost_cluster::doctor::Check;
+use fencepost_cluster::doctor::{Answer, Check, usable};
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{Capability, Cluster, ClusterSpec, Driver, NodeSpec, Role};
 use fencepost_history::Seed;
@@ -34,7 +34,7 @@ pub async fn doctor() -> Result<i32> {
     tell(&checks);
     let drivers = fencepost_cluster::doctor::runnable(&checks).await;
     let tried = join_all(drivers.iter().map(|driver| try_all(driver.as_ref()))).await;
-    say!("\nnemeses, each tried on a throw-away node");
+    say!("\nnemeses: whether each fault takes hold, tried on a throw-away node");
     for (driver, tried) in drivers.iter().zip(&tried) {
         if let Err(error) = tried {
             say!("  {} could not try any: {error}", driver.name());
@@ -43,18 +43,33 @@ pub async fn doctor() -> Result<i32> {
     let width = fencepost_nemesis::registry().iter().map(|nemesis| nemesis.name().len()).max().unwrap_or(0);
     for nemesis in fencepost_nemesis::registry() {
         let answers = drivers.iter().zip(&tried).filter_map(|(driver, tried)| {
-            let answer = tried.as_ref().ok()?.get(nemesis.name())?;
-            Some(format!("{}: {answer}", driver.name()))
+            Some((driver.name(), tried.as_ref().ok()?.get(nemesis.name())?.as_str()))
         });
-        let answers: Vec<String> = answers.collect();
-        let answers = if answers.is_empty() {
-            "nowhere: no driver can run here yet".to_owned()
-        } else {
-            answers.join(" · ")
-        };
-        say!("  {:width$}  {answers}", nemesis.name());
+        say!("  {:width$}  {}", nemesis.name(), by_answer(answers));
     }
-    Ok(if fencepost_cluster::doctor::can_run(&checks) { 0 } else { FAILED })
+    let usable: Vec<String> = usable(&checks).iter().map(|driver| format!("--driver {driver}")).collect();
+    if usable.is_empty() {
+        say!("\nNo test can run here yet: the lines with an arrow say what to do.");
+        return Ok(FAILED);
+    }
+    say!("\nTests can run here, with {}.", usable.join(" or "));
+    Ok(0)
+}
+
+/// `docker, local: yes, by signals`, or each driver with its own answer.
+fn by_answer<'a>(answers: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let mut groups: Vec<(Vec<&str>, &str)> = Vec::new();
+    for (driver, answer) in answers {
+        match groups.iter_mut().find(|(_, same)| *same == answer) {
+            Some((drivers, _)) => drivers.push(driver),
+            None => groups.push((vec![driver], answer)),
+        }
+    }
+    if groups.is_empty() {
+        return "not tried: no driver can start a node here yet".to_owned();
+    }
+    let groups = groups.iter().map(|(drivers, answer)| format!("{}: {answer}", drivers.join(", ")));
+    groups.collect::<Vec<_>>().join(" · ")
 }
 
 fn tell(checks: &[Check]) {
@@ -62,11 +77,16 @@ fn tell(checks: &[Check]) {
     let mut area = "";
     for check in checks {
         if check.area != area {
-            say!("{}{}", if area.is_empty() { "" } else { "\n" }, check.area);
+            let kind = if check.area == "images" { "" } else { "driver " };
+            say!("{}{kind}{}", if area.is_empty() { "" } else { "\n" }, check.area);
             area = check.area;
         }
-        let answer = if check.ok { "yes" } else { "no " };
-        say!("  {answer}  {:width$}  {}", check.name, check.detail);
+        let answer = match check.answer {
+            Answer::Yes => "yes",
+            Answer::NotNeeded => "–",
+            Answer::No => "no",
+        };
+        say!("  {answer:3}  {:width$}  {}", check.name, check.detail);
         if let Some(remedy) = &check.remedy {
             say!("       {:width$}  → {remedy}", "");
         }
@@ -83,6 +103,7 @@ async fn try_all(driver: &dyn Driver) -> Result<HashMap<&'static str, String>> {
         role,
         image: "client",
         may_mount: role == Role::Server && offered.contains(&Capability::Fuse),
+        environment: None,
     };
     let mut nodes: Vec<NodeSpec> = SERVERS.iter().map(|name| node(name, Role::Server)).collect();
     nodes.push(node(CLIENT, Role::Client));
@@ -153,18 +174,21 @@ async fn try_one(nemesis: &'static dyn Nemesis, context: &FaultContext) -> Resul
     Ok(seen?)
 }
 
-/// `yes, by the emulator`.
+/// `yes, by signals`.
 fn in_words(nemesis: &dyn Nemesis, seen: &Observation) -> String {
     if !seen.effective {
-        return "no: it was injected, and nothing was seen of it".to_owned();
+        return "no: it was injected, and no effect was observed".to_owned();
     }
-    let answers = seen.observed.values().find_map(|seen| seen["mechanism"].as_str());
-    let mechanism = answers.unwrap_or(match nemesis.description().needs.last() {
-        Some(Capability::Ptrace) => "a patched vDSO",
-        Some(Capability::PacketFilter) => "iptables",
-        Some(Capability::Fuse) => "FUSE",
-        _ => "signals",
-    });
+    let mechanism = match seen.observed.values().find_map(|seen| seen["mechanism"].as_str()) {
+        Some("vdso") => "a patched vDSO",
+        Some("emulator") => "Fencepost's emulator",
+        Some(other) => other,
+        None => match nemesis.description().needs.last() {
+            Some(Capability::PacketFilter) => "iptables",
+            Some(Capability::Fuse) => "FUSE",
+            _ => "signals",
+        },
+    };
     format!("yes, by {mechanism}")
 }
 
@@ -175,5 +199,19 @@ struct NoClients;
 impl Clients for NoClients {
     fn pid(&self, _client: &str) -> Option<i32> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::by_answer;
+
+    #[test]
+    fn drivers_with_the_same_answer_stand_together() {
+        let same = [("docker", "yes, by signals"), ("local", "yes, by signals")];
+        assert_eq!(by_answer(same.into_iter()), "docker, local: yes, by signals");
+        let other = [("docker", "no, it needs FUSE"), ("local", "yes, by FUSE")];
+        assert_eq!(by_answer(other.into_iter()), "docker: no, it needs FUSE · local: yes, by FUSE");
+        assert!(by_answer(std::iter::empty()).starts_with("not tried"));
     }
 }

@@ -38,15 +38,21 @@ pub async fn images(command: ImagesCommand) -> Result<i32> {
     if made.is_empty() {
         say!("no images; a test makes the ones it needs, and `fencepost images build` makes all");
     }
+    let width = made.iter().map(|each| each.name.len()).max().unwrap_or(0);
     for each in made {
-        let note = if each.current { "" } else { "  (of another version of Fencepost)" };
+        let note = match (each.current, each.kind) {
+            (true, _) => "",
+            (false, images::Kind::PreparedFolder) => "  (its folder is gone)",
+            (false, _) => "  (of another version of Fencepost, or its folder is gone)",
+        };
         let kind = match each.kind {
             images::Kind::EngineImage => "image",
             images::Kind::EngineImageWithProgram => "image with this program",
             images::Kind::RootFileSystem => "root file system",
+            images::Kind::PreparedFolder => "prepared folder",
         };
         let megabytes = each.bytes as f64 / 1e6;
-        say!("{:<8} {kind:<23} {megabytes:>7.1} MB  {}{note}", each.name, each.place);
+        say!("{:<width$} {kind:<23} {megabytes:>7.1} MB  {}{note}", each.name, each.place);
     }
     Ok(0)
 }

@@ -3,7 +3,8 @@
 use crate::output::say;
 use anyhow::Result;
 use clap::Args;
-use fencepost_engine::{BadUsage, unknown};
+use fencepost_engine::{BadUsage, find_lock, unknown};
+use fencepost_locks::ClientProgram;
 use fencepost_locks::LockDefinition;
 
 /// What to list.
@@ -11,6 +12,8 @@ use fencepost_locks::LockDefinition;
 pub struct ListArgs {
     /// locks (or backends), workloads, nemeses, guards or checkers [default: all].
     pub what: Option<String>,
+    /// Folders of locks of your own, to list in place of the built-in locks.
+    pub folders: Vec<String>,
 }
 
 /// A name and its lines.
@@ -27,11 +30,28 @@ fn lock(it: &LockDefinition) -> Row {
     if !options.is_empty() {
         lines.push(format!("options: --{}", options.join(", --")));
     }
+    lines.extend(it.recipe.program().into_iter().flat_map(own));
     (it.name, lines)
 }
 
-fn sections() -> Vec<(&'static str, Vec<Row>)> {
-    let locks = fencepost_locks::registry().iter().map(|it| lock(it)).collect();
+/// What only a lock of one's own has to say.
+fn own(program: &ClientProgram) -> Vec<String> {
+    let mut lines =
+        vec![format!("client: {}", program.command.join(" ")), format!("lease: {}", program.lease)];
+    let gives = program.claims();
+    if !gives.is_empty() {
+        lines.push(format!("gives: {}", gives.join(", ")));
+    }
+    lines.extend(program.options.iter().map(|(name, option)| {
+        format!("--option {name}={}  {}", option.default, option.about).trim_end().to_owned()
+    }));
+    let variants = program.variants.iter();
+    lines.extend(variants.map(|(name, about)| format!("variant @{name}  {about}").trim_end().to_owned()));
+    lines
+}
+
+fn sections(locks: &[&LockDefinition]) -> Vec<(&'static str, Vec<Row>)> {
+    let locks = locks.iter().map(|it| lock(it)).collect();
     let workloads = fencepost_workloads::registry().iter().map(|it| row(it.name(), it.about())).collect();
     let mut nemeses: Vec<Row> = vec![
         row("none", "nothing goes wrong"),
@@ -52,9 +72,13 @@ fn sections() -> Vec<(&'static str, Vec<Row>)> {
     ]
 }
 
-/// `fencepost list [WHAT]`.
-pub fn list(what: Option<&str>) -> Result<i32> {
-    let sections = sections();
+/// `fencepost list [WHAT] [FOLDER…]`.
+pub fn list(what: Option<&str>, folders: &[String]) -> Result<i32> {
+    let locks = match folders {
+        [] => fencepost_locks::registry().to_vec(),
+        folders => folders.iter().map(|folder| find_lock(folder)).collect::<Result<_, _>>()?,
+    };
+    let sections = sections(&locks);
     let names: Vec<&str> = sections.iter().map(|(name, _)| *name).collect();
     // Locks are often called backends.
     let what = what.map(|what| if what == "backends" { "locks" } else { what });

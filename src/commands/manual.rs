@@ -49,14 +49,20 @@ fn print(text: &[u8]) -> Result<i32> {
 /// The pages of the program and of each of its commands, with the names of their files.
 fn pages(program: &Command) -> Result<Vec<(String, Vec<u8>)>> {
     let mut pages = vec![("fencepost.1".to_owned(), page(program.clone())?)];
-    for command in program.get_subcommands().filter(|command| !command.is_hide_set()) {
-        let name = format!("fencepost-{}", command.get_name());
-        // As its own page it is called as it is typed.
-        let called = format!("fencepost {}", command.get_name());
-        let command = command.clone().display_name(&name).bin_name(called);
-        pages.push((format!("{name}.1"), page(command)?));
-    }
+    add_pages(&mut pages, "fencepost", program)?;
     Ok(pages)
+}
+
+/// Adds the pages of the commands beneath one; `called` is what is typed for it (`fencepost lock`).
+fn add_pages(pages: &mut Vec<(String, Vec<u8>)>, called: &str, command: &Command) -> Result<()> {
+    for beneath in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+        // As its own page it is called as it is typed.
+        let called = format!("{called} {}", beneath.get_name());
+        let name = called.replace(' ', "-");
+        pages.push((format!("{name}.1"), page(beneath.clone().display_name(&name).bin_name(&called))?));
+        add_pages(pages, &called, beneath)?;
+    }
+    Ok(())
 }
 
 fn page(command: Command) -> Result<Vec<u8>> {
@@ -83,6 +89,7 @@ mod tests {
         assert!(text("fencepost.1").contains("fencepost\\-test(1)"), "{}", text("fencepost.1"));
         let test = text("fencepost-test.1");
         assert!(test.contains("fencepost\\-test") && test.contains("\\-\\-time\\-limit"), "{test}");
+        assert!(text("fencepost-lock-check.1").contains("fencepost lock check"));
         assert!(!pages.iter().any(|(name, _)| name.contains("supervise")));
     }
 }

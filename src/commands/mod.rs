@@ -8,6 +8,7 @@ pub mod export;
 pub mod gc;
 pub mod images;
 pub mod list;
+pub mod lock;
 pub mod manual;
 pub(crate) mod repeat;
 pub mod scenario;

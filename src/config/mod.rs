@@ -8,9 +8,9 @@ mod keys;
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command};
-use fencepost_engine::{BadUsage, unknown};
+use fencepost_engine::BadUsage;
+use fencepost_history::mistake::Mistake;
 use std::ffi::{OsStr, OsString};
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use toml::de::{DeTable, DeValue};
@@ -51,10 +51,7 @@ fn with_file(arguments: Vec<OsString>, command: &Command) -> Result<Vec<OsString
     let text = std::fs::read_to_string(&path)
         .map_err(|error| BadUsage(format!("cannot read {}: {error}", path.display())))?;
     let settings = parse(&text, command)
-        .map_err(|Mistake { at, sentence }| {
-            let line = 1 + text[..at].matches('\n').count();
-            BadUsage(format!("{}, line {line}: {sentence}", path.display()))
-        })?
+        .map_err(|mistake| BadUsage(mistake.in_file(&path.display().to_string(), &text).to_string()))?
         .into_iter()
         .filter(|setting| {
             setting.command == asked.get_name() && !setting.is_overruled(asked, &arguments[at..])
@@ -113,16 +110,6 @@ impl Setting {
     }
 }
 
-/// What is wrong with the file, and where.
-struct Mistake {
-    at: usize,
-    sentence: String,
-}
-
-fn mistake<T>(span: &Range<usize>, sentence: String) -> Result<T, Mistake> {
-    Err(Mistake { at: span.start, sentence })
-}
-
 /// The options of a command that a file may set, each with its key.
 fn options(command: &Command) -> impl Iterator<Item = (&str, &Arg)> {
     let options = command.get_arguments().filter_map(|arg| Some((arg.get_long()?, arg)));
@@ -136,22 +123,17 @@ fn commands(command: &Command) -> impl Iterator<Item = &Command> {
 
 /// Every key of the file, checked.
 fn parse(text: &str, command: &Command) -> Result<Vec<Setting>, Mistake> {
-    let tables = match DeTable::parse(text) {
-        Ok(tables) => tables.into_inner(),
-        Err(error) => return mistake(&error.span().unwrap_or(0..0), error.message().to_owned()),
-    };
+    let tables = DeTable::parse(text).map_err(|error| Mistake::of_toml(&error))?.into_inner();
     let mut settings = Vec::new();
     for (name, table) in &tables {
         let Some(table) = table.get_ref().as_table() else {
             let key = name.get_ref();
-            return mistake(
-                &name.span(),
-                format!("`{key}` stands outside of the table of a command, [test] for instance"),
-            );
+            let sentence = format!("`{key}` stands outside of the table of a command, [test] for instance");
+            return Err(Mistake::new(name.span(), sentence));
         };
         let Some(of) = commands(command).find(|each| each.get_name() == name.get_ref()) else {
             let known: Vec<&str> = commands(command).map(Command::get_name).collect();
-            return mistake(&name.span(), unknown("table", name.get_ref(), &known));
+            return Err(Mistake::unknown(name.span(), "table", name.get_ref(), &known));
         };
         for (key, value) in table {
             let is_named = |option: &Arg| {
@@ -161,11 +143,11 @@ fn parse(text: &str, command: &Command) -> Result<Vec<Setting>, Mistake> {
             let Some((known, option)) = options(of).find(|(_, option)| is_named(option)) else {
                 let known: Vec<&str> = options(of).map(|(known, _)| known).collect();
                 let what = format!("key of [{}]", of.get_name());
-                return mistake(&key.span(), unknown(&what, key.get_ref(), &known));
+                return Err(Mistake::unknown(key.span(), &what, key.get_ref(), &known));
             };
             let words = words(known, option, value.get_ref())
                 .and_then(|words| accepted(command, of.get_name(), words))
-                .or_else(|sentence| mistake(&value.span(), sentence))?;
+                .map_err(|sentence| Mistake::new(value.span(), sentence))?;
             settings.push(Setting { command: of.get_name().to_owned(), key: known.to_owned(), words });
         }
     }

@@ -82,7 +82,7 @@ fn a_full_disk_is_real(driver: &str) {
     assert_eq!((&seen["before"]["full"], &seen["after"]["full"]), (&Value::Bool(false), &Value::Bool(true)));
     let healed = &ran.stages("heal", Kind::Ok)[0]["observed"]["n1"];
     assert_eq!(healed["after"]["full"], false);
-    assert!(healed["met"]["refused"].as_u64() > Some(0), "Redis was refused nothing");
+    assert!(healed["held_up"]["refused"].as_u64() > Some(0), "Redis was refused nothing");
     assert_eq!(healed["restarted"], true, "Redis ends when it cannot fsync what it promised");
     assert_eq!(ran.outcome("progress"), Outcome::Valid);
 }
@@ -97,6 +97,6 @@ fn a_slow_disk_is_real(driver: &str) {
     let seen = &ran.stages("inject", Kind::Ok)[0]["observed"]["n1"];
     assert!(seen["before"]["ms"].as_f64() < Some(300.0) && seen["after"]["ms"].as_f64() >= Some(300.0));
     let healed = &ran.stages("heal", Kind::Ok)[0]["observed"]["n1"];
-    assert!(healed["met"]["delayed"].as_u64() > Some(0), "Redis waited for nothing");
+    assert!(healed["held_up"]["delayed"].as_u64() > Some(0), "Redis waited for nothing");
     assert!(healed["after"]["ms"].as_f64() < Some(300.0));
 }

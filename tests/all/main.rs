@@ -2,6 +2,7 @@
 //! limits of `common::turn`. A machine without Docker engine or root fails these tests: they guard everything else.
 
 mod around;
+mod bad_clients;
 mod bad_days;
 mod bad_usage;
 mod browser;
@@ -11,7 +12,10 @@ mod clusters;
 mod common;
 mod compare;
 mod disks;
+mod kits;
 mod nemeses;
+mod own_locks;
+mod own_servers;
 mod packets;
 mod peace;
 mod scenarios;

@@ -1,16 +1,14 @@
 //! Links in Markdown files to files and headings of the project.
 
-use crate::exceptions::Problem;
 use crate::sources::{files, root, text};
 use std::path::Path;
 
-pub fn dead() -> Vec<Problem> {
+pub fn dead() -> Vec<String> {
     let mut dead = Vec::new();
     for file in files(&["md"]) {
         for (number, target) in targets(&text(&file)) {
             if let Some(why) = why_dead(&file, &target) {
-                let sentence = format!("{}:{number}: the link to {target} {why}", file.display());
-                dead.push(Problem { place: file.display().to_string(), sentence });
+                dead.push(format!("{}:{number}: the link to {target} {why}", file.display()));
             }
         }
     }

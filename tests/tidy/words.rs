@@ -1,6 +1,5 @@
 //! Words that a reader would have to learn, and those that only `crates/cluster` may use.
 
-use crate::exceptions::Problem;
 use crate::sources::{files, text};
 use std::path::Path;
 
@@ -45,7 +44,7 @@ const BANNED: &[(&str, &str)] = &[
 /// Words of the two drivers.
 const OF_DRIVERS: &[&str] = &["container", "containers", "namespace", "namespaces"];
 
-pub fn banned() -> Vec<Problem> {
+pub fn banned() -> Vec<String> {
     let mut problems = Vec::new();
     for file in files(&["rs", "md", "toml"]).iter().filter(|file| !is_about_words(file)) {
         for (number, word) in words(&text(file)) {
@@ -54,16 +53,14 @@ pub fn banned() -> Vec<Problem> {
                 false => word.eq_ignore_ascii_case(banned),
             };
             if let Some((banned, better)) = BANNED.iter().find(|(banned, _)| fits(banned)) {
-                let place = file.display().to_string();
-                let sentence = format!("{place}:{number}: `{banned}` (better: {better})");
-                problems.push(Problem { place, sentence });
+                problems.push(format!("{}:{number}: `{banned}` (better: {better})", file.display()));
             }
         }
     }
     problems
 }
 
-pub fn driver_words() -> Vec<Problem> {
+pub fn driver_words() -> Vec<String> {
     let knows = |file: &Path| {
         file.starts_with("crates/cluster") || file.components().any(|part| part.as_os_str() == "tests")
     };
@@ -71,11 +68,10 @@ pub fn driver_words() -> Vec<Problem> {
     for file in files(&["rs"]).iter().filter(|file| !knows(file)) {
         for (number, word) in words(&text(file)) {
             if OF_DRIVERS.iter().any(|of_drivers| word.eq_ignore_ascii_case(of_drivers)) {
-                let place = file.display().to_string();
-                let sentence = format!(
-                    "{place}:{number}: `{word}` (only crates/cluster knows how nodes are kept apart)"
-                );
-                problems.push(Problem { place, sentence });
+                problems.push(format!(
+                    "{}:{number}: `{word}` (only crates/cluster knows how nodes are kept apart)",
+                    file.display()
+                ));
             }
         }
     }

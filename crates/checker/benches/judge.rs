@@ -3,9 +3,9 @@
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use fencepost_checker::generate::{Behaviour, Shape, generate, jepsen_like};
 use fencepost_checker::models::{Codec, Counter, FencedMutex, FetchAdd, Mutex, OwnerMutex, Register};
-use fencepost_checker::read::Part;
+use fencepost_checker::read::KeyHistory;
 use fencepost_checker::{
-    Algorithm, Answer, Budget, CheckOptions, FastPath, Found, Watch, decide, explain, judge, search,
+    Algorithm, Answer, Budget, CheckOptions, FastPath, SearchOutcome, Watch, decide, explain, judge, search,
 };
 use fencepost_history::{Event, Kind, Process};
 use std::hint::black_box;
@@ -55,7 +55,7 @@ fn general(criterion: &mut Criterion) {
         group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
             bencher.iter(|| {
                 let found = search(model, black_box(&history), &Budget::unlimited());
-                assert!(matches!(found, Found::Order(_)));
+                assert!(matches!(found, SearchOutcome::Order(_)));
             });
         });
     }
@@ -65,7 +65,7 @@ fn general(criterion: &mut Criterion) {
     one(criterion, "counter, 10000 operations", &Counter, &large);
     let histories: Vec<_> = (0..102).map(jepsen_like).collect();
     let valid = |history: &&_| {
-        matches!(search(&Register::with_cas(), history, &Budget::unlimited()), Found::Order(_))
+        matches!(search(&Register::with_cas(), history, &Budget::unlimited()), SearchOutcome::Order(_))
     };
     let valid = histories.iter().filter(valid).count();
     let id = format!("cas-register, 102 histories of 85 operations, {valid} valid");
@@ -115,9 +115,9 @@ fn watch(criterion: &mut Criterion) {
 fn by_key(criterion: &mut Criterion) {
     let part = |key: u64| {
         let shape = Shape { seed: key, ..shape(40_000, 10, 0.01) };
-        Part { key: Some(key.to_string()), model: Mutex, history: generate(&Mutex, &shape) }
+        KeyHistory { key: Some(key.to_string()), model: Mutex, history: generate(&Mutex, &shape) }
     };
-    let parts: Vec<Part<Mutex>> = (0..50).map(part).collect();
+    let parts: Vec<KeyHistory<Mutex>> = (0..50).map(part).collect();
     let wanted = CheckOptions {
         algorithm: Algorithm::Auto,
         budget: Budget::unlimited(),

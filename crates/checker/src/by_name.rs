@@ -3,7 +3,7 @@
 use crate::judge::{CheckOptions, KeyVerdict, judge};
 use crate::lease;
 use crate::models::{Counter, FencedMutex, FetchAdd, Mutex, OwnerMutex, Register, Set};
-use crate::read::{Lines, ReadError, Reading, read};
+use crate::read::{Lines, ReadError, ReadOptions, read};
 use std::fmt;
 use std::str::FromStr;
 
@@ -89,7 +89,7 @@ impl FromStr for ModelName {
 pub fn check_lines(
     model: ModelName,
     lines: &mut dyn Lines,
-    reading: &Reading,
+    reading: &ReadOptions,
     wanted: &CheckOptions,
 ) -> Result<Vec<KeyVerdict>, ReadError> {
     Ok(match model {

@@ -1,7 +1,7 @@
 //! Judges a run by every property.
 
 use crate::metrics::{costs, herd};
-use crate::properties::{lost_additions, registry};
+use crate::properties::{is_claimed, lost_additions, registry};
 use crate::run_index::RunIndex;
 use crate::verdict::{Outcome, RunVerdict, Unjudged, Verdict};
 use fencepost_history::Event;
@@ -24,7 +24,9 @@ pub fn check_index(run: &RunIndex) -> RunVerdict {
     let (mut verdicts, mut not_judged) = (Vec::new(), Vec::new());
     for checker in registry() {
         match checker.check(run) {
-            Ok(verdict) => verdicts.push(verdict),
+            Ok(verdict) => {
+                verdicts.push(Verdict { claimed: is_claimed(&run.lock, *checker), ..verdict });
+            }
             Err(reason) => {
                 not_judged
                     .push(Unjudged { checker: checker.name().to_owned(), reason: reason.0.into_owned() });
@@ -34,4 +36,33 @@ pub fn check_index(run: &RunIndex) -> RunVerdict {
     let mut metrics = lost_additions::metrics(run);
     metrics.extend(herd::metrics(run));
     RunVerdict { not_judged, metrics, costs: Some(costs(run)), ..RunVerdict::of(verdicts) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::literal::events;
+
+    #[test]
+    fn a_violation_of_what_the_lock_does_not_claim_is_reported_and_not_counted() {
+        let history = |properties: &str| {
+            events(&format!(
+                "0    nemesis info lock - {{name:\"x\",properties:[{properties}]}}
+                 0    1 invoke acquire a {{ttl_ms:2000}}
+                 10   1 ok     acquire a
+                 20   2 invoke acquire a {{ttl_ms:2000}}
+                 30   2 ok     acquire a
+                 40   1 invoke release a
+                 50   1 ok     release a {{believed:true}}
+                 60   nemesis info phase - \"closing\"
+                 70   3 invoke acquire a
+                 80   3 ok     acquire a"
+            ))
+        };
+        let verdict = check_run(&history("\"progress\""));
+        assert_eq!(verdict.outcome, Outcome::Valid);
+        let exclusion = verdict.of_checker("exclusion").unwrap();
+        assert_eq!((exclusion.outcome, exclusion.claimed), (Outcome::Violation, false));
+        assert_eq!(check_run(&history("\"exclusion\"")).outcome, Outcome::Violation);
+    }
 }

@@ -4,7 +4,7 @@ mod timeline;
 
 use crate::budget::Budget;
 use crate::model::{Conflict, History, Model};
-use crate::search::{Found, search};
+use crate::search::{SearchOutcome, search};
 use crate::shrink::shrink;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ pub struct Evidence {
     /// One sentence.
     pub sentence: String,
     /// In order of invocation. Of a large core only those that are to be looked at.
-    pub operations: Vec<Shown>,
+    pub operations: Vec<ShownOperation>,
     /// What else the core holds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
@@ -45,7 +45,7 @@ pub struct LeftOut {
 
 /// One operation of the evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Shown {
+pub struct ShownOperation {
     pub process: u64,
     /// What it did and returned: `write 3`, `read → 3`.
     pub text: String,
@@ -79,8 +79,8 @@ pub fn explain<M: Model>(model: &M, history: &History<M>, conflict: &Conflict, b
     let part = model.simplify(whole.clone());
     let expected = core.iter().position(|&at| at == conflict.stuck).unwrap_or(0);
     let gets_stuck = |start: M::State| match search(&Plain { model, start: start.clone() }, &part, &budget) {
-        Found::Stuck(stuck) => Some((start, stuck)),
-        Found::Order(_) | Found::Exhausted(_) => None,
+        SearchOutcome::Stuck(stuck) => Some((start, stuck)),
+        SearchOutcome::Order(_) | SearchOutcome::Exhausted(_) => None,
     };
     // Of the states that it may begin in, the one that shows best how far one comes.
     let best = model
@@ -171,10 +171,10 @@ impl Evidence {
     }
 }
 
-fn shown<M: Model>(model: &M, part: &History<M>, at: usize) -> Shown {
+fn shown<M: Model>(model: &M, part: &History<M>, at: usize) -> ShownOperation {
     let (operation, source) = (&part.list[at], &part.sources[at]);
     let certain = operation.certain();
-    Shown {
+    ShownOperation {
         process: source.process,
         text: model.show(&operation.op, operation.ret.as_ref()),
         invoke_index: source.invoke_index,

@@ -7,7 +7,7 @@ use crate::models::{
     RegisterOp, RegisterRet, Set, SetOp,
 };
 use crate::operations::{Builder, Handle, Stamp};
-use crate::search::{Found, search};
+use crate::search::{SearchOutcome, search};
 use fencepost_history::{Seed, Stream};
 use rand::RngExt;
 
@@ -116,7 +116,7 @@ pub fn jepsen_like(seed: u64) -> History<Register> {
     let mut history = generate(&model, &shape);
     let random = &mut Seed(seed).stream("stale reads");
     let possible = |history: &History<Register>| {
-        matches!(search(&model, history, &Budget::unlimited()), Found::Order(_))
+        matches!(search(&model, history, &Budget::unlimited()), SearchOutcome::Order(_))
     };
     while !seed.is_multiple_of(4) && possible(&history) {
         let at = random.random_range(0..history.len());

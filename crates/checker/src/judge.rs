@@ -4,8 +4,8 @@ use crate::budget::Budget;
 use crate::evidence::{Evidence, explain};
 use crate::model::{Conflict, Decision, FastPath, History, Model, stuck_conflict};
 use crate::models::Codec;
-use crate::read::Part;
-use crate::search::{Found, search};
+use crate::read::KeyHistory;
+use crate::search::{SearchOutcome, search};
 use crate::verdict::Outcome;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -92,14 +92,14 @@ pub fn decide<M: FastPath>(
         }
     }
     match search(model, history, budget) {
-        Found::Order(found) => {
+        SearchOutcome::Order(found) => {
             if let Some(order) = order {
                 *order = found;
             }
             Answer::Linearizable
         }
-        Found::Stuck(stuck) => Answer::Impossible(stuck_conflict(model, history, stuck.at)),
-        Found::Exhausted(exhausted) => Answer::Unknown(format!(
+        SearchOutcome::Stuck(stuck) => Answer::Impossible(stuck_conflict(model, history, stuck.at)),
+        SearchOutcome::Exhausted(exhausted) => Answer::Unknown(format!(
             "{}: {} of {} events could be explained by then",
             exhausted.reason, exhausted.events_done, exhausted.events
         )),
@@ -108,7 +108,7 @@ pub fn decide<M: FastPath>(
 
 /// Judges each key by itself, on as many cores as there are: a history is linearizable if and only if it is key by
 /// key (M. Herlihy and J. Wing, "Linearizability", ACM TOPLAS 12(3), 1990).
-pub fn judge<M: Codec>(parts: &[Part<M>], wanted: &CheckOptions) -> Vec<KeyVerdict> {
+pub fn judge<M: Codec>(parts: &[KeyHistory<M>], wanted: &CheckOptions) -> Vec<KeyVerdict> {
     // Large ones first, so that no core ends up alone with the largest.
     let mut sequence: Vec<usize> = (0..parts.len()).collect();
     sequence.sort_by_key(|&at| std::cmp::Reverse(parts[at].history.len()));
@@ -118,7 +118,7 @@ pub fn judge<M: Codec>(parts: &[Part<M>], wanted: &CheckOptions) -> Vec<KeyVerdi
     verdicts.into_iter().map(|(_, verdict)| verdict).collect()
 }
 
-fn judge_part<M: Codec>(part: &Part<M>, wanted: &CheckOptions) -> KeyVerdict {
+fn judge_part<M: Codec>(part: &KeyHistory<M>, wanted: &CheckOptions) -> KeyVerdict {
     let (model, history) = (&part.model, &part.history);
     let mut order = wanted.witness.then(Vec::new);
     let answer = decide(model, history, wanted.algorithm, &wanted.budget, order.as_mut());

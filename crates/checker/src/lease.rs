@@ -4,10 +4,10 @@
 //! certainly believed that it held the lock (see [`Hold`](crate::run_index::Hold)), and two such beliefs must not
 //! meet. This is the `exclusion` checker on a history file, key by key.
 
-use crate::evidence::{Evidence, Shown};
+use crate::evidence::{Evidence, ShownOperation};
 use crate::judge::{CheckOptions, KeyVerdict};
 use crate::properties::{Overlap, exclusion_sentence, overlaps};
-use crate::read::{Line, Lines, ReadError, Reading, malformed, split};
+use crate::read::{Line, Lines, ReadError, ReadOptions, malformed, split};
 use crate::run_index::{Operation, RunIndex};
 use crate::verdict::Outcome;
 use fencepost_history::{Event, Kind, Process};
@@ -16,7 +16,7 @@ use serde_json::Value;
 /// Reads a history and judges it.
 pub(crate) fn check(
     lines: &mut dyn Lines,
-    reading: &Reading,
+    reading: &ReadOptions,
     wanted: &CheckOptions,
 ) -> Result<Vec<KeyVerdict>, ReadError> {
     let mut events = Vec::new();
@@ -136,7 +136,7 @@ fn evidence(
     }
     indices.sort_unstable();
     let place = |index: u64| indices.binary_search(&index).map_or(0, |place| place as u32);
-    let shown = |operation: &Operation| Shown {
+    let shown = |operation: &Operation| ShownOperation {
         process: operation.process,
         text: operation.f().to_owned(),
         invoke_index: origins[operation.invoke.index as usize].1,
@@ -171,7 +171,7 @@ mod tests {
             evidence: true,
             witness: false,
         };
-        check(&mut JsonLines::new(text.as_bytes()), &Reading::default(), &wanted)
+        check(&mut JsonLines::new(text.as_bytes()), &ReadOptions::default(), &wanted)
             .map_err(|error| error.to_string())
     }
 

@@ -43,7 +43,7 @@
 //! # From a file to an explanation
 //!
 //! ```
-//! use fencepost_checker::read::{JsonLines, Reading};
+//! use fencepost_checker::read::{JsonLines, ReadOptions};
 //! use fencepost_checker::{Algorithm, Budget, ModelName, Outcome, CheckOptions, check_lines};
 //! use std::time::Duration;
 //!
@@ -59,7 +59,7 @@
 //!     witness: false,
 //! };
 //! let mut lines = JsonLines::new(history.as_bytes());
-//! let verdicts = check_lines(ModelName::OwnerMutex, &mut lines, &Reading::default(), &wanted)?;
+//! let verdicts = check_lines(ModelName::OwnerMutex, &mut lines, &ReadOptions::default(), &wanted)?;
 //! assert_eq!(verdicts[0].outcome, Outcome::Violation);
 //! println!("{}", verdicts[0].evidence.as_ref().unwrap());
 //! # Ok::<(), fencepost_checker::read::ReadError>(())
@@ -86,6 +86,7 @@ pub mod read;
 pub mod run_index;
 pub mod search;
 mod shrink;
+mod spans;
 mod story;
 #[cfg(test)]
 mod testing;
@@ -95,17 +96,17 @@ mod watch;
 pub use budget::Budget;
 pub use by_name::{ModelName, check_lines};
 pub use check_run::{check_index, check_run};
-pub use evidence::{Evidence, LeftOut, Shown, explain};
+pub use evidence::{Evidence, LeftOut, ShownOperation, explain};
 pub use judge::{Algorithm, Answer, CheckOptions, KeyVerdict, Step, decide, judge};
 pub use metrics::{Costs, Metric, quantile};
 pub use model::{Conflict, Decision, FastPath, History, Model, Role};
 pub use operations::{Builder, Operation, Operations};
 pub use properties::{
-    Checker, Class, FindingClass, NotJudged, Overlap, classes, find_class, overlaps, registry,
+    Checker, Class, FindingClass, NotJudged, Overlap, claimable, classes, find_class, overlaps, registry,
 };
 pub use prose::{seconds, times};
 pub use run_index::{Malformed, RunIndex};
-pub use search::{Exhausted, Found, Stuck, search};
+pub use search::{Exhausted, SearchOutcome, Stuck, search};
 pub use shrink::shrink;
 pub use story::{StoryLine, story};
 pub use verdict::{FINDINGS_MAX, Finding, Outcome, RunVerdict, Unjudged, Verdict};

@@ -10,7 +10,7 @@ use std::hash::Hash;
 /// [`doomed`](Model::doomed) only make the search faster.
 ///
 /// ```
-/// use fencepost_checker::{Budget, Builder, Found, Model, search};
+/// use fencepost_checker::{Budget, Builder, SearchOutcome, Model, search};
 ///
 /// /// A stack of numbers.
 /// struct Stack;
@@ -55,7 +55,7 @@ use std::hash::Hash;
 /// let pop = history.invoke(1, Op::Pop);
 /// history.complete(pop, Some(2));
 /// let history = history.finish();
-/// assert!(matches!(search(&Stack, &history, &Budget::unlimited()), Found::Order(_)));
+/// assert!(matches!(search(&Stack, &history, &Budget::unlimited()), SearchOutcome::Order(_)));
 /// ```
 pub trait Model: Sync {
     type State: Clone + Eq + Hash + Debug + Send + Sync;

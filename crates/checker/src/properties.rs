@@ -2,7 +2,9 @@
 
 mod availability;
 mod checker;
+mod errors;
 mod exclusion;
+mod fairness;
 mod fencing;
 mod linearizable;
 pub(crate) mod lost_additions;
@@ -11,6 +13,9 @@ mod ownership;
 mod progress;
 mod stale_writes;
 mod vacuous;
+mod validity;
+
+use fencepost_history::LockFacts;
 
 pub use checker::{Checker, FindingClass, NotJudged};
 pub use exclusion::{Class, Overlap, overlaps};
@@ -26,6 +31,17 @@ pub fn classes() -> impl Iterator<Item = &'static FindingClass> {
     registry().iter().flat_map(|checker| checker.classes())
 }
 
+/// The properties that a lock can claim: what `properties` in a `lock.toml` may name.
+pub fn claimable() -> Vec<&'static str> {
+    registry().iter().filter_map(|checker| checker.claim().filter(|claim| *claim == checker.name())).collect()
+}
+
+/// Whether a lock claims what a checker checks.
+pub(crate) fn is_claimed(lock: &LockFacts, checker: &dyn Checker) -> bool {
+    let (Some(properties), Some(claim)) = (&lock.properties, checker.claim()) else { return true };
+    properties.iter().any(|property| property == claim)
+}
+
 /// All checkers, in the order in which reports show them.
 pub fn registry() -> &'static [&'static dyn Checker] {
     &[
@@ -36,8 +52,36 @@ pub fn registry() -> &'static [&'static dyn Checker] {
         &stale_writes::StaleWrites,
         &fencing::Fencing,
         &linearizable::Linearizable,
+        &validity::Validity,
         &progress::Progress,
         &availability::Availability,
+        &fairness::Fairness,
+        &errors::Errors,
         &vacuous::Vacuous,
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_property_are_claimed_with_it() {
+        let lock = |properties: Option<&[&str]>| LockFacts {
+            properties: properties.map(|names| names.iter().map(|&name| name.to_owned()).collect()),
+            ..LockFacts::default()
+        };
+        let claimed = |lock: &LockFacts| -> Vec<&str> {
+            registry()
+                .iter()
+                .filter(|checker| is_claimed(lock, **checker))
+                .map(|checker| checker.name())
+                .collect()
+        };
+        assert_eq!(claimed(&lock(None)).len(), registry().len());
+        assert_eq!(claimed(&lock(Some(&["progress"]))), ["progress", "fairness", "errors", "vacuous"]);
+        assert!(claimed(&lock(Some(&["exclusion"]))).contains(&"lost-updates"));
+        let names = ["exclusion", "ownership", "fencing", "progress", "availability"];
+        assert_eq!(claimable(), names);
+    }
 }

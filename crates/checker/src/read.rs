@@ -12,7 +12,7 @@ pub use json::JsonLines;
 use crate::model::History;
 use crate::models::{Codec, Refusal};
 use crate::operations::{Builder, Handle, Stamp};
-use fencepost_history::Kind;
+use fencepost_history::{ErrorCode, Kind, OperationError, f};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 
@@ -53,7 +53,7 @@ pub trait Lines {
 
 /// How events are to be understood.
 #[derive(Clone, Debug, Default)]
-pub struct Reading {
+pub struct ReadOptions {
     /// Values are `[key, value]`, as Jepsen's independent keys write them.
     pub independent: bool,
     /// Operations to leave out.
@@ -61,7 +61,7 @@ pub struct Reading {
 }
 
 /// The history of one key.
-pub struct Part<M: Codec> {
+pub struct KeyHistory<M: Codec> {
     /// None where the events have no key.
     pub key: Option<String>,
     pub model: M,
@@ -75,8 +75,8 @@ pub struct Part<M: Codec> {
 pub fn read<M: Codec + Clone>(
     model: &M,
     lines: &mut dyn Lines,
-    reading: &Reading,
-) -> Result<Vec<Part<M>>, ReadError> {
+    reading: &ReadOptions,
+) -> Result<Vec<KeyHistory<M>>, ReadError> {
     let mut collector = Collector::new(model.clone());
     while let Some(line) = lines.next_line()? {
         if line.process.is_none() || is_notice(&line) || reading.skip.iter().any(|skip| *skip == line.f) {
@@ -96,6 +96,11 @@ pub fn read<M: Codec + Clone>(
 /// Whether this is a client's notice, which has no invocation.
 pub(crate) fn is_notice(line: &Line) -> bool {
     line.kind == Kind::Info && fencepost_history::f::is_notice(&line.f)
+}
+
+fn is_no_of_library(line: &Line) -> bool {
+    let error = line.error.as_deref().map(OperationError::from);
+    error.is_some_and(|error| error.code() == ErrorCode::RefusedByLibrary)
 }
 
 /// The key and the value of a `[key, value]`.
@@ -214,6 +219,8 @@ impl<M: Codec + Clone> Collector<M> {
                 Ok(ret) => builder.complete_at(open.handle, ret, stamp),
                 Err(refusal) => return refuse(refusal),
             },
+            // A library that said no after tries of its own may have taken the lock.
+            Kind::Fail if line.f == f::ACQUIRE && is_no_of_library(line) => {}
             Kind::Fail => match model.fail(&op, line.error.as_deref().unwrap_or("")) {
                 Some(ret) => builder.complete_at(open.handle, ret, stamp),
                 None => builder.drop(open.handle),
@@ -224,9 +231,12 @@ impl<M: Codec + Clone> Collector<M> {
         Ok(())
     }
 
-    fn finish(self) -> Vec<Part<M>> {
-        let part =
-            |(key, model, builder): (_, _, Builder<_, _>)| Part { key, model, history: builder.finish() };
+    fn finish(self) -> Vec<KeyHistory<M>> {
+        let part = |(key, model, builder): (_, _, Builder<_, _>)| KeyHistory {
+            key,
+            model,
+            history: builder.finish(),
+        };
         self.parts.into_iter().map(part).collect()
     }
 }
@@ -236,8 +246,8 @@ mod tests {
     use super::*;
     use crate::models::{FencedMutex, Mutex, Register};
 
-    fn parts<M: Codec + Clone>(model: M, text: &str) -> Result<Vec<Part<M>>, String> {
-        read(&model, &mut JsonLines::new(text.as_bytes()), &Reading::default())
+    fn parts<M: Codec + Clone>(model: M, text: &str) -> Result<Vec<KeyHistory<M>>, String> {
+        read(&model, &mut JsonLines::new(text.as_bytes()), &ReadOptions::default())
             .map_err(|error| error.to_string())
     }
 
@@ -296,11 +306,11 @@ mod tests {
         let text = r#"{"process":1,"type":"invoke","f":"write","value":["x",3]}
             {"process":1,"type":"ok","f":"write","value":["x",3]}
             {"process":1,"type":"invoke","f":"noise","value":3}"#;
-        let reading = Reading { independent: true, skip: vec!["noise".to_owned()] };
+        let reading = ReadOptions { independent: true, skip: vec!["noise".to_owned()] };
         let parts = read(&Register::default(), &mut JsonLines::new(text.as_bytes()), &reading).unwrap();
         assert_eq!(parts[0].key.as_deref(), Some("\"x\""));
         assert_eq!(parts[0].history.len(), 1);
-        let reading = Reading { skip: vec![], ..reading };
+        let reading = ReadOptions { skip: vec![], ..reading };
         assert!(read(&Register::default(), &mut JsonLines::new(text.as_bytes()), &reading).is_err());
     }
 
@@ -312,5 +322,15 @@ mod tests {
             {"process":1,"type":"fail","f":"release"}"#;
         let parts = parts(Mutex, text).unwrap();
         assert_eq!((parts[0].history.len(), parts[0].history.order.len()), (1, 1));
+    }
+
+    #[test]
+    fn a_no_of_a_library_is_no_certain_no() {
+        let with = |error: &str| {
+            let text = r#"{"process":1,"type":"invoke","f":"acquire"}
+                {"process":1,"type":"fail","f":"acquire","error":"ERROR"}"#;
+            parts(Mutex, &text.replace("ERROR", error)).unwrap()[0].history.len()
+        };
+        assert_eq!((with("taken: by another"), with("refused-by-library: no")), (0, 1));
     }
 }

@@ -6,9 +6,11 @@ pub use parts::{Fault, Hold, HoldEnd, Operation, Phase};
 
 use fencepost_history::fault::FAULT_LEFT_OUT;
 use fencepost_history::{
-    Event, FaultDescription, FaultEvent, FaultStage, Kind, OperationError, Process, ServerEnded, f,
+    CutShort, Event, FaultDescription, FaultEvent, FaultStage, Kind, Lease, LockFacts, OperationError,
+    Process, SCRIPTS_CUT_SHORT, ServerEnded, f,
 };
 use rustc_hash::FxHashMap;
+use serde::Deserialize;
 use serde_json::Value;
 
 /// Everything that checkers and reports need to know about a run, computed in one pass.
@@ -22,6 +24,8 @@ pub struct RunIndex<'a> {
     pub faults: Vec<Fault<'a>>,
     /// In order.
     pub phases: Vec<Phase<'a>>,
+    /// What is known of the lock under test; of a history that says nothing, a lock with a TTL.
+    pub lock: LockFacts,
     /// The nemeses of the run, whether or not they did anything.
     pub nemeses: Vec<&'a str>,
     /// Servers that ended by themselves or did not serve again after a fault, in order, with the times at which that was
@@ -29,6 +33,8 @@ pub struct RunIndex<'a> {
     pub servers_ended: Vec<(u64, ServerEnded)>,
     /// How many planned faults were left out, since they did not fit with a fault in force.
     pub faults_left_out: usize,
+    /// The clients of a directed run that did not come to the end of their script.
+    pub cut_short: Vec<CutShort>,
     /// What the storage is (`register`); none where it is not in the history.
     pub storage: Option<&'a str>,
     /// The servers of the lock service, by name; empty where the history does not name them.
@@ -101,15 +107,21 @@ impl<'a> RunIndex<'a> {
             mut holds,
             faults,
             phases,
+            lock,
             nemeses,
             servers,
             servers_ended,
             faults_left_out,
+            cut_short,
             storage,
             ..
         } = reader;
         for hold in holds.iter_mut().filter(|hold| hold.end == HoldEnd::Open) {
             hold.end_ns = end_ns;
+        }
+        let by_itself = [Lease::Ttl, Lease::None].contains(&lock.lease);
+        for hold in holds.iter_mut().filter(|_| !by_itself) {
+            hold.cut_ns = cut_ns(hold, &faults, &servers_ended);
         }
         Ok(RunIndex {
             events,
@@ -117,9 +129,11 @@ impl<'a> RunIndex<'a> {
             holds,
             faults,
             phases,
+            lock,
             nemeses,
             servers_ended,
             faults_left_out,
+            cut_short,
             storage,
             servers,
             end_ns,
@@ -136,21 +150,57 @@ impl<'a> RunIndex<'a> {
         self.servers_ended.iter().map(|(_, ended)| ended).find(|ended| ended.after_fault.is_some())
     }
 
+    /// The longest time for which any grant lasts by itself; 0 where the end of a grant is no matter of time.
+    pub fn longest_ttl_ns(&self) -> u64 {
+        let acquires = self.operations.iter().filter(|operation| operation.f() == f::ACQUIRE);
+        acquires.filter_map(|acquire| self.ttl_ns(acquire)).max().unwrap_or(0)
+    }
+
+    /// How long the grant lasts by itself that an acquire asks for; none where its end is no matter of time.
+    pub fn ttl_ns(&self, acquire: &Operation) -> Option<u64> {
+        ttl_ns(&self.lock, acquire.invoke)
+    }
+
+    /// Whether no fault was injected, and none was to be.
+    pub fn is_in_peace(&self) -> bool {
+        self.faults.is_empty() && self.nemeses.is_empty() && self.faults_left_out == 0
+    }
+
+    /// The longest time that an acquire was given.
+    pub fn longest_timeout_ns(&self) -> u64 {
+        let timeout_ms =
+            |operation: &Operation| operation.invoke.value.get("timeout_ms").and_then(Value::as_f64);
+        let acquires = self.operations.iter().filter(|operation| operation.f() == f::ACQUIRE);
+        (acquires.filter_map(timeout_ms).fold(0.0, f64::max) * 1e6) as u64
+    }
+
     /// The event of this index.
     pub fn event(&self, index: u64) -> Option<&'a Event> {
         let at = self.events.binary_search_by_key(&index, |event| event.index).ok()?;
         Some(&self.events[at])
     }
+}
 
-    /// The hold that an acquire's completion began.
-    pub fn hold_from(&self, event: u64) -> Option<&Hold<'a>> {
-        let at = self.holds.binary_search_by_key(&event, |hold| hold.from).ok()?;
-        Some(&self.holds[at])
-    }
+/// From when on the session or the connection of a hold may have ended: a fault, of whatever effect, was in force at
+/// a node that is no storage, or a server ended by itself.
+fn cut_ns(hold: &Hold, faults: &[Fault], servers_ended: &[(u64, ServerEnded)]) -> Option<u64> {
+    let near = |fault: &&Fault| {
+        fault.healed_ns.is_none_or(|healed| healed >= hold.invoke_ns)
+            && !fault.targets.iter().all(|target| target.starts_with("storage"))
+    };
+    let by_faults = faults.iter().filter(near).map(|fault| fault.inject_ns.max(hold.invoke_ns));
+    let by_ends =
+        servers_ended.iter().map(|(time_ns, _)| *time_ns).filter(|time_ns| *time_ns >= hold.invoke_ns);
+    by_faults.chain(by_ends).min()
 }
 
 fn malformed(event: &Event, reason: impl Into<String>) -> Malformed {
     Malformed { index: event.index, reason: reason.into() }
+}
+
+/// How long a grant lasts by itself that this acquire asks for.
+fn ttl_ns(lock: &LockFacts, acquire: &Event) -> Option<u64> {
+    acquire.value.get("ttl_ms").and_then(Value::as_f64).and_then(|ttl_ms| lock.granted_ns(ttl_ms))
 }
 
 fn key_of(event: &Event) -> &str {
@@ -164,11 +214,13 @@ struct Reader<'a> {
     holds: Vec<Hold<'a>>,
     faults: Vec<Fault<'a>>,
     phases: Vec<Phase<'a>>,
+    lock: LockFacts,
     nemeses: Vec<&'a str>,
     servers: Vec<&'a str>,
     storage: Option<&'a str>,
     servers_ended: Vec<(u64, ServerEnded)>,
     faults_left_out: usize,
+    cut_short: Vec<CutShort>,
     /// The open operation of each process, and the hold that it was invoked under.
     open: FxHashMap<u64, (usize, Option<usize>)>,
     held: FxHashMap<(u64, &'a str), usize>,
@@ -234,7 +286,9 @@ impl<'a> Reader<'a> {
             end_ns: event.time,
             end: HoldEnd::Open,
             shared: asks_shared(invoke),
-            ttl_ns: invoke.value.get("ttl_ms").and_then(Value::as_f64).map(|ms| (ms * 1e6) as u64),
+            ttl_ns: ttl_ns(&self.lock, invoke),
+            lease: self.lock.lease,
+            cut_ns: None,
             renewals: early.into_iter().collect(),
             token: event.value.get("token").and_then(Value::as_i64),
             validity_ms: event.value.get("validity_ms").and_then(Value::as_f64),
@@ -273,6 +327,10 @@ impl<'a> Reader<'a> {
             }
             return;
         }
+        if let Some(lock) = LockFacts::read(event) {
+            self.lock = lock;
+            return;
+        }
         if event.f == "nemeses" {
             self.nemeses.extend(names(&event.value));
             return;
@@ -283,6 +341,10 @@ impl<'a> Reader<'a> {
         }
         if event.f == "servers" {
             self.servers.extend(names(&event.value));
+            return;
+        }
+        if event.f == SCRIPTS_CUT_SHORT {
+            self.cut_short = Vec::deserialize(&*event.value).unwrap_or_default();
             return;
         }
         if event.f == FAULT_LEFT_OUT {

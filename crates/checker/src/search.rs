@@ -21,14 +21,14 @@
 //! 6. What [`Role`]s tell about values; see `search/values.rs`.
 
 mod bits;
-mod found;
 mod frontier;
+mod outcome;
 mod trail;
 mod used;
 mod values;
 mod walk;
 
-pub use found::{Exhausted, Found, Stuck};
+pub use outcome::{Exhausted, SearchOutcome, Stuck};
 
 use crate::budget::Budget;
 #[cfg(doc)]
@@ -36,13 +36,13 @@ use crate::model::Role;
 use crate::model::{History, Model};
 
 /// Searches for an order that explains a history.
-pub fn search<M: Model>(model: &M, history: &History<M>, budget: &Budget) -> Found<M::State> {
+pub fn search<M: Model>(model: &M, history: &History<M>, budget: &Budget) -> SearchOutcome<M::State> {
     let open = open_max::<M>(history);
     match open {
         0..=64 => walk::walk::<M, 1>(model, history, budget),
         65..=256 => walk::walk::<M, 4>(model, history, budget),
         257..=4096 => walk::walk::<M, 64>(model, history, budget),
-        _ => Found::Exhausted(Exhausted {
+        _ => SearchOutcome::Exhausted(Exhausted {
             reason: "more than 4096 operations are open at the same time",
             events_done: 0,
             events: history.order.len(),

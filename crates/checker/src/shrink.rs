@@ -14,14 +14,15 @@
 use crate::budget::Budget;
 use crate::model::{History, Model, Role};
 use crate::operations::NEVER;
-use crate::search::{Found, search};
+use crate::search::{SearchOutcome, search};
 use rustc_hash::FxHashMap;
 
 /// A small closed part of an impossible history that is impossible too; the best that was found within the budget.
 /// `stuck` is an operation at whose completion no order is left.
 pub fn shrink<M: Model>(model: &M, history: &History<M>, stuck: u32, budget: &Budget) -> Vec<u32> {
     let roles = Roles::new(model, history);
-    let impossible = |part: &[u32]| matches!(search(model, &history.only(part), budget), Found::Stuck(_));
+    let impossible =
+        |part: &[u32]| matches!(search(model, &history.only(part), budget), SearchOutcome::Stuck(_));
     let end = history.list[stuck as usize].complete;
     let all: Vec<u32> = (0..history.len() as u32).collect();
     let mut part = all.clone();
@@ -232,7 +233,7 @@ mod tests {
     fn core(text: &str) -> String {
         let mut model = Register::with_cas();
         let history = history(&mut model, text);
-        let Found::Stuck(stuck) = search(&model, &history, &Budget::unlimited()) else {
+        let SearchOutcome::Stuck(stuck) = search(&model, &history, &Budget::unlimited()) else {
             panic!("{text} is possible")
         };
         let part = shrink(&model, &history, stuck.at, &Budget::unlimited());

@@ -1,11 +1,11 @@
 //! What happened around a finding, in words with times.
 
-use crate::properties::{Class, Overlap, overlap_reason, overlaps};
+use crate::properties::{Overlap, overlap_reason, overlaps};
 use crate::prose::seconds;
 use crate::run_index::{Fault, Hold, HoldEnd, RunIndex};
 use crate::verdict::Finding;
 use fencepost_history::prose::and;
-use fencepost_history::{Kind, f};
+use fencepost_history::{Kind, Process, f};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -36,12 +36,9 @@ fn overlap_of(run: &RunIndex, finding: &Finding) -> Option<Overlap> {
     let cited: Vec<u64> = finding
         .events
         .iter()
-        .filter_map(|&index| {
-            let at = run.events.binary_search_by_key(&index, |event| event.index).ok()?;
-            match run.events[at].process {
-                fencepost_history::Process::Client(process) => Some(process),
-                fencepost_history::Process::Nemesis => None,
-            }
+        .filter_map(|&index| match run.event(index)?.process {
+            Process::Client(process) => Some(process),
+            Process::Nemesis => None,
         })
         .collect();
     let named = |overlap: &Overlap| {
@@ -64,7 +61,7 @@ fn overlap_of(run: &RunIndex, finding: &Finding) -> Option<Overlap> {
 }
 
 fn event_ns(run: &RunIndex, index: u64) -> u64 {
-    run.events.binary_search_by_key(&index, |event| event.index).map_or(0, |at| run.events[at].time)
+    run.event(index).map_or(0, |event| event.time)
 }
 
 fn tell(run: &RunIndex, overlap: &Overlap) -> Vec<StoryLine> {
@@ -93,11 +90,7 @@ fn tell(run: &RunIndex, overlap: &Overlap) -> Vec<StoryLine> {
         lines.push(line(last[0].time_ns, format!("({left_out} lines are left out before this one)")));
         lines.extend(last);
     }
-    let class = match overlap.class {
-        Class::GrantedTwice => "granted twice",
-        Class::Overstayed => "overstayed",
-    };
-    lines.push(line(end, format!("{class}: {}", overlap_reason(a, b))));
+    lines.push(line(end, format!("{}: {}", overlap.class.in_words(), overlap_reason(a, b))));
     lines
 }
 
@@ -214,26 +207,32 @@ fn written_by_another(
     same.next().map(|operation| operation.process)
 }
 
-/// Releases by third processes between the two grants: one that came too late may have removed the first
-/// holder's lock.
+/// Releases by other processes between the two grants: one that came too late may have removed the first holder's lock. One
+/// that was still under way at the second grant counts if it says that it removed something.
 fn tell_releases(run: &RunIndex, overlap: &Overlap, lines: &mut Vec<StoryLine>) {
     let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
-    let between = run.operations[..b.acquire.max(a.acquire)]
-        .iter()
-        .rev()
-        .take_while(|operation| operation.invoke.time >= a.invoke_ns.saturating_sub(a.ttl_ns.unwrap_or(0)));
-    for release in between.filter(|operation| operation.f() == f::RELEASE && operation.key == a.key) {
-        // Begun earlier, it was the release that let the first holder in.
-        let during = |done: &&fencepost_history::Event| release.invoke.index > a.from && done.index < b.from;
-        let Some(done) = release.ok().filter(during) else {
-            continue;
+    let count = run.operations.partition_point(|operation| operation.invoke.index < b.from);
+    // Begun before the first grant, it was the release that let the first holder in.
+    let between =
+        run.operations[..count].iter().rev().take_while(|operation| operation.invoke.index > a.from);
+    let others = between.filter(|operation| {
+        operation.f() == f::RELEASE && operation.key == a.key && operation.process != a.process
+    });
+    for (release, done) in others.filter_map(|release| Some((release, release.ok()?))) {
+        let (process, key) = (release.process, lock(a.key));
+        let removed = done.value.get("removed") == Some(&Value::Bool(true))
+            || done.value.get("removed_owner").and_then(Value::as_u64) == Some(a.process);
+        let text = match removed {
+            true => format!(
+                "the release of {key} by process {process}, begun at {}, removed a lock",
+                seconds(release.invoke.time)
+            ),
+            false if done.index < b.from && process != b.process => {
+                format!("process {process} released {key} in between")
+            }
+            false => continue,
         };
-        if release.process != a.process && release.process != b.process {
-            lines.push(line(
-                done.time,
-                format!("process {} released {} in between", release.process, lock(a.key)),
-            ));
-        }
+        lines.push(line(done.time, text));
     }
 }
 
@@ -306,6 +305,23 @@ mod tests {
         assert_eq!(story_of(JUMP, "exclusion"), expected);
         // The lost update is the same story.
         assert_eq!(story_of(JUMP, "lost-updates"), expected);
+    }
+
+    #[test]
+    fn tells_of_a_release_that_removed_the_lock() {
+        let text = "
+            0  1 invoke acquire a {ttl_ms:2000}
+            5  1 ok     acquire a
+            6  2 invoke acquire a {ttl_ms:2000}
+            7  3 invoke release a
+            8  2 ok     acquire a
+            9  3 ok     release a {believed:false,removed:true}
+            10 1 invoke holds   a
+            11 1 ok     holds   a true";
+        let removed = "0.009 s the release of a by process 3, begun at 0.007 s, removed a lock".to_owned();
+        assert!(story_of(text, "exclusion").contains(&removed));
+        let nothing = text.replace("removed:true", "removed:false");
+        assert!(!story_of(&nothing, "exclusion").iter().any(|line| line.contains("release of a")));
     }
 
     #[test]

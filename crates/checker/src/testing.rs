@@ -8,7 +8,7 @@ use crate::budget::Budget;
 use crate::model::{Conflict, Decision, History, Model};
 use crate::models::Codec;
 use crate::operations::Builder;
-use crate::search::{Found, search};
+use crate::search::{SearchOutcome, search};
 use std::collections::HashMap;
 
 /// Reads a literal history.
@@ -136,12 +136,12 @@ pub fn judge_all<M: Codec>(model: &M, history: &History<M>) -> (bool, Decision) 
     let truth = brute_force(model, history);
     let text = || literal(model, history);
     match search(model, history, &Budget::unlimited()) {
-        Found::Order(order) => {
+        SearchOutcome::Order(order) => {
             assert!(truth, "the search finds an order: {} {order:?}", text());
             replays(model, history, &order).unwrap();
         }
-        Found::Stuck(stuck) => assert!(!truth, "the search is stuck at {}: {}", stuck.at, text()),
-        Found::Exhausted(_) => panic!("an unlimited budget ran out"),
+        SearchOutcome::Stuck(stuck) => assert!(!truth, "the search is stuck at {}: {}", stuck.at, text()),
+        SearchOutcome::Exhausted(_) => panic!("an unlimited budget ran out"),
     }
     let mut order = Vec::new();
     let decision = model.decide(history, Some(&mut order));

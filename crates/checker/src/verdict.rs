@@ -83,12 +83,19 @@ pub struct Finding {
 pub struct Verdict {
     pub checker: String,
     pub outcome: Outcome,
+    /// Whether the lock claims the property. One that it does not claim is judged and reported, and does not count.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub claimed: bool,
     /// One plain sentence.
     pub summary: String,
     /// In order of time; at most [`FINDINGS_MAX`] of each class. The counts in `stats` are complete.
     pub findings: Vec<Finding>,
     /// Counts and measures, by name.
     pub stats: Map<String, Value>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// How many findings of one class a verdict carries. A lock that excludes no process violates its property at every
@@ -101,6 +108,7 @@ impl Verdict {
         Verdict {
             checker: checker.to_owned(),
             outcome,
+            claimed: true,
             summary: summary.into(),
             findings: Vec::new(),
             stats: Map::new(),
@@ -153,9 +161,11 @@ pub struct RunVerdict {
 }
 
 impl RunVerdict {
-    /// Combines verdicts. Without any, nothing was tested.
+    /// Combines verdicts; those about properties that the lock does not claim do not count. Without any, nothing was
+    /// tested.
     pub fn of(verdicts: Vec<Verdict>) -> RunVerdict {
-        let outcome = verdicts.iter().map(|verdict| verdict.outcome).max().unwrap_or(Outcome::Vacuous);
+        let counted = verdicts.iter().filter(|verdict| verdict.claimed);
+        let outcome = counted.map(|verdict| verdict.outcome).max().unwrap_or(Outcome::Vacuous);
         RunVerdict { outcome, verdicts, not_judged: Vec::new(), metrics: Vec::new(), costs: None }
     }
 
@@ -179,6 +189,17 @@ mod tests {
         assert_eq!(run(&[Outcome::Unknown, Outcome::Vacuous]).outcome, Outcome::Unknown);
         assert_eq!(run(&[Outcome::Violation, Outcome::Unknown]).outcome, Outcome::Violation);
         assert_eq!(Outcome::Vacuous.exit_code(), 2);
+    }
+
+    #[test]
+    fn a_property_that_is_not_claimed_does_not_count() {
+        let broken = Verdict { claimed: false, ..Verdict::new("ownership", Outcome::Violation, "") };
+        let run = RunVerdict::of(vec![Verdict::new("exclusion", Outcome::Valid, ""), broken.clone()]);
+        assert_eq!(run.outcome, Outcome::Valid);
+        assert_eq!(RunVerdict::of(vec![broken.clone()]).outcome, Outcome::Vacuous);
+        let text = serde_json::to_string(&run).unwrap();
+        assert_eq!(text.matches(r#""claimed":false"#).count(), 1, "{text}");
+        assert_eq!(serde_json::from_str::<RunVerdict>(&text).unwrap(), run);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The corpus of the fuzzer, and beginnings and mutilations of it: whatever a file holds, it is judged or refused.
 
-use fencepost_checker::read::{Edn, JsonLines, Lines, Reading};
+use fencepost_checker::read::{Edn, JsonLines, Lines, ReadOptions};
 use fencepost_checker::{Algorithm, Budget, CheckOptions, ModelName, check_lines};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ fn judge(text: &[u8]) -> (usize, usize) {
     let (mut judged, mut refused) = (0, 0);
     for model in ModelName::ALL {
         for independent in [false, true] {
-            let reading = Reading { independent, skip: vec![] };
+            let reading = ReadOptions { independent, skip: vec![] };
             let budget = Budget::new(Duration::from_secs(5), 1 << 26);
             let wanted = CheckOptions { algorithm: Algorithm::Auto, budget, evidence: true, witness: true };
             let readers: [Box<dyn Lines>; 2] = [Box::new(JsonLines::new(text)), Box::new(Edn::new(text))];

@@ -203,6 +203,7 @@ impl Node for AgentNode {
     }
 
     async fn attach(&self, argv: &[String]) -> Result<Attached, ClusterError> {
+        let () = self.request(Op::Check { argv: argv.to_vec() }, PATIENCE).await?;
         self.attach.attach(argv, &self.log).await.map_err(|error| self.error(&error.0))
     }
 }

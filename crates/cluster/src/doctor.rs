@@ -13,17 +13,29 @@ use std::sync::Arc;
 const ENGINE: &str = "engine";
 const NAMESPACES: &str = "namespaces";
 
+/// What to do about an image that is not there.
+const MADE_LATER: &str = "the first test that needs it makes it, and so does `fencepost images build`";
+
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
     /// What it belongs to: `docker`, `local`, or `images`.
     pub area: &'static str,
     pub name: String,
-    pub ok: bool,
+    pub answer: Answer,
     /// What was found.
     pub detail: String,
-    /// What to do; none where nothing needs to be done.
+    /// What to do, or why nothing has to be done; none where all is well.
     pub remedy: Option<String>,
+}
+
+/// Whether the thing is there and works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Yes,
+    /// It is not there, and nothing has to be done about it.
+    NotNeeded,
+    No,
 }
 
 /// Looks at everything. Never fails: what cannot be looked at is a finding, too.
@@ -46,9 +58,11 @@ pub async fn examine_with(options: DriverOptions) -> Vec<Check> {
     checks
 }
 
-/// Whether any driver can start nodes here, by these checks.
-pub fn can_run(checks: &[Check]) -> bool {
-    checks.iter().any(|check| check.ok && [ENGINE, NAMESPACES].contains(&check.name.as_str()))
+/// Names of the drivers that can start nodes here, by these checks.
+pub fn usable(checks: &[Check]) -> Vec<&'static str> {
+    let decides = |check: &&Check| [ENGINE, NAMESPACES].contains(&check.name.as_str());
+    let usable = checks.iter().filter(decides).filter(|check| check.is_well());
+    usable.map(|check| check.area).collect()
 }
 
 /// The drivers that can start a node right now, by these checks: those whose image for clients need not be made first,
@@ -56,7 +70,7 @@ pub fn can_run(checks: &[Check]) -> bool {
 pub async fn runnable(checks: &[Check]) -> Vec<Box<dyn Driver>> {
     let mut drivers = Vec::new();
     for (name, client) in [("docker", "image client"), ("local", "programs of client")] {
-        let ready = checks.iter().any(|check| check.area == name && check.name == client && check.ok);
+        let ready = checks.iter().any(|check| check.area == name && check.name == client && check.is_well());
         if ready && let Ok(driver) = select(name).await {
             drivers.push(driver);
         }
@@ -66,7 +80,16 @@ pub async fn runnable(checks: &[Check]) -> Vec<Box<dyn Driver>> {
 
 impl Check {
     fn yes(area: &'static str, name: impl Into<String>, detail: impl Into<String>) -> Check {
-        Check { area, name: name.into(), ok: true, detail: detail.into(), remedy: None }
+        Check { area, name: name.into(), answer: Answer::Yes, detail: detail.into(), remedy: None }
+    }
+
+    fn not_needed(
+        area: &'static str,
+        name: impl Into<String>,
+        detail: impl Into<String>,
+        why: impl Into<String>,
+    ) -> Check {
+        Check { answer: Answer::NotNeeded, ..Check::no(area, name, detail, why) }
     }
 
     fn no(
@@ -75,7 +98,12 @@ impl Check {
         detail: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Check {
-        Check { area, name: name.into(), ok: false, detail: detail.into(), remedy: Some(remedy.into()) }
+        let (name, detail, remedy) = (name.into(), detail.into(), Some(remedy.into()));
+        Check { area, name, answer: Answer::No, detail, remedy }
+    }
+
+    fn is_well(&self) -> bool {
+        self.answer == Answer::Yes
     }
 }
 
@@ -94,14 +122,9 @@ async fn docker(options: &DriverOptions) -> Vec<Check> {
     let is_there = |name: &str| made.iter().any(|made| made.name == name && made.current);
     for image in &images::ALL {
         let name = format!("image {}", image.name);
-        checks.push(match is_there(image.name) {
-            true => Check::yes(AREA, name, "is there"),
-            false => Check::no(
-                AREA,
-                name,
-                "is not there yet",
-                "nothing: the first test makes it, and so does `fencepost images build`",
-            ),
+        checks.push(match is_there(&image.name) {
+            true => Check::yes(AREA, name, "made"),
+            false => Check::not_needed(AREA, name, "not made yet", MADE_LATER),
         });
     }
     if is_there("client") {
@@ -118,7 +141,7 @@ async fn local(options: &DriverOptions) -> Vec<Check> {
     const AREA: &str = "local";
     let who = if nix::unistd::geteuid().is_root() { "as root" } else { "in a user namespace" };
     let mut checks = match local::try_namespaces(options).await {
-        Ok(()) => vec![Check::yes(AREA, NAMESPACES, format!("can be made, {who}"))],
+        Ok(()) => vec![Check::yes(AREA, NAMESPACES, format!("work, {who}"))],
         Err(error) => {
             let remedy = "run as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1; on Ubuntu \
                           also kernel.apparmor_restrict_unprivileged_userns=0)";
@@ -130,14 +153,15 @@ async fn local(options: &DriverOptions) -> Vec<Check> {
         let missing = image.missing_here();
         let unpacked = images::is_unpacked(image);
         checks.push(match (missing.is_empty(), unpacked) {
-            (true, _) => Check::yes(AREA, name, "are installed"),
-            (false, true) => Check::yes(AREA, name, "are in the unpacked root file system"),
-            (false, false) => Check::no(
-                AREA,
-                name,
-                format!("not installed: {}", missing.join(", ")),
-                "nothing, if root file systems can be made (see below); else install them",
-            ),
+            (true, _) => Check::yes(AREA, name, "installed"),
+            (false, true) => Check::yes(AREA, name, "in an unpacked root file system"),
+            (false, false) => {
+                let detail = format!("not installed: {}", missing.join(", "));
+                match missing_makers().is_empty() {
+                    true => Check::not_needed(AREA, name, detail, MADE_LATER),
+                    false => Check::no(AREA, name, detail, "install them"),
+                }
+            }
         });
     }
     if images::find("client").is_ok_and(|image| image.missing_here().is_empty() || images::is_unpacked(image))
@@ -160,6 +184,9 @@ async fn tried(area: &'static str, driver: &dyn Driver, key: &str) -> Vec<Check>
                 let (name, remedy) = describe(found.capability, area);
                 match found.reason {
                     None => Check::yes(area, name, "works inside a node"),
+                    Some(reason) if found.capability == Capability::Netem => {
+                        Check::not_needed(area, name, reason, remedy)
+                    }
                     Some(reason) => Check::no(area, name, reason, remedy),
                 }
             })
@@ -174,31 +201,35 @@ fn describe(capability: Capability, area: &str) -> (&'static str, &'static str) 
     match capability {
         Capability::Signal => ("signals", "nothing helps: every node can send signals"),
         Capability::Ptrace => ("ptrace", "clock faults need it: set kernel.yama.ptrace_scope to less than 3"),
-        Capability::PacketFilter => ("iptables", "partitions need it: load the kernel module nf_tables"),
+        Capability::PacketFilter => {
+            ("iptables", "partitions and faults of packets need it: load the kernel module nf_tables")
+        }
         Capability::PacketQueue => {
-            ("NFQUEUE", "packet delays by a program need it: load the kernel module nfnetlink_queue")
+            ("NFQUEUE", "faults of packets need it, or netem: load the kernel module nfnetlink_queue")
         }
-        Capability::Netem => (
-            "netem",
-            "only the kernel's own packet delays need it: load the kernel module sch_netem, if there is one",
-        ),
+        Capability::Netem => ("netem", "Fencepost's own emulator delays, loses and reorders packets instead"),
         Capability::Fuse if area == "docker" => {
-            ("FUSE", "only lost writes need it: use --driver local, where nodes may mount")
+            ("FUSE", "power losses and faults of disks need it: use --driver local, where nodes may mount")
         }
-        Capability::Fuse => ("FUSE", "only lost writes need it: load the kernel module fuse"),
+        Capability::Fuse => ("FUSE", "power losses and faults of disks need it: load the kernel module fuse"),
     }
 }
 
 fn images() -> Vec<Check> {
-    let missing: Vec<&str> =
-        images::MAKERS.into_iter().filter(|program| installed(program).is_none()).collect();
+    const NAME: &str = "Debian's packages";
+    let missing = missing_makers();
     vec![match missing.is_empty() {
-        true => Check::yes("images", "without a registry", "can be made from Debian's packages"),
+        true => Check::yes("images", NAME, "images can be made from them, without a registry"),
         false => Check::no(
             "images",
-            "without a registry",
-            format!("cannot be made here: no {}", missing.join(", ")),
-            "nothing, if the Docker engine reaches a registry; else use a Debian or Ubuntu machine",
+            NAME,
+            format!("images cannot be made from them: there is no {}", missing.join(", ")),
+            "use a Debian or Ubuntu machine, or a Docker engine that reaches a registry",
         ),
     }]
+}
+
+/// Programs that making an image from packages needs, and that are not here.
+fn missing_makers() -> Vec<&'static str> {
+    images::MAKERS.into_iter().filter(|program| installed(program).is_none()).collect()
 }

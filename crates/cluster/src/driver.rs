@@ -1,6 +1,7 @@
 //! What a driver is: it starts nodes, and takes them down.
 
 use crate::capability::Capability;
+use crate::environment::Environment;
 use crate::node::{Node, NodeSpec};
 use crate::subnet::Subnet;
 use crate::{ClusterError, Progress};
@@ -9,6 +10,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// What to start.
 #[derive(Clone, Debug)]
@@ -28,6 +30,8 @@ pub trait Driver: Send + Sync {
     async fn supports(&self) -> Vec<Capability>;
     /// Makes what nodes of this image are made of, where it is missing; starting does so too.
     async fn prepare(&self, image: &'static str) -> Result<(), ClusterError>;
+    /// The same for nodes in which a user's programs run.
+    async fn prepare_environment(&self, environment: &Arc<Environment>) -> Result<(), ClusterError>;
     /// Starts all nodes, each with its agent up and its address set; nothing is left behind on failure.
     async fn start(&self, spec: &ClusterSpec) -> Result<Cluster, ClusterError>;
     /// Finds and removes what crashed runs left behind; says what it removed, one line each.
@@ -47,6 +51,8 @@ pub struct DriverOptions {
     pub program: PathBuf,
     /// Run servers out of the images' root file systems even where this machine has them (local driver).
     pub prefer_rootfs: bool,
+    /// How long each command of `build` and `setup` of a user's folder may take.
+    pub setup_time_limit: Duration,
     /// Receives a line for each step that takes long.
     pub progress: Progress,
 }
@@ -56,7 +62,12 @@ impl DriverOptions {
     pub fn new() -> Result<DriverOptions, ClusterError> {
         let program = std::env::current_exe()
             .map_err(|error| ClusterError::new(format!("cannot find the running program: {error}")))?;
-        Ok(DriverOptions { program, prefer_rootfs: false, progress: crate::progress_to_stderr() })
+        Ok(DriverOptions {
+            program,
+            prefer_rootfs: false,
+            setup_time_limit: Duration::from_secs(600),
+            progress: crate::progress_to_stderr(),
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! What was made of images, in the container engine and in the cache: listing, making and removing it.
 
 use crate::drivers::docker::Engine;
+use crate::drivers::local;
 use crate::images::{self, ALL, Image, Made};
 use crate::{ClusterError, Progress, cache, program};
 
@@ -11,6 +12,7 @@ pub async fn list() -> Result<Vec<Made>, ClusterError> {
         Err(_) => Vec::new(),
     };
     made.extend(images::list_unpacked().await?);
+    made.extend(local::list_prepared().await?);
     made.sort_by(|a, b| (&a.name, &a.place).cmp(&(&b.name, &b.place)));
     Ok(made)
 }
@@ -53,5 +55,6 @@ pub async fn remove(progress: &Progress) -> Result<(), ClusterError> {
             images::remove_folder(&folder).await?;
         }
     }
+    local::remove_prepared()?;
     program::remove_unused()
 }

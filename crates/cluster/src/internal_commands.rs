@@ -23,6 +23,7 @@ pub fn run_internal_command(tools: fn() -> Vec<Box<dyn Tool>>) -> Option<i32> {
     match command.to_str()? {
         "agent" => Some(run_agent(tools(), &args)),
         "sandbox" => Some(drivers::local::run_sandbox()),
+        "setup" => Some(drivers::local::run_setup()),
         "probe" => Some(probe::run_probe()),
         _ => None,
     }

@@ -4,10 +4,12 @@
 //! and how a client program is attached, is a driver's.
 
 use crate::ClusterError;
+use crate::environment::Environment;
 use crate::protocol::{Output, Service};
 use async_trait::async_trait;
 use serde_json::Value;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -31,6 +33,21 @@ pub struct NodeSpec {
     /// Whether its agent may mount a FUSE file system over the data folder ([`crate::Capability::Fuse`]): a right that
     /// a node gets only where a fault needs it.
     pub may_mount: bool,
+    /// A user's programs, which run in it; the image is then `client`.
+    pub environment: Option<Arc<Environment>>,
+}
+
+impl NodeSpec {
+    pub(crate) fn kind(&self) -> NodeKind {
+        NodeKind { image: self.image, environment: self.environment.clone() }
+    }
+}
+
+/// What a node is made of. Nodes of a kind are made alike.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct NodeKind {
+    pub(crate) image: &'static str,
+    pub(crate) environment: Option<Arc<Environment>>,
 }
 
 /// The two ends of an attached program's standard streams. Its standard error goes to the node's log.

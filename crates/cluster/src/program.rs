@@ -9,6 +9,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Stands for this very program in the commands of a node.
+pub(crate) const NAME: &str = "fencepost";
+
 /// Where the folder lies in a node.
 const LOADER: &str = "/fencepost/ld.so";
 const PROGRAM: &str = "/fencepost/fencepost";
@@ -84,7 +87,7 @@ pub(crate) fn hash(executable: &Path) -> std::io::Result<String> {
 /// Inside a node: puts this very program in the place of the name `fencepost`.
 pub(crate) fn resolve(argv: Vec<String>) -> Vec<String> {
     match argv.split_first() {
-        Some((name, args)) if name == "fencepost" => invocation(Path::new(LOADER).exists(), args.to_vec()),
+        Some((name, args)) if name == NAME => invocation(Path::new(LOADER).exists(), args.to_vec()),
         _ => argv,
     }
 }

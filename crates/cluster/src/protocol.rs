@@ -43,6 +43,8 @@ pub enum Op {
     Remove { path: String },
     /// Opens a TCP connection. Answers [`Connected`].
     Connect { address: String, timeout_ms: u64 },
+    /// Answers nothing if the program of this command can be started.
+    Check { argv: Vec<String> },
     /// Calls one of the tools that the program gave to this agent. `{data}` in a text of an object stands for the
     /// node's data folder.
     Tool { name: String, args: Value },

@@ -1,10 +1,14 @@
 //! The controller's end of a client program: sends commands, matches answers to them, passes notices on.
 
 use fencepost_history::{Completion, ErrorCode};
-use fencepost_locks::protocol::{Answer, AnswerKind, Command, FromClient, Hello, HelloBack, Notice, VERSION};
+use fencepost_locks::protocol::{
+    Answer, AnswerKind, Command, FromClient, Hello, HelloBack, Notice, ProcessOver, VERSION,
+};
 use fencepost_wire::{LineError, LineReader, LineWriter, NoAnswer, Received, RequestClient};
 use serde_json::Value;
+use std::io::ErrorKind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
@@ -12,9 +16,15 @@ use tokio::time::Instant;
 /// The longest line that a client may print, in bytes.
 const LINE_MAX: usize = 64 << 20;
 
+/// Notices that a client may send within a second. A lock library sends a few; more are a mistake of the client, which would
+/// fill the history.
+const NOTICES_MAX: u32 = 5000;
+
 /// A client program that answered the hello.
 pub struct ClientConnection {
     name: String,
+    operations: AtomicU64,
+    answers: AtomicU64,
     /// What the client said it can do, and its process number inside its node.
     pub hello: HelloBack,
     requests: RequestClient<Answer>,
@@ -62,8 +72,14 @@ impl ClientConnection {
             ));
         }
         let notices = events.clone();
+        let flooded = Arc::new(AtomicBool::new(false));
+        let (mut rate, floods) = (NoticeRate::default(), flooded.clone());
         let receive = move |line: &str| match serde_json::from_str(line) {
             Ok(FromClient::Answer(answer)) => Received::Answer { id: answer.id, answer },
+            Ok(FromClient::Notice(_)) if rate.is_exceeded() => {
+                floods.store(true, Ordering::Relaxed);
+                Received::Garbage
+            }
             Ok(FromClient::Notice(notice)) => {
                 notices.notice(notice);
                 Received::Handled
@@ -75,11 +91,25 @@ impl ClientConnection {
         tokio::spawn(async move {
             let reason = match reading.await {
                 Ok(()) => format!("client {client} ended"),
+                Err(_) if flooded.load(Ordering::Relaxed) => format!(
+                    "client {client} sent more than {NOTICES_MAX} notices within a second; a notice reports one lost or renewed lock"
+                ),
                 Err(error) => reading_failed(&client, &error),
             };
             events.gone(&client, &reason);
         });
-        Ok(ClientConnection { name, hello: back, requests })
+        Ok(ClientConnection {
+            name,
+            hello: back,
+            requests,
+            operations: AtomicU64::new(0),
+            answers: AtomicU64::new(0),
+        })
+    }
+
+    /// The client's name: `c1`.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Whether the client has ended.
@@ -87,9 +117,22 @@ impl ClientConnection {
         self.requests.is_closed()
     }
 
+    /// How many operations it was sent, if it has answered none of them.
+    pub fn unanswered(&self) -> Option<u64> {
+        let operations = self.operations.load(Ordering::Relaxed);
+        (operations > 0 && self.answers.load(Ordering::Relaxed) == 0).then_some(operations)
+    }
+
+    /// Tells the client that this process is over: its number is not used again.
+    pub fn end_process(&self, process: u64) {
+        self.requests.tell(&ProcessOver::new(process));
+    }
+
     /// Sends a command (its id is filled in here) and waits for the answer, at most for `patience`.
     pub async fn call(&self, command: Command, patience: Duration) -> Reply {
+        self.operations.fetch_add(1, Ordering::Relaxed);
         let answer = self.requests.request(|id| Command { id, ..command }, Instant::now() + patience).await;
+        self.answers.fetch_add(u64::from(answer.is_ok()), Ordering::Relaxed);
         let name = &self.name;
         Reply::from(match answer {
             Ok(answer) => return Reply::from(answer),
@@ -107,6 +150,26 @@ impl ClientConnection {
                 Completion::info(ErrorCode::Timeout, detail)
             }
         })
+    }
+}
+
+/// Counts notices, second by second.
+#[derive(Default)]
+struct NoticeRate {
+    second: Option<Instant>,
+    count: u32,
+}
+
+impl NoticeRate {
+    /// Counts one more, and says whether there are too many.
+    fn is_exceeded(&mut self) -> bool {
+        let now = Instant::now();
+        let is_new = self.second.is_none_or(|begun| now.duration_since(begun) > Duration::from_secs(1));
+        if is_new {
+            (self.second, self.count) = (Some(now), 0);
+        }
+        self.count += 1;
+        self.count > NOTICES_MAX
     }
 }
 
@@ -131,9 +194,14 @@ impl From<Answer> for Reply {
 
 fn reading_failed(name: &str, error: &LineError) -> String {
     match error {
-        LineError::Garbage(line) => {
-            format!("client {name} printed a line that is not of the client protocol: `{line}`")
-        }
+        LineError::Garbage(line) => format!(
+            "client {name} printed a line that is not of the client protocol: `{line}` (a client's own output belongs on standard error)"
+        ),
+        LineError::Unrequested { id, line } => format!(
+            "client {name} answered with the id {id}, which no open operation has (each is answered once): `{line}`"
+        ),
+        // It ended while lines to it were under way.
+        LineError::Io(error) if error.kind() == ErrorKind::ConnectionReset => format!("client {name} ended"),
         error => format!("client {name} cannot be read: {error}"),
     }
 }

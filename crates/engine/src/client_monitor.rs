@@ -1,10 +1,12 @@
 //! Watches the clients of a run: records their notices, and ends the run when a client ends that should not.
 
 use crate::client_connection::ClientEvents;
+use crate::node_log::with_last_line;
 use crate::recorder::Recorder;
 use crate::stop::Stop;
 use fencepost_locks::protocol::Notice;
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -17,11 +19,13 @@ pub(crate) struct ClientMonitor {
     ends_expected: AtomicBool,
     /// Clients that a fault kills, or another client.
     doomed: Vec<String>,
+    /// The folder with the logs of all nodes.
+    logs: PathBuf,
 }
 
 impl ClientMonitor {
-    pub(crate) fn new(stop: Arc<Stop>, doomed: Vec<String>) -> ClientMonitor {
-        ClientMonitor { stop, recorder: OnceLock::new(), ends_expected: AtomicBool::new(false), doomed }
+    pub(crate) fn new(stop: Arc<Stop>, doomed: Vec<String>, logs: PathBuf) -> ClientMonitor {
+        ClientMonitor { stop, recorder: OnceLock::new(), ends_expected: AtomicBool::new(false), doomed, logs }
     }
 
     /// Records notices from now on.
@@ -50,7 +54,13 @@ impl ClientEvents for ClientMonitor {
     fn gone(&self, client: &str, reason: &str) {
         let expected = self.doomed.iter().any(|doomed| doomed == client);
         if !expected && !self.ends_expected.load(Ordering::Acquire) {
-            self.stop.fail(format!("{reason}; the test cannot go on without it (see logs/{client}.log)"));
+            let (stop, logs) = (self.stop.clone(), self.logs.clone());
+            let (client, reason) = (client.to_owned(), reason.to_owned());
+            // The client's last words may be a moment behind its end.
+            tokio::spawn(async move {
+                let sentence = with_last_line(&reason, &logs, &client).await;
+                stop.fail(format!("{sentence}; the test cannot go on without it"));
+            });
         }
     }
 }

@@ -1,26 +1,22 @@
 //! Starts the processes of a run on its nodes: servers, storage and clients, in that order.
 
 use crate::client_connection::{ClientConnection, ClientEvents};
-use crate::topology::{client_names, server_names, storage_names};
+use crate::client_start::{self, Surroundings};
+use crate::topology::{STORAGE_PORT, client_names, server_names, storage_names};
 use crate::validation::RunSpec;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{Cluster, ClusterError, Node, NodeSpec, Role};
-use fencepost_locks::protocol::{Hello, Server, VERSION};
+use fencepost_history::LockFacts;
 use fencepost_locks::{LockService, ServiceLeadership};
 use fencepost_nemesis::{Clients, FaultContext, Leadership, Readiness, RunningService};
 use fencepost_storage::Need;
 use futures_util::future::try_join_all;
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Where the storage listens, inside its node.
-const STORAGE_PORT: u16 = 7000;
-
-/// A client connects to its servers before it answers the hello.
-const HELLO: Duration = Duration::from_secs(20);
 
 /// The running processes of a run: its clients, and the servers that a fault can be injected into.
 pub struct Deployment {
@@ -28,6 +24,8 @@ pub struct Deployment {
     pub context: Arc<FaultContext>,
     /// `n1: redis-server 7.0.15`, once for servers that are alike.
     pub versions: Vec<String>,
+    /// What is known of the lock, now that its clients have said what they can.
+    pub lock: LockFacts,
 }
 
 impl Deployment {
@@ -40,9 +38,15 @@ impl Deployment {
 
 /// The nodes that a spec needs.
 pub fn nodes(spec: &RunSpec) -> Vec<NodeSpec> {
+    let environment = spec.lock.recipe.program().and_then(|program| program.environment.clone());
     let node = |name: String, role, image| {
         let may_mount = role == Role::Server && breaks_disks(spec);
-        NodeSpec { name, role, image, may_mount }
+        let environment = match role {
+            Role::Client => environment.clone(),
+            Role::Server => spec.lock.service.environment(),
+            Role::Storage => None,
+        };
+        NodeSpec { name, role, image, may_mount, environment }
     };
     let mut nodes = Vec::new();
     if let Some(image) = spec.lock.service.image() {
@@ -63,10 +67,47 @@ fn breaks_disks(spec: &RunSpec) -> bool {
     spec.nemeses.iter().any(|nemesis| nemesis.description().prepares_disks)
 }
 
-/// Starts servers, storage and clients, and waits until each one serves.
-pub async fn start(spec: &RunSpec, cluster: &Cluster, events: Arc<dyn ClientEvents>) -> Result<Deployment> {
-    let of_role = |role| cluster.nodes.iter().filter(|node| node.role() == role).cloned().collect::<Vec<_>>();
-    let (servers, clients) = (of_role(Role::Server), of_role(Role::Client));
+/// Starts servers, storage and clients, and waits until each one serves. `logs` is the folder of the nodes' logs.
+pub async fn start(
+    spec: &RunSpec,
+    cluster: &Cluster,
+    logs: &Path,
+    events: Arc<dyn ClientEvents>,
+) -> Result<Deployment> {
+    let services = start_services(spec, cluster).await?;
+    let [servers, storages, clients] =
+        [Role::Server, Role::Storage, Role::Client].map(|role| nodes_of(cluster, role));
+    let versions = versions(spec, &servers).await?;
+    let client_version = client_start::version(spec, &clients).await?;
+    let around = Surroundings { servers: &servers, storages: &storages, logs };
+    let connections = client_start::connect_all(spec, &clients, &around, events).await?;
+    let can = connections.first().map(|connection| connection.hello.can.clone()).unwrap_or_default();
+    let lock = spec.lock.facts(&spec.options.lock_options, client_version, &can);
+    let pid = |connection: &Arc<ClientConnection>| (connection.name().to_owned(), connection.hello.pid);
+    let pids = connections.iter().map(pid).collect();
+    let readiness = ReadinessOfServers { service: spec.lock.service, servers: servers.clone() };
+    let leadership = spec
+        .lock
+        .service
+        .leadership()
+        .map(|service| Arc::new(LeaderOfServers { service, servers }) as Arc<dyn Leadership>);
+    let context = FaultContext::new(
+        &cluster.nodes,
+        services,
+        Arc::new(ClientPids(pids)),
+        leadership,
+        Some(Arc::new(readiness)),
+    );
+    Ok(Deployment { clients: connections, context: Arc::new(context), versions, lock })
+}
+
+/// Starts everything but the clients, and waits until it serves: what runs on each node.
+pub(crate) async fn start_services(
+    spec: &RunSpec,
+    cluster: &Cluster,
+) -> Result<HashMap<String, RunningService>> {
+    let [servers, storages, clients] =
+        [Role::Server, Role::Storage, Role::Client].map(|role| nodes_of(cluster, role));
     let mut services = HashMap::new();
     for (index, node) in servers.iter().enumerate() {
         let mut service = spec.lock.service.start_command(index, &servers, &spec.options.lock_options);
@@ -75,7 +116,6 @@ pub async fn start(spec: &RunSpec, cluster: &Cluster, events: Arc<dyn ClientEven
         }
         services.insert(node.name().to_owned(), RunningService { service, port: spec.lock.service.port() });
     }
-    let storages = of_role(Role::Storage);
     for node in &storages {
         let service = storage(spec, &servers);
         services.insert(node.name().to_owned(), RunningService { service, port: STORAGE_PORT });
@@ -96,26 +136,12 @@ pub async fn start(spec: &RunSpec, cluster: &Cluster, events: Arc<dyn ClientEven
     if spec.lock.capabilities(&spec.options.lock_options).fences_clients {
         try_join_all(storages.iter().chain(&clients).map(start_fencing_program)).await?;
     }
-    let versions = versions(spec, &servers).await?;
-    let connections =
-        try_join_all(clients.iter().map(|node| connect(spec, node, &servers, &storages, events.clone())))
-            .await?;
-    let pids = connections.iter().map(|(name, connection)| (name.clone(), connection.hello.pid)).collect();
-    let readiness = ReadinessOfServers { service: spec.lock.service, servers: servers.clone() };
-    let leadership = spec
-        .lock
-        .service
-        .leadership()
-        .map(|service| Arc::new(LeaderOfServers { service, servers }) as Arc<dyn Leadership>);
-    let context = FaultContext::new(
-        &cluster.nodes,
-        services,
-        Arc::new(ClientPids(pids)),
-        leadership,
-        Some(Arc::new(readiness)),
-    );
-    let clients = connections.into_iter().map(|(_, connection)| connection).collect();
-    Ok(Deployment { clients, context: Arc::new(context), versions })
+    Ok(services)
+}
+
+/// The nodes of this role.
+pub(crate) fn nodes_of(cluster: &Cluster, role: Role) -> Vec<Arc<dyn Node>> {
+    cluster.nodes.iter().filter(|node| node.role() == role).cloned().collect()
 }
 
 fn storage(spec: &RunSpec, servers: &[Arc<dyn Node>]) -> Service {
@@ -166,7 +192,8 @@ async fn await_port(node: &Arc<dyn Node>, port: u16) -> Result<()> {
     }
 }
 
-async fn versions(spec: &RunSpec, servers: &[Arc<dyn Node>]) -> Result<Vec<String>> {
+/// Name and version of each server, once for servers that are alike.
+pub(crate) async fn versions(spec: &RunSpec, servers: &[Arc<dyn Node>]) -> Result<Vec<String>> {
     let found = try_join_all(servers.iter().map(|node| spec.lock.service.version(node))).await?;
     let mut versions: Vec<(String, Vec<&str>)> = Vec::new();
     for (node, version) in servers.iter().zip(found) {
@@ -176,47 +203,6 @@ async fn versions(spec: &RunSpec, servers: &[Arc<dyn Node>]) -> Result<Vec<Strin
         }
     }
     Ok(versions.into_iter().map(|(version, names)| format!("{version} on {}", names.join(", "))).collect())
-}
-
-async fn connect(
-    spec: &RunSpec,
-    node: &Arc<dyn Node>,
-    servers: &[Arc<dyn Node>],
-    storages: &[Arc<dyn Node>],
-    events: Arc<dyn ClientEvents>,
-) -> Result<(String, Arc<ClientConnection>)> {
-    let name = node.name().to_owned();
-    let storages: Vec<String> =
-        storages.iter().map(|storage| format!("{}:{STORAGE_PORT}", storage.address())).collect();
-    let hello = Hello {
-        hello: VERSION,
-        client: name.clone(),
-        lock: spec.options.lock.clone(),
-        servers: servers
-            .iter()
-            .map(|server| Server {
-                name: server.name().to_owned(),
-                address: format!("{}:{}", server.address(), spec.lock.service.port()),
-            })
-            .collect(),
-        storage: storages.first().cloned(),
-        storage_replicas: if storages.len() > 1 { storages } else { Vec::new() },
-        guard: spec.options.guard.clone(),
-        careful: spec.options.careful,
-        seed: rand::RngExt::random(&mut spec.seed.stream(&format!("client-{name}"))),
-        options: serde_json::to_value(&spec.options.lock_options)
-            .context("the options of the lock are no JSON")?,
-        pause_at: spec.options.pause_at.clone(),
-    };
-    let attached = node.attach(&["fencepost".to_owned(), "client".to_owned()]).await?;
-    let connection = ClientConnection::open(&hello, attached.stdin, attached.stdout, HELLO, events)
-        .await
-        .map_err(|sentence| anyhow!("{sentence}; its log says why"))?;
-    let claimed = spec.lock.capabilities(&spec.options.lock_options);
-    claimed
-        .check_announced(&connection.hello.can)
-        .map_err(|why| anyhow!("client {name} does not fit the lock {}: {why}", spec.lock.name))?;
-    Ok((name, Arc::new(connection)))
 }
 
 /// The process numbers of the client programs, inside their nodes.

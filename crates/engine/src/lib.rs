@@ -3,15 +3,19 @@
 //! ```text
 //! options ─► validation ─► deployment ─► client_connection ─► processes, injection ─► phases ─► runner
 //! ```
-//! Each module uses those to its left only; all of them record events through `recorder`.
+//! Each module uses those to its left only; all of them record events through `recorder`. Beside runs, `conformance` checks
+//! whether a client keeps the client protocol.
 
 pub mod client_connection;
 mod client_monitor;
+mod client_start;
 pub mod clock_watch;
 mod command_line;
+mod conformance;
 mod deployment;
 mod injection;
 mod names;
+mod node_log;
 mod observer;
 mod options;
 mod phases;
@@ -26,7 +30,8 @@ mod stop;
 mod topology;
 mod validation;
 
-pub use names::{BadUsage, pick, unknown};
+pub use conformance::{ConformanceObserver, PointOutcome, PointResult, check_conformance, conformance_spec};
+pub use names::{BadUsage, find_lock, pick, unknown};
 pub use observer::{Progress, RunObserver, Unobserved};
 pub use options::RunOptions;
 pub use phases::RunOutcome;

@@ -1,11 +1,20 @@
 //! Looks up what a user named, and says which name was probably meant.
 
 pub use fencepost_history::prose::unknown;
+use fencepost_locks::{LockDefinition, folder};
 
 /// A mistake in what the user asked for: one sentence. Exit code 254.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct BadUsage(pub String);
+
+/// The built-in lock of that name, or the one in this folder.
+pub fn find_lock(name: &str) -> Result<&'static LockDefinition, BadUsage> {
+    match folder::is_folder(name) {
+        true => folder::load(name).map_err(BadUsage),
+        false => pick("lock", name, fencepost_locks::registry(), |lock| lock.name),
+    }
+}
 
 /// The one of that name, or a sentence that offers the nearest right one.
 pub fn pick<T: Copy>(

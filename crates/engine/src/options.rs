@@ -22,9 +22,21 @@ pub struct RunOptions {
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scenario: Option<String>,
-    /// The lock under test (see `fencepost list locks`).
+    /// The lock under test: a name (see `fencepost list locks`), or a folder with a lock.toml, `FOLDER[@VARIANT]`.
     #[arg(long, visible_alias = "backend", default_value_t = RunOptions::default().lock)]
     pub lock: String,
+    /// A client program of your own in place of Fencepost's, on the servers of --lock: its command line.
+    #[arg(long, value_name = "COMMAND")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// The folder of --client, in which it runs.
+    #[arg(long, value_name = "FOLDER", requires = "client")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_files: Option<PathBuf>,
+    /// Options of a lock of your own (its lock.toml lists them), separated by commas.
+    #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',')]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub option: Vec<String>,
     /// Nemeses, separated by commas; `swarm` draws some, `none` is no fault (see `fencepost list nemeses`).
     #[arg(long, value_delimiter = ',', default_value = "none")]
     pub nemesis: Vec<String>,
@@ -130,6 +142,9 @@ impl Default for RunOptions {
         RunOptions {
             scenario: None,
             lock: "redlock".to_owned(),
+            client: None,
+            client_files: None,
+            option: Vec::new(),
             nemesis: Vec::new(),
             nemesis_file: None,
             guard: "none".to_owned(),
@@ -190,6 +205,7 @@ impl RunOptions {
             started: now(),
             driver: self.driver.clone(),
             servers: Vec::new(),
+            lock: None,
             spec: self.settings(),
         }
     }

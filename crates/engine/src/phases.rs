@@ -3,6 +3,7 @@
 use crate::clock_watch::ClockWatch;
 use crate::deployment::Deployment;
 use crate::injection::{Injection, prepare};
+use crate::node_log::with_last_line;
 use crate::observer::{Progress, RunObserver};
 use crate::processes::{ProcessContext, TimeLimits, closing_reads, run_process};
 use crate::recorder::Recorder;
@@ -12,7 +13,7 @@ use crate::server_watch::ServerWatch;
 use crate::stop::{Reason, Stop};
 use crate::topology::storage_names;
 use crate::validation::RunSpec;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use fencepost_history::run::RunFolder;
 use fencepost_history::{Kind, f};
 use fencepost_nemesis::Trigger;
@@ -59,6 +60,7 @@ pub(crate) async fn all(
 ) -> Result<RunOutcome> {
     let (spec, stop) = (run.spec, run.stop);
     let context = Arc::new(ProcessContext::new(recorder.clone(), time_limits(run), spec.options.concurrency));
+    recorder.nemesis(Kind::Info, fencepost_history::LOCK, json!(deployment.lock), None);
     let servers = record_settings(spec, recorder);
     let mut player = run.script.map(|script| arm(run, script, &context));
     // Counted from the first event on: processes begin after this.
@@ -107,6 +109,9 @@ pub(crate) async fn all(
         Some(player) => Some(player.close().await),
         None => None,
     };
+    if let Some(sentence) = silent_client(run, deployment).await {
+        bail!("{sentence}");
+    }
     phase(recorder, "closing");
     tokio::select! {
         () = closing_reads(&context, spec.options.keys, &deployment.clients, spec.workload.uses_storage()) => {}
@@ -114,6 +119,17 @@ pub(crate) async fn all(
     }
     let cleanup_errors = healed.errors.into_iter().chain(unwritten).collect();
     Ok(RunOutcome { cleanup_errors, faults_left_out: healed.left_out, script })
+}
+
+/// A sentence about a client that answered no operation, although no fault kept it from that.
+async fn silent_client(run: &Run<'_>, deployment: &Deployment) -> Option<String> {
+    if !run.spec.plan.faults.is_empty() || run.script.is_some() {
+        return None;
+    }
+    let mut clients = deployment.clients.iter();
+    let (client, operations) = clients.find_map(|client| Some((client.name(), client.unanswered()?)))?;
+    let sentence = format!("client {client} answered none of its {operations} operations");
+    Some(with_last_line(&sentence, &run.folder.logs(), client).await)
 }
 
 /// Records the nemeses and the servers, for the checkers. Gives the names of the servers.

@@ -2,7 +2,7 @@
 
 use crate::client_connection::{ClientConnection, Reply};
 use crate::recorder::Recorder;
-use fencepost_history::{Completion, ErrorCode, f};
+use fencepost_history::{Completion, ErrorCode, TimeSpan, f};
 use fencepost_locks::protocol::Command;
 use fencepost_workloads::{Op, Script, Step};
 use serde_json::{Value, json};
@@ -55,7 +55,7 @@ impl Closing {
     }
 
     /// Waits for `time`, or until the flag is set.
-    async fn wait(&self, time: Duration) {
+    pub async fn wait(&self, time: Duration) {
         let changed = self.changed.notified();
         tokio::pin!(changed);
         changed.as_mut().enable();
@@ -93,7 +93,7 @@ impl ProcessContext {
     ) -> Completion {
         let TimeLimits { ttl, patience, .. } = self.times;
         let is_acquire = op.f == f::ACQUIRE;
-        let (ttl_ms, timeout_ms) = (millis(ttl), millis(limit));
+        let (ttl_ms, timeout_ms) = (TimeSpan(ttl).millis(), TimeSpan(limit).millis());
         let mut recorded = op.value.clone();
         if is_acquire {
             // Beside what the workload asks for (a mode).
@@ -113,12 +113,11 @@ impl ProcessContext {
         self.recorder.invoke(process, op.f, &op.key, recorded);
         let Reply { completion, value } = client.call(command, limit + patience).await;
         self.recorder.complete(process, op.f, &op.key, &completion, value);
+        if matches!(completion, Completion::Info(_)) {
+            client.end_process(process);
+        }
         completion
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Runs one process to its end. After an indeterminate operation it goes on under a fresh number with a script of its

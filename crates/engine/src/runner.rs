@@ -10,21 +10,27 @@ use crate::stop::{Reason, Stop};
 use crate::topology;
 use crate::validation::RunSpec;
 use anyhow::{Result, anyhow, bail};
-use fencepost_cluster::{Cluster, ClusterSpec, Driver};
+use fencepost_cluster::{Cluster, ClusterSpec, Driver, Environment, NodeSpec};
 use fencepost_history::Writer;
 use fencepost_history::run::{COMPRESS_ABOVE_BYTES, RunFile, RunFolder, compress_history};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Makes the images of these runs before the first of them begins: that takes disk and cores for seconds, which the runs
+/// Makes the images of these runs, and sets up the folders of their locks, before the first of them begins: that takes disk and cores for seconds, which the runs
 /// beside it would lack. An image that cannot be made fails the run that needs it. Ends early with `stop`.
 pub async fn make_images<'a>(driver: &str, runs: impl Iterator<Item = &'a RunSpec>, stop: &Stop) {
-    let images: BTreeSet<&'static str> = runs.flat_map(deployment::nodes).map(|node| node.image).collect();
+    let nodes: Vec<NodeSpec> = runs.flat_map(deployment::nodes).collect();
+    let images: BTreeSet<&'static str> = nodes.iter().map(|node| node.image).collect();
+    let environments: HashSet<&Arc<Environment>> =
+        nodes.iter().filter_map(|node| node.environment.as_ref()).collect();
     let made = async {
         let Ok(driver) = fencepost_cluster::select(driver).await else { return };
         for image in images {
             let _ = driver.prepare(image).await;
+        }
+        for environment in environments {
+            let _ = driver.prepare_environment(environment).await;
         }
         // An image is written faster than the disk takes it, and the next writer waits for that: a history.
         let _ = tokio::task::spawn_blocking(nix::unistd::sync).await;
@@ -69,6 +75,7 @@ pub async fn run(
     observer: Arc<dyn RunObserver>,
 ) -> Result<RunOutcome> {
     let mut file = spec.options.run_file(command.to_owned());
+    file.lock = Some(spec.lock.facts(&spec.options.lock_options, None, &[]));
     folder.write_run(&file)?;
     let driver = fencepost_cluster::select(&spec.options.driver).await?;
     file.driver = driver.name().to_owned();
@@ -101,7 +108,7 @@ async fn compress(folder: &RunFolder) {
 }
 
 /// A name that no other run on this machine has, nor another run of this program.
-fn run_name(spec: &RunSpec) -> String {
+pub(crate) fn run_name(spec: &RunSpec) -> String {
     static RUNS: AtomicU64 = AtomicU64::new(1);
     let number = RUNS.fetch_add(1, Ordering::Relaxed);
     format!("{}-{number}-{}", std::process::id(), spec.seed)
@@ -127,7 +134,7 @@ async fn fitted(spec: &RunSpec, driver: &dyn Driver) -> Result<RunSpec> {
 }
 
 /// Runs `work`, or gives up at Ctrl-C. Work that had begun is dropped, and cleans up after itself.
-async fn interruptible<T>(stop: &Stop, work: impl Future<Output = Result<T>>) -> Result<T> {
+pub(crate) async fn interruptible<T>(stop: &Stop, work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::select! {
         done = work => done,
         () = stop.pulled() => Err(stopped_by(stop)),
@@ -143,10 +150,12 @@ fn stopped_by(stop: &Stop) -> anyhow::Error {
 
 async fn on_cluster(run: &Run<'_>, mut file: RunFile, cluster: &Cluster) -> Result<RunOutcome> {
     let Run { spec, stop, .. } = *run;
-    let monitor = Arc::new(ClientMonitor::new(stop.clone(), doomed_clients(spec)));
-    let starting = deployment::start(spec, cluster, monitor.clone());
+    let monitor = Arc::new(ClientMonitor::new(stop.clone(), doomed_clients(spec), run.folder.logs()));
+    let logs = run.folder.logs();
+    let starting = deployment::start(spec, cluster, &logs, monitor.clone());
     let deployment = interruptible(stop, starting).await?;
     file.servers.clone_from(&deployment.versions);
+    file.lock = Some(deployment.lock.clone());
     run.folder.write_run(&file)?;
     run.observer.started(&file);
     let placement = Placement { slots: spec.options.concurrency, clients: spec.options.clients };

@@ -5,13 +5,15 @@
 
 use crate::client_connection::ClientConnection;
 use crate::processes::ProcessContext;
-use fencepost_history::{Completion, f};
+use crate::recorder::Recorder;
+use fencepost_history::{Completion, CutShort, Kind, SCRIPTS_CUT_SHORT, f};
 use fencepost_nemesis::Trigger;
 use fencepost_workloads::{Op, key_name};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -76,16 +78,34 @@ pub type OnEvent = Arc<dyn Fn(Duration, &str) + Send + Sync>;
 /// How long a sentence may take from its event to [`OnEvent`].
 const LAST_SENTENCE: Duration = Duration::from_millis(50);
 
+/// How long an answer may take once its time limit is over.
+const ANSWER: Duration = Duration::from_secs(2);
+
 /// A script whose triggers are registered before the run begins, so that none misses its event.
 struct ArmedScript {
     script: ClientScript,
     awaited: Vec<oneshot::Receiver<()>>,
 }
 
+/// A script that a client follows.
+struct PlayingScript {
+    client: String,
+    doomed: bool,
+    /// The process that follows it.
+    process: Arc<AtomicU64>,
+    /// Whether it comes to its end.
+    task: tokio::task::JoinHandle<bool>,
+    /// What the task said, once it was asked: a task cannot be asked twice.
+    played: Option<bool>,
+}
+
 /// The tasks of a directed run.
 pub struct ScriptPlayer {
+    recorder: Arc<Recorder>,
+    /// How long an operation may take that is under way at the end of the run.
+    last_operation: Duration,
     armed: Vec<ArmedScript>,
-    playing: Vec<(ClientScript, tokio::task::JoinHandle<()>)>,
+    playing: Vec<PlayingScript>,
     narrators: Vec<tokio::task::JoinHandle<()>>,
     narrated: Arc<Mutex<Vec<(Duration, String)>>>,
 }
@@ -108,7 +128,14 @@ impl ScriptPlayer {
         });
         let narrators = narrators.collect();
         let armed = script.clients.iter().map(|script| arm(script, context)).collect();
-        ScriptPlayer { armed, playing: Vec::new(), narrators, narrated }
+        ScriptPlayer {
+            recorder: context.recorder.clone(),
+            last_operation: context.times.acquire + ANSWER,
+            armed,
+            playing: Vec::new(),
+            narrators,
+            narrated,
+        }
     }
 
     /// Begins every client's script. `client_of` gives the slot and the connection of a client by its name.
@@ -118,33 +145,41 @@ impl ScriptPlayer {
         client_of: impl Fn(&str) -> Option<(usize, Arc<ClientConnection>)>,
     ) {
         for armed in std::mem::take(&mut self.armed) {
-            let script = armed.script.clone();
-            if let Some((slot, client)) = client_of(&script.client) {
-                self.playing.push((script, tokio::spawn(play(armed, context.clone(), slot, client))));
+            let ClientScript { client, doomed, .. } = armed.script.clone();
+            if let Some((slot, connection)) = client_of(&client) {
+                let process = Arc::new(AtomicU64::new(context.fresh_process(slot)));
+                let user = LockUser {
+                    process: process.clone(),
+                    slot,
+                    client: connection,
+                    context: context.clone(),
+                    read: 0,
+                };
+                let task = tokio::spawn(play(armed, user));
+                self.playing.push(PlayingScript { client, doomed, process, task, played: None });
             }
         }
     }
 
     /// Returns when every script has come to its end.
     pub async fn all_played(&mut self) {
-        for (script, task) in &mut self.playing {
-            if !script.doomed && !task.is_finished() {
-                let _ = task.await;
-            }
+        for script in self.playing.iter_mut().filter(|script| !script.doomed && !script.task.is_finished()) {
+            script.played = Some((&mut script.task).await.unwrap_or(false));
         }
     }
 
-    /// Ends the scripts that are not at their end.
+    /// Ends the scripts that are not at their end, and records which: their clients may still hold the lock. Each ends what
+    /// it is in the middle of, so that it is known how that ended. The closing flag must be set.
     pub async fn close(mut self) -> ScriptOutcome {
-        let mut cut_short = Vec::new();
-        for (script, task) in std::mem::take(&mut self.playing) {
-            if !task.is_finished() {
-                task.abort();
-                if !script.doomed {
-                    cut_short.push(script.client);
-                }
-            }
+        let playing = std::mem::take(&mut self.playing);
+        let ended = futures_util::future::join_all(
+            playing.into_iter().map(|script| end(script, self.last_operation)),
+        );
+        let cut_short: Vec<CutShort> = ended.await.into_iter().flatten().collect();
+        if !cut_short.is_empty() {
+            self.recorder.nemesis(Kind::Info, SCRIPTS_CUT_SHORT, json!(cut_short), None);
         }
+        let cut_short = cut_short.into_iter().map(|cut_short| cut_short.client).collect();
         // A sentence whose event has come may still be on its way; one whose event has not come by now never will.
         let last = futures_util::future::join_all(self.narrators.iter_mut());
         let _ = tokio::time::timeout(LAST_SENTENCE, last).await;
@@ -153,6 +188,20 @@ impl ScriptPlayer {
         narrated.sort();
         ScriptOutcome { narrated, cut_short }
     }
+}
+
+/// Ends a script, and says so if it was cut short by that.
+async fn end(mut script: PlayingScript, patience: Duration) -> Option<CutShort> {
+    if script.played.is_none() && !script.doomed {
+        let played = tokio::time::timeout(patience, &mut script.task).await;
+        script.played = Some(matches!(played, Ok(Ok(true))));
+    }
+    if script.played == Some(true) {
+        return None;
+    }
+    script.task.abort();
+    let process = script.process.load(Ordering::Relaxed);
+    (!script.doomed).then_some(CutShort { client: script.client, process })
 }
 
 fn arm(script: &ClientScript, context: &ProcessContext) -> ArmedScript {
@@ -166,17 +215,24 @@ fn arm(script: &ClientScript, context: &ProcessContext) -> ArmedScript {
 /// Rest between two tries of [`Step::Acquire`]: a lock that refuses at once would be asked without a pause.
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 
-async fn play(armed: ArmedScript, context: Arc<ProcessContext>, slot: usize, client: Arc<ClientConnection>) {
+/// Follows a script, and says whether it came to its end before the run did.
+async fn play(armed: ArmedScript, mut user: LockUser) -> bool {
     let ArmedScript { script, awaited } = armed;
     let mut awaited = awaited.into_iter();
-    let mut user = LockUser { process: context.fresh_process(slot), slot, client, context, read: 0 };
+    let context = user.context.clone();
     let mut last = Completion::Ok(Value::Null);
     for step in &script.steps {
+        if context.closing.is_set() {
+            return false;
+        }
         match step {
             Step::Acquire => loop {
                 last = user.perform(f::ACQUIRE, Value::Null).await;
-                if matches!(last, Completion::Ok(_)) || user.context.closing.is_set() {
+                if matches!(last, Completion::Ok(_)) {
                     break;
+                }
+                if context.closing.is_set() {
+                    return false;
                 }
                 tokio::time::sleep(TRY_AGAIN).await;
             },
@@ -192,19 +248,24 @@ async fn play(armed: ArmedScript, context: Arc<ProcessContext>, slot: usize, cli
             Step::Release => last = user.perform(f::RELEASE, Value::Null).await,
             Step::After(_) => {
                 if let Some(event) = awaited.next() {
-                    let _ = event.await;
+                    tokio::select! {
+                        _ = event => {}
+                        () = context.closing.wait(Duration::MAX) => {}
+                    }
                 }
             }
-            Step::For(time) => tokio::time::sleep(*time).await,
+            Step::For(time) => context.closing.wait(*time).await,
             Step::OnlyIfOk if matches!(last, Completion::Ok(_)) => {}
-            Step::OnlyIfOk => return,
+            Step::OnlyIfOk => return true,
         }
     }
+    true
 }
 
 /// The process that follows a script.
 struct LockUser {
-    process: u64,
+    /// Its number, which the end of the run asks for.
+    process: Arc<AtomicU64>,
     slot: usize,
     client: Arc<ClientConnection>,
     context: Arc<ProcessContext>,
@@ -217,9 +278,10 @@ impl LockUser {
     /// process number, as a program that was restarted would.
     async fn perform(&mut self, f: &'static str, value: Value) -> Completion {
         let op = Op { f, key: Cow::Owned(key_name(0)), value };
-        let completion = self.context.perform(&self.client, self.process, &op).await;
+        let process = self.process.load(Ordering::Relaxed);
+        let completion = self.context.perform(&self.client, process, &op).await;
         if matches!(completion, Completion::Info(_)) {
-            self.process = self.context.fresh_process(self.slot);
+            self.process.store(self.context.fresh_process(self.slot), Ordering::Relaxed);
         }
         completion
     }

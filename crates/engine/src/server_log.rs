@@ -1,19 +1,14 @@
 //! Records that a server ended, with the last error lines of its log.
 
+use crate::node_log::{LOG_DELAY, tail};
 use crate::recorder::Recorder;
 use fencepost_history::fault::{SERVER_ENDED, error_lines};
 use fencepost_history::{Kind, ServerEnded};
 use serde_json::json;
-use std::io::{Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-/// A log may be a moment behind its server.
-const LOG_DELAY: Duration = Duration::from_millis(200);
-
-/// How much of the end of a log is searched for errors, and how many lines an event carries at most.
-const TAIL_BYTES: u64 = 16 << 10;
+/// How many lines an event carries at most.
 const LINES: usize = 3;
 
 /// The logs of a run's nodes, and the record of servers that ended.
@@ -32,19 +27,6 @@ impl ServerLog {
         let ended = ServerEnded { node: server.to_owned(), after_fault, log };
         self.recorder.nemesis(Kind::Info, SERVER_ENDED, json!(ended), None);
     }
-}
-
-/// The end of a file, as far as it is text; empty where it cannot be read.
-fn tail(path: &Path) -> String {
-    let read = || {
-        let mut file = std::fs::File::open(path)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        Ok::<_, std::io::Error>(bytes)
-    };
-    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
 }
 
 #[cfg(test)]

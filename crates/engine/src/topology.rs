@@ -5,6 +5,9 @@ use fencepost_locks::LockDefinition;
 use fencepost_nemesis::Topology;
 use fencepost_workloads::Workload;
 
+/// Where the storage listens, inside its node.
+pub(crate) const STORAGE_PORT: u16 = 7000;
+
 /// Whether the run has a storage of its own: not where the lock service keeps the data itself.
 fn has_storage(options: &RunOptions, lock: &LockDefinition, workload: &dyn Workload) -> bool {
     workload.uses_storage() && !lock.capabilities(&options.lock_options).own_storage

@@ -1,14 +1,15 @@
 //! Refuses what cannot work, before anything starts, and finds the parts that the options name.
 
-use crate::names::{BadUsage, pick};
+use crate::names::{BadUsage, find_lock, pick, unknown};
 use crate::options::RunOptions;
 use crate::topology;
-use fencepost_cluster::Capability;
+use fencepost_cluster::{Capability, DRIVER_NAMES};
 use fencepost_history::Seed;
-use fencepost_locks::LockDefinition;
+use fencepost_locks::{LockDefinition, folder};
 use fencepost_nemesis::{FakedClocks, Nemesis, Plan, SWARM, Topology};
 use fencepost_storage::Need;
 use fencepost_workloads::Workload;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The validated options of a run, with everything that they name. It exists only where the run can start.
@@ -61,8 +62,8 @@ impl RunSpec {
     }
 
     fn without_plan(mut options: RunOptions) -> Result<RunSpec, BadUsage> {
-        pick("driver", &options.driver, &["auto", "docker", "local"], |name| name)?;
-        let lock = pick("lock", &options.lock, fencepost_locks::registry(), |lock| lock.name)?;
+        pick("driver", &options.driver, &DRIVER_NAMES, |name| name)?;
+        let lock = options.find_lock()?;
         let workloads = fencepost_workloads::registry();
         let workload = pick("workload", &options.workload, workloads, |workload| workload.name())?;
         let nemeses = options.nemeses()?;
@@ -71,6 +72,8 @@ impl RunSpec {
         options.check_guard(lock, workload)?;
         options.check_readers(lock, workload)?;
         lock.check(&options.lock_options, options.ttl.0).map_err(|error| BadUsage(error.0))?;
+        options.own_options(lock)?;
+        check_claims(lock)?;
         let seed = *options.seed.get_or_insert_with(Seed::fresh);
         Ok(RunSpec { options, seed, lock, workload, nemeses, plan: Plan::default(), faked: None })
     }
@@ -81,6 +84,14 @@ impl RunSpec {
         let faked = fencepost_nemesis::fake_clocks(&self.plan, &self.topology(), wanted, offered);
         self.faked = faked.map_err(BadUsage)?;
         Ok(self)
+    }
+
+    /// The hash of the lock's files as they are now, where it is a folder.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn lock_files(&self) -> Result<Option<String>, BadUsage> {
+        self.lock.files_hash().map_err(BadUsage)
     }
 
     /// The nodes that a fault can be injected into.
@@ -134,6 +145,56 @@ impl RunOptions {
             );
         }
         Ok(nemeses)
+    }
+
+    /// The lock: built in, a folder, or a client program on the servers of a built-in one.
+    fn find_lock(&self) -> Result<&'static LockDefinition, BadUsage> {
+        let lock = find_lock(&self.lock)?;
+        let Some(command) = &self.client else { return Ok(lock) };
+        if lock.recipe.program().is_some() {
+            return bad(format!(
+                "--client puts a client on the servers of a built-in lock, and {} names its own in lock.toml",
+                self.lock
+            ));
+        }
+        folder::ad_hoc(lock, command, self.client_files.as_deref()).map_err(BadUsage)
+    }
+
+    /// The options of a lock of one's own: its defaults, and what `--option` says in their place.
+    ///
+    /// # Errors
+    /// A name that the lock does not have, or no value.
+    pub(crate) fn own_options(&self, lock: &LockDefinition) -> Result<BTreeMap<String, String>, BadUsage> {
+        let mut options = match lock.recipe.program() {
+            Some(program) => {
+                let options = program.options.iter();
+                options.map(|(name, option)| (name.clone(), option.default.clone())).collect()
+            }
+            None if self.option.is_empty() => BTreeMap::new(),
+            None => {
+                return bad(format!(
+                    "--option is for locks of your own; the options of {} are listed by `fencepost list locks`",
+                    self.lock
+                ));
+            }
+        };
+        let known: Vec<String> = options.keys().cloned().collect();
+        // Without a lock.toml there is no list of options: the client knows them.
+        let is_listed = lock.recipe.program().is_some_and(|program| program.promised.is_some());
+        for option in &self.option {
+            let Some((name, value)) = option.split_once('=') else {
+                return bad(format!("--option {option} has no value; write --option {option}=VALUE"));
+            };
+            if is_listed && !options.contains_key(name) {
+                let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                return bad(match known.is_empty() {
+                    true => format!("--option {option}: {} has no options", lock.name),
+                    false => unknown("option", name, &known),
+                });
+            }
+            options.insert(name.to_owned(), value.to_owned());
+        }
+        Ok(options)
     }
 
     fn check_numbers(&self) -> Result<(), BadUsage> {
@@ -257,6 +318,16 @@ impl RunOptions {
 
     fn draw_swarm(&self, topology: &Topology, seed: Seed, offered: &[Capability]) -> Result<Plan, BadUsage> {
         Ok(fencepost_nemesis::swarm(offered, topology, &self.nemesis_settings(topology)?, seed))
+    }
+}
+
+/// The properties that a `lock.toml` claims must be known to a checker.
+fn check_claims(lock: &LockDefinition) -> Result<(), BadUsage> {
+    let claimed = lock.recipe.program().and_then(|program| program.properties.as_ref());
+    let known = fencepost_checker::claimable();
+    match claimed.into_iter().flatten().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => bad(format!("lock.toml of {}: {}", lock.name, unknown("property", name, &known))),
+        None => Ok(()),
     }
 }
 

@@ -45,6 +45,8 @@ macro_rules! codes {
 codes! {
     /// Another process held the lock until the time was up.
     Taken = "taken",
+    /// The lock library answered no, after tries of its own: whether one of them took the lock is unknown.
+    RefusedByLibrary = "refused-by-library",
     /// Too few servers could be asked, or too few agreed.
     NoMajority = "no-majority",
     /// The lock was granted too late to be valid.

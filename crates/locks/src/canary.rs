@@ -5,7 +5,8 @@
 //! a token that does not grow. For the last one, and so that the guard `token` can be used with it (and protects
 //! nothing, since no token is ever lower than another), each acquire hands out the token 1.
 
-use crate::definition::{Capabilities, LockDefinition};
+use crate::capabilities::Capabilities;
+use crate::definition::LockDefinition;
 use crate::error::{ClientError, OptionError};
 use crate::notices::Notices;
 use crate::options::Options;
@@ -15,7 +16,7 @@ use crate::service::LockService;
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClusterError, Node};
-use fencepost_history::Completion;
+use fencepost_history::{Completion, Lease};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +30,7 @@ static CANARY: LockDefinition = LockDefinition {
     service: &NoServers,
     recipe: &AlwaysGranted,
     options: &[],
-    capabilities: |_| Capabilities { token: true, ..Capabilities::NONE },
+    capabilities: |_| Capabilities { token: true, lease: Lease::None, ..Capabilities::NONE },
 };
 
 /// The locks without servers: one line each.

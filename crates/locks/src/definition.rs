@@ -1,10 +1,12 @@
 //! What a lock is: a service with its servers, a recipe by which clients acquire and release, and what the two can do.
 
+use crate::capabilities::Capabilities;
 use crate::error::{ClientError, OptionError};
 use crate::options::Options;
 use crate::protocol::{Hello, Server};
 use crate::recipe::{Recipe, Session};
 use crate::service::LockService;
+use fencepost_history::LockFacts;
 use fencepost_storage::Sequencers;
 use std::time::Duration;
 
@@ -28,85 +30,35 @@ pub struct LockDefinition {
     pub capabilities: fn(&Options) -> Capabilities,
 }
 
-/// What a lock can do. Workloads, guards, faults and checkers ask here, and a client's hello is held against it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Capabilities {
-    /// An acquire gives a fencing token.
-    pub token: bool,
-    /// An acquire gives a value that no other grant has.
-    pub unique_value: bool,
-    /// An acquire gives a sequencer, and the service can be asked whether it is still valid.
-    pub sequencer: bool,
-    /// The lock can also be taken shared, by many who only read.
-    pub shared_mode: bool,
-    /// Lock and data are in the same place: processes read and write by [`crate::Lock::read`] and
-    /// [`crate::Lock::write`], and the run has neither storage nor guard.
-    pub own_storage: bool,
-    /// Clients have each other killed, or cut off from the storage: nodes then have a fencing program
-    /// ([`crate::run_fencing`]), and a run goes on without a client that was killed.
-    pub fences_clients: bool,
-    /// A client knows by its own clock until when a lock is valid.
-    pub validity: bool,
-    /// A client reports a lost lock by itself.
-    pub loss_notice: bool,
-    /// A client prolongs its locks by itself, and reports it.
-    pub renewal: bool,
-    /// How much longer than its TTL the lock may stay taken after its holder was lost.
-    pub lock_delay: Duration,
-}
-
-impl Capabilities {
-    /// A lock that can do nothing of all this, to start a description from.
-    pub const NONE: Capabilities = Capabilities {
-        token: false,
-        unique_value: false,
-        sequencer: false,
-        shared_mode: false,
-        own_storage: false,
-        fences_clients: false,
-        validity: false,
-        loss_notice: false,
-        renewal: false,
-        lock_delay: Duration::ZERO,
-    };
-
-    /// The words by which a client announces them in its hello, in `can`.
-    pub fn announced(&self) -> Vec<String> {
-        let words = [
-            (self.token, "token"),
-            (self.validity, "validity"),
-            (self.loss_notice, "lost"),
-            (self.renewal, "extend"),
-        ];
-        words.into_iter().filter(|(can, _)| *can).map(|(_, word)| word.to_owned()).collect()
-    }
-
-    /// Compares what a client announced (`can` of its hello) with what its lock claims. Workload, guard and checkers
-    /// were chosen by the claim, so a client that differs would be judged by rules that do not fit it.
-    ///
-    /// # Errors
-    /// One sentence that names the words that are missing, and those that are too many.
-    pub fn check_announced(&self, can: &[String]) -> Result<(), String> {
-        let claimed = self.announced();
-        let listed =
-            |words: Vec<&String>| words.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-        let missing = listed(claimed.iter().filter(|word| !can.contains(word)).collect());
-        let extra = listed(can.iter().filter(|word| !claimed.contains(word)).collect());
-        match (missing.as_str(), extra.as_str()) {
-            ("", "") => Ok(()),
-            (missing, "") => Err(format!("its hello does not announce {missing}, which the lock claims")),
-            ("", extra) => Err(format!("its hello announces {extra}, which the lock does not claim")),
-            (missing, extra) => Err(format!(
-                "its hello announces {extra}, which the lock does not claim, and not {missing}, which it claims"
-            )),
-        }
-    }
-}
-
 impl LockDefinition {
     /// What the lock can do when it is set up with these options.
     pub fn capabilities(&self, options: &Options) -> Capabilities {
-        (self.capabilities)(options)
+        match self.recipe.program() {
+            Some(program) => program.capabilities(),
+            None => (self.capabilities)(options),
+        }
+    }
+
+    /// What a history says about the lock. `can` is what its clients announced.
+    pub fn facts(&self, options: &Options, version: Option<String>, can: &[String]) -> LockFacts {
+        match self.recipe.program() {
+            Some(program) => program.facts(version, can),
+            None => LockFacts {
+                name: self.name.to_owned(),
+                lease: self.capabilities(options).lease,
+                can: can.to_vec(),
+                ..LockFacts::default()
+            },
+        }
+    }
+
+    /// The hash of its files as they are now, where it is a folder.
+    ///
+    /// # Errors
+    /// One sentence: they cannot be read.
+    pub fn files_hash(&self) -> Result<Option<String>, String> {
+        let environment = self.recipe.program().and_then(|program| program.environment.as_ref());
+        environment.map(|environment| environment.hash().map_err(|error| error.to_string())).transpose()
     }
 
     /// Every option that it understands, those of its service first: named as in [`LockDefinition::options`].
@@ -184,16 +136,5 @@ mod tests {
                 assert!(known.iter().any(|known| known == name), "{}: there is no option {name}", lock.name);
             }
         }
-    }
-
-    #[test]
-    fn hello_must_announce_what_the_lock_claims() {
-        let claimed = Capabilities { token: true, validity: true, ..Capabilities::NONE };
-        let announced = |words: &[&str]| {
-            claimed.check_announced(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
-        };
-        assert_eq!(announced(&["validity", "token"]), Ok(()));
-        assert!(announced(&["validity"]).is_err_and(|why| why.contains("does not announce token")));
-        assert!(announced(&["validity", "token", "lost"]).is_err_and(|why| why.contains("announces lost")));
     }
 }

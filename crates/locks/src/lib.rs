@@ -9,11 +9,14 @@
 //! [`Capabilities`].
 
 mod canary;
+mod capabilities;
 mod client;
 mod client_clock;
+mod client_program;
 mod definition;
 mod error;
 mod etcd;
+pub mod folder;
 mod http;
 mod notices;
 mod options;
@@ -31,9 +34,11 @@ mod service;
 mod testing;
 mod zookeeper;
 
+pub use capabilities::Capabilities;
 pub use client::{run_client, serve_client};
 pub use client_clock::ClientClock;
-pub use definition::{Capabilities, LockDefinition};
+pub use client_program::{ClientProgram, OwnOption, Promised};
+pub use definition::LockDefinition;
 pub use error::{ClientError, OptionError};
 pub use http::{HttpTool, http_get};
 pub use notices::Notices;

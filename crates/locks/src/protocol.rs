@@ -6,7 +6,7 @@
 use crate::error::ClientError;
 use crate::options::Options;
 use crate::pause_points::PauseAt;
-use fencepost_history::{Completion, OperationError, f};
+use fencepost_history::{Completion, Lease, OperationError, f};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -16,7 +16,7 @@ use std::time::Duration;
 pub const VERSION: u32 = 1;
 
 /// The controller's first line.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Hello {
     /// Protocol version.
     pub hello: u32,
@@ -33,6 +33,9 @@ pub struct Hello {
     /// Name of the storage's guard: a client sends with each write what its guard needs.
     #[serde(default)]
     pub guard: String,
+    /// The guard wants a mark before the first read or write of each grant.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub marks_first: bool,
     /// Look at the own validity before each write and release.
     #[serde(default)]
     pub careful: bool,
@@ -41,6 +44,15 @@ pub struct Hello {
     /// The lock's options, as in run.toml.
     #[serde(default)]
     pub options: Value,
+    /// The TTL of the run: some libraries want it before the first acquire.
+    #[serde(default)]
+    pub ttl_ms: u64,
+    /// What the client must announce in `can`, because its `lock.toml` promises it: `token`, `unique`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<String>,
+    /// What ends a grant that its holder does not release.
+    #[serde(default)]
+    pub lease: Lease,
     /// Points of the recipe at which to report and pause, in scenarios.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pause_at: Vec<PauseAt>,
@@ -72,7 +84,7 @@ pub struct Server {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HelloBack {
     pub hello: u32,
-    /// Among `token`, `validity`, `lost`, `extend`.
+    /// Among `token`, `unique`, `validity`, `lost`, `extend`.
     #[serde(default)]
     pub can: Vec<String>,
     /// The client's process number, as it sees it itself.
@@ -94,6 +106,23 @@ pub struct Command {
     /// How long the client may try; the client answers by then at the latest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+}
+
+/// One line to a client, after the hello.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ToClient {
+    Command(Command),
+    Over(ProcessOver),
+}
+
+/// One line to a client that is no command: a process is over, because an operation of it ended in `info`. Its locks must
+/// be prolonged no more, and its connections can be closed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProcessOver {
+    /// `over`.
+    pub event: Cow<'static, str>,
+    pub process: u64,
 }
 
 /// One line from a client: the answer to a command, or a notice.
@@ -141,6 +170,12 @@ pub struct Notice {
     /// With `at`: the point that the recipe has reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub point: Option<String>,
+}
+
+impl ProcessOver {
+    pub fn new(process: u64) -> ProcessOver {
+        ProcessOver { event: Cow::Borrowed("over"), process }
+    }
 }
 
 impl Notice {

@@ -1,11 +1,12 @@
 //! What a recipe is: how a client connects, acquires, renews and releases.
 
+use crate::client_program::ClientProgram;
 use crate::error::{ClientError, OptionError};
 use crate::notices::Notices;
 use crate::options::Options;
 use crate::protocol::{Hello, Server};
 use async_trait::async_trait;
-use fencepost_history::Completion;
+use fencepost_history::{Completion, ErrorCode};
 use fencepost_storage::Sequencers;
 use serde_json::Value;
 use std::time::Duration;
@@ -26,6 +27,10 @@ pub trait Recipe: Send + Sync {
     /// Says which TTL is possible.
     fn check_ttl(&self, _ttl: Duration) -> Result<(), OptionError> {
         Ok(())
+    }
+    /// The program that is the client, where that is not Fencepost's own.
+    fn program(&self) -> Option<&ClientProgram> {
+        None
     }
     /// Client side: connects to the servers. One session a client program.
     ///
@@ -59,7 +64,7 @@ pub trait Lock: Send {
     /// [shared mode](crate::Capabilities::shared_mode).
     async fn acquire_shared(&mut self, _key: &str, _ttl: Duration, _timeout: Duration) -> Completion {
         // Nothing was begun.
-        Completion::Fail("bad-command: this lock has no shared mode".to_owned().into())
+        Completion::fail(ErrorCode::BadCommand, "this lock has no shared mode")
     }
     /// Releases the lock. The client program adds what the process believed; the completion says nothing about that.
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion;
@@ -85,12 +90,12 @@ pub trait Lock: Send {
     /// [own storage](crate::Capabilities::own_storage).
     async fn read(&mut self, _key: &str, _timeout: Duration) -> Completion {
         // There is nowhere to send it.
-        Completion::Fail("no-storage: this lock keeps no data".to_owned().into())
+        Completion::fail(ErrorCode::NoStorage, "this lock keeps no data")
     }
     /// Sets the value of `key`, which ends the hold: it is `Ok` once it is durable, and for that the transaction that
     /// held the lock is over. Only for a lock that has its [own storage](crate::Capabilities::own_storage).
     async fn write(&mut self, _key: &str, _value: &Value, _timeout: Duration) -> Completion {
         // There is nowhere to send it.
-        Completion::Fail("no-storage: this lock keeps no data".to_owned().into())
+        Completion::fail(ErrorCode::NoStorage, "this lock keeps no data")
     }
 }

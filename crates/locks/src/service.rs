@@ -4,7 +4,7 @@ use crate::error::OptionError;
 use crate::options::Options;
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
-use fencepost_cluster::{ClockMechanism, ClusterError, Node};
+use fencepost_cluster::{ClockMechanism, ClusterError, Environment, Node};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +15,10 @@ pub trait LockService: Send + Sync {
     fn name(&self) -> &'static str;
     /// Image of its servers; none for a service without servers.
     fn image(&self) -> Option<&'static str>;
+    /// The user's programs that its servers are; none for a built-in service.
+    fn environment(&self) -> Option<Arc<Environment>> {
+        None
+    }
     /// How many servers it has when the user does not say.
     fn default_nodes(&self) -> usize;
     /// Options of its own that it understands, as on the command line without the dashes (`redis-persistence`).

@@ -2,13 +2,20 @@
 
 use fencepost_checker::{Evidence, Finding, Outcome, RunIndex, RunVerdict, StoryLine, Verdict, story};
 use fencepost_history::Process;
+use std::collections::HashSet;
 
-/// A finding that a report describes in full, with its story.
+/// A finding that a report describes in full.
 pub struct Exhibit<'a> {
     pub finding: &'a Finding,
     /// The holds that it is about, by their places in [`RunIndex::holds`], in order.
     pub holds: Vec<usize>,
-    pub story: Vec<StoryLine>,
+}
+
+impl Exhibit<'_> {
+    /// How it came about; empty for findings in which no two holds meet.
+    pub fn story(&self, run: &RunIndex) -> Vec<StoryLine> {
+        story(run, self.finding)
+    }
 }
 
 /// One finding of each class of violation, the worst first, and none whose holds another one is about already.
@@ -19,19 +26,23 @@ pub fn exhibits<'a>(run: &RunIndex, verdict: &'a RunVerdict) -> Vec<Exhibit<'a>>
 /// Up to `most` findings of each class of violation, the worst class first and the most telling finding of it first,
 /// and none whose holds another one is about already.
 pub fn groups<'a>(run: &RunIndex, verdict: &'a RunVerdict, most: usize) -> Vec<Vec<Exhibit<'a>>> {
-    let mut described: Vec<Vec<usize>> = Vec::new();
+    let lost: HashSet<Vec<usize>> = findings(verdict)
+        .filter(|finding| finding.class == "lost-update")
+        .map(|finding| holds_of(run, finding))
+        .collect();
+    let mut described: HashSet<Vec<usize>> = HashSet::new();
     let mut groups = Vec::new();
     for class in classes(verdict) {
-        let first = most_telling(run, verdict, class);
-        let others = findings(verdict).filter(|finding| finding.class == class);
         let mut group = Vec::new();
-        for finding in first.into_iter().chain(others) {
+        for finding in most_telling_first(run, verdict, class, &lost) {
             let holds = holds_of(run, finding);
-            if group.len() == most || (!holds.is_empty() && described.contains(&holds)) {
+            if !holds.is_empty() && !described.insert(holds.clone()) {
                 continue;
             }
-            described.push(holds.clone());
-            group.push(Exhibit { finding, holds, story: story(run, finding) });
+            group.push(Exhibit { finding, holds });
+            if group.len() == most {
+                break;
+            }
         }
         groups.extend((!group.is_empty()).then_some(group));
     }
@@ -63,35 +74,47 @@ fn violated(verdict: &RunVerdict) -> impl Iterator<Item = &Verdict> {
     verdict.verdicts.iter().filter(|each| each.outcome == Outcome::Violation)
 }
 
-/// Classes of findings, those that say most first; classes of other versions follow in the order of the verdicts.
+/// Classes of findings, those that say most first and those of properties that the lock does not claim last; classes of other
+/// versions follow in the order of the verdicts.
 fn classes(verdict: &RunVerdict) -> Vec<&str> {
-    let mut classes: Vec<&str> = Vec::new();
-    for finding in findings(verdict) {
-        if !classes.contains(&finding.class.as_str()) {
-            classes.push(&finding.class);
+    let mut classes: Vec<(bool, &str)> = Vec::new();
+    for each in violated(verdict) {
+        for finding in own_findings(verdict, each) {
+            if !classes.iter().any(|(_, class)| *class == finding.class) {
+                classes.push((!each.claimed, &finding.class));
+            }
         }
     }
     let known: Vec<&str> = fencepost_checker::classes().map(|class| class.name).collect();
-    classes.sort_by_key(|class| known.iter().position(|known| known == class).unwrap_or(known.len()));
-    classes
+    let place = |class: &str| known.iter().position(|known| *known == class).unwrap_or(known.len());
+    classes.sort_by_key(|(unclaimed, class)| (*unclaimed, place(class)));
+    classes.into_iter().map(|(_, class)| class).collect()
 }
 
-/// The first finding of a class of which an update was lost, or else the first.
-fn most_telling<'a>(run: &RunIndex, verdict: &'a RunVerdict, class: &str) -> Option<&'a Finding> {
-    let lost: Vec<Vec<usize>> = findings(verdict)
-        .filter(|finding| finding.class == "lost-update")
-        .map(|finding| holds_of(run, finding))
-        .collect();
-    let mine = || findings(verdict).filter(|finding| finding.class == class);
-    mine().find(|finding| lost.contains(&holds_of(run, finding))).or_else(|| mine().next())
+/// The findings of a class in their order, but for the first one by which an update was lost: that one leads. `lost` are the
+/// holds of lost updates.
+fn most_telling_first<'a>(
+    run: &RunIndex,
+    verdict: &'a RunVerdict,
+    class: &str,
+    lost: &HashSet<Vec<usize>>,
+) -> Vec<&'a Finding> {
+    let mut mine: Vec<&Finding> = findings(verdict).filter(|finding| finding.class == class).collect();
+    let telling = match lost.is_empty() {
+        true => None,
+        false => mine.iter().position(|finding| lost.contains(&holds_of(run, finding))),
+    };
+    if let Some(at) = telling {
+        mine[..=at].rotate_right(1);
+    }
+    mine
 }
 
 /// The holds under which the cited events happened.
 pub fn holds_of(run: &RunIndex, finding: &Finding) -> Vec<usize> {
     let mut holds: Vec<usize> = Vec::new();
     for &index in &finding.events {
-        let Ok(at) = run.events.binary_search_by_key(&index, |event| event.index) else { continue };
-        let Process::Client(process) = run.events[at].process else { continue };
+        let Some(Process::Client(process)) = run.event(index).map(|event| event.process) else { continue };
         let begun = run.holds.partition_point(|hold| hold.from <= index);
         let mine =
             run.holds[..begun].iter().rposition(|hold| hold.process == process && hold.key == finding.key);

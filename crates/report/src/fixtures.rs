@@ -48,6 +48,7 @@ fn fixture(lock: &str, server: &str, nemesis: &str, guard: &str, ttl_ms: u64, li
     let command = format!("fencepost test --lock {lock} --nemesis {nemesis} --guard {guard} --seed 7");
     let heading = Heading {
         lock: lock.to_owned(),
+        title: lock.to_owned(),
         workload: "increment".to_owned(),
         nemesis: nemesis.to_owned(),
         driver: "local".to_owned(),
@@ -59,6 +60,7 @@ fn fixture(lock: &str, server: &str, nemesis: &str, guard: &str, ttl_ms: u64, li
         date: "2026-02-13 16:26:40 UTC".to_owned(),
         ttl_ms,
         settings: vec![("clients".to_owned(), "5".to_owned()), ("concurrency".to_owned(), "10".to_owned())],
+        ..Heading::default()
     };
     let events =
         lines.lines().map(|line| serde_json::from_str(line).expect("a line of a fixture is an event"));

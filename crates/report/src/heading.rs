@@ -5,7 +5,15 @@ use fencepost_history::run::RunFile;
 /// What was tested, on what, and how to repeat it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Heading {
+    /// As it was asked for: a name, or the path of a folder.
     pub lock: String,
+    /// The lock and its version, as the subject of a sentence: `redis-py 8.1.0`.
+    pub title: String,
+    /// The command that starts a client of a lock that is not built in; else empty.
+    pub client: String,
+    /// The version that the client's own command printed, and the hash of the client's files; else empty.
+    pub version: String,
+    pub files: String,
     pub workload: String,
     /// `none`, or the nemeses joined by `+`.
     pub nemesis: String,
@@ -28,7 +36,12 @@ pub struct Heading {
 /// The heading of a run that is kept in a folder.
 pub fn heading(run: &RunFile) -> Heading {
     let spec = &run.spec;
+    let facts = run.lock.clone().unwrap_or_default();
     Heading {
+        title: if facts.are_known() { facts.title() } else { spec.lock.clone() },
+        client: command_line(&facts.client),
+        version: facts.version.unwrap_or_default(),
+        files: facts.files.unwrap_or_default(),
         lock: spec.lock.clone(),
         workload: spec.workload.clone(),
         nemesis: spec.nemesis_name(),
@@ -42,6 +55,16 @@ pub fn heading(run: &RunFile) -> Heading {
         ttl_ms: spec.ttl.millis(),
         settings: settings(&spec.rest),
     }
+}
+
+/// Words as a shell would take them.
+fn command_line(words: &[String]) -> String {
+    let safe = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@+".contains(c);
+    let quoted = |word: &String| match !word.is_empty() && word.chars().all(safe) {
+        true => word.clone(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
 /// All settings that the top of the report does not show, by name.
@@ -63,5 +86,29 @@ fn shown((name, value): (&String, &toml::Value)) -> (String, String) {
             Some(name) => (name.to_owned(), format!("{value} ms")),
             None => (name.clone(), value.to_string()),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::run_file;
+    use fencepost_history::LockFacts;
+
+    #[test]
+    fn a_lock_that_is_not_built_in_has_a_title_a_client_and_files() {
+        let mut run = run_file();
+        assert_eq!((heading(&run).title.as_str(), heading(&run).client.as_str()), ("redlock", ""));
+        run.lock = Some(LockFacts {
+            name: "redis-py".to_owned(),
+            version: Some("redis-py 8.1.0".to_owned()),
+            client: ["python3", "my client.py", "it's"].map(str::to_owned).to_vec(),
+            files: Some("3fa9".to_owned()),
+            ..LockFacts::default()
+        });
+        let heading = heading(&run);
+        assert_eq!(heading.title, "redis-py 8.1.0");
+        assert_eq!(heading.client, r"python3 'my client.py' 'it'\''s'");
+        assert_eq!((heading.version.as_str(), heading.files.as_str()), ("redis-py 8.1.0", "3fa9"));
     }
 }

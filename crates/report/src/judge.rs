@@ -1,9 +1,10 @@
 //! Judges a run and draws its report, from its folder alone.
 
 use crate::heading::heading;
-use crate::{page, pictures, terminal};
+use crate::pictures::{self, RunPictures};
+use crate::{page, terminal};
 use anyhow::{Context, Result};
-use fencepost_checker::{RunIndex, RunVerdict, check_index};
+use fencepost_checker::{RunIndex, RunVerdict, check_index, overlaps};
 use fencepost_history::run::{RunFolder, read_clock_samples};
 use fencepost_history::{Event, read_history};
 
@@ -23,16 +24,18 @@ pub struct Judged {
 pub fn judge(folder: &RunFolder) -> Result<Judged> {
     let heading = heading(&folder.read_run()?);
     let events = read_history(&folder.history())?;
-    let digest =
+    let run =
         RunIndex::new(&events).with_context(|| format!("{} is malformed", folder.history().display()))?;
-    let verdict = check_index(&digest);
+    let verdict = check_index(&run);
     let clocks = read_clock_samples(&folder.clocks())?;
-    for (name, picture) in pictures::plots(&digest, &verdict, &clocks) {
+    let overlaps = overlaps(&run);
+    let whole = RunPictures::draw(&run, &overlaps, &clocks);
+    for (name, picture) in pictures::plots(&run, &verdict, &whole) {
         folder.write(&format!("plots/{name}"), &picture)?;
     }
-    folder.write("report.html", page::page(&heading, &digest, &verdict, &clocks).as_bytes())?;
+    folder.write("report.html", page::page(&heading, &run, &verdict, &overlaps, &whole).as_bytes())?;
     // Written last: where a verdict is, all other files of the report are.
     folder.write("verdict.json", serde_json::to_string_pretty(&verdict)?.as_bytes())?;
-    let text = terminal::text(&heading, &digest, &verdict, &folder.report());
+    let text = terminal::text(&heading, &run, &verdict, &folder.report());
     Ok(Judged { verdict, history: events, text })
 }

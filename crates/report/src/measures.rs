@@ -28,7 +28,7 @@ pub fn latency_ns(operation: &Operation) -> Option<u64> {
 }
 
 /// The operations of one name.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Tally<'a> {
     pub f: &'a str,
     pub ok: usize,
@@ -42,7 +42,26 @@ pub struct Tally<'a> {
 
 /// Operations by name, in the order in which a critical section uses them, then by name.
 pub fn tallies<'a>(run: &RunIndex<'a>) -> Vec<Tally<'a>> {
-    names(run).into_iter().map(|name| tally(run, name)).collect()
+    let names = names(run);
+    let mut tallies: Vec<Tally> = names.iter().map(|name| Tally { f: name, ..Tally::default() }).collect();
+    let mut latencies: Vec<Vec<u64>> = vec![Vec::new(); names.len()];
+    for operation in &run.operations {
+        let Some(at) = names.iter().position(|name| *name == operation.f()) else { continue };
+        match end(operation) {
+            End::Ok => {
+                tallies[at].ok += 1;
+                latencies[at].extend(latency_ns(operation));
+            }
+            End::Fail => tallies[at].fail += 1,
+            End::Info | End::Never => tallies[at].info += 1,
+        }
+    }
+    for (tally, mut latencies) in tallies.iter_mut().zip(latencies) {
+        latencies.sort_unstable();
+        let within = |share: f64| quantile(&latencies, share);
+        (tally.median_ns, tally.p99_ns, tally.max_ns) = (within(0.5), within(0.99), within(1.0));
+    }
+    tallies
 }
 
 /// The names of a run's operations, in that order.
@@ -56,24 +75,4 @@ pub fn names<'a>(run: &RunIndex<'a>) -> Vec<&'a str> {
     let usual = [f::ACQUIRE, f::HOLDS, f::READ, f::WRITE, f::RELEASE];
     names.sort_by_key(|name| (usual.iter().position(|known| known == name).unwrap_or(usual.len()), *name));
     names
-}
-
-fn tally<'a>(run: &RunIndex<'a>, name: &'a str) -> Tally<'a> {
-    let count = |wanted: &[End]| mine(run, name).filter(|operation| wanted.contains(&end(operation))).count();
-    let mut latencies: Vec<u64> =
-        mine(run, name).filter(|operation| end(operation) == End::Ok).filter_map(latency_ns).collect();
-    latencies.sort_unstable();
-    Tally {
-        f: name,
-        ok: count(&[End::Ok]),
-        fail: count(&[End::Fail]),
-        info: count(&[End::Info, End::Never]),
-        median_ns: quantile(&latencies, 0.5),
-        p99_ns: quantile(&latencies, 0.99),
-        max_ns: quantile(&latencies, 1.0),
-    }
-}
-
-fn mine<'r, 'a>(run: &'r RunIndex<'a>, name: &'r str) -> impl Iterator<Item = &'r Operation<'a>> {
-    run.operations.iter().filter(move |operation| operation.f() == name)
 }

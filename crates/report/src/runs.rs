@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A run's folder.
 #[derive(Clone, Debug)]
@@ -23,7 +24,7 @@ pub struct Run {
 #[derive(Clone, Debug)]
 pub enum State {
     /// It ran, and was judged.
-    Judged(Box<RunFile>, Box<Judgement>),
+    Judged(Box<RunFile>, Arc<Judgement>),
     /// It was not judged, or by an older version: why, in a sentence.
     NotJudged(Box<RunFile>, String),
     /// Its settings cannot be read: why, in a sentence.
@@ -48,10 +49,17 @@ pub struct Judgement {
 pub struct PropertyVerdict {
     pub checker: String,
     pub outcome: Outcome,
+    /// Whether the lock claims the property.
+    #[serde(default = "yes")]
+    pub claimed: bool,
     pub summary: String,
     /// Counts, by name.
     #[serde(default)]
     pub stats: Map<String, Value>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Run {
@@ -64,7 +72,7 @@ impl Run {
     }
 
     /// What came of it, if it was judged.
-    pub fn judgement(&self) -> Option<&Judgement> {
+    pub fn judgement(&self) -> Option<&Arc<Judgement>> {
         match &self.state {
             State::Judged(_, judgement) => Some(judgement),
             State::NotJudged(..) | State::Damaged(_) => None,
@@ -149,7 +157,7 @@ fn judged(path: &Path, file: Box<RunFile>) -> State {
         Err(error) => return State::NotJudged(file, format!("its verdict.json cannot be read: {error}")),
     };
     match serde_json::from_slice(&text) {
-        Ok(judgement) => State::Judged(file, Box::new(judgement)),
+        Ok(judgement) => State::Judged(file, Arc::new(judgement)),
         Err(error) => {
             let path = path.display();
             let why = format!(

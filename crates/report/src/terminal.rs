@@ -2,7 +2,7 @@
 
 use crate::exhibits::{Exhibit, exhibits};
 use crate::heading::Heading;
-use crate::words::{count, is_unfinished, property, sentence, unfinished};
+use crate::words::{UNCLAIMED, count, is_unfinished, observation, property, sentence, unfinished};
 use console::{Style, style};
 use fencepost_checker::{Outcome, RunIndex, RunVerdict, Verdict, seconds};
 use std::fmt::Write;
@@ -29,14 +29,15 @@ pub fn plan_text(heading: &Heading) -> String {
     ])
 }
 
-/// What is known once the servers run: on what it is tested.
-fn ground_text(heading: &Heading) -> String {
-    environment_text(&heading.driver, &heading.servers)
-}
-
-/// The driver and the versions of the servers.
-pub fn environment_text(driver: &str, servers: &[String]) -> String {
-    rows(&[("driver", driver), ("servers", &servers.join(", "))])
+/// What is known once the servers and the clients run: what exactly is tested, and on what.
+pub fn ground_text(heading: &Heading) -> String {
+    rows(&[
+        ("version", &heading.version),
+        ("client", &heading.client),
+        ("files", &heading.files),
+        ("driver", &heading.driver),
+        ("servers", &heading.servers.join(", ")),
+    ])
 }
 
 /// Names in front, texts beside them; what is empty is left out.
@@ -66,7 +67,7 @@ pub fn text(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, report: &Pa
         let _ = writeln!(text, "{}", style(row).dim());
     }
     if let Some(exhibit) = exhibits(run, verdict).first() {
-        story(&mut text, exhibit);
+        story(&mut text, run, exhibit);
     }
     let figures = hang(&figures(run, verdict).join(" · "), 10);
     let _ = writeln!(text, "\n{}{figures}", style("counts    ").dim());
@@ -81,22 +82,28 @@ pub fn text(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, report: &Pa
 }
 
 fn property_row(text: &mut String, verdict: &Verdict) {
-    let outcome =
-        colour(verdict.outcome).apply_to(format!("{} {:<11}", verdict.outcome.sign(), verdict.outcome));
     let (name, _) = property(&verdict.checker);
-    let _ = writeln!(text, "{outcome}{name:<18}{}", hang(&verdict.summary, 31));
+    let counts = verdict.claimed || verdict.outcome == Outcome::Valid;
+    let (word, style) = if counts {
+        (verdict.outcome.word(), colour(verdict.outcome))
+    } else {
+        (UNCLAIMED, Style::new().dim())
+    };
+    let state = style.apply_to(format!("{} {word:<11}", verdict.outcome.sign()));
+    let _ = writeln!(text, "{state}{name:<18}{}", hang(&observation(verdict), 31));
 }
 
-fn story(text: &mut String, exhibit: &Exhibit) {
+fn story(text: &mut String, run: &RunIndex, exhibit: &Exhibit) {
     let finding = exhibit.finding;
     let lock = if finding.key.is_empty() { String::new() } else { format!(" of lock {}", finding.key) };
     let title =
         format!("How it happened at {} ({}{lock}):", seconds(finding.time), finding.class.replace('-', " "));
     let _ = writeln!(text, "\n{}", style(title).bold());
-    if exhibit.story.is_empty() {
+    let lines = exhibit.story(run);
+    if lines.is_empty() {
         let _ = writeln!(text, "  {}", hang(&finding.sentence, 2));
     }
-    for line in &exhibit.story {
+    for line in &lines {
         let time = style(format!("{:>11}", seconds(line.time_ns))).dim();
         let _ = writeln!(text, "{time}  {}", hang(&line.text, 13));
     }
@@ -108,8 +115,12 @@ fn figures(run: &RunIndex, verdict: &RunVerdict) -> Vec<String> {
     let mut figures = vec![
         format!("{} holds", run.holds.len()),
         format!("granted twice {}", count("exclusion", "granted_twice")),
-        format!("overstayed {}", count("exclusion", "overstayed")),
     ];
+    let kinds = [("overstayed", "overstayed", run.lock.lease.runs_out()), ("cut_off", "cut off", false)];
+    for (stat, words, always) in kinds {
+        let count = count("exclusion", stat);
+        figures.extend((always || count > 0).then(|| format!("{words} {count}")));
+    }
     if verdict.of_checker("lost-updates").is_some() {
         let (lost, all) = (count("lost-updates", "lost"), count("lost-updates", "acknowledged"));
         let share = 100.0 * lost as f64 / all.max(1) as f64;

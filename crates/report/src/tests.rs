@@ -3,20 +3,23 @@
 use crate::exhibits::{findings, groups};
 use crate::fixtures::{Fixture, etcd_pause_token, redis_single_none, redlock_clock_jump};
 use crate::page::page;
-use crate::pictures::{canvas, plots};
+use crate::pictures::{RunPictures, canvas, plots};
 use crate::synthetic::{Size, redlock};
 use crate::words::count;
-use fencepost_checker::{RunIndex, check_index};
+use fencepost_checker::{RunIndex, check_index, overlaps};
 use std::collections::BTreeMap;
 
 fn report(fixture: &Fixture) -> String {
     let run = RunIndex::new(&fixture.events).unwrap();
-    page(&fixture.heading, &run, &check_index(&run), &[])
+    let overlaps = overlaps(&run);
+    let whole = RunPictures::draw(&run, &overlaps, &[]);
+    page(&fixture.heading, &run, &check_index(&run), &overlaps, &whole)
 }
 
 fn drawn(fixture: &Fixture) -> BTreeMap<String, String> {
     let run = RunIndex::new(&fixture.events).unwrap();
-    let plots = plots(&run, &check_index(&run), &[]).into_iter();
+    let whole = RunPictures::draw(&run, &overlaps(&run), &[]);
+    let plots = plots(&run, &check_index(&run), &whole).into_iter();
     let svgs = plots.filter(|(name, _)| name.ends_with(".svg"));
     svgs.map(|(name, svg)| (name, String::from_utf8(svg).unwrap())).collect()
 }

@@ -4,14 +4,36 @@ use crate::exhibits::own_findings;
 use crate::heading::Heading;
 use crate::pictures::lanes::Lanes;
 use fencepost_checker::{Outcome, RunIndex, RunVerdict, Verdict, registry, seconds, times};
-use fencepost_history::f;
+use fencepost_history::{Lease, f};
 use serde_json::Value;
 use std::collections::HashSet;
 
-/// The verdict of a run in one sentence.
+/// The state of a property that was violated, or not decided, and that the lock does not claim.
+pub const UNCLAIMED: &str = "unclaimed";
+
+/// What a checker observed; of a property that the lock does not claim, that it does not count.
+pub fn observation(verdict: &Verdict) -> String {
+    match verdict.claimed || verdict.outcome == Outcome::Valid {
+        true => verdict.summary.clone(),
+        false => format!("not claimed by the lock, so it does not count: {}", verdict.summary),
+    }
+}
+
+/// The verdict of a run in one sentence, and one more about violated properties that the lock does not claim.
 pub fn sentence(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
+    let sentence = claimed_sentence(heading, run, verdict);
+    let not_claimed = |each: &&Verdict| each.outcome == Outcome::Violation && !each.claimed;
+    let unclaimed: Vec<&str> =
+        verdict.verdicts.iter().filter(not_claimed).map(|each| property(&each.checker).0).collect();
+    match unclaimed[..] {
+        [] => sentence,
+        _ => format!("{sentence} Violated, but not claimed by the lock: {}.", unclaimed.join(", ")),
+    }
+}
+
+fn claimed_sentence(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
     match verdict.outcome {
-        Outcome::Violation => broken(heading, verdict),
+        Outcome::Violation => broken(heading, run, verdict),
         Outcome::Valid => held(heading, run, verdict),
         Outcome::Unknown => {
             format!("It is unknown whether the lock held: {}.", summary_of(verdict, Outcome::Unknown))
@@ -21,25 +43,31 @@ pub fn sentence(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> Stri
 }
 
 fn summary_of(verdict: &RunVerdict, outcome: Outcome) -> &str {
-    let first = verdict.verdicts.iter().find(|verdict| verdict.outcome == outcome);
+    let first = verdict.verdicts.iter().find(|verdict| verdict.claimed && verdict.outcome == outcome);
     first.map_or("nothing was checked", |verdict| &verdict.summary)
 }
 
-fn broken(heading: &Heading, verdict: &RunVerdict) -> String {
-    let count = |checker: &str, stat: &str| count(verdict, checker, stat);
+fn broken(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
+    let claimed = |checker: &str| verdict.of_checker(checker).is_some_and(|each| each.claimed);
+    let count = |checker: &str, stat: &str| if claimed(checker) { count(verdict, checker, stat) } else { 0 };
     let (twice, over) = (count("exclusion", "granted_twice"), count("exclusion", "overstayed"));
+    let cut_off = count("exclusion", "cut_off");
+    let lock = &heading.title;
     let (lost, acknowledged) = (count("lost-updates", "lost"), count("lost-updates", "acknowledged"));
     let (accepted, rejected) = (count("stale-writes", "accepted"), count("stale-writes", "rejected"));
     let mut clauses: Vec<String> = Vec::new();
     if twice > 0 {
-        let (lock, times) = (&heading.lock, times(twice));
+        let times = times(twice);
         clauses
             .push(format!("The lock did not hold: {times} {lock} gave it to two processes at the same time"));
-    } else if over > 0 {
-        let times = times(over);
-        clauses.push(format!(
-            "{times} two processes held the lock at the same time: one went on after its lease had run out"
-        ));
+    } else if over + cut_off > 0 {
+        let times = times(over + cut_off);
+        let kept_by = if run.lock.lease == Lease::Session { "session" } else { "connection" };
+        let how = match over {
+            0 => format!("one went on after a fault that may have ended its {kept_by}"),
+            _ => "one went on after its lease had run out".to_owned(),
+        };
+        clauses.push(format!("{times} two processes held the lock of {lock} at the same time: {how}"));
     }
     if lost > 0 {
         let share = 100.0 * lost as f64 / acknowledged.max(1) as f64;
@@ -51,19 +79,21 @@ fn broken(heading: &Heading, verdict: &RunVerdict) -> String {
     } else if rejected > 0 {
         clauses.push(format!("the storage rejected {}", writes(rejected)));
     }
-    if lost == 0 && acknowledged > 0 && outcome(verdict, "lost-updates") == Some(Outcome::Valid) {
-        clauses.push("no update was lost".to_owned());
-    }
     let named = ["exclusion", "lost-updates", "stale-writes"];
     for other in &verdict.verdicts {
         let repeats = !other.findings.is_empty() && own_findings(verdict, other).next().is_none();
-        if other.outcome == Outcome::Violation && !named.contains(&other.checker.as_str()) && !repeats {
+        let counts = other.outcome == Outcome::Violation && other.claimed;
+        if counts && !named.contains(&other.checker.as_str()) && !repeats {
             clauses.push(other.summary.clone());
         }
     }
+    if lost == 0 && acknowledged > 0 && outcome(verdict, "lost-updates") == Some(Outcome::Valid) {
+        clauses.push("no update was lost".to_owned());
+    }
     let last = if clauses.len() > 1 { clauses.pop() } else { None };
     let text = clauses.join(", ");
-    capital(last.map_or(text.clone(), |last| format!("{text}, and {last}"))) + "."
+    let text = last.map_or(text.clone(), |last| format!("{text}, and {last}"));
+    capital(&if text.contains(lock) { text } else { format!("with {lock}, {text}") }) + "."
 }
 
 fn held(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
@@ -72,7 +102,10 @@ fn held(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
         "none" | "" => "without any faults".to_owned(),
         nemesis => format!("under {}", nemesis.replace(',', " and ")),
     };
-    let (lock, times) = (&heading.lock, times(holds));
+    let (lock, times) = (&heading.title, times(holds));
+    if outcome(verdict, "exclusion") == Some(Outcome::Violation) {
+        return format!("All that {lock} claims held: it gave the lock away {times} {under}.");
+    }
     // A lock that excludes no process has not held as a lock does: only its data has been put to the test.
     let text = if run.holds.iter().any(|hold| hold.exclusive) || run.holds.is_empty() {
         format!("The lock held: {lock} gave it away {times} {under}, never to two processes at once")
@@ -80,7 +113,7 @@ fn held(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
         format!("No property was violated: {lock}, which excludes no process, was entered {times} {under}")
     };
     match count(verdict, "lost-updates", "acknowledged") {
-        0 => text + ".",
+        acknowledged if acknowledged == 0 || count(verdict, "lost-updates", "lost") > 0 => text + ".",
         acknowledged => format!("{text}, and all {acknowledged} updates are there."),
     }
 }
@@ -127,7 +160,7 @@ pub fn background(heading: &Heading, run: &RunIndex) -> String {
     format!(
         "A lock lets at most one process in at a time. In this run {processes} processes at a time \
          competed for {locks} ({}) for {:.0} seconds. {}{trouble}",
-        heading.lock,
+        heading.title,
         run.end_ns as f64 / 1e9,
         protected(run),
     )
@@ -211,7 +244,8 @@ fn figure(verdict: &Verdict, stat: &str) -> Option<u64> {
     verdict.stats.get(stat)?.as_u64()
 }
 
-fn capital(text: String) -> String {
+/// With a capital letter in front.
+pub fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 /// A lock whose grants come with sequencers implements it; the guard `sequencer` uses it before each write.
 #[async_trait]
 pub trait Sequencers: Send + Sync {
-    /// Whether the lock is still held by the holder to whom it gave this sequencer.
+    /// Whether the holder that got this sequencer still holds the lock.
     ///
     /// # Errors
     /// It could not be asked: one sentence.

@@ -102,7 +102,7 @@ async fn serve_connection(stream: TcpStream, storage: &Storage) -> std::io::Resu
     // A line that is no request ends the connection: without an id no answer can be sent.
     while let Ok(Some(line)) = input.next_line().await {
         let Ok(request) = serde_json::from_str::<Request>(&line) else { return Ok(()) };
-        if !output.send(&storage.answer(&request).await) {
+        if !output.send(&storage.answer(request).await) {
             return Ok(());
         }
     }

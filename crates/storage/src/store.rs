@@ -6,6 +6,7 @@ use crate::sequencers::Sequencers;
 use fencepost_history::{ErrorCode, OperationError};
 use parking_lot::Mutex;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -39,6 +40,14 @@ impl Records {
     }
 }
 
+/// What became of a write that the guard admitted.
+enum Admitted {
+    /// The answer to it.
+    Done(Value),
+    /// The guard works in two steps, and this was the first: the value is still to be written.
+    ToWrite(Value),
+}
+
 impl Storage {
     pub(crate) fn new(
         guard: &'static dyn Guard,
@@ -49,60 +58,62 @@ impl Storage {
     }
 
     /// Carries a request out, or answers why it was not carried out.
-    pub(crate) async fn answer(&self, request: &Request<'_>) -> Response {
-        let key = request.key.as_ref();
+    pub(crate) async fn answer(&self, request: Request<'_>) -> Response {
+        let id = request.id;
         let (answer, version) = match request.f {
             Function::Read => {
                 let mut records = self.records.lock();
-                let record = records.record(key);
+                let record = records.record(&request.key);
                 self.guard.saw_read(record, &request.credentials());
                 (Ok(record.value.clone()), record.version)
             }
-            Function::Write => (self.write(key, request).await, None),
+            Function::Write => (self.write(request).await, None),
             Function::Mark => {
-                let marked = self.guard.mark(self.records.lock().record(key), &request.credentials());
+                let marked =
+                    self.guard.mark(self.records.lock().record(&request.key), &request.credentials());
                 (marked.map(|()| Value::Null).map_err(|rejection| rejected(&rejection)), None)
             }
             Function::Ping => (Ok(Value::Null), None),
         };
-        let id = request.id;
         match answer {
             Ok(value) => Response { id, ok: Some(value), fail: None, version },
             Err(error) => Response { id, ok: None, fail: Some(error), version: None },
         }
     }
 
-    async fn write(&self, key: &str, request: &Request<'_>) -> Result<Value, OperationError> {
-        let Some(value) = request.value.as_deref().filter(|value| value.is_i64() || value.is_array()) else {
+    async fn write(&self, request: Request<'_>) -> Result<Value, OperationError> {
+        let (credentials, version) = (request.credentials(), request.token.zip(request.number));
+        let value = request.value.map(Cow::into_owned).filter(|value| value.is_i64() || value.is_array());
+        let Some(value) = value else {
             return Err(ErrorCode::BadCommand.error("a write needs a value, a whole number or a list"));
         };
-        let write = Write { value: value.clone(), credentials: request.credentials() };
+        let key = request.key.as_ref();
+        let write = Write { value, credentials };
         let admitted = match self.check_sequencer(&write.credentials).await {
-            Ok(()) => self.admit(key, &write, request),
+            Ok(()) => self.admit(key, write, version),
             Err(rejection) => Err(rejection),
         };
         match admitted {
-            Ok(Some(stored)) => Ok(stored),
-            Ok(None) => Ok(self.write_later(key, write.value).await),
+            Ok(Admitted::Done(answer)) => Ok(answer),
+            Ok(Admitted::ToWrite(value)) => Ok(self.write_later(key, value).await),
             Err(rejection) => Err(rejected(&rejection)),
         }
     }
 
-    /// The guard's decision. Gives the stored value; nothing, if the guard works in two steps and this was the first.
-    fn admit(&self, key: &str, write: &Write, request: &Request<'_>) -> Result<Option<Value>, Rejection> {
+    /// The guard's decision, and what it admits stored, unless the guard works in two steps.
+    fn admit(&self, key: &str, write: Write, version: Option<(u64, u64)>) -> Result<Admitted, Rejection> {
         let mut records = self.records.lock();
         let record = records.record(key);
-        self.guard.admit(record, write)?;
+        self.guard.admit(record, &write)?;
         if self.guard.in_two_steps() {
             record.unwritten += 1;
-            return Ok(None);
+            return Ok(Admitted::ToWrite(write.value));
         }
-        let version = request.token.zip(request.number);
         if self.guard.replicas() > 1 && record.version > version {
             // Overtaken by a later write of the same holder: it is as if this one had come before.
-            return Ok(Some(Value::Null));
+            return Ok(Admitted::Done(Value::Null));
         }
-        Ok(Some(records.put(key, write.value.clone(), version)))
+        Ok(Admitted::Done(records.put(key, write.value, version)))
     }
 
     /// The second step of a guard that works in two. The first write to come waits; one that finds another waiting goes

@@ -13,6 +13,6 @@ mod lines;
 mod reconnecting;
 mod requests;
 
-pub use lines::{LineError, LineReader, LineWriter};
+pub use lines::{LineError, LineReader, LineWriter, beginning};
 pub use reconnecting::{Connected, Reconnecting};
 pub use requests::{NoAnswer, Received, RequestClient};

@@ -22,13 +22,26 @@ pub enum LineError {
     /// The line is not a message of the protocol; its beginning.
     #[error("a line is not of the protocol: `{0}`")]
     Garbage(String),
+    /// An answer to a request that was not made, or was answered before; the beginning of its line.
+    #[error("an answer has the id {id}, which no open request has: `{line}`")]
+    Unrequested { id: u64, line: String },
 }
 
 impl LineError {
     /// For a line that makes no sense to its reader.
     pub fn garbage(line: &str) -> LineError {
-        LineError::Garbage(line.trim_end().chars().take(SHOWN_MAX).collect())
+        LineError::Garbage(beginning(line))
     }
+
+    /// For an answer that no request waits for.
+    pub fn unrequested(id: u64, line: &str) -> LineError {
+        LineError::Unrequested { id, line: beginning(line) }
+    }
+}
+
+/// The beginning of a line, for a message.
+pub fn beginning(line: &str) -> String {
+    line.trim_end().chars().take(SHOWN_MAX).collect()
 }
 
 /// Reads lines. Reading can be cancelled between two lines without losing anything.

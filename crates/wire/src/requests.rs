@@ -3,7 +3,7 @@
 use crate::lines::{LineError, LineReader, LineWriter};
 use parking_lot::Mutex;
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::AsyncRead;
@@ -44,7 +44,27 @@ struct Shared<A> {
 
 struct Pending<A> {
     by_id: HashMap<u64, oneshot::Sender<A>>,
+    /// Requests that were given up: their answers may come yet.
+    given_up: HashSet<u64>,
     is_closed: bool,
+}
+
+/// What an answer is to the requests that were made.
+enum Place<A> {
+    Waiting(oneshot::Sender<A>),
+    GivenUp,
+    /// No request of that id was made, or it was answered before.
+    Unrequested,
+}
+
+impl<A> Pending<A> {
+    fn take(&mut self, id: u64) -> Place<A> {
+        match self.by_id.remove(&id) {
+            Some(waiting) => Place::Waiting(waiting),
+            None if self.given_up.remove(&id) => Place::GivenUp,
+            None => Place::Unrequested,
+        }
+    }
 }
 
 impl<A> Clone for RequestClient<A> {
@@ -57,13 +77,15 @@ impl<A> RequestClient<A> {
     /// A client that reads answers from `input` and sends requests to `output`, with ids from 1.
     ///
     /// `receive` says what each line is. The future reads lines and must be driven by the caller; it ends with the
-    /// connection: without an error if the other end closed it. An answer to a request that no longer waits is dropped.
+    /// connection: without an error if the other end closed it. An answer to a request that no longer waits is dropped; one
+    /// that no request waits for, and none has waited for, ends the connection.
     pub fn open<R: AsyncRead + Unpin>(
         input: LineReader<R>,
         output: LineWriter,
         receive: impl FnMut(&str) -> Received<A>,
     ) -> (RequestClient<A>, impl Future<Output = Result<(), LineError>>) {
-        let pending = Mutex::new(Pending { by_id: HashMap::new(), is_closed: false });
+        let pending =
+            Mutex::new(Pending { by_id: HashMap::new(), given_up: HashSet::new(), is_closed: false });
         let shared = Arc::new(Shared { next_id: AtomicU64::new(1), pending });
         let closing = CloseAtEnd(shared.clone());
         (RequestClient { shared, writer: output }, read_answers(input, closing, receive))
@@ -72,6 +94,12 @@ impl<A> RequestClient<A> {
     /// Whether the connection has ended.
     pub fn is_closed(&self) -> bool {
         self.shared.pending.lock().is_closed
+    }
+
+    /// Sends a message that has no answer.
+    pub fn tell(&self, message: &impl Serialize) {
+        // Where the connection has ended there is nothing to say any more.
+        let _ = self.writer.send(message);
     }
 
     /// Sends the request that `message` makes of an id, and waits for its answer.
@@ -113,9 +141,13 @@ async fn read_answers<A, R: AsyncRead + Unpin>(
     while let Some(line) = input.next_line().await? {
         match receive(&line) {
             Received::Answer { id, answer } => {
-                let waiting = closing.0.pending.lock().by_id.remove(&id);
-                if let Some(waiting) = waiting {
-                    let _ = waiting.send(answer);
+                let place = closing.0.pending.lock().take(id);
+                match place {
+                    Place::Waiting(waiting) => {
+                        let _ = waiting.send(answer);
+                    }
+                    Place::GivenUp => {}
+                    Place::Unrequested => return Err(LineError::unrequested(id, &line)),
                 }
             }
             Received::Handled => {}
@@ -143,7 +175,11 @@ struct Forget<'a, A> {
 
 impl<A> Drop for Forget<'_, A> {
     fn drop(&mut self) {
-        self.shared.pending.lock().by_id.remove(&self.id);
+        let mut pending = self.shared.pending.lock();
+        // What was answered is not here any more.
+        if pending.by_id.remove(&self.id).is_some() {
+            pending.given_up.insert(self.id);
+        }
     }
 }
 
@@ -189,7 +225,6 @@ mod tests {
                 requests.push(reader.next().await.unwrap().unwrap());
             }
             writer.send(&json!({"notice": "is no answer"}));
-            writer.send(&json!({"id": 99, "answer": "to a request that was never made"}));
             for request in requests.iter().rev() {
                 writer.send(&json!({"id": request["id"], "answer": request["what"]}));
             }
@@ -225,6 +260,23 @@ mod tests {
         assert!(matches!(reading.await.unwrap(), Err(LineError::Garbage(line)) if line == "nonsense"));
         assert_eq!(ask(&client, "a", 5000).await, Err(NoAnswer::NotSent));
         drop(input);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_no_request_waits_for_ends_the_connection() {
+        for ids in [&[99][..], &[1, 1]] {
+            let (client, theirs, reading) = connection();
+            let (input, output) = split(theirs);
+            let (writer, _) = LineWriter::start(output);
+            let asked = tokio::spawn(async move { ask(&client, "a", 5000).await });
+            LineReader::new(input, 1 << 10).next::<Value>().await.unwrap().unwrap();
+            for id in ids {
+                writer.send(&json!({"id": id, "answer": 0}));
+            }
+            let error = reading.await.unwrap().unwrap_err();
+            assert!(matches!(error, LineError::Unrequested { id, .. } if id == ids[0]), "{error}");
+            let _ = asked.await;
+        }
     }
 
     #[tokio::test]

@@ -19,6 +19,7 @@ use chacha20::ChaCha8Rng;
 use fuser::{BackgroundSession, Config, MountOption, SessionACL};
 use mount::Fuse;
 use nix::mount::MntFlags;
+use parking_lot::{Mutex, MutexGuard};
 use rand::SeedableRng;
 use serde::{Deserialize, Serialize};
 use shared::{Delay, Delays, Shared};
@@ -27,8 +28,8 @@ use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 use tree::{InodeNumber, ROOT};
 use volume::{Kind, Meta, Quota, Volume};
@@ -55,9 +56,9 @@ pub struct Slow {
     pub fsync_ms: u64,
 }
 
-/// What programs met of a full or slow disk.
+/// How many calls a full or slow disk held up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Met {
+pub struct DiskCounts {
     /// Calls refused with ENOSPC.
     pub refused: u64,
     /// Reads, writes and fsyncs that had to wait.
@@ -119,20 +120,20 @@ impl Disk {
         }
     }
 
-    /// Neither full nor slow any more; says what programs met while it was.
-    pub fn heal(&self) -> Met {
-        let met = self.met();
+    /// Neither full nor slow any more; counts the calls that were held up while it was.
+    pub fn heal(&self) -> DiskCounts {
+        let counts = self.counts();
         self.volume().quota = Quota::default();
         self.slow(Slow::default());
-        met
+        counts
     }
 
-    /// What programs met since this was last asked.
-    pub fn met(&self) -> Met {
+    /// The calls that were held up since this was last called.
+    pub fn counts(&self) -> DiskCounts {
         let refused = std::mem::take(&mut self.volume().quota.refused);
         let Delays { read, write, sync } = &self.shared.delays;
         let waited = |delay: &Delay| delay.waited.swap(0, Ordering::Relaxed);
-        Met { refused, delayed: waited(read) + waited(write) + waited(sync) }
+        DiskCounts { refused, delayed: waited(read) + waited(write) + waited(sync) }
     }
 
     /// Looks what the disk does to somebody who writes so many bytes.
@@ -162,7 +163,7 @@ impl Disk {
     }
 
     fn volume(&self) -> MutexGuard<'_, Volume> {
-        self.shared.volume.lock().expect("never poisoned")
+        self.shared.volume.lock()
     }
 }
 

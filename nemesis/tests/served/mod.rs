@@ -1,6 +1,6 @@
 //! A disk that another process serves, with the methods of a disk of one's own.
 
-use fencepost_nemesis::tools::disk::{Lost, Met, Probe, Slow, Torn};
+use fencepost_nemesis::tools::disk::{DiskCounts, Lost, Probe, Slow, Torn};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -42,7 +42,7 @@ impl Disk {
         self.ask(order).unwrap()
     }
 
-    pub fn heal(&self) -> Met {
+    pub fn heal(&self) -> DiskCounts {
         self.ask(json!({"do": "heal"})).unwrap()
     }
 

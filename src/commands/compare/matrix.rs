@@ -1,15 +1,16 @@
 //! Which runs a comparison consists of, and where it is kept, so that one that was ended early can go on.
 
 use super::args::CompareArgs;
-use anyhow::{Context, Result};
-use fencepost_engine::{BadUsage, RunOptions, RunSpec, pick};
+use anyhow::{Context, Result, bail};
+use fencepost_engine::{BadUsage, RunOptions, RunSpec, find_lock, pick};
 use fencepost_history::Seed;
-use fencepost_history::run::{now, timestamp, write_whole};
+use fencepost_history::run::{RunFile, now, timestamp, write_whole};
 use fencepost_nemesis::SWARM;
 use fencepost_report::comparison::{Cell, Comparison, Row, cell, servers};
 use fencepost_report::runs::Run;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
@@ -26,6 +27,9 @@ pub struct Matrix {
     pub nemeses: Vec<String>,
     /// Everything else, for all runs.
     pub options: RunOptions,
+    /// The hash of the files of each lock that is a folder: with other files it is another lock.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
 }
 
 /// A combination.
@@ -41,6 +45,35 @@ pub struct Turn {
     /// `redlock under clock-jump, 2 of 5`.
     pub label: String,
     pub spec: RunSpec,
+    /// The hash of the lock's files as the comparison began, where it is a folder.
+    files: Option<String>,
+}
+
+impl Turn {
+    /// The run that it became, if that has been made and judged.
+    pub fn made<'a>(&self, runs: &'a [Run]) -> Option<&'a Run> {
+        let settings = self.spec.options.settings();
+        let files = |file: &RunFile| file.lock.as_ref().and_then(|lock| lock.files.clone());
+        let is_this =
+            |run: &&Run| run.file().is_some_and(|file| file.spec == settings && files(file) == self.files);
+        runs.iter().filter(|run| run.judgement().is_some()).find(is_this)
+    }
+}
+
+impl Turn {
+    /// Refuses to run a lock whose files are not those with which the comparison began.
+    ///
+    /// # Errors
+    /// One sentence that says so.
+    pub fn check_files(&self) -> Result<()> {
+        match (&self.files, self.spec.lock_files()?) {
+            (Some(before), Some(now)) if *before != now => bail!(
+                "the files of {} were changed while they were compared (hash {before} before, {now} now); compare again",
+                self.spec.options.lock
+            ),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Matrix {
@@ -53,27 +86,46 @@ impl Matrix {
             return Err(BadUsage("--runs and --jobs must be at least 1".to_owned()));
         }
         args.check_unused()?;
-        let matrix = Matrix {
+        let mut matrix = Matrix {
             seed: args.options.seed.unwrap_or_else(Seed::fresh),
             runs: args.runs,
             locks: all_or(&args.locks, real_locks),
             guards: args.guards.clone(),
             nemeses: all_or(&args.nemeses, every_nemesis),
             options: RunOptions { seed: None, ..args.options.clone() },
+            files: BTreeMap::new(),
         };
+        matrix.files = matrix.check_locks()?;
         matrix.check_names()?;
-        let mut combinations = matrix.combinations().into_iter().map(|combination| combination.turns);
-        if combinations.all(|turns| turns.is_err()) {
-            let reasons = matrix.combinations().into_iter().find_map(|combination| combination.turns.err());
-            return Err(BadUsage(reasons.unwrap_or_else(|| "there is nothing to compare".to_owned())));
+        let combinations = matrix.combinations();
+        if combinations.iter().all(|combination| combination.turns.is_err()) {
+            let reason = combinations.into_iter().find_map(|combination| combination.turns.err());
+            return Err(BadUsage(reason.unwrap_or_else(|| "there is nothing to compare".to_owned())));
         }
         Ok(matrix)
     }
 
-    fn check_names(&self) -> Result<(), BadUsage> {
-        for name in &self.locks {
-            pick("lock", name, fencepost_locks::registry(), |lock| lock.name)?;
+    /// Looks up every lock. Gives the hashes of the files of those that are folders.
+    fn check_locks(&self) -> Result<BTreeMap<String, String>, BadUsage> {
+        let mut named: Vec<(&str, &str)> = Vec::new();
+        let mut files = BTreeMap::new();
+        for lock in &self.locks {
+            let found = find_lock(lock)?;
+            if let Some((_, other)) = named.iter().find(|(known, _)| *known == found.name) {
+                return Err(BadUsage(format!(
+                    "--locks names two locks that are called {}: {other} and {lock}; rename one of the folders",
+                    found.name
+                )));
+            }
+            named.push((found.name, lock));
+            if let Some(hash) = found.files_hash().map_err(BadUsage)? {
+                files.insert(lock.clone(), hash);
+            }
         }
+        Ok(files)
+    }
+
+    fn check_names(&self) -> Result<(), BadUsage> {
         for name in &self.guards {
             pick("guard", name, fencepost_storage::guards(), |guard| guard.name())?;
         }
@@ -126,7 +178,8 @@ impl Matrix {
         let spec = RunSpec::new(options).map_err(|BadUsage(why)| why)?;
         let guarded = if guard == "none" { String::new() } else { format!(" with {guard}") };
         let label = format!("{lock}{guarded} under {nemesis}, {number} of {}", self.runs);
-        Ok(Turn { label, spec })
+        let files = self.files.get(lock).cloned();
+        Ok(Turn { label, spec, files })
     }
 
     /// Repeats the comparison.
@@ -143,18 +196,12 @@ impl Matrix {
 
     /// What came of it, from the runs that there are.
     pub fn comparison(&self, runs: &[Run], failures: &[(RunOptions, String)]) -> Comparison {
-        let of = |turn: &Turn| {
-            runs.iter().find(|run| {
-                run.judgement().is_some()
-                    && run.file().is_some_and(|file| file.spec == turn.spec.options.settings())
-            })
-        };
         let mut rows: Vec<Row> = self.rows().into_iter().map(|(lock, guard)| self.row(lock, guard)).collect();
         for combination in self.combinations() {
             let filled = match &combination.turns {
                 Err(why) => Cell { not_applicable: Some(why.clone()), ..Cell::default() },
                 Ok(turns) => {
-                    let found: Vec<&Run> = turns.iter().filter_map(of).collect();
+                    let found: Vec<&Run> = turns.iter().filter_map(|turn| turn.made(runs)).collect();
                     let failed = failures
                         .iter()
                         .filter(|(options, _)| turns.iter().any(|turn| turn.spec.options == *options));

@@ -76,13 +76,7 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
 fn split(matrix: &Matrix, runs: &[Run]) -> (Vec<Turn>, usize) {
     let combinations = matrix.combinations().into_iter();
     let turns = combinations.filter_map(|combination| combination.turns.ok()).flatten();
-    let there = |turn: &Turn| {
-        runs.iter().any(|run| {
-            run.judgement().is_some()
-                && run.file().is_some_and(|file| file.spec == turn.spec.options.settings())
-        })
-    };
-    let (done, todo): (Vec<Turn>, Vec<Turn>) = turns.partition(there);
+    let (done, todo): (Vec<Turn>, Vec<Turn>) = turns.partition(|turn| turn.made(runs).is_some());
     (todo, done.len())
 }
 
@@ -161,7 +155,7 @@ fn tell(comparison: &Comparison, baseline: Option<&Comparison>) -> Result<i32> {
         github::summarise(&format!("{}{}", lines.collect::<String>(), comparison::markdown(comparison)))?;
         let worse = changes.iter().flat_map(|changes| &changes.worse).map(|text| github::Annotation {
             level: github::Level::Error,
-            title: "a promise that held is broken".to_owned(),
+            title: "a property that held is violated".to_owned(),
             text: text.clone(),
         });
         github::annotate(&worse.collect::<Vec<_>>());

@@ -47,6 +47,7 @@ pub async fn perform(
 
 /// One run, to its verdict.
 async fn play(turn: &Turn, results: &Path, all: &Stop) -> Result<Outcome> {
+    turn.check_files()?;
     let folder = RunFolder::create(results, &turn.spec.options.settings())?;
     let command = crate::commands::repeat::command(&turn.spec.options);
     let recorded =
@@ -63,13 +64,13 @@ async fn play(turn: &Turn, results: &Path, all: &Stop) -> Result<Outcome> {
     // Judging takes a moment of a core, and the clocks of other runs must not stand still meanwhile.
     tokio::task::spawn_blocking(move || match failed {
         // Of a run that failed or was ended early only a violation is worth keeping: that stays one.
-        Some(error) if interrupted || !broke_a_promise(&folder) => Err(error),
+        Some(error) if interrupted || !shows_a_violation(&folder) => Err(error),
         _ => Ok(fencepost_report::judge(&folder)?.verdict.outcome),
     })
     .await?
 }
 
-fn broke_a_promise(folder: &RunFolder) -> bool {
+fn shows_a_violation(folder: &RunFolder) -> bool {
     read_history(&folder.history()).is_ok_and(|events| check_run(&events).outcome == Outcome::Violation)
 }
 

@@ -9,10 +9,11 @@ mod table;
 use crate::output::say;
 use anyhow::Result;
 use clap::Args;
-use fencepost_engine::scenario::{Scenario, ScenarioError, find, read_file, registry};
+use fencepost_engine::scenario::{Scenario, find, read_file, registry};
 use fencepost_engine::{BadUsage, unknown};
 use fencepost_engine::{Reason, Stop};
 use fencepost_history::Seed;
+use fencepost_history::mistake::MistakeInFile;
 use fencepost_history::run::write_whole;
 use fencepost_report::pipeline::junit;
 use futures_util::StreamExt;
@@ -67,7 +68,7 @@ pub fn scenario(args: &ScenarioArgs) -> Result<i32> {
         return Ok(0);
     }
     let chosen = chosen(args)?;
-    fencepost_engine::pick("driver", &args.driver, &["auto", "docker", "local"], |name| name)?;
+    fencepost_engine::pick("driver", &args.driver, &fencepost_cluster::DRIVER_NAMES, |name| name)?;
     if args.jobs == 0 || args.times == 0 {
         return Err(BadUsage("--jobs and --times must be at least 1".to_owned()).into());
     }
@@ -91,7 +92,7 @@ pub fn scenario(args: &ScenarioArgs) -> Result<i32> {
 }
 
 /// Why a scenario cannot be played as it is, or not against this lock.
-fn refusal(args: &ScenarioArgs, error: &ScenarioError) -> BadUsage {
+fn refusal(args: &ScenarioArgs, error: &MistakeInFile) -> BadUsage {
     match &args.lock {
         Some(lock) => BadUsage(format!("this scenario cannot be played against {lock}: {error}")),
         None => BadUsage(error.to_string()),
@@ -112,7 +113,7 @@ fn chosen(args: &ScenarioArgs) -> Result<Vec<Arc<Scenario>>, BadUsage> {
 /// A built-in scenario, or one from a file.
 fn one(name: &str) -> Result<Scenario, BadUsage> {
     if let Some(scenario) = find(name) {
-        return Ok(scenario.clone());
+        return Ok(scenario);
     }
     if name.contains('/') || name.ends_with(".toml") {
         return read_file(Path::new(name));

@@ -1,10 +1,10 @@
 //! Plays a scenario: its runs, one after the other, each judged and compared with what is expected.
 
 use anyhow::Result;
-use fencepost_checker::RunVerdict;
 use fencepost_engine::recorder::Placement;
-use fencepost_engine::scenario::{Answer, Expectation, Observed, Scenario, ScenarioError, ScenarioRun};
+use fencepost_engine::scenario::{Answer, Expectation, Observed, Scenario, ScenarioRun};
 use fencepost_engine::{RunObserver, RunSpec, ScriptOutcome, Stop};
+use fencepost_history::mistake::MistakeInFile;
 use fencepost_history::run::RunFolder;
 use fencepost_history::{Event, FaultEvent, Seed};
 use fencepost_nemesis::{Plan, PlannedFault};
@@ -107,7 +107,7 @@ fn spec(
     number: usize,
     run: &ScenarioRun,
     options: &PlayOptions,
-) -> Result<RunSpec, ScenarioError> {
+) -> Result<RunSpec, MistakeInFile> {
     let mut own = run.options().clone();
     own.scenario = Some(format!("{}-{number}", scenario.name));
     own.driver.clone_from(&options.driver);
@@ -122,7 +122,7 @@ fn spec(
 fn specs<'a>(
     scenario: &'a Scenario,
     options: &'a PlayOptions,
-) -> impl Iterator<Item = Result<RunSpec, ScenarioError>> + 'a {
+) -> impl Iterator<Item = Result<RunSpec, MistakeInFile>> + 'a {
     (1..).zip(&scenario.runs).map(move |(number, run)| spec(scenario, number, run, options))
 }
 
@@ -130,7 +130,7 @@ fn specs<'a>(
 ///
 /// # Errors
 /// The first mistake, with its line.
-pub fn check(scenario: &Scenario, options: &PlayOptions) -> Result<(), ScenarioError> {
+pub fn check(scenario: &Scenario, options: &PlayOptions) -> Result<(), MistakeInFile> {
     specs(scenario, options).try_for_each(|spec| spec.map(|_| ()))
 }
 
@@ -215,11 +215,7 @@ async fn play_run(
             .await??;
     let placement = Placement { slots: spec.options.concurrency, clients: spec.options.clients };
     let client_of = |process| format!("c{}", placement.client_of(process) + 1);
-    let verdict = match &options.lock {
-        Some(_) => of_script(judged.verdict, outcome.script.as_ref()),
-        None => judged.verdict,
-    };
-    let observed = Observed { verdict: &verdict, history: &judged.history, client_of: &client_of };
+    let observed = Observed { verdict: &judged.verdict, history: &judged.history, client_of: &client_of };
     let answers = match &options.lock {
         // The source expects nothing of another lock; its users expect that it holds.
         Some(_) => vec![Expectation::no_violation().answer(&observed)],
@@ -239,16 +235,6 @@ async fn play_run(
         effective,
         servers: folder.read_run()?.servers,
     })
-}
-
-/// The verdict of a script that another lock may have kept from its end. A client that stands in the middle of its script
-/// still holds the lock, so nothing follows from a lock that is not free again.
-fn of_script(verdict: RunVerdict, script: Option<&ScriptOutcome>) -> RunVerdict {
-    if script.is_none_or(|script| script.cut_short.is_empty()) {
-        return verdict;
-    }
-    let rest = verdict.verdicts.into_iter().filter(|verdict| verdict.checker != "progress");
-    RunVerdict { not_judged: verdict.not_judged, ..RunVerdict::of(rest.collect()) }
 }
 
 /// Gives each sentence of the narration when its event comes.

@@ -3,12 +3,13 @@
 use fencepost_checker::Outcome;
 use fencepost_history::run::{RunSettings, is_running};
 use fencepost_report::runs::{self, Run, State};
+use parking_lot::Mutex;
 use rayon::prelude::*;
 use serde::Deserialize;
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// A folder that changed so short a time ago is read again the next time, too: file systems round times.
@@ -125,7 +126,7 @@ impl Index {
     /// The results folder cannot be read.
     pub fn look(&self) -> std::io::Result<Vec<Arc<Row>>> {
         let folders = folders(&self.results)?;
-        let mut entries = self.entries.lock().expect("never poisoned");
+        let mut entries = self.entries.lock();
         let now = SystemTime::now();
         let looked: HashMap<String, Entry> = folders
             .into_par_iter()

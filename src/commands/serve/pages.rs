@@ -288,7 +288,7 @@ fn beside(checker: &str, runs: &[Run]) -> Markup {
 fn costs(runs: &[Run]) -> Markup {
     let row = |name: &str, of: &dyn Fn(&Judgement) -> Option<f64>| {
         html! { tr { th { (name) } @for run in runs { td.n {
-            @if let Some(number) = run.judgement().and_then(of) { (format!("{number:.1}")) }
+            @if let Some(number) = run.judgement().and_then(|judgement| of(judgement)) { (format!("{number:.1}")) }
         } } } }
     };
     html! {

@@ -2,11 +2,12 @@
 
 use crate::output::say;
 use fencepost_engine::{Progress, RunObserver};
+use fencepost_history::TimeSpan;
 use fencepost_history::run::RunFile;
 use fencepost_nemesis::Plan;
 use indicatif::{ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
 use std::io::IsTerminal;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// How often a plain line is printed where there is no terminal.
@@ -45,17 +46,17 @@ impl RunObserver for Live {
     }
 
     fn started(&self, run: &RunFile) {
-        say!("{}", fencepost_report::terminal::environment_text(&run.driver, &run.servers));
+        say!("{}", fencepost_report::terminal::ground_text(&fencepost_report::heading(run)));
     }
 
     fn progress(&self, progress: &Progress) {
-        let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rate = self.rate.lock();
         let per_second = rate.next(progress.operations, progress.elapsed);
         if self.terminal && progress.elapsed > progress.limit {
             self.bar.finish_and_clear();
         } else if self.terminal {
-            self.bar.set_length(millis(progress.limit));
-            self.bar.set_position(millis(progress.elapsed));
+            self.bar.set_length(TimeSpan(progress.limit).millis());
+            self.bar.set_position(TimeSpan(progress.elapsed).millis());
             self.bar.set_message(line(progress, per_second));
         } else if progress.elapsed >= rate.printed + PLAIN && progress.elapsed <= progress.limit {
             rate.printed = progress.elapsed;
@@ -68,10 +69,6 @@ impl Drop for Live {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Operations a second, over the last second at least.

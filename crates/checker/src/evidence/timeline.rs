@@ -1,6 +1,6 @@
 //! Evidence as text.
 
-use super::{Evidence, Shown};
+use super::{Evidence, ShownOperation};
 use crate::prose::seconds;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -58,7 +58,7 @@ impl Evidence {
         place.map_or(String::new(), |place| (place + 1).to_string())
     }
 
-    fn span(&self, shown: &Shown) -> String {
+    fn span(&self, shown: &ShownOperation) -> String {
         let time = |ns: u64, index: u64| if self.timed { seconds(ns) } else { format!("event {index}") };
         let begin = time(shown.invoke_ns, shown.invoke_index);
         match (shown.complete_ns, shown.complete_index) {

@@ -19,7 +19,7 @@
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::prose::seconds;
-use crate::run_index::{Fault, Hold, HoldEnd, Operation, RunIndex};
+use crate::run_index::{Fault, Hold, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 use fencepost_history::{Kind, f};
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,9 +77,14 @@ impl Checker for Availability {
         let acquired = acquired_within(run, &stretches);
         let outcome = match (findings.len(), acquired) {
             (0, 0) => {
-                return Err(NotJudged::because(
-                    "nothing was learned while a minority was down: no lock was acquired, and none was tried for long enough",
-                ));
+                return Err(NotJudged::because(format!(
+                    "nothing was learned while a minority of {} servers was down for {}: no lock was acquired, and a free \
+                     one was tried for in vain for at most {} (bound: {})",
+                    run.servers.len(),
+                    seconds(down_ns),
+                    seconds(longest),
+                    seconds(bound_ns),
+                )));
             }
             (0, _) => Outcome::Valid,
             _ => Outcome::Violation,
@@ -106,11 +111,7 @@ impl Checker for Availability {
 
 /// Within this time a free lock must be acquired.
 fn bound_ns(run: &RunIndex) -> u64 {
-    let acquires = || run.operations.iter().filter(|operation| operation.f() == f::ACQUIRE);
-    let longest_ms = |name: &str| {
-        acquires().filter_map(|acquire| acquire.invoke.value.get(name)?.as_f64()).fold(0.0, f64::max)
-    };
-    NOTICE_NS + ((longest_ms("ttl_ms") + longest_ms("timeout_ms")) * 1e6) as u64
+    NOTICE_NS + run.longest_ttl_ns() + run.longest_timeout_ns()
 }
 
 /// The stretches of time in which some servers were down, less than half, and nothing else was wrong.
@@ -164,7 +165,7 @@ fn droughts<'a>(run: &'a RunIndex<'a>, stretches: &[Span]) -> Vec<Drought<'a>> {
     let mut held: BTreeMap<&str, Vec<Span>> = BTreeMap::new();
     for hold in &run.holds {
         // Granted at some moment of its acquire, so that this was no failure from its invocation on.
-        held.entry(hold.key).or_default().push((hold.invoke_ns, claimed_until(hold)));
+        held.entry(hold.key).or_default().push((hold.invoke_ns, hold.claimed_until_ns()));
     }
     let mut droughts = Vec::new();
     for (key, attempts) in &attempts {
@@ -176,13 +177,6 @@ fn droughts<'a>(run: &'a RunIndex<'a>, stretches: &[Span]) -> Vec<Drought<'a>> {
         }
     }
     droughts
-}
-
-fn claimed_until(hold: &Hold) -> u64 {
-    match hold.end {
-        HoldEnd::Open => hold.expires_ns(u64::MAX).map_or(u64::MAX, |expires| expires.max(hold.until_ns)),
-        _ => hold.end_ns,
-    }
 }
 
 /// What is left of a stretch when the holds, which are in order of their beginning, are taken out.

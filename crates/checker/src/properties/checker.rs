@@ -14,6 +14,11 @@ pub trait Checker: Sync {
     fn classes(&self) -> &'static [FindingClass] {
         &[]
     }
+    /// The property that a lock claims or does not claim, of which this is a part; its own name in most cases. None where
+    /// it is about the test itself, which counts whatever a lock claims.
+    fn claim(&self) -> Option<&'static str> {
+        Some(self.name())
+    }
     /// Judges a history.
     ///
     /// # Errors

@@ -11,6 +11,10 @@
 //!
 //! A hold that is shared (its acquire said `"mode": "shared"`) and another such one may overlap.
 //!
+//! *Cut off.* Where a lock lasts as long as a session or a connection, it can end without a TTL: by a fault that breaks what keeps
+//! it. If a fault came between A's acquire and B's grant, the service gets the benefit of the doubt. Of a session that
+//! counts only where its client reports neither validity nor renewals; otherwise the session's TTL says more.
+//!
 //! *Overstayed.* In every other case A may have had no lease any more when B was granted the lock, and the
 //! service gets the benefit of the doubt. A went on after its TTL, which no lease can prevent, only fencing.
 
@@ -18,6 +22,7 @@ use super::checker::{Checker, FindingClass, NotJudged};
 use crate::prose::seconds;
 use crate::run_index::{Hold, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
+use fencepost_history::Lease;
 use rustc_hash::FxHashMap;
 
 pub struct Exclusion;
@@ -29,15 +34,26 @@ pub enum Class {
     GrantedTwice,
     /// The earlier holder went on after its TTL.
     Overstayed,
+    /// The earlier holder went on after a fault that may have ended its session or its connection.
+    CutOff,
 }
 
 impl Class {
+    /// In the order of their numbers.
+    pub const ALL: [Class; 3] = [Class::GrantedTwice, Class::Overstayed, Class::CutOff];
+
     /// As it stands in findings.
     pub fn name(self) -> &'static str {
         match self {
             Class::GrantedTwice => "granted-twice",
             Class::Overstayed => "overstayed",
+            Class::CutOff => "cut-off",
         }
+    }
+
+    /// As sentences say it.
+    pub fn in_words(self) -> String {
+        self.name().replace('-', " ")
     }
 }
 
@@ -71,8 +87,11 @@ pub fn overlaps(run: &RunIndex) -> Vec<Overlap> {
 
 fn overlap(run: &RunIndex, first: usize, second: usize) -> Overlap {
     let (a, b) = (&run.holds[first], &run.holds[second]);
-    let early = a.expires_ns(b.from).is_none_or(|expires| b.from_ns < expires);
-    let class = if early { Class::GrantedTwice } else { Class::Overstayed };
+    let class = match (a.expires_ns(b.from), a.cut_ns) {
+        (Some(expires_ns), _) if expires_ns <= b.from_ns => Class::Overstayed,
+        (None, Some(cut_ns)) if cut_ns <= b.from_ns => Class::CutOff,
+        _ => Class::GrantedTwice,
+    };
     Overlap { first, second, class, from_ns: b.from_ns, until_ns: a.until_ns.min(b.until_ns).max(b.from_ns) }
 }
 
@@ -80,9 +99,7 @@ fn overlap(run: &RunIndex, first: usize, second: usize) -> Overlap {
 pub(crate) fn reason(a: &Hold, b: &Hold) -> String {
     let (first, second) = (a.process, b.process);
     let Some((expires, ttl)) = a.expires_ns(b.from).zip(a.ttl_ns) else {
-        return format!(
-            "process {second} got the lock while process {first} held it, and nothing had ended that"
-        );
+        return reason_without_ttl(a, b);
     };
     match expires.checked_sub(b.from_ns) {
         Some(left) if left > 0 => format!(
@@ -102,6 +119,36 @@ pub(crate) fn reason(a: &Hold, b: &Hold) -> String {
              {first} went on as if it held it",
             seconds(ttl),
             seconds(b.from_ns - expires)
+        ),
+    }
+}
+
+/// The same, where the end of the earlier hold is no matter of time.
+fn reason_without_ttl(a: &Hold, b: &Hold) -> String {
+    let (first, second) = (a.process, b.process);
+    let kept_by = match a.lease {
+        Lease::Session => "session",
+        Lease::Connection => "connection",
+        Lease::Ttl | Lease::None => {
+            return format!(
+                "process {second} got the lock while process {first} held it, and nothing had ended that"
+            );
+        }
+    };
+    match a.cut_ns.filter(|cut_ns| *cut_ns <= b.from_ns) {
+        Some(cut_ns) => format!(
+            "a fault {} may have ended the {kept_by} of process {first}, and with it the lock, before process \
+             {second} got it; process {first} went on as if it held it",
+            // Cut at the invocation, the fault was there before.
+            if cut_ns > a.invoke_ns {
+                format!("at {}", seconds(cut_ns))
+            } else {
+                "that was in force".to_owned()
+            }
+        ),
+        None => format!(
+            "process {second} got the lock while process {first} held it, and no fault had come that could have ended \
+             the {kept_by} of process {first}"
         ),
     }
 }
@@ -127,6 +174,13 @@ impl Checker for Exclusion {
                 meaning: "The earlier holder went on after its lease had run out, which no lease can prevent.",
                 advice: "Let the storage reject late writes by a fencing token.",
             },
+            FindingClass {
+                name: "cut-off",
+                meaning: "The earlier holder went on after a fault that may have ended its session or connection, and with it \
+                          the lock.",
+                advice: "Let the holder watch the session or connection that keeps its lock, and the storage reject late \
+                         writes by a fencing token.",
+            },
         ]
     }
 
@@ -137,6 +191,7 @@ impl Checker for Exclusion {
         let overlaps = overlaps(run);
         let count = |class| overlaps.iter().filter(|overlap| overlap.class == class).count();
         let (twice, overstayed) = (count(Class::GrantedTwice), count(Class::Overstayed));
+        let cut_off = count(Class::CutOff);
         let holds = run.holds.len();
         let (outcome, summary) = if holds == 0 {
             (Outcome::Unknown, "no process ever acquired a lock".to_owned())
@@ -147,20 +202,26 @@ impl Checker for Exclusion {
                 1 => "once".to_owned(),
                 many => format!("{many} times"),
             };
-            let summary = format!(
-                "two holds of one lock overlapped {times}, among {holds} holds: {twice} granted twice, {overstayed} \
-                 overstayed"
-            );
+            let mut kinds = vec![format!("{twice} granted twice")];
+            if overstayed > 0 || (run.lock.lease.runs_out() && cut_off == 0) {
+                kinds.push(format!("{overstayed} overstayed"));
+            }
+            if cut_off > 0 {
+                kinds.push(format!("{cut_off} cut off"));
+            }
+            let kinds = kinds.join(", ");
+            let summary = format!("two holds of one lock overlapped {times}, among {holds} holds: {kinds}");
             (Outcome::Violation, summary)
         };
         // Cut here already: sentences for a million overlaps would cost more than everything else.
         let cut = |class| overlaps.iter().filter(move |overlap| overlap.class == class);
-        let shown = [Class::GrantedTwice, Class::Overstayed].into_iter();
+        let shown = Class::ALL.into_iter();
         let findings = shown.flat_map(|class| cut(class).take(crate::verdict::FINDINGS_MAX));
         let verdict = Verdict::new(self.name(), outcome, summary)
             .stat("holds", holds)
             .stat("granted_twice", twice)
             .stat("overstayed", overstayed)
+            .stat("cut_off", cut_off)
             .with_findings(findings.map(|overlap| finding(run, overlap)).collect());
         Ok(verdict)
     }
@@ -195,169 +256,4 @@ pub(crate) fn sentence(run: &RunIndex, overlap: &Overlap) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::literal::{events, verdict};
-    use serde_json::json;
-
-    fn classes(text: &str) -> Vec<&'static str> {
-        let events = events(text);
-        let run = RunIndex::new(&events).unwrap();
-        overlaps(&run).iter().map(|overlap| overlap.class.name()).collect()
-    }
-
-    #[test]
-    fn accepts_one_after_the_other() {
-        let history = "
-            0    1 invoke acquire a {ttl_ms:2000}
-            10   1 ok     acquire a
-            20   2 invoke acquire a {ttl_ms:2000}
-            30   1 invoke write   a 1
-            40   1 ok     write   a 1
-            50   1 invoke release a
-            55   2 ok     acquire a
-            60   1 ok     release a {believed:true}";
-        assert_eq!(verdict(&Exclusion, history).outcome, Outcome::Valid);
-    }
-
-    #[test]
-    fn rejects_two_at_once_and_says_granted_twice() {
-        let history = "
-            0    1 invoke acquire a {ttl_ms:2000}
-            10   1 ok     acquire a
-            20   2 invoke acquire a {ttl_ms:2000}
-            700  2 ok     acquire a
-            800  1 invoke write   a 1
-            810  1 ok     write   a 1";
-        let verdict = verdict(&Exclusion, history);
-        assert_eq!(verdict.outcome, Outcome::Violation);
-        assert_eq!(verdict.stats["granted_twice"], json!(1));
-        assert_eq!(verdict.findings[0].events, [1, 3, 4]);
-        assert_eq!(
-            verdict.findings[0].sentence,
-            "process 2 acquired a at 0.700 s while process 1, which had acquired it at 0.010 s, still believed at \
-             0.800 s that it held it; process 2 got the lock while the TTL of process 1 (2.000 s) still had 1.300 s \
-             to run"
-        );
-    }
-
-    #[test]
-    fn says_overstayed_after_the_ttl_and_in_doubt() {
-        let go_on = |granted: u32| {
-            format!(
-                "0    1 invoke acquire a {{ttl_ms:2000}}
-                 10   1 ok     acquire a
-                 1900 2 invoke acquire a {{ttl_ms:2000}}
-                 {granted} 2 ok acquire a
-                 5000 1 invoke holds   a
-                 5001 1 ok     holds   a true"
-            )
-        };
-        assert_eq!(classes(&go_on(1999)), ["granted-twice"]);
-        // Granted somewhere between 1.9 s and 2 s or just after: the lock service is not blamed.
-        assert_eq!(classes(&go_on(2000)), ["overstayed"]);
-        assert_eq!(classes(&go_on(4000)), ["overstayed"]);
-    }
-
-    #[test]
-    fn a_paused_holder_that_gives_up_violates_nothing() {
-        // antirez's point: it slept, saw that its validity had run out, and stopped.
-        let history = "
-            0    1 invoke acquire a {ttl_ms:1000}
-            10   1 ok     acquire a
-            3000 2 invoke acquire a {ttl_ms:1000}
-            3010 2 ok     acquire a
-            4000 1 invoke write   a 1
-            4001 1 fail   write   a null not-held
-            4010 1 invoke release a
-            4020 1 ok     release a {believed:false}";
-        assert_eq!(classes(history), Vec::<&str>::new());
-        // Kleppmann's: it woke up and wrote, and only the storage stopped it.
-        assert_eq!(classes(&history.replace("not-held", "rejected: made-up-code: too late")), ["overstayed"]);
-    }
-
-    #[test]
-    fn a_renewal_prolongs_the_lease() {
-        let history = "
-            0    1 invoke acquire a {ttl_ms:1000}
-            10   1 ok     acquire a
-            900  1 info   renewed a
-            1500 2 invoke acquire a {ttl_ms:1000}
-            1600 2 ok     acquire a
-            1700 1 invoke release a
-            1710 1 ok     release a {believed:true}";
-        assert_eq!(classes(history), ["granted-twice"]);
-        assert_eq!(classes(&history.replace("renewed", "lost")), Vec::<&str>::new());
-    }
-
-    #[test]
-    fn a_renewal_recorded_just_before_the_grant_belongs_to_it() {
-        // The waiter's session was prolonged while it waited: its lease did not begin with its acquire.
-        let history = "
-            0    1 invoke acquire a {ttl_ms:1000}
-            4990 1 info   renewed a {age_ms:90}
-            5000 1 ok     acquire a {validity_ms:900}
-            5100 2 invoke acquire a {ttl_ms:1000}
-            5200 2 ok     acquire a
-            5300 1 invoke holds   a
-            5310 1 ok     holds   a true";
-        assert_eq!(classes(history), ["granted-twice"]);
-        assert_eq!(classes(&history.replace("{age_ms:90}", "{age_ms:900}")), ["overstayed"]);
-    }
-
-    #[test]
-    fn keys_are_locks_of_their_own() {
-        let history = "
-            0 1 invoke acquire a
-            1 1 ok     acquire a
-            2 2 invoke acquire b
-            3 2 ok     acquire b
-            4 1 invoke holds   a
-            5 1 ok     holds   a true";
-        assert_eq!(classes(history), Vec::<&str>::new());
-        assert_eq!(classes(&history.replace(" b", " a")), ["granted-twice"]);
-    }
-
-    #[test]
-    fn who_shares_does_not_exclude_and_who_does_not_excludes_all() {
-        let history = |first: &str, second: &str| {
-            format!(
-                "0 1 invoke acquire a {{mode:\"{first}\"}}
-                 1 1 ok     acquire a
-                 2 2 invoke acquire a {{mode:\"{second}\"}}
-                 3 2 ok     acquire a
-                 4 1 invoke holds   a
-                 5 1 ok     holds   a true"
-            )
-        };
-        assert_eq!(classes(&history("shared", "shared")), Vec::<&str>::new());
-        assert_eq!(classes(&history("shared", "exclusive")), ["granted-twice"]);
-        assert_eq!(classes(&history("exclusive", "shared")), ["granted-twice"]);
-    }
-
-    #[test]
-    fn unknown_belief_is_no_belief() {
-        let history = "
-            0 1 invoke acquire a
-            1 1 info   acquire a null timeout
-            2 2 invoke acquire a
-            3 2 ok     acquire a
-            4 3 invoke acquire a
-            5 3 ok     acquire a
-            6 2 invoke write   a 1
-            7 2 info   write   a null timeout";
-        assert_eq!(classes(history), Vec::<&str>::new());
-    }
-
-    #[test]
-    fn a_shared_hold_overlaps_without_violation() {
-        let text = |value: &str| {
-            format!(
-                "0 1 invoke acquire a\n1 1 ok acquire a {value}\n2 2 invoke acquire a\n3 2 ok acquire a {value}
-                 4 1 invoke holds a\n5 1 ok holds a true"
-            )
-        };
-        assert!(crate::literal::maybe_verdict(&Exclusion, &text("{exclusive:false}")).is_none());
-        assert_eq!(crate::literal::verdict(&Exclusion, &text("{}")).outcome, Outcome::Violation);
-    }
-}
+mod tests;

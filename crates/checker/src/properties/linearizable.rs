@@ -72,6 +72,10 @@ impl Checker for Linearizable {
         ]
     }
 
+    fn claim(&self) -> Option<&'static str> {
+        Some("exclusion")
+    }
+
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let locks = holds_by_key(run);
         let registers = if is_register(run) { registers(run) } else { BTreeMap::new() };
@@ -199,9 +203,9 @@ fn certain_end(run: &RunIndex, hold: &Hold) -> (u64, u64) {
     }
 }
 
-/// When the lease may first have run out: a renewal that was reported later than that may have come too late.
+/// When the lease may first have ended. A renewal that was reported later than that may have come too late.
 fn lease_end_ns(run: &RunIndex, hold: &Hold) -> Option<u64> {
-    let mut end_ns = hold.expires_ns(hold.from)?;
+    let Some(mut end_ns) = hold.expires_ns(hold.from) else { return hold.cut_ns };
     for &(index, _) in hold.renewals.iter().filter(|(index, _)| *index > hold.from) {
         let reported_ns = run.event(index)?.time;
         if reported_ns >= end_ns {

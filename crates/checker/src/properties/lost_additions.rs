@@ -55,6 +55,10 @@ impl Checker for LostAdditions {
         }]
     }
 
+    fn claim(&self) -> Option<&'static str> {
+        Some("exclusion")
+    }
+
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let sets = collect(run);
         if sets.is_empty() {

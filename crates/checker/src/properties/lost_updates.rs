@@ -53,6 +53,10 @@ impl Checker for LostUpdates {
         }]
     }
 
+    fn claim(&self) -> Option<&'static str> {
+        Some("exclusion")
+    }
+
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let keys = collect(run);
         if keys.is_empty() {

@@ -11,7 +11,11 @@
 //!   complete, and complete before p began its release. For q to be granted it the place was empty, so p's own lock was
 //!   gone. If p acquired nothing since, what its release removed was not its own. That holds where there is one server
 //!   that forgot nothing in between: with several, q may have been granted the lock at another than p releases it at,
-//!   and a server that was started again may have p's lock back.
+//!   and a server that was started again may have p's lock back. An acquire of p's that ended without a certain no may have
+//!   taken the place for p, too.
+//!
+//! A release that removed nothing while its process still believed shows that the lock was gone. Who removed it is not
+//! shown: the lease may have run out, or the library may have sent its request twice. So these are counted, and no violation.
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::prose::seconds;
@@ -57,12 +61,21 @@ impl Checker for Ownership {
         }
         let findings: Vec<Finding> =
             reported.iter().filter_map(|&(release, removed)| broken(run, release, removed)).collect();
+        let nothing = |(_, removed): &&(&Operation, Removed)| {
+            matches!(removed, Removed::Owner(None) | Removed::Something(false))
+        };
+        let found_nothing = reported.iter().filter(nothing).count();
         let (reported, count) = (reported.len(), findings.len());
         let (outcome, summary) = match count {
             0 => (
                 Outcome::Valid,
                 format!(
-                    "of {reported} releases that reported what they removed, none removed another's lock"
+                    "of {reported} releases that reported what they removed, none removed another's lock{}",
+                    if found_nothing == 0 {
+                        String::new()
+                    } else {
+                        format!(", and {found_nothing} found nothing")
+                    }
                 ),
             ),
             1 => (
@@ -75,6 +88,7 @@ impl Checker for Ownership {
             ),
         };
         let verdict = Verdict::new(self.name(), outcome, summary).stat("releases", reported);
+        let verdict = verdict.stat("found_nothing", found_nothing);
         Ok(verdict.stat("of_others", count).with_findings(findings))
     }
 }
@@ -86,8 +100,12 @@ fn removed(release: &Operation) -> Option<Removed> {
         Some(owner) => return owner.as_u64().map(|owner| Removed::Owner(Some(owner))),
         None => {}
     }
-    let happened = release.ok().is_some();
-    value.get("removed").and_then(Value::as_bool).filter(|_| happened).map(Removed::Something)
+    match (value.get("removed").and_then(Value::as_bool)?, release.completion?.kind) {
+        (removed, Kind::Ok) => Some(Removed::Something(removed)),
+        // It did not happen because there was nothing to remove.
+        (false, Kind::Fail) => Some(Removed::Something(false)),
+        _ => None,
+    }
 }
 
 fn broken(run: &RunIndex, release: &Operation, removed: Removed) -> Option<Finding> {
@@ -143,9 +161,7 @@ fn not_its_own(run: &RunIndex, release: &Operation) -> Option<Finding> {
         .iter()
         .take_while(|operation| operation.invoke.index < before)
         .filter(|operation| operation.process == release.process && operation.key == release.key)
-        .any(|operation| {
-            operation.f() == f::ACQUIRE && operation.completion.is_none_or(|done| done.kind != Kind::Fail)
-        });
+        .any(|operation| operation.f() == f::ACQUIRE && !operation.certainly_not());
     let later = last_hold(run, release, before, |hold| {
         hold.process != release.process && run.operations[hold.acquire].invoke.index > own.from
     })?;
@@ -225,7 +241,7 @@ mod tests {
         assert_eq!(verdict.outcome, Outcome::Valid);
         assert_eq!(
             verdict.summary,
-            "of 2 releases that reported what they removed, none removed another's lock"
+            "of 2 releases that reported what they removed, none removed another's lock, and 1 found nothing"
         );
     }
 
@@ -266,6 +282,26 @@ mod tests {
              2.110 s"
         );
         assert_eq!(verdict(&Ownership, &removing(false)).outcome, Outcome::Valid);
+    }
+
+    #[test]
+    fn a_process_that_was_refused_by_its_library_may_have_the_lock_again() {
+        let refused = |error: &str| {
+            removing(true).replace(
+                "2200 1 invoke",
+                &format!("2150 1 invoke acquire a\n2160 1 fail acquire a null {error}\n2200 1 invoke"),
+            )
+        };
+        assert_eq!(verdict(&Ownership, &refused("taken")).outcome, Outcome::Violation);
+        assert_eq!(verdict(&Ownership, &refused("refused-by-library: no")).outcome, Outcome::Valid);
+    }
+
+    #[test]
+    fn a_release_that_failed_since_there_was_nothing_to_remove_says_so() {
+        let failed = removing(false).replace("ok     release", "fail release");
+        let verdict = verdict(&Ownership, &failed);
+        assert_eq!((verdict.outcome, verdict.stats["found_nothing"].as_u64()), (Outcome::Valid, Some(2)));
+        assert!(maybe_verdict(&Ownership, &failed.replace("removed:false", "removed:true")).is_none());
     }
 
     #[test]

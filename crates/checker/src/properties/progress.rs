@@ -6,7 +6,7 @@
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::prose::seconds;
-use crate::run_index::{Operation, RunIndex};
+use crate::run_index::{Hold, HoldEnd, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 use fencepost_history::{Kind, f};
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ impl Checker for Progress {
     fn classes(&self) -> &'static [FindingClass] {
         &[FindingClass {
             name: "stuck",
-            meaning: "All faults were healed and every lease had run out, and still no process could acquire the lock.",
+            meaning: "All faults were healed and every TTL had passed, and still no process could acquire the lock.",
             advice: "Look for a lock without a lease, or for a service that did not recover.",
         }]
     }
@@ -46,7 +46,17 @@ impl Checker for Progress {
             return unknown(format!("the fault {name} (number {id}) was never healed for certain"));
         }
         let keys = attempts(run, heal.from, heal.from_ns);
-        let stuck_any = keys.iter().any(|(_, key)| !key.acquired && !key.failed.is_empty());
+        let is_stuck = |key: &Key| !key.acquired && !key.failed.is_empty();
+        let stuck_any = keys.values().any(is_stuck);
+        let cut_short = run.cut_short.iter().find(|cut_short| {
+            keys.iter().any(|(name, key)| is_stuck(key) && may_hold(run, cut_short.process, name))
+        });
+        if let Some(cut_short) = cut_short {
+            return Err(NotJudged::because(format!(
+                "{} did not come to the end of its script, so it may still hold the lock",
+                cut_short.client
+            )));
+        }
         if let Some(ended) = run.not_back().filter(|_| stuck_any) {
             return unknown(format!(
                 "a lock stayed stuck, but not all faults were healed: {}",
@@ -57,9 +67,12 @@ impl Checker for Progress {
         let untried: Vec<_> = keys.iter().filter(|(_, key)| !key.acquired && key.failed.is_empty()).collect();
         let (outcome, summary) = if let [(name, key), ..] = &stuck[..] {
             let (count, tries) = (stuck.len(), key.failed.len());
+            let of_all = match keys.len() {
+                1 => "the lock".to_owned(),
+                all => format!("{count} of {all} locks"),
+            };
             let summary = format!(
-                "{count} of {} locks stayed stuck after healing; no process could acquire {name} in {tries} attempts",
-                keys.len(),
+                "{of_all} stayed stuck after healing: no process could acquire {name} in {tries} attempts"
             );
             (Outcome::Violation, summary)
         } else if let [(name, _), ..] = &untried[..] {
@@ -73,19 +86,28 @@ impl Checker for Progress {
             };
             (Outcome::Valid, summary)
         };
-        let findings = stuck.iter().map(|(name, key)| finding(name, key)).collect();
+        let timed = run.lock.lease.runs_out();
+        let findings = stuck.iter().map(|(name, key)| finding(name, key, timed)).collect();
         let verdict = Verdict::new(self.name(), outcome, summary);
         Ok(verdict.stat("keys", keys.len()).stat("stuck", stuck.len()).with_findings(findings))
     }
+}
+
+/// Whether a process whose script was cut short may hold a key: it was granted the key and gave no sign of an end, or its last
+/// operation has none.
+fn may_hold(run: &RunIndex, process: u64, key: &str) -> bool {
+    let open = |operation: &Operation| {
+        operation.process == process && operation.key == key && operation.completion.is_none()
+    };
+    let holds = |hold: &Hold| hold.process == process && hold.key == key && hold.end == HoldEnd::Open;
+    run.holds.iter().any(holds) || run.operations.iter().any(open)
 }
 
 /// Of each key that anybody ever tried to acquire: whether and how it went after healing.
 fn attempts<'a>(run: &'a RunIndex<'a>, heal: u64, heal_ns: u64) -> BTreeMap<&'a str, Key<'a>> {
     let closing = run.phase("closing").map_or(u64::MAX, |phase| phase.from);
     let acquires = || run.operations.iter().filter(|operation| operation.f() == f::ACQUIRE);
-    let ttl_ms =
-        acquires().filter_map(|acquire| acquire.invoke.value.get("ttl_ms")?.as_f64()).fold(0.0, f64::max);
-    let free_ns = heal_ns.saturating_add((ttl_ms * 1e6) as u64);
+    let free_ns = heal_ns.saturating_add(run.longest_ttl_ns());
     let mut keys: BTreeMap<&str, Key> = BTreeMap::new();
     for acquire in acquires() {
         let key = keys.entry(acquire.key).or_default();
@@ -101,7 +123,7 @@ fn attempts<'a>(run: &'a RunIndex<'a>, heal: u64, heal_ns: u64) -> BTreeMap<&'a 
     keys
 }
 
-fn finding(name: &str, key: &Key) -> Finding {
+fn finding(name: &str, key: &Key, timed: bool) -> Finding {
     let (first, last) = (key.failed[0], key.failed[key.failed.len() - 1]);
     let error = last.completion.and_then(|event| event.error.as_deref()).unwrap_or("no reason given");
     Finding {
@@ -110,8 +132,9 @@ fn finding(name: &str, key: &Key) -> Finding {
         time: last.completion.map_or(last.invoke.time, |event| event.time),
         events: key.failed.iter().take(10).map(|acquire| acquire.invoke.index).collect(),
         sentence: format!(
-            "all faults were healed and every TTL had passed, yet none of {} attempts to acquire {name} from {} on \
+            "{}, yet none of {} attempts to acquire {name} from {} on \
              succeeded; the last ended with: {error}",
+            if timed { "all faults were healed and every TTL had passed" } else { "all faults were healed" },
             key.failed.len(),
             seconds(first.invoke.time),
         ),
@@ -122,7 +145,7 @@ fn finding(name: &str, key: &Key) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::literal::verdict;
+    use crate::literal::{maybe_verdict, verdict};
 
     const HEALED: &str = "
         0    1 invoke acquire a {ttl_ms:2000}
@@ -158,6 +181,40 @@ mod tests {
              1 nemesis ok kill - {{id:1,stage:\"inject\",effective:true}}{HEALED}"
         );
         assert!(verdict(&Progress, &unhealed).summary.contains("never healed"));
+    }
+
+    #[test]
+    fn a_client_in_the_middle_of_its_script_may_still_hold_the_lock() {
+        let cut = |process: u64| {
+            let event = format!(
+                "7999 nemesis info scripts-cut-short - [{{client:\"c1\",process:{process}}}]\n8000 nem"
+            );
+            HEALED.replace("8000 nem", &event)
+        };
+        let stuck = |process| cut(process).replace("3 ok     acquire a", "3 fail acquire a null taken");
+        assert_eq!(verdict(&Progress, &cut(1)).outcome, Outcome::Valid);
+        assert!(maybe_verdict(&Progress, &stuck(1)).is_none());
+        // Process 2 was never granted the lock: it stands before it, as all others do.
+        assert_eq!(verdict(&Progress, &stuck(2)).outcome, Outcome::Violation);
+    }
+
+    #[test]
+    fn no_ttl_is_named_where_there_is_none() {
+        let stuck = |lease: &str| {
+            let lock = format!("0 nemesis info lock - {{name:\"x\",lease:\"{lease}\"}}");
+            let text =
+                lock + &HEALED.replace("3 ok     acquire a", "3 fail acquire a null refused-by-library");
+            verdict(&Progress, &text).findings[0].sentence.clone()
+        };
+        assert_eq!(
+            stuck("none"),
+            "all faults were healed, yet none of 2 attempts to acquire a from 5.001 s on succeeded; the last ended with: \
+             refused-by-library"
+        );
+        assert!(
+            stuck("ttl")
+                .starts_with("all faults were healed and every TTL had passed, yet none of 1 attempts")
+        );
     }
 
     #[test]

@@ -40,6 +40,10 @@ impl Checker for StaleWrites {
         }]
     }
 
+    fn claim(&self) -> Option<&'static str> {
+        Some("exclusion")
+    }
+
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let writes = run.operations.iter().filter(|operation| operation.f() == f::WRITE).count();
         if writes == 0 || run.holds.iter().all(|hold| !hold.exclusive) {

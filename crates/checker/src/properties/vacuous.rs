@@ -21,6 +21,10 @@ impl Checker for Vacuous {
         "the test itself: processes competed for a lock, and the faults took effect"
     }
 
+    fn claim(&self) -> Option<&'static str> {
+        None
+    }
+
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let contended = contended(run);
         let (faults, effective) =

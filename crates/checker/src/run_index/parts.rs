@@ -1,6 +1,6 @@
 //! What a run index holds: operations, holds, faults and phases.
 
-use fencepost_history::{Event, FaultDescription, Kind};
+use fencepost_history::{ErrorCode, Event, FaultDescription, Kind, Lease, f};
 use serde_json::Value;
 
 /// An invocation with its completion.
@@ -21,6 +21,15 @@ impl<'a> Operation<'a> {
     /// The completion, if it is `ok`.
     pub fn ok(&self) -> Option<&'a Event> {
         self.completion.filter(|event| event.kind == Kind::Ok)
+    }
+
+    /// Whether it certainly did not happen. A lock library that said no after tries of its own may have taken the lock.
+    pub fn certainly_not(&self) -> bool {
+        let code = |event: &Event| event.error.as_ref().map(fencepost_history::OperationError::code);
+        self.completion.is_some_and(|event| {
+            event.kind == Kind::Fail
+                && !(self.f() == f::ACQUIRE && code(event) == Some(ErrorCode::RefusedByLibrary))
+        })
     }
 }
 
@@ -58,7 +67,13 @@ pub struct Hold<'a> {
     /// When the process stopped to claim the lock, or the history stopped.
     pub end_ns: u64,
     pub end: HoldEnd,
+    /// How long the lock was granted for, if its end is a matter of time.
     pub ttl_ns: Option<u64>,
+    /// What ends the grant if its process does not release it.
+    pub lease: Lease,
+    /// Of a grant that ends with a session or a connection: from when on a fault may have ended that. None where no fault
+    /// did.
+    pub cut_ns: Option<u64>,
     /// Whether the lock was asked for together with others who only read.
     pub shared: bool,
     /// Of each notice that the lease was prolonged: its index, and the time at which that was asked for.
@@ -74,7 +89,8 @@ pub struct Hold<'a> {
 
 impl Hold<'_> {
     /// When the lease ends in true time, as far as could be known at the event `at`: the TTL counted from the
-    /// invocation of the acquire or the last renewal reported before. None without a TTL: it never ends.
+    /// invocation of the acquire or the last renewal reported before. None without a TTL, and of a session whose
+    /// client reports neither validity nor renewals: how long ago it was last prolonged is then unknown.
     ///
     /// A lock server starts counting when the request reaches it, which is after the invocation. So the lease
     /// really lasts at least until then, and a process that is granted the lock before was granted it too early.
@@ -82,11 +98,22 @@ impl Hold<'_> {
     /// counted from the invocation, that too ends before the lease does.
     pub fn expires_ns(&self, at: u64) -> Option<u64> {
         let ttl = self.ttl_ns?;
+        if self.lease == Lease::Session && self.validity_ms.is_none() && self.renewals.is_empty() {
+            return None;
+        }
         if let Some(&(_, asked)) = self.renewals.iter().rev().find(|(index, _)| *index <= at) {
             return Some(asked.saturating_add(ttl));
         }
         let validity = self.validity_ms.map_or(ttl, |ms| (ms.max(0.0) * 1e6) as u64);
         Some(self.invoke_ns.saturating_add(ttl.min(validity)))
+    }
+
+    /// Until when its process claimed the lock. Where that is not known: until the lease ran out, if it does.
+    pub fn claimed_until_ns(&self) -> u64 {
+        match self.end {
+            HoldEnd::Open => self.expires_ns(u64::MAX).map_or(u64::MAX, |expires| expires.max(self.until_ns)),
+            _ => self.end_ns,
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! The walk over the events with the set of all configurations.
 
 use super::bits::Bits;
-use super::found::{Exhausted, Found, Stuck};
 use super::frontier::{Config, Frontier};
+use super::outcome::{Exhausted, SearchOutcome, Stuck};
 use super::trail::{START, Trail};
 use super::used::{NOTHING, UsedSets};
 use super::values::{Left, Values, needs};
@@ -55,7 +55,7 @@ pub(super) fn walk<M: Model, const W: usize>(
     model: &M,
     history: &History<M>,
     budget: &Budget,
-) -> Found<M::State> {
+) -> SearchOutcome<M::State> {
     let mut walk = Walk::<M, W> {
         model,
         history,
@@ -90,14 +90,14 @@ pub(super) fn walk<M: Model, const W: usize>(
         let exhausted = |reason| Exhausted { reason, events_done: place, events: history.order.len() };
         match walk.complete(slot, budget, &mut steps) {
             Ok(true) => {}
-            Ok(false) => return Found::Stuck(walk.stuck(at)),
-            Err(reason) => return Found::Exhausted(exhausted(reason)),
+            Ok(false) => return SearchOutcome::Stuck(walk.stuck(at)),
+            Err(reason) => return SearchOutcome::Exhausted(exhausted(reason)),
         }
         if walk.trail.is_full() {
             walk.trail.collect(walk.frontier.list.iter_mut().map(|config| &mut config.link));
         }
     }
-    Found::Order(walk.trail.operations(walk.frontier.list[0].link))
+    SearchOutcome::Order(walk.trail.operations(walk.frontier.list[0].link))
 }
 
 impl<M: Model, const W: usize> Walk<'_, M, W> {

@@ -216,7 +216,7 @@ pub(super) fn signal_tree(pid: i32, number: i32) -> Result<(), String> {
 }
 
 /// The processes that this one started, and those that they started.
-fn descendants(pid: i32) -> BTreeSet<i32> {
+pub fn descendants(pid: i32) -> BTreeSet<i32> {
     let mut children_of: HashMap<i32, Vec<i32>> = HashMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(child) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {

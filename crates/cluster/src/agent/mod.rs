@@ -11,8 +11,9 @@ mod children;
 mod files;
 mod operations;
 mod output;
+mod programs;
 mod server;
 
-pub use children::output_of;
+pub use children::{descendants, output_of};
 pub use operations::Tool;
 pub use server::{AgentOptions, run};

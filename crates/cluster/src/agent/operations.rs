@@ -3,6 +3,7 @@
 use super::children::{self, Children, Spawned};
 use super::files;
 use super::output::Out;
+use super::programs;
 use crate::program;
 use crate::protocol::{Connected, Content, Op, Output, Service, Started, State};
 use parking_lot::Mutex;
@@ -62,6 +63,7 @@ impl Agent {
             Op::Connect { address, timeout_ms } => {
                 answer(connect(&address, Duration::from_millis(timeout_ms)).await)
             }
+            Op::Check { argv } => answer(programs::check(&argv)?),
             Op::Tool { name, args } => self.tool(&name, self.place_in(args)).await,
         }
     }

@@ -50,8 +50,13 @@ fn memory(driver: &dyn Driver, key: &str) -> Result<PathBuf, ClusterError> {
 async fn in_a_node(driver: &dyn Driver) -> Result<Vec<Tried>, ClusterError> {
     let run = ClusterSpec::own_name("probe");
     let logs = std::env::temp_dir().join(format!("fencepost-{run}"));
-    let node =
-        |may_mount| NodeSpec { name: "probe".to_owned(), role: Role::Client, image: "client", may_mount };
+    let node = |may_mount| NodeSpec {
+        name: "probe".to_owned(),
+        role: Role::Client,
+        image: "client",
+        may_mount,
+        environment: None,
+    };
     let spec = |may_mount| ClusterSpec { run: run.clone(), nodes: vec![node(may_mount)], logs: logs.clone() };
     let cluster = match driver.start(&spec(true)).await {
         Ok(cluster) => Ok(cluster),

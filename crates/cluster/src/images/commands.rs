@@ -27,7 +27,7 @@ pub(crate) async fn remove_folder(path: &Path) -> Result<(), ClusterError> {
 }
 
 /// How much room a folder takes up.
-pub(super) async fn size(path: &Path) -> u64 {
+pub(crate) async fn folder_size(path: &Path) -> u64 {
     let output = run(Command::new("du").args(["-s", "-B1"]).arg(path), "measure a folder").await;
     output.ok().and_then(|text| text.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }

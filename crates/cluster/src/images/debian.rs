@@ -5,7 +5,7 @@
 
 use super::apt::{self, Apt, make_folder, write};
 use super::commands::{remove_folder, run};
-use super::definitions::{Image, MAKERS, installed};
+use super::definitions::{Image, MAKERS, PACKAGES, installed};
 use crate::{ClusterError, Progress};
 use nix::libc;
 use std::ffi::CString;
@@ -32,9 +32,12 @@ const FILES: [(&str, &str); 4] = [
 /// Makes it under another name, tries it, and then gives it its name: what bears the name is whole.
 pub(super) async fn make(image: &Image, folder: &Path, progress: &Progress) -> Result<(), ClusterError> {
     check_programs(image)?;
-    progress(&format!("making the image {} from Debian's packages; this takes a minute, once", image.name));
+    progress(&format!(
+        "making the image {} from Debian's packages; this takes a minute, once",
+        image.title()
+    ));
     let files = download(image, progress).await?;
-    progress(&format!("unpacking {} packages of {}", files.len(), image.name));
+    progress(&format!("unpacking {} packages of the image {}", files.len(), image.title()));
     let unfinished = folder.with_extension("unfinished");
     if unfinished.exists() {
         remove_folder(&unfinished).await?;
@@ -53,7 +56,7 @@ async fn download(image: &Image, progress: &Progress) -> Result<Vec<PathBuf>, Cl
     let (apt_folder, _alone) = apt::folder().await?;
     let apt = Apt::open(apt_folder, progress).await?;
     let packages: Vec<&str> = BASE.into_iter().chain(image.package_names()).collect();
-    progress(&format!("downloading the packages of {}", image.name));
+    progress(&format!("downloading the packages of the image {}", image.title()));
     apt.download(&packages).await
 }
 
@@ -61,6 +64,14 @@ fn check_programs(image: &Image) -> Result<(), ClusterError> {
     let missing: Vec<&str> = MAKERS.into_iter().filter(|name| installed(name).is_none()).collect();
     if missing.is_empty() {
         return Ok(());
+    }
+    if image.name == PACKAGES {
+        return Err(ClusterError::new(format!(
+            "cannot make an image {}: this machine has no {} to make it from Debian's packages; where it has the programs by \
+             other means, leave them out of `packages` in lock.toml and use --driver local",
+            image.title(),
+            missing.join(", ")
+        )));
     }
     Err(ClusterError::new(format!(
         "cannot make the image {}: no container registry answers, and this machine has no {} to make it from \
@@ -78,6 +89,9 @@ async fn fill(image: &Image, root: &Path, packages: &[PathBuf]) -> Result<(), Cl
     }
     for package in packages {
         unpack(package, root).await?;
+    }
+    if image.name == PACKAGES {
+        note_versions(packages, root).await?;
     }
     for (path, text) in FILES {
         write(&root.join(path), text)?;
@@ -119,6 +133,19 @@ async fn unpack(package: &Path, root: &Path) -> Result<(), ClusterError> {
     }
     let said = String::from_utf8_lossy(&output.stderr);
     Err(ClusterError::new(format!("cannot {what}: {}", said.lines().next().unwrap_or("dpkg-deb failed"))))
+}
+
+/// Notes the packages as installed, so that `dpkg-query` says their versions: some libraries say them nowhere else.
+async fn note_versions(packages: &[PathBuf], root: &Path) -> Result<(), ClusterError> {
+    let mut status = String::new();
+    for package in packages {
+        let mut command = Command::new("dpkg-deb");
+        let fields =
+            run(command.arg("--field").arg(package), "read what a package says about itself").await?;
+        status += &format!("{}\nStatus: install ok installed\n\n", fields.trim_end());
+    }
+    make_folder(&root.join("var/lib/dpkg/info"))?;
+    write(&root.join("var/lib/dpkg/status"), &status)
 }
 
 /// Unless something is there already.

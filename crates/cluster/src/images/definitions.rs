@@ -2,6 +2,8 @@
 
 use crate::ClusterError;
 use crate::hash::short_hash;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Programs that make a root file system.
@@ -9,6 +11,8 @@ pub(crate) const MAKERS: [&str; 3] = ["apt-get", "dpkg-deb", "tar"];
 
 /// Changes when root file systems are put together in another way.
 const RECIPE: &str = "1";
+/// The same for those with packages of users.
+const RECIPE_OF_PACKAGES: &str = "1 with versions";
 
 /// Debian's Java 17. The links by which it could be called shortly are set by scripts that unpacking does not run.
 pub const JAVA: &str = if cfg!(target_arch = "aarch64") {
@@ -20,7 +24,7 @@ pub const JAVA: &str = if cfg!(target_arch = "aarch64") {
 /// What a kind of node is made of.
 #[derive(Debug)]
 pub struct Image {
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Programs that a node needs, by name or by path; a machine that has them all, and the files, can run the node
     /// without the image.
     pub(super) programs: &'static [&'static str],
@@ -28,35 +32,38 @@ pub struct Image {
     pub(super) files: &'static [&'static str],
     pub(crate) dockerfile: &'static str,
     /// Debian packages, one a line.
-    pub(crate) packages: &'static str,
+    pub(crate) packages: Cow<'static, str>,
 }
 
-/// All images.
-pub const ALL: [Image; 5] = [
+/// The name of all images for the programs of users, whatever packages they have.
+pub(crate) const PACKAGES: &str = "packages";
+
+/// All images of Fencepost's own.
+pub static ALL: [Image; 5] = [
     Image {
-        name: "redis",
+        name: Cow::Borrowed("redis"),
         programs: &["redis-server", "redis-cli", "iptables"],
         files: &[],
         dockerfile: include_str!("../../../../docker/redis/Dockerfile"),
-        packages: include_str!("../../../../docker/redis/packages"),
+        packages: Cow::Borrowed(include_str!("../../../../docker/redis/packages")),
     },
     Image {
-        name: "etcd",
+        name: Cow::Borrowed("etcd"),
         programs: &["etcd", "etcdctl", "iptables"],
         files: &[],
         dockerfile: include_str!("../../../../docker/etcd/Dockerfile"),
-        packages: include_str!("../../../../docker/etcd/packages"),
+        packages: Cow::Borrowed(include_str!("../../../../docker/etcd/packages")),
     },
     Image {
-        name: "zookeeper",
+        name: Cow::Borrowed("zookeeper"),
         programs: &["iptables"],
         // Java cannot be tried where there is no /proc yet: it finds its libraries by it.
         files: &[JAVA, "/usr/share/java/zookeeper.jar"],
         dockerfile: include_str!("../../../../docker/zookeeper/Dockerfile"),
-        packages: include_str!("../../../../docker/zookeeper/packages"),
+        packages: Cow::Borrowed(include_str!("../../../../docker/zookeeper/packages")),
     },
     Image {
-        name: "postgres",
+        name: Cow::Borrowed("postgres"),
         programs: &[
             "/usr/lib/postgresql/15/bin/postgres",
             "/usr/lib/postgresql/15/bin/initdb",
@@ -66,21 +73,24 @@ pub const ALL: [Image; 5] = [
         ],
         files: &[],
         dockerfile: include_str!("../../../../docker/postgres/Dockerfile"),
-        packages: include_str!("../../../../docker/postgres/packages"),
+        packages: Cow::Borrowed(include_str!("../../../../docker/postgres/packages")),
     },
     Image {
-        name: "client",
+        name: Cow::Borrowed("client"),
         programs: &["iptables"],
         files: &[],
         dockerfile: include_str!("../../../../docker/client/Dockerfile"),
-        packages: include_str!("../../../../docker/client/packages"),
+        packages: Cow::Borrowed(include_str!("../../../../docker/client/packages")),
     },
 ];
+
+/// The place of the image `client`.
+const CLIENT: usize = 4;
 
 /// The image of that name.
 pub fn find(name: &str) -> Result<&'static Image, ClusterError> {
     ALL.iter().find(|image| image.name == name).ok_or_else(|| {
-        let names: Vec<&str> = ALL.iter().map(|image| image.name).collect();
+        let names: Vec<&str> = ALL.iter().map(|image| image.name.as_ref()).collect();
         ClusterError::new(format!("there is no image {name}; there are {}", names.join(", ")))
     })
 }
@@ -88,7 +98,8 @@ pub fn find(name: &str) -> Result<&'static Image, ClusterError> {
 impl Image {
     /// Names what it is made of.
     pub(crate) fn hash(&self) -> String {
-        short_hash(format!("{RECIPE}\n{}\n{}", self.dockerfile, self.packages).as_bytes())
+        let recipe = if self.name == PACKAGES { RECIPE_OF_PACKAGES } else { RECIPE };
+        short_hash(format!("{recipe}\n{}\n{}", self.dockerfile, self.packages).as_bytes())
     }
 
     /// Programs that this machine would have to have to run its nodes without the image.
@@ -96,7 +107,37 @@ impl Image {
         self.programs.iter().chain(self.files).filter(|name| installed(name).is_none()).copied().collect()
     }
 
-    pub(super) fn package_names(&self) -> impl Iterator<Item = &'static str> {
+    /// The image of clients with more packages in it.
+    pub(crate) fn with_packages(packages: &[String]) -> Image {
+        let client = &ALL[CLIENT];
+        let more: BTreeSet<&str> = packages.iter().map(String::as_str).collect();
+        if more.is_empty() {
+            return Image { name: client.name.clone(), packages: client.packages.clone(), ..*client };
+        }
+        let lines: String = more.iter().map(|name| format!("{name}\n")).collect();
+        Image {
+            name: PACKAGES.into(),
+            packages: format!("{}\n{lines}", client.packages.trim_end()).into(),
+            ..*client
+        }
+    }
+
+    /// For messages: `redis`, or `with python3-venv`.
+    pub(crate) fn title(&self) -> String {
+        if self.name != PACKAGES {
+            return self.name.to_string();
+        }
+        let known: Vec<&str> = ALL[CLIENT].package_names().collect();
+        let more: Vec<&str> = self.package_names().filter(|name| !known.contains(name)).collect();
+        format!("with {}", more.join(", "))
+    }
+
+    /// Whether this Fencepost would make an image of this name and hash; those of users' packages are not known here.
+    pub(crate) fn is_current(name: &str, hash: &str) -> bool {
+        name == PACKAGES || find(name).is_ok_and(|image| image.hash() == hash)
+    }
+
+    pub(super) fn package_names(&self) -> impl Iterator<Item = &str> {
         self.packages.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
     }
 }
@@ -115,11 +156,25 @@ mod tests {
 
     #[test]
     fn every_image_names_packages_and_a_dockerfile_that_installs_them() {
+        assert_eq!(ALL[CLIENT].name, "client");
         for image in &ALL {
             assert!(image.package_names().any(|name| name == "iptables"), "{}", image.name);
             assert!(image.dockerfile.contains("COPY packages"), "{}", image.name);
-            assert_eq!(find(image.name).unwrap().hash(), image.hash());
+            assert_eq!(find(&image.name).unwrap().hash(), image.hash());
         }
+    }
+
+    #[test]
+    fn packages_make_an_image_of_their_own_in_any_order() {
+        let with = |names: &[&str]| {
+            Image::with_packages(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        };
+        let image = with(&["python3-venv", "php-cli", "php-cli"]);
+        assert_eq!(image.title(), "with php-cli, python3-venv");
+        assert_eq!(image.hash(), with(&["php-cli", "python3-venv"]).hash());
+        assert_ne!(image.hash(), with(&["php-cli"]).hash());
+        assert!(image.package_names().any(|name| name == "iptables"));
+        assert_eq!((with(&[]).title(), with(&[]).hash()), ("client".to_owned(), ALL[CLIENT].hash()));
     }
 
     #[test]

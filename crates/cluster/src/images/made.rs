@@ -3,7 +3,7 @@
 /// Something that was made and takes up room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
-    /// Of the image, as in [`ALL`].
+    /// Of the image, as in [`super::ALL`], or of the lock whose folder it is.
     pub name: String,
     pub kind: Kind,
     /// The image's tag, or the folder.
@@ -22,4 +22,6 @@ pub enum Kind {
     EngineImageWithProgram,
     /// A folder.
     RootFileSystem,
+    /// A user's folder that was made ready.
+    PreparedFolder,
 }

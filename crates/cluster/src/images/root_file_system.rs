@@ -1,8 +1,8 @@
 //! Unpacked root file systems, in the cache.
 
-use super::commands::size;
+use super::commands::folder_size;
 use super::debian;
-use super::definitions::{Image, find};
+use super::definitions::Image;
 use super::made::{Kind, Made};
 use crate::{ClusterError, Progress, cache, file_lock};
 use std::path::PathBuf;
@@ -32,9 +32,10 @@ pub(crate) async fn list_unpacked() -> Result<Vec<Made>, ClusterError> {
     let Ok(entries) = std::fs::read_dir(all()?) else { return Ok(made) };
     for path in entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()) {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let name = name.rsplit_once('-').map_or(name.as_str(), |(name, _)| name).to_owned();
-        let current = find(&name).and_then(folder).is_ok_and(|current| current == path);
-        let (place, bytes) = (path.display().to_string(), size(&path).await);
+        let (name, hash) = name.rsplit_once('-').map_or((name.as_str(), ""), |parts| parts);
+        let (name, hash) = (name.to_owned(), hash.to_owned());
+        let current = Image::is_current(&name, &hash);
+        let (place, bytes) = (path.display().to_string(), folder_size(&path).await);
         made.push(Made { name, kind: Kind::RootFileSystem, place, bytes, current });
     }
     Ok(made)

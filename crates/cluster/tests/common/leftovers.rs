@@ -51,3 +51,10 @@ pub async fn of_run(driver: &str, run: &str) -> Vec<String> {
     }
     left
 }
+
+/// Whether a process runs that has this word in its command line.
+pub fn is_running(word: &str) -> bool {
+    std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+        std::fs::read_to_string(entry.path().join("cmdline")).is_ok_and(|command| command.contains(word))
+    })
+}

@@ -40,6 +40,7 @@ pub fn spec(test: &str, nodes: &[(&str, &'static str)]) -> ClusterSpec {
             role: if *image == "client" { Role::Client } else { Role::Server },
             image,
             may_mount: false,
+            environment: None,
         })
         .collect();
     ClusterSpec { logs: logs(&run), run, nodes }

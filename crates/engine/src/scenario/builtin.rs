@@ -60,20 +60,20 @@ const FILES: &[(&str, &str)] = scenarios![
 
 /// Every scenario that is part of the program, in the order of the debate.
 pub fn registry() -> &'static [Scenario] {
-    static SCENARIOS: LazyLock<Vec<Scenario>> = LazyLock::new(|| {
-        let read = |(name, text): &(&str, &str)| {
-            let path = format!("scenarios/{name}.toml");
-            // A test reads all of them: a program whose scenarios are mistaken is never released.
-            file::parse(name, &path, text).unwrap_or_else(|error| panic!("{error}"))
-        };
-        FILES.iter().map(read).collect()
-    });
+    static SCENARIOS: LazyLock<Vec<Scenario>> =
+        LazyLock::new(|| FILES.iter().map(|(name, text)| read(name, text)).collect());
     &SCENARIOS
 }
 
-/// The scenario of that name.
-pub fn find(name: &str) -> Option<&'static Scenario> {
-    registry().iter().find(|scenario| scenario.name == name)
+/// The scenario of that name. Only its own file is read.
+pub fn find(name: &str) -> Option<Scenario> {
+    FILES.iter().find(|(known, _)| *known == name).map(|(name, text)| read(name, text))
+}
+
+fn read(name: &str, text: &str) -> Scenario {
+    let path = format!("scenarios/{name}.toml");
+    // A test reads all of them: a program whose scenarios are mistaken is never released.
+    file::parse(name, &path, text).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Events of the history as a scenario names them: `c2 acquire`, `c1 begins release`, `pause healed`.
 
-use crate::names::unknown;
+use crate::names::pick;
 use fencepost_history::{FaultStage, Kind, f};
 use fencepost_nemesis::Trigger;
 use serde::de::value::MapAccessDeserializer;
@@ -47,25 +47,19 @@ pub(super) fn parse(text: &str) -> Result<Trigger, String> {
 }
 
 fn of_fault(fault: &str, stage: FaultStage) -> Result<Trigger, String> {
-    if fencepost_nemesis::find(fault).is_none() {
-        let known: Vec<&str> = fencepost_nemesis::registry().iter().map(|nemesis| nemesis.name()).collect();
-        return Err(unknown("fault", fault, &known));
-    }
+    let known = pick("fault", fault, fencepost_nemesis::registry(), |nemesis| nemesis.name());
+    known.map_err(|error| error.0)?;
     Ok(Trigger { kind: Some(Kind::Ok), stage: Some(stage), ..Trigger::of(fault) })
 }
 
 fn of_client(client: &str, operation: &str, kind: Kind) -> Result<Trigger, String> {
-    if !OPERATIONS.contains(&operation) {
-        return Err(unknown("operation", operation, OPERATIONS));
-    }
+    pick("operation", operation, OPERATIONS, |name| name).map_err(|error| error.0)?;
     Ok(Trigger { kind: Some(kind), client: named(client), ..Trigger::of(operation) })
 }
 
 fn at_point(client: &str, point: &str) -> Result<Trigger, String> {
-    let known: Vec<&str> = fencepost_locks::points().iter().map(|(name, _)| *name).collect();
-    if !known.contains(&point) {
-        return Err(unknown("point", point, &known));
-    }
+    let known = pick("point", point, fencepost_locks::points(), |(name, _)| name);
+    known.map_err(|error| error.0)?;
     let (kind, point) = (Some(Kind::Info), Some(point.to_owned()));
     Ok(Trigger { kind, client: named(client), point, ..Trigger::of(f::AT) })
 }

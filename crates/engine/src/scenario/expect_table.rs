@@ -3,8 +3,9 @@
 use super::event::AwaitedEvent;
 use super::expect::{Condition, Expectation};
 use super::measure::{Bounds, Measure, Measured};
-use super::mistake::Mistake;
+use crate::names::pick;
 use fencepost_history::TimeSpan;
+use fencepost_history::mistake::{Mistake, read_table};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use std::ops::Range;
@@ -81,8 +82,7 @@ impl ExpectTable {
     /// # Errors
     /// An unknown key or checker, an expectation without a condition, or one that does not say what it expects.
     pub(super) fn read(table: DeTable<'_>, span: Range<usize>) -> Result<Expectation, Mistake> {
-        let table = toml::Deserializer::from(Spanned::new(span.clone(), table));
-        let table = ExpectTable::deserialize(table).map_err(|error| Mistake::of_toml(&error))?;
+        let table: ExpectTable = read_table(table, span.clone())?;
         let refused = |sentence: &str| Mistake::new(span.clone(), sentence);
         let measured = table.measured();
         let bounded = table.above.is_some() || table.below.is_some();
@@ -105,10 +105,10 @@ impl ExpectTable {
             });
         }
         if let Some(event) = table.event {
-            conditions.push(Condition::Event { event: event.into_trigger(), error: table.error });
+            conditions.push(Condition::Event { event: event.0, error: table.error });
         }
         if let Some(events) = table.order {
-            let events = events.into_iter().map(AwaitedEvent::into_trigger).collect();
+            let events = events.into_iter().map(|event| event.0).collect();
             conditions.push(Condition::Order(events));
         }
         let about = match (table.about, &conditions[..]) {
@@ -141,9 +141,7 @@ impl ExpectTable {
 }
 
 fn known_checker(name: &Spanned<String>) -> Result<String, Mistake> {
-    let known: Vec<&str> = fencepost_checker::registry().iter().map(|checker| checker.name()).collect();
-    match known.contains(&name.get_ref().as_str()) {
-        true => Ok(name.get_ref().clone()),
-        false => Err(Mistake::unknown(name.span(), "checker", name.get_ref(), &known)),
-    }
+    pick("checker", name.get_ref(), fencepost_checker::registry(), |checker| checker.name())
+        .map(|checker| checker.name().to_owned())
+        .map_err(|error| Mistake::new(name.span(), error.0))
 }

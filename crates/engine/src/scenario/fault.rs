@@ -2,8 +2,9 @@
 
 use super::event::AwaitedEvent;
 use super::keys;
-use super::mistake::Mistake;
+use crate::names::pick;
 use fencepost_history::TimeSpan;
+use fencepost_history::mistake::{Mistake, read_table};
 use fencepost_nemesis::{Groups, PlannedFault, Topology, Trigger, parse_partition};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -57,16 +58,12 @@ impl FaultEntry {
         let is_own = |key: &Spanned<DeString<'_>>| keys::FAULT.contains(&key.get_ref().as_ref());
         let pairs = || table.iter().map(|(key, value)| (key.clone(), value.clone()));
         let own: DeTable<'_> = pairs().filter(|(key, _)| is_own(key)).collect();
-        let keys = toml::Deserializer::from(Spanned::new(span.clone(), own));
-        let keys = FaultKeys::deserialize(keys).map_err(|error| Mistake::of_toml(&error))?;
+        let keys: FaultKeys = read_table(own, span.clone())?;
         let parameters = pairs().filter(|(key, _)| !is_own(key)).map(|(key, value)| parameter(&key, value));
         let parameters = parameters.collect::<Result<_, _>>()?;
         let fault = keys.fault.get_ref();
-        if fencepost_nemesis::find(fault).is_none() {
-            let known: Vec<&str> =
-                fencepost_nemesis::registry().iter().map(|nemesis| nemesis.name()).collect();
-            return Err(Mistake::unknown(keys.fault.span(), "fault", fault, &known));
-        }
+        pick("fault", fault, fencepost_nemesis::registry(), |nemesis| nemesis.name())
+            .map_err(|error| Mistake::new(keys.fault.span(), error.0))?;
         Ok(FaultEntry { keys, parameters, span })
     }
 

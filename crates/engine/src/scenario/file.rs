@@ -1,16 +1,16 @@
 //! A scenario file: TOML, read into a [`Scenario`]. What stands at the top holds for every run; a `[[run]]` adds to it.
 
-use super::event::{self, AwaitedEvent};
+use super::event;
 use super::expect::Expectation;
 use super::expect_table::ExpectTable;
 use super::fault::FaultEntry;
-use super::mistake::{Mistake, ScenarioError};
 use super::model::{Scenario, ScenarioRun, name_of};
 use super::step::StepText;
 use super::{keys, run_options};
 use crate::names::BadUsage;
 use crate::script_player::{ClientScript, Narration, Script, Step};
 use fencepost_history::TimeSpan;
+use fencepost_history::mistake::{Mistake, MistakeInFile, read_table};
 use fencepost_nemesis::Trigger;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -75,12 +75,8 @@ struct Level<'a> {
 ///
 /// # Errors
 /// The first mistake in the file, with its line.
-pub(super) fn parse(name: &str, file: &str, text: &str) -> Result<Scenario, ScenarioError> {
-    read(name, file, text).map_err(|mistake| ScenarioError {
-        file: file.to_owned(),
-        line: mistake.line(text),
-        sentence: mistake.sentence,
-    })
+pub(super) fn parse(name: &str, file: &str, text: &str) -> Result<Scenario, MistakeInFile> {
+    read(name, file, text).map_err(|mistake| mistake.in_file(file, text))
 }
 
 /// Reads a scenario from a file of the user's.
@@ -154,8 +150,7 @@ fn read_own<T: DeserializeOwned>(
 ) -> Result<T, Mistake> {
     let mut own = DeTable::new();
     move_keys(table, &mut own, keys);
-    T::deserialize(toml::Deserializer::from(Spanned::new(span, own)))
-        .map_err(|error| Mistake::of_toml(&error))
+    read_table(own, span)
 }
 
 /// The tables of an array, or the one table where there is only one.
@@ -260,11 +255,4 @@ fn narration(table: &RunTable) -> Result<Vec<Spanned<Narration>>, Mistake> {
         Ok(Spanned::new(text.span(), Narration { when, sentence: sentence.clone() }))
     });
     entries.collect()
-}
-
-impl AwaitedEvent {
-    /// The event itself.
-    pub(super) fn into_trigger(self) -> Trigger {
-        self.0
-    }
 }

@@ -12,10 +12,8 @@ mod fault;
 mod file;
 mod keys;
 mod measure;
-mod mistake;
 mod model;
 mod run_options;
-
 mod step;
 #[cfg(test)]
 mod tests;
@@ -24,5 +22,4 @@ pub use builtin::{find, registry};
 pub use expect::{Answer, Expectation};
 pub use file::read_file;
 pub use measure::Observed;
-pub use mistake::{Mistake, ScenarioError};
 pub use model::{Scenario, ScenarioRun};

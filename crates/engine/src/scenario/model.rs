@@ -2,12 +2,12 @@
 
 use super::expect::Expectation;
 use super::fault::FaultEntry;
-use super::mistake::{Mistake, ScenarioError};
 use super::run_options::PlacedOptions;
 use crate::names::{BadUsage, unknown};
 use crate::options::RunOptions;
 use crate::script_player::Script;
 use crate::validation::RunSpec;
+use fencepost_history::mistake::{Mistake, MistakeInFile};
 use fencepost_nemesis::{Plan, Topology, Trigger};
 use std::path::Path;
 use toml::Spanned;
@@ -36,9 +36,8 @@ pub struct Scenario {
 
 impl Scenario {
     /// A mistake with the file and the line.
-    pub fn error(&self, mistake: Mistake) -> ScenarioError {
-        let line = mistake.line(&self.text);
-        ScenarioError { file: self.file.clone(), line, sentence: mistake.sentence }
+    pub fn error(&self, mistake: Mistake) -> MistakeInFile {
+        mistake.in_file(&self.file, &self.text)
     }
 }
 

@@ -1,13 +1,13 @@
 //! Options of a scenario's run: the keys and values of `fencepost.toml`, in the one type for them.
 
 use super::keys;
-use super::mistake::Mistake;
 use crate::names::unknown;
 use crate::options::RunOptions;
 use clap::{Args, Command};
 use fencepost_history::TimeSpan;
-use serde::Deserialize;
+use fencepost_history::mistake::{Mistake, read_table};
 use std::ops::Range;
+use std::sync::LazyLock;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -16,6 +16,13 @@ const NOT_IN_FILES: &[&str] = &["seed", "driver", "nemesis", "nemesis-file"];
 
 /// Ends a directed run that hangs.
 const TIME_LIMIT: TimeSpan = TimeSpan::from_secs(40);
+
+/// Names of all options that a scenario can set.
+static KNOWN: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let command = RunOptions::augment_args(Command::new("run"));
+    let names = command.get_arguments().filter_map(|arg| arg.get_long());
+    names.filter(|name| !NOT_IN_FILES.contains(name)).map(str::to_owned).collect()
+});
 
 /// The options of a run, and where each stands in the file.
 #[derive(Clone, Debug)]
@@ -33,8 +40,7 @@ pub(super) fn read(
     own: &DeTable<'_>,
     clients: Option<usize>,
 ) -> Result<PlacedOptions, Mistake> {
-    let known: Vec<String> = names().into_iter().chain(keys::all().map(str::to_owned)).collect();
-    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let known: Vec<&str> = KNOWN.iter().map(String::as_str).chain(keys::all()).collect();
     let mut merged = DeTable::new();
     let mut places: Vec<(String, Range<usize>)> = Vec::new();
     for (key, value) in own.iter().chain(top) {
@@ -57,7 +63,7 @@ pub(super) fn read(
             merged.insert(key.clone(), value.clone());
         }
     }
-    let mut options = deserialize(merged)?;
+    let mut options: RunOptions = read_table(merged, 0..0)?;
     if let Some(clients) = clients {
         let given = |key: &str| places.iter().any(|(name, _)| name == key);
         if !given("clients") {
@@ -73,22 +79,12 @@ pub(super) fn read(
     Ok(PlacedOptions { options, places })
 }
 
-/// Names of all options that a scenario can set.
-pub(super) fn names() -> Vec<String> {
-    let command = RunOptions::augment_args(Command::new("run"));
-    let names = command.get_arguments().filter_map(|arg| arg.get_long());
-    names.filter(|name| !NOT_IN_FILES.contains(name)).map(str::to_owned).collect()
-}
-
 /// Reads one option by itself, so that a mistake is at its value.
 fn check(key: &Spanned<toml::de::DeString<'_>>, value: &Spanned<DeValue<'_>>) -> Result<(), Mistake> {
     let one: DeTable<'_> = [(key.clone(), value.clone())].into_iter().collect();
-    deserialize(one).map(|_| ()).map_err(|mistake| Mistake { at: value.span().start, ..mistake })
-}
-
-fn deserialize(table: DeTable<'_>) -> Result<RunOptions, Mistake> {
-    RunOptions::deserialize(toml::Deserializer::from(Spanned::new(0..0, table)))
-        .map_err(|error| Mistake::of_toml(&error))
+    read_table(one, 0..0)
+        .map(|_: RunOptions| ())
+        .map_err(|mistake| Mistake { at: value.span().start, ..mistake })
 }
 
 impl PlacedOptions {

@@ -1,16 +1,17 @@
 //! The format as a whole: every built-in file, mistakes, and the documentation.
 
-use super::{Scenario, ScenarioError, file, keys, registry, step};
+use super::{Scenario, file, keys, registry, step};
 use fencepost_history::Seed;
+use fencepost_history::mistake::MistakeInFile;
 
 const DOCUMENTATION: &str = include_str!("../../../../docs/scenarios.md");
 
-fn parse(text: &str) -> Result<Scenario, ScenarioError> {
+fn parse(text: &str) -> Result<Scenario, MistakeInFile> {
     file::parse("mine", "mine.toml", text)
 }
 
 /// Reads a file and validates its runs.
-fn validate(text: &str) -> Result<(), ScenarioError> {
+fn validate(text: &str) -> Result<(), MistakeInFile> {
     let scenario = parse(text)?;
     for run in &scenario.runs {
         run.spec(run.options().clone()).map_err(|mistake| scenario.error(mistake))?;

@@ -1,9 +1,9 @@
 //! `run.toml`: the settings of a run, what it ran on, and the command that repeats it.
 
 use super::time::{date, timestamp};
-use crate::{Seed, TimeSpan};
+use crate::{LockFacts, Seed, TimeSpan};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// `run.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +24,9 @@ pub struct RunFile {
     /// Versions of the servers, as they report them themselves.
     #[serde(default)]
     pub servers: Vec<String>,
+    /// What is known of the lock itself. None in runs of before it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock: Option<LockFacts>,
     pub spec: RunSettings,
 }
 
@@ -79,12 +82,21 @@ impl RunSettings {
         }
     }
 
+    /// The lock's name, where it is a folder the last part of its path: `redis-py@with-statement`.
+    fn short_lock(&self) -> String {
+        let name = Path::new(&self.lock).file_name().map(|name| name.to_string_lossy().into_owned());
+        name.unwrap_or_else(|| "lock".to_owned())
+    }
+
     /// The name of the folder of a run that starts at `started` (seconds since 1970-01-01 UTC).
     pub(super) fn folder_name(&self, started: u64) -> String {
         let (time, seed) = (timestamp(started), self.seed);
         match &self.scenario {
             Some(scenario) => format!("{scenario}-{time}-{seed}"),
-            None => format!("{}-{}-{}-{time}-{seed}", self.lock, self.workload, self.nemesis_name()),
+            None => {
+                let lock = self.short_lock();
+                format!("{lock}-{}-{}-{time}-{seed}", self.workload, self.nemesis_name())
+            }
         }
     }
 }
@@ -135,6 +147,8 @@ acquire = "set-nx-px"
             settings.folder_name(1_771_061_415),
             "redlock-increment-clock-jump+pause-20260214T093015Z-12"
         );
+        settings.lock = "adapters/redis-py@with".to_owned();
+        assert!(settings.folder_name(0).starts_with("redis-py@with-increment-"));
         settings.scenario = Some("redis-clock-jump-1".to_owned());
         assert_eq!(settings.folder_name(1_771_061_415), "redis-clock-jump-1-20260214T093015Z-12");
         assert_eq!(settings.nemesis_name(), "scenario");

@@ -1,6 +1,7 @@
 //! What the processes of one client share.
 
-use crate::definition::{Capabilities, LockDefinition};
+use crate::capabilities::Capabilities;
+use crate::definition::LockDefinition;
 use crate::error::ClientError;
 use crate::pause_points::PauseAt;
 use crate::protocol::Hello;

@@ -9,9 +9,9 @@ mod stdio;
 
 use crate::definition::LockDefinition;
 use crate::error::ClientError;
-use crate::protocol::{Command, Hello, HelloBack, VERSION};
+use crate::protocol::{Command, Hello, HelloBack, ToClient, VERSION};
 use context::ClientContext;
-use fencepost_wire::{LineReader, LineWriter};
+use fencepost_wire::{LineReader, LineWriter, beginning};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -64,12 +64,13 @@ pub async fn serve_client(
     out.send(&hello_back);
     let mut processes: HashMap<u64, mpsc::UnboundedSender<Command>> = HashMap::new();
     while let Some(line) = input.next_line().await.map_err(unreadable)? {
-        let command: Command = serde_json::from_str(&line).map_err(|error| {
-            ClientError::BadHello(format!(
-                "the controller sent a line that is no command ({error}): {}",
-                shown(&line)
-            ))
-        })?;
+        let command = match parse_line(&line)? {
+            ToClient::Command(command) => command,
+            ToClient::Over(over) => {
+                processes.remove(&over.process);
+                continue;
+            }
+        };
         let number = command.process;
         let commands = processes.entry(number).or_insert_with(|| process::start(&context, number, &out));
         if let Err(mpsc::error::SendError(command)) = commands.send(command) {
@@ -85,10 +86,19 @@ pub async fn serve_client(
     Ok(())
 }
 
+fn parse_line(line: &str) -> Result<ToClient, ClientError> {
+    serde_json::from_str(line).map_err(|error| {
+        ClientError::BadHello(format!(
+            "the controller sent a line that is no command ({error}): `{}`",
+            beginning(line)
+        ))
+    })
+}
+
 fn parse_hello(line: &str) -> Result<Hello, ClientError> {
     let bad = |why: String| ClientError::BadHello(why);
     let value: Value = serde_json::from_str(line)
-        .map_err(|error| bad(format!("the first line is no hello ({error}): {}", shown(line))))?;
+        .map_err(|error| bad(format!("the first line is no hello ({error}): `{}`", beginning(line))))?;
     match value.get("hello").and_then(Value::as_u64) {
         Some(version) if version == u64::from(VERSION) => {}
         Some(version) => {
@@ -96,15 +106,9 @@ fn parse_hello(line: &str) -> Result<Hello, ClientError> {
                 "the controller speaks version {version} of the client protocol, and this is version {VERSION}"
             )));
         }
-        None => return Err(bad(format!("the first line is no hello: {}", shown(line)))),
+        None => return Err(bad(format!("the first line is no hello: `{}`", beginning(line)))),
     }
     serde_json::from_value(value).map_err(|error| bad(format!("the hello is not complete: {error}")))
-}
-
-/// The beginning of a line, for a message.
-fn shown(line: &str) -> String {
-    let text: String = line.chars().take(80).collect();
-    format!("`{text}`")
 }
 
 #[cfg(test)]

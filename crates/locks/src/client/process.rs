@@ -116,8 +116,8 @@ impl ClientProcess {
         let key = command.key.as_ref();
         let Some(ttl_ms) = command.ttl_ms.filter(|ttl_ms| *ttl_ms > 0) else {
             // Nothing was begun.
-            let why = "bad-command: an acquire needs a ttl_ms greater than 0".to_owned();
-            return Answer::new(command.id, Completion::Fail(why.into()));
+            let refused = Completion::fail(ErrorCode::BadCommand, "an acquire needs a ttl_ms greater than 0");
+            return Answer::new(command.id, refused);
         };
         let ttl = Duration::from_millis(ttl_ms);
         let completion = match command.value["mode"].as_str() {
@@ -141,12 +141,11 @@ impl ClientProcess {
         }
         let Some(storage) = self.storage.clone() else { return no_storage() };
         let credentials = self.credentials(key);
-        // Who holds nothing cannot mark, and only looks.
-        if self.guard.marks_first() && credentials != Credentials::default() {
-            match self.mark_first(&storage, key, &credentials, timeout).await {
-                Ok(()) => {}
-                Err(completion) => return completion,
-            }
+        // A process that holds nothing cannot mark: it only looks.
+        if credentials != Credentials::default()
+            && let Err(failed) = self.mark_first(&storage, key, &credentials, timeout).await
+        {
+            return failed;
         }
         storage.read(key, &credentials, timeout).await
     }
@@ -177,16 +176,14 @@ impl ClientProcess {
         }
         let Some(storage) = self.storage.clone() else { return no_storage() };
         let credentials = self.credentials(key);
-        if self.guard.marks_first()
-            && let Err(completion) = self.mark_first(&storage, key, &credentials, timeout).await
-        {
-            return completion;
+        if let Err(failed) = self.mark_first(&storage, key, &credentials, timeout).await {
+            return failed;
         }
         storage.write(key, value, &credentials, timeout).await
     }
 
-    /// Marks the storage as this process's own, once a grant. Gives how it ended where it failed; what was to follow
-    /// has then not been sent.
+    /// Marks the storage as this process's own, once a grant, where the guard needs that. Gives how it ended where it
+    /// failed; what was to follow has then not been sent.
     async fn mark_first(
         &mut self,
         storage: &ProtectedStorage,
@@ -194,7 +191,7 @@ impl ClientProcess {
         credentials: &Credentials,
         timeout: Duration,
     ) -> Result<(), Completion> {
-        if self.marked.contains(key) {
+        if !self.guard.marks_first() || self.marked.contains(key) {
             return Ok(());
         }
         match storage.mark(key, credentials, timeout).await {

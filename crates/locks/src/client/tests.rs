@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::canary::NoServers;
-use crate::definition::Capabilities;
+use crate::capabilities::Capabilities;
 use crate::notices::Notices;
 use crate::protocol::Answer;
 use crate::recipe::{Lock, Recipe, Session};

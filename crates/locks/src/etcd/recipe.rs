@@ -3,13 +3,14 @@
 use super::members::Members;
 use super::sequencers::SequencerCheck;
 use super::user::User;
-use crate::definition::Capabilities;
+use crate::capabilities::Capabilities;
 use crate::error::{ClientError, OptionError};
 use crate::notices::Notices;
 use crate::options::Options;
 use crate::protocol::{Hello, Server};
 use crate::recipe::{Lock, Recipe, Session};
 use async_trait::async_trait;
+use fencepost_history::Lease;
 use fencepost_history::Seed;
 use fencepost_storage::Sequencers;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ pub(super) const LEASED: Capabilities = Capabilities {
     validity: true,
     loss_notice: true,
     renewal: true,
+    lease: Lease::Session,
     ..Capabilities::NONE
 };
 

@@ -3,12 +3,13 @@
 use super::connection::{Connection, Failed, answer, wait_until};
 use super::recipe::PostgresRecipe;
 use super::service::PostgresServer;
+use crate::capabilities::Capabilities;
 use crate::client_clock::millis_until;
-use crate::definition::{Capabilities, LockDefinition};
+use crate::definition::LockDefinition;
 use crate::notices::Notices;
 use crate::recipe::Lock;
 use async_trait::async_trait;
-use fencepost_history::{Completion, ErrorCode, OperationError};
+use fencepost_history::{Completion, ErrorCode, Lease, OperationError};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +26,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
         lock: |address, notices| Box::new(AdvisoryLock::new(address, notices)),
     },
     options: &[],
-    capabilities: |_| Capabilities { loss_notice: true, ..Capabilities::NONE },
+    capabilities: |_| Capabilities { lease: Lease::Connection, loss_notice: true, ..Capabilities::NONE },
 };
 
 struct AdvisoryLock {

@@ -3,8 +3,9 @@
 use super::connection::{Connection, Failed, answer, wait_until};
 use super::recipe::PostgresRecipe;
 use super::service::PostgresServer;
+use crate::capabilities::Capabilities;
 use crate::client_clock::millis_until;
-use crate::definition::{Capabilities, LockDefinition};
+use crate::definition::LockDefinition;
 use crate::notices::Notices;
 use crate::recipe::Lock;
 use async_trait::async_trait;

@@ -6,8 +6,8 @@
 
 use super::node::{Connection, FIRST_CONNECT, HeldKey, RedisNode, Reply, unique_value};
 use super::watchdog::{Renewed, Watchdog};
+use crate::capabilities::Capabilities;
 use crate::client_clock::{ClientClock, Reading};
-use crate::definition::Capabilities;
 use crate::error::{ClientError, OptionError};
 use crate::notices::Notices;
 use crate::options::{Acquire, LockValue, Options, Release};

@@ -20,13 +20,18 @@ pub(crate) const CLOCK_MECHANISMS: &[ClockMechanism] = &[ClockMechanism::Vdso, C
 const READY_WITHIN: Duration = Duration::from_secs(10);
 const READY_POLL: Duration = Duration::from_millis(5);
 
-/// One Redis server.
-pub(super) struct RedisServer;
+/// Redis servers that know nothing of each other.
+pub(crate) struct RedisServers {
+    pub name: &'static str,
+    pub default_nodes: usize,
+    /// Refuses a number of servers that the lock cannot be on.
+    pub check: fn(nodes: usize) -> Result<(), OptionError>,
+}
 
 #[async_trait]
-impl LockService for RedisServer {
+impl LockService for RedisServers {
     fn name(&self) -> &'static str {
-        "redis"
+        self.name
     }
 
     fn image(&self) -> Option<&'static str> {
@@ -34,7 +39,7 @@ impl LockService for RedisServer {
     }
 
     fn default_nodes(&self) -> usize {
-        1
+        self.default_nodes
     }
 
     fn options(&self) -> &'static [&'static str] {
@@ -42,12 +47,7 @@ impl LockService for RedisServer {
     }
 
     fn check(&self, options: &Options) -> Result<(), OptionError> {
-        match options.nodes {
-            None | Some(1) => Ok(()),
-            Some(nodes) => Err(OptionError(format!(
-                "redis-single has one server, not {nodes}; use --lock redlock for several, or --nodes 1"
-            ))),
-        }
+        options.nodes.map_or(Ok(()), self.check)
     }
 
     fn port(&self) -> u16 {

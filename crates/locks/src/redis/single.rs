@@ -2,7 +2,7 @@
 
 use super::lock::{RedisSession, capabilities, check_recipe};
 use super::node::RedisNode;
-use super::service::RedisServer;
+use super::service::RedisServers;
 use crate::definition::LockDefinition;
 use crate::error::{ClientError, OptionError};
 use crate::options::Options;
@@ -14,10 +14,21 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     name: "redis-single",
     about: "one Redis server: SET NX PX with a unique value, released by a compare-and-delete script",
     claims: "exclusion while the server keeps its data and its clock and holders stop within the TTL; ownership; progress; no fencing",
-    service: &RedisServer,
+    service: &ONE_SERVER,
     recipe: &SingleServer,
     options: &["acquire", "release", "value", "watchdog"],
     capabilities,
+};
+
+static ONE_SERVER: RedisServers = RedisServers {
+    name: "redis",
+    default_nodes: 1,
+    check: |nodes| match nodes {
+        1 => Ok(()),
+        nodes => Err(OptionError(format!(
+            "redis-single has one server, not {nodes}; use --lock redlock for several, or --nodes 1"
+        ))),
+    },
 };
 
 struct SingleServer;

@@ -6,7 +6,6 @@
 mod ballots;
 mod lock;
 mod recipe;
-mod service;
 mod tokens;
 
 use crate::definition::LockDefinition;

@@ -1,14 +1,15 @@
 //! The client's side of `redlock`: a connection to each server, shared by the processes of one client.
 
 use super::lock::{self, RedlockLock};
-use super::service::IndependentRedis;
-use crate::definition::{Capabilities, LockDefinition};
+use crate::capabilities::Capabilities;
+use crate::definition::LockDefinition;
 use crate::error::{ClientError, OptionError};
 use crate::notices::Notices;
 use crate::options::{Options, TokenFrom};
 use crate::protocol::Hello;
 use crate::recipe::{Lock, Recipe, Session};
 use crate::redis::node::{FIRST_CONNECT, RedisNode};
+use crate::redis::service::RedisServers;
 use async_trait::async_trait;
 use fencepost_history::Seed;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     name: "redlock",
     about: "the Redlock algorithm on a majority of independent Redis servers",
     claims: "exclusion while clocks run at about the same rate, delays and pauses are short against the TTL, and servers that lost data stay away for a TTL; ownership; progress; availability with any minority down; no fencing",
-    service: &IndependentRedis,
+    service: &INDEPENDENT_SERVERS,
     recipe: &Redlock,
     options: &[
         "no-elapsed-check",
@@ -34,6 +35,17 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
         unique_value: true,
         validity: true,
         ..Capabilities::NONE
+    },
+};
+
+static INDEPENDENT_SERVERS: RedisServers = RedisServers {
+    name: "redis-independent",
+    default_nodes: 5,
+    check: |nodes| match nodes {
+        ..3 => Err(OptionError(format!(
+            "redlock on {nodes} servers cannot lose any; use --nodes 3 or more, or --lock redis-single"
+        ))),
+        _ => Ok(()),
     },
 };
 

@@ -3,17 +3,25 @@
 use super::attempt::ZnodeKind;
 use super::lock::ZkLock;
 use super::service::ZooKeeperEnsemble;
-use crate::definition::{Capabilities, LockDefinition};
+use crate::capabilities::Capabilities;
+use crate::definition::LockDefinition;
 use crate::error::ClientError;
 use crate::notices::Notices;
 use crate::protocol::Hello;
 use crate::recipe::{Lock, Recipe, Session};
 use async_trait::async_trait;
+use fencepost_history::Lease;
 use std::sync::Arc;
 
 /// What every lock on ZooKeeper can do: its session is kept alive, and its end is noticed.
-pub(super) const SESSION_BOUND: Capabilities =
-    Capabilities { token: true, validity: true, loss_notice: true, renewal: true, ..Capabilities::NONE };
+pub(super) const SESSION_BOUND: Capabilities = Capabilities {
+    token: true,
+    validity: true,
+    loss_notice: true,
+    renewal: true,
+    lease: Lease::Session,
+    ..Capabilities::NONE
+};
 
 pub(super) const CLAIMS: &str = "exclusion of sessions, ownership, progress, availability with a majority up, fencing; \
     a holder that outlives its session is kept out by its token";

@@ -3,6 +3,7 @@
 use super::model::{Cell, Comparison, Row};
 use crate::pipeline::junit::{Case, End, Suite};
 use crate::words::property;
+use fencepost_checker::Outcome;
 
 /// The suites.
 pub fn suites(comparison: &Comparison) -> Vec<Suite> {
@@ -28,12 +29,17 @@ fn cases(row: &Row, nemesis: &str, cell: &Cell) -> Vec<Case> {
     for kept in &cell.properties {
         let Some(outcome) = kept.outcomes.outcome() else { continue };
         let summary = format!(
-            "broken in {} of {} runs: {}",
+            "violated in {} of {} runs: {}",
             kept.outcomes.violation,
             kept.outcomes.runs(),
             kept.summary
         );
         let summary = if kept.outcomes.violation > 0 { &summary } else { &kept.summary };
+        if !kept.claimed && outcome != Outcome::Valid {
+            let message = format!("not claimed by the lock, so it does not count: {summary}");
+            cases.push(case(property(&kept.checker).0, End::Skipped { message }));
+            continue;
+        }
         let commands: Vec<&str> = cell.runs.iter().map(|run| run.command.as_str()).collect();
         cases.push(case(property(&kept.checker).0, End::of(outcome, summary, &commands.join("\n"))));
     }

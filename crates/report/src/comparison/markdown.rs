@@ -3,6 +3,7 @@
 use super::model::{Cell, Comparison};
 use super::tables::{self, Mark, Table};
 use crate::pipeline::github::in_table;
+use crate::words::capital;
 use std::fmt::Write;
 
 /// All of it.
@@ -61,10 +62,4 @@ fn head(text: &mut String, comparison: &Comparison) {
 fn line(text: &mut String, label: &str, cells: &[String]) {
     let cells: Vec<String> = cells.iter().map(|cell| in_table(cell)).collect();
     let _ = writeln!(text, "| `{}` | {} |", in_table(label), cells.join(" | "));
-}
-
-/// With a capital letter in front.
-pub fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }

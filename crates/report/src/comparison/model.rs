@@ -6,6 +6,7 @@ use fencepost_history::Seed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Locks down, nemeses across.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -65,12 +66,19 @@ pub struct Cell {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PropertyOutcomes {
     pub checker: String,
+    /// Whether the lock claims it; one that it does not claim does not count in the cell's outcomes.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub claimed: bool,
     pub outcomes: Outcomes,
     /// What was seen in the first run that ended as the whole does.
     pub summary: String,
 }
 
-/// In how many runs it came to what. A property in a run that tested nothing is vacuous, unless it was broken even so.
+fn yes() -> bool {
+    true
+}
+
+/// In how many runs it came to what. A property in a run that tested nothing is vacuous, unless it was violated even so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcomes {
     pub valid: usize,
@@ -110,7 +118,7 @@ pub struct CellRun {
     #[serde(skip)]
     pub path: PathBuf,
     #[serde(skip)]
-    pub judgement: Option<Box<Judgement>>,
+    pub judgement: Option<Arc<Judgement>>,
 }
 
 impl Outcomes {
@@ -127,7 +135,7 @@ impl Outcomes {
         self.valid + self.vacuous + self.unknown + self.violation
     }
 
-    /// All together: broken if it was in one run, unknown if it is of one, vacuous if it was tested in none. None without
+    /// All together: violated if it was in one run, unknown if it is of one, vacuous if it was tested in none. None without
     /// any run.
     pub fn outcome(&self) -> Option<Outcome> {
         match self {
@@ -188,9 +196,9 @@ const TEST_ITSELF: &str = "vacuous";
 
 /// A cell from its runs that were judged.
 pub fn cell(runs: &[&Run]) -> Cell {
-    let judged: Vec<(&Run, &Judgement)> =
+    let judged: Vec<(&Run, &Arc<Judgement>)> =
         runs.iter().filter_map(|run| Some((*run, run.judgement()?))).collect();
-    let judgements: Vec<&Judgement> = judged.iter().map(|(_, judgement)| *judgement).collect();
+    let judgements: Vec<&Judgement> = judged.iter().map(|(_, judgement)| judgement.as_ref()).collect();
     Cell {
         outcomes: judgements.iter().map(|judgement| judgement.outcome).collect(),
         properties: registry().iter().filter_map(|checker| kept(checker.name(), &judgements)).collect(),
@@ -202,7 +210,7 @@ pub fn cell(runs: &[&Run]) -> Cell {
     }
 }
 
-fn entry(run: &Run, judgement: &Judgement) -> Option<CellRun> {
+fn entry(run: &Run, judgement: &Arc<Judgement>) -> Option<CellRun> {
     let file = run.file()?;
     Some(CellRun {
         name: run.name.clone(),
@@ -210,7 +218,7 @@ fn entry(run: &Run, judgement: &Judgement) -> Option<CellRun> {
         seed: file.spec.seed,
         command: file.command.clone(),
         path: run.path.clone(),
-        judgement: Some(Box::new(judgement.clone())),
+        judgement: Some(judgement.clone()),
     })
 }
 
@@ -220,7 +228,9 @@ fn kept(checker: &str, judgements: &[&Judgement]) -> Option<PropertyOutcomes> {
     let outcomes: Outcomes = said.iter().map(|(outcome, _)| *outcome).collect();
     let whole = outcomes.outcome()?;
     let (_, summary) = said.iter().find(|(outcome, _)| *outcome == whole)?;
-    Some(PropertyOutcomes { checker: checker.to_owned(), outcomes, summary: (*summary).to_owned() })
+    let claimed =
+        judgements.iter().filter_map(|judgement| judgement.of_checker(checker)).all(|each| each.claimed);
+    Some(PropertyOutcomes { checker: checker.to_owned(), claimed, outcomes, summary: (*summary).to_owned() })
 }
 
 /// What came of a property in a run, and the sentence for it: nothing holds that was not put to the test.

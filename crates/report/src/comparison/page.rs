@@ -1,8 +1,8 @@
 //! A comparison as a page: the matrix, each property, what was measured, and links to the runs' reports.
 
-use super::markdown::capital;
 use super::model::{Cell, CellRun, Comparison, Row};
 use super::tables::{self, Mark, Table};
+use crate::words::capital;
 use crate::{document, property};
 use fencepost_checker::Outcome;
 use maud::{Markup, html};
@@ -18,7 +18,7 @@ pub fn html(comparison: &Comparison, folder: &Path) -> String {
         }
         h1 style="margin:24px 0 8px;font-size:27px;line-height:1.3" { (tables::ending(comparison)) }
         p.note {
-            "A row for each lock, a column for each nemesis. ✗ broken 2/3: in two of three runs an honest observer can \
+            "A row for each lock, a column for each nemesis. ✗ violated 2/3: in two of three runs an honest observer can \
              prove that a property was violated; ✓ holds: the property was tested in each run, and held; ○ vacuous: \
              nothing was tested; ? unknown: it could not be decided. The numbers beneath lead to the runs."
         }
@@ -65,14 +65,14 @@ fn label(comparison: &Comparison, row: &Row) -> Markup {
     }
 }
 
-/// The verdict, which properties are broken, how much was lost, and the runs.
+/// The verdict, which properties are violated, how much was lost, and the runs.
 fn whole(cell: &Cell, mark: &Mark, folder: &Path) -> Markup {
-    let broken = cell.properties.iter().filter(|kept| kept.outcomes.violation > 0);
-    let broken: Vec<&str> = broken.map(|kept| property(&kept.checker).0).collect();
+    let violated = cell.properties.iter().filter(|kept| kept.outcomes.violation > 0 && kept.claimed);
+    let violated: Vec<&str> = violated.map(|kept| property(&kept.checker).0).collect();
     let lost = cell.lost.as_ref().filter(|lost| lost.lost > 0).and_then(|_| tables::share(cell));
     html! {
         (chip(mark, cell.not_applicable.as_deref()))
-        @if !broken.is_empty() { small { (broken.join(", ")) } }
+        @if !violated.is_empty() { small { (violated.join(", ")) } }
         @if let Some(share) = lost { small { "lost " (share) } }
         @if !cell.runs.is_empty() {
             small { "run " @for (number, run) in (1..).zip(&cell.runs) { (link(number, run, folder)) " " } }

@@ -13,9 +13,9 @@ pub struct BaselineError(String);
 /// What changed, a sentence each.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Properties that held, and are broken.
+    /// Properties that held, and are violated.
     pub worse: Vec<String>,
-    /// Properties that were broken, and held.
+    /// Properties that were violated, and held.
     pub better: Vec<String>,
     /// Properties that were decided, and are not any more: not tested, not known.
     pub open: Vec<String>,
@@ -46,7 +46,7 @@ pub fn changes(before: &Comparison, now: &Comparison) -> Changes {
         for (nemesis, cell) in now.nemeses.iter().zip(&row.cells) {
             let place = before.nemeses.iter().position(|old| old == nemesis);
             let Some(old_cell) = place.and_then(|place| old_row.cells.get(place)) else { continue };
-            for kept in &cell.properties {
+            for kept in cell.properties.iter().filter(|kept| kept.claimed) {
                 let old = old_cell.properties.iter().find(|old| old.checker == kept.checker);
                 let (Some(old), Some(new)) =
                     (old.and_then(|old| old.outcomes.outcome()), kept.outcomes.outcome())
@@ -55,16 +55,16 @@ pub fn changes(before: &Comparison, now: &Comparison) -> Changes {
                 };
                 changes.compared += 1;
                 let (name, _) = property(&kept.checker);
-                let (broken, runs) = (kept.outcomes.violation, kept.outcomes.runs());
+                let (violated, runs) = (kept.outcomes.violation, kept.outcomes.runs());
                 let what = format!("{} under {nemesis}: {name}", now.label(row));
                 match (old, new) {
                     (Outcome::Valid, Outcome::Violation) => changes.worse.push(format!(
-                        "{what} held, and is broken in {broken} of {}: {}",
+                        "{what} held, and is violated in {violated} of {}: {}",
                         times(runs),
                         kept.summary
                     )),
                     (Outcome::Violation, Outcome::Valid) => {
-                        changes.better.push(format!("{what} was broken, and held in {}", times(runs)));
+                        changes.better.push(format!("{what} was violated, and held in {}", times(runs)));
                     }
                     (Outcome::Valid | Outcome::Violation, Outcome::Unknown | Outcome::Vacuous) => {
                         changes.open.push(format!("{what} was {old}, and is {new}: {}", kept.summary));

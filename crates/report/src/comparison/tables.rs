@@ -31,7 +31,8 @@ const NOTHING: &str = "·";
 
 /// The matrix itself: whether all properties held.
 pub fn matrix(comparison: &Comparison) -> Table {
-    table(comparison, "All properties", "", |cell| Some(whole(cell)))
+    let note = "1/2: in one of two runs; vacuous: nothing was tested";
+    table(comparison, "All properties", note, |cell| Some(whole(cell)))
 }
 
 /// A table for each property.
@@ -42,7 +43,10 @@ pub fn properties(comparison: &Comparison) -> Vec<Table> {
             let judged = cell.properties.iter().find(|property| property.checker == checker);
             let unjudged = || cell.not_judged.iter().any(|unjudged| unjudged.checker == checker);
             judged
-                .map(|property| verdict(&property.outcomes))
+                .map(|property| match property.claimed {
+                    true => verdict(&property.outcomes),
+                    false => unclaimed(&property.outcomes),
+                })
                 .or_else(|| unjudged().then(|| Mark::plain("not judged")))
         })
     };
@@ -100,20 +104,32 @@ fn whole(cell: &Cell) -> Mark {
     }
 }
 
-/// `✗ broken 2/3`, `✓ holds`.
+/// `✗ violated 2/3`, `✓ holds`.
 pub fn verdict(outcomes: &Outcomes) -> Mark {
     let Some(outcome) = outcomes.outcome() else { return Mark::plain(NOTHING) };
     let (word, count) = match outcome {
-        Outcome::Violation => ("✗ broken", outcomes.violation),
+        Outcome::Violation => ("✗ violated", outcomes.violation),
         Outcome::Unknown => ("? unknown", outcomes.unknown),
         Outcome::Valid => ("✓ holds", outcomes.valid),
         Outcome::Vacuous => ("○ vacuous", outcomes.vacuous),
     };
     let runs = outcomes.runs();
-    // That a property was broken in all runs is worth saying; that it held in all is what holding means.
+    // That a property was violated in all runs is worth saying; that it held in all is what holding means.
     let counted = outcome == Outcome::Violation || count < runs;
     let text = if counted { format!("{word} {count}/{runs}") } else { word.to_owned() };
     Mark { outcome: Some(outcome), text }
+}
+
+/// `✗ unclaimed 2/3`, `✓ holds`: as [`verdict`], of a property that the lock does not claim.
+fn unclaimed(outcomes: &Outcomes) -> Mark {
+    let mark = verdict(outcomes);
+    match (mark.outcome, mark.text.split_once(' ')) {
+        (Some(Outcome::Valid) | None, _) | (_, None) => mark,
+        (_, Some((sign, _))) if outcomes.violation == 0 => Mark::plain(format!("{sign} unclaimed")),
+        (_, Some((sign, _))) => {
+            Mark::plain(format!("{sign} unclaimed {}/{}", outcomes.violation, outcomes.runs()))
+        }
+    }
 }
 
 /// `3.1 % (1.0–8.8)`.

@@ -3,6 +3,7 @@
 use super::model::Comparison;
 use super::tables::{self, Table};
 use crate::terminal::{colour, hang};
+use crate::words::capital;
 use console::{Style, measure_text_width, style};
 use fencepost_checker::Outcome;
 use std::fmt::Write;
@@ -19,7 +20,7 @@ pub fn text(comparison: &Comparison) -> String {
         let _ = writeln!(
             text,
             "\n{}",
-            hang(&format!("PropertyOutcomes wherever it was tested: {}.", names.join(", ")), 0)
+            hang(&format!("Held wherever they were tested: {}.", names.join(", ")), 0)
         );
     }
     let remarks = tables::remarks(comparison);
@@ -46,7 +47,7 @@ fn shown(comparison: &Comparison, table: &Table) -> String {
         texts.max().unwrap_or(0).max(comparison.nemeses[column].chars().count())
     };
     let widths: Vec<usize> = (0..comparison.nemeses.len()).map(width).collect();
-    let mut text = format!("{}", style(&table.title).bold());
+    let mut text = format!("{}", style(capital(&table.title)).bold());
     if !table.note.is_empty() {
         let _ = write!(text, "{}", style(format!(" ({})", table.note)).dim());
     }

@@ -35,7 +35,7 @@ fn run(lock: &str, guard: &str, nemesis: &str, verdicts: &[(&str, Outcome)], los
     Run {
         path: PathBuf::from("/nowhere").join(&name),
         name,
-        state: State::Judged(Box::new(file), Box::new(judgement)),
+        state: State::Judged(Box::new(file), judgement.into()),
     }
 }
 
@@ -112,6 +112,13 @@ fn shares_are_of_all_runs_together_and_costs_are_medians() {
 fn on_the_terminal() {
     console::set_colors_enabled(false);
     insta::assert_snapshot!(terminal::text(&some()));
+}
+
+#[test]
+fn properties_that_held_everywhere_are_named_in_a_line_on_the_terminal() {
+    console::set_colors_enabled(false);
+    let text = terminal::text(&of_runs(&[run("redlock", "none", "pause", &HELD, (0, 10))], &ORDER));
+    assert!(text.contains("\nHeld wherever they were tested: mutual exclusion, the data.\n"), "{text}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! A gzip stream in base64: the length of a JSON text (four bytes, little-endian), that text, and then the columns that
 //! it names, each a row of varints. Times are in microseconds. Browsers unpack gzip by themselves.
 
+use crate::measures::{self, End};
 use crate::pictures::faults;
 use crate::pictures::lanes::Lanes;
 use crate::pictures::palette::{self, Colour};
@@ -61,7 +62,7 @@ fn pack(run: &RunIndex, verdict: &RunVerdict, overlaps: &[Overlap]) -> String {
         [operations(run, &mut texts), holds(run, &lanes, &mut texts, &mut servers), overlap_table(overlaps)];
     let columns = || tables.iter().flat_map(|table| &table.columns);
     let findings = crate::exhibits::findings(verdict)
-        .filter(|finding| !["granted-twice", "overstayed"].contains(&finding.class.as_str()))
+        .filter(|finding| !Class::ALL.iter().any(|class| class.name() == finding.class))
         .map(|finding| json!({"class": finding.class.replace('-', " "), "at": finding.time / 1000, "text": finding.sentence}));
     let phase = |phase: &Phase| json!({"name": phase.name, "at": phase.from_ns / 1000});
     let header = json!({
@@ -72,6 +73,7 @@ fn pack(run: &RunIndex, verdict: &RunVerdict, overlaps: &[Overlap]) -> String {
         "faults": run.faults.iter().map(|fault| fault_json(run, fault)).collect::<Vec<_>>(),
         "findings": findings.collect::<Vec<_>>(),
         "phases": run.phases.iter().map(phase).collect::<Vec<_>>(),
+        "classes": Class::ALL.map(Class::in_words),
         "colours": colours(),
         "columns": columns().map(|column| json!([column.name, column.length])).collect::<Vec<_>>(),
     });
@@ -95,14 +97,14 @@ fn operations(run: &RunIndex, texts: &mut Dictionary) -> Table {
         let Process::Client(process) = event.process else { continue };
         let (completion, end) = match event.kind {
             Kind::Invoke => {
-                let completion = operations.next().and_then(|operation| operation.completion);
-                let end = match completion.map(|event| event.kind) {
-                    Some(Kind::Ok) => 0,
-                    Some(Kind::Fail) => 1,
-                    Some(Kind::Info | Kind::Invoke) => 2,
-                    None => 3,
+                let Some(operation) = operations.next() else { continue };
+                let end = match measures::end(operation) {
+                    End::Ok => 0,
+                    End::Fail => 1,
+                    End::Info => 2,
+                    End::Never => 3,
                 };
-                (completion, end)
+                (operation.completion, end)
             }
             _ if is_notice(event) => (None, 4),
             _ => continue,
@@ -157,12 +159,12 @@ fn holds(run: &RunIndex, lanes: &Lanes, texts: &mut Dictionary, servers: &mut Di
 }
 
 fn overlap_table(overlaps: &[Overlap]) -> Table {
-    let names = ["overlap_first", "overlap_second", "overlap_overstayed", "overlap_from", "overlap_to"];
+    let names = ["overlap_first", "overlap_second", "overlap_class", "overlap_from", "overlap_to"];
     let mut table = Table::new(&names);
     for overlap in overlaps {
-        let overstayed = u64::from(overlap.class == Class::Overstayed);
+        let class = overlap.class as u64;
         let (first, second) = (overlap.first as u64, overlap.second as u64);
-        table.row([first, second, overstayed, overlap.from_ns / 1000, overlap.until_ns / 1000]);
+        table.row([first, second, class, overlap.from_ns / 1000, overlap.until_ns / 1000]);
     }
     table
 }

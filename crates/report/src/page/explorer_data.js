@@ -92,10 +92,10 @@ function serverLanes(run) {
     .sort((a, b) => a.label.localeCompare(b.label, "en", { numeric: true }));
 }
 
-/** All that broke a promise, in order of time. */
+/** Every violation of a property, in order of time. */
 function allViolations(run) {
   const overlaps = Array.from(run.overlap_from, (at, of) => ({ at, to: run.overlap_to[of], hold: run.overlap_second[of],
-    other: run.overlap_first[of], class: run.overlap_overstayed[of] ? "overstayed" : "granted twice" }));
+    other: run.overlap_first[of], class: run.classes[run.overlap_class[of]] }));
   const others = run.findings.map((finding) => ({ ...finding, to: finding.at }));
   return overlaps.concat(others).sort((a, b) => a.at - b.at);
 }

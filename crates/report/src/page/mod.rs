@@ -7,12 +7,11 @@ use crate::exhibits::{Exhibit, findings, groups, repetitions};
 use crate::heading::Heading;
 use crate::measures::{Tally, tallies};
 use crate::pictures::canvas::span;
-use crate::pictures::{clocks, conflict, latency, rate, timeline, violation};
+use crate::pictures::{RunPictures, clocks, conflict, violation};
 use crate::words;
 pub use document::document;
 use fencepost_checker::run_index::Fault;
-use fencepost_checker::{Finding, RunIndex, RunVerdict, find_class, overlaps, seconds};
-use fencepost_history::run::ClockSample;
+use fencepost_checker::{Finding, Outcome, Overlap, RunIndex, RunVerdict, find_class, seconds};
 use maud::{Markup, PreEscaped, html};
 use serde_json::json;
 
@@ -22,8 +21,14 @@ const FAULTS_MAX: usize = 1000;
 const DRAWN_MAX: usize = 3;
 
 /// The whole page.
-pub fn page(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, clocks: &[ClockSample]) -> String {
-    let title = format!("{}: {} under {}", verdict.outcome, heading.lock, heading.nemesis);
+pub fn page(
+    heading: &Heading,
+    run: &RunIndex,
+    verdict: &RunVerdict,
+    overlaps: &[Overlap],
+    whole: &RunPictures,
+) -> String {
+    let title = format!("{}: {} under {}", verdict.outcome, heading.title, heading.nemesis);
     document(
         &title,
         html! {
@@ -33,8 +38,7 @@ pub fn page(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, clocks: &[C
             (figures(run, verdict))
             (properties(verdict))
             (violations(run, verdict))
-            (pictures(run, verdict))
-            (clock_picture(run, clocks))
+            (pictures(run, verdict, overlaps, whole))
             (faults(run))
             (counts(run))
             (settings(heading))
@@ -46,7 +50,7 @@ pub fn page(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, clocks: &[C
 fn top(heading: &Heading) -> Markup {
     html! {
         header.top {
-            strong { (heading.lock) }
+            strong { (heading.title) }
             span { "workload " (heading.workload) }
             span { "nemesis " (heading.nemesis) }
             span { "guard " (heading.guard) }
@@ -87,7 +91,8 @@ fn figures(run: &RunIndex, verdict: &RunVerdict) -> Markup {
         div.figures {
             (figure(false, run.holds.len() as u64, "times the lock was held"))
             (figure(true, count("exclusion", "granted_twice"), "granted twice"))
-            (figure(true, count("exclusion", "overstayed"), "overstayed"))
+            @if run.lock.lease.runs_out() { (figure(true, count("exclusion", "overstayed"), "overstayed")) }
+            @if count("exclusion", "cut_off") > 0 { (figure(true, count("exclusion", "cut_off"), "cut off")) }
             @if known("lost-updates") { (figure(true, lost, &share)) }
             @if known("stale-writes") { (figure(false, count("stale-writes", "rejected"), "stale writes rejected")) }
             @if !run.faults.is_empty() { (figure(false, run.faults.len() as u64, "faults")) }
@@ -106,8 +111,12 @@ fn properties(verdict: &RunVerdict) -> Markup {
                     @let (name, about) = words::property(&each.checker);
                     tr {
                         td { b { (name) } small { (about) } }
-                        td { span.chip.(each.outcome.to_string()) { (each.outcome.sign()) " " (each.outcome) } }
-                        td { (each.summary) }
+                        @if each.claimed || each.outcome == Outcome::Valid {
+                            td { span.chip.(each.outcome.to_string()) { (each.outcome.sign()) " " (each.outcome) } }
+                        } @else {
+                            td { span.chip { (each.outcome.sign()) " " (words::UNCLAIMED) } }
+                        }
+                        td { (words::observation(each)) }
                     }
                 }
                 @for each in &verdict.not_judged {
@@ -156,7 +165,8 @@ fn violations(run: &RunIndex, verdict: &RunVerdict) -> Markup {
 fn exhibit_html(run: &RunIndex, exhibit: &Exhibit, open: bool) -> Markup {
     let finding = exhibit.finding;
     let key = if finding.key.is_empty() { String::new() } else { format!(", lock {}", finding.key) };
-    let last = exhibit.story.len().saturating_sub(1);
+    let story = exhibit.story(run);
+    let last = story.len().saturating_sub(1);
     html! {
         details.violated open[open] {
             summary { (finding.class.replace('-', " ")) " at " (seconds(finding.time)) (key) }
@@ -166,11 +176,11 @@ fn exhibit_html(run: &RunIndex, exhibit: &Exhibit, open: bool) -> Markup {
                 (picture(&svg))
                 p.key { (words::drawing(run, &exhibit.holds)) }
             }
-            @if exhibit.story.is_empty() {
+            @if story.is_empty() {
                 p { (finding.sentence) "." }
             } @else {
                 ol.story {
-                    @for (at, line) in exhibit.story.iter().enumerate() {
+                    @for (at, line) in story.iter().enumerate() {
                         li.end[at == last].bad[at == last] {
                             time { (seconds(line.time_ns)) }
                             span { (line.text) }
@@ -185,11 +195,11 @@ fn exhibit_html(run: &RunIndex, exhibit: &Exhibit, open: bool) -> Markup {
 
 /// The events that prove a finding, as they stand in the history.
 fn cited(run: &RunIndex, finding: &Finding) -> Markup {
-    let place = |index: &u64| run.events.binary_search_by_key(index, |event| event.index).ok();
+    let events = finding.events.iter().filter_map(|index| run.event(*index));
     html! {
         details {
             summary { "The events that prove it, as in history.jsonl" }
-            pre { @for at in finding.events.iter().filter_map(place) { (json!(run.events[at])) "\n" } }
+            pre { @for event in events { (json!(event)) "\n" } }
         }
     }
 }
@@ -198,8 +208,7 @@ fn picture(svg: &str) -> Markup {
     html! { div.picture { (PreEscaped(svg)) } }
 }
 
-fn pictures(run: &RunIndex, verdict: &RunVerdict) -> Markup {
-    let overlaps = overlaps(run);
+fn pictures(run: &RunIndex, verdict: &RunVerdict, overlaps: &[Overlap], whole: &RunPictures) -> Markup {
     html! {
         h2 { "Who held the lock, and when" }
         p.note {
@@ -207,20 +216,15 @@ fn pictures(run: &RunIndex, verdict: &RunVerdict) -> Markup {
              the process is known to have believed that it held it, and paler from there to its release, where perhaps it \
              did. No two bars of one lock may stand above the same moment; where they do, they are red."
         }
-        (explorer::explorer(run, verdict, &overlaps, picture(&timeline::timeline(run, &overlaps))))
+        (explorer::explorer(run, verdict, overlaps, picture(&whole.timeline)))
         h2 { "How long operations took" }
-        (picture(&latency::latency(run)))
+        (picture(&whole.latency))
         h2 { "How many operations ended" }
-        (picture(&rate::rate(run)))
-    }
-}
-
-fn clock_picture(run: &RunIndex, samples: &[ClockSample]) -> Markup {
-    html! {
-        @if let Some(svg) = clocks::clocks(run, samples) {
+        (picture(&whole.rate))
+        @if let Some(svg) = &whole.clocks {
             h2 { "What the clocks showed" }
             p.note { (clocks::NOTE) }
-            (picture(&svg))
+            (picture(svg))
         }
     }
 }
@@ -286,6 +290,17 @@ fn counts(run: &RunIndex) -> Markup {
     }
 }
 
+/// On what the run was made.
+fn ground(heading: &Heading) -> [(&'static str, String); 5] {
+    [
+        ("lock", heading.lock.clone()),
+        ("version", heading.version.clone()),
+        ("client", heading.client.clone()),
+        ("files of the client", heading.files.clone()),
+        ("servers", heading.servers.join(", ")),
+    ]
+}
+
 fn settings(heading: &Heading) -> Markup {
     let ttl = ("ttl".to_owned(), format!("{} ms", heading.ttl_ms));
     html! {
@@ -294,7 +309,9 @@ fn settings(heading: &Heading) -> Markup {
         p.note { "The seed fixes the operations of each process and the plan of faults, not the interleaving of real servers." }
         h2 { "Settings" }
         dl {
-            @if !heading.servers.is_empty() { div { dt { "servers" } dd { (heading.servers.join(", ")) } } }
+            @for (name, value) in ground(heading) {
+                @if !value.is_empty() { div { dt { (name) } dd { (value) } } }
+            }
             @for (name, value) in std::iter::once(&ttl).chain(&heading.settings) {
                 div { dt { (name) } dd { (value) } }
             }

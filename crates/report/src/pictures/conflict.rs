@@ -2,7 +2,7 @@
 
 use super::canvas::{self, Anchor, Canvas, LEFT, SMALL, TEXT, WIDTH, text_width};
 use super::palette::{self, Colour};
-use fencepost_checker::{Evidence, Shown};
+use fencepost_checker::{Evidence, ShownOperation};
 use std::collections::BTreeMap;
 
 const LANE: i32 = 46;
@@ -69,7 +69,7 @@ fn bar(canvas: &Canvas, begin: i32, end: Option<i32>, right: i32, y: i32, colour
     }
 }
 
-fn label(canvas: &Canvas, at: (i32, i32), mark: &str, shown: &Shown) {
+fn label(canvas: &Canvas, at: (i32, i32), mark: &str, shown: &ShownOperation) {
     let room = if mark.is_empty() { 0 } else { text_width(mark, TEXT) + 8 };
     canvas.bold(at, mark, TEXT, palette::INK, Anchor::Start);
     canvas.text((at.0 + room, at.1), &shown.text, TEXT, palette::INK, Anchor::Start);
@@ -131,8 +131,8 @@ fn wrapped(text: &str, size: f64, width: i32) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn shown(process: u64, text: &str, begin: u32, end: Option<u32>) -> Shown {
-        Shown {
+    fn shown(process: u64, text: &str, begin: u32, end: Option<u32>) -> ShownOperation {
+        ShownOperation {
             process,
             text: text.to_owned(),
             invoke_index: u64::from(begin),

@@ -15,31 +15,48 @@ pub(crate) mod timeline;
 pub(crate) mod violation;
 
 use crate::exhibits::exhibits;
-use fencepost_checker::{RunIndex, RunVerdict, overlaps};
+use fencepost_checker::{Overlap, RunIndex, RunVerdict};
 use fencepost_history::run::ClockSample;
 use rayon::prelude::*;
 
-/// The pictures of a run as SVG, and as PNG with the feature `png`, each with the name of its file.
-pub fn plots(run: &RunIndex, verdict: &RunVerdict, clocks: &[ClockSample]) -> Vec<(String, Vec<u8>)> {
-    let first = || exhibits(run, verdict).into_iter().find_map(|exhibit| violation::violation(run, &exhibit));
-    let evidence = || {
-        let findings = verdict.verdicts.iter().flat_map(|each| &each.findings);
-        findings.filter_map(|finding| finding.evidence.as_deref()).next().map(conflict::conflict)
-    };
-    let pictures: [(&str, &(dyn Fn() -> Option<String> + Sync)); 6] = [
-        ("timeline", &|| Some(timeline::timeline(run, &overlaps(run)))),
-        ("latency", &|| Some(latency::latency(run))),
-        ("rate", &|| Some(rate::rate(run))),
-        ("clocks", &|| clocks::clocks(run, clocks)),
-        ("violation", &first),
-        ("conflict", &evidence),
+/// The pictures of the run as a whole as SVG, drawn once for the page and for `plots/`.
+pub struct RunPictures {
+    pub timeline: String,
+    pub latency: String,
+    pub rate: String,
+    /// None where no clock was read.
+    pub clocks: Option<String>,
+}
+
+impl RunPictures {
+    pub fn draw(run: &RunIndex, overlaps: &[Overlap], clocks: &[ClockSample]) -> RunPictures {
+        let ((timeline, latency), (rate, clocks)) = rayon::join(
+            || rayon::join(|| timeline::timeline(run, overlaps), || latency::latency(run)),
+            || rayon::join(|| rate::rate(run), || clocks::clocks(run, clocks)),
+        );
+        RunPictures { timeline, latency, rate, clocks }
+    }
+}
+
+/// The files of `plots/` with their names: each picture as SVG, and as PNG with the feature `png`.
+pub fn plots(run: &RunIndex, verdict: &RunVerdict, whole: &RunPictures) -> Vec<(String, Vec<u8>)> {
+    let first = exhibits(run, verdict).into_iter().find_map(|exhibit| violation::violation(run, &exhibit));
+    let findings = verdict.verdicts.iter().flat_map(|each| &each.findings);
+    let evidence = findings.filter_map(|finding| finding.evidence.as_deref()).next().map(conflict::conflict);
+    let pictures = [
+        ("timeline", Some(&whole.timeline)),
+        ("latency", Some(&whole.latency)),
+        ("rate", Some(&whole.rate)),
+        ("clocks", whole.clocks.as_ref()),
+        ("violation", first.as_ref()),
+        ("conflict", evidence.as_ref()),
     ];
-    let drawn = pictures.par_iter().filter_map(|(name, draw)| {
-        let svg = draw()?;
+    let drawn = pictures.par_iter().filter_map(|(name, svg)| {
+        let svg = (*svg)?;
         let files = [
             #[cfg(feature = "png")]
-            (format!("{name}.png"), png::png(&svg)),
-            (format!("{name}.svg"), alone(&svg).into_bytes()),
+            (format!("{name}.png"), png::png(svg)),
+            (format!("{name}.svg"), alone(svg).into_bytes()),
         ];
         Some(files)
     });

@@ -68,8 +68,8 @@ fn legend(canvas: &Canvas, run: &RunIndex, overlaps: &[Overlap]) {
     if some(Class::GrantedTwice) {
         entry("two at once, granted twice", &bar(palette::CLASH, 6));
     }
-    if some(Class::Overstayed) {
-        entry("two at once, overstayed", &bar(palette::CLASH, 3));
+    for class in [Class::Overstayed, Class::CutOff].into_iter().filter(|class| some(*class)) {
+        entry(&format!("two at once, {}", class.in_words()), &bar(palette::CLASH, 3));
     }
     if run.operations.iter().any(is_unsure) {
         entry("unknown", &bar(palette::UNSURE, 1));
@@ -167,7 +167,8 @@ pub fn claimed_until(run: &RunIndex, hold: &Hold, lanes: &Lanes) -> u64 {
 
 /// Two at once, in both lanes, joined by a line where there are few enough of them to follow.
 fn clashes(canvas: &Canvas, run: &RunIndex, frame: &Frame, lanes: &Lanes, overlaps: &[Overlap]) {
-    for (class, inset) in [(Class::Overstayed, frame.lane / 4), (Class::GrantedTwice, 0)] {
+    let thin = frame.lane / 4;
+    for (class, inset) in [(Class::CutOff, thin), (Class::Overstayed, thin), (Class::GrantedTwice, 0)] {
         let mut bars = Bars::default();
         for overlap in overlaps.iter().filter(|overlap| overlap.class == class) {
             for hold in [overlap.first, overlap.second] {

@@ -7,6 +7,7 @@ mod sarif;
 pub use sarif::encoded;
 
 use crate::exhibits::own_findings;
+use crate::words::{UNCLAIMED, observation};
 use crate::{Heading, heading, property};
 use anyhow::Result;
 use clap::Args;
@@ -105,6 +106,7 @@ fn suite(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) -> jun
         let details: Vec<&str> =
             own_findings(verdict, each).map(|finding| finding.sentence.as_str()).collect();
         let end = match each.outcome {
+            _ if does_not_count(each) => junit::End::Skipped { message: observation(each) },
             Outcome::Violation if wanted => junit::End::Passed,
             outcome => junit::End::of(outcome, &each.summary, &details.join("\n")),
         };
@@ -124,9 +126,22 @@ fn suite(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) -> jun
         };
         cases.push(junit::Case { name: format!("expected: {}", expect.name()), class, end });
     }
-    let properties =
-        vec![("seed".to_owned(), heading.seed.to_string()), ("repeat".to_owned(), heading.command.clone())];
+    let seed = heading.seed.to_string();
+    let named = [
+        ("seed", &seed),
+        ("repeat", &heading.command),
+        ("version", &heading.version),
+        ("client", &heading.client),
+        ("files", &heading.files),
+    ];
+    let known = named.into_iter().filter(|(_, value)| !value.is_empty());
+    let properties = known.map(|(name, value)| (name.to_owned(), value.clone())).collect();
     junit::Suite { name: title(heading), properties, cases }
+}
+
+/// Whether a property was violated or not decided that the lock does not claim.
+fn does_not_count(verdict: &Verdict) -> bool {
+    !verdict.claimed && verdict.outcome != Outcome::Valid
 }
 
 fn disappointed(expect: Expect, outcome: Outcome) -> String {
@@ -152,10 +167,11 @@ fn annotations(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) 
     for each in verdict.verdicts.iter().filter(|each| !says_nothing_new(each)) {
         let level = match each.outcome {
             Outcome::Valid => continue,
+            _ if !each.claimed => Level::Notice,
             Outcome::Violation => Level::Error,
             Outcome::Unknown | Outcome::Vacuous => Level::Warning,
         };
-        notes.push(note(level, &format!("{}: {}", property(&each.checker).0, each.summary)));
+        notes.push(note(level, &format!("{}: {}", property(&each.checker).0, observation(each))));
     }
     if notes.is_empty() {
         notes.push(note(Level::Notice, "every property held"));
@@ -169,7 +185,8 @@ fn summary(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) -> S
     text.push_str("| property | verdict | observation |\n|---|---|---|\n");
     for each in &verdict.verdicts {
         let (name, _) = property(&each.checker);
-        text.push_str(&format!("| {name} | {} | {} |\n", each.outcome, github::in_table(&each.summary)));
+        let word = if does_not_count(each) { UNCLAIMED } else { each.outcome.word() };
+        text.push_str(&format!("| {name} | {word} | {} |\n", github::in_table(&observation(each))));
     }
     for each in &verdict.not_judged {
         let (name, _) = property(&each.checker);

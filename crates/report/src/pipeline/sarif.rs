@@ -22,13 +22,19 @@ pub fn log(heading: &Heading, verdict: &RunVerdict, history: &Path) -> Result<St
         .flat_map(|each| results(each, &own_findings(verdict, each).collect::<Vec<_>>(), &uri))
         .chain(verdict.not_judged.iter().map(|each| not_judged(each, &uri)))
         .collect();
+    let mut properties =
+        json!({ "seed": heading.seed, "repeat": heading.command, "outcome": verdict.outcome });
+    let of_client = [("version", &heading.version), ("client", &heading.client), ("files", &heading.files)];
+    for (name, value) in of_client.into_iter().filter(|(_, value)| !value.is_empty()) {
+        properties[name] = json!(value);
+    }
     let log = json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
         "runs": [{
             "tool": { "driver": { "name": "Fencepost", "version": heading.fencepost, "rules": rules } },
             "automationDetails": { "id": format!("fencepost/{}/{}", heading.lock, heading.nemesis) },
-            "properties": { "seed": heading.seed, "repeat": heading.command, "outcome": verdict.outcome },
+            "properties": properties,
             "results": results,
         }],
     });
@@ -42,51 +48,49 @@ fn rule(checker: &str) -> Value {
 
 /// A violation's findings; that nothing was tested, or decided, is a result of another kind.
 fn results(verdict: &Verdict, findings: &[&Finding], uri: &str) -> Vec<Value> {
-    let result = |kind: &str, level: &str, text: &str, line: Option<u64>, class: Option<&str>| {
-        let location = json!({ "physicalLocation": {
-            "artifactLocation": { "uri": uri },
-            "region": { "startLine": line.unwrap_or(1) },
-        }});
-        let mut result = json!({
-            "ruleId": verdict.checker,
-            "kind": kind,
-            "level": level,
-            "message": { "text": text },
-            "locations": [location],
-        });
-        if let Some(class) = class {
-            result["properties"] = json!({ "class": class });
-        }
-        result
+    let whole = |kind: &str| vec![result(&verdict.checker, kind, &verdict.summary, uri, 1)];
+    let each = |kind: &str| {
+        let found = |finding: &&Finding| {
+            let mut found = result(&verdict.checker, kind, &finding.sentence, uri, line(finding));
+            found["properties"] = json!({ "class": finding.class });
+            found
+        };
+        findings.iter().map(found).collect()
     };
     match verdict.outcome {
         Outcome::Valid => Vec::new(),
-        Outcome::Unknown => vec![result("open", "none", &verdict.summary, None, None)],
-        Outcome::Vacuous => vec![result("notApplicable", "none", &verdict.summary, None, None)],
-        Outcome::Violation if verdict.findings.is_empty() => {
-            vec![result("fail", "error", &verdict.summary, None, None)]
-        }
-        Outcome::Violation => {
-            let found = |it: &&Finding| result("fail", "error", &it.sentence, line(it), Some(&it.class));
-            findings.iter().map(found).collect()
-        }
+        // What the lock does not claim is worth knowing, and no failure.
+        _ if !verdict.claimed => each("informational"),
+        Outcome::Unknown => whole("open"),
+        Outcome::Vacuous => whole("notApplicable"),
+        Outcome::Violation if verdict.findings.is_empty() => whole("fail"),
+        Outcome::Violation => each("fail"),
     }
 }
 
 /// A checker that did not judge the run.
 fn not_judged(unjudged: &Unjudged, uri: &str) -> Value {
+    let text = format!("not judged: {}", unjudged.reason);
+    result(&unjudged.checker, "notApplicable", &text, uri, 1)
+}
+
+/// What a checker has to say, at a line of the history. The standard allows a level other than `none` for failures only.
+fn result(checker: &str, kind: &str, text: &str, uri: &str, line: u64) -> Value {
     json!({
-        "ruleId": unjudged.checker,
-        "kind": "notApplicable",
-        "level": "none",
-        "message": { "text": format!("not judged: {}", unjudged.reason) },
-        "locations": [{ "physicalLocation": { "artifactLocation": { "uri": uri }, "region": { "startLine": 1 } } }],
+        "ruleId": checker,
+        "kind": kind,
+        "level": if kind == "fail" { "error" } else { "none" },
+        "message": { "text": text },
+        "locations": [{ "physicalLocation": {
+            "artifactLocation": { "uri": uri },
+            "region": { "startLine": line },
+        }}],
     })
 }
 
 /// The line of the event that completed the finding: events stand in the history by their index, a line each.
-fn line(finding: &Finding) -> Option<u64> {
-    finding.events.iter().max().map(|index| index + 1)
+fn line(finding: &Finding) -> u64 {
+    finding.events.iter().max().map_or(1, |index| index + 1)
 }
 
 /// Relative to the working folder if it lies there, which is what a pipeline can show beside its sources.

@@ -12,7 +12,7 @@ fn storage(guard: &str) -> Storage {
 /// The value that the storage answers, or its error.
 async fn ask(storage: &Storage, line: &str) -> Result<Value, String> {
     let request = line.replacen('{', r#"{"id":1,"key":"a","#, 1);
-    let answer = storage.answer(&serde_json::from_str(&request).expect("a request")).await;
+    let answer = storage.answer(serde_json::from_str(&request).expect("a request")).await;
     answer.fail.map_or(Ok(answer.ok.unwrap_or_default()), |error| Err(error.to_string()))
 }
 
@@ -161,7 +161,7 @@ async fn a_rejection_is_recognised_whatever_the_guards_code() {
     let storage = Storage::new(&OddOnly, Duration::ZERO, None);
     assert_eq!(ask(&storage, r#"{"f":"write","value":3}"#).await, Ok(3.into()));
     let request = r#"{"id":1,"f":"write","key":"a","value":4}"#;
-    let answer = storage.answer(&serde_json::from_str(request).expect("a request")).await;
+    let answer = storage.answer(serde_json::from_str(request).expect("a request")).await;
     // As a client gets it.
     let answer: Response =
         serde_json::from_str(&serde_json::to_string(&answer).expect("JSON")).expect("an answer");

@@ -12,12 +12,13 @@ use fuser::{
     ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use nix::fcntl::{FallocateFlags, OFlag};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 
 /// The largest single write that the kernel may send.
@@ -43,7 +44,7 @@ impl Fuse {
     }
 
     fn volume(&self) -> MutexGuard<'_, Volume> {
-        self.shared.volume.lock().expect("never poisoned")
+        self.shared.volume.lock()
     }
 
     fn delays(&self) -> &Delays {
@@ -310,7 +311,7 @@ impl Filesystem for Fuse {
         match self.list(number) {
             Ok(listed) => {
                 let handle = self.next_listing.fetch_add(1, Ordering::Relaxed);
-                self.listings.lock().expect("never poisoned").insert(handle, listed);
+                self.listings.lock().insert(handle, listed);
                 reply.opened(FileHandle(handle), FopenFlags::empty());
             }
             Err(error) => reply.error(error),
@@ -318,7 +319,7 @@ impl Filesystem for Fuse {
     }
 
     fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let listings = self.listings.lock().expect("never poisoned");
+        let listings = self.listings.lock();
         let listed = listings.get(&handle.0).map_or(&[][..], Vec::as_slice);
         for (next, entry) in (1..).zip(listed).skip(offset as usize) {
             if reply.add(INodeNo(entry.number), next, entry.kind, &entry.name) {
@@ -329,7 +330,7 @@ impl Filesystem for Fuse {
     }
 
     fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
-        self.listings.lock().expect("never poisoned").remove(&handle.0);
+        self.listings.lock().remove(&handle.0);
         reply.ok();
     }
 

@@ -1,8 +1,8 @@
 //! What the disk and the threads that serve the kernel share.
 
 use super::volume::Volume;
+use parking_lot::Mutex;
 use std::fs::File;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 

@@ -15,6 +15,7 @@ use nix::sys::socket::{
     sockopt,
 };
 use nix::sys::time::TimeSpec;
+use parking_lot::{Mutex, MutexGuard};
 use rand::rngs::SmallRng;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -22,7 +23,7 @@ use std::io::{self, Read, Write};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -160,7 +161,7 @@ impl Worker {
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.lock()
     }
 
     fn ring(&self) {
@@ -293,7 +294,7 @@ impl EventLoop {
         let (full, now_ns) = (packets.len() >= AT_ONCE, self.now_ns());
         let mut lost = Vec::new();
         let shared = self.shared.clone();
-        let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = shared.lock();
         for packet in packets {
             let Packet { id, destination, length, whole } = packet;
             let Some(link) = shared.links.get_mut(&destination) else {
@@ -324,7 +325,7 @@ impl EventLoop {
     fn apply_changes(&mut self) -> io::Result<bool> {
         while (&self.wake_receiver).read(&mut [0; 64]).is_ok_and(|bytes| bytes > 0) {}
         let shared = self.shared.clone();
-        let shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = shared.lock();
         let copies = shared.links.values().any(|link| link.impairment.duplicate > 0.0);
         let show = if copies { Show::Whole } else { Show::Headers };
         if show != self.showing {

@@ -59,6 +59,20 @@ fn a_holder_that_overstays_does_not_break_the_lock() {
 }
 
 #[test]
+fn a_fault_may_end_a_connection_and_nothing_else_does() {
+    let with = |lease: &str, fault: &str| {
+        let lock = format!("0 nemesis info lock - {{name:\"x\",lease:\"{lease}\"}}");
+        let text = GRANTED_TWICE.replace("ttl_ms:2000", "ttl_ms:5");
+        outcome(&(lock + &text.replace("20  2 invoke", &format!("{fault}\n20  2 invoke"))))
+    };
+    let kill = "15 nemesis invoke kill - {id:1,stage:\"inject\",targets:[\"n1\"]}";
+    assert_eq!(with("connection", kill), Outcome::Valid);
+    assert_eq!(with("connection", ""), Outcome::Violation);
+    assert_eq!(with("none", kill), Outcome::Violation);
+    assert_eq!(with("ttl", ""), Outcome::Valid);
+}
+
+#[test]
 fn nothing_is_concluded_from_indeterminate_acquires_and_refused_writes() {
     let unknown = GRANTED_TWICE.replace("10  1 ok     acquire a", "10  1 info   acquire a null timeout");
     assert_eq!(outcome(&unknown.replace("holds   a true", "holds   a false")), Outcome::Valid);

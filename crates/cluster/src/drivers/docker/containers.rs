@@ -3,6 +3,7 @@
 use super::engine::{failed, has_status};
 use super::labels::RUN;
 use crate::ClusterError;
+use crate::environment::{PLACE, USUAL_PATH};
 use crate::subnet::Subnet;
 use bollard::Docker;
 use bollard::container::AttachContainerResults;
@@ -42,6 +43,10 @@ pub(super) struct PlannedNode {
     pub(super) image: String,
     pub(super) address: Ipv4Addr,
     pub(super) may_mount: bool,
+    /// Whether a user's programs run in it, in their folder.
+    pub(super) in_a_folder: bool,
+    /// Whether the image says itself where its programs lie.
+    pub(super) own_path: bool,
 }
 
 /// A container that runs.
@@ -152,17 +157,15 @@ impl Plan {
         let passed = ["RUST_LOG", "RUST_BACKTRACE"].into_iter();
         let passed =
             passed.filter_map(|name| std::env::var(name).ok().map(|value| format!("{name}={value}")));
-        let env = [
-            "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            "HOME=/tmp",
-            "LANG=C.UTF-8",
-        ];
+        let path = (!node.own_path).then(|| format!("PATH={USUAL_PATH}"));
+        let env = ["HOME=/tmp", "LANG=C.UTF-8"].map(str::to_owned).into_iter().chain(path);
         ContainerCreateBody {
             image: Some(node.image.clone()),
             entrypoint: Some(self.agent.clone()),
             hostname: Some(node.name.clone()),
             user: Some("0".to_owned()),
-            env: Some(env.into_iter().map(str::to_owned).chain(passed).collect()),
+            working_dir: node.in_a_folder.then(|| PLACE.to_owned()),
+            env: Some(env.chain(passed).collect()),
             labels: Some(self.labels.clone()),
             open_stdin: Some(true),
             stdin_once: Some(true),

@@ -11,13 +11,15 @@ use crate::capability::Capability;
 use crate::cluster_folder::ClusterFolder;
 use crate::driver::{Cluster, ClusterSpec, Driver, DriverOptions};
 use crate::drivers::capabilities::capabilities_of;
+use crate::environment::Environment;
+use crate::node::{NodeKind, NodeSpec};
 use crate::node_log::NodeLog;
 use crate::program::{self, Program};
 use crate::subnet::Subnet;
 use crate::{ClusterError, cluster_folder, images};
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Starts nodes as containers.
@@ -43,16 +45,27 @@ impl DockerDriver {
         &self,
         spec: &ClusterSpec,
         program: &Program,
-    ) -> Result<HashMap<&'static str, String>, ClusterError> {
-        let names: BTreeSet<&'static str> = spec.nodes.iter().map(|node| node.image).collect();
-        let tags = names.into_iter().map(async |name| Ok((name, self.image(name, program).await?)));
+    ) -> Result<HashMap<NodeKind, String>, ClusterError> {
+        let kinds: HashSet<NodeKind> = spec.nodes.iter().map(NodeSpec::kind).collect();
+        let tags = kinds.into_iter().map(async |kind| {
+            let tag = self.image(&kind, program).await?;
+            Ok((kind, tag))
+        });
         Ok(try_join_all(tags).await?.into_iter().collect())
     }
 
-    async fn image(&self, name: &'static str, program: &Program) -> Result<String, ClusterError> {
-        let image = images::find(name)?;
-        let base = self.engine.image(image, &self.options.progress).await?;
-        self.engine.layer(image, &base, program, &self.options.progress).await
+    async fn image(&self, kind: &NodeKind, program: &Program) -> Result<String, ClusterError> {
+        let base = match &kind.environment {
+            Some(environment) => self.engine.environment(environment, &self.options).await?,
+            None => self.engine.image(images::find(kind.image)?, &self.options.progress).await?,
+        };
+        self.engine.layer(&base, program, &self.options.progress).await
+    }
+
+    /// Makes the image of nodes of this kind.
+    async fn prepare_kind(&self, kind: &NodeKind) -> Result<(), ClusterError> {
+        let program = Program::prepare_aside(&self.options.program).await?;
+        self.image(kind, &program).await.map(drop)
     }
 }
 
@@ -67,8 +80,11 @@ impl Driver for DockerDriver {
     }
 
     async fn prepare(&self, image: &'static str) -> Result<(), ClusterError> {
-        let program = Program::prepare_aside(&self.options.program).await?;
-        self.image(image, &program).await.map(drop)
+        self.prepare_kind(&NodeKind { image, environment: None }).await
+    }
+
+    async fn prepare_environment(&self, environment: &Arc<Environment>) -> Result<(), ClusterError> {
+        self.prepare_kind(&NodeKind { image: "client", environment: Some(environment.clone()) }).await
     }
 
     async fn start(&self, spec: &ClusterSpec) -> Result<Cluster, ClusterError> {
@@ -110,14 +126,16 @@ impl Driver for DockerDriver {
 fn plan(
     spec: &ClusterSpec,
     folder: &ClusterFolder,
-    tags: &HashMap<&'static str, String>,
+    tags: &HashMap<NodeKind, String>,
     program: &Program,
 ) -> Result<Plan, ClusterError> {
     let nodes = spec.nodes.iter().zip(folder.subnet.hosts()).map(|(node, address)| PlannedNode {
         name: node.name.clone(),
-        image: tags[node.image].clone(),
+        image: tags[&node.kind()].clone(),
         address,
         may_mount: node.may_mount,
+        in_a_folder: node.environment.is_some(),
+        own_path: node.environment.as_ref().is_some_and(|it| it.dockerfile.is_some()),
     });
     Ok(Plan {
         run: spec.run.clone(),

@@ -1,21 +1,24 @@
 //! How the nodes of a run become processes in namespaces.
 
 use super::attach::Socket;
-use super::keeper::Keeper;
+use super::keeper::{Keeper, Used};
+use super::prepared::Prepared;
 use super::sandbox::{Plan, PlannedNode};
+use crate::ClusterError;
 use crate::agent_node::AgentNode;
 use crate::capability::Capability;
 use crate::cluster_folder::{self, ClusterFolder};
 use crate::driver::{Cluster, ClusterSpec, Driver, DriverOptions};
 use crate::drivers::capabilities::capabilities_of;
-use crate::node::NodeSpec;
+use crate::environment::Environment;
+use crate::images::{self, Image};
+use crate::node::{NodeKind, NodeSpec};
 use crate::node_log::NodeLog;
 use crate::program::{self, Program};
-use crate::{ClusterError, images};
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -28,6 +31,12 @@ const DATA: &str = "/data";
 /// Starts nodes as processes of this machine.
 pub(crate) struct LocalDriver {
     options: DriverOptions,
+}
+
+/// What nodes of a kind are made of on this machine.
+struct Ground {
+    root: PathBuf,
+    environment: Option<Prepared>,
 }
 
 /// A node that is about to be started: the controller's ends of its streams.
@@ -43,11 +52,30 @@ impl LocalDriver {
         LocalDriver { options }
     }
 
-    /// What the nodes of each image see as their root.
-    async fn roots(&self, spec: &ClusterSpec) -> Result<HashMap<&'static str, PathBuf>, ClusterError> {
-        let names: BTreeSet<&'static str> = spec.nodes.iter().map(|node| node.image).collect();
-        let roots = names.into_iter().map(async |name| Ok((name, self.root(name).await?)));
-        Ok(try_join_all(roots).await?.into_iter().collect())
+    /// What the nodes of each kind are made of; made now where it is missing.
+    async fn grounds(&self, spec: &ClusterSpec) -> Result<HashMap<NodeKind, Ground>, ClusterError> {
+        let kinds: HashSet<NodeKind> = spec.nodes.iter().map(NodeSpec::kind).collect();
+        let grounds = kinds.into_iter().map(async |kind| {
+            let ground = match &kind.environment {
+                Some(environment) => self.prepared(environment).await?,
+                None => Ground { root: self.root(kind.image).await?, environment: None },
+            };
+            Ok((kind, ground))
+        });
+        Ok(try_join_all(grounds).await?.into_iter().collect())
+    }
+
+    /// A user's programs run with those of this machine, unless it lacks a package that they need.
+    async fn prepared(&self, environment: &Arc<Environment>) -> Result<Ground, ClusterError> {
+        let packages = &environment.packages;
+        let root = match !self.options.prefer_rootfs && images::are_installed(packages) {
+            true => PathBuf::from("/"),
+            false => {
+                images::root_file_system(&Image::with_packages(packages), &self.options.progress).await?
+            }
+        };
+        let prepared = Prepared::make(environment, &root, &self.options).await?;
+        Ok(Ground { root, environment: Some(prepared) })
     }
 
     /// Changes with the program, and when the machine is booted, perhaps with another kernel or other modules.
@@ -81,14 +109,20 @@ impl Driver for LocalDriver {
         self.root(image).await.map(drop)
     }
 
+    async fn prepare_environment(&self, environment: &Arc<Environment>) -> Result<(), ClusterError> {
+        self.prepared(environment).await.map(drop)
+    }
+
     async fn start(&self, spec: &ClusterSpec) -> Result<Cluster, ClusterError> {
         spec.check()?;
-        let roots = self.roots(spec).await?;
+        let grounds = self.grounds(spec).await?;
         let program = Program::prepare_aside(&self.options.program).await?;
         // The bridge lies in a namespace of its own: only what nodes may want to reach from outside it matters.
         let folder = ClusterFolder::create(&spec.run, |subnet| !subnet.is_routed_here())?;
-        let (plan, wiring, inherited) = plan(spec, &folder, &roots, &program)?;
-        let keeper = Keeper::start(&self.options.program, &plan, inherited, folder, program).await?;
+        let (plan, wiring, inherited) = plan(spec, &folder, &grounds, &program)?;
+        let environments = grounds.into_values().filter_map(|ground| ground.environment).collect();
+        let used = Used { _program: program, _environments: environments };
+        let keeper = Keeper::start(&self.options.program, &plan, inherited, folder, used).await?;
         let nodes = try_join_all(wiring.into_iter().map(|it| connect(it, &spec.logs))).await?;
         Ok(Cluster { nodes, stop: Box::new(keeper) })
     }
@@ -113,7 +147,7 @@ pub(crate) async fn try_namespaces(options: &DriverOptions) -> Result<(), Cluste
 fn plan(
     spec: &ClusterSpec,
     folder: &ClusterFolder,
-    roots: &HashMap<&'static str, PathBuf>,
+    grounds: &HashMap<NodeKind, Ground>,
     program: &Program,
 ) -> Result<(Plan, Vec<Wiring>, Vec<OwnedFd>), ClusterError> {
     let mount_place = folder.path.join("root");
@@ -121,6 +155,7 @@ fn plan(
     let mut plan = Plan { nodes: Vec::new(), mount_place, program: program.folder.clone() };
     let (mut wiring, mut inherited) = (Vec::new(), Vec::new());
     for (node, address) in spec.nodes.iter().zip(folder.subnet.hosts()) {
+        let ground = &grounds[&node.kind()];
         let data = folder.path.join("nodes").join(&node.name);
         make_folder(&data)?;
         let cannot = |error| ClusterError::new(format!("{}: cannot make its streams: {error}", node.name));
@@ -131,7 +166,8 @@ fn plan(
         plan.nodes.push(PlannedNode {
             name: node.name.clone(),
             address,
-            root: roots[node.image].clone(),
+            root: ground.root.clone(),
+            lock: ground.environment.as_ref().map(|environment| environment.folder.clone()),
             data,
             agent: program.argv(&["agent", DATA, &agents_attach.as_raw_fd().to_string()]),
             stream: agents_stream.as_raw_fd(),

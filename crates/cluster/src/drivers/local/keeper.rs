@@ -1,5 +1,6 @@
 //! The controller's side of a sandbox: starts it, and takes it down.
 
+use super::prepared::Prepared;
 use super::sandbox::{Plan, Report};
 use crate::ClusterError;
 use crate::cluster_folder::ClusterFolder;
@@ -34,8 +35,13 @@ pub(super) struct Keeper {
     ended: Mutex<mpsc::Receiver<()>>,
     /// Removed after the processes that use it.
     folder: Option<ClusterFolder>,
-    /// Not removed before the processes that run it are gone.
-    _program: Program,
+    _used: Used,
+}
+
+/// What a sandbox runs out of the cache: not removed before its processes are gone.
+pub(super) struct Used {
+    pub(super) _program: Program,
+    pub(super) _environments: Vec<Prepared>,
 }
 
 impl Keeper {
@@ -45,7 +51,7 @@ impl Keeper {
         plan: &Plan,
         inherited: Vec<OwnedFd>,
         folder: ClusterFolder,
-        program: Program,
+        used: Used,
     ) -> Result<Keeper, ClusterError> {
         let (started, spawned) = oneshot::channel();
         let (end, ended) = mpsc::channel();
@@ -70,13 +76,8 @@ impl Keeper {
         let lost = || ClusterError::new("the thread that starts the sandbox ended too early");
         let (id, (stdin, stdout)) = spawned.await.map_err(|_| lost())?.map_err(cannot)?;
         let pid = Pid::from_raw(i32::try_from(id).map_err(|error| ClusterError::new(error.to_string()))?);
-        let mut keeper = Keeper {
-            life_line: stdin,
-            pid,
-            ended: Mutex::new(ended),
-            folder: Some(folder),
-            _program: program,
-        };
+        let mut keeper =
+            Keeper { life_line: stdin, pid, ended: Mutex::new(ended), folder: Some(folder), _used: used };
         let stdout = stdout.ok_or_else(lost)?;
         let mut line = serde_json::to_vec(plan).map_err(|error| ClusterError::new(error.to_string()))?;
         line.push(b'\n');

@@ -3,9 +3,15 @@
 mod attach;
 mod driver;
 mod keeper;
+mod namespaces;
 mod netlink;
+mod network_files;
+mod prepared;
 mod root;
 mod sandbox;
+mod setup;
 
 pub(crate) use driver::{LocalDriver, try_namespaces};
+pub(crate) use prepared::{list_prepared, remove_prepared};
 pub(crate) use sandbox::run_sandbox;
+pub(crate) use setup::run_setup;

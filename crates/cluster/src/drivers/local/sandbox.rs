@@ -4,24 +4,23 @@
 //! So this machine sees no interface, no address and no rule, and when the sandbox dies the kernel removes
 //! everything. It dies with the thread that started it (PR_SET_PDEATHSIG), and when its standard input closes.
 
+use super::namespaces::{die_with_parent, enter_namespaces};
 use super::netlink::Netlink;
-use super::root::Root;
+use super::root::{Lock, Root};
+use crate::environment::{PLACE, USUAL_PATH};
 use crate::subnet::Subnet;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::libc;
-use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, unshare};
-use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::Signal;
+use nix::sched::CloneFlags;
 use nix::sys::wait::waitpid;
-use nix::unistd::{self, ForkResult, Pid, fork};
+use nix::unistd::{self, ForkResult, Pid};
 use serde::{Deserialize, Serialize};
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, BufRead, Read, Write};
 use std::net::Ipv4Addr;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What a sandbox holds: one line of JSON on its standard input.
 #[derive(Debug, Serialize, Deserialize)]
@@ -41,6 +40,8 @@ pub(super) struct PlannedNode {
     /// What its root file system is made of: `/`, or an unpacked image.
     pub(super) root: PathBuf,
     pub(super) data: PathBuf,
+    /// A user's programs, made ready; they run with those of this machine.
+    pub(super) lock: Option<PathBuf>,
     /// The agent's command line.
     pub(super) agent: Vec<String>,
     /// The sandbox inherits these two: the agent's standard input and output, and where attached programs come from.
@@ -59,7 +60,7 @@ pub(super) enum Report {
 
 /// The whole of the hidden subcommand.
 pub(crate) fn run_sandbox() -> i32 {
-    match enter_namespaces() {
+    match enter_namespaces(CloneFlags::CLONE_NEWNET) {
         Ok(ForkResult::Parent { child }) => {
             // Only the inner process holds the nodes: waiting for a stream to close must not mean waiting for this one.
             close_inherited();
@@ -69,30 +70,6 @@ pub(crate) fn run_sandbox() -> i32 {
         Ok(ForkResult::Child) => inner(),
         Err(error) => report(&Report::Failed(format!("cannot make namespaces: {error}"))),
     }
-}
-
-/// Makes the namespaces that hold everything, and forks into the new PID namespace.
-fn enter_namespaces() -> io::Result<ForkResult> {
-    let (user, group) = (unistd::geteuid(), unistd::getegid());
-    let mut flags = CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID;
-    if !user.is_root() {
-        flags |= CloneFlags::CLONE_NEWUSER;
-    }
-    unshare(flags)?;
-    if !user.is_root() {
-        std::fs::write("/proc/self/setgroups", "deny")?;
-        std::fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
-        std::fs::write("/proc/self/gid_map", format!("0 {group} 1"))?;
-    }
-    die_with_parent()?;
-    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)?;
-    // SAFETY: this process has a single thread.
-    Ok(unsafe { fork() }?)
-}
-
-/// A parent that died before this call leaves standard input closed, which ends the sandbox, too.
-fn die_with_parent() -> io::Result<()> {
-    Ok(set_pdeathsig(Signal::SIGKILL)?)
 }
 
 /// Process 1 of the sandbox.
@@ -178,25 +155,38 @@ fn become_agent(plan: &Plan, node: &PlannedNode, wired: &mut File) -> io::Result
     netlink.set_up("lo")?;
     netlink.add_address("eth0", node.address, Subnet::PREFIX)?;
     netlink.set_up("eth0")?;
-    let root =
-        Root { place: &plan.mount_place, source: &node.root, data: &node.data, program: &plan.program };
+    let root = Root {
+        place: &plan.mount_place,
+        source: &node.root,
+        data: Some(&node.data),
+        program: Some(&plan.program),
+        lock: node.lock.as_deref().map(|folder| Lock { folder, writable: false }),
+        making: None,
+    };
     root.enter()?;
+    if node.lock.is_some() {
+        unistd::chdir(PLACE)?;
+    }
     unistd::dup2_stdin(&stream)?;
     unistd::dup2_stdout(&stream)?;
     let argv = node.agent.iter().map(|arg| CString::new(arg.as_str())).collect::<Result<Vec<_>, _>>()?;
-    let env = environment()?;
+    let env = environment_of(node)?;
     // Stays open for the agent; whatever else this process has open closes by itself.
     fcntl(&attach, FcntlArg::F_SETFD(FdFlag::empty()))?;
     Ok(unistd::execve(&argv[0], &argv, &env)?)
 }
 
-/// What the programs of a node find in their environment: nothing of the user's.
-fn environment() -> io::Result<Vec<CString>> {
-    let path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// What the programs of a node find in their environment: nothing of the user's, but where the user's own programs run
+/// with those of this machine, which are then found as in the user's shell.
+fn environment_of(node: &PlannedNode) -> io::Result<Vec<CString>> {
+    let path = match std::env::var("PATH") {
+        Ok(path) if node.lock.is_some() && node.root == Path::new("/") => format!("PATH={path}:{USUAL_PATH}"),
+        _ => format!("PATH={USUAL_PATH}"),
+    };
     let passed = ["RUST_LOG", "RUST_BACKTRACE"]
         .into_iter()
         .filter_map(|name| std::env::var(name).ok().map(|value| format!("{name}={value}")));
-    let all = [path.to_owned(), "HOME=/tmp".to_owned(), "LANG=C.UTF-8".to_owned()].into_iter().chain(passed);
+    let all = [path, "HOME=/tmp".to_owned(), "LANG=C.UTF-8".to_owned()].into_iter().chain(passed);
     all.map(|entry| CString::new(entry).map_err(io::Error::other)).collect()
 }
 

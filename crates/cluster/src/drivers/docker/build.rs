@@ -2,6 +2,7 @@
 //! layer with this very program.
 
 use super::engine::{Engine, failed, has_status};
+use crate::environment::source_is_gone;
 use crate::file_lock::{self, FileLock};
 use crate::images::{self, Image, Kind, Made};
 use crate::program::Program;
@@ -9,7 +10,8 @@ use crate::{ClusterError, Progress, cache};
 use bollard::query_parameters::{
     BuildImageOptionsBuilder, CreateImageOptionsBuilder, ListImagesOptionsBuilder, RemoveImageOptionsBuilder,
 };
-use futures_util::{Stream, StreamExt, TryStreamExt};
+use futures_util::stream::BoxStream;
+use futures_util::{StreamExt, TryStreamExt};
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::Stdio;
@@ -17,7 +19,7 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
-const REPOSITORY: &str = "fencepost";
+pub(super) const REPOSITORY: &str = "fencepost";
 
 /// How long a registry may take to answer at all.
 const REGISTRY: Duration = Duration::from_secs(15);
@@ -37,12 +39,12 @@ impl Engine {
         let Err(reason) = self.build_from_registry(image, &tag, progress).await else { return Ok(tag) };
         progress(&format!("{reason}; going on without a registry"));
         let root = images::root_file_system(image, progress).await?;
-        progress(&format!("importing the image {} into the Docker engine", image.name));
+        progress(&format!("importing the image {} into the Docker engine", image.title()));
         self.import(&root, &repository, &image.hash()).await?;
         Ok(tag)
     }
 
-    async fn has(&self, tag: &str) -> Result<bool, ClusterError> {
+    pub(super) async fn has(&self, tag: &str) -> Result<bool, ClusterError> {
         match self.docker.inspect_image(tag).await {
             Ok(_) => Ok(true),
             Err(error) if has_status(&error, 404) => Ok(false),
@@ -72,26 +74,28 @@ impl Engine {
             progress(&format!("pulling {base}"));
             pull.try_for_each(|_| async { Ok(()) }).await.map_err(|error| failed(&what, &error))?;
         }
-        progress(&format!("building the image {}", image.name));
+        progress(&format!("building the image {}", image.title()));
         let mut context = tar::Builder::new(Vec::new());
         add_file(&mut context, "Dockerfile", image.dockerfile)?;
-        add_file(&mut context, "packages", image.packages)?;
-        self.build(context, tag).await
+        add_file(&mut context, "packages", &image.packages)?;
+        self.build("Dockerfile", packed(context)?, tag, |_| ()).await
     }
 
     async fn import(&self, root: &Path, repository: &str, hash: &str) -> Result<(), ClusterError> {
         let what = format!("import {}", root.display());
         let options = CreateImageOptionsBuilder::default().from_src("-").repo(repository).tag(hash).build();
-        let body = bollard::body_try_stream(archive(root)?.map_ok(Into::into));
-        let imported = self.docker.create_image(Some(options), Some(body), None);
+        let imported = self.docker.create_image(
+            Some(options),
+            Some(bollard::body_try_stream(archive(root)?.map_ok(Into::into))),
+            None,
+        );
         imported.try_for_each(|_| async { Ok(()) }).await.map_err(|error| failed(&what, &error))
     }
 
     /// The tag of the image with this program in it; made now if it is not there. Those of former builds of the same
     /// program that are no longer used are removed.
-    pub(crate) async fn layer(
+    pub(super) async fn layer(
         &self,
-        image: &Image,
         base: &str,
         program: &Program,
         progress: &Progress,
@@ -104,33 +108,61 @@ impl Engine {
         if self.has(&tag).await? {
             return Ok(tag);
         }
-        progress(&format!("adding this build of Fencepost to the image {}", image.name));
+        let repository = base.split(':').next().unwrap_or(base);
+        progress(&format!("adding this build of Fencepost to the image {repository}"));
         let mut context = tar::Builder::new(Vec::new());
         add_file(&mut context, "Dockerfile", &format!("FROM {base}\nCOPY fencepost /fencepost\n"))?;
         context.append_dir_all("fencepost", &program.folder).map_err(|error| cannot_pack(&error))?;
-        self.build(context, &tag).await?;
-        self.remove_former_layers(image, program).await?;
+        self.build("Dockerfile", packed(context)?, &tag, |_| ()).await?;
+        self.remove_former_layers(repository, program).await?;
         Ok(tag)
     }
 
-    async fn build(&self, context: tar::Builder<Vec<u8>>, tag: &str) -> Result<(), ClusterError> {
-        let context = context.into_inner().map_err(|error| cannot_pack(&error))?;
-        let options = BuildImageOptionsBuilder::default()
-            .dockerfile("Dockerfile")
-            .t(tag)
-            .rm(true)
-            .forcerm(true)
-            .build();
-        let body = bollard::body_full(context.into());
-        let built = self.docker.build_image(options, None, Some(body));
-        let what = format!("build the image {tag}");
-        built.try_for_each(|_| async { Ok(()) }).await.map_err(|error| failed(&what, &error))
+    /// Builds a Dockerfile of the context. What that prints goes to `print`.
+    pub(super) async fn build(
+        &self,
+        dockerfile: &str,
+        context: Archive,
+        tag: &str,
+        mut print: impl FnMut(&str),
+    ) -> Result<(), ClusterError> {
+        let options =
+            BuildImageOptionsBuilder::default().dockerfile(dockerfile).t(tag).rm(true).forcerm(true).build();
+        let mut built = self.docker.build_image(
+            options,
+            None,
+            Some(bollard::body_try_stream(context.map_ok(Into::into))),
+        );
+        while let Some(line) = built.next().await {
+            let line = line.map_err(|error| failed(&format!("build the image {tag}"), &error))?;
+            print(&line.stream.unwrap_or_default());
+        }
+        Ok(())
     }
 
-    async fn remove_former_layers(&self, image: &Image, program: &Program) -> Result<(), ClusterError> {
+    /// Removes the images of this source that have another hash, and those of sources that are gone, unless a container uses
+    /// them.
+    pub(super) async fn remove_outdated(&self, source: &str, hash: &str) -> Result<(), ClusterError> {
+        let mut outdated = self.list_images().await?;
+        outdated.retain(|made| {
+            let (repository, version) = made.place.split_once(':').unwrap_or_default();
+            let of =
+                repository.strip_prefix(REPOSITORY).and_then(|it| it.strip_prefix('/')).and_then(source_of);
+            of.is_some_and(|of| source_is_gone(of) || (of == source && !version.starts_with(hash)))
+        });
+        // A layer holds on to what it lies on.
+        outdated.sort_by_key(|made| made.kind != Kind::EngineImageWithProgram);
+        for made in outdated {
+            self.remove_image(&made.place).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove_former_layers(&self, repository: &str, program: &Program) -> Result<(), ClusterError> {
         let former = self.list_images().await?.into_iter().filter(|made| {
-            let hash = made.place.split_once('-').map(|(_, hash)| hash).unwrap_or_default();
-            made.name == image.name && made.kind == Kind::EngineImageWithProgram && program.is_former(hash)
+            let (of, version) = made.place.split_once(':').unwrap_or_default();
+            let hash = version.split_once('-').map(|(_, hash)| hash).unwrap_or_default();
+            of == repository && made.kind == Kind::EngineImageWithProgram && program.is_former(hash)
         });
         for made in former {
             self.remove_image(&made.place).await?;
@@ -175,25 +207,39 @@ impl Engine {
     }
 }
 
+/// What an image is made of whose name is `lock-SOURCE`, or `base-SOURCE` for one of a Dockerfile.
+fn source_of(name: &str) -> Option<&str> {
+    name.strip_prefix("lock-").or(name.strip_prefix("base-"))
+}
+
 /// `fencepost/redis:HASH` or `fencepost/redis:HASH-PROGRAM`.
 fn describe(tag: &str, bytes: u64) -> Option<Made> {
     let (name, version) = tag.strip_prefix(REPOSITORY)?.strip_prefix('/')?.split_once(':')?;
     let hash = version.split('-').next()?;
-    let current = images::find(name).is_ok_and(|image| image.hash() == hash);
     let kind = if version.contains('-') { Kind::EngineImageWithProgram } else { Kind::EngineImage };
-    Some(Made { name: name.to_owned(), kind, place: tag.to_owned(), bytes, current })
+    let source = source_of(name);
+    let current = source.map_or_else(|| Image::is_current(name, hash), |source| !source_is_gone(source));
+    let name = source.and_then(|source| source.rsplit_once('-')).map_or(name, |(name, _)| name).to_owned();
+    Some(Made { name, kind, place: tag.to_owned(), bytes, current })
+}
+
+/// A tar archive on its way to the engine.
+pub(super) type Archive = BoxStream<'static, std::io::Result<Vec<u8>>>;
+
+/// An archive that was made in memory.
+pub(super) fn packed(archive: tar::Builder<Vec<u8>>) -> Result<Archive, ClusterError> {
+    let bytes = archive.into_inner().map_err(|error| cannot_pack(&error))?;
+    Ok(futures_util::stream::iter([Ok(bytes)]).boxed())
 }
 
 /// The folder as a tar archive, all of it root's. An archive that ends early is an error, not an image.
-fn archive(
-    folder: &Path,
-) -> Result<impl Stream<Item = std::io::Result<Vec<u8>>> + Send + use<>, ClusterError> {
+pub(super) fn archive(folder: &Path) -> Result<Archive, ClusterError> {
     let mut command = Command::new("tar");
     command.arg("-C").arg(folder).args(["--owner=0", "--group=0", "--numeric-owner", "-c", "."]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
     let mut child = command.spawn().map_err(|error| cannot_pack(&error))?;
     let stdout = child.stdout.take().ok_or_else(|| ClusterError::new("cannot read what tar writes"))?;
-    Ok(futures_util::stream::try_unfold((child, stdout), |(mut child, mut stdout)| async move {
+    let chunks = futures_util::stream::try_unfold((child, stdout), |(mut child, mut stdout)| async move {
         let mut chunk = vec![0; 256 << 10];
         let length = stdout.read(&mut chunk).await?;
         if length > 0 {
@@ -204,10 +250,15 @@ fn archive(
             true => Ok(None),
             false => Err(std::io::Error::other("tar failed")),
         }
-    }))
+    });
+    Ok(chunks.boxed())
 }
 
-fn add_file(archive: &mut tar::Builder<Vec<u8>>, name: &str, text: &str) -> Result<(), ClusterError> {
+pub(super) fn add_file(
+    archive: &mut tar::Builder<Vec<u8>>,
+    name: &str,
+    text: &str,
+) -> Result<(), ClusterError> {
     let mut header = tar::Header::new_gnu();
     header.set_size(text.len() as u64);
     header.set_mode(0o644);
@@ -218,6 +269,7 @@ fn cannot_pack(error: &std::io::Error) -> ClusterError {
     ClusterError::new(format!("cannot pack what the image is made of: {error}"))
 }
 
-async fn lock(name: &str) -> Result<FileLock, ClusterError> {
+/// Waits for the lock on images of this name.
+pub(super) async fn lock(name: &str) -> Result<FileLock, ClusterError> {
     file_lock::lock_aside(cache::folder()?.join("locks").join(name)).await
 }

@@ -1,0 +1,233 @@
+//! Errors: without faults, operations end with a result.
+//!
+//! An operation that ends in `info`, or in `fail` because of an error, says nothing about the lock, and all other properties are
+//! judged by the rest. So a client that raises an exception at nearly every acquire would pass. In a run without faults
+//! nothing excuses errors but a machine that is too slow: an answer that did not come in time, a connection that was lost,
+//! a waiter whose time was up and who could not withdraw for certain. With all other errors,
+//!
+//! - *violation*: more than half of the acquires ended so. The lock cannot be used.
+//! - *unknown*: more than [`SHARE_MAX`] of all operations ended so; or more than half of them, if those that slowness
+//!   explains are counted in. Too little is known of what happened.
+//!
+//! That a lock is taken, that a library said no, that a guard rejected a write are results, and no errors; so is every `fail`
+//! with a code of the client's own.
+
+use super::checker::{Checker, FindingClass, NotJudged};
+use crate::run_index::{Operation, RunIndex};
+use crate::verdict::{Finding, Outcome, Verdict};
+use fencepost_history::{ErrorCode, Event, Kind, f};
+use std::collections::BTreeMap;
+
+pub struct Errors;
+
+/// The share of operations that may end with an error that slowness does not explain: one of a hundred.
+pub const SHARE_MAX: f64 = 0.01;
+
+/// Fewer errors than this are chance, whatever their share.
+const ERRORS_MIN: usize = 3;
+
+/// Of fewer acquires than this no share is taken.
+const ACQUIRES_MIN: usize = 20;
+
+/// Where a text of an error is cut: those that differ only later count as one.
+const TEXT_MAX: usize = 120;
+
+impl Checker for Errors {
+    fn name(&self) -> &'static str {
+        "errors"
+    }
+
+    fn about(&self) -> &'static str {
+        "errors: without faults, operations end with a result"
+    }
+
+    fn classes(&self) -> &'static [FindingClass] {
+        &[FindingClass {
+            name: "errors-without-faults",
+            meaning: "Without any fault, more than half of the acquires ended with an error.",
+            advice: "Read the text of the error: the library, its version or the way in which it is called is broken.",
+        }]
+    }
+
+    fn claim(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
+        if !run.is_in_peace() {
+            return Err(NotJudged::because("faults were injected, which excuse errors"));
+        }
+        let ended = || run.operations.iter().filter_map(|operation| Some((operation, operation.completion?)));
+        let failed: Vec<(&Operation, &Event)> = ended().filter(|(_, end)| is_error(end)).collect();
+        let (all, errors) = (ended().count(), failed.len());
+        if all == 0 {
+            return Err(NotJudged::because("no operation came to an end"));
+        }
+        let indeterminate = failed.iter().filter(|(_, end)| end.kind == Kind::Info).count();
+        let acquires = ended().filter(|(operation, _)| operation.f() == f::ACQUIRE).count();
+        let broken: Vec<&Event> = failed
+            .iter()
+            .filter(|(operation, end)| operation.f() == f::ACQUIRE && !by_slowness(end))
+            .map(|(_, end)| *end)
+            .collect();
+        let unusable = acquires >= ACQUIRES_MIN && 2 * broken.len() > acquires;
+        let unexplained = failed.iter().filter(|(_, end)| !by_slowness(end)).count();
+        let too_many = unexplained >= ERRORS_MIN && unexplained as f64 > SHARE_MAX * all as f64;
+        let too_many = too_many || (errors >= ACQUIRES_MIN && 2 * errors > all);
+        let verdict = if unusable {
+            let summary = format!(
+                "{} of {acquires} acquires ended with an error although there was no fault; the most frequent: {}",
+                broken.len(),
+                most_frequent(broken.iter().copied()),
+            );
+            let findings = vec![finding(&broken, summary.clone())];
+            Verdict::new(self.name(), Outcome::Violation, summary).with_findings(findings)
+        } else if too_many {
+            let summary = format!(
+                "{errors} of {all} operations ended with an error although there was no fault, so too little is known of \
+                 what they did; the most frequent: {}",
+                most_frequent(failed.iter().map(|(_, end)| *end)),
+            );
+            Verdict::new(self.name(), Outcome::Unknown, summary)
+        } else {
+            let summary = match errors {
+                0 => format!("none of {all} operations ended with an error"),
+                _ => format!("{errors} of {all} operations ended with an error"),
+            };
+            Verdict::new(self.name(), Outcome::Valid, summary)
+        };
+        Ok(verdict.stat("operations", all).stat("errors", errors).stat("indeterminate", indeterminate))
+    }
+}
+
+fn code(end: &Event) -> ErrorCode {
+    end.error.as_ref().map_or(ErrorCode::Unsaid, fencepost_history::OperationError::code)
+}
+
+/// Whether an operation ended with an error, in place of a result.
+fn is_error(end: &Event) -> bool {
+    match end.kind {
+        Kind::Info => true,
+        Kind::Fail => matches!(
+            code(end),
+            ErrorCode::Timeout
+                | ErrorCode::Disconnected
+                | ErrorCode::Unavailable
+                | ErrorCode::Unreachable
+                | ErrorCode::ClientGone
+                | ErrorCode::Refused
+                | ErrorCode::Protocol
+                | ErrorCode::BadCommand
+                | ErrorCode::BadValue
+                | ErrorCode::NoStorage
+                | ErrorCode::ProcessOver
+        ),
+        Kind::Ok | Kind::Invoke => false,
+    }
+}
+
+/// Whether a machine that is too slow explains the error.
+fn by_slowness(end: &Event) -> bool {
+    matches!(
+        code(end),
+        ErrorCode::Timeout
+            | ErrorCode::Disconnected
+            | ErrorCode::Unavailable
+            | ErrorCode::Unreachable
+            | ErrorCode::ClientGone
+            | ErrorCode::Taken
+            | ErrorCode::NoMajority
+            | ErrorCode::Expired
+            | ErrorCode::SessionExpired
+            | ErrorCode::RefusedByLibrary
+    )
+}
+
+/// The text of an error that most of them have.
+fn most_frequent<'a>(ends: impl Iterator<Item = &'a Event>) -> String {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for end in ends {
+        let text = end.error.as_deref().unwrap_or("no reason given");
+        *counts.entry(text.chars().take(TEXT_MAX).collect()).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|(_, count)| *count).map_or(String::new(), |(text, _)| text)
+}
+
+fn finding(ends: &[&Event], sentence: String) -> Finding {
+    Finding {
+        class: "errors-without-faults".to_owned(),
+        key: ends[0].key.as_deref().unwrap_or("").to_owned(),
+        time: ends[0].time,
+        events: ends.iter().take(5).map(|end| end.index).collect(),
+        sentence,
+        ..Finding::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::literal::{maybe_verdict, verdict};
+
+    /// A hundred acquires, of which the first `count` end so.
+    fn ending(count: u64, end: &str) -> String {
+        let acquire = |at: u64| {
+            let end = if at < count { end } else { "ok acquire a" };
+            format!("{at} {at} invoke acquire a\n{at} {at} {end}\n")
+        };
+        (0..100).map(acquire).collect()
+    }
+
+    #[test]
+    fn rejects_a_library_that_raises_at_most_acquires() {
+        let verdict = verdict(&Errors, &ending(60, "info acquire a null raised: TypeError: 'x'"));
+        assert_eq!(verdict.outcome, Outcome::Violation);
+        assert_eq!(
+            verdict.summary,
+            "60 of 100 acquires ended with an error although there was no fault; the most frequent: raised: TypeError: \
+             'x'"
+        );
+        assert_eq!(verdict.findings[0].events, [1, 3, 5, 7, 9]);
+    }
+
+    #[test]
+    fn accepts_what_is_no_error_and_an_error_now_and_then() {
+        for end in ["taken", "refused-by-library: no", "own-code: busy", "expired", "no-majority"] {
+            let verdict = verdict(&Errors, &ending(99, &format!("fail acquire a null {end}")));
+            assert_eq!(verdict.outcome, Outcome::Valid, "{end}");
+        }
+        for slow in
+            ["fail acquire a null timeout: n1 did not answer", "info acquire a null taken: by another"]
+        {
+            let slow = verdict(&Errors, &ending(9, slow));
+            assert_eq!(
+                (slow.outcome, &*slow.summary),
+                (Outcome::Valid, "9 of 100 operations ended with an error")
+            );
+        }
+        let seldom = verdict(&Errors, &ending(2, "info acquire a null raised: x"));
+        assert_eq!(
+            (seldom.outcome, &*seldom.summary),
+            (Outcome::Valid, "2 of 100 operations ended with an error")
+        );
+    }
+
+    #[test]
+    fn does_not_know_where_too_much_is_unknown() {
+        for (count, end) in [(3, "info acquire a null raised: x"), (99, "info acquire a null timeout: n1")] {
+            let verdict = verdict(&Errors, &ending(count, end));
+            assert_eq!(verdict.outcome, Outcome::Unknown, "{end}");
+            assert!(verdict.summary.contains("too little is known"), "{}", verdict.summary);
+        }
+        let refused = verdict(&Errors, &ending(50, "fail acquire a null refused: ERR unknown command"));
+        assert_eq!(refused.outcome, Outcome::Unknown);
+    }
+
+    #[test]
+    fn is_silent_where_faults_excuse_errors_and_where_nothing_ended() {
+        let raised = ending(60, "info acquire a null raised: x");
+        let fault = "0 nemesis invoke kill - {id:1,stage:\"inject\",targets:[\"n1\"]}\n";
+        assert!(maybe_verdict(&Errors, &(fault.to_owned() + &raised)).is_none());
+        assert!(maybe_verdict(&Errors, "0 1 invoke acquire a").is_none());
+    }
+}

@@ -1,0 +1,229 @@
+use super::*;
+use crate::literal::{events, verdict};
+use serde_json::json;
+
+fn classes(text: &str) -> Vec<&'static str> {
+    let events = events(text);
+    let run = RunIndex::new(&events).unwrap();
+    overlaps(&run).iter().map(|overlap| overlap.class.name()).collect()
+}
+
+#[test]
+fn accepts_one_after_the_other() {
+    let history = "
+        0    1 invoke acquire a {ttl_ms:2000}
+        10   1 ok     acquire a
+        20   2 invoke acquire a {ttl_ms:2000}
+        30   1 invoke write   a 1
+        40   1 ok     write   a 1
+        50   1 invoke release a
+        55   2 ok     acquire a
+        60   1 ok     release a {believed:true}";
+    assert_eq!(verdict(&Exclusion, history).outcome, Outcome::Valid);
+}
+
+#[test]
+fn rejects_two_at_once_and_says_granted_twice() {
+    let history = "
+        0    1 invoke acquire a {ttl_ms:2000}
+        10   1 ok     acquire a
+        20   2 invoke acquire a {ttl_ms:2000}
+        700  2 ok     acquire a
+        800  1 invoke write   a 1
+        810  1 ok     write   a 1";
+    let verdict = verdict(&Exclusion, history);
+    assert_eq!(verdict.outcome, Outcome::Violation);
+    assert_eq!(verdict.stats["granted_twice"], json!(1));
+    assert_eq!(verdict.findings[0].events, [1, 3, 4]);
+    assert_eq!(
+        verdict.findings[0].sentence,
+        "process 2 acquired a at 0.700 s while process 1, which had acquired it at 0.010 s, still believed at \
+         0.800 s that it held it; process 2 got the lock while the TTL of process 1 (2.000 s) still had 1.300 s \
+         to run"
+    );
+}
+
+#[test]
+fn says_overstayed_after_the_ttl_and_in_doubt() {
+    let go_on = |granted: u32| {
+        format!(
+            "0    1 invoke acquire a {{ttl_ms:2000}}
+             10   1 ok     acquire a
+             1900 2 invoke acquire a {{ttl_ms:2000}}
+             {granted} 2 ok acquire a
+             5000 1 invoke holds   a
+             5001 1 ok     holds   a true"
+        )
+    };
+    assert_eq!(classes(&go_on(1999)), ["granted-twice"]);
+    // Granted somewhere between 1.9 s and 2 s or just after: the lock service is not blamed.
+    assert_eq!(classes(&go_on(2000)), ["overstayed"]);
+    assert_eq!(classes(&go_on(4000)), ["overstayed"]);
+}
+
+/// Process 2 gets the lock of process 1, which believes in it to the end, long after any TTL.
+fn without_ttl(lease: &str, between: &str) -> String {
+    format!(
+        "0    nemesis info lock - {{name:\"x\",lease:\"{lease}\"}}
+         0    1 invoke acquire a {{ttl_ms:2000}}
+         10   1 ok     acquire a
+         {between}
+         5000 2 invoke acquire a {{ttl_ms:2000}}
+         6000 2 ok     acquire a
+         7000 1 invoke holds   a
+         7001 1 ok     holds   a true"
+    )
+}
+
+const CUT: &str = "
+         3000 nemesis invoke kill - {id:1,stage:\"inject\",targets:[\"n1\"]}
+         3100 nemesis ok     kill - {id:1,stage:\"heal\"}";
+
+#[test]
+fn a_connection_has_no_ttl_but_a_fault_may_end_it() {
+    let clean = verdict(&Exclusion, &without_ttl("connection", ""));
+    assert!(clean.summary.ends_with("overlapped once, among 2 holds: 1 granted twice"), "{}", clean.summary);
+    assert!(clean.findings[0].sentence.ends_with(
+        "; process 2 got the lock while process 1 held it, and no fault had come that could have ended the connection \
+         of process 1"
+    ));
+    let cut = verdict(&Exclusion, &without_ttl("connection", CUT));
+    assert!(cut.summary.ends_with("0 granted twice, 1 cut off"), "{}", cut.summary);
+    assert!(cut.findings[0].sentence.ends_with(
+        "; a fault at 3.000 s may have ended the connection of process 1, and with it the lock, before process 2 got \
+         it; process 1 went on as if it held it"
+    ));
+    let of_storage = CUT.replace("n1", "storage");
+    assert_eq!(classes(&without_ttl("connection", &of_storage)), ["granted-twice"]);
+    let healed_before =
+        without_ttl("connection", "").replace("0    1 invoke", &format!("{CUT}\n4000 1 invoke"));
+    assert_eq!(classes(&healed_before.replace("10   1", "4010 1")), ["granted-twice"]);
+}
+
+#[test]
+fn a_lock_without_a_lease_ends_by_nothing_but_its_release() {
+    assert_eq!(classes(&without_ttl("none", "")), ["granted-twice"]);
+    assert_eq!(classes(&without_ttl("none", CUT)), ["granted-twice"]);
+    assert_eq!(classes(&without_ttl("ttl", "")), ["overstayed"]);
+}
+
+#[test]
+fn a_session_is_judged_by_its_reports_and_without_them_as_a_connection() {
+    assert_eq!(classes(&without_ttl("session", "")), ["granted-twice"]);
+    assert_eq!(classes(&without_ttl("session", CUT)), ["cut-off"]);
+    assert_eq!(classes(&without_ttl("session", "900 1 info renewed a")), ["overstayed"]);
+    let late = "3000 1 info renewed a\n4500 1 info renewed a";
+    assert_eq!(classes(&without_ttl("session", late)), ["granted-twice"]);
+}
+
+#[test]
+fn a_ttl_is_rounded_up_as_the_library_does() {
+    let stepped = |step: &str| {
+        let text = without_ttl("ttl", "").replace("lease:", &format!("ttl-step:\"{step}\",lease:"));
+        classes(&text.replace("ttl_ms:2000", "ttl_ms:5001"))
+    };
+    assert_eq!(stepped("1ms"), ["overstayed"]);
+    assert_eq!(stepped("4s"), ["granted-twice"]);
+}
+
+#[test]
+fn a_paused_holder_that_gives_up_violates_nothing() {
+    // antirez's point: it slept, saw that its validity had run out, and stopped.
+    let history = "
+        0    1 invoke acquire a {ttl_ms:1000}
+        10   1 ok     acquire a
+        3000 2 invoke acquire a {ttl_ms:1000}
+        3010 2 ok     acquire a
+        4000 1 invoke write   a 1
+        4001 1 fail   write   a null not-held
+        4010 1 invoke release a
+        4020 1 ok     release a {believed:false}";
+    assert_eq!(classes(history), Vec::<&str>::new());
+    // Kleppmann's: it woke up and wrote, and only the storage stopped it.
+    assert_eq!(classes(&history.replace("not-held", "rejected: made-up-code: too late")), ["overstayed"]);
+}
+
+#[test]
+fn a_renewal_prolongs_the_lease() {
+    let history = "
+        0    1 invoke acquire a {ttl_ms:1000}
+        10   1 ok     acquire a
+        900  1 info   renewed a
+        1500 2 invoke acquire a {ttl_ms:1000}
+        1600 2 ok     acquire a
+        1700 1 invoke release a
+        1710 1 ok     release a {believed:true}";
+    assert_eq!(classes(history), ["granted-twice"]);
+    assert_eq!(classes(&history.replace("renewed", "lost")), Vec::<&str>::new());
+}
+
+#[test]
+fn a_renewal_recorded_just_before_the_grant_belongs_to_it() {
+    // The waiter's session was prolonged while it waited: its lease did not begin with its acquire.
+    let history = "
+        0    1 invoke acquire a {ttl_ms:1000}
+        4990 1 info   renewed a {age_ms:90}
+        5000 1 ok     acquire a {validity_ms:900}
+        5100 2 invoke acquire a {ttl_ms:1000}
+        5200 2 ok     acquire a
+        5300 1 invoke holds   a
+        5310 1 ok     holds   a true";
+    assert_eq!(classes(history), ["granted-twice"]);
+    assert_eq!(classes(&history.replace("{age_ms:90}", "{age_ms:900}")), ["overstayed"]);
+}
+
+#[test]
+fn keys_are_locks_of_their_own() {
+    let history = "
+        0 1 invoke acquire a
+        1 1 ok     acquire a
+        2 2 invoke acquire b
+        3 2 ok     acquire b
+        4 1 invoke holds   a
+        5 1 ok     holds   a true";
+    assert_eq!(classes(history), Vec::<&str>::new());
+    assert_eq!(classes(&history.replace(" b", " a")), ["granted-twice"]);
+}
+
+#[test]
+fn who_shares_does_not_exclude_and_who_does_not_excludes_all() {
+    let history = |first: &str, second: &str| {
+        format!(
+            "0 1 invoke acquire a {{mode:\"{first}\"}}
+             1 1 ok     acquire a
+             2 2 invoke acquire a {{mode:\"{second}\"}}
+             3 2 ok     acquire a
+             4 1 invoke holds   a
+             5 1 ok     holds   a true"
+        )
+    };
+    assert_eq!(classes(&history("shared", "shared")), Vec::<&str>::new());
+    assert_eq!(classes(&history("shared", "exclusive")), ["granted-twice"]);
+    assert_eq!(classes(&history("exclusive", "shared")), ["granted-twice"]);
+}
+
+#[test]
+fn unknown_belief_is_no_belief() {
+    let history = "
+        0 1 invoke acquire a
+        1 1 info   acquire a null timeout
+        2 2 invoke acquire a
+        3 2 ok     acquire a
+        4 3 invoke acquire a
+        5 3 ok     acquire a
+        6 2 invoke write   a 1
+        7 2 info   write   a null timeout";
+    assert_eq!(classes(history), Vec::<&str>::new());
+}
+
+#[test]
+fn a_shared_hold_overlaps_without_violation() {
+    let text = |value: &str| {
+        format!(
+            "0 1 invoke acquire a\n1 1 ok acquire a {value}\n2 2 invoke acquire a\n3 2 ok acquire a {value}
+             4 1 invoke holds a\n5 1 ok holds a true"
+        )
+    };
+    assert!(crate::literal::maybe_verdict(&Exclusion, &text("{exclusive:false}")).is_none());
+    assert_eq!(crate::literal::verdict(&Exclusion, &text("{}")).outcome, Outcome::Violation);
+}

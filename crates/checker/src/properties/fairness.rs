@@ -1,0 +1,375 @@
+//! Fairness: who tries gets the lock.
+//!
+//! A run without faults is looked at, up to the phase in which it is closed.
+//!
+//! *Figures.* The longest wait is the time that a process spent in acquires of one key until it was granted it. A process
+//! is starved if it spent more than the bound in acquires and was granted nothing. The bound is twice the longest TTL and
+//! the longest time of an acquire, and at least [`BOUND_MIN_NS`]. How long a process waits is no matter of right or wrong, so
+//! neither breaks the property.
+//!
+//! *In vain* is the time in which acquires of a key were under way that failed, while no process held the key, released
+//! it, or was about to be granted it.
+//!
+//! - *Violation*: a key was never granted, although it was tried for in vain for longer than the bound while it was certainly free. An
+//!   acquire that ended without a certain no may have taken the key for a TTL, or for good where there is none. Errors
+//!   that a slow machine explains prove nothing, either.
+//! - *Vacuous*: for more than half of the time, and longer than the bound, a key was tried for in vain. With so few
+//!   grants hardly anything was tested.
+
+use super::checker::{Checker, FindingClass, NotJudged};
+use crate::prose::seconds;
+use crate::run_index::{Operation, RunIndex};
+use crate::spans::{Span, difference, length_ns, union};
+use crate::verdict::{Finding, Outcome, Verdict};
+use fencepost_history::{ErrorCode, Kind, f};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+pub struct Fairness;
+
+/// The shortest bound: a machine may have other things to do for so long.
+const BOUND_MIN_NS: u64 = 5_000_000_000;
+
+/// Fewer attempts than this prove nothing.
+const ATTEMPTS_MIN: usize = 10;
+
+/// What happened to a key while it was tried for.
+#[derive(Default)]
+struct Key<'a> {
+    granted: usize,
+    failed: Vec<&'a Operation<'a>>,
+    /// When a process held it, released it, or was about to be granted it.
+    taken: Vec<Span>,
+    /// When an acquire that ended without a certain no may have taken it.
+    perhaps: Vec<Span>,
+}
+
+/// How long a key was tried for in vain.
+struct InVain<'a> {
+    name: &'a str,
+    key: Key<'a>,
+    tried_ns: u64,
+    /// While it was certainly free.
+    certain_ns: u64,
+}
+
+impl Checker for Fairness {
+    fn name(&self) -> &'static str {
+        "fairness"
+    }
+
+    fn about(&self) -> &'static str {
+        "fairness: without faults, processes that try get the lock"
+    }
+
+    fn classes(&self) -> &'static [FindingClass] {
+        &[FindingClass {
+            name: "never-granted",
+            meaning: "Without any fault, a free lock was granted to no process, however often it was tried for.",
+            advice: "Try the library by hand with one process: it may wait for something that never comes.",
+        }]
+    }
+
+    fn claim(&self) -> Option<&'static str> {
+        Some("progress")
+    }
+
+    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
+        if !run.is_in_peace() {
+            return Err(NotJudged::because("faults were injected, for which processes may have to wait"));
+        }
+        let open = open_span(run);
+        let waits = waits(run, open);
+        if waits.is_empty() {
+            return Err(NotJudged::because("no process tried to acquire a lock"));
+        }
+        let bound_ns = BOUND_MIN_NS.max(2 * (run.longest_ttl_ns() + run.longest_timeout_ns()));
+        let in_vain: Vec<InVain> =
+            keys(run, open).into_iter().map(|(name, key)| in_vain(name, key, open)).collect();
+        let never: Vec<Finding> =
+            in_vain.iter().filter_map(|each| never_granted(each, bound_ns, open)).collect();
+        let hardly =
+            in_vain.iter().find(|each| each.tried_ns >= bound_ns && 2 * each.tried_ns > open.1 - open.0);
+        let (outcome, summary) = match (never.first(), hardly) {
+            (Some(finding), _) => (Outcome::Violation, finding.sentence.clone()),
+            (None, Some(each)) => (Outcome::Vacuous, hardly_tested(each, open)),
+            (None, None) => (Outcome::Valid, figures(&waits, bound_ns)),
+        };
+        let longest_ns = waits.values().map(|wait| wait.longest_ns).max().unwrap_or(0);
+        let in_vain_ns = in_vain.iter().map(|each| each.tried_ns).max().unwrap_or(0);
+        let verdict = Verdict::new(self.name(), outcome, summary)
+            .stat("longest_wait_ms", longest_ns / 1_000_000)
+            .stat("starved", starved(&waits, bound_ns))
+            .stat("in_vain_ms", in_vain_ns / 1_000_000);
+        Ok(verdict.with_findings(never))
+    }
+}
+
+/// From the beginning of the run to the moment at which it is closed.
+fn open_span(run: &RunIndex) -> Span {
+    let from_ns = run.phase("main").map_or(0, |phase| phase.from_ns);
+    let close = ["heal", "closing"].into_iter().find_map(|name| run.phase(name));
+    (from_ns, close.map_or(run.end_ns, |phase| phase.from_ns).max(from_ns))
+}
+
+/// The acquires that ended and began while the run was open, with the moments between which they were under way.
+fn acquires<'a>(run: &'a RunIndex<'a>, open: Span) -> impl Iterator<Item = (&'a Operation<'a>, Kind, Span)> {
+    let acquires = run.operations.iter().filter(|operation| operation.f() == f::ACQUIRE);
+    acquires.filter_map(move |acquire| {
+        let (began_ns, end) = (acquire.invoke.time, acquire.completion?);
+        (open.0..open.1).contains(&began_ns).then_some((acquire, end.kind, (began_ns, end.time)))
+    })
+}
+
+/// How a process fared.
+#[derive(Default)]
+struct Wait {
+    granted: usize,
+    /// Spent in acquires, all together.
+    tried_ns: u64,
+    longest_ns: u64,
+}
+
+/// Of each process that tried.
+fn waits(run: &RunIndex, open: Span) -> FxHashMap<u64, Wait> {
+    let mut waits: FxHashMap<u64, Wait> = FxHashMap::default();
+    let mut since_grant: FxHashMap<(u64, &str), u64> = FxHashMap::default();
+    for (acquire, kind, (began_ns, ended_ns)) in acquires(run, open) {
+        let wait = waits.entry(acquire.process).or_default();
+        let waited_ns = since_grant.entry((acquire.process, acquire.key)).or_default();
+        *waited_ns += ended_ns - began_ns;
+        wait.tried_ns += ended_ns - began_ns;
+        if kind == Kind::Ok {
+            wait.granted += 1;
+            wait.longest_ns = wait.longest_ns.max(std::mem::take(waited_ns));
+        }
+    }
+    waits
+}
+
+fn starved(waits: &FxHashMap<u64, Wait>, bound_ns: u64) -> usize {
+    waits.values().filter(|wait| wait.granted == 0 && wait.tried_ns >= bound_ns).count()
+}
+
+fn figures(waits: &FxHashMap<u64, Wait>, bound_ns: u64) -> String {
+    let longest = waits.values().map(|wait| wait.longest_ns).max().unwrap_or(0);
+    let all = waits.len();
+    let got = waits.values().filter(|wait| wait.granted > 0).count();
+    let starved = match starved(waits, bound_ns) {
+        0 => String::new(),
+        count => format!("; {count} tried for more than {} and never got it", seconds(bound_ns)),
+    };
+    format!("{got} of {all} processes got the lock, after at most {}{starved}", seconds(longest))
+}
+
+fn keys<'a>(run: &'a RunIndex<'a>, open: Span) -> BTreeMap<&'a str, Key<'a>> {
+    let mut keys: BTreeMap<&str, Key> = BTreeMap::new();
+    for (acquire, kind, (began_ns, ended_ns)) in acquires(run, open) {
+        let key = keys.entry(acquire.key).or_default();
+        if kind == Kind::Ok {
+            key.granted += 1;
+            continue;
+        }
+        key.failed.push(acquire);
+        if !acquire.certainly_not() {
+            let free_ns = run.ttl_ns(acquire).map_or(u64::MAX, |ttl_ns| ended_ns.saturating_add(ttl_ns));
+            key.perhaps.push((began_ns, free_ns));
+        }
+    }
+    for hold in &run.holds {
+        if let Some(key) = keys.get_mut(hold.key) {
+            key.taken.push((hold.invoke_ns, hold.claimed_until_ns()));
+        }
+    }
+    for operation in &run.operations {
+        let ended_ns = operation.completion.map_or(u64::MAX, |end| end.time);
+        let released = operation.f() == f::RELEASE || operation.completion.is_none();
+        if let Some(key) = keys.get_mut(operation.key).filter(|_| released) {
+            key.taken.push((operation.invoke.time, ended_ns));
+        }
+    }
+    keys
+}
+
+fn in_vain<'a>(name: &'a str, mut key: Key<'a>, open: Span) -> InVain<'a> {
+    let span = |acquire: &&Operation| {
+        (acquire.invoke.time, acquire.completion.map_or(acquire.invoke.time, |end| end.time))
+    };
+    let failed = union(key.failed.iter().map(span).collect());
+    let taken = union(std::mem::take(&mut key.taken));
+    let not_certainly_free = union([&taken[..], &key.perhaps].concat());
+    InVain {
+        name,
+        tried_ns: length_ns(&difference(&failed, &taken, open)),
+        certain_ns: length_ns(&difference(&failed, &not_certainly_free, open)),
+        key,
+    }
+}
+
+fn never_granted(each: &InVain, bound_ns: u64, open: Span) -> Option<Finding> {
+    let InVain { name, key, certain_ns, .. } = each;
+    let by_slowness = |acquire: &&&Operation| {
+        let error = acquire.completion.and_then(|end| end.error.as_ref());
+        error.is_some_and(|error| {
+            let slow = [
+                ErrorCode::Timeout,
+                ErrorCode::Disconnected,
+                ErrorCode::Unavailable,
+                ErrorCode::Unreachable,
+                ErrorCode::ClientGone,
+                ErrorCode::NoMajority,
+                ErrorCode::Expired,
+                ErrorCode::SessionExpired,
+            ];
+            slow.contains(&error.code())
+        })
+    };
+    let all = key.failed.len();
+    let slow = key.failed.iter().filter(by_slowness).count();
+    if key.granted > 0 || all < ATTEMPTS_MIN || *certain_ns < bound_ns || 2 * slow > all {
+        return None;
+    }
+    let ended = key.failed.iter().filter_map(|acquire| acquire.completion);
+    Some(Finding {
+        class: "never-granted".to_owned(),
+        key: (*name).to_owned(),
+        time: open.1,
+        events: ended.take(ATTEMPTS_MIN).map(|end| end.index).collect(),
+        sentence: format!(
+            "without any fault, none of {all} attempts to acquire {} succeeded in {}, although for {} of that time it was \
+             certainly free",
+            lock(name),
+            seconds(open.1 - open.0),
+            seconds(*certain_ns),
+        ),
+        ..Finding::default()
+    })
+}
+
+fn hardly_tested(each: &InVain, open: Span) -> String {
+    format!(
+        "for {} of {} no process held {}, and {} attempts to acquire it failed: it was granted {}, so hardly anything was \
+         tested",
+        seconds(each.tried_ns),
+        seconds(open.1 - open.0),
+        lock(each.name),
+        each.key.failed.len(),
+        match each.key.granted {
+            0 => "never".to_owned(),
+            count => crate::prose::times(count as u64),
+        },
+    )
+}
+
+fn lock(name: &str) -> &str {
+    if name.is_empty() { "the lock" } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::literal::{maybe_verdict, verdict};
+
+    /// Twelve seconds of attempts, one a second, each of which ends so. Then the run is closed.
+    fn attempts(end: &str) -> String {
+        let attempt = |at: u64| {
+            let (from, until, process) = (at * 1000, at * 1000 + 990, 10 + at);
+            format!(
+                "{from} {process} invoke acquire a {{ttl_ms:1000,timeout_ms:1000}}\n{until} {process} {end}\n"
+            )
+        };
+        let attempts: String = (0..12).map(attempt).collect();
+        format!("0 nemesis info phase - \"main\"\n{attempts}12000 nemesis info phase - \"heal\"")
+    }
+
+    #[test]
+    fn rejects_a_free_lock_that_no_process_gets() {
+        let verdict = verdict(&Fairness, &attempts("fail acquire a null taken"));
+        assert_eq!(verdict.outcome, Outcome::Violation);
+        assert_eq!(
+            verdict.summary,
+            "without any fault, none of 12 attempts to acquire a succeeded in 12.000 s, although for 11.880 s of that \
+             time it was certainly free"
+        );
+        assert_eq!(verdict.findings[0].class, "never-granted");
+    }
+
+    #[test]
+    fn accepts_a_lock_that_is_granted_and_tells_the_longest_wait() {
+        let granted = attempts("ok acquire a").replace("11990 21 ok", "11990 21 fail");
+        let verdict = verdict(&Fairness, &granted);
+        assert_eq!(verdict.outcome, Outcome::Valid);
+        assert_eq!(verdict.summary, "11 of 12 processes got the lock, after at most 0.990 s");
+    }
+
+    #[test]
+    fn a_lock_that_may_be_taken_is_not_certainly_free() {
+        // Each refused attempt may have taken it for its TTL, and each indeterminate one.
+        for end in ["fail acquire a null refused-by-library: no", "info acquire a null raised: x"] {
+            let verdict = verdict(&Fairness, &attempts(end));
+            assert_eq!(verdict.outcome, Outcome::Vacuous, "{end}");
+            assert_eq!(
+                verdict.summary,
+                "for 11.880 s of 12.000 s no process held a, and 12 attempts to acquire it failed: it was granted never, \
+                 so hardly anything was tested"
+            );
+        }
+        // A machine that is too slow for a majority is no proof against the lock.
+        let slow = verdict(&Fairness, &attempts("fail acquire a null expired"));
+        assert_eq!(slow.outcome, Outcome::Vacuous);
+    }
+
+    #[test]
+    fn a_lock_that_is_held_is_waited_for() {
+        let held = format!(
+            "0 1 invoke acquire a {{ttl_ms:20000}}\n0 1 ok acquire a\n{}\n13000 1 invoke release a\n13001 1 ok release a",
+            attempts("fail acquire a null taken")
+        );
+        let verdict = verdict(&Fairness, &held);
+        assert_eq!((verdict.outcome, verdict.stats["in_vain_ms"].as_u64()), (Outcome::Valid, Some(0)));
+    }
+
+    #[test]
+    fn a_lock_that_is_hardly_ever_granted_tests_nothing() {
+        let seldom = attempts("fail acquire a null taken").replace(
+            "3990 13 fail acquire a null taken",
+            "3990 13 ok acquire a\n3991 13 invoke release a\n3992 13 ok release a",
+        );
+        let verdict = verdict(&Fairness, &seldom);
+        assert_eq!(verdict.outcome, Outcome::Vacuous);
+        assert!(
+            verdict.summary.ends_with("it was granted once, so hardly anything was tested"),
+            "{}",
+            verdict.summary
+        );
+    }
+
+    #[test]
+    fn starved_processes_are_a_figure() {
+        let mut text = attempts("ok acquire a");
+        for at in 0..11 {
+            let process = 10 + at;
+            text = text.replace(&format!(" {process} "), " 1 ");
+        }
+        let alone = verdict(&Fairness, &text);
+        assert_eq!(alone.summary, "2 of 2 processes got the lock, after at most 0.990 s");
+        let other = "0 2 invoke acquire a {ttl_ms:1000,timeout_ms:1000}\n";
+        let text = text.replace("12000 nem", "11995 2 fail acquire a null taken\n12000 nem");
+        let text = text.replacen("0 1 invoke", &format!("{other}0 1 invoke"), 1);
+        let starved = verdict(&Fairness, &text);
+        assert_eq!(
+            starved.summary,
+            "2 of 3 processes got the lock, after at most 0.990 s; 1 tried for more than 5.000 s and never got it"
+        );
+        assert_eq!(starved.outcome, Outcome::Valid);
+    }
+
+    #[test]
+    fn is_silent_under_faults_and_where_no_process_tried() {
+        let fault = "0 nemesis invoke kill - {id:1,stage:\"inject\",targets:[\"n1\"]}\n";
+        assert!(
+            maybe_verdict(&Fairness, &(fault.to_owned() + &attempts("fail acquire a null taken"))).is_none()
+        );
+        assert!(maybe_verdict(&Fairness, "0 nemesis info phase - \"main\"").is_none());
+    }
+}

@@ -1,0 +1,265 @@
+//! Images for the programs of users: the packages (or the user's Dockerfile), and on top a layer with the folder, made
+//! ready.
+//!
+//! `setup` runs in a container of its own, of which only the folder is kept. That container ends when its standard input
+//! closes, however the controller ends, and removes itself.
+
+use super::build::{Archive, REPOSITORY, add_file, archive, lock, packed};
+use super::engine::{Engine, failed};
+use super::labels::{LOCK, MACHINE, RUN, machine};
+use crate::driver::ClusterSpec;
+use crate::environment::{
+    Commands, Content, Environment, PLACE, Stage, certificates, environments, note_source, source_name,
+    variables_in_an_image,
+};
+use crate::hash::short_hash;
+use crate::images;
+use crate::{ClusterError, DriverOptions, cache};
+use bollard::container::LogOutput;
+use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};
+use bollard::models::{ContainerConfig, ContainerCreateBody, HostConfig};
+use bollard::query_parameters::{
+    AttachContainerOptionsBuilder, CommitContainerOptionsBuilder, CreateContainerOptions,
+    DownloadFromContainerOptionsBuilder, RemoveContainerOptionsBuilder, StartContainerOptions,
+    UploadToContainerOptionsBuilder,
+};
+use futures_util::{StreamExt, TryStreamExt};
+use std::collections::HashMap;
+use std::io::Write;
+use std::sync::Arc;
+
+/// What the image is called.
+struct Image<'a> {
+    repository: &'a str,
+    hash: &'a str,
+}
+
+/// Something that is made for an environment.
+struct Making<'a> {
+    engine: &'a Engine,
+    environment: &'a Environment,
+    commands: Commands<'a>,
+    labels: HashMap<String, String>,
+}
+
+impl Engine {
+    /// The tag of the image with this environment in it; made now if it is not there.
+    pub(super) async fn environment(
+        &self,
+        environment: &Arc<Environment>,
+        options: &DriverOptions,
+    ) -> Result<String, ClusterError> {
+        let content = Content::read(environment).await?;
+        let image = images::Image::with_packages(&environment.packages);
+        let base = match environment.dockerfile {
+            Some(_) => String::new(),
+            None => self.image(&image, &options.progress).await?,
+        };
+        let source = source_name(environment);
+        let hash = short_hash(format!("{} {base}", content.hash).as_bytes());
+        let repository = format!("{REPOSITORY}/lock-{source}");
+        let tag = format!("{repository}:{hash}");
+        if self.has(&tag).await? {
+            return Ok(tag);
+        }
+        let lock_name = format!("lock-{source}.lock");
+        let _alone = lock(&lock_name).await?;
+        if self.has(&tag).await? {
+            return Ok(tag);
+        }
+        let name = format!("docker-{source}");
+        let commands = Commands {
+            environment,
+            program: &options.program,
+            log: environments()?.join(format!("{name}.log")),
+            time_limit: options.setup_time_limit,
+            progress: &options.progress,
+        };
+        let making = Making { engine: self, environment, commands, labels: labels(&lock_name)? };
+        let stage = Stage::make(content, &name, &making.commands).await?;
+        let base = match &environment.dockerfile {
+            Some(dockerfile) => making.build(&dockerfile.to_string_lossy(), &stage, &source, &hash).await?,
+            None => base,
+        };
+        making.finish(&stage, &base, &Image { repository: &repository, hash: &hash }).await?;
+        note_source(environment)?;
+        self.remove_outdated(&source, &hash).await?;
+        Ok(tag)
+    }
+}
+
+/// By them a container is found again whose controller was killed.
+fn labels(lock_name: &str) -> Result<HashMap<String, String>, ClusterError> {
+    let lock = cache::folder()?.join("locks").join(lock_name).display().to_string();
+    let labels = [(RUN, ClusterSpec::own_name("setup")), (LOCK, lock), (MACHINE, machine())];
+    Ok(labels.map(|(name, value)| (name.to_owned(), value)).into())
+}
+
+impl Making<'_> {
+    /// Builds the user's Dockerfile, with the folder as its context.
+    async fn build(
+        &self,
+        dockerfile: &str,
+        stage: &Stage,
+        source: &str,
+        hash: &str,
+    ) -> Result<String, ClusterError> {
+        let tag = format!("{REPOSITORY}/base-{source}:{hash}");
+        let what = format!("build {dockerfile}");
+        self.commands.announce(&what);
+        let mut log = self.commands.open_log()?;
+        let context = archive(&stage.folder())?;
+        let print = |line: &str| _ = log.write_all(line.as_bytes());
+        let built = self.engine.build(dockerfile, context, &tag, print).await;
+        built.map_err(|error| self.commands.failed(&what, &format!("failed ({error})")))?;
+        Ok(tag)
+    }
+
+    /// Makes the image out of the base and the folder.
+    async fn finish(&self, stage: &Stage, base: &str, image: &Image<'_>) -> Result<(), ClusterError> {
+        if self.environment.setup.is_empty() {
+            return self.add_layer(base, PLACE, archive(&stage.folder())?, image).await;
+        }
+        let container = self.create(base, true).await?;
+        let done = self.set_up(stage, base, &container, image).await;
+        self.remove(&container).await;
+        done
+    }
+
+    /// Runs `setup` in this container, and makes the image out of the base and the folder as it is then.
+    async fn set_up(
+        &self,
+        stage: &Stage,
+        base: &str,
+        container: &str,
+        image: &Image<'_>,
+    ) -> Result<(), ClusterError> {
+        let docker = &self.engine.docker;
+        let cannot =
+            |error| failed(&format!("start a container to set up {}", self.environment.name), &error);
+        self.upload(container, PLACE, archive(&stage.folder())?).await?;
+        self.bring_certificates(container).await?;
+        let attach = AttachContainerOptionsBuilder::default().stdin(true).stdout(true).stream(true).build();
+        // While this lives the container does.
+        let _life_line = docker.attach_container(container, Some(attach)).await.map_err(cannot)?;
+        docker.start_container(container, None::<StartContainerOptions>).await.map_err(cannot)?;
+        for line in &self.environment.setup {
+            self.commands.announce(line);
+            let ran = tokio::time::timeout(self.commands.time_limit, self.exec(container, line)).await;
+            ran.unwrap_or_else(|_| Err(self.commands.too_slow(line)))?;
+        }
+        let options = DownloadFromContainerOptionsBuilder::default().path(PLACE).build();
+        let folder = docker.download_from_container(container, Some(options));
+        let chunks = folder.map_ok(|chunk| chunk.to_vec()).map_err(std::io::Error::other);
+        self.add_layer(base, "/", chunks.boxed(), image).await
+    }
+
+    /// Makes the image out of the base and an archive that is unpacked at this place.
+    async fn add_layer(
+        &self,
+        base: &str,
+        place: &str,
+        archive: Archive,
+        image: &Image<'_>,
+    ) -> Result<(), ClusterError> {
+        let container = self.create(base, false).await?;
+        let made = match self.upload(&container, place, archive).await {
+            Ok(()) => self.commit(&container, image).await,
+            Err(error) => Err(error),
+        };
+        self.remove(&container).await;
+        made
+    }
+
+    /// Makes a container: one that runs until its standard input closes, or one that is only filled.
+    async fn create(&self, base: &str, runs: bool) -> Result<String, ClusterError> {
+        let program = if runs { "cat" } else { "none" };
+        let body = ContainerCreateBody {
+            image: Some(base.to_owned()),
+            entrypoint: Some(vec![program.to_owned()]),
+            working_dir: Some(PLACE.to_owned()),
+            user: Some("0".to_owned()),
+            labels: Some(self.labels.clone()),
+            open_stdin: Some(runs),
+            stdin_once: Some(runs),
+            attach_stdin: Some(runs),
+            attach_stdout: Some(runs),
+            host_config: Some(HostConfig {
+                auto_remove: Some(runs),
+                // `setup` finds the network as this machine does.
+                network_mode: Some(if runs { "host" } else { "none" }.to_owned()),
+                ..HostConfig::default()
+            }),
+            ..ContainerCreateBody::default()
+        };
+        let created = self.engine.docker.create_container(None::<CreateContainerOptions>, body).await;
+        let what = format!("make a container to set up {}", self.environment.name);
+        Ok(created.map_err(|error| failed(&what, &error))?.id)
+    }
+
+    /// Unpacks an archive at this place of a container.
+    async fn upload(&self, container: &str, place: &str, archive: Archive) -> Result<(), ClusterError> {
+        let options = UploadToContainerOptionsBuilder::default().path(place).build();
+        let body = bollard::body_try_stream(archive.map_ok(Into::into));
+        let uploaded = self.engine.docker.upload_to_container(container, Some(options), body).await;
+        uploaded.map_err(|error| {
+            failed(&format!("copy the folder of {} to the engine", self.environment.name), &error)
+        })
+    }
+
+    async fn bring_certificates(&self, container: &str) -> Result<(), ClusterError> {
+        let Some(certificates) = certificates() else { return Ok(()) };
+        let mut archive = tar::Builder::new(Vec::new());
+        add_file(&mut archive, "etc/ssl/certs/ca-certificates.crt", &certificates)?;
+        self.upload(container, "/", packed(archive)?).await
+    }
+
+    async fn exec(&self, container: &str, line: &str) -> Result<(), ClusterError> {
+        let docker = &self.engine.docker;
+        let cannot = |error| failed(&format!("run `{line}` to set up {}", self.environment.name), &error);
+        let variables = variables_in_an_image();
+        let config = CreateExecOptions {
+            attach_stdout: Some(true),
+            attach_stderr: Some(true),
+            // The engine carries the two streams apart, and loses their order.
+            cmd: Some(["sh", "-c", &format!("exec 2>&1\n{line}")].map(str::to_owned).to_vec()),
+            env: Some(variables.into_iter().map(|(name, value)| format!("{name}={value}")).collect()),
+            working_dir: Some(PLACE.to_owned()),
+            ..CreateExecOptions::default()
+        };
+        let id = docker.create_exec(container, config).await.map_err(cannot)?.id;
+        let started = docker.start_exec(&id, None::<StartExecOptions>).await.map_err(cannot)?;
+        let mut log = self.commands.open_log()?;
+        if let StartExecResults::Attached { mut output, input: _input } = started {
+            while let Some(part) = output.next().await {
+                let (LogOutput::StdOut { message } | LogOutput::StdErr { message }) = part.map_err(cannot)?
+                else {
+                    continue;
+                };
+                let _ = log.write_all(&message);
+            }
+        }
+        match docker.inspect_exec(&id).await.map_err(cannot)?.exit_code {
+            Some(0) => Ok(()),
+            Some(code) => Err(self.commands.failed(line, &format!("failed with code {code}"))),
+            None => Err(self.commands.failed(line, "did not end, but closed its output")),
+        }
+    }
+
+    async fn commit(&self, container: &str, image: &Image<'_>) -> Result<(), ClusterError> {
+        let Image { repository, hash } = image;
+        let options =
+            CommitContainerOptionsBuilder::default().container(container).repo(repository).tag(hash).build();
+        let made = self.engine.docker.commit_container(options, ContainerConfig::default()).await;
+        let what = format!("make the image {repository}:{hash}");
+        made.map(drop).map_err(|error| failed(&what, &error))
+    }
+
+    async fn remove(&self, container: &str) {
+        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
+        if let Err(error) = self.engine.docker.remove_container(container, Some(options)).await {
+            // It may be removing itself already.
+            tracing::debug!("{}", failed("remove a container", &error));
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The files that an environment is made of: listing, hashing and copying them.
+
+use super::definition::Environment;
+use crate::ClusterError;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Changes when environments are prepared in another way.
+const RECIPE: &str = "1";
+
+/// A client is small. What is larger was most likely not meant: a home, or the root.
+const BYTES_MAX: u64 = 1 << 30;
+const ENTRIES_MAX: usize = 50_000;
+
+/// Never taken along.
+const LEFT_OUT: [&str; 2] = [".git", "__pycache__"];
+
+/// Not taken along where commands make them anew: they are large, and hold paths of the place where they were made.
+const MADE: [&str; 3] = [".venv", "node_modules", "target"];
+
+/// What is to be copied, by its place in the prepared folder.
+#[derive(Debug)]
+pub(crate) struct Content {
+    entries: BTreeMap<PathBuf, Entry>,
+    /// Names the content and what is done with it.
+    pub(crate) hash: String,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Folder,
+    File { from: PathBuf, executable: bool },
+    Link { to: PathBuf },
+}
+
+impl Environment {
+    /// Names the content of the folder and of the files, the commands and the packages: twelve hexadecimal digits.
+    ///
+    /// # Errors
+    /// Something of it is not there or cannot be read, or it is too large to be copied for each change.
+    pub fn hash(&self) -> Result<String, ClusterError> {
+        Ok(Content::of(self)?.hash)
+    }
+}
+
+impl Content {
+    /// Lists and reads everything.
+    fn of(environment: &Environment) -> Result<Content, ClusterError> {
+        let mut listing = Listing {
+            root: environment.folder.clone().unwrap_or_default(),
+            makes: !environment.build.is_empty() || !environment.setup.is_empty(),
+            name: &environment.name,
+            bytes: 0,
+            entries: BTreeMap::new(),
+        };
+        let root = listing.root.clone();
+        if environment.folder.is_some() {
+            if !root.is_dir() {
+                let (name, root) = (&environment.name, root.display());
+                return Err(ClusterError::new(format!("the folder of {name}, {root}, is not there")));
+            }
+            listing.add_folder(&root, Path::new(""))?;
+        }
+        for file in &environment.files {
+            listing.add_file_from_elsewhere(&root.join(file))?;
+        }
+        let entries = listing.entries;
+        let mut hash = hash(&entries)?;
+        for part in [&environment.build, &environment.setup, &environment.packages] {
+            hash.update(format!("{part:?}\n"));
+        }
+        if let Some(dockerfile) = &environment.dockerfile {
+            let path = root.join(dockerfile);
+            hash.update(std::fs::read(&path).map_err(|error| cannot("read", &path, &error))?);
+        }
+        Ok(Content { entries, hash: short(hash) })
+    }
+
+    /// As [`Content::of`], from asynchronous code: reading takes a moment.
+    pub(crate) async fn read(environment: &Arc<Environment>) -> Result<Content, ClusterError> {
+        let environment = environment.clone();
+        let reading = tokio::task::spawn_blocking(move || Content::of(&environment));
+        reading.await.map_err(|error| ClusterError::new(error.to_string()))?
+    }
+
+    /// Copies everything into a new folder.
+    ///
+    /// # Errors
+    /// It cannot be copied, or changed meanwhile.
+    pub(super) fn copy(&self, to: &Path) -> Result<(), ClusterError> {
+        std::fs::create_dir_all(to).map_err(|error| cannot("make", to, &error))?;
+        let mut copied = BTreeMap::new();
+        for (place, entry) in &self.entries {
+            let target = to.join(place);
+            let done = match entry {
+                Entry::Folder => std::fs::create_dir(&target),
+                Entry::File { from, .. } => std::fs::copy(from, &target).map(drop),
+                Entry::Link { to } => std::os::unix::fs::symlink(to, &target),
+            };
+            done.map_err(|error| cannot("copy to", &target, &error))?;
+            copied.insert(place.clone(), entry.at(target));
+        }
+        if short(hash(&copied)?) == short(hash(&self.entries)?) {
+            return Ok(());
+        }
+        Err(ClusterError::new(format!(
+            "files changed while they were copied to {}; run again when they have been written",
+            to.display()
+        )))
+    }
+}
+
+impl Entry {
+    /// The same entry, but its content is read from elsewhere.
+    fn at(&self, place: PathBuf) -> Entry {
+        match self {
+            Entry::Folder => Entry::Folder,
+            Entry::File { executable, .. } => Entry::File { from: place, executable: *executable },
+            Entry::Link { to } => Entry::Link { to: to.clone() },
+        }
+    }
+}
+
+/// A listing in progress.
+struct Listing<'a> {
+    root: PathBuf,
+    /// Whether commands make something.
+    makes: bool,
+    name: &'a str,
+    bytes: u64,
+    entries: BTreeMap<PathBuf, Entry>,
+}
+
+impl Listing<'_> {
+    fn add_folder(&mut self, folder: &Path, place: &Path) -> Result<(), ClusterError> {
+        let failed = |error| cannot("read", folder, &error);
+        for entry in std::fs::read_dir(folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            if !self.is_left_out(&entry.path()) {
+                self.add(&entry.path(), &place.join(entry.file_name()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_left_out(&self, path: &Path) -> bool {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
+        // Runs of Fencepost itself, which may have been started in the folder.
+        let is_results = || name == "results" && path.join("latest").is_symlink();
+        LEFT_OUT.contains(&name) || (self.makes && MADE.contains(&name)) || is_results()
+    }
+
+    fn add(&mut self, path: &Path, place: &Path) -> Result<(), ClusterError> {
+        let found = std::fs::symlink_metadata(path).map_err(|error| cannot("read", path, &error))?;
+        if found.is_symlink() && !self.leads_outside(path) {
+            let to = std::fs::read_link(path).map_err(|error| cannot("read", path, &error))?;
+            return self.insert(place, Entry::Link { to }, 0);
+        }
+        // A link out of the folder would lead nowhere in the node: what it leads to is taken.
+        let found = std::fs::metadata(path).map_err(|error| cannot("read", path, &error))?;
+        if found.is_dir() {
+            self.insert(place, Entry::Folder, 0)?;
+            self.add_folder(path, place)
+        } else if found.is_file() {
+            let executable = found.permissions().mode() & 0o111 != 0;
+            self.insert(place, Entry::File { from: path.to_owned(), executable }, found.len())
+        } else {
+            // Sockets and pipes are of programs that run now.
+            Ok(())
+        }
+    }
+
+    fn leads_outside(&self, link: &Path) -> bool {
+        let target = link.canonicalize();
+        let root = self.root.canonicalize();
+        // One that leads nowhere is copied as it is.
+        target.is_ok_and(|target| root.is_ok_and(|root| !target.starts_with(root)))
+    }
+
+    fn add_file_from_elsewhere(&mut self, path: &Path) -> Result<(), ClusterError> {
+        let Ok(path) = path.canonicalize() else {
+            return Err(ClusterError::new(format!(
+                "{} needs {}, which is not there (`files` in its lock.toml)",
+                self.name,
+                path.display()
+            )));
+        };
+        let Some(name) = path.file_name().map(PathBuf::from) else { return Ok(()) };
+        // In place of one of that name in the folder.
+        self.entries.retain(|place, _| !place.starts_with(&name));
+        self.add(&path, &name)
+    }
+
+    fn insert(&mut self, place: &Path, entry: Entry, bytes: u64) -> Result<(), ClusterError> {
+        self.bytes += bytes;
+        self.entries.insert(place.to_owned(), entry);
+        if self.bytes <= BYTES_MAX && self.entries.len() <= ENTRIES_MAX {
+            return Ok(());
+        }
+        Err(ClusterError::new(format!(
+            "the folder of {}, {}, holds more than 1 GiB or {ENTRIES_MAX} files; name one that holds the lock's \
+             programs alone",
+            self.name,
+            self.root.display()
+        )))
+    }
+}
+
+fn hash(entries: &BTreeMap<PathBuf, Entry>) -> Result<Sha256, ClusterError> {
+    let mut hash = Sha256::new_with_prefix(RECIPE);
+    for (place, entry) in entries {
+        // Lengths lie between the parts: no two lists of files give the same bytes.
+        let mut part = |kind: &str, bytes: &[u8]| {
+            hash.update(format!("\n{kind} {} ", bytes.len()));
+            hash.update(bytes);
+        };
+        part("at", place.as_os_str().as_bytes());
+        match entry {
+            Entry::Folder => part("folder", b""),
+            Entry::Link { to } => part("link", to.as_os_str().as_bytes()),
+            Entry::File { from, executable } => {
+                let content = content_hash(from).map_err(|error| cannot("read", from, &error))?;
+                part(if *executable { "program" } else { "file" }, &content);
+            }
+        }
+    }
+    Ok(hash)
+}
+
+fn content_hash(file: &Path) -> io::Result<Vec<u8>> {
+    let (mut file, mut hash, mut chunk) = (File::open(file)?, Sha256::new(), vec![0; 64 << 10]);
+    while let length @ 1.. = file.read(&mut chunk)? {
+        hash.update(&chunk[..length]);
+    }
+    Ok(hash.finalize().to_vec())
+}
+
+fn short(hash: Sha256) -> String {
+    hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn cannot(what: &str, path: &Path, error: &io::Error) -> ClusterError {
+    ClusterError::new(format!("cannot {what} {}: {error}", path.display()))
+}

@@ -1,0 +1,25 @@
+//! What an environment is.
+
+use std::path::PathBuf;
+
+/// Where a node sees the prepared folder. It is the working directory of the node's programs.
+pub(crate) const PLACE: &str = "/lock";
+
+/// A user's folder of programs, and what has to be done before they run. Its content is read when nodes are started.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Environment {
+    /// Names it in messages and in the cache: a lock's name.
+    pub name: String,
+    /// The folder. Its content lies at `/lock` in the node. None for programs of this machine, or of packages.
+    pub folder: Option<PathBuf>,
+    /// Files and folders from elsewhere, which lie beside it under their last names. Paths are relative to the folder.
+    pub files: Vec<PathBuf>,
+    /// Commands that run on this machine, in a copy of the folder, with the user's environment.
+    pub build: Vec<String>,
+    /// Commands that run after those, where the programs will run, in `/lock`.
+    pub setup: Vec<String>,
+    /// Debian packages that the programs, or `setup`, need.
+    pub packages: Vec<String>,
+    /// Builds the image under the driver `docker`, in place of the packages.
+    pub dockerfile: Option<PathBuf>,
+}

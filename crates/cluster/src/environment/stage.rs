@@ -1,0 +1,95 @@
+//! The folder in which an environment is made ready: its content, copied and built.
+
+use super::commands::Commands;
+use super::content::Content;
+use super::sources::environments;
+use crate::ClusterError;
+use crate::file_lock::{self, FileLock};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The end of the names of such folders.
+const WORK: &str = "work";
+
+/// How long a folder may be written to by processes that are being killed.
+const LET_GO: Duration = Duration::from_secs(2);
+
+/// A folder that is not ready yet. What was not kept is removed at the end, however that comes.
+pub(crate) struct Stage {
+    work: PathBuf,
+    /// By it others see that it is not abandoned.
+    _lock: FileLock,
+}
+
+impl Stage {
+    /// Copies the content to a place of this name and runs the commands of `build` there.
+    pub(crate) async fn make(
+        content: Content,
+        name: &str,
+        commands: &Commands<'_>,
+    ) -> Result<Stage, ClusterError> {
+        remove_abandoned()?;
+        let work = environments()?.join(format!("{name}.{WORK}"));
+        let lock = file_lock::lock_aside(lock_of(&work)).await?;
+        remove(&work);
+        let _ = std::fs::remove_file(&commands.log);
+        let stage = Stage { work, _lock: lock };
+        let to = stage.folder();
+        let copying = tokio::task::spawn_blocking(move || content.copy(&to));
+        copying.await.map_err(|error| ClusterError::new(error.to_string()))??;
+        commands.run(&commands.environment.build, &stage.folder(), None).await?;
+        Ok(stage)
+    }
+
+    /// The folder that is made ready.
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.work.join("lock")
+    }
+
+    /// An empty folder beside it, which goes with it.
+    pub(crate) fn beside(&self, name: &str) -> Result<PathBuf, ClusterError> {
+        let folder = self.work.join(name);
+        std::fs::create_dir_all(&folder).map_err(|error| {
+            ClusterError::new(format!("cannot make the folder {}: {error}", folder.display()))
+        })?;
+        Ok(folder)
+    }
+
+    /// Gives the folder its name: what bears the name is whole.
+    pub(crate) fn keep(self, name: &Path) -> Result<(), ClusterError> {
+        std::fs::rename(self.folder(), name)
+            .map_err(|error| ClusterError::new(format!("cannot rename to {}: {error}", name.display())))
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        remove(&self.work);
+        let _ = std::fs::remove_file(lock_of(&self.work));
+    }
+}
+
+/// Removes what controllers left that were killed.
+pub(crate) fn remove_abandoned() -> Result<(), ClusterError> {
+    let Ok(entries) = std::fs::read_dir(environments()?) else { return Ok(()) };
+    let works = entries.flatten().map(|entry| entry.path());
+    for work in works.filter(|path| path.extension().is_some_and(|kind| kind == WORK)) {
+        if !file_lock::is_held(&lock_of(&work)) {
+            remove(&work);
+            let _ = std::fs::remove_file(lock_of(&work));
+        }
+    }
+    Ok(())
+}
+
+fn lock_of(work: &Path) -> PathBuf {
+    work.with_extension(format!("{WORK}-lock"))
+}
+
+/// Also while a process that is being killed still writes there.
+fn remove(folder: &Path) {
+    let begun = Instant::now();
+    while std::fs::remove_dir_all(folder).is_err() && folder.exists() && begun.elapsed() < LET_GO {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,182 @@
+//! Starts the client programs: says hello to each, and holds what it answers against what its lock claims.
+
+use crate::client_connection::{ClientConnection, ClientEvents};
+use crate::node_log::with_last_line;
+use crate::topology::STORAGE_PORT;
+use crate::validation::RunSpec;
+use anyhow::{Context, Result, anyhow};
+use fencepost_cluster::{Attached, Node};
+use fencepost_locks::ClientProgram;
+use fencepost_locks::protocol::{Hello, Server, VERSION};
+use fencepost_storage::{Guard, Need};
+use futures_util::future::try_join_all;
+use serde_json::Value;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A client connects to its servers before it answers the hello.
+const HELLO: Duration = Duration::from_secs(20);
+
+/// How long a lock's version command may take.
+const VERSION_TIME: Duration = Duration::from_secs(20);
+
+/// The nodes that clients know.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) servers: &'a [Arc<dyn Node>],
+    pub(crate) storages: &'a [Arc<dyn Node>],
+    /// The folder with the logs of all nodes.
+    pub(crate) logs: &'a Path,
+}
+
+/// Starts a client in each of these nodes. Gives their connections, and what they announced, which is the same for all.
+///
+/// # Errors
+/// One sentence: which client does not start, or does not fit its lock, and its own last words.
+pub(crate) async fn connect_all(
+    spec: &RunSpec,
+    clients: &[Arc<dyn Node>],
+    around: &Surroundings<'_>,
+    events: Arc<dyn ClientEvents>,
+) -> Result<Vec<Arc<ClientConnection>>> {
+    let connections =
+        try_join_all(clients.iter().map(|node| connect(spec, node, around, events.clone()))).await?;
+    let announced = |connection: &ClientConnection| {
+        let mut can = connection.hello.can.clone();
+        can.sort();
+        can
+    };
+    if let Some((first, others)) = connections.split_first()
+        && let Some(other) = others.iter().find(|other| announced(other) != announced(first))
+    {
+        return Err(anyhow!(
+            "the clients {} and {} announce different things in their hellos: [{}] and [{}]; all must announce the same",
+            first.name(),
+            other.name(),
+            first.hello.can.join(", "),
+            other.hello.can.join(", ")
+        ));
+    }
+    Ok(connections)
+}
+
+async fn connect(
+    spec: &RunSpec,
+    node: &Arc<dyn Node>,
+    around: &Surroundings<'_>,
+    events: Arc<dyn ClientEvents>,
+) -> Result<Arc<ClientConnection>> {
+    let name = node.name();
+    let attached = attach(spec, node).await?;
+    let hello = hello(spec, node, around)?;
+    let opened =
+        ClientConnection::open(&hello, attached.stdin, attached.stdout, start_time(spec), events).await;
+    let connection = match opened {
+        Ok(connection) => connection,
+        Err(sentence) => {
+            let sentence = with_last_line(&sentence, around.logs, name).await;
+            return Err(anyhow!("{sentence} (started as `{}`)", command(spec).join(" ")));
+        }
+    };
+    check_announced(spec, &connection.hello.can)
+        .map_err(|why| anyhow!("client {name} does not fit the lock {}: {why}", spec.lock.name))?;
+    Ok(Arc::new(connection))
+}
+
+/// Starts the client program of a node.
+pub(crate) async fn attach(spec: &RunSpec, node: &Arc<dyn Node>) -> Result<Attached> {
+    node.attach(&command(spec)).await.map_err(|error| anyhow!("client {error}"))
+}
+
+/// The command line of the clients.
+fn command(spec: &RunSpec) -> Vec<String> {
+    match spec.lock.recipe.program() {
+        Some(program) => program.command.clone(),
+        None => vec!["fencepost".to_owned(), "client".to_owned()],
+    }
+}
+
+/// The longest time until a client answers the hello.
+pub(crate) fn start_time(spec: &RunSpec) -> Duration {
+    spec.lock.recipe.program().map_or(HELLO, |program| program.start_time)
+}
+
+/// Holds what a hello announces against what is known of the lock.
+pub(crate) fn check_announced(spec: &RunSpec, can: &[String]) -> Result<(), String> {
+    let Some(program) = spec.lock.recipe.program() else {
+        return spec.lock.capabilities(&spec.options.lock_options).check_announced(can);
+    };
+    let needs = guard(spec).map(|guard| guard.needs());
+    program.check_announced(
+        can,
+        match needs {
+            Some(Need::Token) => Some("token"),
+            Some(Need::UniqueValue) => Some("unique"),
+            _ => None,
+        },
+    )
+}
+
+fn guard(spec: &RunSpec) -> Option<&'static dyn Guard> {
+    fencepost_storage::find_guard(&spec.options.guard)
+}
+
+/// The controller's first line to the client of this node.
+pub(crate) fn hello(spec: &RunSpec, node: &Arc<dyn Node>, around: &Surroundings<'_>) -> Result<Hello> {
+    let name = node.name();
+    let storages: Vec<String> =
+        around.storages.iter().map(|storage| format!("{}:{STORAGE_PORT}", storage.address())).collect();
+    let server = |server: &Arc<dyn Node>| Server {
+        name: server.name().to_owned(),
+        address: format!("{}:{}", server.address(), spec.lock.service.port()),
+    };
+    let program = spec.lock.recipe.program();
+    Ok(Hello {
+        hello: VERSION,
+        client: name.to_owned(),
+        lock: spec.lock.name.to_owned(),
+        servers: around.servers.iter().map(server).collect(),
+        storage: storages.first().cloned(),
+        storage_replicas: if storages.len() > 1 { storages } else { Vec::new() },
+        guard: spec.options.guard.clone(),
+        marks_first: guard(spec).is_some_and(|guard| guard.marks_first()),
+        careful: spec.options.careful,
+        seed: rand::RngExt::random(&mut spec.seed.stream(&format!("client-{name}"))),
+        options: options(spec)?,
+        ttl_ms: spec.options.ttl.millis(),
+        claims: program.map(ClientProgram::claims).unwrap_or_default(),
+        lease: spec.lock.facts(&spec.options.lock_options, None, &[]).lease,
+        pause_at: spec.options.pause_at.clone(),
+    })
+}
+
+/// The options in the hello.
+fn options(spec: &RunSpec) -> Result<Value> {
+    let options = match spec.lock.recipe.program() {
+        Some(_) => serde_json::to_value(spec.options.own_options(spec.lock)?),
+        None => serde_json::to_value(&spec.options.lock_options),
+    };
+    options.context("the options of the lock are no JSON")
+}
+
+/// What the lock's version command prints, run where a client runs; none for a built-in lock, and one that has no such command.
+///
+/// # Errors
+/// The command failed; its own last words.
+pub(crate) async fn version(spec: &RunSpec, clients: &[Arc<dyn Node>]) -> Result<Option<String>> {
+    let command = spec.lock.recipe.program().and_then(|program| program.version.as_ref());
+    let (Some(command), Some(node)) = (command, clients.first()) else { return Ok(None) };
+    let words: Vec<&str> = command.iter().map(String::as_str).collect();
+    let output = node.exec(&words, VERSION_TIME).await?;
+    let said = |text: &str| text.trim().lines().last().map(|line| line.trim().to_owned());
+    match said(&output.stdout) {
+        Some(version) if output.code == Some(0) => Ok(Some(version)),
+        _ => Err(anyhow!(
+            "the version command of {} failed: `{}` ended with {:?}: {}",
+            spec.lock.name,
+            command.join(" "),
+            output.code,
+            said(&output.stderr).unwrap_or_else(|| "it printed nothing".to_owned())
+        )),
+    }
+}

@@ -1,0 +1,65 @@
+//! Where a client is checked: running servers, and places to start clients in.
+
+use anyhow::Result;
+use async_trait::async_trait;
+use fencepost_history::Lease;
+use fencepost_locks::protocol::Hello;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// How many places for clients there are.
+pub(super) const CLIENTS: usize = 3;
+
+/// What is known of the lock before its client says anything.
+#[derive(Clone, Debug)]
+pub(super) struct LockTerms {
+    pub(super) lease: Lease,
+    pub(super) ttl: Duration,
+    /// How much longer than its TTL the lock may stay taken: the library's rounding, and the service's delay.
+    pub(super) lag: Duration,
+    /// The longest time until the hello is answered.
+    pub(super) start_time: Duration,
+}
+
+/// The standard streams of a client program.
+pub(super) struct Streams {
+    pub(super) stdin: Box<dyn AsyncWrite + Send + Unpin>,
+    pub(super) stdout: Box<dyn AsyncRead + Send + Unpin>,
+}
+
+/// What is done to all servers at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Servers {
+    /// Stopped by a signal: the kernel accepts connections, and nothing is answered.
+    Paused,
+    /// Going on after a pause, and ready.
+    Resumed,
+    /// Killed: connections are refused.
+    Killed,
+}
+
+/// Servers, and places for clients. The tests have one in memory.
+#[async_trait]
+pub(super) trait Bench: Send + Sync {
+    fn terms(&self) -> &LockTerms;
+
+    /// Holds the words that a client announced against what is known of the lock.
+    ///
+    /// # Errors
+    /// One sentence: which word does not fit.
+    fn check_announced(&self, can: &[String]) -> Result<(), String>;
+
+    /// Starts a client program in this place (of [`CLIENTS`]), and gives the hello that it is to be sent.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    async fn start_client(&self, place: usize) -> Result<(Hello, Streams)>;
+
+    /// Kills a client program by its process number.
+    async fn kill_client(&self, place: usize, pid: i32) -> Result<()>;
+
+    /// The last line that the program in this place wrote to standard error.
+    async fn last_words(&self, place: usize) -> Option<String>;
+
+    async fn set_servers(&self, state: Servers) -> Result<()>;
+}

@@ -1,0 +1,88 @@
+//! The result of one point.
+
+use serde::Serialize;
+
+/// What is known of a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PointOutcome {
+    Kept,
+    /// The protocol is kept, and something is worth a look.
+    Note,
+    /// The point has no meaning for this lock.
+    NotApplicable,
+    /// The client was gone before.
+    NotTried,
+    /// It could not be found out.
+    Unchecked,
+    Broken,
+}
+
+/// What the check of a point saw.
+#[derive(Clone, Debug)]
+pub(super) struct Finding {
+    pub(super) outcome: PointOutcome,
+    pub(super) seen: String,
+    pub(super) change: Option<String>,
+    /// The processes whose lines show it; none for all of the point.
+    pub(super) processes: Option<Vec<u64>>,
+}
+
+/// Why the check of a point ends early.
+pub(super) enum Ended {
+    Found(Finding),
+    /// The client cannot be spoken to any more: one sentence.
+    Gone(String),
+    /// Nothing is known of the client: one sentence.
+    Environment(anyhow::Error),
+}
+
+pub(super) type Checked = Result<Finding, Ended>;
+
+impl Finding {
+    fn new(outcome: PointOutcome, seen: impl Into<String>, change: Option<String>) -> Finding {
+        Finding { outcome, seen: seen.into(), change, processes: None }
+    }
+
+    pub(super) fn kept(seen: impl Into<String>) -> Finding {
+        Finding::new(PointOutcome::Kept, seen, None)
+    }
+
+    pub(super) fn note(seen: impl Into<String>, look: impl Into<String>) -> Finding {
+        Finding::new(PointOutcome::Note, seen, Some(look.into()))
+    }
+
+    pub(super) fn not_applicable(reason: impl Into<String>) -> Finding {
+        Finding::new(PointOutcome::NotApplicable, reason, None)
+    }
+
+    pub(super) fn not_tried(reason: impl Into<String>) -> Finding {
+        Finding::new(PointOutcome::NotTried, reason, None)
+    }
+
+    pub(super) fn unchecked(reason: impl Into<String>) -> Finding {
+        Finding::new(PointOutcome::Unchecked, reason, None)
+    }
+
+    pub(super) fn broken(seen: impl Into<String>, change: impl Into<String>) -> Finding {
+        Finding::new(PointOutcome::Broken, seen, Some(change.into()))
+    }
+
+    /// Only the lines of these processes show it.
+    pub(super) fn of_processes(mut self, processes: Vec<u64>) -> Finding {
+        self.processes = Some(processes);
+        self
+    }
+}
+
+impl From<Finding> for Ended {
+    fn from(finding: Finding) -> Ended {
+        Ended::Found(finding)
+    }
+}
+
+impl From<anyhow::Error> for Ended {
+    fn from(error: anyhow::Error) -> Ended {
+        Ended::Environment(error)
+    }
+}

@@ -1,0 +1,127 @@
+//! Points of some seconds of ordinary use, without any fault: few indeterminate operations, and grants at all.
+
+use super::finding::{Checked, Ended, Finding, PointOutcome};
+use super::scope::{Answered, Scope};
+use fencepost_history::Completion;
+use futures_util::future::join_all;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long the processes take turns.
+const LENGTH: Duration = Duration::from_secs(3);
+
+/// The time-out of an acquire, the time that a lock is held, and the rest after it.
+const ACQUIRE: Duration = Duration::from_secs(1);
+const HOLD: Duration = Duration::from_millis(5);
+
+/// Processes of each of two clients.
+const PROCESSES: usize = 2;
+
+/// The largest part of all operations that may be indeterminate: one in so many.
+const ONE_IN: usize = 100;
+
+/// What the processes did.
+#[derive(Default)]
+struct Load {
+    operations: usize,
+    grants: usize,
+    /// How often each error ended an operation with `info`.
+    infos: BTreeMap<String, usize>,
+    /// How an acquire ended last that was not granted.
+    last_refusal: Option<String>,
+    /// Some of the processes whose operation ended with `info`.
+    processes: Vec<u64>,
+}
+
+pub(super) async fn use_in_peace(scope: &Scope<'_>) -> Checked {
+    let first = use_once(scope).await?;
+    match first.outcome {
+        PointOutcome::Kept => Ok(first),
+        // Once more: a machine that was busy with other things lets operations end late.
+        _ => use_once(scope).await,
+    }
+}
+
+async fn use_once(scope: &Scope<'_>) -> Checked {
+    let parts = join_all((0..2 * PROCESSES).map(|number| take_turns(scope, number % 2))).await;
+    let mut load = Load::default();
+    for part in parts {
+        load.add(part?);
+    }
+    Ok(load.judge())
+}
+
+async fn take_turns(scope: &Scope<'_>, place: usize) -> Result<Load, Ended> {
+    let (begun, key, mut load) = (Instant::now(), scope.key("a"), Load::default());
+    let mut user = scope.user(place).await?;
+    while begun.elapsed() < LENGTH {
+        let acquired = scope.acquire(&user, &key, ACQUIRE).await?;
+        load.count(user.process, &acquired);
+        let mut is_over = matches!(acquired.completion, Completion::Info(_));
+        if acquired.is_ok() {
+            load.grants += 1;
+            tokio::time::sleep(HOLD).await;
+            let released = scope.release(&user, &key).await?;
+            load.count(user.process, &released);
+            is_over = matches!(released.completion, Completion::Info(_));
+        } else {
+            load.last_refusal = Some(acquired.to_string());
+        }
+        if is_over {
+            user = scope.user(place).await?;
+        }
+        tokio::time::sleep(HOLD).await;
+    }
+    Ok(load)
+}
+
+impl Load {
+    fn count(&mut self, process: u64, answered: &Answered) {
+        self.operations += 1;
+        if let Completion::Info(_) = &answered.completion {
+            *self.infos.entry(answered.to_string()).or_default() += 1;
+            self.processes.push(process);
+        }
+    }
+
+    fn add(&mut self, other: Load) {
+        self.operations += other.operations;
+        self.grants += other.grants;
+        for (error, count) in other.infos {
+            *self.infos.entry(error).or_default() += count;
+        }
+        self.last_refusal = self.last_refusal.take().or(other.last_refusal);
+        self.processes.extend(other.processes);
+    }
+
+    fn judge(self) -> Finding {
+        let seconds = LENGTH.as_secs();
+        let infos: usize = self.infos.values().sum();
+        if infos * ONE_IN > self.operations {
+            let most = self.infos.iter().max_by_key(|(_, count)| **count);
+            let most = most.map(|(error, count)| format!("; {count} of them: {error}")).unwrap_or_default();
+            return Finding::broken(
+                format!("{infos} of {} operations without any fault ended with `info`{most}", self.operations),
+                "Look at the error: a `no` of the library is a `fail` (`refused-by-library: …`), and no operation should raise in peace",
+            )
+            .of_processes(self.processes);
+        }
+        if self.grants < seconds as usize {
+            let last =
+                self.last_refusal.map(|last| format!("; an acquire ended with {last}")).unwrap_or_default();
+            return Finding::broken(
+                format!(
+                    "{} grants in {seconds} s to {} processes that took turns{last}",
+                    self.grants,
+                    2 * PROCESSES
+                ),
+                "At least one a second is expected. Look at how the library waits, and whether each release reaches the servers",
+            );
+        }
+        Finding::kept(format!(
+            "{} grants in {seconds} s, {infos} of {} operations with `info`",
+            self.grants, self.operations
+        ))
+    }
+}

@@ -1,0 +1,26 @@
+//! Does a client keep the client protocol? Each point is a short conversation with it, on servers that run.
+//!
+//! ```text
+//! nodes ─► bench ─► scope ─► beginning, operations, grants, lease, load, outage ─► registry ─► run
+//! ```
+//! A lock is judged by a run; a client, by these points.
+
+mod beginning;
+mod bench;
+mod finding;
+mod grants;
+mod lease;
+mod load;
+mod nodes;
+mod operations;
+mod outage;
+mod registry;
+mod run;
+mod scope;
+#[cfg(test)]
+mod tests;
+mod transcript;
+
+pub use finding::PointOutcome;
+pub use nodes::{ConformanceObserver, check_conformance, conformance_spec};
+pub use run::PointResult;

@@ -1,0 +1,174 @@
+//! The bench on real nodes: a driver's servers, and a node for each client.
+
+use super::bench::{Bench, CLIENTS, LockTerms, Servers, Streams};
+use super::run::{PointResult, check_all};
+use crate::client_start::{self, Surroundings};
+use crate::deployment::{self, nodes_of};
+use crate::names::BadUsage;
+use crate::node_log::last_line;
+use crate::options::RunOptions;
+use crate::runner::{interruptible, run_name};
+use crate::stop::Stop;
+use crate::validation::RunSpec;
+use anyhow::{Result, anyhow};
+use async_trait::async_trait;
+use fencepost_cluster::{Cluster, ClusterSpec, Node, Role};
+use fencepost_locks::protocol::Hello;
+use fencepost_nemesis::{Clients, FaultContext};
+use futures_util::future::try_join_all;
+use nix::sys::signal::Signal;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long servers may take to serve again after a pause.
+const READY: Duration = Duration::from_secs(15);
+
+/// How long a killed program may take to be gone.
+const KILLED: Duration = Duration::from_secs(5);
+
+/// What is reported while a client is checked.
+pub trait ConformanceObserver: Send {
+    /// The servers run; their versions, and what the lock's version command printed.
+    fn started(&mut self, servers: &[String], version: Option<&str>);
+    fn checked(&mut self, point: &PointResult);
+}
+
+/// The validated options of a check: three clients, no faults, no storage.
+///
+/// # Errors
+/// One sentence: what cannot work, and what would.
+pub fn conformance_spec(options: RunOptions) -> Result<RunSpec, BadUsage> {
+    RunSpec::new(RunOptions {
+        workload: "lock".to_owned(),
+        clients: CLIENTS,
+        concurrency: CLIENTS,
+        ..options
+    })
+}
+
+/// Starts servers, and checks on them whether the lock's client keeps the client protocol. `logs` is a folder for the logs of
+/// the nodes.
+///
+/// # Errors
+/// Fencepost or the environment failed. Whatever was started is taken down before this returns.
+pub async fn check_conformance(
+    spec: &RunSpec,
+    logs: &Path,
+    stop: &Arc<Stop>,
+    observer: &mut dyn ConformanceObserver,
+) -> Result<Vec<PointResult>> {
+    let driver = fencepost_cluster::select(&spec.options.driver).await?;
+    driver.clean_up_leftovers().await?;
+    let cluster = ClusterSpec { run: run_name(spec), nodes: deployment::nodes(spec), logs: logs.to_owned() };
+    let cluster = interruptible(stop, async { Ok(driver.start(&cluster).await?) }).await?;
+    // From here on the cluster is taken down whatever happens.
+    let checked = interruptible(stop, check_on(spec, logs, &cluster, observer)).await;
+    let stopped = cluster.stop().await;
+    let checked = checked?;
+    stopped?;
+    Ok(checked)
+}
+
+async fn check_on(
+    spec: &RunSpec,
+    logs: &Path,
+    cluster: &Cluster,
+    observer: &mut dyn ConformanceObserver,
+) -> Result<Vec<PointResult>> {
+    let services = deployment::start_services(spec, cluster).await?;
+    let [servers, clients] = [Role::Server, Role::Client].map(|role| nodes_of(cluster, role));
+    let versions = deployment::versions(spec, &servers).await?;
+    let version = client_start::version(spec, &clients).await?;
+    observer.started(&versions, version.as_deref());
+    let context = FaultContext::new(&cluster.nodes, services, Arc::new(NoClients), None, None);
+    let facts = spec.lock.facts(&spec.options.lock_options, None, &[]);
+    let capabilities = spec.lock.capabilities(&spec.options.lock_options);
+    let step = facts.ttl_step.map(|step| step.0).unwrap_or_default();
+    let terms = LockTerms {
+        lease: facts.lease,
+        ttl: spec.options.ttl.0,
+        lag: step + capabilities.lock_delay,
+        start_time: client_start::start_time(spec),
+    };
+    let bench = NodeBench { spec: spec.clone(), terms, context, servers, clients, logs: logs.to_owned() };
+    check_all(Arc::new(bench), &mut |point| observer.checked(point)).await
+}
+
+struct NodeBench {
+    spec: RunSpec,
+    terms: LockTerms,
+    context: FaultContext,
+    servers: Vec<Arc<dyn Node>>,
+    clients: Vec<Arc<dyn Node>>,
+    logs: std::path::PathBuf,
+}
+
+impl NodeBench {
+    async fn signal_servers(&self, signal: Signal) -> Result<()> {
+        let signalled = self.servers.iter().map(|node| async move {
+            let pid = self.context.pid(node.name())?;
+            node.signal_tree(pid, signal as i32).await?;
+            if signal == Signal::SIGKILL {
+                node.await_exit(pid, KILLED).await?;
+            }
+            Ok::<_, anyhow::Error>(())
+        });
+        try_join_all(signalled).await?;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Bench for NodeBench {
+    fn terms(&self) -> &LockTerms {
+        &self.terms
+    }
+
+    fn check_announced(&self, can: &[String]) -> Result<(), String> {
+        client_start::check_announced(&self.spec, can)
+    }
+
+    async fn start_client(&self, place: usize) -> Result<(Hello, Streams)> {
+        let node = &self.clients[place];
+        let attached = client_start::attach(&self.spec, node).await?;
+        let around = Surroundings { servers: &self.servers, storages: &[], logs: &self.logs };
+        let hello = client_start::hello(&self.spec, node, &around)?;
+        Ok((hello, Streams { stdin: attached.stdin, stdout: attached.stdout }))
+    }
+
+    async fn kill_client(&self, place: usize, pid: i32) -> Result<()> {
+        // A wrong process number in a hello: that the client goes on tells it.
+        let _ = self.clients[place].signal_tree(pid, Signal::SIGKILL as i32).await;
+        Ok(())
+    }
+
+    async fn last_words(&self, place: usize) -> Option<String> {
+        last_line(&self.logs.join(format!("{}.log", self.clients[place].name()))).await
+    }
+
+    async fn set_servers(&self, state: Servers) -> Result<()> {
+        match state {
+            Servers::Paused => self.signal_servers(Signal::SIGSTOP).await,
+            Servers::Killed => self.signal_servers(Signal::SIGKILL).await,
+            Servers::Resumed => {
+                self.signal_servers(Signal::SIGCONT).await?;
+                let ready = self.spec.lock.service.await_ready(&self.servers);
+                let ready = tokio::time::timeout(READY, ready).await;
+                Ok(ready.map_err(|_| {
+                    anyhow!("the servers did not serve again within {} s after a pause", READY.as_secs())
+                })??)
+            }
+        }
+    }
+}
+
+/// No fault aims at the clients.
+struct NoClients;
+
+#[async_trait]
+impl Clients for NoClients {
+    fn pid(&self, _client: &str) -> Option<i32> {
+        None
+    }
+}

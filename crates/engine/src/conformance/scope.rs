@@ -1,0 +1,301 @@
+//! What the check of one point works with: clients, and processes and keys that no other point uses.
+
+use super::bench::{Bench, CLIENTS, LockTerms};
+use super::finding::{Ended, Finding};
+use super::transcript::{Recorded, Transcript};
+use crate::client_connection::{ClientConnection, ClientEvents};
+use fencepost_history::{Completion, ErrorCode, TimeSpan, f};
+use fencepost_locks::protocol::{Command, Notice};
+use parking_lot::Mutex;
+use serde_json::Value;
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::{Mutex as AsyncMutex, watch};
+use tokio::time::Instant;
+
+/// Process numbers of one point: the numbers of point 3 are 3000 to 3999.
+const PROCESSES_OF_POINT: u64 = 1000;
+
+/// How long an operation on a lock that is free may take.
+pub(super) const FREE: Duration = Duration::from_secs(2);
+
+/// How long a client that did not answer in time is waited for.
+pub(super) const LATE: Duration = Duration::from_secs(3);
+
+/// The bench with the clients that run on it.
+pub(super) struct Stage {
+    pub(super) bench: Arc<dyn Bench>,
+    pub(super) transcript: Arc<Transcript>,
+    clients: [AsyncMutex<Option<Arc<Client>>>; CLIENTS],
+}
+
+/// A running client program.
+pub(super) struct Client {
+    pub(super) place: usize,
+    pub(super) name: String,
+    pub(super) can: Vec<String>,
+    pub(super) pid: i32,
+    /// The time from its start to its hello.
+    pub(super) took: Duration,
+    connection: Mutex<Option<Arc<ClientConnection>>>,
+    events: Arc<Events>,
+}
+
+/// What the client sent by itself.
+#[derive(Default)]
+struct Events {
+    notices: watch::Sender<Vec<Notice>>,
+    gone: watch::Sender<Option<String>>,
+}
+
+/// The part of the stage that belongs to one point.
+pub(super) struct Scope<'a> {
+    pub(super) stage: &'a Stage,
+    number: u64,
+    processes: AtomicU64,
+}
+
+/// A process of a client.
+pub(super) struct User {
+    pub(super) client: Arc<Client>,
+    pub(super) process: u64,
+}
+
+/// How an operation ended.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) completion: Completion,
+    /// The value, also of a fail or an info.
+    pub(super) value: Value,
+    pub(super) took: Duration,
+    /// Whether no answer came for as long as it was waited for.
+    pub(super) is_missing: bool,
+}
+
+impl Stage {
+    pub(super) fn new(bench: Arc<dyn Bench>) -> Stage {
+        Stage { bench, transcript: Transcript::begin(), clients: Default::default() }
+    }
+
+    /// The client in this place; it is started where none runs.
+    async fn client(&self, place: usize) -> Result<Arc<Client>, Ended> {
+        let mut client = self.clients[place].lock().await;
+        match &*client {
+            Some(running) if running.gone().is_none() => Ok(running.clone()),
+            _ => Ok(client.insert(Arc::new(self.start(place).await?)).clone()),
+        }
+    }
+
+    async fn start(&self, place: usize) -> Result<Client, Ended> {
+        let begun = Instant::now();
+        let (hello, streams) = self.bench.start_client(place).await?;
+        let stdin = Recorded::new(streams.stdin, &self.transcript, &hello.client, true);
+        let stdout = Recorded::new(streams.stdout, &self.transcript, &hello.client, false);
+        let events = Arc::new(Events::default());
+        let patience = self.bench.terms().start_time;
+        let opened = ClientConnection::open(&hello, stdin, stdout, patience, events.clone()).await;
+        let connection = match opened {
+            Ok(connection) => connection,
+            Err(sentence) => return Err(Ended::Gone(self.with_last_words(place, sentence).await)),
+        };
+        Ok(Client {
+            place,
+            name: hello.client,
+            can: connection.hello.can.clone(),
+            pid: connection.hello.pid,
+            took: begun.elapsed(),
+            connection: Mutex::new(Some(Arc::new(connection))),
+            events,
+        })
+    }
+
+    /// The sentence, with the client's last words where it has any.
+    pub(super) async fn with_last_words(&self, place: usize, sentence: String) -> String {
+        match self.bench.last_words(place).await {
+            Some(line) => format!("{sentence}; its last line on standard error is `{line}`"),
+            None => sentence,
+        }
+    }
+}
+
+impl Client {
+    pub(super) fn can(&self, word: &str) -> bool {
+        self.can.iter().any(|can| can == word)
+    }
+
+    /// Why it is gone, if it is.
+    pub(super) fn gone(&self) -> Option<String> {
+        self.events.gone.borrow().clone()
+    }
+
+    /// Waits until it is gone, for this long at most; gives the reason.
+    pub(super) async fn await_gone(&self, patience: Duration) -> Option<String> {
+        let mut gone = self.events.gone.subscribe();
+        let reason = tokio::time::timeout(patience, gone.wait_for(Option::is_some)).await;
+        reason.ok()?.ok()?.clone()
+    }
+
+    /// Says that this process is over.
+    pub(super) fn end_process(&self, process: u64) {
+        if let Some(connection) = &*self.connection.lock() {
+            connection.end_process(process);
+        }
+    }
+
+    /// Closes its standard input.
+    pub(super) fn close_input(&self) {
+        self.connection.lock().take();
+    }
+
+    /// Waits for a notice, for this long at most.
+    pub(super) async fn await_notice(&self, event: &str, process: u64, patience: Duration) -> Option<Notice> {
+        let mut notices = self.events.notices.subscribe();
+        let is_it = |notice: &&Notice| notice.event == event && notice.process == process;
+        let came = notices.wait_for(|notices| notices.iter().any(|notice| is_it(&notice)));
+        let notices = tokio::time::timeout(patience, came).await.ok()?.ok()?;
+        notices.iter().find(is_it).cloned()
+    }
+}
+
+impl ClientEvents for Events {
+    fn notice(&self, notice: Notice) {
+        self.notices.send_modify(|notices| notices.push(notice));
+    }
+
+    fn gone(&self, _client: &str, reason: &str) {
+        self.gone.send_replace(Some(reason.to_owned()));
+    }
+}
+
+impl<'a> Scope<'a> {
+    pub(super) fn new(stage: &'a Stage, number: usize) -> Scope<'a> {
+        Scope { stage, number: number as u64, processes: AtomicU64::new(0) }
+    }
+
+    pub(super) fn terms(&self) -> &LockTerms {
+        self.stage.bench.terms()
+    }
+
+    /// Whether this is the number of a process of this point.
+    pub(super) fn has(&self, process: u64) -> bool {
+        process / PROCESSES_OF_POINT == self.number
+    }
+
+    /// A key that only this point uses.
+    pub(super) fn key(&self, name: &str) -> String {
+        format!("check-{}-{name}", self.number)
+    }
+
+    pub(super) async fn client(&self, place: usize) -> Result<Arc<Client>, Ended> {
+        self.stage.client(place).await
+    }
+
+    /// A process of the client in this place, with a number that was not used yet.
+    pub(super) async fn user(&self, place: usize) -> Result<User, Ended> {
+        let client = self.client(place).await?;
+        let process = self.number * PROCESSES_OF_POINT + self.processes.fetch_add(1, Ordering::Relaxed);
+        Ok(User { client, process })
+    }
+
+    /// Performs an operation, and waits for its answer for so long beyond the time that the client has for it.
+    pub(super) async fn perform(
+        &self,
+        user: &User,
+        f: &'static str,
+        key: &str,
+        timeout: Duration,
+        late: Duration,
+    ) -> Result<Answered, Ended> {
+        let is_acquire = f == f::ACQUIRE;
+        let command = Command {
+            id: 0,
+            process: user.process,
+            f: Cow::Borrowed(f),
+            key: Cow::Owned(key.to_owned()),
+            value: Value::Null,
+            ttl_ms: is_acquire.then_some(TimeSpan(self.terms().ttl).millis()),
+            timeout_ms: Some(TimeSpan(timeout).millis()),
+        };
+        let (begun, patience) = (Instant::now(), timeout + late);
+        let connection = user.client.connection.lock().clone();
+        let Some(connection) = connection else { return Err(self.gone(&user.client).await) };
+        let reply = connection.call(command, patience).await;
+        let took = begun.elapsed();
+        let is_missing = took >= patience;
+        if let Completion::Fail(error) | Completion::Info(error) = &reply.completion
+            && error.code() == ErrorCode::ClientGone
+        {
+            return Err(self.gone(&user.client).await);
+        }
+        if matches!(reply.completion, Completion::Info(_)) {
+            connection.end_process(user.process);
+        }
+        let value = match &reply.completion {
+            Completion::Ok(value) => value.clone(),
+            _ => reply.value,
+        };
+        Ok(Answered { completion: reply.completion, value, took, is_missing })
+    }
+
+    async fn gone(&self, client: &Client) -> Ended {
+        let reason = client.await_gone(LATE).await;
+        let reason = reason.unwrap_or_else(|| format!("client {} ended", client.name));
+        Ended::Gone(self.stage.with_last_words(client.place, reason).await)
+    }
+
+    pub(super) async fn acquire(&self, user: &User, key: &str, timeout: Duration) -> Result<Answered, Ended> {
+        self.perform(user, f::ACQUIRE, key, timeout, LATE).await
+    }
+
+    /// Acquires a lock that is free. Without a grant the point cannot be checked.
+    pub(super) async fn grant(&self, user: &User, key: &str) -> Result<Answered, Ended> {
+        let answered = self.acquire(user, key, FREE).await?;
+        match answered.completion {
+            Completion::Ok(_) => Ok(answered),
+            _ => {
+                Err(Finding::unchecked(format!("a free lock was not granted: the answer was {answered}"))
+                    .into())
+            }
+        }
+    }
+
+    pub(super) async fn release(&self, user: &User, key: &str) -> Result<Answered, Ended> {
+        self.perform(user, f::RELEASE, key, FREE, LATE).await
+    }
+
+    pub(super) async fn holds(&self, user: &User, key: &str) -> Result<Answered, Ended> {
+        self.perform(user, f::HOLDS, key, FREE, LATE).await
+    }
+}
+
+impl Answered {
+    pub(super) fn is_ok(&self) -> bool {
+        matches!(self.completion, Completion::Ok(_))
+    }
+
+    /// The code of a `fail`.
+    pub(super) fn fail_code(&self) -> Option<ErrorCode> {
+        match &self.completion {
+            Completion::Fail(error) => Some(error.code()),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Answered {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.completion {
+            _ if self.is_missing => write!(out, "no answer within {}", seconds(self.took)),
+            Completion::Ok(_) => write!(out, "`ok`"),
+            Completion::Fail(error) => write!(out, "`fail`, `{error}`"),
+            Completion::Info(error) => write!(out, "`info`, `{error}`"),
+        }
+    }
+}
+
+/// `1.034 s`.
+pub(super) fn seconds(time: Duration) -> String {
+    format!("{:.3} s", time.as_secs_f64())
+}

@@ -1,0 +1,324 @@
+//! A lock service and a client in memory, with habits that a client must not have. Time is tokio's, which tests stop.
+
+use crate::conformance::bench::{Bench, LockTerms, Servers, Streams};
+use anyhow::Result;
+use async_trait::async_trait;
+use fencepost_history::Lease;
+use fencepost_locks::protocol::{Hello, VERSION};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex, split};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// What a client does wrong. The default does nothing wrong.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Habits {
+    pub(super) announces_nonsense: bool,
+    pub(super) is_slow_to_start: bool,
+    pub(super) prints: bool,
+    pub(super) answers_twice: bool,
+    pub(super) forgets_believed: bool,
+    pub(super) waits_in_line: bool,
+    pub(super) overruns: bool,
+    pub(super) never_asks: bool,
+    pub(super) keeps_on_release: bool,
+    pub(super) believes_for_ever: bool,
+    pub(super) promises_too_much: bool,
+    pub(super) repeats_tokens: bool,
+    pub(super) ignores_ttl: bool,
+    pub(super) ignores_over: bool,
+    pub(super) releases_blindly: bool,
+    pub(super) is_unsure: bool,
+    pub(super) outlives_its_input: bool,
+    pub(super) is_certain_without_answer: bool,
+    pub(super) is_silent_without_answer: bool,
+    pub(super) hides_losses: bool,
+    pub(super) is_unsure_without_server: bool,
+}
+
+/// A holder: client and process, and the end of its lease.
+type Holds = HashMap<String, ((usize, u64), Instant)>;
+
+pub(super) struct FakeBench {
+    terms: LockTerms,
+    habits: Habits,
+    service: Arc<Service>,
+    kills: Mutex<HashMap<usize, watch::Sender<bool>>>,
+}
+
+struct Service {
+    holds: Mutex<Holds>,
+    tokens: AtomicU64,
+    state: watch::Sender<Servers>,
+}
+
+impl FakeBench {
+    pub(super) fn new(lease: Lease, habits: Habits) -> Arc<FakeBench> {
+        let terms = LockTerms {
+            lease,
+            ttl: Duration::from_secs(2),
+            lag: Duration::ZERO,
+            start_time: Duration::from_secs(5),
+        };
+        let (state, _) = watch::channel(Servers::Resumed);
+        let service = Arc::new(Service { holds: Mutex::default(), tokens: AtomicU64::new(0), state });
+        Arc::new(FakeBench { terms, habits, service, kills: Mutex::default() })
+    }
+}
+
+#[async_trait]
+impl Bench for FakeBench {
+    fn terms(&self) -> &LockTerms {
+        &self.terms
+    }
+
+    fn check_announced(&self, can: &[String]) -> Result<(), String> {
+        match can.iter().find(|word| *word == "nonsense") {
+            Some(word) => Err(format!("unknown word {word}")),
+            None => Ok(()),
+        }
+    }
+
+    async fn start_client(&self, place: usize) -> Result<(Hello, Streams)> {
+        let (ours, theirs) = duplex(1 << 16);
+        let (stdout, stdin) = split(ours);
+        let (kill, killed) = watch::channel(false);
+        self.kills.lock().insert(place, kill);
+        let (answers, _) = mpsc::unbounded_channel();
+        let client = FakeClient {
+            place,
+            habits: self.habits,
+            service: self.service.clone(),
+            answers,
+            over: Arc::default(),
+            lost: Arc::default(),
+        };
+        tokio::spawn(client.live(theirs, killed));
+        let hello = json!({"hello": VERSION, "client": format!("c{}", place + 1), "lock": "fake", "servers": [], "seed": 1});
+        let streams = Streams { stdin: Box::new(stdin), stdout: Box::new(stdout) };
+        Ok((serde_json::from_value(hello)?, streams))
+    }
+
+    async fn kill_client(&self, place: usize, _pid: i32) -> Result<()> {
+        if let Some(kill) = self.kills.lock().get(&place) {
+            kill.send_replace(true);
+        }
+        Ok(())
+    }
+
+    async fn last_words(&self, _place: usize) -> Option<String> {
+        Some("a last line".to_owned())
+    }
+
+    async fn set_servers(&self, state: Servers) -> Result<()> {
+        self.service.state.send_replace(state);
+        Ok(())
+    }
+}
+
+impl Service {
+    /// Sets the key, if it is free. Waits while the servers stand still.
+    async fn set(&self, key: &str, owner: (usize, u64), ttl: Duration) -> Result<bool, &'static str> {
+        let mut state = self.state.subscribe();
+        let state = *state.wait_for(|state| *state != Servers::Paused).await.expect("the bench lives");
+        if state == Servers::Killed {
+            return Err("refused");
+        }
+        let mut holds = self.holds.lock();
+        let is_taken = holds.get(key).is_some_and(|(_, end)| *end > Instant::now());
+        if !is_taken {
+            holds.insert(key.to_owned(), (owner, Instant::now() + ttl));
+        }
+        Ok(!is_taken)
+    }
+
+    fn remove(&self, key: &str, owner: Option<(usize, u64)>) -> bool {
+        let mut holds = self.holds.lock();
+        let is_there = holds
+            .get(key)
+            .is_some_and(|(held, end)| *end > Instant::now() && owner.is_none_or(|owner| *held == owner));
+        if is_there {
+            holds.remove(key);
+        }
+        is_there
+    }
+
+    fn is_held_by(&self, key: &str, owner: (usize, u64)) -> bool {
+        self.holds.lock().get(key).is_some_and(|(held, end)| *held == owner && *end > Instant::now())
+    }
+}
+
+#[derive(Clone)]
+struct FakeClient {
+    place: usize,
+    habits: Habits,
+    service: Arc<Service>,
+    answers: mpsc::UnboundedSender<Value>,
+    over: Arc<Mutex<HashSet<u64>>>,
+    lost: Arc<Mutex<HashSet<u64>>>,
+}
+
+impl FakeClient {
+    async fn live(mut self, stream: DuplexStream, mut killed: watch::Receiver<bool>) {
+        let (input, mut output) = split(stream);
+        let (answers, mut lines) = mpsc::unbounded_channel::<Value>();
+        self.answers = answers;
+        let habits = self.habits;
+        let writing = async move {
+            while let Some(line) = lines.recv().await {
+                let line = line.as_str().map_or_else(|| line.to_string(), str::to_owned);
+                if output.write_all(format!("{line}\n").as_bytes()).await.is_err() {
+                    return;
+                }
+            }
+        };
+        let reading = async move {
+            let mut lines = BufReader::new(input).lines();
+            let _hello = lines.next_line().await;
+            if habits.is_slow_to_start {
+                sleep(Duration::from_secs(60)).await;
+            }
+            let mut can = vec!["validity", "token", "lost"];
+            can.extend(habits.announces_nonsense.then_some("nonsense"));
+            let _ = self.answers.send(json!({"hello": VERSION, "can": can, "pid": 1}));
+            while let Ok(Some(line)) = lines.next_line().await {
+                let line: Value = serde_json::from_str(&line).expect("the controller writes JSON");
+                if line["event"] == "over" {
+                    self.over.lock().extend(line["process"].as_u64());
+                    continue;
+                }
+                let (client, inline) = (self.clone(), habits.waits_in_line);
+                let operation = async move { client.operate(&line).await };
+                if inline {
+                    operation.await;
+                } else {
+                    tokio::spawn(operation);
+                }
+            }
+            if habits.outlives_its_input {
+                sleep(Duration::from_secs(60)).await;
+            }
+        };
+        tokio::select! {
+            () = writing => {}
+            () = reading => {}
+            _ = killed.wait_for(|killed| *killed) => {}
+        }
+    }
+
+    async fn operate(self, op: &Value) {
+        let (process, key) = (op["process"].as_u64().unwrap_or(0), op["key"].as_str().unwrap_or(""));
+        let owner = (self.place, process);
+        let mut answer = match op["f"].as_str().unwrap_or("") {
+            "acquire" => match self.acquire(op, key, owner).await {
+                Some(answer) => answer,
+                None => return,
+            },
+            "release" => self.release(key, owner),
+            _ => json!({"type": "ok", "value": self.believes(key, owner)}),
+        };
+        answer["id"] = op["id"].clone();
+        if self.habits.prints {
+            let _ = self.answers.send(json!("granted, I think"));
+        }
+        let _ = self.answers.send(answer.clone());
+        if self.habits.answers_twice {
+            let _ = self.answers.send(answer);
+        }
+    }
+
+    fn believes(&self, key: &str, owner: (usize, u64)) -> bool {
+        self.habits.believes_for_ever || self.service.is_held_by(key, owner)
+    }
+
+    async fn acquire(&self, op: &Value, key: &str, owner: (usize, u64)) -> Option<Value> {
+        let milliseconds = |name: &str| Duration::from_millis(op[name].as_u64().unwrap_or(0));
+        let (ttl, timeout) = (milliseconds("ttl_ms"), milliseconds("timeout_ms"));
+        let lasting = if self.habits.ignores_ttl { Duration::from_secs(600) } else { ttl };
+        let number = self.service.tokens.fetch_add(1, Ordering::Relaxed);
+        if self.habits.is_unsure && number.is_multiple_of(10) {
+            return Some(json!({"type": "info", "error": "raised: TypeError: no"}));
+        }
+        let deadline = Instant::now() + if self.habits.overruns { timeout * 2 } else { timeout };
+        loop {
+            let service = self.service.clone();
+            let request = async { service.set(key, owner, lasting).await };
+            let asked = tokio::select! {
+                biased;
+                asked = request => asked,
+                () = sleep_until(deadline) => return self.unanswered(key, owner, lasting).await,
+            };
+            match asked {
+                _ if self.habits.never_asks => break,
+                Ok(true) => break,
+                Ok(false) if Instant::now() >= deadline => {
+                    return Some(json!({"type": "fail", "error": "taken: another holds it"}));
+                }
+                Ok(false) => sleep(Duration::from_millis(10)).await,
+                Err(_) if self.habits.is_unsure_without_server => {
+                    return Some(json!({"type": "info", "error": "raised: ConnectionError"}));
+                }
+                Err(_) => return Some(json!({"type": "fail", "error": "unreachable: refused"})),
+            }
+        }
+        tokio::spawn(self.clone().watch(key.to_owned(), owner, ttl));
+        let validity = TTL_MS + if self.habits.promises_too_much { 1 } else { 0 };
+        let token = if self.habits.repeats_tokens { 7 } else { number };
+        Some(json!({"type": "ok", "value": {"validity_ms": validity, "token": token}}))
+    }
+
+    /// The time of an acquire is up while its request lies in a buffer.
+    async fn unanswered(&self, key: &str, owner: (usize, u64), lasting: Duration) -> Option<Value> {
+        let (service, key) = (self.service.clone(), key.to_owned());
+        tokio::spawn(async move { service.set(&key, owner, lasting).await });
+        match self.habits {
+            Habits { never_asks: true, .. } => Some(json!({"type": "ok", "value": {}})),
+            Habits { is_silent_without_answer: true, .. } => None,
+            Habits { is_certain_without_answer: true, .. } => {
+                Some(json!({"type": "fail", "error": "taken: surely"}))
+            }
+            _ => Some(json!({"type": "info", "error": "timeout: no answer"})),
+        }
+    }
+
+    /// Renews where a process that is over is not noticed; reports the loss of a lock that ran out while servers stood still.
+    async fn watch(self, key: String, owner: (usize, u64), ttl: Duration) {
+        loop {
+            sleep(ttl / 20).await;
+            let is_over = self.over.lock().contains(&owner.1);
+            if self.habits.ignores_over && is_over && self.service.is_held_by(&key, owner) {
+                self.service.holds.lock().insert(key.clone(), (owner, Instant::now() + ttl));
+            }
+            let paused = *self.service.state.borrow() == Servers::Paused;
+            if !paused && !self.service.is_held_by(&key, owner) {
+                break;
+            }
+        }
+        if !self.habits.hides_losses && self.lost.lock().insert(owner.1) {
+            let notice = json!({"event": "lost", "process": owner.1, "key": key, "reason": "it ran out"});
+            let _ = self.answers.send(notice);
+        }
+    }
+
+    fn release(&self, key: &str, owner: (usize, u64)) -> Value {
+        let believed = self.believes(key, owner);
+        let removed = match self.habits {
+            Habits { keeps_on_release: true, .. } => true,
+            Habits { releases_blindly: true, .. } => self.service.remove(key, None),
+            _ => self.service.remove(key, Some(owner)),
+        };
+        let value = if self.habits.forgets_believed { json!({}) } else { json!({"believed": believed}) };
+        match removed {
+            true => json!({"type": "ok", "value": value}),
+            false => json!({"type": "fail", "value": value, "error": "not-held: nothing was removed"}),
+        }
+    }
+}
+
+/// The TTL of every acquire.
+const TTL_MS: u64 = 2000;

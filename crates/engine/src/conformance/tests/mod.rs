@@ -1,0 +1,94 @@
+//! Each point accepts a client that keeps the protocol, and rejects one with the habit that it is there for.
+
+mod fake;
+
+use super::finding::PointOutcome::{self, Broken, Kept, NotApplicable, NotTried, Note};
+use super::registry::GROUPS;
+use super::run::{PointResult, check_all};
+use fake::{FakeBench, Habits};
+use fencepost_history::Lease;
+
+async fn checked(lease: Lease, habits: Habits) -> Vec<PointResult> {
+    check_all(FakeBench::new(lease, habits), &mut |_| {}).await.expect("the bench never fails")
+}
+
+/// Checks a client with a habit; the point is to have this outcome, and a finding with these words.
+async fn finds(habits: Habits, point: &str, outcome: PointOutcome, words: &str) {
+    let results = checked(Lease::Ttl, habits).await;
+    let found = results.iter().find(|result| result.point == point).expect("such a point");
+    assert_eq!(found.outcome, outcome, "{habits:?}: {found:#?}");
+    assert!(found.seen.contains(words), "{habits:?}: {}", found.seen);
+    if matches!(outcome, Broken | Note) {
+        assert!(found.change.is_some(), "{found:?} says what to change");
+        assert!(found.lines.iter().any(|line| line.contains("c1 ") || line.contains("c2 ")), "{found:#?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_without_bad_habits_keeps_every_point() {
+    let results = checked(Lease::Ttl, Habits::default()).await;
+    let kept = |result: &PointResult| result.outcome == Kept;
+    assert!(results.iter().all(kept), "{results:#?}");
+    assert_eq!(results.len(), GROUPS.iter().map(|group| group.len()).sum::<usize>());
+    let mut names: Vec<&str> = results.iter().map(|result| result.point).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), results.len(), "each name is there once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn points_of_ttls_do_not_apply_to_a_lock_without_a_lease() {
+    let results = checked(Lease::None, Habits::default()).await;
+    let apply_not = results.iter().filter(|result| result.outcome == NotApplicable);
+    let names: Vec<&str> = apply_not.map(|result| result.point).collect();
+    assert_eq!(names, ["validity", "client-gone", "process-over", "late-release"]);
+}
+
+#[test]
+fn every_point_has_its_row_in_the_manual() {
+    let page = include_str!("../../../../../docs/your-own-lock.md");
+    for point in GROUPS.iter().flat_map(|group| group.iter()) {
+        assert!(
+            page.contains(&format!("| `{}` |", point.name)),
+            "docs/your-own-lock.md has no row for {}",
+            point.name
+        );
+    }
+}
+
+macro_rules! habits {
+    ($($test:ident: $($habit:ident),+ => $point:literal $outcome:ident $words:literal;)*) => {$(
+        #[tokio::test(start_paused = true)]
+        async fn $test() {
+            finds(Habits { $($habit: true,)+ ..Habits::default() }, $point, $outcome, $words).await;
+        }
+    )*};
+}
+
+habits! {
+    a_late_hello_is_found: is_slow_to_start => "hello" Broken "did not answer the hello within 5 s; its last line on standard error is `a last line`";
+    an_unknown_word_is_found: announces_nonsense => "hello" Broken "unknown word nonsense";
+    points_after_a_bad_hello_are_not_tried: announces_nonsense => "grant" NotTried "not tried after the point hello";
+    a_line_of_its_own_is_found: prints => "grant" Broken "`granted, I think`";
+    a_second_answer_is_found: answers_twice => "grant" Broken "which no open operation has";
+    a_release_without_believed_is_found: forgets_believed => "grant" Broken "had the value {}";
+    processes_in_line_are_found: waits_in_line => "processes" Broken "waited for a lock";
+    a_long_wait_is_found: overruns => "time-out" Broken "with a time-out of 1.000 s ended after 2.0";
+    a_grant_of_a_taken_lock_is_shown: never_asks => "time-out" Note "was granted the lock after";
+    a_release_that_does_nothing_is_found: keeps_on_release => "next" Broken "another client's acquire ended with";
+    a_belief_without_end_is_found: believes_for_ever => "holds" Broken "holds before the first acquire: true";
+    a_validity_beyond_the_ttl_is_found: promises_too_much => "validity" Broken "for 2000 ms was said to be valid for 2001 ms";
+    a_token_that_does_not_grow_is_found: repeats_tokens => "tokens" Broken "the token 7 came after one with 7";
+    a_lease_without_end_is_found: ignores_ttl => "client-gone" Broken "its client was killed, the lock was still taken";
+    a_renewal_without_end_is_found: ignores_over => "process-over" Broken "the line `over`, the lock was still taken";
+    a_blind_release_is_shown: releases_blindly => "late-release" Note "was then granted the lock that process";
+    errors_in_peace_are_found: is_unsure => "peace" Broken "TypeError: no";
+    a_lock_that_is_hardly_granted_is_found: keeps_on_release => "peace" Broken "grants in 3 s to 4 processes";
+    a_client_that_stays_is_found: outlives_its_input => "end-of-input" Broken "still ran 2 s after";
+    a_certain_no_without_an_answer_is_found: is_certain_without_answer => "unanswered" Broken "when they went on the lock was taken";
+    a_missing_answer_is_found: is_silent_without_answer => "unanswered" Broken "was not answered while all servers stood still for 1.3";
+    a_grant_without_an_answer_is_found: never_asks => "unanswered" Broken "ended with `ok`";
+    a_hidden_loss_is_found: hides_losses => "lost" Broken "sent no notice `lost`";
+    an_unsure_answer_of_an_unsent_request_is_shown: is_unsure_without_server => "unreachable" Note "ended with `info`, `raised: ConnectionError`";
+    a_grant_without_servers_is_found: never_asks => "unreachable" Broken "ended with `ok`";
+}

@@ -1,0 +1,70 @@
+//! Reads what the programs of a node printed.
+
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::time::Duration;
+
+/// A log may be a moment behind its program.
+pub(crate) const LOG_DELAY: Duration = Duration::from_millis(200);
+
+/// How much of the end of a log is read.
+const TAIL_BYTES: u64 = 16 << 10;
+
+/// The end of a file, as far as it is text; empty where it cannot be read.
+pub(crate) fn tail(path: &Path) -> String {
+    let read = || {
+        let mut file = std::fs::File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok::<_, std::io::Error>(bytes)
+    };
+    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+}
+
+/// The last line that a program of the node printed, without the time and the program's name in front; the agent's own remark
+/// on its end where it printed nothing.
+pub(crate) async fn last_line(path: &Path) -> Option<String> {
+    tokio::time::sleep(LOG_DELAY).await;
+    let text = tail(path);
+    let words = |line| str::split_once(line, " | ").map_or(line, |(_, words)| words).trim();
+    let mut lines = text.lines().rev().map(words).filter(|words| !words.is_empty());
+    let last = lines.next()?;
+    // Of a program's end only its words say why it came; the node's own note of it is better than nothing.
+    let is_note = |words: &&str| words.starts_with("-- process ");
+    let said = std::iter::once(last).chain(lines).find(|words| !is_note(words)).unwrap_or(last);
+    Some(said.to_owned())
+}
+
+/// The sentence about a client, with its own last words; `logs` is the folder of the nodes' logs.
+pub(crate) async fn with_last_line(sentence: &str, logs: &Path, client: &str) -> String {
+    let log = format!("logs/{client}.log");
+    match last_line(&logs.join(format!("{client}.log"))).await {
+        Some(line) => format!("{sentence}; its last line on standard error is `{line}` (see {log})"),
+        None => format!("{sentence}; it wrote nothing to standard error"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_last_line_comes_without_time_and_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c1.log");
+        assert_eq!(last_line(&path).await, None);
+        std::fs::write(
+            &path,
+            "10:00:00.000 client | Traceback\n10:00:00.001 client | ImportError: redis\n\n",
+        )
+        .unwrap();
+        assert_eq!(last_line(&path).await.as_deref(), Some("ImportError: redis"));
+        let note = "10:00:00.002 client | -- process 6 ended by itself, with code 2\n";
+        std::fs::write(&path, format!("10:00:00.001 client | ImportError: redis\n{note}")).unwrap();
+        assert_eq!(last_line(&path).await.as_deref(), Some("ImportError: redis"));
+        std::fs::write(&path, note).unwrap();
+        assert!(last_line(&path).await.is_some_and(|words| words.starts_with("-- process 6 ended")));
+    }
+}

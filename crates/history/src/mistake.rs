@@ -1,0 +1,128 @@
+//! Mistakes in a TOML file that a person wrote: where each is, and which key or name was probably meant.
+
+use crate::prose::unknown;
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::DeTable;
+
+/// A mistake at a place of a text, in one sentence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mistake {
+    /// The place, in bytes from the beginning of the text.
+    pub at: usize,
+    pub sentence: String,
+}
+
+impl Mistake {
+    /// A mistake where this span begins.
+    pub fn new(span: Range<usize>, sentence: impl Into<String>) -> Mistake {
+        Mistake { at: span.start, sentence: sentence.into() }
+    }
+
+    /// A name that does not exist, with the name that was probably meant.
+    pub fn unknown(span: Range<usize>, what: &str, name: &str, known: &[&str]) -> Mistake {
+        Mistake::new(span, unknown(what, name, known))
+    }
+
+    /// What the parser says, with the nearest right key or value where it does not know one.
+    pub fn of_toml(error: &toml::de::Error) -> Mistake {
+        Mistake::new(error.span().unwrap_or(0..0), with_nearest(error.message(), &[]))
+    }
+
+    /// The mistake as one in this file, whose text is needed for the number of the line.
+    pub fn in_file(self, file: &str, text: &str) -> MistakeInFile {
+        MistakeInFile { file: file.to_owned(), line: line_at(text, self.at), sentence: self.sentence }
+    }
+}
+
+/// A mistake in a file: its name, the line, and what is wrong.
+#[derive(Debug, thiserror::Error)]
+pub struct MistakeInFile {
+    /// Path of the file.
+    pub file: String,
+    pub line: usize,
+    pub sentence: String,
+}
+
+impl fmt::Display for MistakeInFile {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}, line {}: {}", self.file, self.line, self.sentence)
+    }
+}
+
+/// Reads a value from a table whose entries keep their places in the text. `span` is the place of the table itself, which a
+/// missing key is reported at.
+///
+/// # Errors
+/// The first key or value that does not fit, at its place.
+pub fn read_table<T: DeserializeOwned>(table: DeTable<'_>, span: Range<usize>) -> Result<T, Mistake> {
+    T::deserialize(toml::Deserializer::from(Spanned::new(span, table)))
+        .map_err(|error| Mistake::of_toml(&error))
+}
+
+/// The number of the line of this byte, from 1.
+pub fn line_at(text: &str, byte: usize) -> usize {
+    let before = text.as_bytes().iter().take(byte);
+    1 + before.filter(|byte| **byte == b'\n').count()
+}
+
+/// What serde says, in our words: it names unknown keys and values, but not the nearest right one. `more` are right ones
+/// that serde does not know of.
+pub fn with_nearest(message: &str, more: &[&str]) -> String {
+    let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    let what = match message {
+        _ if message.starts_with("unknown field") => "key",
+        _ if message.starts_with("unknown variant") => "value",
+        _ => return message.to_owned(),
+    };
+    match &names[..] {
+        [name, known @ ..] => unknown(what, name, &[known, more].concat()),
+        [] => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+    #[expect(dead_code, reason = "only the mistakes in it matter")]
+    struct Table {
+        lock: String,
+        lease: Option<Lease>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    enum Lease {
+        Session,
+        Connection,
+    }
+
+    fn refused(text: &str) -> String {
+        let table = DeTable::parse(text).unwrap().into_inner();
+        read_table::<Table>(table, 0..0).unwrap_err().in_file("lock.toml", text).to_string()
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_line_and_what_was_meant() {
+        assert_eq!(
+            refused("lock = \"a\"\n\nlaese = \"session\""),
+            "lock.toml, line 3: unknown key \"laese\": did you mean \"lease\"?"
+        );
+        let value = "lock.toml, line 2: unknown value \"sesion\": did you mean \"session\"?";
+        assert_eq!(refused("lock = \"a\"\nlease = \"sesion\""), value);
+        assert_eq!(refused("lease = \"connection\""), "lock.toml, line 1: missing field `lock`");
+    }
+
+    #[test]
+    fn keys_that_serde_does_not_know_of_are_offered_as_well() {
+        let message = "unknown field `wenn`, expected `stop_ms`";
+        assert_eq!(with_nearest(message, &["when"]), "unknown key \"wenn\": did you mean \"when\"?");
+        assert_eq!(with_nearest("missing field `lock`", &["when"]), "missing field `lock`");
+    }
+}

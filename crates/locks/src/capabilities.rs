@@ -1,0 +1,98 @@
+//! What a lock can do, as far as workloads, guards, faults and checkers need to know.
+
+use fencepost_history::Lease;
+use std::time::Duration;
+
+/// What a lock can do. Workloads, guards, faults and checkers ask here, and a client's hello is held against it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// An acquire gives a fencing token.
+    pub token: bool,
+    /// An acquire gives a value that no other grant has.
+    pub unique_value: bool,
+    /// An acquire gives a sequencer, and the service can be asked whether it is still valid.
+    pub sequencer: bool,
+    /// The lock can also be taken shared, by many who only read.
+    pub shared_mode: bool,
+    /// Lock and data are in the same place: processes read and write by [`crate::Lock::read`] and
+    /// [`crate::Lock::write`], and the run has neither storage nor guard.
+    pub own_storage: bool,
+    /// Clients have each other killed, or cut off from the storage: nodes then have a fencing program
+    /// ([`crate::run_fencing`]), and a run goes on without a client that was killed.
+    pub fences_clients: bool,
+    /// What ends a grant that its holder does not release.
+    pub lease: Lease,
+    /// A client knows by its own clock until when a lock is valid.
+    pub validity: bool,
+    /// A client reports a lost lock by itself.
+    pub loss_notice: bool,
+    /// A client prolongs its locks by itself, and reports it.
+    pub renewal: bool,
+    /// How much longer than its TTL the lock may stay taken after its holder was lost.
+    pub lock_delay: Duration,
+}
+
+impl Capabilities {
+    /// A lock that can do nothing of all this, to start a description from.
+    pub const NONE: Capabilities = Capabilities {
+        token: false,
+        unique_value: false,
+        sequencer: false,
+        shared_mode: false,
+        own_storage: false,
+        fences_clients: false,
+        lease: Lease::Ttl,
+        validity: false,
+        loss_notice: false,
+        renewal: false,
+        lock_delay: Duration::ZERO,
+    };
+
+    /// The words by which a client announces them in its hello, in `can`.
+    pub fn announced(&self) -> Vec<String> {
+        let words = [
+            (self.token, "token"),
+            (self.validity, "validity"),
+            (self.loss_notice, "lost"),
+            (self.renewal, "extend"),
+        ];
+        words.into_iter().filter(|(can, _)| *can).map(|(_, word)| word.to_owned()).collect()
+    }
+
+    /// Compares what a client announced (`can` of its hello) with what its lock claims. Workload, guard and checkers
+    /// were chosen by the claim, so a client that differs would be judged by rules that do not fit it.
+    ///
+    /// # Errors
+    /// One sentence that names the words that are missing, and those that are too many.
+    pub fn check_announced(&self, can: &[String]) -> Result<(), String> {
+        let claimed = self.announced();
+        let listed =
+            |words: Vec<&String>| words.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let missing = listed(claimed.iter().filter(|word| !can.contains(word)).collect());
+        let extra = listed(can.iter().filter(|word| !claimed.contains(word)).collect());
+        match (missing.as_str(), extra.as_str()) {
+            ("", "") => Ok(()),
+            (missing, "") => Err(format!("its hello does not announce {missing}, which the lock claims")),
+            ("", extra) => Err(format!("its hello announces {extra}, which the lock does not claim")),
+            (missing, extra) => Err(format!(
+                "its hello announces {extra}, which the lock does not claim, and not {missing}, which it claims"
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hello_must_announce_what_the_lock_claims() {
+        let claimed = Capabilities { token: true, validity: true, ..Capabilities::NONE };
+        let announced = |words: &[&str]| {
+            claimed.check_announced(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(announced(&["validity", "token"]), Ok(()));
+        assert!(announced(&["validity"]).is_err_and(|why| why.contains("does not announce token")));
+        assert!(announced(&["validity", "token", "lost"]).is_err_and(|why| why.contains("announces lost")));
+    }
+}

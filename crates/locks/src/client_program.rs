@@ -1,0 +1,98 @@
+//! The client of a lock of one's own: a program in any language, in place of Fencepost's own client.
+
+use crate::capabilities::Capabilities;
+use fencepost_cluster::Environment;
+use fencepost_history::{Lease, LockFacts, TimeSpan};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A program that speaks the client protocol, and what is said about the lock that it uses.
+#[derive(Clone, Debug)]
+pub struct ClientProgram {
+    /// The lock's name, as reports write it: `redis-py@with-statement`.
+    pub name: String,
+    /// Its command line, in the folder of its environment.
+    pub command: Vec<String>,
+    /// A command that prints the name and the version of the library.
+    pub version: Option<Vec<String>>,
+    /// The folder that it lies in, and what its nodes are made of; none for a program of this machine.
+    pub environment: Option<Arc<Environment>>,
+    pub lease: Lease,
+    pub ttl_step: Option<TimeSpan>,
+    /// What the lock claims, by the names of checkers; none for whatever can be judged.
+    pub properties: Option<Vec<String>>,
+    /// What `lock.toml` promises; none where no `lock.toml` says anything, and the hello decides.
+    pub promised: Option<Promised>,
+    /// The longest time until it answers the hello.
+    pub start_time: Duration,
+    pub options: BTreeMap<String, OwnOption>,
+    /// Other ways to use the same lock (`FOLDER@VARIANT`), with a line about each.
+    pub variants: BTreeMap<String, String>,
+}
+
+/// An option of a lock of one's own: a table `[options.NAME]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct OwnOption {
+    #[serde(default)]
+    pub about: String,
+    pub default: String,
+}
+
+/// What grants hand out, by `lock.toml`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promised {
+    pub token: bool,
+    pub unique: bool,
+}
+
+impl ClientProgram {
+    /// What the lock can do, as far as it is known before its client has said hello: of a client without `lock.toml` it is
+    /// taken that it gives whatever a guard needs, and its hello is held against that.
+    pub fn capabilities(&self) -> Capabilities {
+        let Promised { token, unique } = self.promised.unwrap_or(Promised { token: true, unique: true });
+        Capabilities { token, unique_value: unique, ..Capabilities::NONE }
+    }
+
+    /// The words that its hello must have in `can`, as `lock.toml` promises.
+    pub fn claims(&self) -> Vec<String> {
+        let promised = self.promised.unwrap_or(Promised { token: false, unique: false });
+        let words = [(promised.token, "token"), (promised.unique, "unique")];
+        words.into_iter().filter(|(is, _)| *is).map(|(_, word)| word.to_owned()).collect()
+    }
+
+    /// Holds what the client's hello announces (`can`) against what was promised, and what the guard `needs`.
+    ///
+    /// # Errors
+    /// One sentence that names the word that is missing, or unknown.
+    pub fn check_announced(&self, can: &[String], needs: Option<&str>) -> Result<(), String> {
+        let known = ["token", "unique", "validity", "lost", "extend"];
+        if let Some(unknown) = can.iter().find(|word| !known.contains(&word.as_str())) {
+            return Err(fencepost_history::prose::unknown("word in `can` of its hello", unknown, &known));
+        }
+        let lacks = |word: &str| !can.iter().any(|can| can == word);
+        if let Some(missing) = self.claims().iter().find(|word| lacks(word)) {
+            return Err(format!("its hello does not announce {missing}, which lock.toml promises"));
+        }
+        match needs.filter(|word| lacks(word)) {
+            Some(needed) => Err(format!("its hello does not announce {needed}, which the guard needs")),
+            None => Ok(()),
+        }
+    }
+
+    /// What the history says about the lock. `can` is what its client announced.
+    pub fn facts(&self, version: Option<String>, can: &[String]) -> LockFacts {
+        LockFacts {
+            name: self.name.clone(),
+            version,
+            lease: self.lease,
+            ttl_step: self.ttl_step,
+            properties: self.properties.clone(),
+            can: can.to_vec(),
+            client: self.command.clone(),
+            files: self.environment.as_ref().and_then(|environment| environment.hash().ok()),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! A built-in service as a `lock.toml` sets it up: its options take the place of the defaults.
+
+use crate::error::OptionError;
+use crate::options::{Options, Persistence};
+use crate::service::{LockService, ServiceLeadership};
+use async_trait::async_trait;
+use fencepost_cluster::protocol::Service;
+use fencepost_cluster::{ClockMechanism, ClusterError, Node};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A service with defaults of its own. What the run's options say otherwise than the usual defaults stands.
+pub(super) struct ConfiguredService {
+    pub(super) service: &'static dyn LockService,
+    pub(super) nodes: Option<usize>,
+    pub(super) redis_persistence: Option<Persistence>,
+}
+
+impl ConfiguredService {
+    fn merged(&self, options: &Options) -> Options {
+        let persistence = match options.redis_persistence == Persistence::default() {
+            true => self.redis_persistence.unwrap_or_default(),
+            false => options.redis_persistence,
+        };
+        Options { nodes: options.nodes.or(self.nodes), redis_persistence: persistence, ..options.clone() }
+    }
+}
+
+#[async_trait]
+impl LockService for ConfiguredService {
+    fn name(&self) -> &'static str {
+        self.service.name()
+    }
+
+    fn image(&self) -> Option<&'static str> {
+        self.service.image()
+    }
+
+    fn default_nodes(&self) -> usize {
+        self.nodes.unwrap_or_else(|| self.service.default_nodes())
+    }
+
+    fn options(&self) -> &'static [&'static str] {
+        self.service.options()
+    }
+
+    fn check(&self, options: &Options) -> Result<(), OptionError> {
+        self.service.check(&self.merged(options))
+    }
+
+    fn check_ttl(&self, ttl: Duration) -> Result<(), OptionError> {
+        self.service.check_ttl(ttl)
+    }
+
+    fn port(&self) -> u16 {
+        self.service.port()
+    }
+
+    fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service {
+        self.service.start_command(index, nodes, &self.merged(options))
+    }
+
+    fn clock_mechanisms(&self) -> &'static [ClockMechanism] {
+        self.service.clock_mechanisms()
+    }
+
+    async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
+        self.service.await_ready(nodes).await
+    }
+
+    async fn await_serving(&self, node: &Arc<dyn Node>) -> Result<(), ClusterError> {
+        self.service.await_serving(node).await
+    }
+
+    async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError> {
+        self.service.version(node).await
+    }
+
+    fn leadership(&self) -> Option<&dyn ServiceLeadership> {
+        self.service.leadership()
+    }
+}

@@ -1,0 +1,129 @@
+//! `lock.toml`: its format, as it is written. docs/your-own-lock.md is its manual.
+
+use crate::client_program::OwnOption;
+use crate::options::Persistence;
+use fencepost_history::{Lease, TimeSpan};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A whole `lock.toml`. `S` is what stands under `service`: a name, or a table.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct LockFile<S> {
+    /// One line for `fencepost list`.
+    pub about: String,
+    /// The servers beneath the lock.
+    pub service: S,
+    /// How many servers the service has, where it can have several numbers of them.
+    pub nodes: Option<usize>,
+    /// What Redis makes durable.
+    pub redis_persistence: Option<Persistence>,
+    /// The client's command line; relative to the folder.
+    pub client: Words,
+    /// A command that prints the name and the version of what is under test, in one line.
+    pub version: Option<Words>,
+    /// Commands that prepare the copy of the folder on this machine, with the user's environment.
+    #[serde(default)]
+    pub build: Vec<String>,
+    /// Commands that prepare it where the client will run.
+    #[serde(default)]
+    pub setup: Vec<String>,
+    /// Debian packages that the client and its setup need.
+    #[serde(default)]
+    pub packages: Vec<String>,
+    /// Files and folders from elsewhere, relative to the folder, that are copied into it.
+    #[serde(default)]
+    pub files: Vec<PathBuf>,
+    /// What ends a hold of a client that is gone.
+    #[serde(default)]
+    pub lease: Lease,
+    /// The library rounds TTLs up to multiples of this.
+    pub ttl_step: Option<TimeSpan>,
+    /// What the lock claims, by the names of checkers; left out, whatever can be judged.
+    pub properties: Option<Vec<String>>,
+    /// An acquire gives a fencing token.
+    #[serde(default)]
+    pub token: bool,
+    /// An acquire gives a value that no other grant has.
+    #[serde(default)]
+    pub unique: bool,
+    /// The longest time until the client answers the hello.
+    pub start_time: Option<TimeSpan>,
+    /// Options that `--option NAME=VALUE` sets.
+    #[serde(default)]
+    pub options: BTreeMap<String, OwnOption>,
+    /// Other ways to use the same lock.
+    #[serde(default)]
+    pub variants: BTreeMap<String, VariantTable>,
+}
+
+/// A command: a list of words, or one line that is split as a shell does.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Words {
+    Line(String),
+    List(Vec<String>),
+}
+
+/// What a variant says otherwise than its lock.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct VariantTable {
+    #[serde(default)]
+    pub about: String,
+    /// Added to the client's command line.
+    #[serde(default)]
+    pub args: Vec<String>,
+    pub lease: Option<Lease>,
+    pub ttl_step: Option<TimeSpan>,
+    pub properties: Option<Vec<String>>,
+    pub token: Option<bool>,
+    pub unique: Option<bool>,
+    /// Other values of the lock's options.
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
+}
+
+impl Words {
+    /// The words of the command.
+    ///
+    /// # Errors
+    /// The line has a quotation mark that is not closed, or there are no words.
+    pub fn words(&self) -> Result<Vec<String>, String> {
+        let words = match self {
+            Words::Line(line) => shlex::split(line)
+                .ok_or_else(|| format!("the command `{line}` has a quotation mark that is not closed"))?,
+            Words::List(words) => words.clone(),
+        };
+        match words.is_empty() {
+            true => Err("the command has no words; the first names the program".to_owned()),
+            false => Ok(words),
+        }
+    }
+}
+
+impl<S> LockFile<S> {
+    /// The file as this variant has it.
+    ///
+    /// # Errors
+    /// Names an option of the variant that the lock does not have.
+    pub fn with_variant(mut self, name: &str, variant: VariantTable) -> Result<LockFile<S>, String> {
+        if !variant.about.is_empty() {
+            self.about = variant.about;
+        }
+        self.lease = variant.lease.unwrap_or(self.lease);
+        self.ttl_step = variant.ttl_step.or(self.ttl_step);
+        self.properties = variant.properties.or(self.properties);
+        self.token = variant.token.unwrap_or(self.token);
+        self.unique = variant.unique.unwrap_or(self.unique);
+        for (option, value) in variant.options {
+            let known = self.options.get_mut(&option);
+            let known = known.ok_or_else(|| {
+                format!("the variant {name} sets the option {option}, which has no table [options.{option}]")
+            })?;
+            known.default = value;
+        }
+        Ok(self)
+    }
+}

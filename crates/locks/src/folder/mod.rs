@@ -1,0 +1,258 @@
+//! Locks of one's own: a folder with a `lock.toml` and a client program, or a command on the command line.
+//!
+//! ```text
+//! lock.toml ─► file.rs ─► LockDefinition { service: built in, or service.rs; recipe: client.rs }
+//! ```
+//!
+//! A lock that was read stays in memory until the program ends: there are few, and everything refers to them.
+
+mod client;
+mod configured;
+mod file;
+mod servers;
+mod service_table;
+
+use crate::client_program::{ClientProgram, Promised};
+use crate::definition::LockDefinition;
+use crate::registry;
+use crate::service::LockService;
+use configured::ConfiguredService;
+use fencepost_cluster::Environment;
+use fencepost_history::Lease;
+use fencepost_history::mistake::{Mistake, read_table};
+use fencepost_history::prose::unknown;
+use file::{LockFile, VariantTable, Words};
+use parking_lot::Mutex;
+use servers::OwnService;
+use service_table::ServiceOf;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use toml::Spanned;
+use toml::de::DeTable;
+
+/// The file that makes a folder a lock.
+const FILE: &str = "lock.toml";
+
+/// How long a client may take to answer the hello, where its `lock.toml` says nothing.
+const START_TIME: Duration = Duration::from_secs(20);
+
+/// Whether this names a folder rather than a built-in lock: it has a slash, or there is such a folder.
+pub fn is_folder(name: &str) -> bool {
+    let (path, _) = split(name);
+    path.contains('/') || path == "." || Path::new(path).join(FILE).is_file()
+}
+
+/// `PATH@VARIANT`.
+fn split(name: &str) -> (&str, Option<&str>) {
+    match name.rsplit_once('@') {
+        Some((path, variant)) if !variant.contains('/') => (path, Some(variant)),
+        _ => (name, None),
+    }
+}
+
+/// The lock of this folder, `PATH` or `PATH@VARIANT`.
+///
+/// # Errors
+/// One sentence: there is no `lock.toml`, or where it is wrong and what would be right.
+pub fn load(name: &str) -> Result<&'static LockDefinition, String> {
+    kept(name.to_owned(), || {
+        let (path, variant) = split(name);
+        let folder =
+            std::fs::canonicalize(path).map_err(|error| format!("cannot open the lock {path}: {error}"))?;
+        let file = folder.join(FILE);
+        let text = std::fs::read_to_string(&file).map_err(|error| match file.is_file() {
+            false => format!(
+                "{path} is no lock: it has no {FILE}; `fencepost lock new {path}` makes a folder to begin with"
+            ),
+            true => format!("cannot read {}: {error}", file.display()),
+        })?;
+        let place = Path::new(path).join(FILE);
+        read(&text, &place.display().to_string(), &folder, variant)
+    })
+}
+
+/// What `--client` says: a client program on the servers of a built-in lock. `files` is the folder that it lies in.
+///
+/// # Errors
+/// One sentence: the command or the folder makes no sense.
+pub fn ad_hoc(
+    servers_of: &'static LockDefinition,
+    command: &str,
+    files: Option<&Path>,
+) -> Result<&'static LockDefinition, String> {
+    kept(format!("{} {files:?} {command}", servers_of.name), || {
+        let words = Words::Line(command.to_owned()).words()?;
+        let name = name_of_command(&words);
+        let whole = |folder: &Path| {
+            let whole = std::fs::canonicalize(folder);
+            whole.map_err(|error| format!("--client-files {}: {error}", folder.display()))
+        };
+        let folder = files.map(whole).transpose()?;
+        let environment = Environment { name: name.clone(), folder, ..Environment::default() };
+        let program = ClientProgram {
+            name: name.clone(),
+            command: words,
+            version: None,
+            environment: Some(Arc::new(environment)),
+            lease: Lease::default(),
+            ttl_step: None,
+            properties: None,
+            promised: None,
+            start_time: START_TIME,
+            options: BTreeMap::new(),
+            variants: BTreeMap::new(),
+        };
+        Ok(definition(
+            format!("{command}, on the servers of {}", servers_of.name),
+            servers_of.service,
+            program,
+        ))
+    })
+}
+
+/// `my_client`, of `python3 my_client.py`.
+fn name_of_command(words: &[String]) -> String {
+    let is_file = |word: &&String| !word.starts_with('-') && Path::new(word).extension().is_some();
+    let word = words.iter().find(is_file).unwrap_or(&words[0]);
+    Path::new(word).file_stem().map_or_else(|| word.clone(), |stem| stem.to_string_lossy().into_owned())
+}
+
+/// The lock that was made for these words before, or the one that `make` gives now.
+fn kept(
+    words: String,
+    make: impl FnOnce() -> Result<LockDefinition, String>,
+) -> Result<&'static LockDefinition, String> {
+    static KEPT: Mutex<Option<HashMap<String, &'static LockDefinition>>> = Mutex::new(None);
+    let mut kept = KEPT.lock();
+    let kept = kept.get_or_insert_default();
+    if let Some(known) = kept.get(&words) {
+        return Ok(known);
+    }
+    let made: &'static LockDefinition = Box::leak(Box::new(make()?));
+    kept.insert(words, made);
+    Ok(made)
+}
+
+/// Reads the text of a `lock.toml`, and checks its service.
+fn parse(text: &str) -> Result<LockFile<Spanned<ServiceOf>>, Mistake> {
+    let document = DeTable::parse(text).map_err(|error| Mistake::of_toml(&error))?;
+    let (span, table) = (document.span(), document.into_inner());
+    let file: LockFile<Spanned<ServiceOf>> = read_table(table, span)?;
+    let at = file.service.span();
+    match file.service.get_ref() {
+        ServiceOf::BuiltIn(name) => service_named(name, at).map(drop)?,
+        ServiceOf::Own(table) => {
+            table.check().map_err(|sentence| Mistake::new(at.clone(), sentence))?;
+            let misplaced =
+                [("nodes", file.nodes.is_some()), ("redis-persistence", file.redis_persistence.is_some())];
+            if let Some((name, _)) = misplaced.into_iter().find(|(_, there)| *there) {
+                return Err(Mistake::new(
+                    at,
+                    format!("`{name}` outside of [service] is for built-in services"),
+                ));
+            }
+        }
+    }
+    Ok(file)
+}
+
+/// The lock of the text of a `lock.toml` in this folder. `place` is how messages call the file.
+fn read(text: &str, place: &str, folder: &Path, variant: Option<&str>) -> Result<LockDefinition, String> {
+    let file = parse(text).map_err(|mistake| mistake.in_file(place, text).to_string())?;
+    of_file(file, folder, variant).map_err(|sentence| format!("{place}: {sentence}"))
+}
+
+fn of_file(
+    file: LockFile<Spanned<ServiceOf>>,
+    folder: &Path,
+    variant: Option<&str>,
+) -> Result<LockDefinition, String> {
+    let about = |(name, table): (&String, &VariantTable)| (name.clone(), table.about.clone());
+    let variants = file.variants.iter().filter(|_| variant.is_none()).map(about).collect();
+    let (mut file, args) = with_variant(file, variant)?;
+    let base = folder.file_name().map_or_else(|| "/".to_owned(), |name| name.to_string_lossy().into_owned());
+    if let ServiceOf::Own(table) = file.service.get_ref() {
+        // Clients and servers run in nodes that are made alike.
+        file.packages.extend(table.packages.clone());
+    }
+    let environment = Arc::new(Environment {
+        name: base.clone(),
+        folder: Some(folder.to_owned()),
+        files: file.files,
+        build: file.build,
+        setup: file.setup,
+        packages: file.packages,
+        dockerfile: Some(PathBuf::from("Dockerfile")).filter(|file| folder.join(file).is_file()),
+    });
+    let at = file.service.span();
+    let service: &'static dyn LockService = match file.service.into_inner() {
+        ServiceOf::BuiltIn(name) => Box::leak(Box::new(ConfiguredService {
+            service: service_named(&name, at).map_err(|mistake| mistake.sentence)?,
+            nodes: file.nodes,
+            redis_persistence: file.redis_persistence,
+        })),
+        ServiceOf::Own(table) => Box::leak(Box::new(OwnService::new(*table, environment.clone())?)),
+    };
+    let program = ClientProgram {
+        name: variant.map_or_else(|| base.clone(), |variant| format!("{base}@{variant}")),
+        command: [file.client.words()?, args].concat(),
+        version: file.version.as_ref().map(Words::words).transpose()?,
+        environment: Some(environment),
+        lease: file.lease,
+        ttl_step: file.ttl_step,
+        properties: file.properties,
+        promised: Some(Promised { token: file.token, unique: file.unique }),
+        start_time: file.start_time.map_or(START_TIME, |time| time.0),
+        options: file.options,
+        variants,
+    };
+    Ok(definition(file.about, service, program))
+}
+
+/// The file as this variant has it, and the words that it adds to the client's command line.
+fn with_variant<S>(
+    mut file: LockFile<S>,
+    variant: Option<&str>,
+) -> Result<(LockFile<S>, Vec<String>), String> {
+    let Some(name) = variant else { return Ok((file, Vec::new())) };
+    let mut variants = std::mem::take(&mut file.variants);
+    let known: Vec<&str> = variants.keys().map(String::as_str).collect();
+    if known.is_empty() {
+        return Err(format!("the lock has no variants; leave out @{name}"));
+    }
+    let unknown = unknown("variant", name, &known);
+    let mut table = variants.remove(name).ok_or(unknown)?;
+    let args = std::mem::take(&mut table.args);
+    Ok((file.with_variant(name, table)?, args))
+}
+
+/// The built-in service of that name.
+fn service_named(name: &str, at: Range<usize>) -> Result<&'static dyn LockService, Mistake> {
+    let services: BTreeMap<&str, &'static dyn LockService> =
+        registry::registry().iter().map(|lock| (lock.service.name(), lock.service)).collect();
+    let names: Vec<&str> = services.keys().copied().collect();
+    services.get(name).copied().ok_or_else(|| Mistake::unknown(at, "service", name, &names))
+}
+
+fn definition(about: String, service: &'static dyn LockService, program: ClientProgram) -> LockDefinition {
+    let program: &'static ClientProgram = Box::leak(Box::new(program));
+    let claims = match &program.properties {
+        Some(properties) => properties.join(", "),
+        None => "whatever can be judged".to_owned(),
+    };
+    LockDefinition {
+        name: &program.name,
+        about: about.leak(),
+        claims: claims.leak(),
+        service,
+        recipe: program,
+        options: &[],
+        capabilities: |_| unreachable!("a client program says itself what it can"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

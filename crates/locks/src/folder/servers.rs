@@ -1,0 +1,243 @@
+//! Servers that a `lock.toml` describes: how they are started, and how they say that they serve and which of them leads.
+
+use super::file::Words;
+use super::service_table::ServiceTable;
+use crate::error::OptionError;
+use crate::options::Options;
+use crate::service::{LockService, ServiceLeadership};
+use async_trait::async_trait;
+use fencepost_cluster::protocol::{Output, Service};
+use fencepost_cluster::{ClockMechanism, ClusterError, Environment, Node};
+use futures_util::future::{join_all, try_join_all};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// The name of the process that a server runs.
+const SERVICE: &str = "server";
+const START_TIME: Duration = Duration::from_secs(30);
+const READY_POLL: Duration = Duration::from_millis(50);
+const ASK: Duration = Duration::from_secs(5);
+
+/// Prepares the server's data once, and becomes the server. The arguments are the program's. What was prepared is as durable
+/// as what was installed long ago: a loss of power later must not take it away.
+const SCRIPT: &str = r#"
+if [ ! -e "{data}/.prepared" ]; then
+    ( set -e
+    {lines}
+    ) >&2 || { echo "its preparation failed" >&2; exit 1; }
+    : > "{data}/.prepared"
+    find "{data}" -exec sync {} +
+fi
+exec "$@"
+"#;
+
+/// A service out of a table `[service]`.
+pub(super) struct OwnService {
+    /// As messages call it: its program's name.
+    name: &'static str,
+    table: ServiceTable,
+    program: Vec<String>,
+    ready: Option<Vec<String>>,
+    version: Option<Vec<String>>,
+    clocks: &'static [ClockMechanism],
+    leader: Option<Vec<String>>,
+    transfer: Option<Vec<String>>,
+    environment: Arc<Environment>,
+}
+
+impl OwnService {
+    /// Its servers run in `environment`. The table was checked.
+    ///
+    /// # Errors
+    /// One sentence: what in the table is wrong.
+    pub(super) fn new(table: ServiceTable, environment: Arc<Environment>) -> Result<OwnService, String> {
+        let words = |words: &Option<Words>| words.as_ref().map(Words::words).transpose();
+        let program = table.program.words()?;
+        let file = Path::new(&program[0])
+            .file_name()
+            .map_or_else(|| program[0].clone().into(), |it| it.to_string_lossy());
+        Ok(OwnService {
+            name: file.into_owned().leak(),
+            ready: Some(table.ready.words()?).filter(|words| *words != ["tcp"]),
+            version: words(&table.version)?,
+            leader: words(&table.leader)?,
+            transfer: words(&table.transfer)?,
+            clocks: table.clocks.clone().leak(),
+            program,
+            table,
+            environment,
+        })
+    }
+
+    /// A text with everything put in but the data folder, which the node knows.
+    fn filled(&self, text: &str, node: &Arc<dyn Node>, nodes: &[Arc<dyn Node>]) -> String {
+        let peers: Vec<String> = nodes.iter().map(|node| node.address().to_string()).collect();
+        // Servers are n1, n2, …
+        let number = node.name().trim_start_matches('n').parse().unwrap_or(1_usize);
+        text.replace("{address}", &node.address().to_string())
+            .replace("{name}", node.name())
+            .replace("{index}", &number.saturating_sub(1).to_string())
+            .replace("{port}", &self.table.port.to_string())
+            .replace("{peers}", &peers.join(","))
+    }
+
+    async fn ask(
+        &self,
+        command: &[String],
+        node: &Arc<dyn Node>,
+        nodes: &[Arc<dyn Node>],
+    ) -> Result<Output, ClusterError> {
+        let words: Vec<String> = command.iter().map(|word| self.filled(word, node, nodes)).collect();
+        node.exec(&words.iter().map(String::as_str).collect::<Vec<_>>(), ASK).await
+    }
+
+    /// Why this server does not serve yet; none if it does.
+    async fn trouble(&self, node: &Arc<dyn Node>) -> Result<Option<String>, ClusterError> {
+        let Some(command) = &self.ready else {
+            let address = format!("{}:{}", node.address(), self.table.port);
+            return Ok(node.connect(&address, Duration::from_secs(1)).await?.err());
+        };
+        let output = self.ask(command, node, &[]).await?;
+        Ok(match output.code {
+            Some(0) => None,
+            _ => Some(format!("`{}` says {:?}", command.join(" "), first_line(&output))),
+        })
+    }
+
+    async fn await_one(&self, node: &Arc<dyn Node>) -> Result<(), ClusterError> {
+        let within = self.table.start_time.map_or(START_TIME, |time| time.0);
+        let deadline = Instant::now() + within;
+        let of_node = |what: &str| {
+            let (server, node) = (self.name, node.name());
+            ClusterError::new(format!("{server} on {node} {what}; the log of {node} says why"))
+        };
+        loop {
+            let trouble = self.trouble(node).await?;
+            if node.service_pid(SERVICE).is_none() {
+                return Err(of_node("ended as soon as it was started"));
+            }
+            let Some(trouble) = trouble else { return Ok(()) };
+            if Instant::now() > deadline {
+                return Err(of_node(&format!("did not serve within {} s ({trouble})", within.as_secs_f64())));
+            }
+            sleep(READY_POLL).await;
+        }
+    }
+}
+
+/// What a command says first, wherever it says it.
+fn first_line(output: &Output) -> String {
+    let lines = output.stdout.lines().chain(output.stderr.lines());
+    lines.map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
+}
+
+#[async_trait]
+impl LockService for OwnService {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn image(&self) -> Option<&'static str> {
+        Some("client")
+    }
+
+    fn environment(&self) -> Option<Arc<Environment>> {
+        Some(self.environment.clone())
+    }
+
+    fn default_nodes(&self) -> usize {
+        self.table.nodes
+    }
+
+    fn check(&self, options: &Options) -> Result<(), OptionError> {
+        match options.nodes {
+            Some(0) => Err(OptionError("--nodes 0: a service has at least 1 server".to_owned())),
+            _ => Ok(()),
+        }
+    }
+
+    fn port(&self) -> u16 {
+        self.table.port
+    }
+
+    fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], _options: &Options) -> Service {
+        let filled = |text: &String| self.filled(text, &nodes[index], nodes);
+        let program = self.program.iter().map(filled);
+        let argv = match self.table.prepare.is_empty() {
+            true => program.collect(),
+            false => {
+                let lines: Vec<String> = self.table.prepare.iter().map(filled).collect();
+                let script = SCRIPT.replace("{lines}", &lines.join("\n"));
+                let shell = ["sh", "-c", &script, "sh"].map(str::to_owned);
+                shell.into_iter().chain(program).collect()
+            }
+        };
+        Service { name: SERVICE.to_owned(), argv, env: Vec::new() }
+    }
+
+    fn clock_mechanisms(&self) -> &'static [ClockMechanism] {
+        self.clocks
+    }
+
+    async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
+        try_join_all(nodes.iter().map(|node| self.await_one(node))).await.map(drop)
+    }
+
+    async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError> {
+        let Some(command) = &self.version else { return Ok(self.name.to_owned()) };
+        let output = self.ask(command, node, &[]).await?;
+        match first_line(&output) {
+            line if output.code == Some(0) && !line.is_empty() => Ok(line),
+            line => Err(ClusterError::new(format!(
+                "{} on {} does not report its version: `{}` says {line:?}",
+                self.name,
+                node.name(),
+                command.join(" ")
+            ))),
+        }
+    }
+
+    fn leadership(&self) -> Option<&dyn ServiceLeadership> {
+        self.leader.is_some().then_some(self)
+    }
+}
+
+#[async_trait]
+impl ServiceLeadership for OwnService {
+    /// The server that most of those name that answer.
+    async fn leader(&self, nodes: &[Arc<dyn Node>]) -> Result<Option<usize>, ClusterError> {
+        let Some(command) = &self.leader else { return Ok(None) };
+        let mut votes: BTreeMap<usize, usize> = BTreeMap::new();
+        let answers = join_all(nodes.iter().map(|node| self.ask(command, node, nodes))).await;
+        // A server that is stopped or cut off does not answer, and has no vote.
+        for output in answers.into_iter().flatten() {
+            let named = first_line(&output);
+            let place =
+                nodes.iter().position(|node| node.name() == named || node.address().to_string() == named);
+            if let Some(place) = place.filter(|_| output.code == Some(0)) {
+                *votes.entry(place).or_default() += 1;
+            }
+        }
+        Ok(votes.into_iter().max_by_key(|(_, votes)| *votes).map(|(place, _)| place))
+    }
+
+    async fn transfer_leadership(&self, nodes: &[Arc<dyn Node>], from: usize) -> Result<(), ClusterError> {
+        let Some(command) = &self.transfer else {
+            return Err(ClusterError::new(
+                "the [service] of lock.toml has no command `transfer`, by which its leader lets another server lead",
+            ));
+        };
+        let output = self.ask(command, &nodes[from], nodes).await?;
+        match output.code {
+            Some(0) => Ok(()),
+            _ => Err(ClusterError::new(format!(
+                "{} does not let another server lead: {:?}",
+                nodes[from].name(),
+                first_line(&output)
+            ))),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+use super::*;
+
+const LOCK: &str = r#"
+about = "redis-py's Lock"
+service = "redis"
+client = "python3 client.py --name 'my lock'"
+files = ["../kits/fencepost.py"]
+lease = "ttl"
+ttl-step = "1s"
+properties = ["exclusion"]
+token = true
+
+[options.blocking-timeout]
+default = "2s"
+
+[variants.forever]
+about = "without a TTL"
+args = ["--forever"]
+lease = "none"
+token = false
+options.blocking-timeout = "5s"
+"#;
+
+fn parsed(text: &str, variant: Option<&str>) -> Result<LockDefinition, String> {
+    read(text, "lock.toml", Path::new("/locks/redis-py"), variant)
+}
+
+fn program(text: &str, variant: Option<&str>) -> &'static ClientProgram {
+    parsed(text, variant).unwrap_or_else(|error| panic!("{error}")).recipe.program().unwrap()
+}
+
+#[test]
+fn a_lock_is_what_its_file_says() {
+    let lock = parsed(LOCK, None).unwrap();
+    assert_eq!((lock.name, lock.service.name(), lock.claims), ("redis-py", "redis", "exclusion"));
+    let program = program(LOCK, None);
+    assert_eq!(program.command, ["python3", "client.py", "--name", "my lock"]);
+    assert_eq!((program.lease, program.ttl_step.unwrap().millis()), (Lease::Ttl, 1000));
+    assert_eq!(
+        (program.claims(), program.options["blocking-timeout"].default.as_str()),
+        (vec!["token".to_owned()], "2s")
+    );
+    assert_eq!(program.variants["forever"], "without a TTL");
+    assert!(lock.capabilities(&Default::default()).token);
+}
+
+#[test]
+fn a_variant_says_otherwise_only_what_it_names() {
+    let lock = parsed(LOCK, Some("forever")).unwrap();
+    assert_eq!((lock.name, lock.about), ("redis-py@forever", "without a TTL"));
+    let program = program(LOCK, Some("forever"));
+    assert_eq!(program.command.last().map(String::as_str), Some("--forever"));
+    assert_eq!((program.lease, program.ttl_step.unwrap().millis()), (Lease::None, 1000));
+    assert!(program.claims().is_empty());
+    assert_eq!(program.options["blocking-timeout"].default, "5s");
+}
+
+#[test]
+fn a_mistake_is_named_with_its_line_and_what_was_meant() {
+    let changed = |from: &str, to: &str| parsed(&LOCK.replace(from, to), None).err().unwrap_or_default();
+    let refusals = [
+        changed("lease = \"ttl\"", "lease = \"tll\""),
+        changed("ttl-step", "ttl_step"),
+        changed("service = \"redis\"", "service = \"rediss\""),
+        changed("client = \"python3 client.py --name 'my lock'\"", "client = \"python3 'client.py\""),
+        changed("client = \"python3 client.py --name 'my lock'\"", "client = []"),
+        changed("about = \"redis-py's Lock\"\n", ""),
+        changed("options.blocking-timeout = \"5s\"", "option.blocking-timeout = \"5s\""),
+        changed("token = true", "token = \"yes\""),
+        parsed(LOCK, Some("for-ever")).err().unwrap_or_default(),
+        parsed("about = \"\"\nservice = \"etcd\"\nclient = \"c\"", Some("x")).err().unwrap_or_default(),
+        parsed(&LOCK.replace("options.blocking-timeout = ", "options.timeout = "), Some("forever"))
+            .err()
+            .unwrap_or_default(),
+    ];
+    insta::assert_snapshot!(refusals.join("\n"));
+}
+
+#[test]
+fn a_hello_must_announce_what_was_promised_and_what_the_guard_needs() {
+    let can = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let program = program(LOCK, None);
+    assert_eq!(program.check_announced(&can(&["token", "validity"]), Some("token")), Ok(()));
+    let missing = program.check_announced(&can(&["validity"]), None).unwrap_err();
+    assert!(missing.contains("does not announce token, which lock.toml promises"), "{missing}");
+    let needed = program.check_announced(&can(&["token"]), Some("unique")).unwrap_err();
+    assert!(needed.contains("does not announce unique, which the guard needs"), "{needed}");
+    let unknown = program.check_announced(&can(&["token", "valid"]), None).unwrap_err();
+    assert!(unknown.contains("did you mean \"validity\"?"), "{unknown}");
+}
+
+#[test]
+fn a_client_on_the_command_line_is_named_by_its_file() {
+    let base = registry::find("redlock").unwrap();
+    let lock = ad_hoc(base, "python3 -u my_client.py --fast", None).unwrap();
+    assert_eq!((lock.name, lock.service.name()), ("my_client", "redis-independent"));
+    assert!(ad_hoc(base, "python3 'x", None).err().unwrap().contains("not closed"));
+    assert_eq!(name_of_command(&["/opt/bin/adapter".to_owned()]), "adapter");
+}
+
+#[test]
+fn a_folder_is_known_from_a_name() {
+    assert!(is_folder("./my-lock") && is_folder("adapters/redis-py@with") && is_folder("."));
+    assert!(!is_folder("redlock"));
+    assert_eq!(split("a@b/c"), ("a@b/c", None));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().display().to_string();
+    assert!(load(&path).err().unwrap().contains("has no lock.toml"));
+    assert!(load("./nowhere").err().unwrap().contains("cannot open the lock ./nowhere"));
+}
+
+#[test]
+fn a_service_can_be_described() {
+    let described = |more: &str| {
+        let text = format!(
+            "about = 'x'\nclient = 'y'\npackages = ['a']\n{more}[service]\nprogram = '/usr/sbin/mariadbd --port={{port}}'\nport = 3306\n"
+        );
+        parsed(&text, None)
+    };
+    let lock = described("").unwrap();
+    let environment = lock.service.environment().unwrap();
+    assert_eq!(
+        (lock.service.name(), lock.service.port(), lock.service.image()),
+        ("mariadbd", 3306, Some("client"))
+    );
+    assert_eq!(lock.recipe.program().unwrap().environment.as_ref(), Some(&environment), "one for all nodes");
+    assert!(lock.service.leadership().is_none());
+    let misplaced = described("nodes = 3\n").err().unwrap();
+    assert!(misplaced.starts_with("lock.toml, line 5: `nodes` outside of [service]"), "{misplaced}");
+    let text = "about = 'x'\nclient = 'y'\n[service]\nport = 3306\nprogram = 'x'\nprot = 5\n";
+    let unknown = parsed(text, None).err().unwrap();
+    assert!(unknown.starts_with("lock.toml, line 6: unknown key") && unknown.contains("port"), "{unknown}");
+}

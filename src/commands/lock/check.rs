@@ -1,0 +1,98 @@
+//! `fencepost lock check`: does the client keep the client protocol?
+
+use super::report::{self, Summary};
+use crate::output::say;
+use crate::runtime::{listen_for_signals, runtime};
+use anyhow::Result;
+use clap::Args;
+use fencepost_engine::{
+    ConformanceObserver, PointResult, RunOptions, RunSpec, Stop, check_conformance, conformance_spec,
+};
+use fencepost_history::TimeSpan;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Which lock is checked, and how.
+#[derive(Debug, Args)]
+pub(super) struct CheckLockArgs {
+    /// A folder with a lock.toml, `FOLDER[@VARIANT]`, or a built-in lock.
+    lock: String,
+    /// Where the nodes run: docker, local, or auto (docker if an engine answers, else local).
+    #[arg(long, default_value_t = RunOptions::default().driver)]
+    driver: String,
+    /// Time to live of the lock.
+    #[arg(long, value_name = "TIME", default_value_t = RunOptions::default().ttl)]
+    ttl: TimeSpan,
+    /// Options of the lock (its lock.toml lists them), separated by commas.
+    #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',')]
+    option: Vec<String>,
+    /// Print one JSON object with all points.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Checks a lock's client. The exit code is 0 if it keeps the protocol, else 1.
+pub(super) fn check(args: CheckLockArgs) -> Result<i32> {
+    let CheckLockArgs { lock, driver, ttl, option, json } = args;
+    let spec = conformance_spec(RunOptions { lock, driver, ttl, option, ..RunOptions::default() })?;
+    let runtime = runtime()?;
+    let code = runtime.block_on(check_and_report(&spec, json));
+    runtime.shutdown_background();
+    code
+}
+
+async fn check_and_report(spec: &RunSpec, json: bool) -> Result<i32> {
+    let stop = Arc::new(Stop::default());
+    tokio::spawn(listen_for_signals(stop.clone()));
+    let logs = Logs::create()?;
+    let mut live = Live { spec, json, servers: Vec::new(), version: None };
+    let points = check_conformance(spec, &logs.0, &stop, &mut live).await?;
+    let Live { servers, version, .. } = live;
+    let summary = Summary::new(spec, servers, version, points);
+    match json {
+        true => say!("{}", serde_json::to_string(&summary)?),
+        false => say!("{}", report::ending(&summary, &spec.options.lock)),
+    }
+    Ok(i32::from(!summary.keeps_the_protocol))
+}
+
+/// The nodes' logs, as long as the check lasts.
+struct Logs(PathBuf);
+
+impl Logs {
+    fn create() -> Result<Logs> {
+        let folder = std::env::temp_dir().join(format!("fencepost-lock-check-{}", std::process::id()));
+        std::fs::create_dir_all(&folder)?;
+        Ok(Logs(folder))
+    }
+}
+
+impl Drop for Logs {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Prints each point as it is done.
+struct Live<'a> {
+    spec: &'a RunSpec,
+    json: bool,
+    servers: Vec<String>,
+    version: Option<String>,
+}
+
+impl ConformanceObserver for Live<'_> {
+    fn started(&mut self, servers: &[String], version: Option<&str>) {
+        self.servers = servers.to_vec();
+        self.version = version.map(str::to_owned);
+        if !self.json {
+            say!("{}", report::opening(self.spec, servers, version));
+        }
+    }
+
+    fn checked(&mut self, point: &PointResult) {
+        if let Some(text) = report::point(point).filter(|_| !self.json) {
+            say!("{text}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! `fencepost lock new`: a folder with a lock, which runs at once.
+
+use super::templates::{LANGUAGES, Language, SERVERS};
+use crate::output::say;
+use anyhow::{Context, Result};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use fencepost_engine::BadUsage;
+use fencepost_report::terminal::rows;
+use std::path::{Path, PathBuf};
+
+/// Which lock is begun.
+#[derive(Debug, Args)]
+pub(super) struct NewArgs {
+    /// The folder to make. Its last part is the name of the lock.
+    folder: PathBuf,
+    /// Language of the client.
+    #[arg(long, default_value = LANGUAGES[0].name, value_parser = languages())]
+    language: String,
+    /// The servers beneath the lock; on redis the client works as it is.
+    #[arg(long, default_value = SERVERS[0].0, value_parser = servers())]
+    servers: String,
+}
+
+fn languages() -> PossibleValuesParser {
+    PossibleValuesParser::new(LANGUAGES.iter().map(|language| language.name))
+}
+
+fn servers() -> PossibleValuesParser {
+    PossibleValuesParser::new(SERVERS.iter().map(|(name, _)| *name))
+}
+
+/// Makes the folder, and says what to do next.
+pub(super) fn new(args: &NewArgs) -> Result<i32> {
+    let name = name_of(&args.folder)?;
+    let language = LANGUAGES.iter().find(|language| language.name == args.language);
+    let servers = SERVERS.iter().find(|(servers, _)| *servers == args.servers);
+    let (Some(language), Some(servers)) = (language, servers) else {
+        return Err(BadUsage("no such language or servers".to_owned()).into());
+    };
+    if args.folder.symlink_metadata().is_ok() {
+        let folder = args.folder.display();
+        return Err(BadUsage(format!("{folder} is there already; choose another name")).into());
+    }
+    make(&args.folder, &language.files(name, *servers))
+        .with_context(|| format!("cannot make {}", args.folder.display()))?;
+    say!("{}", made(args, language, servers.1).trim_end());
+    Ok(0)
+}
+
+/// The last part of the path, if it can be the name of a lock in every language.
+fn name_of(folder: &Path) -> Result<&str, BadUsage> {
+    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
+    match name.starts_with(|first: char| first.is_ascii_alphabetic()) && name.chars().all(fits) {
+        true => Ok(name),
+        false => Err(BadUsage(format!(
+            "{name:?} cannot be the name of a lock: use letters, digits, - and _, and begin with a letter"
+        ))),
+    }
+}
+
+/// Writes all files into a folder beside, and moves it to its place when it is whole.
+fn make(folder: &Path, files: &[(String, String)]) -> Result<()> {
+    let mut partial = folder.as_os_str().to_owned();
+    partial.push(format!(".partial-{}", std::process::id()));
+    let partial = PathBuf::from(partial);
+    let written = write_all(&partial, files).and_then(|()| Ok(std::fs::rename(&partial, folder)?));
+    if written.is_err() {
+        let _ = std::fs::remove_dir_all(&partial);
+    }
+    written
+}
+
+fn write_all(folder: &Path, files: &[(String, String)]) -> Result<()> {
+    std::fs::create_dir(folder)?;
+    for (path, text) in files {
+        let path = folder.join(path);
+        std::fs::create_dir_all(path.parent().unwrap_or(folder))?;
+        std::fs::write(path, text)?;
+    }
+    Ok(())
+}
+
+fn made(args: &NewArgs, language: &Language, servers: &str) -> String {
+    let folder = args.folder.display().to_string();
+    let as_lock = if folder.contains('/') { folder.clone() } else { format!("./{folder}") };
+    let to_do = match language.works_on(&args.servers) {
+        true => format!(
+            "{folder}/{} is a working lock without a library: put yours in its place",
+            language.client
+        ),
+        false => format!("write the functions in {folder}/{}", language.client),
+    };
+    let about = format!("{folder}, a lock in {} on {servers}", language.title);
+    // Commands are to be copied: they stay in one line.
+    rows(&[("made", &about), ("change", &to_do)])
+        + &format!("next      fencepost lock check {as_lock}\n          fencepost test --lock {as_lock}\n")
+}

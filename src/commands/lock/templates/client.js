@@ -1,0 +1,18 @@
+// A lock of my own. Write acquire and release: everything else is done by the kit, fencepost.js.
+const { run, Certain } = require("./fencepost");
+
+// Once for each process. env.servers has the servers (name, host, port), env.options the options; times are in milliseconds.
+run((env) => ({
+  /** Gives true if the library granted the lock, false if it said no; throws where that is unknown. */
+  async acquire(key, ttl, timeout) {
+    throw new Certain("unreachable: acquire in client.js is not written yet");
+  },
+
+  /** Gives true or false where the library says whether it removed a lock. */
+  async release(key) {
+    throw new Certain("unreachable: release in client.js is not written yet");
+  },
+
+  /** Ends connections and renewals: the process is over. */
+  async close() {},
+}));

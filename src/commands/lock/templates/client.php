@@ -1,0 +1,28 @@
+<?php
+// A lock of my own. Write acquire and release: everything else is done by the kit, fencepost.php.
+
+require 'fencepost.php';
+
+use Fencepost\{Certain, Env, Grant, Lock};
+
+final class MyLock implements Lock
+{
+    // Connect here: one object for each process. $env->servers has the servers (name, host, port), $env->options the options.
+    public function __construct(private Env $env)
+    {
+    }
+
+    /** A grant or true, null or false if the library said no; an exception where that is unknown. In seconds. */
+    public function acquire(string $key, float $ttl, float $timeout): Grant|bool|null
+    {
+        throw new Certain('unreachable: acquire in client.php is not written yet');
+    }
+
+    /** True or false where the library says whether it removed a lock, else null. */
+    public function release(string $key): ?bool
+    {
+        throw new Certain('unreachable: release in client.php is not written yet');
+    }
+}
+
+Fencepost\run(fn (Env $env) => new MyLock($env));

@@ -1,0 +1,29 @@
+// A lock of my own. Write Acquire and Release: everything else is done by the kit, the package fencepost.
+package main
+
+import (
+	"context"
+	"time"
+
+	"example/fencepost"
+)
+
+// One for each process. env.Servers has the servers (Name, Host, Port, Address), env.Options the options.
+type myLock struct{ env *fencepost.Env }
+
+// Acquire returns a grant, or nil if the library said no; an error where that is unknown.
+func (l *myLock) Acquire(ctx context.Context, key string, ttl time.Duration) (*fencepost.Grant, error) {
+	return nil, fencepost.Certain("unreachable: Acquire in main.go is not written yet")
+}
+
+// Release says whether it removed a lock, where the library does.
+func (l *myLock) Release(ctx context.Context, key string) (fencepost.Removal, error) {
+	return fencepost.Unknown, fencepost.Certain("unreachable: Release in main.go is not written yet")
+}
+
+// Close ends connections and renewals: the process is over.
+func (l *myLock) Close() error { return nil }
+
+func main() {
+	fencepost.Main(func(env *fencepost.Env) (fencepost.Lock, error) { return &myLock{env}, nil })
+}

@@ -1,0 +1,147 @@
+//! Clients that misbehave: a run ends with one sentence that names the client, and its last words where it has any.
+
+use crate::common::turn::Weight;
+use crate::common::{Ran, fencepost, output, test};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/locks/misbehaves");
+
+/// Little to wait for: after an operation that is not answered a run waits for ten TTLs and more.
+const SHORT: &str =
+    "--driver local --clients 1 --concurrency 2 --ttl 100ms --time-limit 1s --acquire-timeout 200ms";
+
+/// Runs a client with this habit, which fails the run, and gives the sentence.
+fn sentence_of(habit: &str) -> String {
+    failure(&test(&format!("{SHORT} --workload lock --lock {FOLDER}@{habit}")))
+}
+
+/// The one sentence of a run that failed.
+fn failure(ran: &Ran) -> String {
+    assert_eq!(ran.code, 255, "{}", ran.stdout);
+    let sentences: Vec<&str> = ran.stderr.lines().filter(|line| line.starts_with("fencepost: ")).collect();
+    assert_eq!(sentences.len(), 1, "one sentence: {}", ran.stderr);
+    sentences[0].to_owned()
+}
+
+macro_rules! habits {
+    ($($test:ident: $habit:literal says $($words:literal),+;)*) => {$(
+        #[test]
+        fn $test() {
+            let sentence = sentence_of($habit);
+            for words in [$($words),+] {
+                assert!(sentence.contains(words), "{words}: {sentence}");
+            }
+        }
+    )*};
+}
+
+habits! {
+    a_client_that_exits_at_once_is_named_with_its_last_words: "exits" says
+        "client c1 ended before it answered the hello", "`ImportError: no module named lock_library`", "logs/c1.log";
+    a_client_without_a_hello_is_named: "says-nothing" says
+        "client c1 did not answer the hello within 10 s", "`waiting for a server`";
+    a_hello_that_is_no_message_is_shown: "chats" says
+        "client c1 printed a line that is not of the client protocol: `hello, I am a client`", "belongs on standard error";
+    a_client_that_ends_later_is_named_with_its_last_words: "ends-later" says "client c1 ended", "`MemoryError`";
+    an_answer_to_no_operation_is_shown: "invents-ids" says "client c1 answered with the id 10000", "`last operation: acquire`";
+    a_second_answer_is_shown: "answers-twice" says "client c1 answered with the id 1,", "which no open operation has";
+    a_flood_of_notices_ends_the_run: "floods" says "client c1 sent more than 5000 notices within a second";
+    a_client_that_never_answers_is_named: "never-answers" says
+        "client c1 answered none of its", "`last operation: acquire`";
+    a_promise_that_the_hello_does_not_keep_is_named: "breaks-promises" says
+        "client c1 does not fit", "does not announce token, which lock.toml promises";
+}
+
+#[test]
+fn a_line_of_the_library_on_standard_output_is_shown() {
+    let prints = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/locks/prints");
+    let sentence = failure(&test(&format!("{SHORT} --workload lock --lock {prints}")));
+    assert!(sentence.contains("is not of the client protocol: `process "), "{sentence}");
+    assert!(sentence.contains("a client's own output belongs on standard error"), "{sentence}");
+}
+
+/// Runs a lock whose folder has this lock.toml, and a file `client` that cannot be executed.
+fn of_lock_file(text: &str, args: &str) -> Ran {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(folder.path().join("lock.toml"), text).expect("a file");
+    let client = folder.path().join("client");
+    std::fs::write(&client, "#!/bin/sh\n").expect("a file");
+    std::fs::set_permissions(&client, std::fs::Permissions::from_mode(0o644)).expect("its own file");
+    test(&format!("{SHORT} {args} --lock {}", folder.path().display()))
+}
+
+#[test]
+fn a_client_that_cannot_be_executed_is_named() {
+    let text = "about = \"x\"\nservice = \"redis\"\nclient = \"./client\"\n";
+    let sentence = failure(&of_lock_file(text, "--workload lock"));
+    assert!(sentence.contains("client c1: cannot start ./client: it is not executable"), "{sentence}");
+}
+
+#[test]
+fn a_version_command_that_fails_is_shown_with_its_last_words() {
+    let text = "about = \"x\"\nservice = \"redis\"\nclient = \"cat\"\n\
+                version = [\"sh\", \"-c\", \"echo no library here >&2; exit 3\"]\n";
+    let sentence = failure(&of_lock_file(text, "--workload lock"));
+    assert!(sentence.contains("the version command of"), "{sentence}");
+    assert!(sentence.contains("no library here"), "{sentence}");
+}
+
+#[test]
+fn a_guard_that_the_lock_cannot_feed_is_refused() {
+    let text = "about = \"x\"\nservice = \"redis\"\nclient = \"cat\"\n";
+    let ran = of_lock_file(text, "--guard token");
+    assert_eq!(ran.code, 254, "{}", ran.stderr);
+    assert!(ran.stderr.contains("--guard token needs a fencing token"), "{}", ran.stderr);
+    assert_eq!(ran.stderr.trim().lines().count(), 1, "{}", ran.stderr);
+}
+
+#[test]
+fn two_locks_of_one_name_are_not_compared() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let lock = |parent: &str| {
+        let path = folder.path().join(parent).join("my-lock");
+        std::fs::create_dir_all(&path).expect("a folder");
+        let text = "about = \"x\"\nservice = \"redis\"\nclient = \"cat\"\n";
+        std::fs::write(path.join("lock.toml"), text).expect("a file");
+        path.display().to_string()
+    };
+    let locks = format!("{},{}", lock("a"), lock("b"));
+    let compared = fencepost(&["compare", "--locks", &locks]).output().expect("the program starts");
+    let stderr = String::from_utf8_lossy(&compared.stderr);
+    assert_eq!(compared.status.code(), Some(254), "{stderr}");
+    assert!(stderr.contains("two locks that are called my-lock"), "{stderr}");
+}
+
+/// The adapter of docs/client-protocol.md, with its calls of the server or without them.
+fn from_the_page(folder: &Path, calls_the_server: bool) -> Ran {
+    let page = include_str!("../../docs/client-protocol.md");
+    let (_, rest) = page.split_once("```python\n").expect("the page holds an adapter in Python");
+    let adapter = rest.split_once("```").expect("the block ends").0;
+    let without =
+        "def redis(timeout, *words):\n    return b\"+OK\" if words[0] == \"SET\" else b\":1\"\n\ndef perform";
+    let adapter = match calls_the_server {
+        true => adapter.to_owned(),
+        false => adapter.replacen("def perform", without, 1),
+    };
+    std::fs::write(folder.join("client.py"), adapter).expect("a file");
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let args =
+        ["test", "--driver", "local", "--lock", "redis-single", "--workload", "lock", "--hold", "20ms"];
+    let more =
+        ["--acquisitions", "60", "--time-limit", "30s", "--client", "python3 client.py", "--client-files"];
+    let at = [folder.to_str().expect("UTF-8"), "--results", results.path().to_str().expect("UTF-8")];
+    let ran = Ran::new(output(&[&args[..], &more[..], &at[..]].concat(), Weight::LIGHT), results);
+    eprintln!("exit {}\n{}\n{}", ran.code, ran.stdout, ran.stderr);
+    ran
+}
+
+#[test]
+fn the_adapter_of_the_page_holds_and_is_caught_without_its_server_calls() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let honest = from_the_page(folder.path(), true);
+    assert_eq!(honest.code, 0);
+    let pretender = from_the_page(folder.path(), false);
+    assert_eq!(pretender.code, 1);
+    assert_eq!(pretender.outcome("exclusion"), fencepost_checker::Outcome::Violation);
+}

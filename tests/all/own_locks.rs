@@ -1,0 +1,177 @@
+//! Locks of one's own: `fencepost lock new` and `fencepost lock check`.
+
+use crate::common::turn::Weight;
+use crate::common::{fencepost, output};
+use serde_json::Value;
+use std::path::Path;
+
+/// The languages that have a kit.
+const LANGUAGES: [&str; 6] = ["python", "go", "javascript", "rust", "java", "php"];
+
+/// The result of `lock check … --json`: the exit code, and what it printed.
+struct Checked {
+    code: Option<i32>,
+    summary: Value,
+}
+
+/// Checks a lock of this repository on the local driver.
+fn check(lock: &str) -> Checked {
+    let path = format!("{}/{lock}", env!("CARGO_MANIFEST_DIR"));
+    check_at(&path)
+}
+
+fn check_at(path: &str) -> Checked {
+    let checked = output(&["lock", "check", path, "--driver", "local", "--json"], Weight::PRECISE);
+    let stderr = String::from_utf8_lossy(&checked.stderr);
+    let summary = serde_json::from_slice(&checked.stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"));
+    eprintln!("{path}: {:?}\n{summary:#}\n{stderr}", checked.status);
+    Checked { code: checked.status.code(), summary }
+}
+
+impl Checked {
+    /// The point of this name.
+    fn point(&self, name: &str) -> &Value {
+        let points = self.summary["points"].as_array().expect("a list of points");
+        points.iter().find(|point| point["point"] == name).unwrap_or_else(|| panic!("no point {name}"))
+    }
+
+    fn keeps_the_protocol(&self) {
+        assert_eq!(self.code, Some(0));
+        assert_eq!(self.summary["keeps-the-protocol"], true);
+    }
+
+    /// The point is broken, and says what to change; with these words.
+    fn breaks(&self, name: &str, words: &str) {
+        assert_eq!(self.code, Some(1));
+        assert_eq!(self.point(name)["outcome"], "broken");
+        self.says(name, words);
+    }
+
+    fn says(&self, name: &str, words: &str) {
+        let point = self.point(name);
+        let text = format!("{} {}", point["seen"], point["change"]);
+        assert!(text.contains(words), "{words}: {text}");
+        assert!(!point["lines"].as_array().expect("lines of the conversation").is_empty());
+    }
+}
+
+#[test]
+fn the_examples_of_the_kits_keep_the_protocol() {
+    for language in LANGUAGES {
+        check(&format!("kits/{language}/example")).keeps_the_protocol();
+    }
+}
+
+#[test]
+fn built_in_clients_keep_the_protocol() {
+    for lock in ["redlock", "etcd"] {
+        check_at(lock).keeps_the_protocol();
+    }
+}
+
+#[test]
+fn a_client_that_never_asks_the_server_is_found() {
+    let checked = check("tests/locks/never-asks");
+    checked.breaks("unanswered", "No server can have granted it. Look at the client's acquire");
+    checked.says("time-out", "look at the client's acquire: it must ask the server");
+}
+
+#[test]
+fn a_client_that_releases_blindly_is_shown() {
+    let checked = check("tests/locks/releases-blindly");
+    assert_eq!(checked.point("late-release")["outcome"], "note");
+    checked
+        .says("late-release", "look at the client's release: it must remove only what its own acquire got");
+}
+
+#[test]
+fn a_client_that_answers_before_the_grant_is_found() {
+    let checked = check("tests/locks/answers-early");
+    checked.breaks("unanswered", "answer `ok` only after the server did");
+}
+
+#[test]
+fn a_client_that_prints_is_found() {
+    let checked = check("tests/locks/prints");
+    checked.breaks("grant", "acquired check-");
+    checked.says("grant", "own output belongs on standard error");
+    assert_eq!(checked.point("peace")["outcome"], "not-tried");
+}
+
+#[test]
+fn a_client_whose_processes_wait_for_each_other_is_found() {
+    let checked = check("tests/locks/blocks");
+    checked.breaks("processes", "share no mutex or connection that an acquire keeps while it waits");
+}
+
+/// Runs `fencepost lock new` in this folder.
+fn new(at: &Path, args: &str) -> std::process::Output {
+    let mut command =
+        fencepost(&[&["lock", "new"], &args.split_whitespace().collect::<Vec<_>>()[..]].concat());
+    command.current_dir(at).output().expect("the program starts")
+}
+
+#[test]
+fn a_new_lock_runs_at_once() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let made = new(folder.path(), "my-lock");
+    let printed = String::from_utf8_lossy(&made.stdout);
+    assert!(printed.contains("fencepost lock check ./my-lock"), "{printed}");
+    let path = folder.path().join("my-lock");
+    check_at(path.to_str().expect("UTF-8")).keeps_the_protocol();
+}
+
+#[test]
+fn a_new_lock_is_a_lock_in_every_language_on_all_servers() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for language in LANGUAGES {
+        for servers in ["redis", "redis-independent", "redis-sentinel", "etcd", "zookeeper", "postgres"] {
+            let name = format!("{language}-on-{servers}");
+            let made = new(folder.path(), &format!("{name} --language {language} --servers {servers}"));
+            assert_eq!(made.status.code(), Some(0), "{}", String::from_utf8_lossy(&made.stderr));
+            let listed = fencepost(&["list", "locks", &format!("./{name}")])
+                .current_dir(folder.path())
+                .output()
+                .expect("the program starts");
+            let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+            assert!(listed.contains(&format!("{name}, a lock of my own in")), "{listed}");
+        }
+    }
+}
+
+#[test]
+fn a_new_lock_writes_over_nothing() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::fs::create_dir(folder.path().join("taken")).expect("a folder");
+    std::fs::write(folder.path().join("a-file"), "mine").expect("a file");
+    for name in ["taken", "a-file", "9lives", "a.b", "", "no/where"] {
+        let refused = new(folder.path(), name);
+        let stderr = String::from_utf8_lossy(&refused.stderr);
+        let code = if name == "no/where" { 255 } else { 254 };
+        assert_eq!(refused.status.code(), Some(code), "{name}: {stderr}");
+    }
+    let mut left: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").flatten().collect();
+    left.sort_by_key(|entry| entry.file_name());
+    let names: Vec<_> = left.iter().map(|entry| entry.file_name()).collect();
+    assert_eq!(names, ["a-file", "taken"]);
+    assert_eq!(std::fs::read_to_string(folder.path().join("a-file")).expect("it is there"), "mine");
+}
+
+#[test]
+fn mistakes_and_failures_have_their_own_exit_codes() {
+    for (args, code, words) in [
+        (&["lock", "check", "./nowhere"][..], 254, "cannot open the lock ./nowhere"),
+        (&["lock", "check", "redlok"], 254, "did you mean \"redlock\"?"),
+        (&["lock", "check", "redlock", "--ttl", "0"], 254, "--ttl must be longer than 0"),
+        (&["lock", "new", "x", "--language", "cobol"], 254, "cobol"),
+        (&["lock", "check", "redlock", "--driver", "docker"], 255, "docker"),
+    ] {
+        let checked = fencepost(args)
+            .env("DOCKER_HOST", "unix:///nowhere/docker.sock")
+            .output()
+            .expect("the program starts");
+        let stderr = String::from_utf8_lossy(&checked.stderr).to_lowercase();
+        assert_eq!(checked.status.code(), Some(code), "{args:?}: {stderr}");
+        assert!(stderr.contains(&words.to_lowercase()), "{args:?}: {stderr}");
+    }
+}

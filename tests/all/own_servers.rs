@@ -1,0 +1,86 @@
+//! Locks of one's own on servers that Fencepost does not know: a table `[service]` in `lock.toml`.
+
+use crate::common::turn::Weight;
+use crate::common::{planned_weighed, test, under};
+use fencepost_checker::Outcome;
+use fencepost_history::Kind;
+use std::fs::write;
+
+under!(
+    local: [mariadb_holds_in_peace, a_server_of_pypi_holds_in_peace, every_fault_of_servers_takes_effect_on_mariadb, the_leader_is_the_one_that_a_command_names],
+    docker: [mariadb_holds_in_peace],
+    docker_by_night: [a_server_of_pypi_holds_in_peace, every_fault_of_servers_takes_effect_on_mariadb, the_leader_is_the_one_that_a_command_names],
+);
+
+/// A fault of each kind on the server: how long it lasts in milliseconds, and its parameters.
+const FAULTS: &[(&str, u32, &str)] = &[
+    ("clock-jump", 500, "wall_ms = 30000\nmonotonic_ms = 30000"),
+    ("clock-freeze", 500, ""),
+    ("pause", 500, "stop_ms = 50\nrun_ms = 20"),
+    ("partition", 500, "groups = [['c1'], ['n1']]"),
+    ("delay", 500, "delay_ms = 50\npeers = ['c1', 'c2']"),
+    ("kill", 500, ""),
+    ("power-loss", 500, "flicker_ms = 50"),
+    ("disk-full", 500, "bytes_left = 100"),
+    ("disk-slow", 500, "fsync_ms = 50"),
+];
+
+fn mariadb_holds_in_peace(driver: &str) {
+    holds_in_peace("adapters/mariadb", driver, "mariadbd");
+}
+
+fn a_server_of_pypi_holds_in_peace(driver: &str) {
+    holds_in_peace("tests/locks/fakeredis", driver, "fakeredis 2");
+}
+
+fn holds_in_peace(lock: &str, driver: &str, version: &str) {
+    let ran =
+        test(&format!("--driver {driver} --lock {lock} --hold 20ms --acquisitions 30 --time-limit 30s"));
+    assert_eq!(ran.code, 0);
+    assert!(ran.stdout.contains(version), "no version of the server in {}", ran.stdout);
+    for verdict in ran.verdict().verdicts {
+        assert_eq!(verdict.outcome, Outcome::Valid, "{}: {}", verdict.checker, verdict.summary);
+    }
+}
+
+fn every_fault_of_servers_takes_effect_on_mariadb(driver: &str) {
+    let mut at_ms = 500;
+    let mut plan = String::new();
+    for (fault, for_ms, parameters) in FAULTS {
+        plan += &format!(
+            "[[fault]]\nat_ms = {at_ms}\nfault = '{fault}'\non = ['n1']\nfor_ms = {for_ms}\n{parameters}\n\n"
+        );
+        // For the healing, and the server's start.
+        at_ms += for_ms + 2500;
+    }
+    let ran = planned_weighed(
+        Weight::PRECISE,
+        &plan,
+        &format!("--driver {driver} --lock adapters/mariadb --time-limit {at_ms}ms"),
+    );
+    ran.assert_faults_real();
+    let injected = ran.nemesis_events("inject", Kind::Ok);
+    let effective = injected.iter().filter(|event| event.value["effective"] == true);
+    let effective: Vec<&str> = effective.map(|event| event.f.as_ref()).collect();
+    assert_eq!(effective, FAULTS.iter().map(|(fault, ..)| *fault).collect::<Vec<_>>(), "{}", ran.stdout);
+}
+
+/// The servers are plain Redis, and `echo` says that the second one leads.
+fn the_leader_is_the_one_that_a_command_names(driver: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let lock = "about = 'three servers'\nclient = 'python3 client.py'\npackages = ['python3']\n\
+        files = ['FENCEPOST/kits/python/fencepost.py', 'FENCEPOST/kits/python/example/client.py']\n\
+        [service]\nnodes = 3\nprogram = 'redis-server --bind {address} --port {port} --dir {data}'\n\
+        packages = ['redis-server']\nport = 6379\nready = 'redis-cli -h {address} -p {port} ping'\nleader = 'echo n2'\n";
+    write(folder.path().join("lock.toml"), lock.replace("FENCEPOST", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let plan = "[[fault]]\nat_ms = 500\nfault = 'leader-kill'\non = ['leader']\nfor_ms = 500\n";
+    let folder = folder.path().display();
+    let ran = planned_weighed(
+        Weight::LIGHT,
+        plan,
+        &format!("--driver {driver} --lock {folder} --acquisitions 20 --time-limit 5s"),
+    );
+    ran.assert_faults_real();
+    let injected = ran.stages("inject", Kind::Ok);
+    assert!(injected.iter().any(|value| value.to_string().contains("\"n2\"")), "{injected:?}");
+}
