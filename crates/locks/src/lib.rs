@@ -23,6 +23,7 @@ mod options;
 mod pause_points;
 mod postgres;
 pub mod protocol;
+mod readiness;
 mod recipe;
 mod redis;
 mod redis_sentinel;

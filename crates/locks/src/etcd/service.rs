@@ -4,6 +4,7 @@ use super::leader::{self, CLIENT_PORT};
 use crate::error::OptionError;
 use crate::http::HttpTool;
 use crate::options::Options;
+use crate::readiness::{Awaited, START_TIME};
 use crate::service::{LockService, ServiceLeadership};
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
@@ -11,7 +12,6 @@ use fencepost_cluster::{ClusterError, Node};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
 
 const PEER_PORT: u16 = 2380;
 const HEARTBEAT_MS: u64 = 100;
@@ -19,9 +19,6 @@ const ELECTION_MS: u64 = 1000;
 /// A server grants no lease shorter than one and a half election time-outs, rounded up to seconds
 /// (`minTTL` in etcd's `server.go`); it silently makes a shorter one longer.
 const TTL_MIN: Duration = Duration::from_secs((ELECTION_MS * 3 / 2).div_ceil(1000));
-
-const READY_WITHIN: Duration = Duration::from_secs(20);
-const READY_POLL: Duration = Duration::from_millis(20);
 
 pub(super) struct EtcdCluster;
 
@@ -93,29 +90,22 @@ impl LockService for EtcdCluster {
 
     /// Asks each member's `/health`, which is a linearizable read: it needs a leader and a majority.
     async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
-        let deadline = Instant::now() + READY_WITHIN;
         for node in nodes {
             let args = json!({
                 "address": format!("{}:{CLIENT_PORT}", node.address()),
                 "path": "/health",
                 "timeout_ms": 500,
             });
-            loop {
-                let why_not = match node.tool(HttpTool::NAME, args.clone()).await {
-                    Ok(answer) if answer["status"] == 200 => break,
-                    Ok(answer) => answer.to_string(),
+            let trouble = async || {
+                Ok(match node.tool(HttpTool::NAME, args.clone()).await {
+                    Ok(answer) if answer["status"] == 200 => None,
+                    Ok(answer) => Some(answer.to_string()),
                     // Not listening yet, or gone for good: the deadline tells.
-                    Err(error) => error.to_string(),
-                };
-                if Instant::now() > deadline {
-                    return Err(ClusterError::new(format!(
-                        "etcd on {} did not serve within {} s: {why_not}; its log says why",
-                        node.name(),
-                        READY_WITHIN.as_secs()
-                    )));
-                }
-                sleep(READY_POLL).await;
-            }
+                    Err(error) => Some(error.to_string()),
+                })
+            };
+            let awaited = Awaited { node, server: "etcd", services: &["etcd"], within: START_TIME };
+            awaited.serves(trouble).await?;
         }
         Ok(())
     }

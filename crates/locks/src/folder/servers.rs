@@ -4,6 +4,7 @@ use super::file::Words;
 use super::service_table::ServiceTable;
 use crate::error::OptionError;
 use crate::options::Options;
+use crate::readiness::{Awaited, START_TIME};
 use crate::service::{LockService, ServiceLeadership};
 use async_trait::async_trait;
 use fencepost_cluster::protocol::{Output, Service};
@@ -13,12 +14,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
 
 /// The name of the process that a server runs.
 const SERVICE: &str = "server";
-const START_TIME: Duration = Duration::from_secs(30);
-const READY_POLL: Duration = Duration::from_millis(50);
 const ASK: Duration = Duration::from_secs(5);
 
 /// Prepares the server's data once, and becomes the server. The arguments are the program's. What was prepared is as durable
@@ -109,22 +107,8 @@ impl OwnService {
 
     async fn await_one(&self, node: &Arc<dyn Node>) -> Result<(), ClusterError> {
         let within = self.table.start_time.map_or(START_TIME, |time| time.0);
-        let deadline = Instant::now() + within;
-        let of_node = |what: &str| {
-            let (server, node) = (self.name, node.name());
-            ClusterError::new(format!("{server} on {node} {what}; the log of {node} says why"))
-        };
-        loop {
-            let trouble = self.trouble(node).await?;
-            if node.service_pid(SERVICE).is_none() {
-                return Err(of_node("ended as soon as it was started"));
-            }
-            let Some(trouble) = trouble else { return Ok(()) };
-            if Instant::now() > deadline {
-                return Err(of_node(&format!("did not serve within {} s ({trouble})", within.as_secs_f64())));
-            }
-            sleep(READY_POLL).await;
-        }
+        let awaited = Awaited { node, server: self.name, services: &[SERVICE], within };
+        awaited.serves(|| self.trouble(node)).await
     }
 }
 

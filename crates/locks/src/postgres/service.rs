@@ -2,13 +2,13 @@
 
 use crate::error::OptionError;
 use crate::options::Options;
+use crate::readiness::{Awaited, START_TIME};
 use crate::service::LockService;
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClusterError, Node};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
 
 const PORT: u16 = 5432;
 pub(super) const USER: &str = "postgres";
@@ -16,8 +16,6 @@ pub(super) const USER: &str = "postgres";
 const SERVICE: &str = "postgres";
 const POSTGRES: &str = "/usr/lib/postgresql/15/bin/postgres";
 const PSQL: &str = "/usr/lib/postgresql/15/bin/psql";
-const READY_WITHIN: Duration = Duration::from_secs(40);
-const READY_POLL: Duration = Duration::from_millis(50);
 const ASK: Duration = Duration::from_secs(5);
 
 /// Makes the database where there is none yet, as user 65534 (the server refuses to run as root), and becomes the server.
@@ -71,7 +69,7 @@ impl LockService for PostgresServer {
     }
 
     async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
-        await_ready(nodes, READY_WITHIN).await
+        await_ready(nodes, START_TIME).await
     }
 
     async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError> {
@@ -105,29 +103,13 @@ fn start_command() -> Service {
 
 /// Returns when the server answers and the table is there.
 async fn await_ready(nodes: &[Arc<dyn Node>], within: Duration) -> Result<(), ClusterError> {
-    let deadline = Instant::now() + within;
     for node in nodes {
-        loop {
+        let trouble = async || {
             let output = node.exec(&psql(&node.address().to_string(), SCHEMA), ASK).await?;
-            if output.code == Some(0) {
-                break;
-            }
-            if node.service_pid(SERVICE).is_none() {
-                return Err(ClusterError::new(format!(
-                    "PostgreSQL on {} ended as soon as it was started (can it write to its data folder?); its log says why",
-                    node.name()
-                )));
-            }
-            if Instant::now() > deadline {
-                let why = output.stderr.lines().next().unwrap_or("it does not answer").trim().to_owned();
-                return Err(ClusterError::new(format!(
-                    "PostgreSQL on {} did not serve within {} s: {why}; its log says why",
-                    node.name(),
-                    within.as_secs_f64()
-                )));
-            }
-            sleep(READY_POLL).await;
-        }
+            let first = output.stderr.lines().next().unwrap_or("it does not answer").trim();
+            Ok((output.code != Some(0)).then(|| first.to_owned()))
+        };
+        Awaited { node, server: "PostgreSQL", services: &[SERVICE], within }.serves(trouble).await?;
     }
     Ok(())
 }
@@ -161,10 +143,13 @@ mod tests {
             let nodes = StubNode { stdout: "", stderr: "psql: error: refused\n", runs }.nodes();
             await_ready(&nodes, Duration::from_millis(100)).await.unwrap_err().0
         };
-        assert!(says(false).await.contains("can it write to its data folder?"));
+        assert_eq!(
+            says(false).await,
+            "PostgreSQL on n1 ended as soon as it was started; the log of n1 says why"
+        );
         assert_eq!(
             says(true).await,
-            "PostgreSQL on n1 did not serve within 0.1 s: psql: error: refused; its log says why"
+            "PostgreSQL on n1 did not serve within 0.1 s (psql: error: refused); the log of n1 says why"
         );
     }
 }

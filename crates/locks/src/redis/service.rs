@@ -2,13 +2,13 @@
 
 use crate::error::OptionError;
 use crate::options::{Options, Persistence};
+use crate::readiness::{Awaited, START_TIME};
 use crate::service::LockService;
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClockMechanism, ClusterError, Node};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
 
 pub(crate) const IMAGE: &str = "redis";
 pub(crate) const PORT: u16 = 6379;
@@ -16,9 +16,6 @@ pub(crate) const PORT: u16 = 6379;
 pub(crate) const OPTIONS: &[&str] = &["redis-persistence"];
 /// Redis is C, and takes its time through libc, which takes it from the vDSO.
 pub(crate) const CLOCK_MECHANISMS: &[ClockMechanism] = &[ClockMechanism::Vdso, ClockMechanism::Faketime];
-
-const READY_WITHIN: Duration = Duration::from_secs(10);
-const READY_POLL: Duration = Duration::from_millis(5);
 
 /// Redis servers that know nothing of each other.
 pub(crate) struct RedisServers {
@@ -104,23 +101,11 @@ pub(crate) async fn ask(node: &Arc<dyn Node>, command: &[&str]) -> Result<Vec<St
 /// Returns when every server takes connections. One that still loads its file answers LOADING, and clients
 /// treat that as a refusal and try again.
 pub(crate) async fn await_ready(nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
-    let deadline = Instant::now() + READY_WITHIN;
     for node in nodes {
         let address = format!("{}:{PORT}", node.address());
-        loop {
-            let refusal = match node.connect(&address, Duration::from_millis(500)).await? {
-                Ok(_) => break,
-                Err(refusal) => refusal,
-            };
-            if Instant::now() > deadline {
-                return Err(ClusterError::new(format!(
-                    "Redis on {} did not take connections within {} s: {refusal}; its log says why",
-                    node.name(),
-                    READY_WITHIN.as_secs()
-                )));
-            }
-            sleep(READY_POLL).await;
-        }
+        let refusal = async || Ok(node.connect(&address, Duration::from_millis(500)).await?.err());
+        let services = &["redis", "sentinel"];
+        Awaited { node, server: "Redis", services, within: START_TIME }.serves(refusal).await?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The server side: how primary, replicas and Sentinels are set up, and when they are ready.
 
 use crate::options::Options;
+use crate::readiness::{Awaited, START_TIME};
 use crate::redis::service::{self as redis, PORT};
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClusterError, Node};
@@ -8,7 +9,6 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
 
 /// The first nodes hold the data: a primary, at first n1, and its replicas.
 pub(super) const DATA_NODES: usize = 3;
@@ -22,9 +22,6 @@ const QUORUM: usize = 2;
 const DOWN_AFTER: Duration = Duration::from_secs(1);
 /// After twice this time a failover that came to nothing is tried again.
 const FAILOVER_TIMEOUT: Duration = Duration::from_secs(3);
-
-const READY_WITHIN: Duration = Duration::from_secs(15);
-const READY_POLL: Duration = Duration::from_millis(50);
 
 /// A server and a Sentinel rewrite their configuration when roles change, and must find it again when they are started
 /// anew. So it is made at the first start only. Arguments: the file, its first content, the server and its arguments.
@@ -90,39 +87,31 @@ fn service(name: &str, file: &str, content: String, command: Vec<String>) -> Ser
 
 /// Returns when both replicas have the primary's data and each Sentinel sees all of it, or says what is missing.
 pub(super) async fn await_replicated(nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
-    let deadline = Instant::now() + READY_WITHIN;
     let (data, sentinels) = nodes.split_at(DATA_NODES);
     for replica in &data[1..] {
-        await_line(replica, &["INFO", "replication"], "master_link_status:up", deadline).await?;
+        await_line(replica, "redis", &["INFO", "replication"], "master_link_status:up").await?;
     }
     for sentinel in sentinels {
         let whole = format!("status=ok,address={}:{PORT},slaves=2,sentinels=3", data[0].address());
-        await_line(sentinel, &["INFO", "sentinel"], &whole, deadline).await?;
+        await_line(sentinel, "sentinel", &["INFO", "sentinel"], &whole).await?;
     }
     Ok(())
 }
 
+/// Waits until the server answers the question with `wanted` in one of its lines.
 async fn await_line(
     node: &Arc<dyn Node>,
+    service: &str,
     question: &[&str],
     wanted: &str,
-    deadline: Instant,
 ) -> Result<(), ClusterError> {
-    loop {
+    let awaited = Awaited { node, server: "Redis", services: &[service], within: START_TIME };
+    let trouble = async || {
         let answer = redis::ask(node, question).await?;
-        if answer.iter().any(|line| line.contains(wanted)) {
-            return Ok(());
-        }
-        if Instant::now() > deadline {
-            return Err(ClusterError::new(format!(
-                "{} did not come to {wanted} within {} s (redis-cli {}); its log says why",
-                node.name(),
-                READY_WITHIN.as_secs(),
-                question.join(" ")
-            )));
-        }
-        sleep(READY_POLL).await;
-    }
+        let told = answer.iter().any(|line| line.contains(wanted));
+        Ok((!told).then(|| format!("redis-cli {} does not say {wanted}", question.join(" "))))
+    };
+    awaited.serves(trouble).await
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::error::OptionError;
 use crate::options::Options;
+use crate::readiness::{Awaited, START_TIME};
 use crate::service::{LockService, ServiceLeadership};
 use async_trait::async_trait;
 use fencepost_cluster::images::JAVA;
@@ -9,7 +10,6 @@ use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClockMechanism, ClusterError, Node};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
 
 const CLIENT_PORT: u16 = 2181;
 /// Followers tell the leader whom they heard from every half tick, and the leader ends sessions at whole ticks.
@@ -19,8 +19,6 @@ const TTL_MIN: Duration = Duration::from_secs(1);
 const TTL_MAX: Duration = Duration::from_secs(120);
 
 const SERVICE: &str = "zookeeper";
-const READY_WITHIN: Duration = Duration::from_secs(30);
-const READY_POLL: Duration = Duration::from_millis(50);
 const ASK: Duration = Duration::from_secs(2);
 
 /// The jars that a server of a quorum needs, in Debian's folder.
@@ -73,7 +71,7 @@ impl LockService for ZooKeeperEnsemble {
     }
 
     async fn await_ready(&self, nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
-        await_ready(nodes, READY_WITHIN).await
+        await_ready(nodes, START_TIME).await
     }
 
     async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError> {
@@ -157,30 +155,16 @@ fn start_command(index: usize, nodes: &[Arc<dyn Node>]) -> Service {
 
 /// Returns when every server leads or follows.
 async fn await_ready(nodes: &[Arc<dyn Node>], within: Duration) -> Result<(), ClusterError> {
-    let deadline = Instant::now() + within;
     for node in nodes {
-        loop {
-            let why_not = match ask(node).await?.as_deref() {
-                Ok(answer) if mode(answer).is_some() => break,
+        let trouble = async || {
+            Ok(match ask(node).await?.as_deref() {
+                Ok(answer) if mode(answer).is_some() => None,
                 // It listens as soon as it runs, and serves once it found a quorum.
-                Ok(_) => "it has found no quorum",
-                Err(_) => "it does not answer",
-            };
-            if node.service_pid(SERVICE).is_none() {
-                return Err(ClusterError::new(format!(
-                    "ZooKeeper on {} ended as soon as it was started; its log says why",
-                    node.name()
-                )));
-            }
-            if Instant::now() > deadline {
-                return Err(ClusterError::new(format!(
-                    "ZooKeeper on {} did not serve within {} s: {why_not}; its log says why",
-                    node.name(),
-                    within.as_secs_f64()
-                )));
-            }
-            sleep(READY_POLL).await;
-        }
+                Ok(_) => Some("it has found no quorum".to_owned()),
+                Err(_) => Some("it does not answer".to_owned()),
+            })
+        };
+        Awaited { node, server: "ZooKeeper", services: &[SERVICE], within }.serves(trouble).await?;
     }
     Ok(())
 }
@@ -257,11 +241,11 @@ mod tests {
         let alone = "This ZooKeeper instance is not currently serving requests\n";
         assert_eq!(
             says(alone, "", true).await,
-            "ZooKeeper on n1 did not serve within 0.1 s: it has found no quorum; its log says why"
+            "ZooKeeper on n1 did not serve within 0.1 s (it has found no quorum); the log of n1 says why"
         );
         assert_eq!(
             says("", "refused", false).await,
-            "ZooKeeper on n1 ended as soon as it was started; its log says why"
+            "ZooKeeper on n1 ended as soon as it was started; the log of n1 says why"
         );
         let nodes = StubNode { stdout: "Mode: follower\n", stderr: "", runs: true }.nodes();
         assert!(await_ready(&nodes, Duration::from_millis(100)).await.is_ok());
