@@ -1,4 +1,4 @@
-//! Which crate may depend on which: the program stands on the engine and the report, and these on the rest.
+//! Which crate may depend on which: the program stands on the hunt, the engine and the report, and these on the rest.
 
 use crate::sources::{files, text};
 use std::collections::BTreeSet;
@@ -28,6 +28,19 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "fencepost-hunt",
+        &[
+            "fencepost-history",
+            "fencepost-checker",
+            "fencepost-cluster",
+            "fencepost-locks",
+            "fencepost-nemesis",
+            "fencepost-workloads",
+            "fencepost-engine",
+            "fencepost-report",
+        ],
+    ),
+    (
         "fencepost",
         &[
             "fencepost-history",
@@ -40,6 +53,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "fencepost-workloads",
             "fencepost-engine",
             "fencepost-report",
+            "fencepost-hunt",
         ],
     ),
 ];
