@@ -17,15 +17,15 @@ under!(
         a_kill_is_real,
         etcd_holds_when_wall_clocks_jump,
     ],
-    docker: [
+    docker: [a_stopped_holder_loses_updates, a_partition_is_real, a_kill_is_real],
+    docker_by_night: [
         sentinels_promote_a_replica,
         redlock_breaks_when_clocks_jump,
-        a_stopped_holder_loses_updates,
         a_token_protects_the_data,
-        a_partition_is_real,
-        a_kill_is_real,
+        the_canary_is_caught,
+        a_jump_of_nothing_is_vacuous,
+        etcd_holds_when_wall_clocks_jump,
     ],
-    docker_by_night: [the_canary_is_caught, a_jump_of_nothing_is_vacuous, etcd_holds_when_wall_clocks_jump],
 );
 
 fn sentinels_promote_a_replica(driver: &str) {

@@ -15,10 +15,14 @@ use turn::{Turn, Weight};
 
 /// Makes a test for each driver and function named here. Both drivers give nodes the same abilities, which the tests of
 /// crates/cluster prove; so most functions are tested under `local`, and under `docker` what the driver itself has a part
-/// in. The others are tested under `docker` every night (`.ci/nightly`).
+/// in. The others are tested under `docker` every night (`.ci/nightly`), as are those under `local` whose subject another test
+/// covers by day.
 macro_rules! under {
-    (local: [$($local:ident),* $(,)?], docker: [$($docker:ident),* $(,)?], docker_by_night: [$($night:ident),* $(,)?] $(,)?) => {
+    (local: [$($local:ident),* $(,)?], $(local_by_night: [$($local_night:ident),* $(,)?],)? docker: [$($docker:ident),* $(,)?], docker_by_night: [$($night:ident),* $(,)?] $(,)?) => {
         mod local { $(#[test] fn $local() { super::$local("local") })* }
+        $(mod local_by_night {
+            $(#[test] #[ignore = "runs every night, by .ci/nightly"] fn $local_night() { super::$local_night("local") })*
+        })?
         mod docker { $(#[test] fn $docker() { super::$docker("docker") })* }
         mod docker_by_night {
             $(#[test] #[ignore = "runs every night, by .ci/nightly"] fn $night() { super::$night("docker") })*
