@@ -1,8 +1,13 @@
 //! Searches for the faults that break a lock: plays many short schedules, learns from each history, and shrinks and
 //! keeps the violations that it finds.
 //!
-//! A [`Schedule`] is what is searched, mutated and shrunk: the options of a run and its plan of faults.
+//! A [`Schedule`] is what is searched, mutated and shrunk: the options of a run and its plan of faults. A [`Player`]
+//! carries it out.
 
+mod play;
+mod player;
 mod schedule;
 
+pub use play::{Place, Played, play_run};
+pub use player::{Player, Servers};
 pub use schedule::Schedule;

@@ -1,6 +1,6 @@
 //! What is searched, mutated and shrunk: one run's options and its plan of faults.
 
-use fencepost_engine::{BadUsage, RunOptions, RunSpec};
+use fencepost_engine::{BadUsage, RunOptions, RunSpec, Script};
 use fencepost_nemesis::Plan;
 
 /// A run that could be carried out: its options with a seed, and its faults. Two plays of one schedule have the same
@@ -9,9 +9,16 @@ use fencepost_nemesis::Plan;
 pub struct Schedule {
     pub options: RunOptions,
     pub plan: Plan,
+    /// What the clients do, step by step, where a scenario directs them; otherwise they follow the workload.
+    pub script: Option<Script>,
 }
 
 impl Schedule {
+    /// A schedule whose clients follow the workload.
+    pub fn new(options: RunOptions, plan: Plan) -> Schedule {
+        Schedule { options, plan, script: None }
+    }
+
     /// The run, validated.
     ///
     /// # Errors

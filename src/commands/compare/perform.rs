@@ -3,10 +3,9 @@
 use super::matrix::Turn;
 use crate::output::say;
 use anyhow::Result;
-use fencepost_checker::{Outcome, check_run};
-use fencepost_engine::{Reason, RunOptions, Stop, Unobserved};
-use fencepost_history::read_history;
-use fencepost_history::run::RunFolder;
+use fencepost_checker::Outcome;
+use fencepost_engine::{RunOptions, Stop};
+use fencepost_hunt::{Place, play_run};
 use futures_util::StreamExt;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -48,30 +47,9 @@ pub async fn perform(
 /// One run, to its verdict.
 async fn play(turn: &Turn, results: &Path, all: &Stop) -> Result<Outcome> {
     turn.check_files()?;
-    let folder = RunFolder::create(results, &turn.spec.options.settings())?;
-    let command = crate::commands::repeat::command(&turn.spec.options);
-    let recorded =
-        fencepost_engine::run_beside_others(&turn.spec, &command, &folder, all, None, Arc::new(Unobserved))
-            .await;
-    let interrupted = all.reason() == Some(&Reason::Interrupted);
-    let failed = match recorded {
-        Ok(outcome) => {
-            let errors = outcome.cleanup_errors;
-            (!errors.is_empty()).then(|| anyhow::anyhow!(errors.join("; ")))
-        }
-        Err(error) => Some(error),
-    };
-    // Judging takes a moment of a core, and the clocks of other runs must not stand still meanwhile.
-    tokio::task::spawn_blocking(move || match failed {
-        // Of a run that failed or was ended early only a violation is worth keeping: that stays one.
-        Some(error) if interrupted || !shows_a_violation(&folder) => Err(error),
-        _ => Ok(fencepost_report::judge(&folder)?.verdict.outcome),
-    })
-    .await?
-}
-
-fn shows_a_violation(folder: &RunFolder) -> bool {
-    read_history(&folder.history()).is_ok_and(|events| check_run(&events).outcome == Outcome::Violation)
+    let command = |_: &Path| crate::commands::repeat::command(&turn.spec.options);
+    let place = Place { results, report: true, stop: all };
+    Ok(play_run(&turn.spec, None, command, place).await?.verdict.outcome)
 }
 
 /// The line that says how far it is: at the bottom of a terminal, and after each run everywhere.

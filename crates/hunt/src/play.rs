@@ -1,0 +1,82 @@
+//! Plays a run to its verdict: one of many, beside others.
+
+use anyhow::{Result, anyhow};
+use fencepost_checker::{Outcome, RunVerdict, check_run};
+use fencepost_engine::{Reason, RunSpec, Script, Stop, Unobserved};
+use fencepost_history::run::RunFolder;
+use fencepost_history::{Event, read_history};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A run that was carried out and judged.
+#[derive(Clone, Debug)]
+pub struct Played {
+    /// Its folder.
+    pub folder: PathBuf,
+    pub verdict: RunVerdict,
+    /// The events that were judged.
+    pub history: Vec<Event>,
+}
+
+/// Where a run is carried out, and how much is written about it.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    /// The folder of all runs.
+    pub results: &'a Path,
+    /// Whether page, pictures and verdict are written into the run's folder. Without them the run is only judged: they
+    /// take longer to draw than the verdict, and `fencepost analyze` draws them from the folder at any time.
+    pub report: bool,
+    /// Ctrl-C ends the run.
+    pub stop: &'a Stop,
+}
+
+/// Carries out one run of several, and judges it; `command` repeats it, given its folder. A run that failed or was ended
+/// early counts only if it shows a violation, which stays one.
+///
+/// # Errors
+/// Fencepost or the environment failed, a fault was not healed, or Ctrl-C ended the run.
+pub async fn play_run(
+    spec: &RunSpec,
+    script: Option<&Script>,
+    command: impl FnOnce(&Path) -> String,
+    place: Place<'_>,
+) -> Result<Played> {
+    let folder = RunFolder::create(place.results, &spec.options.settings())?;
+    let command = command(&folder.path);
+    let observer = Arc::new(Unobserved);
+    let run = fencepost_engine::run_beside_others(spec, &command, &folder, place.stop, script, observer);
+    let recorded = run.await;
+    let interrupted = place.stop.reason() == Some(&Reason::Interrupted);
+    let failed = match recorded {
+        Ok(outcome) => {
+            let errors = outcome.cleanup_errors;
+            (!errors.is_empty()).then(|| anyhow!(errors.join("; ")))
+        }
+        Err(error) => Some(error),
+    };
+    let report = place.report;
+    // Judging takes a moment of a core, and the clocks of other runs must not stand still meanwhile.
+    tokio::task::spawn_blocking(move || match failed {
+        Some(error) if interrupted || !shows_a_violation(&folder) => Err(error),
+        _ => judged(folder, report),
+    })
+    .await?
+}
+
+fn judged(folder: RunFolder, report: bool) -> Result<Played> {
+    let (verdict, history) = match report {
+        true => {
+            let judged = fencepost_report::judge(&folder)?;
+            (judged.verdict, judged.history)
+        }
+        false => {
+            let history = read_history(&folder.history())?;
+            (check_run(&history), history)
+        }
+    };
+    Ok(Played { folder: folder.path, verdict, history })
+}
+
+fn shows_a_violation(folder: &RunFolder) -> bool {
+    read_history(&folder.history()).is_ok_and(|events| check_run(&events).outcome == Outcome::Violation)
+}

@@ -1,0 +1,47 @@
+//! Whatever can play a schedule: real servers, and in tests a model of a lock that is broken in a known way.
+
+use crate::play::{Place, Played, play_run};
+use crate::schedule::Schedule;
+use anyhow::Result;
+use async_trait::async_trait;
+use fencepost_engine::Stop;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Plays schedules, several at a time.
+#[async_trait]
+pub trait Player: Send + Sync {
+    /// Plays one to its verdict.
+    ///
+    /// # Errors
+    /// The schedule cannot be played, the environment failed, or Ctrl-C ended the run.
+    async fn play(&self, schedule: &Schedule) -> Result<Played>;
+}
+
+/// Plays schedules on real servers.
+pub struct Servers {
+    /// The folder of all runs.
+    pub results: PathBuf,
+    /// Whether page and pictures are drawn for each run.
+    pub report: bool,
+    /// How the program is called, in commands that repeat a run: `fencepost`.
+    pub program: String,
+    /// Ctrl-C ends all runs.
+    pub stop: Arc<Stop>,
+}
+
+#[async_trait]
+impl Player for Servers {
+    async fn play(&self, schedule: &Schedule) -> Result<Played> {
+        let mut spec = schedule.spec()?;
+        // The plan is the schedule's own, whatever the options say about drawing one.
+        spec.options.nemesis.clear();
+        spec.options.nemesis_file = (!schedule.plan.faults.is_empty()).then(|| PLAN.into());
+        let command = |folder: &std::path::Path| format!("{} replay {}", self.program, folder.display());
+        let place = Place { results: &self.results, report: self.report, stop: &self.stop };
+        play_run(&spec, schedule.script.as_ref(), command, place).await
+    }
+}
+
+/// The plan of a run, in its folder.
+pub(crate) const PLAN: &str = "plan.toml";
