@@ -300,7 +300,7 @@ impl RunOptions {
     }
 
     /// The settings that all nemeses draw by.
-    fn nemesis_settings(&self, topology: &Topology) -> Result<fencepost_nemesis::Settings, BadUsage> {
+    pub fn nemesis_settings(&self, topology: &Topology) -> Result<fencepost_nemesis::Settings, BadUsage> {
         let partition =
             self.partition.as_deref().map(|text| fencepost_nemesis::parse_partition(text, topology));
         let partition = partition.transpose().map_err(|reason| BadUsage(format!("--partition: {reason}")))?;

@@ -7,6 +7,7 @@
 mod play;
 mod player;
 mod schedule;
+pub mod search;
 
 pub use play::{Place, Played, play_run};
 pub use player::{Player, Servers};

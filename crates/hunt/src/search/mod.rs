@@ -1,0 +1,148 @@
+//! What to try next, and what was learned: the part of a hunt that needs no server.
+//!
+//! Schedules are drawn anew for a share of the time, in turns among all nemeses, and are otherwise made by changing one that
+//! taught something. A schedule is kept if it covered a situation that no other had covered, or came nearer to a violation
+//! in one.
+
+mod archive;
+mod lesson;
+#[cfg(test)]
+mod model;
+mod moments;
+mod mutation;
+mod space;
+
+pub use archive::{Archive, Cell, Learned, Use};
+pub use lesson::{Lesson, SituationName};
+pub use mutation::Change;
+pub use space::{DrawnOptions, FAULTS_MAX, Space};
+
+use crate::schedule::Schedule;
+use fencepost_history::{Seed, Stream};
+use fencepost_nemesis::Nemesis;
+use rand::RngExt;
+use rand::seq::SliceRandom;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// Of ten schedules, so many are drawn anew even when others wait to be changed.
+const FRESH_OF_TEN: u32 = 3;
+
+/// A schedule to try, with its number.
+#[derive(Clone, Debug)]
+pub struct Proposal {
+    pub number: u64,
+    pub schedule: Schedule,
+    pub origin: Origin,
+}
+
+/// Where a schedule comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// Drawn anew, with a fault of this nemesis.
+    Fresh { nemesis: String },
+    /// Made from the schedule of this number.
+    Changed { parent: u64, changes: Vec<Change> },
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Fresh { nemesis } => write!(out, "drawn, with {nemesis}"),
+            Origin::Changed { parent, changes } => {
+                let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
+                write!(out, "schedule {parent} with {}", changes.join(" and "))
+            }
+        }
+    }
+}
+
+/// A hunt's memory. The draws for the schedule of a number come from a stream of that number, so a schedule that is drawn
+/// anew is the same in every hunt of this seed; which one is changed depends on what the others have taught by then.
+pub struct Search {
+    pub space: Space,
+    pub archive: Archive,
+    seed: Seed,
+    next: u64,
+    /// Signatures of the violations that were found.
+    known: BTreeSet<String>,
+    learns: bool,
+}
+
+impl Search {
+    pub fn new(space: Space, seed: Seed) -> Search {
+        Search { space, archive: Archive::default(), seed, next: 1, known: BTreeSet::new(), learns: true }
+    }
+
+    /// The same search without feedback: each schedule is drawn anew. To measure what the feedback is worth.
+    pub fn without_feedback(space: Space, seed: Seed) -> Search {
+        Search { learns: false, ..Search::new(space, seed) }
+    }
+
+    /// Goes on after a hunt that ended early: with what it had kept and found, and the number of its next schedule.
+    pub fn resume(&mut self, archive: Archive, known: BTreeSet<String>, next: u64) {
+        (self.archive, self.known, self.next) = (archive, known, next);
+    }
+
+    /// The number of the next schedule.
+    pub fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    /// The next schedule to try. None where no nemesis has a target.
+    pub fn propose(&mut self) -> Option<Proposal> {
+        let number = self.next;
+        self.next += 1;
+        let mut random = self.seed.stream(&format!("schedule-{number}"));
+        let nemeses = self.space.nemeses.len() as u64;
+        // First each nemesis once, so that none waits for its luck.
+        let fresh = number <= nemeses || random.random_ratio(FRESH_OF_TEN, 10) || !self.learns;
+        let changed = if fresh { None } else { self.change(&mut random) };
+        let (schedule, origin) = changed.or_else(|| self.draw(number, &mut random))?;
+        Some(Proposal { number, schedule, origin })
+    }
+
+    /// Draws a schedule: the nemeses take turns, in an order that is drawn for each round.
+    fn draw(&self, number: u64, random: &mut Stream) -> Option<(Schedule, Origin)> {
+        let count = self.space.nemeses.len() as u64;
+        let round = number.checked_sub(1)?.checked_div(count)?;
+        let mut turns: Vec<&'static dyn Nemesis> = self.space.nemeses.clone();
+        turns.shuffle(&mut self.seed.stream(&format!("round-{round}")));
+        let first = ((number - 1) % count) as usize;
+        turns.rotate_left(first);
+        turns.into_iter().find_map(|nemesis| {
+            let schedule = (0..8).find_map(|_| self.space.fresh(nemesis, random))?;
+            Some((schedule, Origin::Fresh { nemesis: nemesis.name().to_owned() }))
+        })
+    }
+
+    fn change(&self, random: &mut Stream) -> Option<(Schedule, Origin)> {
+        let ttl_ms = self.space.ttl().as_secs_f64() * 1e3;
+        let (parent, schedule) = self.archive.draw(ttl_ms, random)?;
+        let other = self.archive.draw(ttl_ms, random).map(|(_, other)| other);
+        let (child, changes) = mutation::mutate(&self.space, schedule, other, random)?;
+        Some((child, Origin::Changed { parent, changes }))
+    }
+
+    /// Learns what became of a schedule.
+    pub fn learn(&mut self, proposal: &Proposal, lesson: &Lesson) -> Learned {
+        let repeats =
+            lesson.violation.as_ref().is_some_and(|signature| !self.known.insert(signature.clone()));
+        if let Origin::Changed { parent, .. } = proposal.origin {
+            self.archive.note_child(parent, repeats);
+        }
+        self.archive.learn(proposal.number, &proposal.schedule, lesson, lesson.violation.is_some())
+    }
+
+    /// Whether a violation of this signature was found already.
+    pub fn is_known(&self, signature: &str) -> bool {
+        self.known.contains(signature)
+    }
+
+    /// A violation of this signature is known, from an earlier hunt.
+    pub fn note_known(&mut self, signature: String) {
+        self.known.insert(signature);
+    }
+}

@@ -1,0 +1,177 @@
+//! A made-up lock that is broken in situations that only this file knows, in place of real servers: what the feedback is
+//! worth can be measured on it, and the search can be tested without a clock.
+
+use super::lesson::Lesson;
+use super::space::{DrawnOptions, FAULTS_MAX, Space};
+use super::{Origin, Search};
+use crate::schedule::Schedule;
+use fencepost_engine::RunOptions;
+use fencepost_history::{Seed, TimeSpan};
+use fencepost_nemesis::{Nemesis, PlannedFault, find};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const TTL_MS: u64 = 500;
+
+pub(super) fn space(nemeses: &[&str]) -> Space {
+    let base = RunOptions {
+        lock: "redlock".to_owned(),
+        ttl: TimeSpan::from_millis(TTL_MS),
+        driver: "local".to_owned(),
+        ..RunOptions::default()
+    };
+    let nemeses = nemeses.iter().map(|name| find(name).expect("a nemesis")).collect();
+    Space::new(base, DrawnOptions::ALL, nemeses).expect("options that make sense")
+}
+
+fn all() -> Vec<&'static str> {
+    fencepost_nemesis::registry().iter().map(|nemesis| nemesis.name()).collect()
+}
+
+/// The made-up role and phase of a fault: by its first target, and by the moment that it waits for.
+fn situation(fault: &PlannedFault) -> (String, &'static str, &'static str) {
+    let role = match fault.on.first().map(|name| &name[..1]) {
+        Some("c" | "h") => "client",
+        Some("n" | "g") => "server",
+        _ => "other",
+    };
+    let phase = match fault.then.as_ref().map(|then| then.f.as_str()) {
+        Some("acquire") => "grant",
+        Some("read" | "write") => "write",
+        Some(_) => "release",
+        None => "any",
+    };
+    (fault.fault.clone(), role, phase)
+}
+
+/// The lock is broken where a pause of a client, longer than the TTL and as it writes, goes with a clock that jumps
+/// far enough on a server. Each condition alone brings the run nearer.
+fn play(schedule: &Schedule) -> Lesson {
+    let mut nearest = 400.0;
+    let mut situations = BTreeMap::new();
+    let faults: Vec<_> = schedule.plan.faults.iter().map(|fault| (fault, situation(fault))).collect();
+    for (fault, (name, role, phase)) in &faults {
+        match (name.as_str(), *role, *phase) {
+            ("pause", "client", "write") => {
+                nearest -= 100.0 + 50.0 * (fault.for_ms as f64 / TTL_MS as f64).min(2.0)
+            }
+            ("clock-jump", "server", _) => nearest -= 100.0 + 25.0 * fault.on.len().min(4) as f64,
+            _ => {}
+        }
+    }
+    for (_, (name, role, phase)) in &faults {
+        situations.insert(format!("{name} {role} {phase}"), Some(nearest));
+    }
+    let violation = (nearest <= 20.0).then(|| "granted-twice".to_owned());
+    Lesson { situations, violation }
+}
+
+/// How many schedules it takes to find the violation; `most` where it is not found by then.
+fn schedules_until_found(mut search: Search, most: u64) -> u64 {
+    loop {
+        let Some(proposal) = search.propose() else { return most };
+        let lesson = play(&proposal.schedule);
+        let _ = search.learn(&proposal, &lesson);
+        if lesson.violation.is_some() || proposal.number >= most {
+            return proposal.number;
+        }
+    }
+}
+
+fn median(mut numbers: Vec<u64>) -> u64 {
+    numbers.sort_unstable();
+    numbers[numbers.len() / 2]
+}
+
+#[test]
+fn feedback_finds_what_luck_does_not() {
+    let most = 3000;
+    let with: Vec<u64> =
+        (0..9).map(|seed| schedules_until_found(Search::new(space(&all()), Seed(seed)), most)).collect();
+    let without: Vec<u64> = (0..9)
+        .map(|seed| schedules_until_found(Search::without_feedback(space(&all()), Seed(seed)), most))
+        .collect();
+    let (with, without) = (median(with), median(without));
+    assert!(with * 3 <= without, "a median of {with} schedules with feedback, {without} without");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn every_schedule_can_be_carried_out_and_the_archive_keeps_only_elites(seed in 0..1_u64 << 53) {
+        let mut search = Search::new(space(&all()), Seed(seed));
+        for _ in 0..120 {
+            let proposal = search.propose().expect("there are targets");
+            let Schedule { options, plan, .. } = &proposal.schedule;
+            prop_assert!(proposal.schedule.spec().is_ok(), "{:?}", proposal.schedule.spec().err());
+            prop_assert!((1..=FAULTS_MAX).contains(&plan.faults.len()));
+            let healed = |fault: &PlannedFault| fault.at_ms + fault.for_ms <= options.time_limit.millis();
+            prop_assert!(plan.faults.iter().all(healed));
+            let lesson = play(&proposal.schedule);
+            let learned = search.learn(&proposal, &lesson);
+            let kept = search.archive.kept.contains_key(&proposal.number);
+            prop_assert_eq!(learned.is_kept() && !learned.dropped.contains(&proposal.number), kept);
+        }
+        let archive = &search.archive;
+        prop_assert!(archive.kept.len() <= archive.cells.len());
+        prop_assert!(archive.cells.values().all(|cell| archive.kept.contains_key(&cell.elite)));
+    }
+
+    #[test]
+    fn the_same_lessons_lead_to_the_same_schedules(seed in 0..1_u64 << 53) {
+        let run = || {
+            let mut search = Search::new(space(&["pause", "clock-jump", "kill"]), Seed(seed));
+            let mut tried = Vec::new();
+            for _ in 0..40 {
+                let proposal = search.propose().expect("there are targets");
+                let _ = search.learn(&proposal, &play(&proposal.schedule));
+                tried.push(proposal.schedule);
+            }
+            tried
+        };
+        prop_assert_eq!(run(), run());
+    }
+}
+
+#[test]
+fn each_nemesis_has_its_turn_before_any_has_a_second() {
+    let nemeses = all();
+    let mut search = Search::new(space(&nemeses), Seed(5));
+    let mut first: Vec<String> = (0..nemeses.len())
+        .map(|_| match search.propose().expect("there are targets").origin {
+            Origin::Fresh { nemesis } => nemesis,
+            changed @ Origin::Changed { .. } => panic!("{changed}"),
+        })
+        .collect();
+    first.sort_unstable();
+    let mut expected: Vec<&str> = nemeses
+        .iter()
+        .filter_map(|name| find(name))
+        .map(|nemesis: &'static dyn Nemesis| nemesis.name())
+        .collect();
+    expected.sort_unstable();
+    assert_eq!(first, expected);
+}
+
+#[test]
+fn a_known_violation_makes_its_schedule_less_worth_a_change() {
+    let mut search = Search::new(space(&["pause", "clock-jump"]), Seed(3));
+    let proposal = search.propose().expect("there are targets");
+    let other = search.propose().expect("there are targets");
+    let lesson = |name: &str| Lesson {
+        situations: BTreeMap::from([(name.to_owned(), Some(100.0))]),
+        ..Lesson::default()
+    };
+    assert!(search.learn(&proposal, &lesson("one")).is_kept());
+    assert!(search.learn(&other, &lesson("two")).is_kept());
+    for _ in 0..20 {
+        search.archive.note_child(proposal.number, true);
+    }
+    let mut random = Seed(1).stream("draws");
+    let draws = 200;
+    let repeats = (0..draws)
+        .filter(|_| search.archive.draw(500.0, &mut random).expect("two are kept").0 == proposal.number)
+        .count();
+    assert!(repeats < draws / 10, "{repeats} of {draws}");
+}

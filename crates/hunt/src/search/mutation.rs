@@ -1,0 +1,215 @@
+//! Changes of a schedule: of a fault's target, moment, time, length or size, of the number of faults, and of the options.
+
+use super::moments::draw_moment;
+use super::space::{FAULTS_MAX, Space};
+use crate::schedule::Schedule;
+use fencepost_history::{Seed, Stream};
+use fencepost_nemesis::{Plan, PlannedFault, find};
+use rand::RngExt;
+use rand::seq::IndexedRandom;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt;
+
+/// How one schedule differs from the one that it was made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// Another target.
+    Target,
+    /// Another moment that a fault waits for, or none.
+    Moment,
+    /// Another time.
+    Time,
+    Length,
+    /// One parameter is larger or smaller.
+    Size,
+    AddFault,
+    DropFault,
+    /// A fault of another kept schedule.
+    Splice,
+    Clients,
+    Keys,
+    Duration,
+    /// Only the seed of the processes' choices.
+    Seed,
+}
+
+impl Change {
+    const ALL: [Change; 12] = [
+        Change::Target,
+        Change::Moment,
+        Change::Time,
+        Change::Length,
+        Change::Size,
+        Change::AddFault,
+        Change::DropFault,
+        Change::Splice,
+        Change::Clients,
+        Change::Keys,
+        Change::Duration,
+        Change::Seed,
+    ];
+
+    /// How often it is drawn: faults and their aim matter more than options.
+    fn weight(self) -> u32 {
+        match self {
+            Change::Target | Change::Moment | Change::Length | Change::Size => 4,
+            Change::AddFault | Change::Splice | Change::Time => 3,
+            Change::DropFault | Change::Clients => 2,
+            Change::Keys | Change::Duration | Change::Seed => 1,
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Change::Target => "another target",
+            Change::Moment => "another moment",
+            Change::Time => "another time",
+            Change::Length => "another length",
+            Change::Size => "another size",
+            Change::AddFault => "one fault more",
+            Change::DropFault => "one fault less",
+            Change::Splice => "a fault of another schedule",
+            Change::Clients => "other clients",
+            Change::Keys => "other keys",
+            Change::Duration => "another duration",
+            Change::Seed => "other choices of the processes",
+        })
+    }
+}
+
+/// How often a change is drawn again that turns out to be impossible, or to change nothing.
+const TRIES: usize = 24;
+
+/// Makes a schedule from a kept one by one change, rarely two. `other` is another kept one, to take a fault from. The seed of
+/// the processes' choices is always new: the same choices again would teach less.
+pub fn mutate(
+    space: &Space,
+    parent: &Schedule,
+    other: Option<&Schedule>,
+    random: &mut Stream,
+) -> Option<(Schedule, Vec<Change>)> {
+    for _ in 0..TRIES {
+        let mut child = parent.clone();
+        let mut changes = Vec::new();
+        loop {
+            let change = *Change::ALL.choose_weighted(random, |change| change.weight()).ok()?;
+            if apply(space, change, &mut child, other, random).is_some() {
+                changes.push(change);
+            }
+            if changes.len() >= 2 || !random.random_bool(0.25) {
+                break;
+            }
+        }
+        let possible = space.settle(&mut child);
+        child.options.seed = Some(Seed(random.random_range(0..1 << 53)));
+        let only_seed = changes == [Change::Seed];
+        if possible && !changes.is_empty() && (only_seed || differs(&child, parent)) {
+            return Some((child, changes));
+        }
+    }
+    None
+}
+
+/// Whether more than the seed differs.
+fn differs(child: &Schedule, parent: &Schedule) -> bool {
+    let mut options = child.options.clone();
+    options.seed = parent.options.seed;
+    options != parent.options || child.plan != parent.plan
+}
+
+/// Changes a schedule. None where there is nothing to change.
+fn apply(
+    space: &Space,
+    change: Change,
+    schedule: &mut Schedule,
+    other: Option<&Schedule>,
+    random: &mut Stream,
+) -> Option<()> {
+    let Schedule { options, plan, .. } = schedule;
+    match change {
+        Change::AddFault if plan.faults.len() < FAULTS_MAX => {
+            plan.faults.push(space.fault(*space.nemeses.choose(random)?, options, random)?);
+        }
+        Change::DropFault if plan.faults.len() > 1 => {
+            plan.faults.remove(random.random_range(0..plan.faults.len()));
+        }
+        Change::AddFault | Change::DropFault => return None,
+        Change::Splice => splice(plan, other?, random)?,
+        Change::Clients => space.draw_clients(options, random),
+        Change::Keys => space.draw_keys(options, random),
+        Change::Duration => space.draw_time_limit(options, random),
+        Change::Seed => {}
+        Change::Target | Change::Moment | Change::Time | Change::Length | Change::Size => {
+            let at = random.random_range(0..plan.faults.len());
+            let again = space.fault(find(&plan.faults[at].fault)?, options, random);
+            let limit_ms = options.time_limit.millis();
+            change_fault(change, &mut plan.faults[at], again?, limit_ms, random)?;
+        }
+    }
+    Some(())
+}
+
+/// Changes one fault; `again` is another of its nemesis, drawn anew.
+fn change_fault(
+    change: Change,
+    fault: &mut PlannedFault,
+    again: PlannedFault,
+    limit_ms: u64,
+    random: &mut Stream,
+) -> Option<()> {
+    match change {
+        Change::Target => {
+            let parameters = std::mem::replace(&mut fault.parameters, again.parameters.clone());
+            fault.on = again.on;
+            // The size that was chosen stays, unless the parameters name targets themselves, as those of partitions do.
+            if !names_nodes(&parameters) && !names_nodes(&again.parameters) {
+                fault.parameters = parameters;
+            }
+        }
+        Change::Moment => fault.then = random.random_bool(0.85).then(|| draw_moment(random)),
+        Change::Time => fault.at_ms = random.random_range(0..=limit_ms.saturating_sub(fault.for_ms)),
+        Change::Length => fault.for_ms = scaled(fault.for_ms as f64, random) as u64,
+        _ => return resize(fault, random),
+    }
+    Some(())
+}
+
+/// Whether parameters hold names: those of nodes, in lists.
+fn names_nodes(parameters: &serde_json::Map<String, Value>) -> bool {
+    parameters.values().any(|value| value.is_array() || value.is_object())
+}
+
+/// Makes one of the numbers among the parameters larger or smaller.
+fn resize(fault: &mut PlannedFault, random: &mut Stream) -> Option<()> {
+    let is_size = |value: &Value| value.as_f64().is_some_and(|number| number != 0.0);
+    let sizes: Vec<String> =
+        fault.parameters.iter().filter(|(_, value)| is_size(value)).map(|(name, _)| name.clone()).collect();
+    let name = sizes.choose(random)?;
+    let value = fault.parameters.get_mut(name)?;
+    *value = match (value.as_i64(), value.as_f64()) {
+        (Some(whole), _) => Value::from(scaled(whole as f64, random) as i64),
+        (None, Some(number)) => Value::from(scaled(number, random)),
+        _ => return None,
+    };
+    Some(())
+}
+
+/// Between a third of a number and three times as much.
+fn scaled(number: f64, random: &mut Stream) -> f64 {
+    number * 3_f64.powf(random.random_range(-1.0..=1.0))
+}
+
+fn splice(plan: &mut Plan, other: &Schedule, random: &mut Stream) -> Option<()> {
+    let fault = other.plan.faults.choose(random)?.clone();
+    if plan.faults.len() < FAULTS_MAX {
+        plan.faults.push(fault);
+    } else {
+        let at = random.random_range(0..plan.faults.len());
+        plan.faults[at] = fault;
+    }
+    Some(())
+}

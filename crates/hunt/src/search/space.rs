@@ -1,0 +1,161 @@
+//! What the schedules of a hunt are drawn from: the options that the user fixed, and the nemeses that fit the lock.
+
+use super::moments::draw_moment;
+use crate::schedule::Schedule;
+use fencepost_engine::{BadUsage, RunOptions, RunSpec};
+use fencepost_history::{Seed, Stream, TimeSpan};
+use fencepost_nemesis::{Nemesis, Plan, PlannedFault, Topology};
+use rand::RngExt;
+use rand::seq::IndexedRandom;
+use std::time::Duration;
+
+/// The most faults of one schedule: with more, effects hide each other, and a finding takes longer to shrink.
+pub const FAULTS_MAX: usize = 3;
+
+/// Shortest and longest main phase of a schedule, in TTLs.
+const LENGTH_TTLS: (u32, u32) = (3, 6);
+
+/// Clients of a schedule, fewest and most: two compete, and others take over from those that a fault stops.
+const CLIENTS: (usize, usize) = (3, 5);
+
+/// How many of ten drawn faults wait for a moment at which they matter.
+const AIMED_OF_TEN: u32 = 7;
+
+/// Which options each schedule draws for itself; the user fixed the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DrawnOptions {
+    pub clients: bool,
+    pub concurrency: bool,
+    pub keys: bool,
+    pub time_limit: bool,
+}
+
+impl DrawnOptions {
+    pub const ALL: DrawnOptions =
+        DrawnOptions { clients: true, concurrency: true, keys: true, time_limit: true };
+}
+
+/// All schedules that a hunt may try.
+pub struct Space {
+    /// The options that all schedules share.
+    pub base: RunOptions,
+    pub drawn: DrawnOptions,
+    pub nemeses: Vec<&'static dyn Nemesis>,
+    topology: Topology,
+}
+
+impl Space {
+    /// The schedules of these options, with faults of these nemeses.
+    ///
+    /// # Errors
+    /// One sentence: what cannot work, and what would.
+    pub fn new(
+        base: RunOptions,
+        drawn: DrawnOptions,
+        nemeses: Vec<&'static dyn Nemesis>,
+    ) -> Result<Space, BadUsage> {
+        // The faults of a schedule are those of its plan.
+        let base = RunOptions { nemesis: Vec::new(), nemesis_file: None, ..base };
+        let topology = RunSpec::with_plan(base.clone(), Plan::default())?.topology();
+        Ok(Space { base, drawn, nemeses, topology })
+    }
+
+    pub fn ttl(&self) -> Duration {
+        self.base.ttl.0
+    }
+
+    /// The nodes of a schedule with these options.
+    pub fn topology(&self, options: &RunOptions) -> Topology {
+        let clients = (1..=options.clients).map(|number| format!("c{number}")).collect();
+        Topology { clients, ttl: options.ttl.0, ..self.topology.clone() }
+    }
+
+    /// A schedule without faults, with options drawn.
+    pub fn options(&self, random: &mut Stream) -> RunOptions {
+        let mut options = self.base.clone();
+        options.seed = Some(Seed(random.random_range(0..1 << 53)));
+        self.draw_clients(&mut options, random);
+        self.draw_keys(&mut options, random);
+        self.draw_time_limit(&mut options, random);
+        options
+    }
+
+    pub(super) fn draw_clients(&self, options: &mut RunOptions, random: &mut Stream) {
+        if self.drawn.clients {
+            options.clients = random.random_range(CLIENTS.0..=CLIENTS.1);
+        }
+        if self.drawn.concurrency {
+            options.concurrency = options.clients + random.random_range(0..=options.clients);
+        }
+    }
+
+    pub(super) fn draw_keys(&self, options: &mut RunOptions, random: &mut Stream) {
+        if self.drawn.keys {
+            options.keys = if random.random_bool(0.75) { 1 } else { 2 };
+        }
+    }
+
+    pub(super) fn draw_time_limit(&self, options: &mut RunOptions, random: &mut Stream) {
+        if self.drawn.time_limit {
+            let (shortest, longest) = LENGTH_TTLS;
+            options.time_limit = TimeSpan(self.ttl() * random.random_range(shortest..=longest));
+        }
+    }
+
+    /// A schedule that is drawn anew, with a fault of this nemesis and perhaps others. None where that nemesis has no
+    /// target here.
+    pub fn fresh(&self, nemesis: &'static dyn Nemesis, random: &mut Stream) -> Option<Schedule> {
+        let options = self.options(random);
+        let mut plan = Plan { faults: vec![self.fault(nemesis, &options, random)?], ..Plan::default() };
+        while plan.faults.len() < FAULTS_MAX && random.random_bool(0.3) {
+            let other = self.nemeses.choose(random)?;
+            plan.faults.extend(self.fault(*other, &options, random));
+        }
+        let mut schedule = Schedule::new(options, plan);
+        while !self.settle(&mut schedule) && schedule.plan.faults.len() > 1 {
+            schedule.plan.faults.pop();
+        }
+        Some(schedule).filter(|schedule| self.is_possible(schedule))
+    }
+
+    /// Draws one fault for a schedule with these options.
+    pub(super) fn fault(
+        &self,
+        nemesis: &'static dyn Nemesis,
+        options: &RunOptions,
+        random: &mut Stream,
+    ) -> Option<PlannedFault> {
+        let topology = self.topology(options);
+        let drawn = nemesis.draw(&topology, &options.nemesis_settings(&topology).ok()?, random)?;
+        let limit_ms = options.time_limit.millis();
+        let for_ms = TimeSpan(drawn.length).millis().clamp(1, limit_ms * 2 / 3);
+        let then = random.random_ratio(AIMED_OF_TEN, 10).then(|| draw_moment(random));
+        Some(PlannedFault {
+            at_ms: random.random_range(0..=limit_ms - for_ms),
+            for_ms,
+            fault: nemesis.name().to_owned(),
+            on: drawn.on,
+            when: None,
+            then,
+            parameters: drawn.parameters,
+        })
+    }
+
+    /// Brings a schedule into order after a change: faults by time, each healed within the time limit. Whether it
+    /// is possible now.
+    pub(super) fn settle(&self, schedule: &mut Schedule) -> bool {
+        let limit_ms = schedule.options.time_limit.millis();
+        for fault in &mut schedule.plan.faults {
+            fault.for_ms = fault.for_ms.clamp(1, limit_ms);
+            fault.at_ms = fault.at_ms.min(limit_ms - fault.for_ms);
+        }
+        schedule.plan.faults.sort_by_key(|fault| fault.at_ms);
+        self.is_possible(schedule)
+    }
+
+    /// Whether the engine would carry it out.
+    pub fn is_possible(&self, schedule: &Schedule) -> bool {
+        let Schedule { options, plan, .. } = schedule;
+        (1..=FAULTS_MAX).contains(&plan.faults.len()) && plan.check(&self.topology(options)).is_ok()
+    }
+}
