@@ -1,8 +1,10 @@
 //! `fencepost analyze`: judges a run again from its folder.
 
+use crate::exit::FAILED;
 use crate::output::say;
 use anyhow::Result;
 use clap::Args;
+use fencepost_checker::Outcome;
 use fencepost_history::run::RunFolder;
 use fencepost_report::pipeline::PipelineArgs;
 use fencepost_report::{Judged, heading, judge, pipeline, terminal};
@@ -21,7 +23,16 @@ pub struct AnalyzeArgs {
 pub fn analyze(args: &AnalyzeArgs) -> Result<i32> {
     let folder = RunFolder::open(&args.run)?;
     say!("{}", terminal::heading_text(&heading(&folder.read_run()?)));
-    let Judged { verdict, text, .. } = judge(&folder)?;
+    let Judged { verdict, text, unwritten, .. } = judge(&folder)?;
     say!("{text}");
-    pipeline::tell(&args.pipeline, &folder, &verdict)
+    let code = pipeline::tell(&args.pipeline, &folder, &verdict)?;
+    Ok(with_files(code, verdict.outcome, unwritten))
+}
+
+/// The exit code of a run whose report may not have been written, which is said on standard error: a violation stays a
+/// violation; of any other verdict nothing is kept, which is no success.
+pub(crate) fn with_files(code: i32, outcome: Outcome, unwritten: Option<anyhow::Error>) -> i32 {
+    let Some(error) = unwritten else { return code };
+    eprintln!("fencepost: the verdict above is right, but its report is not written: {error:#}");
+    if outcome == Outcome::Violation { code } else { FAILED }
 }

@@ -12,7 +12,7 @@ mod write;
 pub use clock_samples::{ClockSample, read_clock_samples};
 pub use file::{RunFile, RunSettings};
 pub use folder::{RunFolder, is_running, point_latest};
-pub use time::{now, timestamp};
+pub use time::{date, now, timestamp};
 pub use write::{COMPRESS_ABOVE_BYTES, compress_history, write_whole, write_whole_by};
 
 use std::path::PathBuf;

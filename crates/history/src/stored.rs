@@ -1,5 +1,6 @@
 //! Where a history lies and how it is read: as plain text, or compressed.
 
+use crate::printable::{make_printable, may_hold_control_characters};
 use crate::{Event, HistoryError, decompressed};
 use serde_json::Value;
 use std::collections::HashSet;
@@ -56,16 +57,35 @@ impl Events {
             if self.line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
-            return match serde_json::from_slice(&self.line) {
+            return match parse(&self.line) {
+                Ok(event) if event.key.as_ref().is_some_and(|key| key.len() > KEY_BYTES_MAX) => {
+                    Err(self.malformed(format!("its key is longer than {KEY_BYTES_MAX} bytes")))
+                }
                 Ok(event) => Ok(Some(self.values.share(event))),
                 Err(_) if self.line.last() != Some(&b'\n') => Ok(None),
-                Err(error) => {
-                    let (path, line, reason) = (self.path.clone(), self.number, error.to_string());
-                    Err(HistoryError::Malformed { path, line, reason })
-                }
+                Err(error) => Err(self.malformed(error.to_string())),
             };
         }
     }
+}
+
+impl Events {
+    fn malformed(&self, reason: String) -> HistoryError {
+        HistoryError::Malformed { path: self.path.clone(), line: self.number, reason }
+    }
+}
+
+/// A key is the name of a lock, and stands in titles, pictures and tables.
+const KEY_BYTES_MAX: usize = 200;
+
+/// An event from its line, with all texts made printable.
+fn parse(line: &[u8]) -> serde_json::Result<Event> {
+    if !may_hold_control_characters(line) {
+        return serde_json::from_slice(line);
+    }
+    let mut value: Value = serde_json::from_slice(line)?;
+    make_printable(&mut value);
+    serde_json::from_value(value)
 }
 
 impl Iterator for Events {
@@ -166,6 +186,19 @@ mod tests {
         let whole = compressed(LINES.as_bytes());
         std::fs::write(compressed_name(&path), &whole[..whole.len() - 5]).unwrap();
         assert!(read_history(&path).unwrap_err().to_string().contains("history.jsonl.gz"));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn texts_are_made_printable_and_long_keys_are_refused() {
+        let folder = folder("hostile");
+        let path = folder.join("history.jsonl");
+        std::fs::write(&path, LINES.replace("\"a\"", r#""a\u001b[2J""#)).unwrap();
+        let events = read_history(&path).unwrap();
+        assert_eq!(events[0].key.as_deref(), Some("a\u{fffd}[2J"));
+        std::fs::write(&path, LINES.replace("\"a\"", &format!("{:?}", "k".repeat(201)))).unwrap();
+        let refused = read_history(&path).unwrap_err().to_string();
+        assert!(refused.contains("line 1: its key is longer than 200 bytes"), "{refused}");
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

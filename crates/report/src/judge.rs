@@ -1,6 +1,6 @@
 //! Judges a run and draws its report, from its folder alone.
 
-use crate::heading::heading;
+use crate::heading::{Heading, heading};
 use crate::pictures::{self, RunPictures};
 use crate::{page, terminal};
 use anyhow::{Context, Result};
@@ -15,27 +15,34 @@ pub struct Judged {
     pub history: Vec<Event>,
     /// The summary for the terminal.
     pub text: String,
+    /// Why the report's files could not be written, where one could not be. The verdict is right all the same.
+    pub unwritten: Option<anyhow::Error>,
 }
 
 /// Checks the history, and writes `verdict.json`, `report.html` and `plots/`.
 ///
 /// # Errors
-/// The folder has no settings or no well-formed history, or a file cannot be written.
+/// The folder has no settings or no well-formed history.
 pub fn judge(folder: &RunFolder) -> Result<Judged> {
     let heading = heading(&folder.read_run()?);
     let events = read_history(&folder.history())?;
     let run =
         RunIndex::new(&events).with_context(|| format!("{} is malformed", folder.history().display()))?;
     let verdict = check_index(&run);
+    let unwritten = write_report(folder, &heading, &run, &verdict).err();
+    let text = terminal::text(&heading, &run, &verdict, &folder.report());
+    Ok(Judged { verdict, history: events, text, unwritten })
+}
+
+fn write_report(folder: &RunFolder, heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> Result<()> {
     let clocks = read_clock_samples(&folder.clocks())?;
-    let overlaps = overlaps(&run);
-    let whole = RunPictures::draw(&run, &overlaps, &clocks);
-    for (name, picture) in pictures::plots(&run, &verdict, &whole) {
+    let overlaps = overlaps(run);
+    let whole = RunPictures::draw(run, &overlaps, &clocks);
+    for (name, picture) in pictures::plots(run, verdict, &whole) {
         folder.write(&format!("plots/{name}"), &picture)?;
     }
-    folder.write("report.html", page::page(&heading, &run, &verdict, &overlaps, &whole).as_bytes())?;
+    folder.write("report.html", page::page(heading, run, verdict, &overlaps, &whole).as_bytes())?;
     // Written last: where a verdict is, all other files of the report are.
-    folder.write("verdict.json", serde_json::to_string_pretty(&verdict)?.as_bytes())?;
-    let text = terminal::text(&heading, &run, &verdict, &folder.report());
-    Ok(Judged { verdict, history: events, text })
+    folder.write("verdict.json", serde_json::to_string_pretty(verdict)?.as_bytes())?;
+    Ok(())
 }

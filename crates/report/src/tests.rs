@@ -1,12 +1,14 @@
 //! Whole reports from small and from large histories.
 
 use crate::exhibits::{findings, groups};
-use crate::fixtures::{Fixture, etcd_pause_token, redis_single_none, redlock_clock_jump};
+use crate::fixtures::{Fixture, etcd_pause_token, redis_single_none, redlock_clock_jump, run_file};
+use crate::judge;
 use crate::page::page;
 use crate::pictures::{RunPictures, canvas, plots};
 use crate::synthetic::{Size, redlock};
 use crate::words::count;
-use fencepost_checker::{RunIndex, check_index, overlaps};
+use fencepost_checker::{Outcome, RunIndex, check_index, overlaps};
+use fencepost_history::run::RunFolder;
 use std::collections::BTreeMap;
 
 fn report(fixture: &Fixture) -> String {
@@ -189,4 +191,37 @@ fn draws_reports_for_looking_at() {
             std::fs::write(format!("{folder}/{name}-{plot}"), svg).unwrap();
         }
     }
+}
+
+#[test]
+fn any_key_is_drawn() {
+    let long = "k".repeat(150);
+    for key in [long.as_str(), "täglich/überall", "<script>alert()</script>", "&amp;\"'", ""] {
+        let mut fixture = redlock_clock_jump();
+        for event in fixture.events.iter_mut().filter(|event| event.key.is_some()) {
+            event.key = Some(key.into());
+        }
+        let page = report(&fixture);
+        assert!(!page.contains("<script>alert"), "{key:?}");
+        let violation = &drawn(&fixture)["violation.svg"];
+        assert!(!violation.contains("<script>"), "{key:?}");
+    }
+}
+
+#[test]
+fn a_verdict_stands_when_its_report_cannot_be_written() {
+    let results = tempfile::tempdir().unwrap();
+    let folder = RunFolder::create(results.path(), &run_file().spec).unwrap();
+    folder.write_run(&run_file()).unwrap();
+    folder.write("history.jsonl", include_bytes!("fixtures/redlock-clock-jump.jsonl")).unwrap();
+    std::fs::remove_dir(folder.path.join("plots")).unwrap();
+    let judged = judge(&folder).unwrap();
+    assert_eq!((judged.verdict.outcome, judged.unwritten.is_none()), (Outcome::Violation, true));
+    std::fs::remove_file(folder.report()).unwrap();
+    std::fs::create_dir(folder.report()).unwrap();
+    std::fs::remove_file(folder.path.join("verdict.json")).unwrap();
+    let judged = judge(&folder).unwrap();
+    assert_eq!(judged.verdict.outcome, Outcome::Violation);
+    assert!(judged.unwritten.unwrap().to_string().contains("report.html"));
+    assert!(!folder.path.join("verdict.json").exists(), "a verdict is written last");
 }

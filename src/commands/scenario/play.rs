@@ -225,6 +225,7 @@ async fn play_run(
     let effective = missing.is_empty();
     missing.extend(not_come_about(run, outcome.script.as_ref()));
     missing.extend(outcome.cleanup_errors);
+    missing.extend(judged.unwritten.iter().map(|error| format!("its report is not written: {error:#}")));
     let narrated = outcome.script.unwrap_or_default().narrated;
     Ok(RunReport {
         title: run.title.clone(),

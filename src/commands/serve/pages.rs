@@ -53,8 +53,7 @@ fn date(started: u64) -> String {
     if started == 0 {
         return String::new();
     }
-    let date = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(started)).to_string();
-    date.replace('T', " ").trim_end_matches('Z').to_owned()
+    fencepost_history::run::date(started).trim_end_matches(" UTC").to_owned()
 }
 
 /// The verdict, or what there is in its place. Not by colour alone.

@@ -2,6 +2,7 @@
 
 mod live;
 
+use crate::commands::analyze::with_files;
 use crate::commands::repeat;
 use crate::exit::FAILED;
 use crate::output::say;
@@ -62,7 +63,7 @@ async fn run_and_judge(args: &TestArgs, spec: &RunSpec, command: &str, stop: &Ar
     if outcome != Outcome::Violation && !cleanup_errors.is_empty() {
         return Ok(FAILED);
     }
-    Ok(code)
+    Ok(with_files(code, outcome, judged.unwritten))
 }
 
 /// A run that failed may have recorded a violation before it did: a violation outranks everything.

@@ -21,9 +21,9 @@ impl RunFolder {
             made.map_err(|source| RunError::Write { path: path.to_owned(), source: source.into() })
         };
         make(results, fs::create_dir_all(results))?;
-        let name = free_name(results, settings.folder_name(now()));
+        let name = create_free(results, settings.folder_name(now()))
+            .map_err(|source| RunError::Write { path: results.to_owned(), source: source.into() })?;
         let path = results.join(&name);
-        make(&path, fs::create_dir(&path))?;
         for part in ["logs", "plots"] {
             make(&path, fs::create_dir(path.join(part)))?;
         }
@@ -84,9 +84,14 @@ impl RunFolder {
         })
     }
 
-    /// Writes a file of the folder whole or not at all.
+    /// Writes a file of the folder whole or not at all. `name` may name a folder in it, which is made where it is missing.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<(), RunError> {
-        write_whole(&self.path.join(name), content)
+        let path = self.path.join(name);
+        if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
+            fs::create_dir_all(folder)
+                .map_err(|source| RunError::Write { path: folder.to_owned(), source: source.into() })?;
+        }
+        write_whole(&path, content)
     }
 }
 
@@ -96,15 +101,17 @@ pub fn is_running(folder: &Path) -> bool {
     File::open(folder).is_ok_and(|folder| folder.try_lock_shared().is_err())
 }
 
-/// The name, with a number behind it where a run of the same seed already began in the same second.
-fn free_name(results: &Path, name: String) -> String {
-    if !results.join(&name).exists() {
-        return name;
+/// Creates the folder of this name, with a number behind it where a run of the same seed already began in the same second.
+/// Gives the name.
+fn create_free(results: &Path, name: String) -> std::io::Result<String> {
+    let numbered = (2_u64..).map(|number| format!("{name}-{number}"));
+    for candidate in std::iter::once(name.clone()).chain(numbered) {
+        match fs::create_dir(results.join(&candidate)) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            created => return created.map(|()| candidate),
+        }
     }
-    (2_u64..)
-        .map(|number| format!("{name}-{number}"))
-        .find(|name| !results.join(name).exists())
-        .expect("numbers do not end")
+    unreachable!("numbers do not end")
 }
 
 /// Points `results/latest` to the newest run. Renamed into place, since another run may do the same right now.
@@ -138,7 +145,7 @@ mod tests {
         let folders: Vec<RunFolder> =
             (0..3).map(|_| RunFolder::create(results.path(), &settings).unwrap()).collect();
         assert!(folders[0].path != folders[1].path && folders[1].path != folders[2].path);
-        assert_eq!(free_name(results.path(), "new".to_owned()), "new");
+        assert_eq!(create_free(results.path(), "new".to_owned()).unwrap(), "new");
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use super::RunError;
 use crate::{compress, compressed_name};
 use std::error::Error;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// A history that is larger than this is compressed when its run has ended. A smaller one stays a text that `grep` and
@@ -16,21 +17,68 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), RunError> {
     write_whole_by(path, |mut file| file.write_all(content))
 }
 
-/// Writes a file whole or not at all, in pieces: under another name first, then renamed.
+/// Writes a file whole or not at all, in pieces: under another name first, then renamed. A link stays a link: what it leads to
+/// is written. What is no regular file (a device, a pipe, `/dev/stdout`) cannot be replaced, and is written to as it is.
 pub fn write_whole_by<E>(path: &Path, write: impl FnOnce(&File) -> Result<(), E>) -> Result<(), RunError>
 where
     E: Into<Box<dyn Error + Send + Sync>>,
 {
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    let written =
-        File::create(&partial).map_err(Into::into).and_then(|file| write(&file).map_err(Into::into));
-    let renamed = written.and_then(|()| Ok(fs::rename(&partial, path)?));
-    renamed.map_err(|source| {
-        let _ = fs::remove_file(&partial);
-        RunError::Write { path: path.to_owned(), source }
-    })
+    let written = match target(path) {
+        Target::File(file) => replace(&file, write),
+        Target::Stream => File::options()
+            .write(true)
+            .open(path)
+            .map_err(Into::into)
+            .and_then(|file| write(&file).map_err(Into::into)),
+    };
+    written.map_err(|source| RunError::Write { path: path.to_owned(), source })
+}
+
+/// What a path leads to.
+enum Target {
+    /// A regular file, or none yet: its path with all links followed.
+    File(PathBuf),
+    /// A device, a pipe, a socket, or an open file of a process.
+    Stream,
+}
+
+fn target(path: &Path) -> Target {
+    let Ok(found) = fs::canonicalize(path) else {
+        // Nothing there yet, or a link to nothing.
+        let linked = fs::read_link(path).map(|to| path.parent().unwrap_or(Path::new("")).join(to));
+        return match fs::metadata(path) {
+            Ok(metadata) if !metadata.is_file() => Target::Stream,
+            _ => Target::File(linked.unwrap_or_else(|_| path.to_owned())),
+        };
+    };
+    // `/dev/stdout` may lead to a regular file, which the shell has open: it is written to, not replaced.
+    let of_process = ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder));
+    if of_process || fs::metadata(&found).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+        return Target::Stream;
+    }
+    Target::File(found)
+}
+
+/// Writes a file beside the one of this name, and renames it. The name beside it is drawn, so that two writers of one file do
+/// not meet, and no link that lies there is followed.
+fn replace<E>(
+    path: &Path,
+    write: impl FnOnce(&File) -> Result<(), E>,
+) -> Result<(), Box<dyn Error + Send + Sync>>
+where
+    E: Into<Box<dyn Error + Send + Sync>>,
+{
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let partial = tempfile::Builder::new()
+        .prefix(".")
+        .suffix(".partial")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder)
+        // The error of the file system, without the drawn name.
+        .map_err(|error| error.raw_os_error().map_or(error, std::io::Error::from_raw_os_error))?;
+    write(partial.as_file()).map_err(Into::into)?;
+    partial.persist(path).map_err(|error| error.error)?;
+    Ok(())
 }
 
 /// Compresses the history of a run that has ended if it is larger than `above_bytes`, and says whether it did. The plain
@@ -88,5 +136,51 @@ mod tests {
         assert!(error.to_string().ends_with("out.csv"), "{error}");
         assert_eq!(error.source().unwrap().to_string(), "no space left");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+    #[test]
+    fn a_link_stays_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("report.html"), folder.path().join("link"));
+        fs::write(&file, "old").unwrap();
+        std::os::unix::fs::symlink("report.html", &link).unwrap();
+        write_whole(&link, b"new").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        let dangling = folder.path().join("dangling");
+        std::os::unix::fs::symlink("later.html", &dangling).unwrap();
+        write_whole(&dangling, b"first").unwrap();
+        assert_eq!(fs::read_to_string(folder.path().join("later.html")).unwrap(), "first");
+    }
+
+    #[test]
+    fn a_pipe_is_written_to_and_stays_a_pipe() {
+        use std::os::unix::fs::FileTypeExt;
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let read = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || fs::read_to_string(pipe).unwrap()
+        });
+        write_whole(&pipe, b"through").unwrap();
+        assert_eq!(read.join().unwrap(), "through");
+        assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
+        write_whole(Path::new("/dev/null"), b"gone").unwrap();
+        assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    }
+
+    #[test]
+    fn two_writers_of_one_file_do_not_meet() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("verdict.json");
+        let (one, other) = ("1".repeat(100_000), "2".repeat(100_000));
+        std::thread::scope(|threads| {
+            for text in [&one, &other, &one, &other] {
+                threads.spawn(|| (0..50).for_each(|_| write_whole(&path, text.as_bytes()).unwrap()));
+            }
+        });
+        let read = fs::read_to_string(&path).unwrap();
+        assert!(read == one || read == other);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

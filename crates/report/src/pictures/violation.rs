@@ -97,8 +97,9 @@ fn both(canvas: &Canvas, excerpt: &Excerpt, axis: TimeAxis, places: &Places) {
         0 => format!("both hold {} at {}", lock(excerpt.key), seconds(from_ns)),
         length => format!("both hold {} for {}", lock(excerpt.key), span(length)),
     };
+    // A text that is too long for the picture begins in it.
     let half = text_width(&text, TEXT) / 2;
-    let middle = ((from + to) / 2).clamp(axis.left + half, axis.right - half);
+    let middle = ((from + to) / 2).min(axis.right - half).max(axis.left + half);
     canvas.bold((middle, places.processes - 14), &text, TEXT, palette::CLASH, Anchor::Middle);
 }
 

@@ -1,0 +1,58 @@
+//! Text from outside that people will read: on terminals, in pictures and in files of other formats. Control characters could
+//! steer a terminal, end a line early, or stand where a format does not allow them.
+
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// The text without control characters: those that are white space become blanks, all others the replacement character.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let replaced = |c: char| match c {
+        '\n' | '\r' | '\t' => ' ',
+        c if c.is_control() => char::REPLACEMENT_CHARACTER,
+        c => c,
+    };
+    Cow::Owned(text.chars().map(replaced).collect())
+}
+
+/// Makes every text in a JSON value printable, and the names of its fields.
+pub(crate) fn make_printable(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Cow::Owned(replaced) = printable(text) {
+                *text = replaced;
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(make_printable),
+        Value::Object(fields) => {
+            fields.values_mut().for_each(make_printable);
+            if fields.keys().any(|name| name.contains(char::is_control)) {
+                let all = std::mem::take(fields).into_iter();
+                fields.extend(all.map(|(name, value)| (printable(&name).into_owned(), value)));
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Whether a line of JSON can hold a control character: only an escape gives those of ASCII, and the others are not ASCII.
+pub(crate) fn may_hold_control_characters(json: &[u8]) -> bool {
+    json.iter().any(|&byte| byte == b'\\' || byte >= 0x7f)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn control_characters_are_replaced_and_nothing_else() {
+        assert!(matches!(printable("täglich <b>"), Cow::Borrowed(_)));
+        assert_eq!(printable("a\u{1b}[31mb\nc\u{85}"), "a\u{fffd}[31mb c\u{fffd}");
+        let mut value = json!({"a\u{7}": ["\u{0}", {"b": "c\td"}], "n": 1});
+        make_printable(&mut value);
+        assert_eq!(value, json!({"a\u{fffd}": ["\u{fffd}", {"b": "c d"}], "n": 1}));
+    }
+}
