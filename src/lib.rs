@@ -16,8 +16,11 @@ use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};
 use commands::{analyze, check, compare, doctor, export, gc, images, list, manual, serve, test};
 use exit::{BAD_USAGE, FAILED};
+use fencepost_checker::Malformed;
 use fencepost_engine::BadUsage;
+use fencepost_history::HistoryError;
 use fencepost_history::run::RunError;
+use output::complain;
 use runtime::{runtime, small_runtime};
 use std::io::{IsTerminal, Write};
 use tracing::Level;
@@ -33,7 +36,7 @@ pub fn main() -> i32 {
     let arguments = match config::arguments(&Cli::command()) {
         Ok(arguments) => arguments,
         Err(mistake) => {
-            eprintln!("fencepost: {mistake}");
+            complain!("fencepost: {mistake}");
             return BAD_USAGE;
         }
     };
@@ -46,17 +49,28 @@ pub fn main() -> i32 {
     };
     log_to_stderr();
     match dispatch(cli.command) {
+        // A violation stays one.
+        Ok(code) if code != 1 => match output::failure() {
+            Some(error) => {
+                complain!("fencepost: cannot write to standard output: {error}");
+                FAILED
+            }
+            None => code,
+        },
         Ok(code) => code,
         Err(error) => {
             let _ = std::io::stdout().flush();
-            eprintln!("fencepost: {error:#}");
+            complain!("fencepost: {error:#}");
             if is_bad_usage(&error) { BAD_USAGE } else { FAILED }
         }
     }
 }
 
 fn is_bad_usage(error: &anyhow::Error) -> bool {
-    error.is::<BadUsage>() || matches!(error.downcast_ref(), Some(RunError::NotARun(_)))
+    error.is::<BadUsage>()
+        || matches!(error.downcast_ref(), Some(RunError::NotARun(_) | RunError::Malformed { .. }))
+        || matches!(error.downcast_ref(), Some(HistoryError::Malformed { .. }))
+        || error.is::<Malformed>()
 }
 
 fn dispatch(command: Command) -> anyhow::Result<i32> {

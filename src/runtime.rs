@@ -1,11 +1,11 @@
 //! Runtimes for commands that wait for servers, and Ctrl-C.
 
-use crate::exit::FAILED;
+use crate::output::complain;
 use fencepost_engine::{Reason, Stop};
 use std::io;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// For a command.
 pub fn runtime() -> io::Result<Runtime> {
@@ -17,24 +17,18 @@ pub fn small_runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
-/// The first Ctrl-C ends the run in order; the second ends the program at once, and the kernel and the next run clean
-/// up after it.
+/// Ctrl-C, a request to terminate or to quit, and a closed terminal end the run in order: everything is healed and removed.
+/// Another one says that this goes on; it takes seconds, and cutting it short would leave servers and networks.
 pub async fn listen_for_signals(stop: Arc<Stop>) {
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return;
-    };
+    let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()];
+    let Ok(mut signals) = kinds.into_iter().map(signal).collect::<io::Result<Vec<Signal>>>() else { return };
     loop {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-        if matches!(stop.reason(), Some(Reason::Interrupted)) {
-            std::process::exit(FAILED);
-        }
-        eprintln!(
-            "fencepost: ending the run: healing what is broken, removing what was started (once more to quit at once)"
+        let any = signals.iter_mut().map(|signal| Box::pin(signal.recv()));
+        futures_util::future::select_all(any).await;
+        let ends_already = matches!(stop.reason(), Some(Reason::Interrupted));
+        complain!(
+            "fencepost: {} the run: healing what is broken, removing what was started",
+            if ends_already { "still ending" } else { "ending" }
         );
         stop.interrupt();
     }

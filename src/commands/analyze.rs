@@ -1,7 +1,7 @@
 //! `fencepost analyze`: judges a run again from its folder.
 
 use crate::exit::FAILED;
-use crate::output::say;
+use crate::output::{complain, say};
 use anyhow::Result;
 use clap::Args;
 use fencepost_checker::Outcome;
@@ -33,6 +33,6 @@ pub fn analyze(args: &AnalyzeArgs) -> Result<i32> {
 /// violation; of any other verdict nothing is kept, which is no success.
 pub(crate) fn with_files(code: i32, outcome: Outcome, unwritten: Option<anyhow::Error>) -> i32 {
     let Some(error) = unwritten else { return code };
-    eprintln!("fencepost: the verdict above is right, but its report is not written: {error:#}");
+    complain!("fencepost: the verdict above is right, but its report is not written: {error:#}");
     if outcome == Outcome::Violation { code } else { FAILED }
 }

@@ -1,5 +1,6 @@
 //! `fencepost check`: is this history possible?
 
+use crate::output::{Output, complain};
 use anyhow::{Result, anyhow};
 use clap::Args;
 use fencepost_checker::read::{Edn, JsonLines, Lines, ReadError, ReadOptions};
@@ -73,7 +74,7 @@ struct FileVerdict<'a> {
 /// Keys of a file that are explained at most.
 const EXPLAINED_MAX: usize = 3;
 
-/// Checks all files. The exit code is 0 if all are valid, 1 if any is a violation, else 2 if any is unknown; 254 if
+/// Checks all files. The exit code is 0 if all are valid, 1 if any is a violation, else 2 if any is unknown or has no operation; 254 if
 /// any is no history.
 pub fn check(args: &CheckArgs) -> Result<i32> {
     let mut worst = Outcome::Valid;
@@ -93,13 +94,13 @@ pub fn check(args: &CheckArgs) -> Result<i32> {
             }
             Err(error) => {
                 refused = true;
-                std::io::stdout().flush()?;
+                Output.flush()?;
                 // "FILE, line 3: …", as compilers say it.
                 match error.downcast_ref() {
                     Some(ReadError::Malformed { line, reason }) => {
-                        eprintln!("fencepost: {name}, line {line}: {reason}")
+                        complain!("fencepost: {name}, line {line}: {reason}")
                     }
-                    _ => eprintln!("fencepost: {name}: {error:#}"),
+                    _ => complain!("fencepost: {name}: {error:#}"),
                 }
             }
         }
@@ -126,8 +127,10 @@ fn check_file<'a>(args: &'a CheckArgs, file: &'a Path, draw: bool) -> Result<Fil
     };
     let mut lines = open(file)?;
     let mut keys = check_lines(args.model, &mut *lines, &reading, &wanted)?;
-    let operations = keys.iter().map(|key| key.operations).sum();
-    let outcome = keys.iter().map(|key| key.outcome).max().unwrap_or(Outcome::Valid);
+    let operations: usize = keys.iter().map(|key| key.operations).sum();
+    // Nothing was judged where there is no operation.
+    let outcome = keys.iter().map(|key| key.outcome).max().filter(|_| operations > 0);
+    let outcome = outcome.unwrap_or(Outcome::Vacuous);
     keys.retain(|key| args.witness || key.outcome != Outcome::Valid);
     let ms = began.elapsed().as_secs_f64() * 1e3;
     let file = file.to_str().unwrap_or("(a name that is not UTF-8)");
@@ -162,7 +165,7 @@ fn looks_like_edn(text: &[u8]) -> bool {
 }
 
 fn print(args: &CheckArgs, verdict: &FileVerdict) -> Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = Output;
     if args.json {
         serde_json::to_writer(&mut out, verdict)?;
         writeln!(out)?;
@@ -181,7 +184,7 @@ fn print(args: &CheckArgs, verdict: &FileVerdict) -> Result<()> {
                 }
             }
             (Outcome::Unknown, _) => {
-                eprintln!("fencepost: {file}: {of_key}{}", key.reason.as_deref().unwrap_or("no reason"));
+                complain!("fencepost: {file}: {of_key}{}", key.reason.as_deref().unwrap_or("no reason"));
             }
             _ => {}
         }

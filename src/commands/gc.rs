@@ -1,11 +1,12 @@
 //! `fencepost gc`: removes old runs.
 
+use crate::commands::compare::runs_of_unfinished;
 use crate::output::say;
 use anyhow::{Context, Result};
 use clap::Args;
 use fencepost_checker::Outcome;
 use fencepost_engine::BadUsage;
-use fencepost_history::run::{is_running, point_latest};
+use fencepost_history::run::{RunFolder, is_running, point_latest};
 use fencepost_report::runs::{self, Run, State};
 use std::collections::HashMap;
 use std::fs;
@@ -28,18 +29,20 @@ pub struct GcArgs {
 /// Under such a name a folder is being removed: no longer a run, and never half of one.
 const REMOVING: &str = ".removing-";
 
-/// Removes runs. Every run with a violation stays, the newest of each kind, runs that go on, runs that cannot be
-/// understood, and whatever is no run.
+/// Removes runs. Every run with a violation stays, the newest of each kind, runs that go on, runs of a comparison that is not
+/// finished, runs that cannot be understood, and whatever is no run. A run that was not judged is judged first.
 pub fn gc(args: &GcArgs) -> Result<i32> {
     let results = &args.results;
     let all = runs::all(results).map_err(|error| {
         BadUsage(format!("cannot read the results folder {}: {error}", results.display()))
     })?;
     let (count, mut removed, mut bytes) = (all.len(), 0, 0);
+    let all = if args.dry_run { all } else { all.into_iter().map(judged).collect() };
     if !args.dry_run {
         bytes += finish_removals(results)?;
     }
-    for run in spent(all, args.keep) {
+    let needed = runs_of_unfinished(results, &all);
+    for run in spent(all, args.keep).into_iter().filter(|run| !needed.contains(&run.path)) {
         let of_run = size_bytes(&run.path);
         if !args.dry_run {
             remove(results, &run)?;
@@ -53,6 +56,20 @@ pub fn gc(args: &GcArgs) -> Result<i32> {
     let verb = if args.dry_run { "would be removed" } else { "removed" };
     say!("{removed} of {count} runs {verb}, {}", megabytes(bytes));
     Ok(0)
+}
+
+/// A run that ended before it was judged may hold a violation: it is judged first. One that goes on is left alone.
+fn judged(run: Run) -> Run {
+    let unjudged = matches!(run.state, State::NotJudged(..)) && !run.path.join("verdict.json").exists();
+    if !unjudged || is_running(&run.path) {
+        return run;
+    }
+    let judge = || fencepost_report::judge(&RunFolder::open(&run.path)?);
+    match judge() {
+        Ok(_) => runs::read(&run.path).unwrap_or(run),
+        // Without a history there is nothing to judge.
+        Err(_) => run,
+    }
 }
 
 /// Those that may go. `all` has the newest first.
@@ -138,7 +155,6 @@ fn megabytes(bytes: u64) -> String {
 mod tests {
     use super::*;
     use crate::testing;
-    use fencepost_history::run::RunFolder;
     use std::collections::BTreeSet;
 
     fn run(results: &Path, name: &str, lock: &str, started: u64, outcome: Option<Outcome>) -> PathBuf {
@@ -199,6 +215,18 @@ mod tests {
         drop(going);
         collect(results.path(), 0, false);
         assert_eq!(fs::read_link(results.path().join("latest")).unwrap(), Path::new("redlock-1"));
+    }
+
+    #[test]
+    fn a_violation_that_was_not_judged_yet_stays() {
+        let results = tempfile::tempdir().unwrap();
+        let cut_off = run(results.path(), "redlock-1", "redlock", 10, None);
+        let violation = include_str!("../../crates/report/src/fixtures/redlock-clock-jump.jsonl");
+        fs::write(cut_off.join("history.jsonl"), violation).unwrap();
+        run(results.path(), "redlock-2", "redlock", 20, None);
+        collect(results.path(), 0, false);
+        assert_eq!(names(results.path()), BTreeSet::from(["redlock-1".to_owned()]));
+        assert!(cut_off.join("verdict.json").is_file());
     }
 
     #[test]

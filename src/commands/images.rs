@@ -4,6 +4,7 @@ use crate::output::say;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use fencepost_cluster::{image_store, images};
+use fencepost_engine::BadUsage;
 
 /// What to do with the images.
 #[derive(Debug, Args)]
@@ -29,6 +30,9 @@ pub enum ImagesCommand {
 pub async fn images(command: ImagesCommand) -> Result<i32> {
     match command {
         ImagesCommand::Build { names } => {
+            for name in &names {
+                images::find(name).map_err(|error| BadUsage(error.0))?;
+            }
             image_store::build(&names, &fencepost_cluster::progress_to_stderr()).await?
         }
         ImagesCommand::Remove => image_store::remove(&fencepost_cluster::progress_to_stderr()).await?,

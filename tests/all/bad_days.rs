@@ -51,12 +51,15 @@ fn a_killed_run_is_cleaned_up_by_the_next(driver: &str) {
     left.assert_none();
 }
 
-/// Ctrl-C in the middle of a fault: an orderly end with exit code 255, or 1 if a violation had been seen.
+/// A terminal that is closed in the middle of a fault, and all that a user may send then: an orderly end with exit code 255, or
+/// 1 if a violation had been seen.
 fn an_interrupted_run_takes_everything_down(driver: &str) {
     let results = tempfile::tempdir().expect("a temporary folder");
     let mut running = start(driver, results.path());
     await_fault(results.path());
-    signal(&mut running, Signal::SIGINT);
+    for each in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGINT] {
+        signal(&mut running, each);
+    }
     let output = running.finish();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(matches!(output.status.code(), Some(255 | 1)), "{:?}: {stderr}", output.status);

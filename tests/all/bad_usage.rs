@@ -79,14 +79,23 @@ fn options_that_contradict_each_other_are_refused_in_one_sentence() {
 
 #[test]
 fn impossible_numbers_are_refused() {
-    assert!(refused("test --ttl 0").contains("--ttl must be longer than 0"));
+    assert!(refused("test --ttl 0").contains("--ttl must be from 1ms to 3600s, not 0s"));
     assert!(refused("test --ttl soon").contains("expected a number with a unit"));
     assert!(refused("test --ttl=-2s").contains("expected a number with a unit"));
     assert!(refused("test --time-limit 0s").contains("--time-limit"));
-    assert!(refused("test --clients 0").contains("at least 1"));
-    assert!(refused("test --keys 0").contains("at least 1"));
+    assert!(refused("test --clients 0").contains("from 1 to 50, not 0"));
+    assert!(refused("test --keys 0").contains("from 1 to 10000, not 0"));
     assert!(refused("test --nodes 0").contains("--nodes"));
     assert!(refused("test --rate=-1").contains("--rate"));
+    assert!(refused("test --rate 1e-20").contains("is not from 0.001 to 1000000"));
+    assert!(refused("test --concurrency 18446744073709551615").contains("from 1 to 10000"));
+    assert!(refused("test --keys 1000000000000").contains("from 1 to 10000"));
+    assert!(refused("test --ttl 18446744073709551615s").contains("--ttl must be from 1ms to 3600s"));
+    assert!(refused("test --nemesis-interval 18446744073709551615s").contains("--nemesis-interval must be"));
+    assert!(refused("test --time-limit 3650days --nemesis swarm").contains("--time-limit must be"));
+    let many = refused("test --time-limit 7days --nemesis-interval 1ms --nemesis pause");
+    assert!(many.contains("604800000 faults of each nemesis"), "{many}");
+    assert!(refused("images build x").contains("there is no image x"));
     assert!(refused("test --seed abc").contains("abc"));
     assert!(refused("test --partition c1|n9").contains("n9"));
     assert!(refused("test --torn-writes half").contains("prefix, sectors"));
@@ -101,7 +110,7 @@ fn comparisons_that_make_no_sense_are_refused() {
     assert!(refused("compare --guards tokn").contains("did you mean \"token\"?"));
     assert!(refused("compare --nemeses pause,pause").contains("twice"));
     assert!(refused("compare --runs 0").contains("at least 1"));
-    assert!(refused("compare --ttl 0").contains("--ttl must be longer than 0"));
+    assert!(refused("compare --ttl 0").contains("--ttl must be from 1ms to 3600s"));
     assert!(refused("compare --locks redlock --guards token").contains("needs a fencing token"));
     assert!(refused("compare --baseline /nowhere.json").contains("cannot read the baseline"));
     assert!(refused("compare --from /nowhere").contains("cannot open /nowhere"));
@@ -114,4 +123,14 @@ fn a_folder_that_is_no_run_is_said_to_be_none() {
     assert!(stderr.contains("cannot open the run /nowhere/at/all"), "{stderr}");
     assert_eq!(stderr.trim().lines().count(), 1, "{stderr}");
     assert!(refused("analyze /tmp").contains("/tmp is not the folder of a run: it has no history.jsonl"));
+}
+
+#[test]
+fn a_run_with_a_malformed_history_is_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let settings = include_str!("../../crates/report/src/fixtures/run.toml");
+    std::fs::write(folder.path().join("run.toml"), settings).expect("it can be written");
+    std::fs::write(folder.path().join("history.jsonl"), "{\"index\":0}\n").expect("it can be written");
+    let stderr = refused(&format!("analyze {}", folder.path().display()));
+    assert!(stderr.contains("history.jsonl, line 1: "), "{stderr}");
 }

@@ -161,3 +161,44 @@ fn reads_compressed_edn_and_standard_input() {
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), text(&output.stdout).starts_with("-  valid  3  ")), (Some(0), true));
 }
+
+#[test]
+fn a_file_without_operations_is_vacuous() {
+    let folder = tempfile::tempdir().unwrap();
+    let nemesis = r#"{"index":0,"time":1,"process":"nemesis","type":"info","f":"phase","value":"main"}"#;
+    for (name, content) in [("empty.jsonl", ""), ("blank.jsonl", "\n\n"), ("nemesis.jsonl", nemesis)] {
+        let path = file(folder.path(), name, content.as_bytes());
+        let output = check(&["--model", "mutex", &path]);
+        assert_eq!(output.status.code(), Some(2), "{name}: {}", text(&output.stderr));
+        assert!(text(&output.stdout).starts_with(&format!("{path}  vacuous  0  ")));
+    }
+}
+
+#[test]
+fn a_closed_pipe_changes_no_exit_code_and_a_full_disk_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let violation = file(folder.path(), "violation.jsonl", two_holders().as_bytes());
+    let ends = |shell: &str| {
+        let program = env!("CARGO_BIN_EXE_fencepost");
+        let script = format!("set -o pipefail; {}", shell.replace("fencepost", program));
+        let output = Command::new("bash").args(["-c", &script]).output().expect("it runs");
+        (output.status.code(), text(&output.stderr))
+    };
+    let (code, stderr) = ends(&format!("fencepost check --model mutex {violation} | true"));
+    assert_eq!((code, stderr.as_str()), (Some(1), ""));
+    let (code, stderr) = ends("fencepost list > /dev/full");
+    assert_eq!(code, Some(255));
+    assert!(stderr.contains("cannot write to standard output: No space left on device"), "{stderr}");
+}
+
+#[test]
+fn devices_are_written_to_and_not_replaced() {
+    use std::os::unix::fs::FileTypeExt;
+    let folder = tempfile::tempdir().unwrap();
+    let violation = file(folder.path(), "violation.jsonl", two_holders().as_bytes());
+    let output = check(&["--model", "mutex", "--svg", "/dev/null", &violation]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(std::fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    let output = check(&["--model", "mutex", "--svg", "/dev/stdout", &violation]);
+    assert!(text(&output.stdout).contains("<svg "), "{}", text(&output.stdout));
+}

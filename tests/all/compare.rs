@@ -55,6 +55,9 @@ fn a_comparison_that_was_killed_goes_on_without_doing_runs_again() {
     let [done] = &done[..] else { panic!("{done:?}: one run was judged") };
     let judged = std::fs::metadata(done.join("verdict.json")).and_then(|it| it.modified()).expect("a time");
 
+    let results_folder = results.path().to_str().expect("UTF-8");
+    let gc = fencepost(&["gc", "--results", results_folder, "--keep", "0"]).output().expect("it starts");
+    assert!(gc.status.success() && done.is_dir(), "a run of an unfinished comparison stays");
     let again = compare(&args);
     left.assert_none();
     assert_eq!(again.status.code(), Some(0));

@@ -163,7 +163,7 @@ fn mistakes_and_failures_have_their_own_exit_codes() {
     for (args, code, words) in [
         (&["lock", "check", "./nowhere"][..], 254, "cannot open the lock ./nowhere"),
         (&["lock", "check", "redlok"], 254, "did you mean \"redlock\"?"),
-        (&["lock", "check", "redlock", "--ttl", "0"], 254, "--ttl must be longer than 0"),
+        (&["lock", "check", "redlock", "--ttl", "0"], 254, "--ttl must be from 1ms to 3600s"),
         (&["lock", "new", "x", "--language", "cobol"], 254, "cobol"),
         (&["lock", "check", "redlock", "--driver", "docker"], 255, "docker"),
     ] {

@@ -1,5 +1,6 @@
 //! Telling the user about what takes long.
 
+use std::io::Write;
 use std::sync::Arc;
 
 /// Takes one line at a time.
@@ -7,5 +8,6 @@ pub type Progress = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Lines on standard error.
 pub fn progress_to_stderr() -> Progress {
-    Arc::new(|line| eprintln!("{line}"))
+    // The terminal may be gone: the work goes on.
+    Arc::new(|line| drop(writeln!(std::io::stderr(), "{line}")))
 }

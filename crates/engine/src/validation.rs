@@ -4,12 +4,13 @@ use crate::names::{BadUsage, find_lock, pick, unknown};
 use crate::options::RunOptions;
 use crate::topology;
 use fencepost_cluster::{Capability, DRIVER_NAMES};
-use fencepost_history::Seed;
+use fencepost_history::{Seed, TimeSpan};
 use fencepost_locks::{LockDefinition, folder};
 use fencepost_nemesis::{FakedClocks, Nemesis, Plan, SWARM, Topology};
 use fencepost_storage::Need;
 use fencepost_workloads::Workload;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 /// The validated options of a run, with everything that they name. It exists only where the run can start.
@@ -115,6 +116,20 @@ impl RunSpec {
     }
 }
 
+// The ranges of numbers; docs/running.md has them, too.
+const MILLISECOND: TimeSpan = TimeSpan::from_millis(1);
+const HOUR: TimeSpan = TimeSpan::from_secs(3600);
+const WEEK: TimeSpan = TimeSpan::from_secs(7 * 24 * 3600);
+const CENTURY: TimeSpan = TimeSpan::from_secs(100 * 365 * 24 * 3600);
+/// What one machine is trusted with. More processes are had by `--concurrency`.
+const CLIENTS_MAX: usize = 50;
+const NODES_MAX: usize = 50;
+const CONCURRENCY_MAX: usize = 10_000;
+/// Each is acquired and read once more at the end of a run.
+const KEYS_MAX: usize = 10_000;
+const RATES: RangeInclusive<f64> = 0.001..=1e6;
+const FAULTS_MAX: f64 = 100_000.0;
+
 /// On the command line: no fault.
 const NO_NEMESIS: &str = "none";
 
@@ -198,32 +213,20 @@ impl RunOptions {
     }
 
     fn check_numbers(&self) -> Result<(), BadUsage> {
-        let positive = [
-            ("--ttl", self.ttl),
-            ("--time-limit", self.time_limit),
-            ("--acquire-timeout", self.acquire_timeout),
-            ("--nemesis-interval", self.nemesis_interval),
+        self.check_lengths()?;
+        let counts = [
+            ("--clients", self.clients, CLIENTS_MAX),
+            ("--concurrency", self.concurrency, CONCURRENCY_MAX),
+            ("--keys", self.keys, KEYS_MAX),
+            ("--nodes", self.lock_options.nodes.unwrap_or(1), NODES_MAX),
         ];
-        for (option, length) in positive {
-            if length.0.is_zero() {
-                return bad(format!("{option} must be longer than 0; try `{option} 2s`"));
-            }
-        }
-        let counts =
-            [("--clients", self.clients), ("--concurrency", self.concurrency), ("--keys", self.keys)];
-        for (option, count) in counts {
-            if count == 0 {
-                return bad(format!("{option} must be at least 1"));
+        for (option, count, most) in counts {
+            if !(1..=most).contains(&count) {
+                return bad(format!("{option} must be from 1 to {most}, not {count}"));
             }
         }
         if self.acquisitions == Some(0) {
             return bad("--acquisitions must be at least 1".to_owned());
-        }
-        if self.clients > 50 {
-            return bad(format!(
-                "--clients {} is more than the 50 that one machine is trusted with; use --concurrency for more processes",
-                self.clients
-            ));
         }
         if self.concurrency < self.clients {
             return bad(format!(
@@ -231,11 +234,42 @@ impl RunOptions {
                 self.concurrency, self.clients, self.clients
             ));
         }
-        if !self.rate.is_finite() || self.rate < 0.0 {
-            return bad(format!("--rate {} is not a number of critical sections a second", self.rate));
+        if self.rate != 0.0 && !RATES.contains(&self.rate) {
+            return bad(format!(
+                "--rate {} is not from {} to {} critical sections a second (0 for no limit)",
+                self.rate,
+                RATES.start(),
+                RATES.end()
+            ));
         }
-        if self.lock_options.nodes.is_some_and(|nodes| nodes == 0 || nodes > 50) {
-            return bad("--nodes must be between 1 and 50".to_owned());
+        Ok(())
+    }
+
+    fn check_lengths(&self) -> Result<(), BadUsage> {
+        let lengths = [
+            ("--ttl", self.ttl, MILLISECOND, HOUR),
+            ("--time-limit", self.time_limit, MILLISECOND, WEEK),
+            ("--acquire-timeout", self.acquire_timeout, MILLISECOND, HOUR),
+            ("--nemesis-interval", self.nemesis_interval, MILLISECOND, WEEK),
+            ("--hold", self.hold, TimeSpan::from_millis(0), HOUR),
+            ("--storage-write-delay", self.storage_write_delay, TimeSpan::from_millis(0), HOUR),
+            ("--restart-after", self.restart_after.unwrap_or(MILLISECOND), TimeSpan::from_millis(0), WEEK),
+            ("--clock-amplitude", self.clock_amplitude.unwrap_or(MILLISECOND), MILLISECOND, CENTURY),
+        ];
+        for (option, length, least, most) in lengths {
+            if !(least..=most).contains(&length) {
+                return bad(format!(
+                    "{option} must be from {least} to {most}, not {length}; try `{option} 2s`"
+                ));
+            }
+        }
+        let faults = self.time_limit.0.as_secs_f64() / self.nemesis_interval.0.as_secs_f64();
+        if faults > FAULTS_MAX && !self.nemesis.is_empty() {
+            return bad(format!(
+                "--time-limit {} with --nemesis-interval {} may be {faults:.0} faults of each nemesis, more than the {FAULTS_MAX} \
+                 that a plan may have; make the interval longer",
+                self.time_limit, self.nemesis_interval
+            ));
         }
         Ok(())
     }

@@ -6,12 +6,14 @@
 mod clock_samples;
 mod file;
 mod folder;
+mod regular;
 mod time;
 mod write;
 
 pub use clock_samples::{ClockSample, read_clock_samples};
 pub use file::{RunFile, RunSettings};
 pub use folder::{RunFolder, is_running, point_latest};
+pub use regular::{open_regular, read_regular};
 pub use time::{date, now, timestamp};
 pub use write::{COMPRESS_ABOVE_BYTES, compress_history, write_whole, write_whole_by};
 

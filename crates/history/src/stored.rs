@@ -1,10 +1,10 @@
 //! Where a history lies and how it is read: as plain text, or compressed.
 
 use crate::printable::{make_printable, may_hold_control_characters};
+use crate::run::open_regular;
 use crate::{Event, HistoryError, decompressed};
 use serde_json::Value;
 use std::collections::HashSet;
-use std::fs::File;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Events {
     pub fn open(path: &Path) -> Result<Events, HistoryError> {
         let path = find_history(path).unwrap_or_else(|| path.to_owned());
         let fail = |source| HistoryError::Read { path: path.clone(), source };
-        let reader = File::open(&path).and_then(decompressed).map_err(fail)?;
+        let reader = open_regular(&path).and_then(decompressed).map_err(fail)?;
         Ok(Events { path, reader, line: Vec::new(), number: 0, over: false, values: Values::default() })
     }
 

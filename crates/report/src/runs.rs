@@ -2,7 +2,7 @@
 
 use fencepost_checker::{Costs, Metric, Outcome, Unjudged};
 use fencepost_history::find_history;
-use fencepost_history::run::RunFile;
+use fencepost_history::run::{RunFile, read_regular};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -103,7 +103,7 @@ impl Judgement {
 /// Reads a run's folder, half-written and damaged ones included. None: it is not the folder of a run.
 pub fn read(path: &Path) -> Option<Run> {
     let name = path.file_name()?.to_str()?.to_owned();
-    let state = match fs::read_to_string(path.join("run.toml")) {
+    let state = match read_regular(&path.join("run.toml")) {
         Ok(text) => match toml::from_str::<RunFile>(&text) {
             Ok(file) => judged(path, Box::new(file)),
             Err(error) => State::Damaged(format!("its run.toml cannot be read: {}", error.message())),
@@ -148,7 +148,7 @@ fn begun(path: &Path) -> bool {
 }
 
 fn judged(path: &Path, file: Box<RunFile>) -> State {
-    let text = match fs::read(path.join("verdict.json")) {
+    let text = match read_regular(&path.join("verdict.json")) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let why = "it has no verdict.json: it is still going, or ended before it was judged".to_owned();
@@ -156,7 +156,7 @@ fn judged(path: &Path, file: Box<RunFile>) -> State {
         }
         Err(error) => return State::NotJudged(file, format!("its verdict.json cannot be read: {error}")),
     };
-    match serde_json::from_slice(&text) {
+    match serde_json::from_str(&text) {
         Ok(judgement) => State::Judged(file, Arc::new(judgement)),
         Err(error) => {
             let path = path.display();

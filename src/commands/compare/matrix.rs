@@ -283,7 +283,7 @@ fn every_nemesis() -> Vec<&'static str> {
 pub const JSON: &str = "compare.json";
 
 /// The comparisons in a folder of results that can be read.
-fn kept(results: &Path) -> Vec<(PathBuf, Matrix)> {
+pub fn kept(results: &Path) -> Vec<(PathBuf, Matrix)> {
     let entries = fs::read_dir(results).into_iter().flatten().flatten();
     let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("compare-"));
     ours.filter_map(|entry| {

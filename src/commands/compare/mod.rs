@@ -5,7 +5,7 @@ mod matrix;
 mod perform;
 
 use crate::exit::FAILED;
-use crate::output::say;
+use crate::output::{complain, say};
 use crate::runtime::{listen_for_signals, runtime};
 use anyhow::{Result, bail};
 pub use args::CompareArgs;
@@ -17,6 +17,7 @@ use fencepost_report::runs::{self, Run};
 use fencepost_report::terminal;
 use matrix::{JSON, Matrix, Turn, lock};
 use perform::perform;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -66,7 +67,7 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
         0 => Ok(code),
         count => {
             let runs = if count == 1 { "1 run".to_owned() } else { format!("{count} runs") };
-            eprintln!("fencepost: {runs} failed; the same command, with --seed {}, tries again", matrix.seed);
+            complain!("fencepost: {runs} failed; the same command, with --seed {}, tries again", matrix.seed);
             Ok(if code == 0 { FAILED } else { code })
         }
     }
@@ -78,6 +79,16 @@ fn split(matrix: &Matrix, runs: &[Run]) -> (Vec<Turn>, usize) {
     let turns = combinations.filter_map(|combination| combination.turns.ok()).flatten();
     let (done, todo): (Vec<Turn>, Vec<Turn>) = turns.partition(|turn| turn.made(runs).is_some());
     (todo, done.len())
+}
+
+/// The runs that comparisons in this folder have made and not yet put together: the same command goes on from them.
+pub fn runs_of_unfinished(results: &Path, runs: &[Run]) -> HashSet<PathBuf> {
+    let unfinished = matrix::kept(results).into_iter().filter(|(path, _)| !path.join(JSON).exists());
+    let turns = unfinished
+        .flat_map(|(_, matrix)| matrix.combinations())
+        .filter_map(|combination| combination.turns.ok())
+        .flatten();
+    turns.filter_map(|turn| Some(turn.made(runs)?.path.clone())).collect()
 }
 
 /// The runs in these folders: each is a run, or holds some.

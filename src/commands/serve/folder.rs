@@ -1,5 +1,6 @@
 //! Files inside the results folder, and nothing outside of it.
 
+use fencepost_history::run::open_regular;
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
@@ -71,7 +72,7 @@ pub struct Piece {
 
 /// The lines from there on; without a `from`, the last few. A line that is still being written is left for later.
 pub fn piece(file: &Path, from: Option<u64>) -> std::io::Result<Piece> {
-    let mut file = fs::File::open(file)?;
+    let mut file = open_regular(file)?;
     let length = file.metadata()?.len();
     let from_start = from.unwrap_or(length.saturating_sub(FIRST_BYTES)).min(length);
     file.seek(SeekFrom::Start(from_start))?;

@@ -1,19 +1,20 @@
 //! `fencepost serve`: looking around in a results folder with a browser. Reads only, and shows nothing else.
 
+mod access;
 mod folder;
 mod index;
+mod listen;
 mod pages;
 #[cfg(test)]
 mod tests;
 
-use crate::output::say;
+use crate::output::{complain, say};
+use access::Access;
 use anyhow::{Context, Result};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Query, Request, State};
-use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, X_CONTENT_TYPE_OPTIONS,
-};
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -41,7 +42,7 @@ pub struct ServeArgs {
     /// Folder of all runs.
     #[arg(long, default_value = "results")]
     pub results: PathBuf,
-    /// Address and port to listen on; port 0 takes a free one. Every computer that reaches it can read all runs.
+    /// Address and port to listen on; port 0 takes a free one. Any but a loopback address asks for a token.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7878")]
     pub listen: SocketAddr,
 }
@@ -69,19 +70,25 @@ pub fn serve(args: &ServeArgs) -> Result<i32> {
             .with_context(|| format!("cannot listen on {}; choose another with --listen", args.listen))?;
         let address = listener.local_addr()?;
         say!("{count} runs, looked through in {:.1} s", begun.elapsed().as_secs_f64());
-        say!("http://{address}  (Ctrl-C ends it)");
-        let router = router(index, address.ip().is_loopback());
+        let access = Access::on(address.ip())?;
+        say!("http://{address}{}  (Ctrl-C ends it)", access.query());
+        if let Access::Token(_) = access {
+            complain!(
+                "fencepost: {address} is reached from other computers; who has the address above can read all runs, and it is not \
+                 encrypted on its way"
+            );
+        }
+        let router = router(index, access);
         tokio::select! {
-            served = axum::serve(listener, router).into_future() => served?,
+            () = listen::listen(listener, router) => {}
             interrupted = tokio::signal::ctrl_c() => interrupted?,
         }
         Ok(0)
     })
 }
 
-/// Everything that can be asked for. With `local_only`, only by names of this machine: otherwise a page from elsewhere
-/// could have its own name lead here, and read what only this machine may.
-fn router(index: Index, local_only: bool) -> Router {
+/// Everything that can be asked for, by requests that have access.
+fn router(index: Index, access: Access) -> Router {
     let router = Router::new()
         .route("/", get(list))
         .route("/run/{name}", get(run))
@@ -92,26 +99,12 @@ fn router(index: Index, local_only: bool) -> Router {
         .route("/serve.js", get(|| asset("text/javascript; charset=utf-8", include_str!("serve.js"))))
         .fallback(|| async { not_found() })
         .with_state(Arc::new(index));
-    let router = if local_only { router.layer(middleware::from_fn(only_local_names)) } else { router };
+    let check = move |request: Request, next: Next| access.clone().check(request, next);
+    let router = router.layer(middleware::from_fn(check));
     router.layer(middleware::map_response(|mut response: Response| async {
         response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         response
     }))
-}
-
-async fn only_local_names(request: Request, next: Next) -> Response {
-    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let name = host.rsplit_once(':').map_or(host, |(name, port)| match port.parse::<u16>() {
-        Ok(_) => name,
-        Err(_) => host,
-    });
-    let local = name == "localhost"
-        || name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
-    if local {
-        next.run(request).await
-    } else {
-        (StatusCode::FORBIDDEN, "ask by a name of this machine").into_response()
-    }
 }
 
 type Shared = State<Arc<Index>>;

@@ -8,7 +8,6 @@ use fencepost_report::{document, property};
 use maud::{Markup, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
 
 /// Runs on one page of the list.
 const ROWS_PER_PAGE: usize = 100;

@@ -3,6 +3,7 @@
 use super::*;
 use crate::testing;
 use axum::http::Method;
+use axum::http::header::HOST;
 use fencepost_checker::Outcome;
 use fencepost_history::run::RunFolder;
 use std::fs;
@@ -32,7 +33,7 @@ fn results() -> tempfile::TempDir {
 }
 
 fn serving(results: &FilePath) -> Router {
-    router(Index::new(fs::canonicalize(results).unwrap()), true)
+    router(Index::new(fs::canonicalize(results).unwrap()), Access::LocalName)
 }
 
 /// Status, headers as text, and the text of the answer.
@@ -236,4 +237,52 @@ async fn a_run_that_goes_on_shows_its_events_as_they_come() {
     drop(going);
     assert_eq!(live("").await["running"], json!(false));
     assert_eq!(listed(&text(&router, "/?verdict=not+judged").await), [name]);
+}
+
+#[tokio::test]
+async fn another_address_asks_for_the_token() {
+    let results = results();
+    let access = Access::on("192.0.2.1".parse().unwrap()).unwrap();
+    let query = access.query();
+    let router = router(Index::new(fs::canonicalize(results.path()).unwrap()), access);
+    let (status, _, sentence) = ask(&router, Method::GET, "example.org", "/").await;
+    assert_eq!(status, 403, "{sentence}");
+    assert!(sentence.contains("ends with a token"));
+    assert_eq!(ask(&router, Method::GET, "example.org", "/?token=0").await.0, 403);
+    let (status, headers, _) = ask(&router, Method::GET, "example.org", &query).await;
+    assert!(status == 303 && headers.contains("HttpOnly; SameSite=Strict"), "{headers}");
+    let token = query.strip_prefix("/?").unwrap();
+    let request = Request::builder().uri("/").header("cookie", format!("a=b; {token}"));
+    let answer = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    assert_eq!(answer.status(), 200);
+}
+
+#[tokio::test]
+async fn a_run_whose_files_are_links_or_pipes_is_shown_without_them() {
+    let results = results();
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    fs::write(secret.path(), "{\"secret\":1}\n").unwrap();
+    let run = results.path().join("redlock-a");
+    symlink(secret.path(), run.join("history.jsonl")).unwrap();
+    fs::remove_file(results.path().join("etcd-a/verdict.json")).unwrap();
+    let pipe = results.path().join("etcd-a/verdict.json");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let router = serving(results.path());
+    assert!(!text(&router, "/run/redlock-a/live").await.contains("secret"));
+    assert!(text(&router, "/run/etcd-a").await.contains("not a regular file"));
+    assert_eq!(listed(&text(&router, "/").await).len(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_asks_for_nothing_is_closed() {
+    use tokio::io::AsyncReadExt;
+    let results = results();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(listen::listen(listener, serving(results.path())));
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let mut answer = Vec::new();
+    // Time passes by itself while every task waits.
+    stream.read_to_end(&mut answer).await.unwrap();
+    assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 408"), "{answer:?}");
 }

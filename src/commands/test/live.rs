@@ -1,6 +1,6 @@
 //! What the terminal shows while a test runs: one line that moves on a terminal, plain lines elsewhere.
 
-use crate::output::say;
+use crate::output::{complain, say};
 use fencepost_engine::{Progress, RunObserver};
 use fencepost_history::TimeSpan;
 use fencepost_history::run::RunFile;
@@ -42,7 +42,7 @@ impl RunObserver for Live {
     }
 
     fn leftover_removed(&self, sentence: &str) {
-        eprintln!("{sentence}");
+        complain!("{sentence}");
     }
 
     fn started(&self, run: &RunFile) {
@@ -60,7 +60,7 @@ impl RunObserver for Live {
             self.bar.set_message(line(progress, per_second));
         } else if progress.elapsed >= rate.printed + PLAIN && progress.elapsed <= progress.limit {
             rate.printed = progress.elapsed;
-            eprintln!("{}", line(progress, per_second));
+            complain!("{}", line(progress, per_second));
         }
     }
 }

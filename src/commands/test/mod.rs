@@ -5,7 +5,7 @@ mod live;
 use crate::commands::analyze::with_files;
 use crate::commands::repeat;
 use crate::exit::FAILED;
-use crate::output::say;
+use crate::output::{complain, say};
 use crate::runtime::{listen_for_signals, runtime};
 use anyhow::Result;
 use clap::Args;
@@ -57,7 +57,7 @@ async fn run_and_judge(args: &TestArgs, spec: &RunSpec, command: &str, stop: &Ar
     say!("{}", judged.text);
     let code = pipeline::tell(&args.pipeline, &folder, &judged.verdict)?;
     for error in &cleanup_errors {
-        eprintln!("fencepost: {error}");
+        complain!("fencepost: {error}");
     }
     // Whatever else went wrong, a violation stays one; but what was not healed or removed is no success.
     if outcome != Outcome::Violation && !cleanup_errors.is_empty() {
@@ -74,7 +74,7 @@ fn after_failure(args: &TestArgs, folder: &RunFolder, error: anyhow::Error) -> R
     match judge(folder) {
         Ok(Judged { verdict, text, .. }) if verdict.outcome == Outcome::Violation => {
             say!("{text}");
-            eprintln!("fencepost: the run ended early: {error:#}");
+            complain!("fencepost: the run ended early: {error:#}");
             pipeline::tell(&args.pipeline, folder, &verdict)
         }
         _ => Err(error),

@@ -1,8 +1,7 @@
 //! `clocks.jsonl`: the clocks of a run over time. No verdict rests on them; the report draws them.
 
-use super::RunError;
+use super::{RunError, open_regular};
 use serde::{Deserialize, Serialize};
-use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::Path;
 
@@ -27,7 +26,7 @@ pub struct ClockSample {
 /// The samples of a run; empty where it has no such file. A last line that a crash cut off is ignored.
 pub fn read_clock_samples(path: &Path) -> Result<Vec<ClockSample>, RunError> {
     let unreadable = |source| RunError::Read { path: path.to_owned(), source };
-    let file = match File::open(path) {
+    let file = match open_regular(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         opened => opened.map_err(unreadable)?,
     };

@@ -1,6 +1,6 @@
 //! `results/<lock>-<workload>-<nemesis>-<time>-<seed>/`.
 
-use super::{RunError, RunFile, RunSettings, now, write_whole};
+use super::{RunError, RunFile, RunSettings, now, read_regular, write_whole};
 use crate::find_history;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -75,8 +75,7 @@ impl RunFolder {
     /// Reads `run.toml`.
     pub fn read_run(&self) -> Result<RunFile, RunError> {
         let path = self.path.join("run.toml");
-        let text =
-            fs::read_to_string(&path).map_err(|source| RunError::Read { path: path.clone(), source })?;
+        let text = read_regular(&path).map_err(|source| RunError::Read { path: path.clone(), source })?;
         toml::from_str(&text).map_err(|error| {
             // The error's own text has several lines.
             let reason = format!("these are not the settings of a run: {}", error.message());
@@ -118,9 +117,11 @@ fn create_free(results: &Path, name: String) -> std::io::Result<String> {
 pub fn point_latest(results: &Path, name: &str) -> Result<(), RunError> {
     let (link, latest) = (results.join(format!(".latest-{}", std::process::id())), results.join("latest"));
     let _ = fs::remove_file(&link);
-    std::os::unix::fs::symlink(name, &link)
-        .and_then(|()| fs::rename(&link, &latest))
-        .map_err(|source| RunError::Write { path: latest, source: source.into() })
+    std::os::unix::fs::symlink(name, &link).and_then(|()| fs::rename(&link, &latest)).map_err(|source| {
+        // A folder of that name, say, which is not ours to replace.
+        let _ = fs::remove_file(&link);
+        RunError::Write { path: latest, source: source.into() }
+    })
 }
 
 #[cfg(test)]

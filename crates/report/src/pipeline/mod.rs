@@ -13,6 +13,7 @@ use anyhow::Result;
 use clap::Args;
 use fencepost_checker::{Outcome, RunVerdict, Verdict};
 use fencepost_history::run::{RunFolder, write_whole};
+use std::io::Write;
 use std::path::PathBuf;
 
 /// What a pipeline wants to know of a run.
@@ -60,7 +61,7 @@ impl Expect {
 pub fn tell(args: &PipelineArgs, folder: &RunFolder, verdict: &RunVerdict) -> Result<i32> {
     let code = exit_code(args.expect, verdict.outcome);
     match write(args, folder, verdict) {
-        Err(error) if code == 1 => eprintln!("fencepost: {error:#}"),
+        Err(error) if code == 1 => drop(writeln!(std::io::stderr(), "fencepost: {error:#}")),
         written => written?,
     }
     Ok(code)
