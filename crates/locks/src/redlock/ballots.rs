@@ -13,8 +13,11 @@ pub(super) struct Votes {
     /// The places of those that granted it.
     pub(super) granted: Vec<usize>,
     pub(super) taken: usize,
+    /// Those that could not be asked.
+    pub(super) unsent: usize,
+    /// Those that were asked, and refused or did not answer.
     pub(super) failed: usize,
-    /// What one of those that failed said.
+    /// What one of those that were not asked, refused or did not answer said.
     pub(super) why: Option<OperationError>,
 }
 
@@ -23,7 +26,11 @@ impl Votes {
         match reply {
             Reply::Answer(true) => self.granted.push(place),
             Reply::Answer(false) => self.taken += 1,
-            Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) => {
+            Reply::Unsent(why) => {
+                self.unsent += 1;
+                self.why = Some(why);
+            }
+            Reply::Refused(why) | Reply::Unknown(why) => {
                 self.failed += 1;
                 self.why = Some(why);
             }
@@ -33,7 +40,27 @@ impl Votes {
     /// Whether the votes still out cannot change who has a majority.
     pub(super) fn decided(&self, nodes: usize) -> bool {
         let majority = nodes / 2 + 1;
-        self.granted.len() >= majority || self.taken + self.failed > nodes - majority
+        self.granted.len() >= majority || self.taken + self.unsent + self.failed > nodes - majority
+    }
+
+    /// Why these votes are no majority. The lock is *taken* only by the word of a server that holds another's value; a server
+    /// that was not counted in time has said nothing.
+    pub(super) fn why_no_majority(&self, nodes: usize) -> OperationError {
+        let granted = self.granted.len();
+        let silent = ErrorCode::Timeout.error("too few servers answered");
+        match &self.why {
+            Some(why) if self.unsent == nodes => {
+                ErrorCode::Unreachable.error(format_args!("none of {nodes} could be asked; {}", why.detail()))
+            }
+            why if self.taken == 0 => {
+                let why = why.as_ref().unwrap_or(&silent);
+                ErrorCode::NoMajority.error(format_args!("{granted} of {nodes} granted it; {why}"))
+            }
+            Some(why) => ErrorCode::Taken
+                .error(format_args!("{granted} of {nodes} granted it, {} held another's; {why}", self.taken)),
+            None => ErrorCode::Taken
+                .error(format_args!("{granted} of {nodes} granted it, {} held another's", self.taken)),
+        }
     }
 }
 
@@ -110,13 +137,46 @@ mod tests {
 
     #[test]
     fn votes_are_decided_by_a_majority_either_way() {
-        let votes = |granted: usize, taken, failed| {
-            Votes { granted: (0..granted).collect(), taken, failed, why: None }.decided(5)
+        let votes = |granted: usize, taken, unsent, failed| {
+            Votes { granted: (0..granted).collect(), taken, unsent, failed, why: None }.decided(5)
         };
-        assert!(votes(3, 0, 0));
-        assert!(!votes(2, 2, 0));
-        assert!(votes(2, 2, 1));
-        assert!(votes(0, 3, 0));
+        assert!(votes(3, 0, 0, 0));
+        assert!(!votes(2, 2, 0, 0));
+        assert!(votes(2, 2, 0, 1));
+        assert!(votes(2, 2, 1, 0));
+        assert!(votes(0, 3, 0, 0));
+    }
+
+    #[test]
+    fn a_lock_that_no_server_holds_is_not_called_taken() {
+        let why = |replies: Vec<Reply<bool>>| {
+            let mut votes = Votes::default();
+            replies.into_iter().enumerate().for_each(|ballot| votes.count(ballot));
+            votes.why_no_majority(5).to_string()
+        };
+        let unsent = || Reply::Unsent(ErrorCode::Unreachable.error("no connection to n5"));
+        let unknown = || Reply::Unknown(ErrorCode::Timeout.error("n1 did not answer in time"));
+        let (yes, no) = (|| Reply::Answer(true), || Reply::Answer(false));
+        assert_eq!(
+            why((0..5).map(|_| unsent()).collect()),
+            "unreachable: none of 5 could be asked; no connection to n5"
+        );
+        assert_eq!(
+            why(vec![unknown(), unsent(), unsent(), unsent(), unsent()]),
+            "no-majority: 0 of 5 granted it; unreachable: no connection to n5",
+            "the request may have reached n1"
+        );
+        // Answers that are still out at the deadline are not counted at all.
+        assert_eq!(why(vec![]), "no-majority: 0 of 5 granted it; timeout: too few servers answered");
+        assert_eq!(
+            why(vec![yes(), yes()]),
+            "no-majority: 2 of 5 granted it; timeout: too few servers answered"
+        );
+        assert_eq!(why(vec![yes(), yes(), no(), no(), no()]), "taken: 2 of 5 granted it, 3 held another's");
+        assert_eq!(
+            why(vec![no(), unknown()]),
+            "taken: 0 of 5 granted it, 1 held another's; timeout: n1 did not answer in time"
+        );
     }
 
     #[test]

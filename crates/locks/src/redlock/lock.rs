@@ -254,7 +254,7 @@ impl RedlockLock {
         votes: &Votes,
     ) -> Result<Option<u64>, OperationError> {
         if votes.granted.len() < self.majority() {
-            return Err(self.why_no_majority(votes));
+            return Err(votes.why_no_majority(self.nodes.len()));
         }
         self.check_elapsed(end)?;
         let (source, deadline) = (self.options.token, Instant::now() + node_timeout(ttl));
@@ -289,19 +289,6 @@ impl RedlockLock {
         let held = HeldKey { key: key.to_owned(), value, valid_until: Some(end) };
         self.held.push(Granted { held, places, token });
         said
-    }
-
-    fn why_no_majority(&self, votes: &Votes) -> OperationError {
-        let (granted, all) = (votes.granted.len(), self.nodes.len());
-        match &votes.why {
-            Some(why) if votes.taken == 0 => {
-                ErrorCode::NoMajority.error(format_args!("{granted} of {all} granted it; {why}"))
-            }
-            Some(why) => ErrorCode::Taken
-                .error(format_args!("{granted} of {all} granted it, {} held another's; {why}", votes.taken)),
-            None => ErrorCode::Taken
-                .error(format_args!("{granted} of {all} granted it, {} held another's", votes.taken)),
-        }
     }
 }
 
