@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Runs every adapter under the conditions of the audit, and writes the table of adapters/README.md.
+"""Runs every adapter under the conditions of the audit, and writes the tables of adapters/README.md.
 
-Runs that are there already are not made again, so that an audit which was ended early goes on where it was.
+What each run showed is one line of adapters/audit.jsonl. The tables are made of all lines, so that runs of several days, and of both
+drivers, add up, and an audit that was ended early goes on where it was: a cell gets runs until it has as many as --runs asks for.
 Needs only the standard library, and the program `fencepost`.
 """
 
@@ -11,19 +12,38 @@ import json
 import pathlib
 import subprocess
 import sys
+import threading
 
 HERE = pathlib.Path(__file__).resolve().parent
 BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 INCREMENT = ["--workload", "increment"]
 
-# The conditions: the column's title, what it means, and the arguments of `fencepost test`.
-CONDITIONS = {
-    "peace": ("in peace", "no fault", [*INCREMENT, "--hold", "200ms", "--time-limit", "10s"]),
+# The conditions of each table: the column's title, what it means, and the arguments of `fencepost test`.
+DRAWN = {
+    "lock": ("peace, `lock`", "no fault; the workload `lock`", ["--workload", "lock", "--hold", "100ms", "--time-limit", "10s"]),
+    "peace": ("peace, `increment`", "no fault; the workload `increment`", [*INCREMENT, "--hold", "200ms", "--time-limit", "10s"]),
     "pause": (
-        "clients paused",
-        "clients are stopped for longer than the TTL; they look at their lock before they write",
+        "`pause`",
+        "clients or servers are stopped for longer than the TTL; clients look at their lock before they write",
         [*INCREMENT, "--nemesis", "pause", "--careful", "--hold", "300ms", "--time-limit", "20s"],
     ),
+    "server-clocks": (
+        "`clock-jump`",
+        "the time of day jumps, of servers or clients",
+        [*INCREMENT, "--nemesis", "clock-jump", "--hold", "300ms", "--time-limit", "20s"],
+    ),
+    "kill": (
+        "`kill`",
+        "servers are killed and started again, Redis without having stored anything",
+        [*INCREMENT, "--nemesis", "kill", "--hold", "300ms", "--time-limit", "15s"],
+    ),
+    "partition": (
+        "`partition`",
+        "nodes are cut off from each other; clients look at their lock before they write",
+        [*INCREMENT, "--nemesis", "partition", "--careful", "--hold", "300ms", "--time-limit", "15s"],
+    ),
+}
+PLANNED = {
     "long": (
         "sections longer than the TTL",
         "no fault; sections of 5 s under a TTL of 2 s, in which the holder looks three times whether its lock is valid",
@@ -44,17 +64,15 @@ CONDITIONS = {
         "each of three servers is stopped for 4 s, one after the other",
         [*INCREMENT, "--nemesis-file", "adapters/plans/servers-paused-in-turn.toml", "--careful", "--time-limit", "20s"],
     ),
-    "server-clocks": (
-        "servers' clocks jump",
-        "clocks of servers jump",
-        [*INCREMENT, "--nemesis", "clock-jump", "--hold", "300ms", "--time-limit", "20s"],
-    ),
     "client-clocks": (
         "clients' clocks jump back",
         "the wall clocks of all clients jump back by a minute, again and again; five servers",
         [*INCREMENT, "--nemesis-file", "adapters/plans/client-clock-back.toml", "--careful", "--time-limit", "20s"],
     ),
 }
+CONDITIONS = {**DRAWN, **PLANNED}
+# Longer than any run takes on a busy machine.
+PATIENCE_S = 300
 
 
 def rows():
@@ -69,110 +87,158 @@ def rows():
     return locks
 
 
-def run(options, lock, condition, number):
-    """One run, if it was not made yet. Gives what the table needs of it."""
-    results = options.results / condition / lock.replace("/", "-") / str(number)
-    kept = results / "run.json"
-    if kept.exists():
-        return json.loads(kept.read_text())
-    command = ["test", "--lock", lock, *CONDITIONS[condition][2], "--ttl", "2s"]
-    command += ["--driver", options.driver, "--seed", str(1000 + number)]
-    done = subprocess.run(
-        [options.fencepost, *command, "--results", str(results)], cwd=HERE.parent, capture_output=True, text=True
-    )
-    found = {"exit": done.returncode, "command": "fencepost " + " ".join(command)}
-    verdict = results / "latest" / "verdict.json"
-    if done.returncode <= 2 and verdict.exists():
+def arguments(record):
+    """The arguments of `fencepost` that make this run."""
+    words = ["test", "--lock", record["lock"], *CONDITIONS[record["condition"]][2], "--ttl", "2s"]
+    return [*words, "--driver", record["driver"], "--seed", str(record["seed"])]
+
+
+def run(options, record):
+    """One run; completes its record. A run that gave no verdict is not kept."""
+    folder = options.results / record["driver"] / record["condition"] / record["lock"].replace("/", "-") / str(record["seed"])
+    command = [options.fencepost, *arguments(record), "--results", str(folder)]
+    try:
+        done = subprocess.run(command, cwd=HERE.parent, capture_output=True, text=True, timeout=PATIENCE_S)
+        record["exit"], stderr = done.returncode, done.stderr
+    except subprocess.TimeoutExpired:
+        record["exit"], stderr = None, f"no verdict within {PATIENCE_S} s"
+    verdict = folder / "latest" / "verdict.json"
+    if record["exit"] in (0, 1, 2) and verdict.exists():
         judged = json.loads(verdict.read_text())
-        found["outcome"] = judged["outcome"]
+        record["outcome"] = judged["outcome"]
         broken = [each for each in judged["verdicts"] if each["outcome"] == "violation"]
-        found["broken"] = [each["checker"] for each in broken]
+        record["broken"] = {each["checker"]: sorted({f["class"] for f in each["findings"]}) for each in broken}
         sentences = [f["sentence"] for each in broken for f in each["findings"]] + [b["summary"] for b in broken]
-        found["sentence"] = sentences[0] if sentences else ""
-        text = (results / "latest" / "run.toml").read_text().split("\n[lock]", 1)[-1].split("\n[", 1)[0]
+        record["sentence"] = sentences[0] if sentences else ""
+        text = (folder / "latest" / "run.toml").read_text().split("\n[lock]", 1)[-1].split("\n[", 1)[0]
         versions = [line.split('"')[1] for line in text.splitlines() if line.startswith("version = ")]
-        found["version"] = versions[0] if versions else ""
-        kept.write_text(json.dumps(found))
-    elif "there is no node" in done.stderr:
+        record["version"] = versions[0] if versions else ""
+    elif "there is no node" in stderr:
         # The plan names servers that this lock does not have.
-        found["outcome"] = "not applicable"
+        record["outcome"] = "not-applicable"
     else:
-        found["outcome"] = "failed"
-        found["sentence"] = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-    print(f"{lock:40} {condition:14} {number}  {found['outcome']}", flush=True)
-    return found
+        record["outcome"] = "failed"
+        record["sentence"] = (stderr.strip().splitlines() or ["it said nothing"])[-1]
+    shown = " ".join(str(record[name]) for name in ("driver", "condition", "lock", "seed", "exit", "outcome"))
+    print(shown, record.get("broken") or record.get("sentence", ""), flush=True)
+    return record
+
+
+def missing(options, kept, locks, conditions):
+    """The runs that the cells lack, each with a seed that the cell has not had yet."""
+    todo = []
+    for number in range(options.runs):
+        for lock in locks:
+            for condition in conditions:
+                cell = {"lock": lock, "condition": condition, "driver": options.driver}
+                had = [each for each in kept if cell.items() <= each.items()]
+                if len(had) > number or any(each["outcome"] == "not-applicable" for each in had):
+                    continue
+                free = (seed for seed in range(1001, 10_000) if seed not in {each["seed"] for each in had})
+                todo.append({**cell, "seed": [next(free) for _ in range(number - len(had) + 1)][-1]})
+    return todo
 
 
 def cell(runs):
-    """`3 of 3 broken: exclusion`, or what became of the runs otherwise."""
-    if any(each["outcome"] == "not applicable" for each in runs):
+    """`broken 3 of 4: exclusion`, or what became of the runs otherwise."""
+    if not runs:
+        return ""
+    if any(each["outcome"] == "not-applicable" for each in runs):
         return "–"
     broken = [each for each in runs if each["outcome"] == "violation"]
     if broken:
         names = sorted({name for each in broken for name in each["broken"] if name != "linearizable"})
-        return f"**broken {len(broken)} of {len(runs)}**: {', '.join(names)}"
+        drivers = {each["driver"] for each in broken}
+        where = f" ({drivers.pop()})" if len(drivers) == 1 and len({each["driver"] for each in runs}) > 1 else ""
+        return f"**broken {len(broken)} of {len(runs)}**{where}: {', '.join(names)}"
     counts = {}
     for each in runs:
         counts[each["outcome"]] = counts.get(each["outcome"], 0) + 1
     if counts == {"valid": len(runs)}:
         return f"held {len(runs)} of {len(runs)}"
-    words = {"valid": "held", "unknown": "undecided", "vacuous": "nothing tested", "failed": "could not be run"}
+    words = {"valid": "held", "unknown": "undecided", "vacuous": "nothing tested"}
     return ", ".join(f"{words[outcome]} {count}" for outcome, count in sorted(counts.items()))
 
 
-def table(found, locks, conditions):
-    """The text between the two marks of the README."""
-    lines = ["| lock | version | " + " | ".join(CONDITIONS[name][0] for name in conditions) + " |"]
+def table(kept, locks, conditions):
+    """One table, and what its columns mean."""
+    lines = ["| lock | version | " + " | ".join(title for title, _, _ in conditions.values()) + " |"]
     lines.append("|---" * (2 + len(conditions)) + "|")
-    evidence = []
     for lock in locks:
-        runs = {name: found[lock, name] for name in conditions}
-        version = next((each["version"] for all_ in runs.values() for each in all_ if each.get("version")), "")
-        cells, shown = [cell(runs[name]) for name in conditions], set()
-        lines.append(f"| {lock.removeprefix('adapters/')} | {version} | " + " | ".join(cells) + " |")
-        for name in conditions:
-            broken = [each for each in runs[name] if each["outcome"] == "violation"]
-            if broken and set(broken[0]["broken"]) - shown:
-                shown |= set(broken[0]["broken"])
-                sentence = broken[0]["sentence"].replace("|", "\\|")
-                evidence.append(f"- {lock.removeprefix('adapters/')}, {CONDITIONS[name][0]}: {sentence}.")
-                evidence.append(f"  `{broken[0]['command']}`")
-    meaning = [f"- *{CONDITIONS[name][0]}*: {CONDITIONS[name][1]}" for name in conditions]
-    parts = ["\n".join(lines), "\n".join(meaning)]
-    if evidence:
-        parts.append("Of each lock the first violation of each property, and the command that repeats it:\n\n" + "\n".join(evidence))
-    return "\n\n".join(parts)
+        runs = {name: [each for each in kept if (each["lock"], each["condition"]) == (lock, name)] for name in conditions}
+        if not any(runs.values()):
+            continue
+        version = next((each["version"] for each in reversed(kept) if each["lock"] == lock and each.get("version")), "")
+        cells = " | ".join(cell(runs[name]) for name in conditions)
+        lines.append(f"| {lock.removeprefix('adapters/')} | {version} | {cells} |")
+    meaning = [f"- *{title}*: {about}" for title, about, _ in conditions.values()]
+    return "\n".join(lines) + "\n\n" + "\n".join(meaning)
+
+
+def evidence(kept, locks):
+    """Of each lock the first violation of each property, and the command that repeats it."""
+    lines = []
+    for lock in locks:
+        shown = set()
+        for condition in CONDITIONS:
+            for each in kept:
+                is_new = set(each.get("broken", ())) - shown - {"linearizable"}
+                if (each["lock"], each["condition"]) == (lock, condition) and is_new and each["sentence"]:
+                    shown |= set(each["broken"])
+                    sentence = each["sentence"].replace("|", "\\|")
+                    lines.append(f"- {lock.removeprefix('adapters/')}, {CONDITIONS[condition][0]}: {sentence}.")
+                    lines.append(f"  `fencepost {' '.join(arguments(each))}`")
+    return "Of each lock the first violation of each property, and the command that repeats it:\n\n" + "\n".join(lines)
+
+
+def drivers(kept):
+    """How many runs each driver has, in words."""
+    names = sorted({each["driver"] for each in kept})
+    counts = [f"{sum(each['driver'] == name for each in kept if each['outcome'] != 'not-applicable')} by `{name}`" for name in names]
+    return f"Runs so far: {', '.join(counts)}. A cell adds up those of both drivers."
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("locks", nargs="*", help="adapters/NAME[@VARIANT]; all, if none is named")
     parser.add_argument("--fencepost", default="fencepost", help="the program [default: fencepost]")
-    parser.add_argument("--results", type=pathlib.Path, default=pathlib.Path("results/audit"))
-    parser.add_argument("--runs", type=int, default=3, help="runs of each lock under each condition [default: 3]")
+    parser.add_argument("--kept", type=pathlib.Path, default=HERE / "audit.jsonl", help="what runs showed, a line each")
+    parser.add_argument("--results", type=pathlib.Path, default=pathlib.Path("results/audit"), help="the folders of the runs")
+    parser.add_argument("--runs", type=int, default=1, help="runs of each lock under each condition and this driver, with those kept")
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side [default: 2]")
-    parser.add_argument("--driver", default="local")
+    parser.add_argument("--driver", default="local", choices=["local", "docker"])
     parser.add_argument("--conditions", default=",".join(CONDITIONS), help="of " + ", ".join(CONDITIONS))
-    parser.add_argument("--write", action="store_true", help="write the table into adapters/README.md")
+    parser.add_argument("--write", action="store_true", help="write the tables into adapters/README.md")
     options = parser.parse_args()
     options.results = options.results.resolve()
     locks, conditions = options.locks or rows(), options.conditions.split(",")
     unknown = [name for name in conditions if name not in CONDITIONS]
     if unknown:
         sys.exit(f"audit.py: there is no condition {unknown[0]}; there are {', '.join(CONDITIONS)}")
-    todo = [(lock, name, number) for number in range(1, options.runs + 1) for lock in locks for name in conditions]
-    found = {(lock, name): [] for lock in locks for name in conditions}
+    kept = [json.loads(line) for line in options.kept.read_text().splitlines()] if options.kept.exists() else []
+    writing = threading.Lock()
+
+    def run_and_keep(record):
+        record = run(options, record)
+        with writing:
+            if record["outcome"] != "failed":
+                kept.append(record)
+                kept.sort(key=lambda each: [each[name] for name in ("lock", "condition", "driver", "seed")])
+                options.kept.write_text("".join(json.dumps(each, ensure_ascii=False) + "\n" for each in kept))
+        return record
+
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for (lock, name, _), one in zip(todo, pool.map(lambda each: run(options, *each), todo)):
-            found[lock, name].append(one)
-    text = table(found, locks, conditions)
-    if not options.write:
-        print(text)
-        return
-    readme = HERE / "README.md"
-    before, rest = readme.read_text().split(BEGIN, 1)
-    after = rest.split(END, 1)[1]
-    readme.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
+        made = list(pool.map(run_and_keep, missing(options, kept, locks, conditions)))
+    if options.write:
+        known = rows()
+        parts = [drivers(kept), table(kept, known, DRAWN), table(kept, known, PLANNED), evidence(kept, known)]
+        readme = HERE / "README.md"
+        before, rest = readme.read_text().split(BEGIN, 1)
+        after = rest.split(END, 1)[1]
+        readme.write_text(f"{before}{BEGIN}\n\n" + "\n\n".join(parts) + f"\n\n{END}{after}")
+    failed = sum(each["outcome"] == "failed" for each in made)
+    if failed:
+        sys.exit(f"audit.py: {failed} of {len(made)} runs gave no verdict")
 
 
 main()
