@@ -108,8 +108,8 @@ async fn await_line(
     let awaited = Awaited { node, server: "Redis", services: &[service], within: START_TIME };
     let trouble = async || {
         let answer = redis::ask(node, question).await?;
-        let told = answer.iter().any(|line| line.contains(wanted));
-        Ok((!told).then(|| format!("redis-cli {} does not say {wanted}", question.join(" "))))
+        let agrees = answer.iter().any(|line| line.contains(wanted));
+        Ok((!agrees).then(|| format!("redis-cli {} does not say {wanted}", question.join(" "))))
     };
     awaited.serves(trouble).await
 }
