@@ -15,6 +15,7 @@ pub(crate) const CLOCK_DRIFT: WrongClock<DriftParameters> = WrongClock {
     about: "clocks of servers or clients run fast or slow: steadily, in waves, in steps, or like a cheap quartz",
     around: (1.0, 3.0),
     draw,
+    hasten: |drawn, _, _, _| DriftParameters { drift_ppm: drawn.drift_ppm.abs(), ..drawn },
     motions: |parameters| {
         let DriftParameters { clock, model, drift_ppm, period_ms, seed } = *parameters;
         clock.moved(Motion::Drift { model, drift_ppm, period_ms, seed })

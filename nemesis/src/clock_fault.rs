@@ -1,12 +1,14 @@
 //! What clock-jump, clock-drift, clock-strobe and clock-freeze have in common: whose clocks go wrong, by how much, and
 //! a fault that counts only when the process itself was seen to read another time.
 
+use crate::aim::{Aim, DrawnAim, Moment};
 use crate::clock_tool::{ClockCall, ClockLook};
 use crate::context::FaultContext;
 use crate::draws::{around_ttl, draw_log, millis, subset};
 use crate::fault::{Fault, FaultError, Observation};
 use crate::motion::{Motion, Motions};
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
+use crate::roles::Role;
 use crate::tools::clock::Observed;
 use crate::topology::Topology;
 use async_trait::async_trait;
@@ -52,6 +54,20 @@ pub(crate) fn draw_size_ms(topology: &Topology, settings: &Settings, random: &mu
     if random.random_bool(2.0 / 3.0) { size_ms } else { -size_ms }
 }
 
+/// The clocks of the servers that granted, by which leases end; and the holder's own, by which some clients count theirs.
+const AIMS: &[Aim] = &[
+    Aim::at(Role::Granting, &[Moment::GrantedForLong]),
+    Aim::at(Role::Granting, &[Moment::GrantedForLong, Moment::BeforeWrite]),
+    Aim::at(Role::Granting, &[Moment::GrantedForLong, Moment::Collecting]),
+    Aim::at(Role::Holder, &[Moment::GrantedForLong, Moment::Collecting]),
+];
+
+/// How far clocks go wrong that end leases early, in milliseconds: forward, and beyond the TTL.
+pub(crate) fn draw_beyond_ttl_ms(topology: &Topology, settings: &Settings, random: &mut Stream) -> i64 {
+    let drawn = topology.ttl.mul_f64(draw_log(1.1, 300.0, random));
+    millis(settings.clock_amplitude.unwrap_or(drawn)) as i64
+}
+
 /// A nemesis that makes clocks go wrong for a while. `P` are its parameters.
 pub(crate) struct WrongClock<P: 'static> {
     pub name: &'static str,
@@ -59,6 +75,8 @@ pub(crate) struct WrongClock<P: 'static> {
     /// Shortest and longest fault, in TTLs.
     pub around: (f64, f64),
     pub draw: fn(&Topology, &Settings, &mut Stream) -> P,
+    /// Makes of a draw one that ends the leases early that servers granted, where it can.
+    pub hasten: fn(P, &Topology, &Settings, &mut Stream) -> P,
     pub motions: fn(&P) -> Motions,
     pub words: Words,
 }
@@ -108,6 +126,7 @@ impl<P: Serialize + DeserializeOwned> TypedNemesis for WrongClock<P> {
             kind: None,
             needs: &[Capability::Ptrace],
             awaits_holder: true,
+            aims: AIMS,
             ..NemesisDescription::new(self.name, self.about)
         }
     }
@@ -117,6 +136,20 @@ impl<P: Serialize + DeserializeOwned> TypedNemesis for WrongClock<P> {
         let parameters = (self.draw)(topology, settings, random);
         let (shortest, longest) = self.around;
         Some(Draw { on, length: around_ttl(topology.ttl, shortest, longest, random), parameters })
+    }
+
+    fn suit(
+        &self,
+        drawn: Draw<P>,
+        aim: &DrawnAim,
+        topology: &Topology,
+        settings: &Settings,
+        random: &mut Stream,
+    ) -> Draw<P> {
+        if aim.aim.role.is_of_clients() {
+            return drawn;
+        }
+        Draw { parameters: (self.hasten)(drawn.parameters, topology, settings, random), ..drawn }
     }
 
     fn prepare(&self, on: &[String], parameters: P) -> Result<Box<dyn Fault>, String> {

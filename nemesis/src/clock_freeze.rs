@@ -9,6 +9,8 @@ pub(crate) const CLOCK_FREEZE: WrongClock<FreezeParameters> = WrongClock {
     about: "clocks of servers or clients stand still for longer than the TTL",
     around: (1.1, 2.5),
     draw: |_, settings, _| FreezeParameters { clock: settings.clock },
+    // A clock that stands still ends no lease early.
+    hasten: |drawn, _, _, _| drawn,
     motions: |parameters| parameters.clock.moved(Motion::Freeze),
     words: Words {
         sentence: |moved| format!("{} stood still", moved.clock()),

@@ -1,6 +1,6 @@
 //! `clock-jump`: clocks jump, forward or back, and jump back at the healing.
 
-use crate::clock_fault::{Moved, Words, WrongClock, draw_size_ms};
+use crate::clock_fault::{Moved, Words, WrongClock, draw_beyond_ttl_ms, draw_size_ms};
 use crate::motion::{Clock, Motion, Motions};
 use fencepost_history::prose::and;
 use serde::{Deserialize, Serialize};
@@ -10,12 +10,10 @@ pub(crate) const CLOCK_JUMP: WrongClock<JumpParameters> = WrongClock {
     about: "clocks of servers or clients jump forward or back, and return at the healing",
     around: (0.25, 1.0),
     draw: |topology, settings, random| {
-        let jump_ms = draw_size_ms(topology, settings, random);
-        let only = |wanted: bool| if wanted { jump_ms } else { 0 };
-        JumpParameters {
-            wall_ms: only(settings.clock != Clock::Monotonic),
-            monotonic_ms: only(settings.clock != Clock::Wall),
-        }
+        JumpParameters::of(draw_size_ms(topology, settings, random), settings.clock)
+    },
+    hasten: |_, topology, settings, random| {
+        JumpParameters::of(draw_beyond_ttl_ms(topology, settings, random), settings.clock)
     },
     motions: |parameters| {
         let jump = |by_ms: i64| (by_ms != 0).then_some(Motion::Jump { by_ms });
@@ -30,6 +28,13 @@ pub(crate) struct JumpParameters {
     /// How far the wall clock jumps; negative: back.
     wall_ms: i64,
     monotonic_ms: i64,
+}
+
+impl JumpParameters {
+    fn of(jump_ms: i64, clock: Clock) -> JumpParameters {
+        let only = |wanted: bool| if wanted { jump_ms } else { 0 };
+        JumpParameters { wall_ms: only(clock != Clock::Monotonic), monotonic_ms: only(clock != Clock::Wall) }
+    }
 }
 
 /// Less is how well a clock can be read.

@@ -4,7 +4,7 @@
 use crate::clock_tool::ClockCall;
 use crate::motion::Motions;
 use crate::plan::{Plan, PlannedFault};
-use crate::topology::{LEADER, Topology};
+use crate::topology::Topology;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClockMechanism, ClusterError, Node};
 use serde_json::json;
@@ -40,8 +40,10 @@ pub fn fake_clocks(
             offered.join(", ")
         ));
     }
-    let on_servers =
-        |fault: &&PlannedFault| fault.on.iter().any(|on| on == LEADER || topology.servers.contains(on));
+    let on_servers = |fault: &&PlannedFault| {
+        let mut nodes = fault.on.iter().flat_map(|on| topology.candidates(on));
+        nodes.any(|node| topology.servers.contains(&node))
+    };
     let faults = plan.faults.iter().filter(on_servers);
     let moved: Vec<Motions> = faults.filter_map(PlannedFault::motions).collect();
     let waits_by_clock = offered.first() == Some(&Faketime);
@@ -83,14 +85,11 @@ fn faked(moved: &[Motions]) -> Result<Option<FakedClocks>, String> {
     Ok(faked)
 }
 
-/// The nodes whose clocks a plan moves, sorted; where it aims at the leader, all servers.
-pub fn moved_clocks(plan: &Plan, servers: &[String]) -> Vec<String> {
+/// The nodes whose clocks a plan may move, sorted: of a role, all that may play it.
+pub fn moved_clocks(plan: &Plan, topology: &Topology) -> Vec<String> {
     let moving = plan.faults.iter().filter(|fault| fault.motions().is_some());
-    let mut names: Vec<String> = moving.flat_map(|fault| fault.on.clone()).collect();
-    if names.iter().any(|name| name == LEADER) {
-        names.retain(|name| name != LEADER);
-        names.extend_from_slice(servers);
-    }
+    let targets = moving.flat_map(|fault| &fault.on);
+    let mut names: Vec<String> = targets.flat_map(|name| topology.candidates(name)).collect();
     names.sort_unstable();
     names.dedup();
     names
@@ -115,6 +114,7 @@ pub async fn prepare_clock(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::roles::LEADER;
     use ClockMechanism::{Faketime, Vdso};
 
     fn topology() -> Topology {
@@ -159,10 +159,12 @@ mod tests {
     #[test]
     fn whose_clocks_a_plan_moves() {
         let pause = "[[fault]]\nat_ms = 1000\nfor_ms = 1000\nfault = \"pause\"\non = [\"n2\"]\n";
-        let servers = topology().servers;
-        assert_eq!(moved_clocks(&plan(&(jump("n1", "wall_ms = 5") + pause)), &servers), ["n1"]);
+        assert_eq!(moved_clocks(&plan(&(jump("n1", "wall_ms = 5") + pause)), &topology()), ["n1"]);
         let mut aimed = plan(&jump("n1", "wall_ms = 5"));
-        aimed.faults[0].on = vec![LEADER.to_owned()];
-        assert_eq!(moved_clocks(&aimed, &servers), servers);
+        for (role, moved) in [(LEADER, &["n1", "n2"][..]), ("granting:1", &["n1", "n2"]), ("holder", &["c1"])]
+        {
+            aimed.faults[0].on = vec![role.to_owned()];
+            assert_eq!(moved_clocks(&aimed, &topology()), moved, "{role}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! `clock-strobe`: clocks jump there and back, many times, as under two time services that disagree.
 
-use crate::clock_fault::{Moved, Words, WrongClock, draw_size_ms};
+use crate::clock_fault::{Moved, Words, WrongClock, draw_beyond_ttl_ms, draw_size_ms};
 use crate::draws::draw_log;
 use crate::motion::{Clock, Motion};
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,10 @@ pub(crate) const CLOCK_STROBE: WrongClock<StrobeParameters> = WrongClock {
         // From faster than a critical section to slower than one.
         let period_ms = draw_log(20.0, 1000.0, random).round() as u64;
         StrobeParameters { clock: settings.clock, size_ms, period_ms }
+    },
+    hasten: |drawn, topology, settings, random| StrobeParameters {
+        size_ms: draw_beyond_ttl_ms(topology, settings, random),
+        ..drawn
     },
     motions: |parameters| {
         let StrobeParameters { clock, size_ms, period_ms } = *parameters;

@@ -1,9 +1,11 @@
 //! `delay`: packets take longer, from a tenth of the TTL to twice as much: an answer that comes too late, a write that
 //! arrives when the lease has run out.
 
+use crate::aim::{Aim, DrawnAim, Moment, OtherEnd};
 use crate::draws::draw_log;
 use crate::network::WorseWay;
 use crate::network_parameters::{Look, NetworkParameters, Ways, Words};
+use crate::roles::Role;
 use crate::tools::packets::{Distribution, Echoes, Impairment};
 use crate::topology::Topology;
 use fencepost_history::Stream;
@@ -16,6 +18,8 @@ pub(crate) const DELAY: WorseWay = WorseWay {
     field: "delay_ms",
     asks: |asked| asked.delay_ms > 0.0,
     draw,
+    aims: AIMS,
+    suit,
     look: Look { echoes: |_| (5, 84), shows },
     words: Words {
         sentence: held_back,
@@ -35,6 +39,36 @@ fn draw(topology: &Topology, random: &mut Stream) -> (Impairment, Ways) {
     let all = [Distribution::Uniform, Distribution::Normal, Distribution::Pareto];
     let distribution = all.choose(random).copied().unwrap_or_default();
     (Impairment { delay_ms, jitter_ms, distribution, ..Impairment::default() }, ways)
+}
+
+/// A write of the holder that arrives when the lease has run out. Where the lease is renewed while the write is on its way,
+/// it runs out only if the servers hear as late of the holder.
+const AIMS: &[Aim] = &[
+    Aim::between(Role::Holder, OtherEnd::ServersAndStorage, &[Moment::BeforeWrite]).lasting(LENGTHS),
+    Aim::between(Role::Holder, OtherEnd::ServersAndStorage, &[Moment::BeforeWrite]).lasting(LENGTHS),
+    Aim::between(Role::Holder, OtherEnd::Storage, &[Moment::BeforeWrite]).lasting(LENGTHS),
+    Aim::between(Role::Holder, OtherEnd::Servers, &[Moment::GrantedForLong, Moment::Releasing])
+        .lasting(LENGTHS),
+    Aim::between(Role::Waiter, OtherEnd::Servers, &[Moment::Collecting]).lasting(LENGTHS),
+    Aim::between(Role::Leader, OtherEnd::Followers, &[Moment::Granted, Moment::Collecting]).lasting(LENGTHS),
+];
+
+/// Shortest and longest aimed fault, in TTLs: what is still held back at its end arrives then.
+const LENGTHS: (f64, f64) = (1.8, 2.6);
+
+/// What is held back on its way to the storage arrives later than the TTL, and all of it as late: packets stay in order.
+fn suit(
+    drawn: Impairment,
+    ways: Ways,
+    aim: &DrawnAim,
+    topology: &Topology,
+    random: &mut Stream,
+) -> (Impairment, Ways) {
+    if aim.aim.other_end.is_none_or(|end| !end.has_storage()) {
+        return (drawn, ways);
+    }
+    let delay_ms = (topology.ttl.as_secs_f64() * 1e3 * random.random_range(1.3..2.5)).round();
+    (Impairment { delay_ms, ..Impairment::default() }, Ways::Out)
 }
 
 /// Round trips take at least half as much longer as was requested, or none has ended yet.

@@ -1,10 +1,12 @@
 //! What the faults of disks have in common, and what `disk-full` and `disk-slow` are made of.
 
+use crate::aim::{Aim, Moment};
 use crate::context::FaultContext;
 use crate::disk_tool::{DiskCall, DiskHealed, Probed};
 use crate::draws::around_ttl;
 use crate::fault::{Fault, FaultError, Observation};
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
+use crate::roles::Role;
 use crate::tools::disk::Probe;
 use crate::topology::Topology;
 use async_trait::async_trait;
@@ -66,6 +68,8 @@ where
         NemesisDescription {
             needs: &[Capability::Fuse],
             prepares_disks: true,
+            servers_only: true,
+            aims: const { &[Aim::at(Role::Granting, &[Moment::Granted, Moment::Collecting])] },
             ..NemesisDescription::new(self.name, self.about)
         }
     }

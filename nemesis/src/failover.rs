@@ -3,10 +3,12 @@
 //! Where no server leads there is no leadership to transfer: then a drawn server is killed and started again, which is what a
 //! failover comes to for the clients of such a service.
 
+use crate::aim::{Aim, DrawnAim, Moment};
 use crate::context::FaultContext;
 use crate::fault::{Fault, FaultError, Observation};
-use crate::kill::{Killed, downtime};
+use crate::kill::{DOWN, Killed, back_soon, downtime};
 use crate::nemesis::{Draw, NemesisDescription, NoParameters, Settings, TypedNemesis};
+use crate::roles::Role;
 use crate::topology::Topology;
 use async_trait::async_trait;
 use fencepost_history::{FaultDescription, Stream};
@@ -22,6 +24,8 @@ impl TypedNemesis for Failover {
         NemesisDescription {
             kind: Some("kill"),
             takes_down: true,
+            servers_only: true,
+            aims: const { &[Aim::at(Role::Leader, &[Moment::GrantedForLong, Moment::Collecting]).lasting(DOWN)] },
             ..NemesisDescription::new("failover", about)
         }
     }
@@ -37,6 +41,17 @@ impl TypedNemesis for Failover {
         }
         let on = topology.draw_leader(random)?;
         Some(Draw { on, length: downtime(topology, settings, random), parameters: NoParameters {} })
+    }
+
+    fn suit(
+        &self,
+        drawn: Draw<NoParameters>,
+        _: &DrawnAim,
+        _: &Topology,
+        settings: &Settings,
+        _: &mut Stream,
+    ) -> Draw<NoParameters> {
+        back_soon(drawn, settings)
     }
 
     fn prepare(&self, on: &[String], _: NoParameters) -> Result<Box<dyn Fault>, String> {

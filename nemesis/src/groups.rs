@@ -37,9 +37,31 @@ pub enum OneWay {
 /// Reads which nodes are to be cut off from which: `c1|n4,n5` loses all packets between c1 and the two, `c1>n4,n5` only those
 /// from c1 to them, `c1<n4,n5` only those from them to c1. More groups than two may be parted by `|`.
 ///
+/// A name is a node's or a role's.
+///
 /// # Errors
-/// One sentence: a name that no node has here or that stands in two groups, an empty group, or one group alone.
+/// One sentence: a name that no node and no role has here or that stands in two groups, an empty group, or one group alone.
 pub fn parse_partition(text: &str, topology: &Topology) -> Result<Groups, String> {
+    parse("partition", text, topology)
+}
+
+/// Reads the two ends of a flow: `holder > storage` is what the holder sends to the storage, `holder < n1` what n1 sends to
+/// the holder, `leader | follower` both.
+///
+/// # Errors
+/// As [`parse_partition`], and three ends or more.
+pub(crate) fn parse_flow(
+    text: &str,
+    topology: &Topology,
+) -> Result<(Vec<String>, Vec<String>, Option<OneWay>), String> {
+    let Groups { groups, one_way, .. } = parse("flow", text, topology)?;
+    match <[Vec<String>; 2]>::try_from(groups) {
+        Ok([first, second]) => Ok((first, second, one_way)),
+        Err(_) => Err(format!("the flow `{text}` cannot be: it has two ends, like `holder > storage`")),
+    }
+}
+
+fn parse(what: &str, text: &str, topology: &Topology) -> Result<Groups, String> {
     let (separator, one_way) = match text.chars().find(|sign| "|<>".contains(*sign)) {
         Some('<') => ('<', Some(OneWay::ToFirst)),
         Some('>') => ('>', Some(OneWay::ToSecond)),
@@ -48,19 +70,19 @@ pub fn parse_partition(text: &str, topology: &Topology) -> Result<Groups, String
     let names = |group: &str| group.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>();
     let groups: Vec<Vec<String>> = text.split(separator).map(names).collect();
     if groups.iter().flatten().any(String::is_empty) {
-        return Err(format!("the partition `{text}` has an empty place where a node should be named"));
+        return Err(format!("the {what} `{text}` has an empty place where a node should be named"));
     }
     for name in groups.iter().flatten() {
-        topology.check_name(name).map_err(|reason| format!("the partition `{text}` cannot be: {reason}"))?;
+        topology.check_target(name).map_err(|reason| format!("the {what} `{text}` cannot be: {reason}"))?;
     }
     let groups = Groups { groups, one_way, deaf: BTreeMap::new() };
-    groups.check().map_err(|reason| format!("the partition `{text}` cannot be: {reason}"))?;
+    groups.check().map_err(|reason| format!("the {what} `{text}` cannot be: {reason}"))?;
     Ok(groups)
 }
 
 impl Groups {
     /// Packets between the two are lost, both ways.
-    fn apart(first: Vec<String>, second: Vec<String>) -> Groups {
+    pub(crate) fn apart(first: Vec<String>, second: Vec<String>) -> Groups {
         Groups { groups: vec![first, second], ..Groups::default() }
     }
 

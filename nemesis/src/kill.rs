@@ -3,10 +3,12 @@
 //! The page cache survives, so what was written but not fsynced is still there: this is a crash of the process, not
 //! a loss of power.
 
+use crate::aim::{Aim, DrawnAim, Moment};
 use crate::context::FaultContext;
 use crate::draws::around_ttl;
 use crate::fault::{Fault, FaultError, Observation};
 use crate::nemesis::{Draw, NemesisDescription, NoParameters, Settings, TypedNemesis};
+use crate::roles::Role;
 use crate::topology::Topology;
 use async_trait::async_trait;
 use fencepost_history::prose::{and, was};
@@ -24,7 +26,7 @@ impl TypedNemesis for Kill {
 
     fn description(&self) -> NemesisDescription {
         let about = "ends servers with SIGKILL and starts them again (clients, in a plan, for good); the page cache survives";
-        NemesisDescription { takes_down: true, ..NemesisDescription::new("kill", about) }
+        NemesisDescription { takes_down: true, aims: AIMS, ..NemesisDescription::new("kill", about) }
     }
 
     fn draw(
@@ -37,9 +39,31 @@ impl TypedNemesis for Kill {
         Some(Draw { on, length: downtime(topology, settings, random), parameters: NoParameters {} })
     }
 
+    fn suit(
+        &self,
+        drawn: Draw<NoParameters>,
+        _: &DrawnAim,
+        _: &Topology,
+        settings: &Settings,
+        _: &mut Stream,
+    ) -> Draw<NoParameters> {
+        back_soon(drawn, settings)
+    }
+
     fn prepare(&self, on: &[String], _: NoParameters) -> Result<Box<dyn Fault>, String> {
         Ok(Box::new(Killed::new(on)))
     }
+}
+
+/// Servers that granted a lock and are back, perhaps without it, before its holder is done.
+const AIMS: &[Aim] = &[Aim::at(Role::Granting, &[Moment::GrantedForLong, Moment::Collecting]).lasting(DOWN)];
+
+/// How long servers stay down in an aimed fault, in TTLs.
+pub(crate) const DOWN: (f64, f64) = (0.0, 0.25);
+
+/// The drawn length of an aimed fault that takes servers down, unless the command line says how long they stay down.
+pub(crate) fn back_soon<P>(drawn: Draw<P>, settings: &Settings) -> Draw<P> {
+    Draw { length: settings.restart_after.unwrap_or(drawn.length), ..drawn }
 }
 
 /// How long servers stay down that were killed.

@@ -1,8 +1,10 @@
 //! `leader-kill`: ends the server that leads, with SIGKILL, and starts it again.
 
+use crate::aim::{Aim, DrawnAim, Moment};
 use crate::fault::Fault;
-use crate::kill::{Killed, downtime};
+use crate::kill::{DOWN, Killed, back_soon, downtime};
 use crate::nemesis::{Draw, NemesisDescription, NoParameters, Settings, TypedNemesis};
+use crate::roles::Role;
 use crate::topology::Topology;
 use fencepost_history::Stream;
 
@@ -17,6 +19,8 @@ impl TypedNemesis for LeaderKill {
         NemesisDescription {
             kind: Some("kill"),
             takes_down: true,
+            servers_only: true,
+            aims: const { &[Aim::at(Role::Leader, &[Moment::GrantedForLong, Moment::Collecting]).lasting(DOWN)] },
             ..NemesisDescription::new("leader-kill", about)
         }
     }
@@ -29,6 +33,17 @@ impl TypedNemesis for LeaderKill {
     ) -> Option<Draw<NoParameters>> {
         let on = topology.draw_leader(random)?;
         Some(Draw { on, length: downtime(topology, settings, random), parameters: NoParameters {} })
+    }
+
+    fn suit(
+        &self,
+        drawn: Draw<NoParameters>,
+        _: &DrawnAim,
+        _: &Topology,
+        settings: &Settings,
+        _: &mut Stream,
+    ) -> Draw<NoParameters> {
+        back_soon(drawn, settings)
     }
 
     fn prepare(&self, on: &[String], _: NoParameters) -> Result<Box<dyn Fault>, String> {

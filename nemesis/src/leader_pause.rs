@@ -1,10 +1,12 @@
 //! `leader-pause`: stops the server that leads, for longer than the TTL. The others choose a new leader meanwhile; the
 //! old one wakes and still believes that it leads.
 
+use crate::aim::{Aim, Moment};
 use crate::draws::around_ttl;
 use crate::fault::Fault;
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
-use crate::pause::{self, AROUND, PauseParameters};
+use crate::pause::{self, AROUND, LENGTHS, PauseParameters};
+use crate::roles::Role;
 use crate::topology::Topology;
 use fencepost_history::Stream;
 
@@ -15,7 +17,12 @@ impl TypedNemesis for LeaderPause {
 
     fn description(&self) -> NemesisDescription {
         let about = "stops the leader for longer than the TTL, then wakes it; without a leader (Redlock), one drawn server";
-        NemesisDescription { kind: Some("pause"), ..NemesisDescription::new("leader-pause", about) }
+        NemesisDescription {
+            kind: Some("pause"),
+            servers_only: true,
+            aims: const { &[Aim::at(Role::Leader, &[Moment::Granted, Moment::Collecting]).lasting(LENGTHS)] },
+            ..NemesisDescription::new("leader-pause", about)
+        }
     }
 
     fn draw(&self, topology: &Topology, _: &Settings, random: &mut Stream) -> Option<Draw<PauseParameters>> {

@@ -1,6 +1,7 @@
 //! Faults: which are injected into which nodes, when, and how they are healed. One file a nemesis; [`registry`] names them
 //! all.
 
+mod aim;
 mod clock_drift;
 mod clock_fault;
 mod clock_freeze;
@@ -17,6 +18,7 @@ mod disk_fault;
 mod disk_full;
 mod disk_slow;
 mod disk_tool;
+mod drawing;
 mod draws;
 mod duplicate;
 mod failover;
@@ -39,6 +41,8 @@ mod plan;
 mod power_loss;
 mod registry;
 mod reorder;
+mod resolution;
+mod roles;
 mod slow;
 mod supervisor;
 mod swarm;
@@ -48,18 +52,22 @@ pub mod tools;
 mod topology;
 mod trigger;
 
+pub use aim::{Aim, DrawnAim, Moment, OtherEnd, PossibleAim};
 pub use clock_mechanism::{FakedClocks, fake_clocks, moved_clocks, prepare_clock};
 pub use clock_tool::{ClockLook, ClockTool};
 pub use context::{Clients, FaultContext, Leadership, Readiness, RunningService};
 pub use disk_tool::{DiskTool, prepare_disk};
+pub use drawing::{aims, draw, draw_fault};
 pub use fault::{Fault, FaultError, Observation};
 pub use groups::{Groups, OneWay, parse_partition};
 pub use motion::{Clock, Motions};
 pub use nemesis::{Draw, Nemesis, NemesisDescription, Settings};
 pub use packets_tool::PacketsTool;
-pub use plan::{Enabled, Plan, PlannedFault, draw};
+pub use plan::{Enabled, Plan, PlannedFault};
 pub use registry::{find, registry};
+pub use resolution::Resolution;
+pub use roles::{LEADER, Role, RoleTarget};
 pub use supervisor::supervise;
 pub use swarm::{SWARM, swarm};
-pub use topology::{LEADER, Topology};
+pub use topology::Topology;
 pub use trigger::Trigger;

@@ -1,7 +1,7 @@
 //! `loss`: some packets never arrive, one by one or in bursts. TCP sends them again, later: what was lost shows as
 //! time, and as answers that never come to those who do not wait.
 
-use crate::network::WorseWay;
+use crate::network::{FLOWS, WorseWay, as_drawn};
 use crate::network_parameters::{Look, Ways, Words, percent};
 use crate::tools::packets::Impairment;
 use rand::RngExt;
@@ -19,6 +19,8 @@ pub(crate) const LOSS: WorseWay = WorseWay {
         let ways = [Ways::Both, Ways::Out, Ways::In].choose(random).copied().unwrap_or_default();
         (Impairment { loss, loss_correlation, ..Impairment::default() }, ways)
     },
+    aims: FLOWS,
+    suit: as_drawn,
     // With the least share that is drawn, one of 60 is missing in 998 of 1000 looks.
     look: Look { echoes: |_| (60, 84), shows: |_, _, after| after.answered < after.sent },
     words: Words {

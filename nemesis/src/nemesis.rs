@@ -1,5 +1,6 @@
 //! What a nemesis is: a value that describes it, how its faults are drawn, and how one of them is made ready.
 
+use crate::aim::{Aim, DrawnAim};
 use crate::fault::Fault;
 use crate::groups::Groups;
 use crate::motion::Clock;
@@ -33,6 +34,14 @@ pub struct NemesisDescription {
     pub prepares_disks: bool,
     /// Whether a drawn fault waits for the next acquire, since it matters only to the holder of that moment.
     pub awaits_holder: bool,
+    /// Whether only servers can be its targets.
+    pub servers_only: bool,
+    /// Whether it acts on the packets between nodes, so that it can be aimed at a flow.
+    pub on_packets: bool,
+    /// Whether its parameters are groups of nodes that it parts, instead of targets and their peers.
+    pub parts_groups: bool,
+    /// What half of its drawn faults are aimed at, and when: one of those that a run allows, each as often as any other.
+    pub aims: &'static [Aim],
 }
 
 impl NemesisDescription {
@@ -47,7 +56,28 @@ impl NemesisDescription {
             needs_one_of: &[],
             prepares_disks: false,
             awaits_holder: false,
+            servers_only: false,
+            on_packets: false,
+            parts_groups: false,
+            aims: &[],
         }
+    }
+
+    /// Refuses a target that does not exist here, or that this fault cannot be injected into.
+    ///
+    /// # Errors
+    /// One sentence.
+    pub fn check_target(&self, name: &str, topology: &Topology) -> Result<(), String> {
+        topology.check_target(name)?;
+        let all_servers = topology.candidates(name).iter().all(|node| topology.servers.contains(node));
+        if self.servers_only && !all_servers {
+            let servers = topology.servers.join(", ");
+            return Err(format!(
+                "{} is a fault of servers, and {name} is none: name a server ({servers})",
+                self.name
+            ));
+        }
+        Ok(())
     }
 
     /// What it needs and these capabilities lack, in words; none where it can run.
@@ -95,6 +125,14 @@ pub trait Nemesis: Send + Sync {
     fn description(&self) -> NemesisDescription;
     /// Draws targets, length and parameters of a fault. None where this topology offers no target.
     fn draw(&self, topology: &Topology, settings: &Settings, random: &mut Stream) -> Option<Draw>;
+    /// Draws a fault that is aimed so. None where this topology offers no target.
+    fn draw_aimed(
+        &self,
+        aim: &DrawnAim,
+        topology: &Topology,
+        settings: &Settings,
+        random: &mut Stream,
+    ) -> Option<Draw>;
     /// Makes a fault ready; refuses parameters that it does not take, in one sentence.
     fn prepare(&self, on: &[String], parameters: &Map<String, Value>) -> Result<Box<dyn Fault>, String>;
 }
@@ -118,6 +156,18 @@ pub(crate) trait TypedNemesis: Send + Sync {
         settings: &Settings,
         random: &mut Stream,
     ) -> Option<Draw<Self::Parameters>>;
+    /// Fits a drawn fault to what it is aimed at; its targets and its length are those of the aim already. What is drawn
+    /// here must give the violation that the aim makes possible the time to happen.
+    fn suit(
+        &self,
+        drawn: Draw<Self::Parameters>,
+        _aim: &DrawnAim,
+        _topology: &Topology,
+        _settings: &Settings,
+        _random: &mut Stream,
+    ) -> Draw<Self::Parameters> {
+        drawn
+    }
     /// As [`Nemesis::prepare`].
     fn prepare(&self, on: &[String], parameters: Self::Parameters) -> Result<Box<dyn Fault>, String>;
 }
@@ -128,17 +178,34 @@ impl<N: TypedNemesis> Nemesis for N {
     }
 
     fn draw(&self, topology: &Topology, settings: &Settings, random: &mut Stream) -> Option<Draw> {
-        let Draw { on, length, parameters } = TypedNemesis::draw(self, topology, settings, random)?;
-        let Ok(Value::Object(parameters)) = serde_json::to_value(parameters) else {
-            unreachable!("parameters are a struct with named fields");
-        };
-        Some(Draw { on, length, parameters })
+        TypedNemesis::draw(self, topology, settings, random).map(untyped)
+    }
+
+    fn draw_aimed(
+        &self,
+        aim: &DrawnAim,
+        topology: &Topology,
+        settings: &Settings,
+        random: &mut Stream,
+    ) -> Option<Draw> {
+        let drawn = TypedNemesis::draw(self, topology, settings, random)?;
+        let length = aim.length.unwrap_or(drawn.length);
+        let drawn = Draw { on: aim.on.clone(), length, ..drawn };
+        Some(untyped(self.suit(drawn, aim, topology, settings, random)))
     }
 
     fn prepare(&self, on: &[String], parameters: &Map<String, Value>) -> Result<Box<dyn Fault>, String> {
         let parameters = serde_json::from_value(Value::Object(parameters.clone()));
         TypedNemesis::prepare(self, on, parameters.map_err(|error| error.to_string())?)
     }
+}
+
+/// The draw as a plan has it.
+fn untyped<P: Serialize>(draw: Draw<P>) -> Draw {
+    let Ok(Value::Object(parameters)) = serde_json::to_value(draw.parameters) else {
+        unreachable!("parameters are a struct with named fields");
+    };
+    Draw { on: draw.on, length: draw.length, parameters }
 }
 
 /// The parameters of a nemesis that has none.

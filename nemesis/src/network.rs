@@ -1,11 +1,13 @@
 //! What delay, loss, reorder, duplicate and slow have in common: a fault makes the way between its targets and some
 //! peers worse, and counts only when echoes between them show it.
 
+use crate::aim::{Aim, DrawnAim, Moment, OtherEnd};
 use crate::draws::{around_ttl, subset};
 use crate::fault::Fault;
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
 use crate::network_fault::Impaired;
 use crate::network_parameters::{Look, NetworkParameters, Ways, Words};
+use crate::roles::Role;
 use crate::tools::packets::Impairment;
 use crate::topology::Topology;
 use fencepost_cluster::Capability;
@@ -21,6 +23,9 @@ pub(crate) struct WorseWay {
     pub field: &'static str,
     pub asks: fn(&Impairment) -> bool,
     pub draw: fn(&Topology, &mut Stream) -> (Impairment, Ways),
+    /// What it is aimed at, and what happens to packets then.
+    pub aims: &'static [Aim],
+    pub suit: fn(Impairment, Ways, &DrawnAim, &Topology, &mut Stream) -> (Impairment, Ways),
     pub look: Look,
     pub words: Words,
 }
@@ -32,6 +37,8 @@ impl TypedNemesis for WorseWay {
         NemesisDescription {
             kind: None,
             needs: &[Capability::PacketFilter],
+            on_packets: true,
+            aims: self.aims,
             // Either of them can impair packets.
             needs_one_of: &[Capability::Netem, Capability::PacketQueue],
             ..NemesisDescription::new(self.name, self.about)
@@ -50,6 +57,20 @@ impl TypedNemesis for WorseWay {
         Some(Draw { on, length: around_ttl(topology.ttl, 1.0, 3.0, random), parameters })
     }
 
+    fn suit(
+        &self,
+        drawn: Draw<NetworkParameters>,
+        aim: &DrawnAim,
+        topology: &Topology,
+        _: &Settings,
+        random: &mut Stream,
+    ) -> Draw<NetworkParameters> {
+        let NetworkParameters { impairment, ways, .. } = drawn.parameters;
+        let (impairment, ways) = (self.suit)(impairment, ways, aim, topology, random);
+        let parameters = NetworkParameters { impairment, peers: aim.peers.clone(), ways };
+        Draw { parameters, ..drawn }
+    }
+
     fn prepare(&self, on: &[String], parameters: NetworkParameters) -> Result<Box<dyn Fault>, String> {
         if !(self.asks)(&parameters.impairment) {
             return Err(format!("it needs the parameter `{}`", self.field));
@@ -58,6 +79,28 @@ impl TypedNemesis for WorseWay {
         let id = format!("{}-{}", self.name, NUMBER.fetch_add(1, Ordering::Relaxed));
         Ok(Box::new(Impaired::new(id, on.to_vec(), parameters, self.look, self.words)))
     }
+}
+
+/// What most nemeses of the network are aimed at: the holder while it writes and releases, an acquire, and the leader.
+pub(crate) const FLOWS: &[Aim] = &[
+    Aim::between(
+        Role::Holder,
+        OtherEnd::ServersAndStorage,
+        &[Moment::BeforeWrite, Moment::GrantedForLong, Moment::Releasing],
+    ),
+    Aim::between(Role::Waiter, OtherEnd::Servers, &[Moment::Collecting]),
+    Aim::between(Role::Leader, OtherEnd::Followers, &[Moment::Granted, Moment::Collecting]),
+];
+
+/// What was drawn suits every flow.
+pub(crate) fn as_drawn(
+    impairment: Impairment,
+    ways: Ways,
+    _: &DrawnAim,
+    _: &Topology,
+    _: &mut Stream,
+) -> (Impairment, Ways) {
+    (impairment, ways)
 }
 
 /// Targets and peers: clients from servers, storage or both, or servers from all others.

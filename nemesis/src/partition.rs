@@ -5,11 +5,13 @@
 //! answers lost, requests lost, a client cut off from the storage; or the sets that were requested. In all
 //! but that the storage is on all sides: what the lock protects stays reachable, as in the stories of the debate.
 
+use crate::aim::{Aim, DrawnAim, Moment, OtherEnd};
 use crate::context::FaultContext;
 use crate::draws::around_ttl;
 use crate::fault::{Fault, FaultError, Observation};
 use crate::groups::{self, Groups};
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
+use crate::roles::Role;
 use crate::topology::Topology;
 use async_trait::async_trait;
 use fencepost_cluster::Capability;
@@ -37,6 +39,9 @@ impl TypedNemesis for Partition {
         NemesisDescription {
             kind: None,
             needs: &[Capability::PacketFilter],
+            on_packets: true,
+            parts_groups: true,
+            aims: AIMS,
             ..NemesisDescription::new("partition", about)
         }
     }
@@ -47,6 +52,20 @@ impl TypedNemesis for Partition {
         Some(Draw { on: groups.targets(), length, parameters: groups })
     }
 
+    fn suit(
+        &self,
+        drawn: Draw<Groups>,
+        aim: &DrawnAim,
+        _: &Topology,
+        settings: &Settings,
+        _: &mut Stream,
+    ) -> Draw<Groups> {
+        // Groups that the command line names stay as they are, and take the moment of the aim.
+        let groups =
+            settings.partition.clone().unwrap_or_else(|| Groups::apart(aim.on.clone(), aim.peers.clone()));
+        Draw { on: groups.targets(), length: drawn.length, parameters: groups }
+    }
+
     fn prepare(&self, _: &[String], groups: Groups) -> Result<Box<dyn Fault>, String> {
         groups.check()?;
         // Partitions may overlap: each has a chain of its own.
@@ -55,6 +74,19 @@ impl TypedNemesis for Partition {
         Ok(Box::new(Cut { deaf: groups.deaf(), groups, chain, at: Vec::new() }))
     }
 }
+
+/// The holder from its servers, so that its lease ends, or from the storage; the leader from those that follow it.
+const AIMS: &[Aim] = &[
+    Aim::between(
+        Role::Holder,
+        OtherEnd::Servers,
+        &[Moment::GrantedForLong, Moment::BeforeWrite, Moment::Releasing],
+    )
+    .lasting((1.1, 2.0)),
+    Aim::between(Role::Holder, OtherEnd::Storage, &[Moment::BeforeWrite]),
+    Aim::between(Role::Leader, OtherEnd::Followers, &[Moment::GrantedForLong, Moment::Collecting])
+        .lasting((1.1, 2.0)),
+];
 
 struct Cut {
     groups: Groups,

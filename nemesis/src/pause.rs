@@ -4,10 +4,12 @@
 //! while and does not know it. In its other form the process is stopped and woken many times (a strobe): it limps, as
 //! under a garbage collector that cannot keep up or on a machine that is overbooked.
 
+use crate::aim::{Aim, DrawnAim, Moment};
 use crate::context::FaultContext;
 use crate::draws::{around_ttl, subset};
 use crate::fault::{Fault, FaultError, Observation};
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
+use crate::roles::Role;
 use crate::topology::Topology;
 use async_trait::async_trait;
 use fencepost_cluster::{ClusterError, Node};
@@ -29,10 +31,8 @@ impl TypedNemesis for Pause {
     type Parameters = PauseParameters;
 
     fn description(&self) -> NemesisDescription {
-        NemesisDescription::new(
-            "pause",
-            "stops clients or servers (SIGSTOP) for longer than the TTL, at a stretch or many times, then wakes them",
-        )
+        let about = "stops clients or servers (SIGSTOP) for longer than the TTL, at a stretch or many times, then wakes them";
+        NemesisDescription { aims: AIMS, ..NemesisDescription::new("pause", about) }
     }
 
     fn draw(&self, topology: &Topology, _: &Settings, random: &mut Stream) -> Option<Draw<PauseParameters>> {
@@ -50,10 +50,32 @@ impl TypedNemesis for Pause {
         Some(Draw { on, length, parameters: PauseParameters::draw(random) })
     }
 
+    /// A stop at a stretch: between two stops of a strobe, a holder would learn that its lock is gone.
+    fn suit(
+        &self,
+        drawn: Draw<PauseParameters>,
+        _: &DrawnAim,
+        _: &Topology,
+        _: &Settings,
+        _: &mut Stream,
+    ) -> Draw<PauseParameters> {
+        Draw { parameters: PauseParameters::default(), ..drawn }
+    }
+
     fn prepare(&self, on: &[String], parameters: PauseParameters) -> Result<Box<dyn Fault>, String> {
         prepare(on, parameters)
     }
 }
+
+/// The holder that goes on where it was stopped; and servers that were stopped while they had the say.
+const AIMS: &[Aim] = &[
+    Aim::at(Role::Holder, &[Moment::GrantedForLong, Moment::BeforeWrite]).lasting(LENGTHS),
+    Aim::at(Role::Holder, &[Moment::Granted, Moment::BeforeWrite, Moment::Releasing]).lasting(LENGTHS),
+    Aim::at(Role::Granting, &[Moment::Granted, Moment::Collecting]).lasting(LENGTHS),
+];
+
+/// Shortest and longest pause of an aimed fault, in TTLs.
+pub(crate) const LENGTHS: (f64, f64) = (1.2, 2.5);
 
 /// Shortest and longest pause, in TTLs.
 pub(crate) const AROUND: (f64, f64) = (1.2, 2.0);

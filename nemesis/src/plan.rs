@@ -1,18 +1,17 @@
 //! The schedule of a run: which faults are injected into which nodes, when, and for how long. Drawn from the seed before
 //! anything starts, and kept with the results.
 
-use crate::draws::millis;
+use crate::groups::{OneWay, parse_flow, parse_partition};
 use crate::motion::Motions;
-use crate::nemesis::{Nemesis, Settings};
+use crate::nemesis::Nemesis;
 use crate::registry::{find, registry};
+use crate::roles::RoleTarget;
 use crate::topology::Topology;
 use crate::trigger::Trigger;
-use fencepost_history::Seed;
 use fencepost_history::mistake::{line_at, with_nearest};
 use fencepost_history::prose::unknown;
-use rand::RngExt;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::fmt;
 use std::time::Duration;
 use toml::de::DeTable;
@@ -28,7 +27,8 @@ pub struct PlannedFault {
     pub for_ms: u64,
     /// Name of the nemesis.
     pub fault: String,
-    /// Its targets: `n1`, `c2`, `storage`; `leader` for the server that leads at that moment.
+    /// Its targets: `n1`, `c2`, `storage`; or roles, which are resolved when it is injected: `holder`, `granting:2`.
+    #[serde(default)]
     pub on: Vec<String>,
     /// Waits for this event of the history first, so that a directed plan does not rest on sleeps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -42,8 +42,11 @@ pub struct PlannedFault {
     pub parameters: Map<String, Value>,
 }
 
+/// The key of a fault of packets that names its flow, `holder > storage`, in place of targets and peers.
+const FLOW: &str = "flow";
+
 /// Keys of a fault that are not parameters.
-const KEYS: [&str; 6] = ["at_ms", "for_ms", "fault", "on", "when", "then"];
+const KEYS: [&str; 7] = ["at_ms", "for_ms", "fault", "on", FLOW, "when", "then"];
 
 /// A nemesis that a swarm has enabled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,12 +96,13 @@ impl Plan {
     /// # Errors
     /// One sentence that names the line, and for a misspelled key or name the nearest right one.
     pub fn parse(text: &str, topology: &Topology) -> Result<Plan, String> {
-        let plan: Plan = toml::from_str(text).map_err(|error| {
+        let mut plan: Plan = toml::from_str(text).map_err(|error| {
             let start = error.span().map_or(0, |span| span.start);
             format!("line {}: {}", line_at(text, start), with_nearest(error.message(), &[]))
         })?;
-        for (number, fault) in (1..).zip(&plan.faults) {
-            fault.mistake(topology).map_err(|mistake| {
+        for (number, fault) in (1..).zip(&mut plan.faults) {
+            let expanded = fault.expand_flow(topology).map_err(|sentence| Mistake::at(FLOW, sentence));
+            expanded.and_then(|()| fault.mistake(topology)).map_err(|mistake| {
                 let line = line_of(text, number, mistake.key.as_deref()).unwrap_or(1);
                 format!("line {line}, fault {number} ({}): {}", fault.fault, mistake.sentence)
             })?;
@@ -163,14 +167,53 @@ impl PlannedFault {
         find(&self.fault)?.prepare(&self.on, &self.parameters).ok()?.motions()
     }
 
+    /// Replaces the key `flow` by what it stands for: targets, peers and ways, or the groups of a partition.
+    ///
+    /// # Errors
+    /// One sentence: the flow cannot be read, or this fault has none.
+    pub fn expand_flow(&mut self, topology: &Topology) -> Result<(), String> {
+        let Some(flow) = self.parameters.remove(FLOW) else { return Ok(()) };
+        let Value::String(text) = flow else {
+            return Err("`flow` is a text, like \"holder > storage\"".to_owned());
+        };
+        let Some(nemesis) = find(&self.fault) else { return Ok(()) };
+        if !nemesis.description().on_packets {
+            return Err(format!(
+                "{} does nothing to packets, so it has no flow; name its targets with `on`",
+                self.fault
+            ));
+        }
+        if !self.on.is_empty() {
+            return Err("`flow` names the targets: leave out `on`".to_owned());
+        }
+        if nemesis.description().parts_groups {
+            let groups = parse_partition(&text, topology)?;
+            self.on = groups.targets();
+            let Value::Object(fields) = json!(groups) else { unreachable!("groups are a struct") };
+            self.parameters.extend(fields);
+            return Ok(());
+        }
+        let (from, to, one_way) = parse_flow(&text, topology)?;
+        let ways = match one_way {
+            Some(OneWay::ToSecond) => "out",
+            Some(OneWay::ToFirst) => "in",
+            None => "both",
+        };
+        self.on = from;
+        self.parameters.extend([("peers".to_owned(), json!(to)), ("ways".to_owned(), json!(ways))]);
+        Ok(())
+    }
+
     /// The node on which both would be in force at a time, if they are of one kind and wait for the same event.
-    fn clashes_with(&self, other: &PlannedFault) -> Option<&String> {
+    pub(crate) fn clashes_with(&self, other: &PlannedFault) -> Option<&String> {
         let kind = |fault: &PlannedFault| find(&fault.fault).and_then(|nemesis| nemesis.description().kind);
         let apart = self.at_ms >= other.at_ms + other.for_ms || other.at_ms >= self.at_ms + self.for_ms;
         if apart || self.when != other.when || kind(self).is_none() || kind(self) != kind(other) {
             return None;
         }
-        self.on.iter().find(|node| other.on.contains(node))
+        // Which nodes a role stands for is known only when it is injected.
+        let is_node = |name: &&String| RoleTarget::parse(name).is_none();
+        self.on.iter().filter(is_node).find(|node| other.on.contains(node))
     }
 
     fn mistake(&self, topology: &Topology) -> Result<(), Mistake> {
@@ -185,7 +228,10 @@ impl PlannedFault {
             return Err(Mistake::at("for_ms", "`for_ms` must be longer than 0"));
         }
         for name in &self.on {
-            topology.check_target(name).map_err(|sentence| Mistake::at("on", sentence))?;
+            nemesis
+                .description()
+                .check_target(name, topology)
+                .map_err(|sentence| Mistake::at("on", sentence))?;
         }
         for (key, trigger) in [("when", &self.when), ("then", &self.then)] {
             if let Some(client) = trigger.as_ref().and_then(|trigger| trigger.client.as_ref()) {
@@ -196,107 +242,18 @@ impl PlannedFault {
             let named = sentence.split('`').nth(1).filter(|name| self.parameters.contains_key(*name));
             Mistake { key: named.map(str::to_owned), sentence: with_nearest(&sentence, &KEYS) }
         })?;
-        let unknown = fault.names().iter().find_map(|name| topology.check_name(name).err());
+        let unknown = fault.names().iter().find_map(|name| topology.check_target(name).err());
         unknown.map_or(Ok(()), |sentence| Err(Mistake { key: None, sentence }))
     }
-}
-
-/// Draws the plan of a run: each nemesis from a random stream of its own, so that adding one shifts no other.
-///
-/// Faults of one nemesis follow each other with a pause between half and one and a half times the interval.
-/// Faults of different ones overlap freely, but for those that would undo each other: there the nemesis that is named
-/// later gives way. Every fault is healed within `time_limit`.
-pub fn draw(nemeses: &[&dyn Nemesis], topology: &Topology, settings: &Settings, seed: Seed) -> Plan {
-    let mut faults: Vec<PlannedFault> = Vec::new();
-    for nemesis in nemeses {
-        faults.extend(draw_beside(&faults, *nemesis, topology, settings, seed));
-    }
-    faults.sort_by_key(|fault| fault.at_ms);
-    Plan { faults, ..Plan::default() }
-}
-
-/// Draws the faults of one nemesis, without those that would undo, or be undone by, faults that are there already.
-pub(crate) fn draw_beside(
-    faults: &[PlannedFault],
-    nemesis: &dyn Nemesis,
-    topology: &Topology,
-    settings: &Settings,
-    seed: Seed,
-) -> Vec<PlannedFault> {
-    let mut more = draw_one(nemesis, topology, settings, seed);
-    more.retain(|fault| !faults.iter().any(|other| fault.clashes_with(other).is_some()));
-    more
-}
-
-fn draw_one(
-    nemesis: &dyn Nemesis,
-    topology: &Topology,
-    settings: &Settings,
-    seed: Seed,
-) -> Vec<PlannedFault> {
-    let mut random = seed.stream(&format!("nemesis-{}", nemesis.name()));
-    let limit_ms = millis(settings.time_limit);
-    let gap_ms = |random: &mut fencepost_history::Stream| {
-        let interval_ms = millis(settings.interval);
-        random.random_range(interval_ms / 2..=interval_ms * 3 / 2).max(1)
-    };
-    let mut faults = Vec::new();
-    let mut at_ms = gap_ms(&mut random);
-    while let Some(drawn) = nemesis.draw(topology, settings, &mut random) {
-        let for_ms = millis(drawn.length).max(1);
-        if at_ms + for_ms > limit_ms {
-            break;
-        }
-        let fault = nemesis.name().to_owned();
-        let awaits_holder = nemesis.description().awaits_holder;
-        let then = awaits_holder.then(|| Trigger::of(fencepost_history::f::ACQUIRE));
-        let (on, parameters) = (drawn.on, drawn.parameters);
-        faults.push(PlannedFault { at_ms, for_ms, fault, on, when: None, then, parameters });
-        at_ms += for_ms + gap_ms(&mut random);
-    }
-    faults
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drawing::draw;
+    use crate::roles::LEADER;
     use crate::testing::{settings, topology};
-    use crate::topology::LEADER;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn same_seed_same_plan_and_healing_always_within_the_limit(
-            seed in 0..1_u64 << 53, servers in 0..7_usize, clients in 1..7_usize, limit_s in 1..60_u64,
-        ) {
-            let (topology, settings) = (topology(servers, clients), settings(limit_s));
-            let plan = draw(registry(), &topology, &settings, Seed(seed));
-            prop_assert_eq!(&plan, &draw(registry(), &topology, &settings, Seed(seed)));
-            for fault in &plan.faults {
-                prop_assert!(fault.at_ms + fault.for_ms <= limit_s * 1000);
-                prop_assert!(!fault.on.is_empty());
-                let known = |name: &String| topology.servers.contains(name) || topology.clients.contains(name);
-                prop_assert!(fault.on.iter().all(known));
-                let nemesis = find(&fault.fault).expect("a registered nemesis");
-                prop_assert!(nemesis.prepare(&fault.on, &fault.parameters).is_ok());
-            }
-            for nemesis in registry() {
-                let own: Vec<_> = plan.faults.iter().filter(|fault| fault.fault == nemesis.name()).collect();
-                let apart = |pair: &[&PlannedFault]| pair[0].at_ms + pair[0].for_ms <= pair[1].at_ms;
-                prop_assert!(own.windows(2).all(apart), "faults of one nemesis overlap");
-            }
-        }
-    }
-
-    #[test]
-    fn a_nemesis_more_shifts_no_other() {
-        let (topology, settings) = (topology(5, 5), settings(60));
-        let alone = draw(&[find("pause").unwrap()], &topology, &settings, Seed(7));
-        let mut together = draw(registry(), &topology, &settings, Seed(7));
-        together.faults.retain(|fault| fault.fault == "pause");
-        assert_eq!(alone, together);
-        assert!(alone.faults.len() > 5);
-    }
+    use fencepost_history::Seed;
 
     #[test]
     fn a_plan_survives_its_file() {
@@ -354,6 +311,47 @@ mod tests {
     }
 
     #[test]
+    fn a_flow_names_targets_and_peers() {
+        let read = |text: &str| {
+            let text = format!("[[fault]]\nat_ms = 1\nfor_ms = 1\n{text}");
+            Plan::parse(&text, &topology(3, 2)).map(|plan| plan.faults[0].clone())
+        };
+        let delay = read("fault = 'delay'\nflow = 'holder > storage'\ndelay_ms = 5.0").unwrap();
+        assert_eq!(
+            (&delay.on[..], &delay.parameters["peers"]),
+            (&["holder".to_owned()][..], &json!(["storage"]))
+        );
+        assert_eq!(delay.parameters["ways"], "out");
+        let cut = read("fault = 'partition'\nflow = 'granting:2 > holder'").unwrap();
+        assert_eq!(cut.parameters["groups"], json!([["granting:2"], ["holder"]]));
+        assert_eq!(
+            (cut.on, &cut.parameters["one_way"]),
+            (vec!["granting:2".to_owned()], &json!("to-second"))
+        );
+        let refused = |text: &str| read(text).unwrap_err();
+        let pause = refused("fault = 'pause'\nflow = 'holder > storage'");
+        assert!(pause.starts_with("line 5, fault 1 (pause): pause does nothing to packets"), "{pause}");
+        let both = refused("fault = 'delay'\non = ['c1']\nflow = 'c1 > n1'\ndelay_ms = 5.0");
+        assert!(both.contains("leave out `on`"), "{both}");
+        let three = refused("fault = 'delay'\nflow = 'c1 | n1 | n2'\ndelay_ms = 5.0");
+        assert!(three.contains("it has two ends"), "{three}");
+        let name = refused("fault = 'delay'\nflow = 'holdr > n1'\ndelay_ms = 5.0");
+        assert!(name.contains("did you mean \"holder\"?"), "{name}");
+    }
+
+    #[test]
+    fn a_fault_of_servers_is_not_aimed_at_clients() {
+        let read = |fault: &str, on: &str| {
+            let text = format!("[[fault]]\nat_ms = 1\nfor_ms = 1\nfault = '{fault}'\non = ['{on}']");
+            Plan::parse(&text, &topology(3, 2)).map(drop)
+        };
+        let refused = "line 5, fault 1 (power-loss): power-loss is a fault of servers, and holder is none: name a server (n1, n2, n3)";
+        assert_eq!(read("power-loss", "holder"), Err(refused.to_owned()));
+        assert!(read("power-loss", "c1").is_err());
+        assert_eq!((read("power-loss", "granting:2"), read("pause", "holder")), (Ok(()), Ok(())));
+    }
+
+    #[test]
     fn a_plan_can_be_aimed_at_the_leader_where_there_is_one() {
         let text = "[[fault]]\nat_ms = 1000\nfor_ms = 1000\nfault = 'pause'\non = ['leader']";
         let led = Topology { has_leader: true, ..topology(3, 2) };
@@ -365,8 +363,10 @@ mod tests {
         for name in names.iter().filter(|name| name.contains("leader") || **name == "failover") {
             let aimed = draw(&[find(name).unwrap()], &led, &settings(20), Seed(1));
             assert!(aimed.faults.iter().all(|fault| fault.on == [LEADER]), "{name}");
+            // Each server stands for itself: one of them is a leader to those whom it granted the lock.
             let drawn = draw(&[find(name).unwrap()], &topology(3, 2), &settings(20), Seed(1));
             assert!(drawn.faults.iter().all(|fault| fault.on.len() == 1 && fault.on != [LEADER]));
+            assert!(drawn.faults[0].on == ["granting:1"], "{name}");
             assert!(!aimed.faults.is_empty() && !drawn.faults.is_empty(), "{name}");
         }
     }

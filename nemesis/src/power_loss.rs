@@ -4,13 +4,15 @@
 //! servers' data lie on a disk of Fencepost's own (see [`crate::tools::disk`]), which then forgets what no fsync made
 //! durable.
 
+use crate::aim::{Aim, DrawnAim, Moment};
 use crate::context::FaultContext;
 use crate::disk_fault::break_disks;
 use crate::disk_tool::{DiskCall, DiskLook};
 use crate::draws::{around_ttl, millis};
 use crate::fault::{Fault, FaultError, Observation};
-use crate::kill::kill;
+use crate::kill::{DOWN, back_soon, kill};
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
+use crate::roles::Role;
 use crate::supervisor;
 use crate::tools::disk::Torn;
 use crate::topology::Topology;
@@ -69,6 +71,9 @@ impl TypedNemesis for PowerLoss {
             takes_down: true,
             needs: &[Capability::Signal, Capability::Fuse],
             prepares_disks: true,
+            servers_only: true,
+            // The power of those that granted fails, and they are back without the lock before its holder is done.
+            aims: const { &[Aim::at(Role::Granting, &[Moment::GrantedForLong]).lasting(DOWN)] },
             ..NemesisDescription::new("power-loss", about)
         }
     }
@@ -101,6 +106,20 @@ impl TypedNemesis for PowerLoss {
             supervised_ms: None,
         };
         Some(Draw { on, length, parameters })
+    }
+
+    /// The first cut counts: servers that granted a lock are back at once, and without it.
+    fn suit(
+        &self,
+        drawn: Draw<PowerLossParameters>,
+        _: &DrawnAim,
+        _: &Topology,
+        settings: &Settings,
+        _: &mut Stream,
+    ) -> Draw<PowerLossParameters> {
+        let Draw { on, length, parameters } = back_soon(drawn, settings);
+        let parameters = PowerLossParameters { flicker_ms: None, flickers: None, ..parameters };
+        Draw { on, length, parameters }
     }
 
     fn prepare(&self, on: &[String], parameters: PowerLossParameters) -> Result<Box<dyn Fault>, String> {

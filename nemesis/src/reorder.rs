@@ -1,7 +1,7 @@
 //! `reorder`: packets overtake each other, because some skip the delay that holds the others back.
 
 use crate::draws::draw_log;
-use crate::network::WorseWay;
+use crate::network::{FLOWS, WorseWay, as_drawn};
 use crate::network_parameters::{Look, Ways, Words, percent};
 use crate::tools::packets::Impairment;
 use rand::RngExt;
@@ -17,6 +17,8 @@ pub(crate) const REORDER: WorseWay = WorseWay {
         let reorder = f64::from(random.random_range(10..=50)) / 100.0;
         (Impairment { delay_ms, reorder, ..Impairment::default() }, Ways::Both)
     },
+    aims: FLOWS,
+    suit: as_drawn,
     look: Look { echoes: |_| (60, 84), shows: |_, before, after| after.overtaken > before.overtaken },
     words: Words {
         sentence: |asked| {

@@ -2,7 +2,7 @@
 //! be very slow to matter to it.
 
 use crate::draws::draw_log;
-use crate::network::WorseWay;
+use crate::network::{FLOWS, WorseWay, as_drawn};
 use crate::network_parameters::{Look, NetworkParameters, Ways, Words};
 use crate::tools::packets::{Echoes, Impairment};
 
@@ -15,6 +15,8 @@ pub(crate) const SLOW: WorseWay = WorseWay {
         let rate_kbit = draw_log(8.0, 512.0, random).round() as u64;
         (Impairment { rate_kbit, ..Impairment::default() }, Ways::Both)
     },
+    aims: FLOWS,
+    suit: as_drawn,
     look: Look { echoes, shows },
     words: Words {
         sentence: |asked| format!("no more than {} kbit passed a second", asked.rate_kbit),

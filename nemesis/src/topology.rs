@@ -1,13 +1,11 @@
 //! The nodes of a run that a fault can be injected into, by name.
 
 use crate::draws::subset;
+use crate::roles::{LEADER, Role, RoleTarget};
 use fencepost_history::Stream;
+use fencepost_history::prose::{nearest, unknown};
 use rand::RngExt;
 use std::time::Duration;
-
-/// In place of a server's name in a plan: the leader at the moment of the injection, as the servers say. Any fault can be
-/// aimed so.
-pub const LEADER: &str = "leader";
 
 /// The nodes that there are to put under a fault.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,24 +14,64 @@ pub struct Topology {
     pub clients: Vec<String>,
     /// What the lock protects, where the workload has it.
     pub storage: Option<String>,
-    /// Whether one of the servers leads, so that a fault can be aimed at [`LEADER`].
+    /// Whether one of the servers leads, so that a fault can be aimed at the leader and the followers.
     pub has_leader: bool,
     pub ttl: Duration,
 }
 
 impl Topology {
-    /// Refuses a target that does not exist here.
+    /// Refuses a target that does not exist here: neither a node nor a role that a node can play.
     ///
     /// # Errors
     /// One sentence, with the names that there are.
     pub fn check_target(&self, name: &str) -> Result<(), String> {
-        match name {
-            LEADER if self.has_leader => Ok(()),
-            LEADER => Err(format!(
-                "none of these servers leads, each stands for itself; name one ({})",
-                self.servers.join(", ")
+        match RoleTarget::parse(name) {
+            Some(target) => self.check_role(target, name),
+            None if self.nodes().any(|known| known == name) => Ok(()),
+            None => Err(unknown_target(name, self)),
+        }
+    }
+
+    /// The nodes that may play a role in this run.
+    pub fn players(&self, role: Role) -> &[String] {
+        if role.is_of_clients() { &self.clients } else { &self.servers }
+    }
+
+    /// The nodes that a target may stand for: those that may play a role, or the node itself.
+    pub fn candidates(&self, target: &str) -> Vec<String> {
+        match RoleTarget::parse(target) {
+            Some(target) => self.players(target.role).to_vec(),
+            None => vec![target.to_owned()],
+        }
+    }
+
+    /// Refuses a role that no node of this run can play, in one sentence. `text` is how it was written.
+    fn check_role(&self, target: RoleTarget, text: &str) -> Result<(), String> {
+        let candidates = self.players(target.role);
+        let kind = if target.role.is_of_clients() { "clients" } else { "servers" };
+        match target.role {
+            _ if candidates.is_empty() => {
+                return Err(format!("no node can be the {text}: this run has no {kind}"));
+            }
+            Role::Leader | Role::Follower if !self.has_leader => {
+                return Err(format!(
+                    "none of these servers leads, each stands for itself; name one ({})",
+                    self.servers.join(", ")
+                ));
+            }
+            Role::Follower if candidates.len() == 1 => {
+                return Err("there is no follower: this run has one server".to_owned());
+            }
+            _ => {}
+        }
+        match (target.role, target.count) {
+            (_, None) | (Role::Leader, Some(1)) => Ok(()),
+            (Role::Leader, _) => Err(format!("one server leads at a time: write leader instead of {text}")),
+            (_, Some(count)) if (1..=candidates.len()).contains(&count) => Ok(()),
+            _ => Err(format!(
+                "the number in {text} must be from 1 to {}, the number of {kind} in this run",
+                candidates.len()
             )),
-            _ => self.check_name(name),
         }
     }
 
@@ -42,12 +80,21 @@ impl Topology {
     /// # Errors
     /// One sentence, with the names that there are.
     pub fn check_name(&self, name: &str) -> Result<(), String> {
-        let known = || self.servers.iter().chain(&self.clients).chain(&self.storage);
-        if known().any(|known| known == name) {
+        if self.nodes().any(|known| known == name) {
             return Ok(());
         }
-        let all: Vec<&str> = known().map(String::as_str).collect();
+        let all: Vec<&str> = self.nodes().map(String::as_str).collect();
         Err(format!("there is no node {name} in this run (there are: {})", all.join(", ")))
+    }
+
+    /// The names of all nodes.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &String> {
+        self.servers.iter().chain(&self.clients).chain(&self.storage)
+    }
+
+    /// The fewest servers without which no majority remains that knows of a lock.
+    pub(crate) fn majority(&self) -> usize {
+        self.servers.len() / 2 + 1
     }
 
     /// Some of the servers, from one to all; none where there are no servers.
@@ -63,5 +110,45 @@ impl Topology {
             true => Some(vec![LEADER.to_owned()]),
             false => (!drawn.is_empty()).then_some(drawn),
         }
+    }
+}
+
+/// Refuses a name that is neither a node nor a role, with the nearest right one where there is one.
+fn unknown_target(name: &str, topology: &Topology) -> String {
+    let nodes: Vec<&str> = topology.nodes().map(String::as_str).collect();
+    let bare = name.split(':').next().unwrap_or(name);
+    // Names of nodes differ by a digit: the nearest of them is no better than any other.
+    let roles = Role::ALL.map(Role::name);
+    match nearest(bare, &roles) {
+        Some(_) if bare.len() > 3 => unknown("target", bare, &roles),
+        _ => format!("there is no node {name} in this run (there are: {})", nodes.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::topology;
+
+    #[test]
+    fn a_role_that_no_node_can_play_is_refused() {
+        let led = Topology { has_leader: true, ..topology(3, 2) };
+        for text in
+            ["holder", "waiter:2", "granting", "granting:3", "leader", "follower:2", "n1", "c1", "storage"]
+        {
+            assert_eq!(led.check_target(text), Ok(()), "{text}");
+        }
+        let refused = |text, topology: &Topology| topology.check_target(text).unwrap_err();
+        assert_eq!(refused("holdr", &led), "unknown target \"holdr\": did you mean \"holder\"?");
+        assert_eq!(
+            refused("n9", &led),
+            "there is no node n9 in this run (there are: n1, n2, n3, c1, c2, storage)"
+        );
+        let number = "the number in granting:4 must be from 1 to 3, the number of servers in this run";
+        assert_eq!(refused("granting:4", &led), number);
+        assert!(refused("granting:x", &led).contains("must be from 1 to 3"));
+        assert!(refused("follower", &topology(3, 2)).contains("none of these servers leads"));
+        assert!(refused("granting", &topology(0, 2)).contains("this run has no servers"));
+        assert!(refused("leader:2", &led).contains("one server leads at a time"));
     }
 }

@@ -26,6 +26,10 @@ pub struct Trigger {
     /// Of a fault's events: whether it was injected, or healed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<FaultStage>,
+    /// The critical section of the process must last so many milliseconds at least, as its acquire recorded it
+    /// (`hold_ms`). Where its length is not known, any fits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub section_ms: Option<u64>,
     /// Waits for the event to have come this many times.
     #[serde(default = "once", skip_serializing_if = "is_once")]
     pub times: u64,
@@ -50,11 +54,17 @@ impl Trigger {
             granted_by: None,
             point: None,
             stage: None,
+            section_ms: None,
             times: 1,
         }
     }
 
-    /// Whether this event fits. `client_of` names the client that hosts a process.
+    /// Whether a section of that length, if it is known, is long enough.
+    pub fn fits_section(&self, length_ms: Option<f64>) -> bool {
+        self.section_ms.is_none_or(|least_ms| length_ms.is_none_or(|length_ms| length_ms >= least_ms as f64))
+    }
+
+    /// Whether this event fits, but for the length of the section. `client_of` names the client that hosts a process.
     pub fn fits(&self, event: &Event, client_of: impl Fn(u64) -> String) -> bool {
         let is = |wanted: &Option<String>, there: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| there == Some(wanted))
@@ -114,6 +124,14 @@ mod tests {
         assert!(!fits("f = 'acquire'\nclient = 'c1'"));
         assert!(!fits("f = 'acquire'\nkey = 'k1'"));
         assert!(!fits("f = 'acquire'\ngranted-by = 'n2'"));
+    }
+
+    #[test]
+    fn a_section_of_unknown_length_fits() {
+        let long = trigger("f = 'acquire'\nsection-ms = 800");
+        let fits = [None, Some(800.0), Some(799.9)].map(|length_ms| long.fits_section(length_ms));
+        assert_eq!(fits, [true, true, false]);
+        assert!(trigger("f = 'acquire'").fits_section(Some(0.0)));
     }
 
     #[test]

@@ -3,12 +3,16 @@
 //! A fault's time runs from the beginning of its injection, as its plan says it, and no fault is healed before it was
 //! looked at. A fault that could not be injected whole is healed at once.
 
-use crate::recorder::Recorder;
+use crate::aiming::Aiming;
+use crate::recorder::{Fired, Recorder};
 use crate::server_log::ServerLog;
+use crate::validation::RunSpec;
 use anyhow::{Result, anyhow};
 use fencepost_history::fault::FAULT_LEFT_OUT;
-use fencepost_history::{FaultEvent, FaultStage, Kind};
-use fencepost_nemesis::{Fault, FaultContext, FaultError, LEADER, Nemesis, Observation, Plan, PlannedFault};
+use fencepost_history::{FaultDescription, FaultEvent, FaultStage, Kind, Seed};
+use fencepost_nemesis::{
+    Fault, FaultContext, FaultError, Nemesis, Observation, Plan, PlannedFault, Resolution, Topology,
+};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -18,7 +22,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
 
-/// How long a fault whose time has come waits for the event that it names.
+/// How long a fault whose time has come waits for the event that it names, and then for a node to play the role that it is
+/// aimed at.
 const THEN: Duration = Duration::from_secs(2);
 
 /// How long healing is tried, and once more after that, before a fault counts as not healed; and the rest between two tries.
@@ -39,6 +44,8 @@ pub type PreparedFault = (&'static dyn Nemesis, Box<dyn Fault>);
 struct InjectionState {
     context: Arc<FaultContext>,
     recorder: Arc<Recorder>,
+    topology: Topology,
+    seed: Seed,
     /// By the number of the fault.
     in_force: Mutex<BTreeMap<u64, InForce>>,
     /// Notified whenever a fault has been healed.
@@ -54,7 +61,8 @@ struct InjectionState {
 pub struct Healed {
     /// Healings that failed, one sentence each.
     pub errors: Vec<String>,
-    /// Planned faults that were left out: another fault of their kind was in force on one of their targets.
+    /// Planned faults that were left out: another fault of their kind was in force on one of their targets, or no node played
+    /// the role that they were aimed at.
     pub left_out: u64,
 }
 
@@ -71,9 +79,9 @@ impl InForce {
 }
 
 impl Injection {
-    /// Begins to carry out the plan; time 0 is now. `ready` are its faults, made ready.
+    /// Begins to carry out the plan of a run; time 0 is now. `ready` are its faults, made ready.
     pub fn begin(
-        plan: &Plan,
+        spec: &RunSpec,
         ready: Vec<PreparedFault>,
         context: Arc<FaultContext>,
         log: ServerLog,
@@ -82,6 +90,8 @@ impl Injection {
         let shared = Arc::new(InjectionState {
             context,
             recorder: log.recorder.clone(),
+            topology: spec.topology(),
+            seed: spec.seed,
             log,
             in_force: Mutex::default(),
             healed: Notify::new(),
@@ -89,13 +99,24 @@ impl Injection {
             left_out: AtomicU64::new(0),
         });
         let mut tasks = JoinSet::new();
-        for (id, (planned, (nemesis, fault))) in plan.faults.iter().zip(ready).enumerate() {
+        for (id, (planned, (nemesis, fault))) in spec.plan.faults.iter().zip(ready).enumerate() {
             // Listens before anything begins, so that no trigger misses its event.
             let fired = planned.when.clone().map(|trigger| shared.recorder.await_event(trigger));
             let (id, planned) = (id as u64, planned.clone());
             let observation = Observation::default();
-            let one =
-                ScheduledFault { id, planned, fired, nemesis, fault, observation, shared: shared.clone() };
+            let (shared, resolution) = (shared.clone(), Resolution::default());
+            let (aimed, effects) = (planned.roles().into_iter().map(|(text, _)| text).collect(), observation);
+            let one = ScheduledFault {
+                id,
+                planned,
+                aimed,
+                resolution,
+                fired,
+                nemesis,
+                fault,
+                observation: effects,
+                shared,
+            };
             tasks.spawn(one.run(healing.clone()));
         }
         Injection { tasks, heal_now, shared }
@@ -179,9 +200,13 @@ enum Claim {
 /// A planned fault, ready.
 struct ScheduledFault {
     id: u64,
+    /// With nodes in place of roles once these are known.
     planned: PlannedFault,
+    /// The roles that it is aimed at, as they were written.
+    aimed: Vec<String>,
+    resolution: Resolution,
     /// Hears when the event has come that the fault waits for.
-    fired: Option<oneshot::Receiver<()>>,
+    fired: Option<oneshot::Receiver<Fired>>,
     nemesis: &'static dyn Nemesis,
     fault: Box<dyn Fault>,
     /// What was last observed of it.
@@ -215,17 +240,21 @@ impl ScheduledFault {
     /// Waits until the fault's time has come, finds out its targets, and counts it among those in force. Gives whether it
     /// fits.
     async fn begins(&mut self) -> Result<bool, FaultError> {
+        let mut came = None;
         if let Some(fired) = self.fired.take() {
             // The sender goes only with the run.
-            let _ = fired.await;
+            came = fired.await.ok();
         }
-        tokio::time::sleep(Duration::from_millis(self.planned.at_ms)).await;
+        if self.planned.at_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(self.planned.at_ms)).await;
+            came = None;
+        }
         if let Some(next) = &self.planned.then {
             let fired = self.shared.recorder.await_event(next.clone());
-            let _ = tokio::time::timeout(THEN, fired).await;
+            came = tokio::time::timeout(THEN, fired).await.ok().and_then(Result::ok);
         }
-        if self.planned.on.iter().any(|target| target == LEADER) {
-            self.aim_at_leader().await?;
+        if !self.aimed.is_empty() && !self.aim(came).await? {
+            return Ok(false);
         }
         loop {
             let healed = self.shared.healed.notified();
@@ -239,18 +268,17 @@ impl ScheduledFault {
         }
     }
 
-    async fn aim_at_leader(&mut self) -> Result<(), FaultError> {
-        let leader = self.shared.context.await_leader(|_| true).await?;
-        let leader = leader.ok_or_else(|| FaultError::Other("no server leads".to_owned()))?;
-        self.planned.on.retain(|target| *target != leader);
-        for target in &mut self.planned.on {
-            if target == LEADER {
-                target.clone_from(&leader);
-            }
-        }
+    /// Puts nodes in place of the roles that it is aimed at. Gives whether each role had one in time.
+    async fn aim(&mut self, fired: Option<Fired>) -> Result<bool, FaultError> {
+        let InjectionState { context, recorder, topology, seed, .. } = &*self.shared;
+        let random = seed.stream(&format!("roles-{}", self.id));
+        let mut aiming = Aiming { context, recorder, topology, fired, random };
+        let Some(resolution) = aiming.resolve(&self.planned, THEN).await? else { return Ok(false) };
+        self.planned = self.planned.resolved(&resolution);
         self.fault =
             self.nemesis.prepare(&self.planned.on, &self.planned.parameters).map_err(FaultError::Other)?;
-        Ok(())
+        self.resolution = resolution;
+        Ok(true)
     }
 
     /// Counts the fault among those in force, if no other fault of its kind is in force on one of its targets: either
@@ -274,7 +302,10 @@ impl ScheduledFault {
     /// Records that the fault does not fit, and counts it.
     fn left_out(&self) {
         let PlannedFault { fault, on, .. } = &self.planned;
-        let value = json!({"id": self.id, "fault": fault, "targets": on});
+        let mut value = json!({"id": self.id, "fault": fault, "targets": on});
+        if !self.aimed.is_empty() {
+            value["aimed"] = json!(self.aimed);
+        }
         self.shared.recorder.nemesis(Kind::Info, FAULT_LEFT_OUT, value, None);
         self.shared.left_out.fetch_add(1, Ordering::Relaxed);
     }
@@ -355,6 +386,12 @@ impl ScheduledFault {
         Ok(())
     }
 
+    /// What the fault says about itself, with the roles of its targets.
+    fn describe(&self) -> FaultDescription {
+        let description = self.fault.describe(&self.observation.observed);
+        FaultDescription { sentence: self.resolution.tell(&description.sentence), ..description }
+    }
+
     fn record(&self, kind: Kind, stage: FaultStage, error: Option<&FaultError>) {
         let PlannedFault { fault, on, parameters, .. } = &self.planned;
         let requested = match parameters.is_empty() {
@@ -375,10 +412,11 @@ impl ScheduledFault {
             id: self.id,
             stage,
             targets: on.iter().map(String::as_str).collect(),
+            aimed: self.aimed.iter().map(String::as_str).collect(),
             requested: &requested,
             observed: &observed,
             effective: self.observation.effective,
-            description: describes.then(|| self.fault.describe(&self.observation.observed)),
+            description: describes.then(|| self.describe()),
         };
         let value = event.to_value(kind != Kind::Invoke);
         self.shared.recorder.nemesis(kind, fault, value, error.map(ToString::to_string));

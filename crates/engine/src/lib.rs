@@ -6,6 +6,7 @@
 //! Each module uses those to its left only; all of them record events through `recorder`. Beside runs, `conformance` checks
 //! whether a client keeps the client protocol.
 
+mod aiming;
 pub mod client_connection;
 mod client_monitor;
 mod client_start;
@@ -14,6 +15,7 @@ mod command_line;
 mod conformance;
 mod deployment;
 mod injection;
+mod lock_state;
 mod names;
 mod node_log;
 mod observer;

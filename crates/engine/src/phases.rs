@@ -66,11 +66,12 @@ pub(crate) async fn all(
     // Counted from the first event on: processes begin after this.
     let enough = acquired_enough(spec, recorder);
     phase(recorder, "main");
-    let moved = fencepost_nemesis::moved_clocks(&spec.plan, &servers);
+    let moved = fencepost_nemesis::moved_clocks(&spec.plan, &spec.topology());
     let clocks = ClockWatch::watch(moved, deployment.context.clone(), recorder.clone(), run.folder.clocks())?;
     let log = ServerLog { logs: run.folder.logs(), recorder: recorder.clone() };
     let mut watch = ServerWatch::new(servers, deployment.context.clone(), log.clone());
-    let injection = Injection::begin(&spec.plan, prepare(&spec.plan)?, deployment.context.clone(), log);
+    let ready = prepare(&spec.plan)?;
+    let injection = Injection::begin(spec, ready, deployment.context.clone(), log);
     let mut processes = begin(run, deployment, &context, player.as_mut());
     tokio::select! {
         () = tokio::time::sleep(spec.options.time_limit.0) => {}

@@ -1,5 +1,6 @@
 //! Records what happens, as it happens: one place where every event gets its index and its time.
 
+use crate::lock_state::{KnownHold, LockState};
 use crate::stop::Stop;
 use fencepost_checker::Watch;
 use fencepost_history::{Completion, Event, Kind, OperationError, Process, Writer};
@@ -8,7 +9,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, futures::Notified, oneshot};
 
 /// Appends events to the history, and keeps the figures that the progress line shows.
 pub struct Recorder {
@@ -17,6 +18,15 @@ pub struct Recorder {
     placement: Placement,
     fail_fast: bool,
     inner: Mutex<Inner>,
+    /// Notified whenever a process begins to acquire, or has acquired.
+    lock_changed: Notify,
+}
+
+/// An event that was awaited has come: of which process it was, and the hold under which it happened, if it was any.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fired {
+    pub process: Option<u64>,
+    pub hold: Option<KnownHold>,
 }
 
 /// Which client hosts which process: slots are dealt out to clients in turn.
@@ -31,6 +41,11 @@ impl Placement {
     pub fn client_of(self, process: u64) -> usize {
         (process % self.slots as u64) as usize % self.clients
     }
+
+    /// The client's name: `c1`, `c2`, ….
+    fn client_name(self, process: u64) -> String {
+        format!("c{}", self.client_of(process) + 1)
+    }
 }
 
 struct Inner {
@@ -39,7 +54,8 @@ struct Inner {
     watch: Watch,
     tally: Tally,
     /// Awaited events: the trigger, how many times it has yet to match, and the waiting task.
-    waiting: Vec<(Trigger, u64, oneshot::Sender<()>)>,
+    waiting: Vec<(Trigger, u64, oneshot::Sender<Fired>)>,
+    lock: LockState,
 }
 
 /// Counts so far.
@@ -62,16 +78,33 @@ impl Recorder {
             watch: Watch::new(),
             tally: Tally::default(),
             waiting: Vec::new(),
+            lock: LockState::default(),
         };
-        Recorder { begun: Instant::now(), stop, placement, fail_fast, inner: Mutex::new(inner) }
+        let (inner, lock_changed) = (Mutex::new(inner), Notify::new());
+        Recorder { begun: Instant::now(), stop, placement, fail_fast, inner, lock_changed }
     }
 
     /// Gives a channel that resolves when the trigger has fired.
-    pub fn await_event(&self, trigger: Trigger) -> oneshot::Receiver<()> {
+    pub fn await_event(&self, trigger: Trigger) -> oneshot::Receiver<Fired> {
         let (sender, fired) = oneshot::channel();
         let times = trigger.times;
         self.inner.lock().waiting.push((trigger, times, sender));
         fired
+    }
+
+    /// Looks at the state of the lock.
+    pub fn lock_state<T>(&self, look: impl FnOnce(&LockState) -> T) -> T {
+        look(&self.inner.lock().lock)
+    }
+
+    /// Returns when a process begins to acquire, or has acquired.
+    pub fn lock_changed(&self) -> Notified<'_> {
+        self.lock_changed.notified()
+    }
+
+    /// The name of the client that hosts a process.
+    pub fn client_name(&self, process: u64) -> String {
+        self.placement.client_name(process)
     }
 
     /// Time since the recording began.
@@ -128,7 +161,14 @@ impl Recorder {
         if let Err(error) = inner.writer.append(&event) {
             self.stop.fail(error.to_string());
         }
-        inner.fire(&event, self.placement);
+        // A release takes its hold with it: whoever waits for it means the hold that there was.
+        let hold = inner.hold_of(&event);
+        inner.lock.push(&event);
+        let hold = inner.hold_of(&event).or(hold);
+        inner.fire(&event, self.placement, hold);
+        if event.f == fencepost_history::f::ACQUIRE {
+            self.lock_changed.notify_waiters();
+        }
         inner.watch.push(&event);
         let violations = inner.watch.violations();
         let tally = &mut inner.tally;
@@ -145,17 +185,33 @@ impl Recorder {
 }
 
 impl Inner {
-    fn fire(&mut self, event: &Event, placement: Placement) {
-        let client_of = |process| format!("c{}", placement.client_of(process) + 1);
+    /// The hold under which an event happened, as far as anybody waits for events.
+    fn hold_of(&self, event: &Event) -> Option<KnownHold> {
+        match event.process {
+            Process::Client(process) if !self.waiting.is_empty() => {
+                self.lock.hold_of(process, event.key.as_deref()?).cloned()
+            }
+            _ => None,
+        }
+    }
+
+    fn fire(&mut self, event: &Event, placement: Placement, hold: Option<KnownHold>) {
+        let client_of = |process| placement.client_name(process);
+        let process = match event.process {
+            Process::Client(process) => Some(process),
+            Process::Nemesis => None,
+        };
+        let key = event.key.as_deref().unwrap_or_default();
+        let section_ms = process.and_then(|process| self.lock.section_ms(process, key));
         let mut at = 0;
         while at < self.waiting.len() {
             let (trigger, times, _) = &mut self.waiting[at];
-            if trigger.fits(event, client_of) {
+            if trigger.fits(event, client_of) && trigger.fits_section(section_ms) {
                 *times = times.saturating_sub(1);
                 if *times == 0 {
                     let (_, _, sender) = self.waiting.swap_remove(at);
                     // The task has ended where the run is already being healed.
-                    let _ = sender.send(());
+                    let _ = sender.send(Fired { process, hold: hold.clone() });
                     continue;
                 }
             }

@@ -176,5 +176,6 @@ fn doomed_clients(spec: &RunSpec) -> Vec<String> {
         return topology::client_names(&spec.options);
     }
     let kills = spec.plan.faults.iter().filter(|fault| fault.fault == "kill");
-    kills.flat_map(|fault| fault.on.clone()).collect()
+    let topology = spec.topology();
+    kills.flat_map(|fault| &fault.on).flat_map(|target| topology.candidates(target)).collect()
 }

@@ -58,6 +58,8 @@ pub struct FaultEvent<'a> {
     pub stage: FaultStage,
     /// Names of the nodes.
     pub targets: Vec<&'a str>,
+    /// The roles that the fault was aimed at, as its plan names them (`holder`, `granting:2`); empty where it names nodes.
+    pub aimed: Vec<&'a str>,
     /// Parameters, in the nemesis's own terms.
     pub requested: &'a Value,
     /// Per target, what was seen from inside it; null before anything was.
@@ -76,11 +78,15 @@ impl<'a> FaultEvent<'a> {
             "heal" => FaultStage::Heal,
             _ => return None,
         };
-        let targets = value.get("targets").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let names = |field: &str| {
+            let names = value.get(field).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+            names.iter().filter_map(Value::as_str).collect()
+        };
         Some(FaultEvent {
             id: value.get("id").and_then(Value::as_u64)?,
             stage,
-            targets: targets.iter().filter_map(Value::as_str).collect(),
+            targets: names("targets"),
+            aimed: names("aimed"),
             requested: value.get("requested").unwrap_or(&Value::Null),
             observed: value.get("observed").unwrap_or(&Value::Null),
             effective: event.kind == Kind::Ok && value.get("effective") == Some(&Value::Bool(true)),
@@ -94,6 +100,9 @@ impl<'a> FaultEvent<'a> {
     /// says how an injection or healing ended (`ended`).
     pub fn to_value(&self, ended: bool) -> Value {
         let mut value = json!({"id": self.id, "stage": self.stage, "targets": self.targets});
+        if !self.aimed.is_empty() {
+            value["aimed"] = json!(self.aimed);
+        }
         if !self.requested.is_null() {
             value["requested"] = self.requested.clone();
         }
@@ -111,7 +120,7 @@ impl<'a> FaultEvent<'a> {
 }
 
 /// The name (`f`) of the event of a planned fault that was left out, since another fault of its kind was in force on one of
-/// its targets: healing either would have undone the other.
+/// its targets (healing either would have undone the other), or no node played the role that it was aimed at.
 pub const FAULT_LEFT_OUT: &str = "fault-left-out";
 
 /// The name (`f`) of the event of a server that ended without a fault that ends servers, or did not come back after one.
@@ -180,6 +189,7 @@ mod tests {
             id: 3,
             stage: FaultStage::Inject,
             targets: vec!["n1"],
+            aimed: vec!["granting:1"],
             requested: &requested,
             observed: &observed,
             effective: true,

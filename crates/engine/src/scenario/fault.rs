@@ -78,8 +78,10 @@ impl FaultEntry {
     /// # Errors
     /// A node that the run does not have, or parameters that the nemesis refuses.
     pub(super) fn resolve(&self, topology: &Topology) -> Result<PlannedFault, Mistake> {
-        for name in &self.keys.on {
-            topology.check_target(name.get_ref()).map_err(|sentence| Mistake::new(name.span(), sentence))?;
+        let nemesis = fencepost_nemesis::find(self.keys.fault.get_ref());
+        for (name, nemesis) in self.keys.on.iter().zip(nemesis.iter().cycle()) {
+            let checked = nemesis.description().check_target(name.get_ref(), topology);
+            checked.map_err(|sentence| Mistake::new(name.span(), sentence))?;
         }
         let mut on: Vec<String> = self.keys.on.iter().map(|name| name.get_ref().clone()).collect();
         let named = self.parameters.iter().map(|each| (each.name.clone(), each.value.clone()));
@@ -95,7 +97,7 @@ impl FaultEntry {
         }
         let trigger =
             |event: &Option<Spanned<AwaitedEvent>>| event.as_ref().map(|event| event.get_ref().0.clone());
-        let fault = PlannedFault {
+        let mut fault = PlannedFault {
             at_ms: self.keys.after.map_or(0, TimeSpan::millis),
             for_ms: self.keys.r#for.map_or(UNTIL_HEALED_MS, TimeSpan::millis),
             fault: self.keys.fault.get_ref().clone(),
@@ -104,6 +106,10 @@ impl FaultEntry {
             then: trigger(&self.keys.then),
             parameters,
         };
+        fault.expand_flow(topology).map_err(|sentence| {
+            let flow = self.parameters.iter().find(|each| each.name == "flow");
+            Mistake::new(flow.map_or_else(|| self.span.clone(), |flow| flow.span.clone()), sentence)
+        })?;
         self.check(&fault, topology)?;
         Ok(fault)
     }
@@ -124,7 +130,7 @@ impl FaultEntry {
         if fault.on.is_empty() {
             return Err(Mistake::new(self.span.clone(), "`on` is missing: name the nodes of this fault"));
         }
-        let unknown = ready.names().iter().find_map(|name| topology.check_name(name).err());
+        let unknown = ready.names().iter().find_map(|name| topology.check_target(name).err());
         unknown.map_or(Ok(()), |sentence| Err(Mistake::new(self.span.clone(), sentence)))
     }
 

@@ -1,0 +1,202 @@
+//! The state of the lock, as the history tells it so far: who holds which key, since when, granted by which servers, and who
+//! waits. An event costs a look-up or two; the state is read only when a fault is aimed at a role.
+
+use fencepost_history::{ErrorCode, Event, Kind, Name, OperationError, Process, f};
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// A grant that is not known to be over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KnownHold {
+    pub process: u64,
+    pub key: Name,
+    /// When it was granted, in nanoseconds since the recording began.
+    since_ns: u64,
+    /// How long the section lasts, where the acquire said so, in milliseconds.
+    pub section_ms: Option<f64>,
+    /// The servers that granted it, where the client said so.
+    pub granted_by: Vec<String>,
+}
+
+impl KnownHold {
+    /// When its section ends; where its length is unknown, the least that is certain: its beginning.
+    fn ends_ns(&self) -> u64 {
+        self.since_ns.saturating_add(self.section_ms.map_or(0, |length_ms| (length_ms.max(0.0) * 1e6) as u64))
+    }
+}
+
+/// An acquire in flight.
+#[derive(Clone, Debug, PartialEq)]
+struct Waiting {
+    key: Name,
+    since_ns: u64,
+    section_ms: Option<f64>,
+}
+
+/// Who holds and who waits.
+#[derive(Debug, Default)]
+pub struct LockState {
+    /// By process: one has few keys at a time, mostly one.
+    holds: HashMap<u64, Vec<KnownHold>>,
+    waiting: HashMap<u64, Waiting>,
+}
+
+impl LockState {
+    /// Takes note of the next event.
+    pub fn push(&mut self, event: &Event) {
+        let Process::Client(process) = event.process else { return };
+        let key = event.key.clone().unwrap_or_default();
+        if f::is_notice(&event.f) {
+            if event.f == f::LOST {
+                self.end(process, &key);
+            }
+            return;
+        }
+        let is_acquire = event.f == f::ACQUIRE;
+        if is_acquire && event.kind == Kind::Invoke {
+            let section_ms = event.value.get("hold_ms").and_then(Value::as_f64);
+            self.waiting.insert(process, Waiting { key, since_ns: event.time, section_ms });
+            return;
+        }
+        let waited = if is_acquire { self.waiting.remove(&process) } else { None };
+        match event.kind {
+            Kind::Invoke => {}
+            Kind::Ok if is_acquire => self.grant(process, key, event, waited),
+            Kind::Ok | Kind::Fail if event.f == f::RELEASE => self.end(process, &key),
+            // Its number is used up: it does nothing under the lock any more.
+            Kind::Info => drop(self.holds.remove(&process)),
+            Kind::Fail if event.error.as_ref().map(OperationError::code) == Some(ErrorCode::ClientGone) => {
+                self.holds.remove(&process);
+            }
+            Kind::Ok | Kind::Fail => {}
+        }
+    }
+
+    fn grant(&mut self, process: u64, key: Name, event: &Event, waited: Option<Waiting>) {
+        let names = event.value.get("granted_by").and_then(Value::as_array);
+        let names = names.into_iter().flatten().filter_map(|name| Some(name.as_str()?.to_owned()));
+        let section_ms = waited.and_then(|waited| waited.section_ms);
+        let hold = KnownHold { process, key, since_ns: event.time, section_ms, granted_by: names.collect() };
+        self.holds.entry(process).or_default().push(hold);
+    }
+
+    fn end(&mut self, process: u64, key: &Name) {
+        if let Some(holds) = self.holds.get_mut(&process) {
+            holds.retain(|hold| hold.key != *key);
+            if holds.is_empty() {
+                self.holds.remove(&process);
+            }
+        }
+    }
+
+    /// The latest hold of a process on a key.
+    pub fn hold_of(&self, process: u64, key: &str) -> Option<&KnownHold> {
+        self.holds.get(&process)?.iter().rfind(|hold| hold.key == key)
+    }
+
+    /// How long the section lasts that a process is in, or that it is about to begin, in milliseconds.
+    pub fn section_ms(&self, process: u64, key: &str) -> Option<f64> {
+        let waiting = self.waiting.get(&process).filter(|waiting| waiting.key == key);
+        match (self.hold_of(process, key), waiting) {
+            (Some(hold), _) => hold.section_ms,
+            (None, Some(waiting)) => waiting.section_ms,
+            (None, None) => None,
+        }
+    }
+
+    /// All holds, the one first whose section goes on longest; among sections of unknown length the latest first.
+    pub fn holds(&self) -> Vec<&KnownHold> {
+        let mut holds: Vec<&KnownHold> = self.holds.values().flatten().collect();
+        holds.sort_by_key(|hold| std::cmp::Reverse((hold.ends_ns(), hold.since_ns, hold.process)));
+        holds
+    }
+
+    /// The processes with an acquire in flight, the one that has waited longest first.
+    pub fn waiters(&self) -> Vec<u64> {
+        let mut waiters: Vec<(u64, u64)> =
+            self.waiting.iter().map(|(process, waiting)| (waiting.since_ns, *process)).collect();
+        waiters.sort_unstable();
+        waiters.into_iter().map(|(_, process)| process).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// Events of processes on keys, a millisecond apart.
+    fn state(events: &[(u64, Kind, &str, &str, Value)]) -> LockState {
+        let mut state = LockState::default();
+        for (at, (process, kind, f, key, value)) in (1_u64..).zip(events) {
+            let error = matches!(kind, Kind::Fail | Kind::Info)
+                .then(|| value.as_str().map_or_else(|| "timeout: late".into(), Into::into));
+            state.push(&Event {
+                index: at,
+                time: at * 1_000_000,
+                process: Process::Client(*process),
+                kind: *kind,
+                f: (*f).into(),
+                key: Some((*key).into()),
+                value: value.clone().into(),
+                error,
+            });
+        }
+        state
+    }
+
+    fn holders(state: &LockState) -> Vec<u64> {
+        state.holds().iter().map(|hold| hold.process).collect()
+    }
+
+    const NONE: Value = Value::Null;
+
+    #[test]
+    fn a_hold_lasts_from_its_grant_to_the_end_of_its_release() {
+        let events = [
+            (1, Kind::Invoke, f::ACQUIRE, "k0", json!({"hold_ms": 900})),
+            (2, Kind::Invoke, f::ACQUIRE, "k0", NONE),
+            (1, Kind::Ok, f::ACQUIRE, "k0", json!({"granted_by": ["n1", "n3"]})),
+            (1, Kind::Invoke, f::RELEASE, "k0", NONE),
+            (1, Kind::Ok, f::RELEASE, "k0", NONE),
+        ];
+        assert_eq!(state(&events[..2]).waiters(), [1, 2]);
+        let held = state(&events[..4]);
+        assert_eq!((holders(&held), held.waiters()), (vec![1], vec![2]));
+        assert_eq!(held.holds()[0].granted_by, ["n1", "n3"]);
+        assert_eq!((held.section_ms(1, "k0"), held.section_ms(2, "k0")), (Some(900.0), None));
+        assert_eq!(holders(&state(&events)), [0; 0]);
+    }
+
+    #[test]
+    fn the_hold_that_goes_on_longest_comes_first() {
+        let grant = |process, key, hold_ms: Value| {
+            [
+                (process, Kind::Invoke, f::ACQUIRE, key, json!({"hold_ms": hold_ms})),
+                (process, Kind::Ok, f::ACQUIRE, key, NONE),
+            ]
+        };
+        let long = [grant(1, "k0", json!(500)), grant(2, "k1", json!(100)), grant(3, "k2", NONE)].concat();
+        assert_eq!(holders(&state(&long)), [1, 2, 3]);
+        let unknown = [grant(1, "k0", NONE), grant(2, "k1", NONE)].concat();
+        assert_eq!(holders(&state(&unknown)), [2, 1]);
+    }
+
+    #[test]
+    fn a_hold_is_over_when_its_process_can_do_nothing_more() {
+        let granted = [(1, Kind::Invoke, f::ACQUIRE, "k0", NONE), (1, Kind::Ok, f::ACQUIRE, "k0", NONE)];
+        let after = |kind, f, value: Value| {
+            let mut events = granted.to_vec();
+            events.push((1, Kind::Invoke, f, "k0", NONE));
+            events.push((1, kind, f, "k0", value));
+            holders(&state(&events))
+        };
+        assert_eq!(after(Kind::Info, f::WRITE, NONE), [0; 0]);
+        assert_eq!(after(Kind::Fail, f::RELEASE, NONE), [0; 0]);
+        assert_eq!(after(Kind::Fail, f::WRITE, json!("client-gone: c1 has ended")), [0; 0]);
+        assert_eq!(after(Kind::Fail, f::WRITE, json!("rejected: 1")), [1]);
+        let mut lost = granted.to_vec();
+        lost.push((1, Kind::Info, f::LOST, "k0", NONE));
+        assert_eq!(holders(&state(&lost)), [0; 0]);
+    }
+}

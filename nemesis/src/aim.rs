@@ -1,0 +1,191 @@
+//! What drawn faults are aimed at: a role of the lock's life, and a moment of it. A nemesis lists its aims in its
+//! description; half of its drawn faults take one of them.
+
+use crate::draws::around_ttl;
+use crate::roles::{LEADER, Role};
+use crate::topology::Topology;
+use crate::trigger::Trigger;
+use fencepost_history::{Kind, Stream, f};
+use rand::RngExt;
+use rand::seq::IndexedRandom;
+use std::time::Duration;
+
+/// A moment of a lock's life that a drawn fault waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// A process is granted the lock.
+    Granted,
+    /// A process is granted the lock, and will use it for a good part of the TTL.
+    GrantedForLong,
+    /// A process that will use the lock for a good part of the TTL has read, and will write.
+    BeforeWrite,
+    /// A process begins to release.
+    Releasing,
+    /// A process begins to acquire: a majority is being collected.
+    Collecting,
+}
+
+/// A section that lasts this part of the TTL leaves a fault the time to matter.
+const LONG: f64 = 0.4;
+
+impl Moment {
+    /// The event that the fault waits for; none where this run has no such event.
+    fn trigger(self, topology: &Topology) -> Option<Trigger> {
+        let section_ms = Some(u64::try_from(topology.ttl.mul_f64(LONG).as_millis()).unwrap_or(u64::MAX));
+        let of = |f: &str, kind: Kind| Trigger { kind: Some(kind), ..Trigger::of(f) };
+        match self {
+            Moment::Granted => Some(of(f::ACQUIRE, Kind::Ok)),
+            Moment::GrantedForLong => Some(Trigger { section_ms, ..of(f::ACQUIRE, Kind::Ok) }),
+            Moment::BeforeWrite if topology.storage.is_none() => None,
+            Moment::BeforeWrite => Some(Trigger { section_ms, ..of(f::READ, Kind::Ok) }),
+            Moment::Releasing => Some(of(f::RELEASE, Kind::Invoke)),
+            Moment::Collecting => Some(of(f::ACQUIRE, Kind::Invoke)),
+        }
+    }
+}
+
+/// The other end of a flow that a fault of packets is aimed at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherEnd {
+    Storage,
+    Servers,
+    ServersAndStorage,
+    Followers,
+}
+
+impl OtherEnd {
+    /// Whether writes go there.
+    pub(crate) fn has_storage(self) -> bool {
+        matches!(self, OtherEnd::Storage | OtherEnd::ServersAndStorage)
+    }
+
+    /// Its nodes, some of which may be roles; none where this run has no such nodes.
+    fn names(self, topology: &Topology) -> Option<Vec<String>> {
+        let storage = || topology.storage.iter().cloned().collect::<Vec<_>>();
+        let names = match self {
+            OtherEnd::Storage => storage(),
+            OtherEnd::Servers => topology.servers.clone(),
+            OtherEnd::ServersAndStorage if topology.storage.is_none() => Vec::new(),
+            OtherEnd::ServersAndStorage => [topology.servers.clone(), storage()].concat(),
+            OtherEnd::Followers => match topology.servers.len() {
+                servers @ 2.. if topology.has_leader => {
+                    vec![format!("{}:{}", Role::Follower.name(), servers - 1)]
+                }
+                _ => Vec::new(),
+            },
+        };
+        (!names.is_empty()).then_some(names)
+    }
+}
+
+/// What a nemesis can be aimed at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Aim {
+    /// The role of its targets.
+    pub role: Role,
+    /// For faults of packets, the other end of the flow.
+    pub other_end: Option<OtherEnd>,
+    /// Moments at which it matters; one of them is drawn.
+    pub moments: &'static [Moment],
+    /// Shortest and longest fault, in TTLs, so that what the aim makes possible has the time to happen; left out: as long as
+    /// any fault of the nemesis.
+    pub around: Option<(f64, f64)>,
+}
+
+impl Aim {
+    /// A fault of nodes.
+    pub(crate) const fn at(role: Role, moments: &'static [Moment]) -> Aim {
+        Aim { role, other_end: None, moments, around: None }
+    }
+
+    /// A fault of the packets between nodes.
+    pub(crate) const fn between(role: Role, other_end: OtherEnd, moments: &'static [Moment]) -> Aim {
+        Aim { role, other_end: Some(other_end), moments, around: None }
+    }
+
+    /// The same, with a shortest and a longest fault of its own, in TTLs.
+    pub(crate) const fn lasting(self, around: (f64, f64)) -> Aim {
+        Aim { around: Some(around), ..self }
+    }
+
+    /// The targets with that many servers that granted; none where no node of this run can play the role, or where a fault
+    /// of it leaves no other client to take the lock.
+    fn targets(&self, topology: &Topology, granting: usize) -> Option<Vec<String>> {
+        let (servers, clients) = (topology.servers.len(), topology.clients.len());
+        let granted = |count: usize| match servers {
+            1 => Role::Granting.name().to_owned(),
+            _ => format!("{}:{count}", Role::Granting.name()),
+        };
+        let target = match self.role {
+            Role::Holder | Role::Waiter if clients > 1 => self.role.name().to_owned(),
+            Role::Granting if servers > 0 => granted(granting),
+            Role::Leader if topology.has_leader => LEADER.to_owned(),
+            // Each server stands for itself, and leads for those whom it granted the lock.
+            Role::Leader if servers > 0 => granted(1),
+            Role::Follower if topology.has_leader && servers > 1 => Role::Follower.name().to_owned(),
+            _ => return None,
+        };
+        Some(vec![target])
+    }
+
+    fn triggers(&self, topology: &Topology) -> Vec<Trigger> {
+        self.moments.iter().filter_map(|moment| moment.trigger(topology)).collect()
+    }
+
+    /// What it comes to in this run: its targets, the other end, and the events it may wait for. None where the run lacks
+    /// one of them.
+    pub fn possible(&self, topology: &Topology) -> Option<PossibleAim> {
+        let on = self.targets(topology, topology.majority())?;
+        let peers = self.other_end.map_or(Some(Vec::new()), |end| end.names(topology))?;
+        let moments = self.triggers(topology);
+        (!moments.is_empty()).then_some(PossibleAim { on, peers, moments })
+    }
+}
+
+/// What an aim comes to in a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PossibleAim {
+    /// Targets, by role.
+    pub on: Vec<String>,
+    /// For faults of packets, the other end of the flow; else empty.
+    pub peers: Vec<String>,
+    /// Events of which the fault waits for one.
+    pub moments: Vec<Trigger>,
+}
+
+/// One aim, drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DrawnAim {
+    pub aim: Aim,
+    /// Targets, by role.
+    pub on: Vec<String>,
+    /// For faults of packets, the other end of the flow; else empty.
+    pub peers: Vec<String>,
+    /// The event that the fault waits for.
+    pub then: Trigger,
+    /// How long the fault lasts; none: as long as it was drawn.
+    pub length: Option<Duration>,
+}
+
+/// So often a fault is on a whole majority of the servers that granted: with fewer, the lock cannot always be granted anew.
+const MAJORITY: f64 = 0.75;
+
+/// Draws one of the aims that this run allows; none where it allows none.
+pub(crate) fn draw_aim(aims: &[Aim], topology: &Topology, random: &mut Stream) -> Option<DrawnAim> {
+    let possible: Vec<(&Aim, PossibleAim)> =
+        aims.iter().filter_map(|aim| Some((aim, aim.possible(topology)?))).collect();
+    let (aim, PossibleAim { peers, moments, .. }) = possible.choose(random)?;
+    let majority = topology.majority();
+    let granting = match random.random_bool(MAJORITY) {
+        true => majority,
+        false => random.random_range(1..=majority),
+    };
+    let length = aim.around.map(|(shortest, longest)| around_ttl(topology.ttl, shortest, longest, random));
+    Some(DrawnAim {
+        aim: **aim,
+        on: aim.targets(topology, granting)?,
+        peers: peers.clone(),
+        then: moments.choose(random)?.clone(),
+        length,
+    })
+}

@@ -1,0 +1,186 @@
+//! How plans are drawn: half of the faults at nodes and times of their own, half aimed at roles and moments of the lock's
+//! life.
+
+use crate::aim::{PossibleAim, draw_aim};
+use crate::draws::millis;
+use crate::nemesis::{Draw, Nemesis, Settings};
+use crate::plan::{Plan, PlannedFault};
+use crate::topology::Topology;
+use crate::trigger::Trigger;
+use fencepost_history::{Seed, Stream, f};
+use rand::RngExt;
+
+/// Draws the plan of a run: each nemesis from a random stream of its own, so that adding one shifts no other.
+///
+/// Faults of one nemesis follow each other with a pause between half and one and a half times the interval.
+/// Faults of different ones overlap freely, but for those that would undo each other: there the nemesis that is named
+/// later gives way. Every fault is healed within `time_limit`.
+pub fn draw(nemeses: &[&dyn Nemesis], topology: &Topology, settings: &Settings, seed: Seed) -> Plan {
+    let mut faults: Vec<PlannedFault> = Vec::new();
+    for nemesis in nemeses {
+        faults.extend(draw_beside(&faults, *nemesis, topology, settings, seed));
+    }
+    faults.sort_by_key(|fault| fault.at_ms);
+    Plan { faults, ..Plan::default() }
+}
+
+/// Draws the faults of one nemesis, without those that would undo, or be undone by, faults that are there already.
+pub(crate) fn draw_beside(
+    faults: &[PlannedFault],
+    nemesis: &dyn Nemesis,
+    topology: &Topology,
+    settings: &Settings,
+    seed: Seed,
+) -> Vec<PlannedFault> {
+    let mut more = draw_one(nemesis, topology, settings, seed);
+    more.retain(|fault| !faults.iter().any(|other| fault.clashes_with(other).is_some()));
+    more
+}
+
+fn draw_one(
+    nemesis: &dyn Nemesis,
+    topology: &Topology,
+    settings: &Settings,
+    seed: Seed,
+) -> Vec<PlannedFault> {
+    let mut random = seed.stream(&format!("nemesis-{}", nemesis.name()));
+    let limit_ms = millis(settings.time_limit);
+    let gap_ms = |random: &mut Stream| {
+        let interval_ms = millis(settings.interval);
+        random.random_range(interval_ms / 2..=interval_ms * 3 / 2).max(1)
+    };
+    let mut faults: Vec<PlannedFault> = Vec::new();
+    let mut at_ms = gap_ms(&mut random);
+    loop {
+        // Every second one is aimed, from the first on, so that the share is certain in a short run, too.
+        let aimed = faults.len().is_multiple_of(2);
+        let aimed = aimed.then(|| draw_fault(nemesis, topology, settings, true, &mut random)).flatten();
+        let drawn = aimed.or_else(|| draw_fault(nemesis, topology, settings, false, &mut random));
+        let Some(fault) = drawn.filter(|fault| at_ms + fault.for_ms <= limit_ms) else { return faults };
+        let for_ms = fault.for_ms;
+        faults.push(PlannedFault { at_ms, ..fault });
+        at_ms += for_ms + gap_ms(&mut random);
+    }
+}
+
+/// Draws one fault, at time 0: with `aimed`, at one of the aims of its nemesis; else at nodes and a time of its own. None
+/// where this topology offers no target.
+pub fn draw_fault(
+    nemesis: &dyn Nemesis,
+    topology: &Topology,
+    settings: &Settings,
+    aimed: bool,
+    random: &mut Stream,
+) -> Option<PlannedFault> {
+    let description = nemesis.description();
+    let (drawn, then) = if aimed {
+        let aim = draw_aim(description.aims, topology, random)?;
+        (nemesis.draw_aimed(&aim, topology, settings, random)?, Some(aim.then))
+    } else {
+        let then = description.awaits_holder.then(|| Trigger::of(f::ACQUIRE));
+        (nemesis.draw(topology, settings, random)?, then)
+    };
+    let Draw { on, length, parameters } = drawn;
+    let (fault, for_ms) = (nemesis.name().to_owned(), millis(length).max(1));
+    Some(PlannedFault { at_ms: 0, for_ms, fault, on, when: None, then, parameters })
+}
+
+/// What a nemesis can be aimed at in this run.
+pub fn aims(nemesis: &dyn Nemesis, topology: &Topology) -> Vec<PossibleAim> {
+    nemesis.description().aims.iter().filter_map(|aim| aim.possible(topology)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::{find, registry};
+    use crate::testing::{settings, topology};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn same_seed_same_plan_and_healing_always_within_the_limit(
+            seed in 0..1_u64 << 53, servers in 0..7_usize, clients in 1..7_usize, limit_s in 1..60_u64,
+        ) {
+            let (topology, settings) = (topology(servers, clients), settings(limit_s));
+            let plan = draw(registry(), &topology, &settings, Seed(seed));
+            prop_assert_eq!(&plan, &draw(registry(), &topology, &settings, Seed(seed)));
+            for fault in &plan.faults {
+                prop_assert!(fault.at_ms + fault.for_ms <= limit_s * 1000);
+                prop_assert!(!fault.on.is_empty());
+                let nemesis = find(&fault.fault).expect("a registered nemesis");
+                for name in &fault.on {
+                    prop_assert_eq!(nemesis.description().check_target(name, &topology), Ok(()));
+                }
+                prop_assert!(nemesis.prepare(&fault.on, &fault.parameters).is_ok());
+            }
+            for nemesis in registry() {
+                let own: Vec<_> = plan.faults.iter().filter(|fault| fault.fault == nemesis.name()).collect();
+                let apart = |pair: &[&PlannedFault]| pair[0].at_ms + pair[0].for_ms <= pair[1].at_ms;
+                prop_assert!(own.windows(2).all(apart), "faults of one nemesis overlap");
+            }
+        }
+    }
+
+    #[test]
+    fn a_nemesis_more_shifts_no_other() {
+        let (topology, settings) = (topology(5, 5), settings(60));
+        let alone = draw(&[find("pause").unwrap()], &topology, &settings, Seed(7));
+        let mut together = draw(registry(), &topology, &settings, Seed(7));
+        together.faults.retain(|fault| fault.fault == "pause");
+        assert_eq!(alone, together);
+        assert!(alone.faults.len() > 5);
+    }
+
+    fn is_aimed(fault: &PlannedFault) -> bool {
+        !fault.roles().is_empty() && fault.then.is_some()
+    }
+
+    #[test]
+    fn half_of_the_faults_are_aimed_and_wait_for_their_moment() {
+        let led = Topology { has_leader: true, ..topology(3, 5) };
+        for topology in [&topology(5, 5), &topology(1, 3), &led] {
+            for (nemesis, seed) in
+                registry().iter().flat_map(|nemesis| (0..20).map(move |seed| (nemesis, seed)))
+            {
+                let plan = draw(&[*nemesis], topology, &settings(40), Seed(seed));
+                let aimed = plan.faults.iter().filter(|fault| is_aimed(fault)).count();
+                assert!(2 * aimed >= plan.faults.len(), "{}, seed {seed}: {aimed}", nemesis.name());
+                assert!(plan.faults.is_empty() || is_aimed(&plan.faults[0]), "{}", nemesis.name());
+            }
+        }
+    }
+
+    #[test]
+    fn an_aim_that_no_node_can_be_is_not_drawn() {
+        // One client cannot be stopped in favour of another, and without servers none has granted anything.
+        let alone = Topology { storage: None, ..topology(0, 1) };
+        for nemesis in registry() {
+            assert_eq!(aims(*nemesis, &alone), [], "{}", nemesis.name());
+        }
+        let one = aims(find("power-loss").unwrap(), &topology(1, 3));
+        assert_eq!(one[0].on, ["granting"]);
+        let five = aims(find("power-loss").unwrap(), &topology(5, 3));
+        assert_eq!(five[0].on, ["granting:3"]);
+        assert!(aims(find("partition").unwrap(), &topology(5, 3)).iter().all(|aim| !aim.peers.is_empty()));
+    }
+
+    #[test]
+    fn an_aimed_fault_lasts_long_enough_to_do_harm() {
+        let (topology, settings) = (topology(5, 5), settings(60));
+        let mut random = Seed(3).stream("aimed");
+        let mut aimed = |name: &str| {
+            draw_fault(find(name).unwrap(), &topology, &settings, true, &mut random).expect("an aimed fault")
+        };
+        for _ in 0..100 {
+            assert!((2400..=5000).contains(&aimed("pause").for_ms));
+            assert!(aimed("power-loss").for_ms < 1000);
+            let jump = aimed("clock-jump");
+            let forward = jump.parameters["wall_ms"].as_i64().unwrap() >= 2200;
+            assert!(forward || jump.on == ["holder"], "{jump:?}");
+            let delay = aimed("delay");
+            let to_storage = delay.parameters["peers"].as_array().unwrap().contains(&"storage".into());
+            assert!(!to_storage || delay.parameters["delay_ms"].as_f64().unwrap() > 2500.0);
+        }
+    }
+}
