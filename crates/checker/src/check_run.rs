@@ -1,5 +1,7 @@
 //! Judges a run by every property.
 
+use crate::coverage::Coverage;
+use crate::distance::nearest_miss;
 use crate::metrics::{costs, herd};
 use crate::properties::{is_claimed, lost_additions, registry};
 use crate::run_index::RunIndex;
@@ -35,7 +37,14 @@ pub fn check_index(run: &RunIndex) -> RunVerdict {
     }
     let mut metrics = lost_additions::metrics(run);
     metrics.extend(herd::metrics(run));
-    RunVerdict { not_judged, metrics, costs: Some(costs(run)), ..RunVerdict::of(verdicts) }
+    RunVerdict {
+        not_judged,
+        metrics,
+        costs: Some(costs(run)),
+        coverage: Some(Coverage::of(run)),
+        nearest_miss: nearest_miss(run),
+        ..RunVerdict::of(verdicts)
+    }
 }
 
 #[cfg(test)]

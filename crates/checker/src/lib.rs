@@ -70,6 +70,8 @@ mod agreement;
 mod budget;
 mod by_name;
 mod check_run;
+mod coverage;
+mod distance;
 mod evidence;
 pub mod generate;
 mod judge;
@@ -82,6 +84,8 @@ pub mod models;
 pub mod operations;
 mod properties;
 mod prose;
+#[cfg(test)]
+mod random_run;
 pub mod read;
 pub mod run_index;
 pub mod search;
@@ -96,6 +100,8 @@ mod watch;
 pub use budget::Budget;
 pub use by_name::{ModelName, check_lines};
 pub use check_run::{check_index, check_run};
+pub use coverage::{Coverage, LockPhase, Reached, Situation, TargetRole, situations_of};
+pub use distance::{Handover, MissEvent, MissKind, NearMiss, handovers, nearest_miss};
 pub use evidence::{Evidence, LeftOut, ShownOperation, explain};
 pub use judge::{Algorithm, Answer, CheckOptions, KeyVerdict, Step, decide, judge};
 pub use metrics::{Costs, Metric, quantile};
@@ -104,7 +110,7 @@ pub use operations::{Builder, Operation, Operations};
 pub use properties::{
     Checker, Class, FindingClass, NotJudged, Overlap, claimable, classes, find_class, overlaps, registry,
 };
-pub use prose::{seconds, times};
+pub use prose::{milliseconds, seconds, times};
 pub use run_index::{Malformed, RunIndex};
 pub use search::{Exhausted, SearchOutcome, Stuck, search};
 pub use shrink::shrink;

@@ -14,3 +14,9 @@ pub fn times(count: u64) -> String {
         more => format!("{more} times"),
     }
 }
+
+/// Nanoseconds as milliseconds, with a decimal below ten: `84 ms`, `0.4 ms`.
+pub fn milliseconds(ns: u64) -> String {
+    let ms = ns as f64 / 1e6;
+    if ms == 0.0 || ms >= 9.95 { format!("{ms:.0} ms") } else { format!("{ms:.1} ms") }
+}

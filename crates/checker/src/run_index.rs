@@ -7,7 +7,7 @@ pub use parts::{Fault, Hold, HoldEnd, Operation, Phase};
 use fencepost_history::fault::FAULT_LEFT_OUT;
 use fencepost_history::{
     CutShort, Event, FaultDescription, FaultEvent, FaultStage, Kind, Lease, LockFacts, OperationError,
-    Process, SCRIPTS_CUT_SHORT, ServerEnded, f,
+    Process, RunNodes, SCRIPTS_CUT_SHORT, ServerEnded, f,
 };
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
@@ -39,6 +39,8 @@ pub struct RunIndex<'a> {
     pub storage: Option<&'a str>,
     /// The servers of the lock service, by name; empty where the history does not name them.
     pub servers: Vec<&'a str>,
+    /// The clients, the storage, and what the nemeses can hit; empty where the history does not say.
+    pub nodes: RunNodes,
     /// Time of the last event.
     pub end_ns: u64,
 }
@@ -110,6 +112,7 @@ impl<'a> RunIndex<'a> {
             lock,
             nemeses,
             servers,
+            nodes,
             servers_ended,
             faults_left_out,
             cut_short,
@@ -136,6 +139,7 @@ impl<'a> RunIndex<'a> {
             cut_short,
             storage,
             servers,
+            nodes,
             end_ns,
         })
     }
@@ -217,6 +221,7 @@ struct Reader<'a> {
     lock: LockFacts,
     nemeses: Vec<&'a str>,
     servers: Vec<&'a str>,
+    nodes: RunNodes,
     storage: Option<&'a str>,
     servers_ended: Vec<(u64, ServerEnded)>,
     faults_left_out: usize,
@@ -329,6 +334,10 @@ impl<'a> Reader<'a> {
         }
         if let Some(lock) = LockFacts::read(event) {
             self.lock = lock;
+            return;
+        }
+        if let Some(nodes) = RunNodes::read(event) {
+            self.nodes = nodes;
             return;
         }
         if event.f == "nemeses" {

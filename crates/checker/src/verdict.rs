@@ -1,5 +1,7 @@
 //! What a checker says: an outcome, one plain sentence, and the evidence.
 
+use crate::coverage::Coverage;
+use crate::distance::NearMiss;
 use crate::evidence::Evidence;
 use crate::metrics::{Costs, Metric};
 use serde::{Deserialize, Serialize};
@@ -158,6 +160,13 @@ pub struct RunVerdict {
     /// What the lock cost. None in verdicts of before they were measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<Costs>,
+    /// The situations that the faults brought about, of those that were possible. None in verdicts of before they were
+    /// counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coverage: Option<Coverage>,
+    /// The handover that came closest to a violation of mutual exclusion. None where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nearest_miss: Option<NearMiss>,
 }
 
 impl RunVerdict {
@@ -166,7 +175,8 @@ impl RunVerdict {
     pub fn of(verdicts: Vec<Verdict>) -> RunVerdict {
         let counted = verdicts.iter().filter(|verdict| verdict.claimed);
         let outcome = counted.map(|verdict| verdict.outcome).max().unwrap_or(Outcome::Vacuous);
-        RunVerdict { outcome, verdicts, not_judged: Vec::new(), metrics: Vec::new(), costs: None }
+        let (not_judged, metrics) = (Vec::new(), Vec::new());
+        RunVerdict { outcome, verdicts, not_judged, metrics, costs: None, coverage: None, nearest_miss: None }
     }
 
     /// The verdict of one checker, if it had anything to say.

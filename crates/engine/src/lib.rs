@@ -23,6 +23,7 @@ mod options;
 mod phases;
 pub mod processes;
 pub mod recorder;
+mod run_nodes;
 mod runner;
 pub mod scenario;
 mod script_player;

@@ -7,6 +7,7 @@ use crate::node_log::with_last_line;
 use crate::observer::{Progress, RunObserver};
 use crate::processes::{ProcessContext, TimeLimits, closing_reads, run_process};
 use crate::recorder::Recorder;
+use crate::run_nodes::run_nodes;
 use crate::script_player::{OnEvent, Script, ScriptOutcome, ScriptPlayer};
 use crate::server_log::ServerLog;
 use crate::server_watch::ServerWatch;
@@ -139,6 +140,7 @@ fn record_settings(spec: &RunSpec, recorder: &Recorder) -> Vec<String> {
     recorder.nemesis(Kind::Info, "nemeses", json!(nemeses), None);
     let servers = spec.topology().servers;
     recorder.nemesis(Kind::Info, "servers", json!(servers), None);
+    recorder.nemesis(Kind::Info, fencepost_history::NODES, json!(run_nodes(spec)), None);
     // One storage is one register a key; replicas promise less, and data inside the lock service is another matter.
     if storage_names(&spec.options, spec.lock, spec.workload).len() == 1 {
         recorder.nemesis(Kind::Info, "storage", json!("register"), None);

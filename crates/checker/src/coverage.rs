@@ -1,0 +1,171 @@
+//! Which situations the faults of a run brought about, of those that were possible.
+//!
+//! A **situation** is a fault (by its nemesis), the role of the node that it hit ([`TargetRole`]), and the phase of the
+//! lock's life at that moment ([`LockPhase`]). The moment is the one at which the injection began; what each process was
+//! doing then is read from the history, and nothing is assumed about clocks. A situation is covered only by a fault whose effect
+//! was observed. A fault on several nodes, or with several keys, covers several.
+//!
+//! A client that holds one key and waits for another counts as a holder. A key is free while no process holds it: a
+//! hold ends with the invocation of its release, with the notice that it was lost, or, if its process is gone, when its lease
+//! has run out; while a release is not answered, the key is being released.
+//!
+//! [`Coverage`] of many runs adds up with [`Coverage::merge`]. What is not in a history is not guessed: a target that is
+//! neither a known client, server nor storage covers nothing.
+
+mod meetings;
+mod moments;
+mod possible;
+mod situation;
+
+pub use situation::{LockPhase, Situation, TargetRole};
+
+use crate::distance::{Handover, handovers};
+use crate::run_index::{Fault, RunIndex};
+use meetings::{Meeting, meetings};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// How often a situation came about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reached {
+    /// How many faults brought it about; 0 where it was possible and did not come about.
+    pub times: u64,
+    /// The smallest distance of a handover of that key that such a fault may have had to do with: granted after the fault
+    /// came, with an earlier hold that was acquired before it was healed. None where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nearest_ns: Option<i64>,
+}
+
+/// The situations of a run, or of many: those that came about, and those that could have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<Row>", into = "Vec<Row>")]
+pub struct Coverage {
+    situations: BTreeMap<Situation, Reached>,
+}
+
+/// A situation in a file.
+#[derive(Clone, Serialize, Deserialize)]
+struct Row {
+    #[serde(flatten)]
+    situation: Situation,
+    #[serde(flatten)]
+    reached: Reached,
+}
+
+impl From<Vec<Row>> for Coverage {
+    fn from(rows: Vec<Row>) -> Coverage {
+        let mut coverage = Coverage::default();
+        for Row { situation, reached } in rows {
+            coverage.add(&situation, reached);
+        }
+        coverage
+    }
+}
+
+impl From<Coverage> for Vec<Row> {
+    fn from(coverage: Coverage) -> Vec<Row> {
+        let row = |(situation, reached)| Row { situation, reached };
+        coverage.situations.into_iter().map(row).collect()
+    }
+}
+
+impl fmt::Display for Coverage {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} of {} situations covered", self.covered(), self.possible())
+    }
+}
+
+impl Coverage {
+    /// The coverage of one run.
+    pub fn of(run: &RunIndex) -> Coverage {
+        let mut coverage = Coverage::default();
+        for situation in possible::possible(run) {
+            coverage.add(&situation, Reached::default());
+        }
+        let handovers = handovers(run);
+        for Meeting { fault, situations } in meetings(run) {
+            let mut met: BTreeMap<&Situation, Option<i64>> = BTreeMap::new();
+            for (situation, key) in &situations {
+                let nearest = met.entry(situation).or_default();
+                *nearest = least(*nearest, nearest_around(run, &handovers, fault, key));
+            }
+            for (situation, nearest_ns) in met {
+                coverage.add(situation, Reached { times: 1, nearest_ns });
+            }
+        }
+        coverage
+    }
+
+    /// Adds what another run, or many, covered and could have covered.
+    pub fn merge(&mut self, other: &Coverage) {
+        for (situation, reached) in &other.situations {
+            self.add(situation, *reached);
+        }
+    }
+
+    fn add(&mut self, situation: &Situation, reached: Reached) {
+        let sum = self.situations.entry(situation.clone()).or_default();
+        sum.times = sum.times.saturating_add(reached.times);
+        sum.nearest_ns = least(sum.nearest_ns, reached.nearest_ns);
+    }
+
+    /// How many situations came about.
+    pub fn covered(&self) -> usize {
+        self.situations.values().filter(|reached| reached.times > 0).count()
+    }
+
+    /// How many were possible, those that came about among them.
+    pub fn possible(&self) -> usize {
+        self.situations.len()
+    }
+
+    /// All possible situations, in order of fault, role and phase.
+    pub fn situations(&self) -> impl Iterator<Item = (&Situation, &Reached)> {
+        self.situations.iter()
+    }
+
+    /// How often a situation came about; none where it was not possible.
+    pub fn reached(&self, situation: &Situation) -> Option<Reached> {
+        self.situations.get(situation).copied()
+    }
+
+    /// The situations that are covered here, and not there.
+    pub fn beyond<'a>(&'a self, known: &'a Coverage) -> impl Iterator<Item = &'a Situation> {
+        let is_known =
+            |situation: &Situation| known.reached(situation).is_some_and(|reached| reached.times > 0);
+        let covered = self.situations.iter().filter(|(_, reached)| reached.times > 0);
+        covered.map(|(situation, _)| situation).filter(move |situation| !is_known(situation))
+    }
+}
+
+/// The situations that each fault of a run that took effect brought about, by the number of the fault, in order of injection.
+pub fn situations_of(run: &RunIndex) -> Vec<(u64, Vec<Situation>)> {
+    let plain = |meeting: Meeting| {
+        let mut situations: Vec<Situation> =
+            meeting.situations.into_iter().map(|(situation, _)| situation).collect();
+        situations.dedup();
+        (meeting.fault.id, situations)
+    };
+    meetings(run).into_iter().map(plain).collect()
+}
+
+fn nearest_around(run: &RunIndex, handovers: &[Handover], fault: &Fault, key: &str) -> Option<i64> {
+    let from = handovers.partition_point(|handover| run.holds[handover.second].from < fault.inject);
+    let healed_ns = fault.healed_ns.unwrap_or(u64::MAX);
+    let concerned = handovers[from..].iter().filter(|handover| {
+        run.holds[handover.second].key == key && run.holds[handover.first].invoke_ns <= healed_ns
+    });
+    concerned.map(|handover| handover.distance_ns).min()
+}
+
+/// The smaller of two, where both are there.
+fn least(one: Option<i64>, other: Option<i64>) -> Option<i64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+#[cfg(test)]
+mod tests;

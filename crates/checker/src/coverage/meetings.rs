@@ -1,0 +1,106 @@
+//! Which situations each fault of a run brought about.
+
+use super::moments::{KeyState, at_events};
+use super::situation::{LockPhase, Situation, TargetRole};
+use crate::run_index::{Fault, RunIndex};
+use fencepost_history::NodeKind;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// What a fault that took effect met.
+pub(super) struct Meeting<'a> {
+    pub fault: &'a Fault<'a>,
+    /// Each situation once, with the key that it was about.
+    pub situations: BTreeSet<(Situation, &'a str)>,
+}
+
+/// Of each fault that took effect, the situations that it met, in order of injection.
+pub(super) fn meetings<'a>(run: &'a RunIndex<'a>) -> Vec<Meeting<'a>> {
+    let faults: Vec<&Fault> = run.faults.iter().filter(|fault| fault.effective).collect();
+    let indices: Vec<u64> = faults.iter().map(|fault| fault.inject).collect();
+    let states = at_events(run, &indices);
+    let meeting = |(fault, keys): (&&'a Fault<'a>, Vec<KeyState<'a>>)| {
+        let met = fault.targets.iter().flat_map(|target| met(run, fault, target, &keys));
+        let situation = |(role, phase, key)| (Situation { fault: fault.name.to_owned(), role, phase }, key);
+        Meeting { fault, situations: met.map(situation).collect() }
+    };
+    faults.iter().zip(states).map(meeting).collect()
+}
+
+/// What a node is; none where the history does not say.
+pub(super) fn kind_of(run: &RunIndex, node: &str) -> Option<NodeKind> {
+    let nodes = &run.nodes;
+    match node {
+        _ if run.servers.contains(&node) => Some(NodeKind::Server),
+        _ if nodes.is_client(node) => Some(NodeKind::Client),
+        // A storage has this name in histories of before its nodes were recorded, too.
+        _ if nodes.storage.iter().any(|storage| storage == node) || node.starts_with("storage") => {
+            Some(NodeKind::Storage)
+        }
+        _ => None,
+    }
+}
+
+type Met<'a> = (TargetRole, LockPhase, &'a str);
+
+fn met<'a>(run: &RunIndex<'a>, fault: &Fault, target: &str, keys: &[KeyState<'a>]) -> Vec<Met<'a>> {
+    match kind_of(run, target) {
+        Some(NodeKind::Client) => client(run, target, keys),
+        Some(NodeKind::Server) => {
+            let role = |key: &KeyState| server(run, fault, target, key);
+            keys.iter().map(|key| (role(key), key.phase, key.key)).collect()
+        }
+        Some(NodeKind::Storage) => keys.iter().map(|key| (TargetRole::Storage, key.phase, key.key)).collect(),
+        None => Vec::new(),
+    }
+}
+
+/// A client is what it is most for any key: one that holds a key is no waiter because another process of it waits.
+fn client<'a>(run: &RunIndex, target: &str, keys: &[KeyState<'a>]) -> Vec<Met<'a>> {
+    let hosts = |process: u64| run.nodes.client_of(process) == Some(target);
+    let held = keys
+        .iter()
+        .flat_map(|key| key.holders.iter().map(move |(process, phase)| (*process, *phase, key.key)));
+    let held: Vec<Met> = held
+        .filter(|(process, ..)| hosts(*process))
+        .map(|(_, phase, key)| (TargetRole::Holder, phase, key))
+        .collect();
+    if !held.is_empty() {
+        return held;
+    }
+    let awaited = keys.iter().filter(|key| key.waiting.iter().any(|&process| hosts(process)));
+    let awaited: Vec<Met> = awaited.map(|key| (TargetRole::Waiter, key.phase, key.key)).collect();
+    if !awaited.is_empty() {
+        return awaited;
+    }
+    keys.iter().map(|key| (TargetRole::Idle, key.phase, key.key)).collect()
+}
+
+fn server(run: &RunIndex, fault: &Fault, target: &str, key: &KeyState) -> TargetRole {
+    match leads(run, fault, target) {
+        Some(true) => TargetRole::Leader,
+        Some(false) => TargetRole::Follower,
+        // Whatever is granted, the only server grants it.
+        None if run.servers.len() == 1 || key.granted_by.contains(&target) => TargetRole::Granting,
+        None if names_granting(run) => TargetRole::OtherServer,
+        None => TargetRole::Server,
+    }
+}
+
+/// Whether the lock says which servers granted.
+pub(super) fn names_granting(run: &RunIndex) -> bool {
+    run.holds.iter().any(|hold| !hold.granted_by.is_empty())
+}
+
+/// Whether a target led the other servers when the fault came, as far as the fault's events tell: all of it was aimed at
+/// that role, or it was observed.
+fn leads(run: &RunIndex, fault: &Fault, target: &str) -> Option<bool> {
+    let requested = run.event(fault.inject).and_then(|event| event.value.get("aimed")?.as_array());
+    let aimed: BTreeSet<&str> = requested.into_iter().flatten().filter_map(Value::as_str).collect();
+    let mut roles = aimed.into_iter();
+    match (roles.next(), roles.next()) {
+        (Some("leader"), None) => Some(true),
+        (Some("follower"), None) => Some(false),
+        _ => fault.observed.get(target)?.get("led")?.as_bool(),
+    }
+}

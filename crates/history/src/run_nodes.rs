@@ -1,0 +1,94 @@
+//! The nodes of a run, for checkers: which client hosts a process, what stores the data, what each nemesis can hit.
+
+use crate::Event;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The name (`f`) of the event that describes the nodes of a run.
+pub const NODES: &str = "nodes";
+
+/// What a node does in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeKind {
+    Client,
+    Server,
+    Storage,
+}
+
+/// The nodes of a run: the value of the event [`NODES`]. Servers have an event of their own, `servers`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct RunNodes {
+    /// The client that hosts each slot. A process belongs to the slot that is the rest of its number by their count.
+    pub slots: Vec<String>,
+    /// The storage and its replicas; empty where the lock service itself keeps the data, or nothing does.
+    pub storage: Vec<String>,
+    /// Whether one of the servers leads the others.
+    pub leader: bool,
+    /// Which nodes the nemeses of the run can hit. One that is missing here is known by what it did hit.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub hit_by: BTreeMap<String, Vec<NodeKind>>,
+}
+
+impl RunNodes {
+    /// Reads an event; none where it is no such event.
+    pub fn read(event: &Event) -> Option<RunNodes> {
+        (event.f == NODES).then(|| RunNodes::deserialize(&*event.value).ok())?
+    }
+
+    /// The client that hosts a process; none in a history that does not say.
+    pub fn client_of(&self, process: u64) -> Option<&str> {
+        let slots = u64::try_from(self.slots.len()).ok().filter(|slots| *slots > 0)?;
+        self.slots.get(usize::try_from(process % slots).ok()?).map(String::as_str)
+    }
+
+    /// How many clients there are.
+    pub fn clients(&self) -> usize {
+        let mut clients: Vec<&String> = self.slots.iter().collect();
+        clients.sort_unstable();
+        clients.dedup();
+        clients.len()
+    }
+
+    /// Whether this is one of the clients.
+    pub fn is_client(&self, node: &str) -> bool {
+        self.slots.iter().any(|client| client == node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Kind, Process};
+    use serde_json::json;
+
+    fn nodes() -> RunNodes {
+        RunNodes {
+            slots: ["c1", "c2", "c3", "c1"].map(str::to_owned).to_vec(),
+            storage: vec!["storage".to_owned()],
+            leader: true,
+            hit_by: [("pause".to_owned(), vec![NodeKind::Client, NodeKind::Server])].into(),
+        }
+    }
+
+    #[test]
+    fn nodes_are_read_from_an_event_as_they_were_recorded() {
+        let value = json!(nodes());
+        assert_eq!(value["hit-by"], json!({"pause": ["client", "server"]}));
+        let (process, kind, f) = (Process::Nemesis, Kind::Info, NODES.into());
+        let event =
+            Event { index: 0, time: 0, process, kind, f, key: None, value: value.into(), error: None };
+        assert_eq!(RunNodes::read(&event), Some(nodes()));
+        assert_eq!(RunNodes::read(&Event { f: "servers".into(), ..event }), None);
+    }
+
+    #[test]
+    fn a_process_is_hosted_by_the_client_of_its_slot() {
+        let nodes = nodes();
+        assert_eq!([0, 2, 3, 5].map(|process| nodes.client_of(process).unwrap()), ["c1", "c3", "c1", "c2"]);
+        assert_eq!(nodes.clients(), 3);
+        assert!(nodes.is_client("c2") && !nodes.is_client("n1"));
+        assert_eq!(RunNodes::default().client_of(0), None);
+    }
+}
