@@ -10,7 +10,7 @@ use fencepost_engine::processes::{ProcessContext, TimeLimits, run_process};
 use fencepost_engine::recorder::{Placement, Recorder};
 use fencepost_history::{Completion, Seed, Writer};
 use fencepost_locks::protocol::{Hello, Notice, VERSION};
-use fencepost_workloads::{Script, Step, registry};
+use fencepost_workloads::{Length, Now, Script, Step, registry};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -32,10 +32,10 @@ struct Counted {
 }
 
 impl Script for Counted {
-    fn next(&mut self, last: Option<&Completion>, closing: bool) -> Step {
+    fn next(&mut self, last: Option<&Completion>, now: Now) -> Step {
         let over =
             self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err();
-        self.script.next(last, closing || over)
+        self.script.next(last, Now { closing: now.closing || over, ..now })
     }
 }
 
@@ -68,7 +68,7 @@ async fn run() {
     let left = Arc::new(AtomicU64::new(OPERATIONS));
     let settings = fencepost_workloads::Settings {
         keys: 10,
-        hold: Duration::ZERO,
+        length: Length::Fixed(Duration::ZERO),
         pause: Duration::ZERO,
         reader: false,
     };

@@ -1,7 +1,7 @@
 //! Locks without faults: each lock, variant and guard holds, and the canary shows that the checkers would say otherwise.
 
-use crate::common::{test, under};
-use fencepost_checker::Outcome;
+use crate::common::{test, test_drawn, under};
+use fencepost_checker::{Outcome, RunIndex};
 use fencepost_history::{Kind, f};
 use fencepost_locks::{LockDefinition, Options};
 use fencepost_storage::Need;
@@ -9,6 +9,7 @@ use fencepost_storage::Need;
 under!(
     local: [
         every_lock_holds_in_peace,
+        drawn_sections_hold_in_peace,
         chubby_shares_among_readers,
         the_lock_workload_holds_in_peace,
         variants_of_redis_locks_hold_in_peace,
@@ -22,6 +23,7 @@ under!(
     docker: [redlock_holds_in_peace, etcd_holds_in_peace],
     docker_by_night: [
         every_lock_holds_in_peace,
+        drawn_sections_hold_in_peace,
         chubby_shares_among_readers,
         the_lock_workload_holds_in_peace,
         variants_of_redis_locks_hold_in_peace,
@@ -188,6 +190,20 @@ fn counters_on_each_node_leave_the_lock_as_it_is(driver: &str) {
     assert_eq!(ran.outcome("exclusion"), Outcome::Valid);
     let tokens = ran.history().iter().filter(|event| event.value["token"].is_u64()).count();
     assert!(tokens > 10, "only {tokens} tokens");
+}
+
+/// Some sections end just before the lease does, and still no process goes on beyond it.
+fn drawn_sections_hold_in_peace(driver: &str) {
+    let ran = test_drawn(&format!(
+        "--driver {driver} --lock redis-single --nemesis none --acquisitions 60 --time-limit 60s --ttl 1s"
+    ));
+    assert_eq!(ran.code, 0);
+    let history = ran.history();
+    let sections = history.iter().filter(|event| event.f == f::ACQUIRE && event.kind == Kind::Invoke);
+    let planned: Vec<u64> = sections.filter_map(|event| event.value["hold_ms"].as_u64()).collect();
+    assert!(planned.len() >= 60 && planned.iter().all(|ms| *ms <= 800), "{planned:?}");
+    let longest = RunIndex::new(&history).unwrap().holds.iter().map(|hold| hold.end_ns - hold.from_ns).max();
+    assert!(longest > Some(400_000_000), "the longest section took {longest:?} ns");
 }
 
 fn a_watchdog_outlives_the_ttl(driver: &str) {

@@ -4,6 +4,7 @@
 //! release. Each acquire says `"queue": true`, which makes clients report wake-ups; the report shows wake-ups a release, and how many grants went
 //! past a process that had come earlier.
 
+use crate::length::{Length, SectionPlan};
 use crate::section::{Do, Sections, Work};
 use crate::workload::{Script, Settings, Workload};
 use fencepost_history::{Completion, Stream};
@@ -26,8 +27,13 @@ impl Workload for Herd {
     }
 
     fn script(&self, settings: &Settings, _process: u64, random: Stream) -> Box<dyn Script> {
-        let settings = Settings { pause: Duration::ZERO, ..settings.clone() };
-        let begin = |settings: &Settings, _: &mut Stream| Section { hold: Some(settings.hold) };
+        // What waiting costs is measured: sections of one length, and a short one, make many releases.
+        let length = match settings.length {
+            Length::Drawn(drawn) => Length::Fixed(drawn.ttl / 20),
+            given => given,
+        };
+        let settings = Settings { pause: Duration::ZERO, length, ..settings.clone() };
+        let begin = |plan: SectionPlan| Section { hold: Some(plan.length) };
         Box::new(Sections::new(&settings, random, begin).requesting(json!({"queue": true})))
     }
 }
@@ -39,6 +45,6 @@ struct Section {
 
 impl Work for Section {
     fn next(&mut self, _last: Option<&Completion>) -> Option<Do> {
-        self.hold.take().map(Do::Wait)
+        self.hold.take().map(Do::Until)
     }
 }

@@ -1,10 +1,10 @@
-//! `increment`: read a counter, work, write it back plus one. What the lock is there to protect.
+//! `increment`: read a counter, work, write it back plus one, and work on. What the lock is there to protect.
 
+use crate::length::SectionPlan;
 use crate::section::{Do, Sections, Work};
 use crate::workload::{Script, Settings, Workload};
 use fencepost_history::{Completion, Stream, f};
 use serde_json::{Value, json};
-use std::time::Duration;
 
 pub(crate) struct Increment;
 
@@ -26,16 +26,14 @@ impl Workload for Increment {
     }
 
     fn script(&self, settings: &Settings, _process: u64, random: Stream) -> Box<dyn Script> {
-        Box::new(Sections::new(settings, random, |settings, _| Section {
-            hold: settings.hold,
-            writes: !settings.reader,
-            at: At::Begin,
-        }))
+        let writes = !settings.reader;
+        let begin = move |plan| Section { plan, writes, at: At::Begin };
+        Box::new(Sections::new(settings, random, begin).writing(writes))
     }
 }
 
 struct Section {
-    hold: Duration,
+    plan: SectionPlan,
     writes: bool,
     at: At,
 }
@@ -44,6 +42,7 @@ enum At {
     Begin,
     Reading,
     Held(i64),
+    Written,
     Over,
 }
 
@@ -57,15 +56,21 @@ impl Work for Section {
             At::Reading => match last {
                 Some(Completion::Ok(value)) if value.as_i64().is_some() => {
                     self.at = At::Held(value.as_i64().unwrap_or_default());
-                    if self.hold.is_zero() { self.next(None) } else { Some(Do::Wait(self.hold)) }
+                    Some(Do::Until(self.plan.write_at))
                 }
                 _ => None,
             },
             At::Held(value) if self.writes => {
-                self.at = At::Over;
+                self.at = At::Written;
                 Some(Do::Op(f::WRITE, json!(value + 1)))
             }
-            At::Held(_) | At::Over => None,
+            // Without its write the work is over.
+            At::Written if matches!(last, Some(Completion::Fail(_))) => None,
+            At::Held(_) | At::Written => {
+                self.at = At::Over;
+                Some(Do::Until(self.plan.length))
+            }
+            At::Over => None,
         }
     }
 }

@@ -2,12 +2,15 @@
 
 mod herd;
 mod increment;
+mod lateness;
+mod length;
 mod lock;
 mod section;
 mod set;
 mod workload;
 
-pub use workload::{Op, Script, Settings, Step, Workload, key_name};
+pub use length::{Drawn, Length};
+pub use workload::{Now, Op, Script, Settings, Step, Workload, key_name};
 
 /// Every workload.
 pub fn registry() -> &'static [&'static dyn Workload] {
@@ -26,20 +29,33 @@ mod tests {
     }
 
     fn script_of(name: &str, keys: usize, reader: bool) -> Box<dyn Script> {
-        let (hold, pause) = (Duration::from_millis(30), Duration::from_millis(10));
-        let workload = registry().iter().find(|workload| workload.name() == name).unwrap();
-        workload.script(&Settings { keys, hold, pause, reader }, 7, Seed(1).stream("process-7"))
+        with_length(name, Length::Fixed(Duration::from_millis(30)), keys, reader, 1)
     }
 
-    /// Follows a script, skipping its waits, with these answers; gives the names and values of what it did.
+    fn with_length(name: &str, length: Length, keys: usize, reader: bool, seed: u64) -> Box<dyn Script> {
+        let workload = registry().iter().find(|workload| workload.name() == name).unwrap();
+        let pause = Duration::from_millis(10);
+        workload.script(&Settings { keys, length, pause, reader }, 7, Seed(seed).stream("process-7"))
+    }
+
+    fn drawn(outlasts: bool, in_peace: bool) -> Length {
+        Length::Drawn(Drawn { ttl: Duration::from_secs(2), outlasts, in_peace })
+    }
+
+    fn at(time: Duration) -> Now {
+        Now { time, closing: false }
+    }
+
+    /// Follows a script with these answers, each of which comes at once; gives the names and values of what it did.
     fn follow(script: &mut dyn Script, answers: &[Completion], closing_after: usize) -> Vec<String> {
         let mut done = Vec::new();
         let mut last = None;
         let mut answers = answers.iter();
+        let mut time = Duration::ZERO;
         loop {
-            match script.next(last.take(), done.len() >= closing_after) {
-                Step::Done => return done,
-                Step::Wait(_) => {}
+            match script.next(last.take(), Now { time, closing: done.len() >= closing_after }) {
+                Step::Done | Step::Abandon { .. } => return done,
+                Step::Wait(wait) => time += wait,
                 Step::Do(op) => {
                     done.push(format!("{} {}", op.f, op.value));
                     last = answers.next();
@@ -105,13 +121,14 @@ mod tests {
 
     #[test]
     fn herd_comes_back_at_once() {
-        let mut herd = script("herd", 1);
+        let (mut herd, begin) = (script("herd", 1), at(Duration::ZERO));
         assert!(
-            matches!(herd.next(None, false), Step::Do(op) if op.f == f::ACQUIRE && op.value["queue"] == true)
+            matches!(herd.next(None, begin), Step::Do(op) if op.f == f::ACQUIRE && op.value["queue"] == true)
         );
-        assert!(matches!(herd.next(Some(&ok(json!({}))), false), Step::Wait(_)));
-        assert!(matches!(herd.next(None, false), Step::Do(op) if op.f == f::RELEASE));
-        assert!(matches!(herd.next(Some(&ok(json!({}))), false), Step::Do(op) if op.f == f::ACQUIRE));
+        let wait = Duration::from_millis(30);
+        assert_eq!(herd.next(Some(&ok(json!({}))), begin), Step::Wait(wait));
+        assert!(matches!(herd.next(None, at(wait)), Step::Do(op) if op.f == f::RELEASE));
+        assert!(matches!(herd.next(Some(&ok(json!({}))), at(wait)), Step::Do(op) if op.f == f::ACQUIRE));
     }
 
     #[test]
@@ -123,13 +140,95 @@ mod tests {
         assert_eq!(done, ["acquire null", "holds null", "release null"]);
     }
 
+    /// The first long section of a script: what its acquire notes, in milliseconds, and when it wrote and released.
+    fn long_section(name: &str, seed: u64) -> (u64, u64, u64, u64) {
+        let mut script = with_length(name, drawn(false, false), 1, false, seed);
+        let (mut time, mut answer) = (Duration::ZERO, None);
+        let (mut granted, mut note, mut wrote) = (Duration::ZERO, Value::Null, 0);
+        let since = |granted: Duration, time: Duration| (time - granted).as_millis() as u64;
+        loop {
+            match script.next(answer.take().as_ref(), at(time)) {
+                Step::Wait(wait) => time += wait,
+                Step::Do(op) => {
+                    answer = Some(ok(json!(0)));
+                    match op.f {
+                        f::ACQUIRE => (granted, note) = (time, op.note),
+                        f::WRITE => wrote = since(granted, time),
+                        f::RELEASE if note["hold_ms"].as_u64() > Some(1000) => {
+                            let planned = |name: &str| note[name].as_u64().unwrap();
+                            return (planned("hold_ms"), planned("write_at_ms"), since(granted, time), wrote);
+                        }
+                        _ => {}
+                    }
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_drawn_section_reads_writes_and_ends_as_its_acquire_notes() {
+        for (name, seed) in [("increment", 1), ("increment", 2), ("set", 3)] {
+            let (hold_ms, write_at_ms, released, wrote) = long_section(name, seed);
+            assert_eq!((hold_ms, write_at_ms), (released, wrote), "{name}");
+            assert!((1000..=1600).contains(&hold_ms) && write_at_ms <= hold_ms);
+            assert_eq!(long_section(name, seed), (hold_ms, write_at_ms, released, wrote), "the seed decides");
+        }
+        assert_ne!(long_section("increment", 1), long_section("increment", 2));
+    }
+
+    #[test]
+    fn the_plan_of_a_section_is_noted_and_not_sent() {
+        let first = |name: &str, length: Length| match with_length(name, length, 1, false, 1)
+            .next(None, at(Duration::ZERO))
+        {
+            Step::Do(op) => (op.value, op.note),
+            other => panic!("{other:?}"),
+        };
+        let (sent, note) = first("increment", drawn(true, true));
+        assert!(sent.is_null() && note["hold_ms"].is_u64() && note["write_at_ms"].is_u64(), "{note}");
+        let (sent, note) = first("lock", drawn(true, true));
+        assert!(sent.is_null() && note["hold_ms"].is_u64() && note.get("write_at_ms").is_none(), "{note}");
+        let fixed = first("increment", Length::Fixed(Duration::from_millis(30)));
+        assert_eq!(fixed, (Value::Null, json!({"hold_ms": 30, "write_at_ms": 30})));
+        // A twentieth of the TTL each.
+        assert_eq!(first("herd", drawn(true, true)), (json!({"queue": true}), json!({"hold_ms": 100})));
+    }
+
+    #[test]
+    fn only_a_process_that_no_fault_can_have_made_late_abandons_its_section() {
+        let after_a_late_read = |in_peace: bool| {
+            let mut script = with_length("increment", drawn(false, in_peace), 1, false, 1);
+            script.next(None, at(Duration::ZERO));
+            script.next(Some(&ok(json!({}))), at(Duration::ZERO));
+            script.next(Some(&ok(json!(7))), at(Duration::from_secs(3)))
+        };
+        let late = Duration::from_millis(1200);
+        assert_eq!(after_a_late_read(true), Step::Abandon { key: "k0".into(), late });
+        assert!(matches!(after_a_late_read(false), Step::Do(op) if op.f == f::WRITE));
+    }
+
+    #[test]
+    fn a_holder_whose_write_failed_releases_at_once() {
+        let length = Length::Drawn(Drawn { ttl: Duration::from_secs(2), outlasts: true, in_peace: false });
+        for (name, seed) in [("increment", 1), ("increment", 2), ("set", 3)] {
+            let answers =
+                [ok(json!({})), ok(json!(7)), Completion::Fail("rejected: stale-token: 3 < 4".into())];
+            let mut script = with_length(name, length, 1, false, seed);
+            follow(&mut *script, &answers[..2], 99);
+            let next = script.next(Some(&answers[2]), at(Duration::ZERO));
+            assert!(matches!(next, Step::Do(op) if op.f == f::RELEASE), "{name}");
+        }
+    }
+
     #[test]
     fn every_workload_draws_among_all_keys_and_names_known_operations() {
         for workload in registry() {
             let mut script = script(workload.name(), 4);
             let mut keys = std::collections::BTreeSet::new();
             for _ in 0..200 {
-                if let Step::Do(op) = script.next(Some(&Completion::Fail("taken".into())), false) {
+                if let Step::Do(op) = script.next(Some(&Completion::Fail("taken".into())), at(Duration::ZERO))
+                {
                     assert!([f::ACQUIRE, f::RELEASE, f::HOLDS, f::READ, f::WRITE].contains(&op.f));
                     keys.insert(op.key.into_owned());
                 }

@@ -29,32 +29,32 @@ impl Workload for Lock {
     }
 
     fn script(&self, settings: &Settings, _process: u64, random: Stream) -> Box<dyn Script> {
-        Box::new(Sections::new(settings, random, |settings, _| Section {
-            slice: settings.hold / CHECKS,
-            checks_left: CHECKS,
-            waited: settings.hold.is_zero(),
+        Box::new(Sections::new(settings, random, |plan| Section {
+            slice: plan.length / CHECKS,
+            checks: 0,
+            waited: false,
         }))
     }
 }
 
 struct Section {
     slice: Duration,
-    checks_left: u32,
+    checks: u32,
     waited: bool,
 }
 
 impl Work for Section {
     fn next(&mut self, last: Option<&Completion>) -> Option<Do> {
         // A holder that no longer believes does not go on.
-        if self.checks_left == 0 || matches!(last, Some(Completion::Ok(Value::Bool(false)))) {
+        if self.checks == CHECKS || matches!(last, Some(Completion::Ok(Value::Bool(false)))) {
             return None;
         }
         if !self.waited {
             self.waited = true;
-            return Some(Do::Wait(self.slice));
+            return Some(Do::Until((self.checks + 1) * self.slice));
         }
-        self.waited = self.slice.is_zero();
-        self.checks_left -= 1;
+        self.waited = false;
+        self.checks += 1;
         Some(Do::Op(f::HOLDS, Value::Null))
     }
 }

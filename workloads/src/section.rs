@@ -1,6 +1,8 @@
-//! The frame of every critical section: draw a key, acquire, work, release, wait.
+//! The frame of every critical section: draw it, acquire, work, release, rest.
 
-use crate::workload::{Op, Script, Settings, Step, key_name};
+use crate::lateness::Lateness;
+use crate::length::SectionPlan;
+use crate::workload::{Now, Op, Script, Settings, Step, key_name};
 use fencepost_history::{Completion, Stream, f};
 use rand::RngExt;
 use serde_json::{Value, json};
@@ -17,91 +19,121 @@ pub(crate) trait Work: Send {
 /// A step of the work; the frame adds the key.
 pub(crate) enum Do {
     Op(&'static str, Value),
-    Wait(Duration),
+    /// Goes on once the section has lasted for so long.
+    Until(Duration),
 }
 
 enum At {
     Outside,
-    Acquiring,
+    Acquiring(SectionPlan),
     Working,
     Releasing,
 }
 
 /// A process that runs critical sections one after the other.
-pub(crate) struct Sections<W, B> {
+pub(crate) struct Sections<B> {
     settings: Settings,
     random: Stream,
     begin: B,
-    work: Option<W>,
+    work: Option<Box<dyn Work>>,
+    lateness: Lateness,
     request: Value,
     key: Cow<'static, str>,
     at: At,
+    writes: bool,
 }
 
-impl<W: Work, B: FnMut(&Settings, &mut Stream) -> W + Send> Sections<W, B> {
+impl<W: Work + 'static, B: FnMut(SectionPlan) -> W + Send> Sections<B> {
     /// `begin` makes the work of each section.
-    pub(crate) fn new(settings: &Settings, random: Stream, begin: B) -> Sections<W, B> {
+    pub(crate) fn new(settings: &Settings, random: Stream, begin: B) -> Sections<B> {
         let request = if settings.reader { json!({"mode": "shared"}) } else { Value::Null };
         let (settings, key) = (settings.clone(), Cow::Borrowed(""));
-        Sections { settings, random, begin, work: None, request, key, at: At::Outside }
+        let lateness = Lateness::default();
+        Sections {
+            settings,
+            random,
+            begin,
+            work: None,
+            lateness,
+            request,
+            key,
+            at: At::Outside,
+            writes: false,
+        }
     }
 
     /// Each acquire carries this.
-    pub(crate) fn requesting(self, request: Value) -> Sections<W, B> {
+    pub(crate) fn requesting(self, request: Value) -> Sections<B> {
         Sections { request, ..self }
     }
 
+    /// Each section writes, at the time that was drawn.
+    pub(crate) fn writing(self, writes: bool) -> Sections<B> {
+        Sections { writes, ..self }
+    }
+
     fn op(&self, f: &'static str, value: Value) -> Step {
-        Step::Do(Op { f, key: self.key.clone(), value })
+        Step::Do(Op { f, key: self.key.clone(), value, note: Value::Null })
     }
 
     fn acquire(&mut self) -> Step {
         self.key = Cow::Owned(key_name(self.random.random_range(0..self.settings.keys)));
-        self.at = At::Acquiring;
-        self.op(f::ACQUIRE, self.request.clone())
+        let plan = self.settings.length.plan(&mut self.random);
+        let note = plan.note(self.writes);
+        self.at = At::Acquiring(plan);
+        Step::Do(Op { f: f::ACQUIRE, key: self.key.clone(), value: self.request.clone(), note })
     }
 
-    /// Waits from nothing to twice the mean, so that processes do not march in step.
     fn rest(&mut self, closing: bool) -> Step {
         if closing {
             return Step::Done;
         }
         self.at = At::Outside;
-        let mean = self.settings.pause.as_secs_f64();
-        if mean == 0.0 {
-            return self.acquire();
+        match self.settings.length.rest(self.settings.pause, &mut self.random) {
+            Duration::ZERO => self.acquire(),
+            rest => Step::Wait(rest),
         }
-        Step::Wait(Duration::from_secs_f64(self.random.random_range(0.0..=2.0 * mean)))
     }
 
-    fn work_on(&mut self, last: Option<&Completion>) -> Step {
-        match self.work.as_mut().and_then(|work| work.next(last)) {
-            Some(Do::Op(f, value)) => self.op(f, value),
-            Some(Do::Wait(time)) => Step::Wait(time),
-            None => {
-                self.at = At::Releasing;
-                self.op(f::RELEASE, Value::Null)
+    fn work_on(&mut self, last: Option<&Completion>, now: Now) -> Step {
+        self.lateness.woke(now);
+        if let Some(late) = self.lateness.is_to_abandon(now.time) {
+            return Step::Abandon { key: self.key.clone(), late };
+        }
+        let mut last = last;
+        loop {
+            match self.work.as_mut().and_then(|work| work.next(last)) {
+                Some(Do::Op(f, value)) => return self.op(f, value),
+                Some(Do::Until(lasted)) => match self.lateness.wait_until(lasted, now) {
+                    Some(wait) => return Step::Wait(wait),
+                    None => last = None,
+                },
+                None => {
+                    self.at = At::Releasing;
+                    return self.op(f::RELEASE, Value::Null);
+                }
             }
         }
     }
 }
 
-impl<W: Work, B: FnMut(&Settings, &mut Stream) -> W + Send> Script for Sections<W, B> {
-    fn next(&mut self, last: Option<&Completion>, closing: bool) -> Step {
+impl<W: Work + 'static, B: FnMut(SectionPlan) -> W + Send> Script for Sections<B> {
+    fn next(&mut self, last: Option<&Completion>, now: Now) -> Step {
         match self.at {
-            At::Outside if closing => Step::Done,
+            At::Outside if now.closing => Step::Done,
             At::Outside => self.acquire(),
-            At::Acquiring => match last {
-                Some(Completion::Ok(_)) => {
+            At::Acquiring(plan) => match last {
+                Some(Completion::Ok(granted)) => {
                     self.at = At::Working;
-                    self.work = Some((self.begin)(&self.settings, &mut self.random));
-                    self.work_on(None)
+                    self.work = Some(Box::new((self.begin)(plan)));
+                    self.lateness = Lateness::of_grant(&self.settings.length, granted, now.time);
+                    self.work_on(None, now)
                 }
                 // Not held, or held by a process number that is never used again.
-                _ => self.rest(closing),
+                _ => self.rest(now.closing),
             },
-            At::Working => self.work_on(last),
-            At::Releasing => self.rest(closing),
+            At::Working => self.work_on(last, now),
+            At::Releasing => self.rest(now.closing),
         }
     }
 }

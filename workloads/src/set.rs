@@ -1,15 +1,14 @@
 //! `set`: read a set, work, write it back with one more value in it.
 //!
 //! Source: the lock workload of Jepsen's etcd tests, "Jepsen: etcd 3.4.3" (2020): each acknowledged addition must be in
-//! the final set. The work takes any time from nothing to twice the mean, as there. Values are unique; the value that
+//! the final set. With `--hold` the work takes any time from nothing to twice that, as there. Values are unique; the value that
 //! a write adds is the last of its list.
 
+use crate::length::{Length, SectionPlan};
 use crate::section::{Do, Sections, Work};
 use crate::workload::{Script, Settings, Workload};
 use fencepost_history::{Completion, Stream, f};
-use rand::RngExt;
 use serde_json::Value;
-use std::time::Duration;
 
 /// A process adds fewer values than this.
 const VALUES_MAX: u64 = 1_000_000;
@@ -31,20 +30,23 @@ impl Workload for Set {
 
     fn script(&self, settings: &Settings, process: u64, random: Stream) -> Box<dyn Script> {
         let mut count = 0;
-        let begin = move |settings: &Settings, random: &mut Stream| {
+        let begin = move |plan| {
             let value = process * VALUES_MAX + count;
             count += 1;
-            let longest = 2.0 * settings.hold.as_secs_f64();
-            let hold = Duration::from_secs_f64(random.random_range(0.0..=longest));
-            Section { value, hold, at: At::Begin }
+            Section { value, plan, at: At::Begin }
         };
-        Box::new(Sections::new(settings, random, begin))
+        let length = match settings.length {
+            Length::Fixed(mean) => Length::UpTo(2 * mean),
+            other => other,
+        };
+        let settings = Settings { length, ..settings.clone() };
+        Box::new(Sections::new(&settings, random, begin).writing(true))
     }
 }
 
 struct Section {
     value: u64,
-    hold: Duration,
+    plan: SectionPlan,
     at: At,
 }
 
@@ -52,6 +54,7 @@ enum At {
     Begin,
     Reading,
     Held(Vec<Value>),
+    Written,
     Over,
 }
 
@@ -65,13 +68,19 @@ impl Work for Section {
             (At::Reading, Some(Completion::Ok(read))) => {
                 // What was never written reads as 0.
                 self.at = At::Held(read.as_array().cloned().unwrap_or_default());
-                Some(Do::Wait(self.hold))
+                Some(Do::Until(self.plan.write_at))
             }
             (At::Held(list), _) => {
                 let mut list = std::mem::take(list);
                 list.push(self.value.into());
-                self.at = At::Over;
+                self.at = At::Written;
                 Some(Do::Op(f::WRITE, list.into()))
+            }
+            // Without its write the work is over.
+            (At::Written, Some(Completion::Fail(_))) => None,
+            (At::Written, _) => {
+                self.at = At::Over;
+                Some(Do::Until(self.plan.length))
             }
             (At::Reading | At::Over, _) => None,
         }

@@ -1,5 +1,6 @@
 //! What a workload is: a script for each process, made of steps.
 
+use crate::length::Length;
 use fencepost_history::{Completion, Stream};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -23,9 +24,17 @@ pub trait Workload: Send + Sync {
 
 /// A process's next step, given how the last operation ended.
 pub trait Script: Send {
-    /// `last` is none at the start and after a wait. `closing` is true once the time is up: a script then ends what
-    /// it is in the middle of (it writes and releases) and begins nothing.
-    fn next(&mut self, last: Option<&Completion>, closing: bool) -> Step;
+    /// `last` is none at the start and after a wait.
+    fn next(&mut self, last: Option<&Completion>, now: Now) -> Step;
+}
+
+/// The moment at which a process asks for its next step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Now {
+    /// Since any moment before the script's first step, by a clock that only grows and that no fault touches.
+    pub time: Duration,
+    /// The time is up: a script ends what it is in the middle of (it writes and releases) and begins nothing.
+    pub closing: bool,
 }
 
 /// One step of a process.
@@ -33,6 +42,12 @@ pub trait Script: Send {
 pub enum Step {
     Do(Op),
     Wait(Duration),
+    /// Ends the process without another operation, as if its program had ended: its lease was over, by so much, before it
+    /// could go on, and no fault was the reason.
+    Abandon {
+        key: Cow<'static, str>,
+        late: Duration,
+    },
     Done,
 }
 
@@ -42,6 +57,8 @@ pub struct Op {
     pub f: &'static str,
     pub key: Cow<'static, str>,
     pub value: Value,
+    /// What the history says beside the arguments; it is not sent. An object, or null for nothing.
+    pub note: Value,
 }
 
 /// What the command line says about workloads.
@@ -49,8 +66,8 @@ pub struct Op {
 pub struct Settings {
     /// Number of keys; a process draws one for each critical section.
     pub keys: usize,
-    /// How long a critical section lasts.
-    pub hold: Duration,
+    /// How long critical sections last.
+    pub length: Length,
     /// Mean wait of a process between two critical sections.
     pub pause: Duration,
     /// The process takes the lock shared, and only reads.

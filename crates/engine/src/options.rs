@@ -78,9 +78,10 @@ pub struct RunOptions {
     /// Time to live of the lock.
     #[arg(long, value_name = "TIME", default_value_t = RunOptions::default().ttl)]
     pub ttl: TimeSpan,
-    /// Length of a critical section.
-    #[arg(long, value_name = "TIME", default_value_t = RunOptions::default().hold)]
-    pub hold: TimeSpan,
+    /// Length of every critical section [default: drawn for each, most short, some almost as long as the TTL].
+    #[arg(long, value_name = "TIME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold: Option<TimeSpan>,
     /// Time limit of one acquire.
     #[arg(long, value_name = "TIME", default_value_t = RunOptions::default().acquire_timeout)]
     pub acquire_timeout: TimeSpan,
@@ -158,7 +159,7 @@ impl Default for RunOptions {
             keys: 1,
             rate: 0.0,
             ttl: TimeSpan::from_secs(2),
-            hold: TimeSpan::from_millis(100),
+            hold: None,
             acquire_timeout: TimeSpan::from_secs(2),
             time_limit: TimeSpan::from_secs(20),
             acquisitions: None,
@@ -179,18 +180,6 @@ impl Default for RunOptions {
 }
 
 impl RunOptions {
-    /// What the workload of the process in this slot needs to know.
-    pub fn workload_settings(&self, slot: usize) -> fencepost_workloads::Settings {
-        // Without a rate, processes rest between sections about as long as a section takes, so that the lock is
-        // contended and no process keeps it all to itself.
-        let pause = match self.rate > 0.0 {
-            true => std::time::Duration::from_secs_f64(self.concurrency as f64 / self.rate),
-            false => self.hold.0,
-        };
-        let reader = slot < self.readers;
-        fencepost_workloads::Settings { keys: self.keys, hold: self.hold.0, pause, reader }
-    }
-
     /// Whether the nemeses themselves are drawn, too.
     pub fn is_swarm(&self) -> bool {
         self.nemesis.iter().any(|name| name == SWARM)

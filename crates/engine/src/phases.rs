@@ -247,7 +247,7 @@ fn begin(
     let spec = run.spec;
     for slot in 0..spec.options.concurrency {
         let client = deployment.clients[slot % deployment.clients.len()].clone();
-        let (workload, settings, seed) = (spec.workload, spec.options.workload_settings(slot), spec.seed);
+        let (workload, settings, seed) = (spec.workload, spec.workload_settings(slot), spec.seed);
         let new_script =
             move |process| workload.script(&settings, process, seed.stream(&format!("process-{process}")));
         processes.spawn(run_process(context.clone(), client, slot, new_script));

@@ -2,9 +2,9 @@
 
 use crate::client_connection::{ClientConnection, Reply};
 use crate::recorder::Recorder;
-use fencepost_history::{Completion, ErrorCode, TimeSpan, f};
+use fencepost_history::{Completion, ErrorCode, Kind, SECTION_ABANDONED, SectionAbandoned, TimeSpan, f};
 use fencepost_locks::protocol::Command;
-use fencepost_workloads::{Op, Script, Step};
+use fencepost_workloads::{Now, Op, Script, Step};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -77,6 +77,13 @@ impl ProcessContext {
         slot as u64 + self.used[slot].fetch_add(1, Ordering::Relaxed) * self.used.len() as u64
     }
 
+    /// Ends a process that came too late to go on with its section, and records that.
+    fn abandon(&self, client: &ClientConnection, process: u64, key: &str, late: Duration) {
+        let abandoned = SectionAbandoned { process, key: key.to_owned(), late_ms: TimeSpan(late).millis() };
+        self.recorder.nemesis(Kind::Info, SECTION_ABANDONED, json!(abandoned), None);
+        client.end_process(process);
+    }
+
     /// Sends one operation, and records its invocation and its completion.
     pub async fn perform(&self, client: &ClientConnection, process: u64, op: &Op) -> Completion {
         let limit = if op.f == f::ACQUIRE { self.times.acquire } else { OPERATION };
@@ -101,6 +108,9 @@ impl ProcessContext {
             let requested = op.value.as_object().cloned().unwrap_or_default();
             recorded.as_object_mut().expect("made above").extend(requested);
         }
+        if let (Some(recorded), Some(note)) = (recorded.as_object_mut(), op.note.as_object()) {
+            recorded.extend(note.clone());
+        }
         let command = Command {
             id: 0,
             process,
@@ -121,7 +131,8 @@ impl ProcessContext {
 }
 
 /// Runs one process to its end. After an indeterminate operation it goes on under a fresh number with a script of its
-/// own, as a program that was restarted would: it is unknown what the old process still holds.
+/// own, as a program that was restarted would: it is unknown what the old process still holds. So it does after a section
+/// that it abandoned.
 pub async fn run_process(
     context: Arc<ProcessContext>,
     client: Arc<ClientConnection>,
@@ -132,9 +143,15 @@ pub async fn run_process(
     let mut script = new_script(process);
     let mut last: Option<Completion> = None;
     loop {
-        match script.next(last.take().as_ref(), context.closing.is_set()) {
+        let now = Now { time: context.recorder.elapsed(), closing: context.closing.is_set() };
+        match script.next(last.take().as_ref(), now) {
             Step::Done => return,
             Step::Wait(time) => context.closing.wait(time).await,
+            Step::Abandon { key, late } => {
+                context.abandon(&client, process, &key, late);
+                process = context.fresh_process(slot);
+                script = new_script(process);
+            }
             Step::Do(op) => {
                 let completion = context.perform(&client, process, &op).await;
                 match completion {
@@ -172,6 +189,7 @@ pub async fn closing_reads(
             f,
             key: Cow::Owned(fencepost_workloads::key_name(number)),
             value: Value::Null,
+            note: Value::Null,
         };
         let acquired =
             context.perform_within(context.times.free_again, client, process, &op(f::ACQUIRE)).await;

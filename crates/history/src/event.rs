@@ -42,6 +42,21 @@ pub struct CutShort {
     pub process: u64,
 }
 
+/// The name (`f`) of the event of a process that gave up its critical section; the value is a [`SectionAbandoned`].
+pub const SECTION_ABANDONED: &str = "section-abandoned";
+
+/// A process that a busy machine, and no fault, kept from its section until its lease was over. It did nothing more, as if
+/// its program had ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SectionAbandoned {
+    /// Its number, which is not used again.
+    pub process: u64,
+    /// The lock that it held.
+    pub key: String,
+    /// How long ago the time was over in which it would have gone on, in milliseconds.
+    pub late_ms: u64,
+}
+
 /// Who an event belongs to.
 ///
 /// Processes are logical, single-threaded users of the lock. After an indeterminate operation a process

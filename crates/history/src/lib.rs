@@ -24,7 +24,7 @@ mod time_span;
 pub use completion::Completion;
 pub use compressed::{compress, decompressed};
 pub use error::{ErrorCode, OperationError};
-pub use event::{CutShort, Event, Kind, Process, SCRIPTS_CUT_SHORT, f};
+pub use event::{CutShort, Event, Kind, Process, SCRIPTS_CUT_SHORT, SECTION_ABANDONED, SectionAbandoned, f};
 pub use fault::{FaultDescription, FaultEvent, FaultStage, ServerEnded};
 pub use file::{HistoryError, Writer};
 pub use lock_facts::{LOCK, Lease, LockFacts};

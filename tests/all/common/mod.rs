@@ -118,8 +118,21 @@ pub fn test(args: &str) -> Ran {
     weighed(Weight::LIGHT, args)
 }
 
-/// As [`test`], for a run that is to have as much of the machine as this, at least.
+/// As [`test`], with critical sections whose lengths are drawn.
+pub fn test_drawn(args: &str) -> Ran {
+    run_test(Weight::LIGHT, args)
+}
+
+/// As [`test`], for a run that is to have as much of the machine as this, at least. Critical sections take 100 ms each
+/// where `args` do not say otherwise: many of them fit into a short run.
 pub fn weighed(weight: Weight, args: &str) -> Ran {
+    match args.contains("--hold ") || args.contains("--workload herd") {
+        true => run_test(weight, args),
+        false => run_test(weight, &format!("{args} --hold 100ms")),
+    }
+}
+
+fn run_test(weight: Weight, args: &str) -> Ran {
     let results = tempfile::tempdir().expect("a temporary folder");
     let mut words = vec!["test", "--results", results.path().to_str().expect("a path in UTF-8")];
     words.extend(args.split_whitespace());

@@ -1,0 +1,144 @@
+//! A section's place in time: when its steps are due, and when its process is too late to go on.
+//!
+//! A drawn section that must end with its lease is counted from the beginning of that, as far as its client knows that: a process that got the lock
+//! late works for less long. Its steps are due at fixed times of the section, so delays between them do not add up.
+//!
+//! A user's section that ends within 0.8 TTL still goes on past the lease on a machine that is busy enough. That would be
+//! a violation, and none that a fault caused. So a process that finds its lease over, but for a tenth of the TTL, abandons
+//! its section where only the machine can have made it late: there are no faults in the run, or it was this program, which
+//! no fault touches, that woke up too late. A process that a fault made late goes on, as careless users do.
+
+use crate::length::{Drawn, Length};
+use crate::workload::Now;
+use serde_json::Value;
+use std::time::Duration;
+
+/// A lease counts as over this share of the TTL before it is: what may have passed between grant and completion.
+const MARGIN: u32 = 10;
+
+/// When the section at hand began, and how its process keeps up with it. All times are those of the process.
+#[derive(Default)]
+pub(crate) struct Lateness {
+    /// When the section began; for a section that is not drawn, its first wait.
+    begun: Option<Duration>,
+    /// How much of the lease had passed when the grant was known.
+    used: Duration,
+    /// When the lease is over, and whether there are no faults. None where a section may last longer than its lease, or was
+    /// not drawn.
+    end: Option<(Duration, bool)>,
+    /// When the wait at hand is over.
+    due: Option<Duration>,
+    /// By how much waits were too long.
+    overslept: Duration,
+}
+
+impl Lateness {
+    /// Of a section whose grant, with this value, is known as of `now`.
+    pub(crate) fn of_grant(length: &Length, granted: &Value, now: Duration) -> Lateness {
+        let Length::Drawn(Drawn { ttl, outlasts, in_peace }) = *length else { return Lateness::default() };
+        let validity_ms = granted.get("validity_ms").and_then(Value::as_f64).filter(|ms| ms.is_finite());
+        let valid = validity_ms.map_or(ttl, |ms| Duration::from_secs_f64(ms.clamp(0.0, 1e12) / 1e3).min(ttl));
+        let end = (now + valid).saturating_sub(ttl / MARGIN);
+        Lateness {
+            begun: Some(now),
+            used: if outlasts { Duration::ZERO } else { ttl - valid },
+            end: (!outlasts).then_some((end, in_peace)),
+            ..Lateness::default()
+        }
+    }
+
+    /// To be called when a wait is over.
+    pub(crate) fn woke(&mut self, now: Now) {
+        if let Some(due) = self.due.take() {
+            self.overslept += now.time.saturating_sub(due);
+        }
+    }
+
+    /// How long to wait until the section has lasted for so long; none where it has, or where the run is over.
+    pub(crate) fn wait_until(&mut self, lasted: Duration, now: Now) -> Option<Duration> {
+        let begun = *self.begun.get_or_insert(now.time);
+        let due = (begun + lasted).saturating_sub(self.used);
+        if now.closing || due <= now.time {
+            return None;
+        }
+        self.due = Some(due);
+        Some(due - now.time)
+    }
+
+    /// By how much the process is too late to go on, where only the machine can have made it late.
+    pub(crate) fn is_to_abandon(&self, now: Duration) -> Option<Duration> {
+        let (end, in_peace) = self.end?;
+        let late = now.checked_sub(end)?;
+        let in_time_otherwise = now.saturating_sub(self.overslept) < end;
+        (in_peace || in_time_otherwise).then_some(late)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const TTL: Duration = Duration::from_secs(2);
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn at(time: u64) -> Now {
+        Now { time: ms(time), closing: false }
+    }
+
+    /// Of a section granted after ten seconds.
+    fn lateness(outlasts: bool, in_peace: bool, granted: &Value) -> Lateness {
+        Lateness::of_grant(&Length::Drawn(Drawn { ttl: TTL, outlasts, in_peace }), granted, ms(10_000))
+    }
+
+    #[test]
+    fn steps_are_due_at_times_of_the_section() {
+        let mut late = lateness(false, true, &json!({}));
+        assert_eq!(late.wait_until(ms(500), at(10_100)), Some(ms(400)));
+        assert_eq!(late.wait_until(ms(500), at(10_500)), None);
+        assert_eq!(late.wait_until(ms(900), Now { time: ms(10_500), closing: true }), None);
+    }
+
+    #[test]
+    fn a_lease_that_was_granted_late_leaves_less_time() {
+        let mut late = lateness(false, true, &json!({"validity_ms": 1700}));
+        assert_eq!(late.wait_until(ms(500), at(10_000)), Some(ms(200)));
+        assert_eq!(late.wait_until(ms(200), at(10_000)), None);
+        assert_eq!(late.is_to_abandon(ms(11_499)), None);
+        assert_eq!(late.is_to_abandon(ms(11_530)), Some(ms(30)));
+        // A clock that was moved says anything.
+        for validity in [json!(-5), json!(1e300)] {
+            lateness(false, true, &json!({"validity_ms": validity}));
+        }
+    }
+
+    #[test]
+    fn without_faults_a_process_that_is_late_abandons_its_section() {
+        let late = lateness(false, true, &json!({}));
+        assert_eq!(late.is_to_abandon(ms(11_799)), None);
+        assert_eq!(late.is_to_abandon(ms(11_900)), Some(ms(100)));
+        assert_eq!(lateness(true, true, &json!({})).is_to_abandon(ms(99_000)), None, "its lock is renewed");
+    }
+
+    #[test]
+    fn a_process_that_a_fault_made_late_goes_on() {
+        let mut late = lateness(false, false, &json!({}));
+        assert_eq!(late.is_to_abandon(ms(15_000)), None);
+        assert!(late.wait_until(ms(1500), at(10_000)).is_some());
+        late.woke(at(11_900));
+        // The wait ended 400 ms too late; without that it would be 11.5 s.
+        assert_eq!(late.is_to_abandon(ms(11_900)), Some(ms(100)));
+        assert_eq!(late.is_to_abandon(ms(12_300)), None, "an operation took long, too");
+    }
+
+    #[test]
+    fn a_fixed_section_is_counted_from_its_first_wait_and_never_abandoned() {
+        let mut late = Lateness::of_grant(&Length::Fixed(TTL), &json!({"validity_ms": 100}), ms(10_000));
+        assert_eq!(late.wait_until(ms(500), at(10_300)), Some(ms(500)));
+        late.woke(at(19_000));
+        assert_eq!(late.is_to_abandon(ms(19_000)), None);
+    }
+}

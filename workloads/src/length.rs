@@ -1,0 +1,197 @@
+//! How long critical sections last, when they write, and how long processes rest between them.
+//!
+//! Users' sections differ: most are short, and some end just before the lease does. A fault finds the lock held, by a
+//! process that will still write, only where sections are long; so lengths are drawn, unless one is given.
+
+use fencepost_history::Stream;
+use rand::RngExt;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// The shares of sections that are long, and longer than the TTL where they may be. The others are short.
+const LONG: f64 = 0.25;
+const OUTLASTING: f64 = 0.125;
+
+/// Lengths of sections in TTLs, from and to. A long section leaves a fifth of the TTL for the delays of a machine without
+/// faults, and its write the rest of the section besides.
+const SHORT_TTLS: (f64, f64) = (0.01, 0.09);
+const LONG_TTLS: (f64, f64) = (0.5, 0.8);
+const OUTLASTING_TTLS: (f64, f64) = (1.1, 1.6);
+
+/// The share of the rests that are none.
+const NO_REST: f64 = 0.25;
+/// No drawn rest is longer than this many means.
+const REST_MAX: f64 = 6.0;
+
+/// How the lengths of critical sections are found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Length {
+    /// Each takes this long, and writes at its end.
+    Fixed(Duration),
+    /// Each takes any time up to this, and writes at its end.
+    UpTo(Duration),
+    /// Each is drawn.
+    Drawn(Drawn),
+}
+
+/// What drawn sections depend on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Drawn {
+    /// Of the lock.
+    pub ttl: Duration,
+    /// A section may last longer than the TTL: the lock is renewed, does not end by itself, or its holder looks at its
+    /// validity before it writes.
+    pub outlasts: bool,
+    /// The run has no faults, so nothing but the machine can make a process late.
+    pub in_peace: bool,
+}
+
+/// One critical section, as it was drawn before its acquire.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct SectionPlan {
+    pub(crate) length: Duration,
+    /// From the beginning of the section to its write.
+    pub(crate) write_at: Duration,
+}
+
+impl SectionPlan {
+    /// What the history says of it, beside the arguments of the section's acquire.
+    pub(crate) fn note(&self, writes: bool) -> Value {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        match writes {
+            true => json!({"hold_ms": ms(self.length), "write_at_ms": ms(self.write_at)}),
+            false => json!({"hold_ms": ms(self.length)}),
+        }
+    }
+}
+
+impl Length {
+    /// The mean length.
+    #[must_use]
+    pub fn mean(&self) -> Duration {
+        let middle = |(from, to): (f64, f64)| f64::midpoint(from, to);
+        match self {
+            Length::Fixed(length) => *length,
+            Length::UpTo(longest) => *longest / 2,
+            Length::Drawn(drawn) => {
+                let outlasting = if drawn.outlasts { OUTLASTING } else { 0.0 };
+                let short = 1.0 - LONG - outlasting;
+                let ttls = short * middle(SHORT_TTLS)
+                    + LONG * middle(LONG_TTLS)
+                    + outlasting * middle(OUTLASTING_TTLS);
+                drawn.ttl.mul_f64(ttls)
+            }
+        }
+    }
+
+    pub(crate) fn plan(&self, random: &mut Stream) -> SectionPlan {
+        match *self {
+            Length::Fixed(length) => SectionPlan { length, write_at: length },
+            Length::UpTo(longest) => {
+                let length = longest.mul_f64(random.random_range(0.0..=1.0));
+                SectionPlan { length, write_at: length }
+            }
+            Length::Drawn(drawn) => {
+                let kind = random.random_range(0.0..1.0);
+                let (from, to) = match kind {
+                    _ if kind < LONG => LONG_TTLS,
+                    _ if drawn.outlasts && kind < LONG + OUTLASTING => OUTLASTING_TTLS,
+                    _ => SHORT_TTLS,
+                };
+                let length = drawn.ttl.mul_f64(random.random_range(from..=to));
+                SectionPlan { length, write_at: length.mul_f64(random.random_range(0.0..=1.0)) }
+            }
+        }
+    }
+
+    /// A rest between two sections with this mean. Drawn ones go from none to long; others go up to twice the mean, so that
+    /// processes do not march in step.
+    pub(crate) fn rest(&self, mean: Duration, random: &mut Stream) -> Duration {
+        if mean.is_zero() {
+            return Duration::ZERO;
+        }
+        match self {
+            Length::Drawn(_) if random.random_bool(NO_REST) => Duration::ZERO,
+            Length::Drawn(_) => {
+                let means = -(1.0 - random.random_range(0.0..1.0_f64)).ln() / (1.0 - NO_REST);
+                mean.mul_f64(means.min(REST_MAX))
+            }
+            Length::Fixed(_) | Length::UpTo(_) => mean.mul_f64(random.random_range(0.0..=2.0)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fencepost_history::Seed;
+
+    const TTL: Duration = Duration::from_secs(2);
+    const MANY: u32 = 4000;
+
+    fn drawn(outlasts: bool) -> Length {
+        Length::Drawn(Drawn { ttl: TTL, outlasts, in_peace: false })
+    }
+
+    fn plans(length: Length) -> Vec<SectionPlan> {
+        let mut random = Seed(1).stream("process-7");
+        (0..MANY).map(|_| length.plan(&mut random)).collect()
+    }
+
+    /// The share of the sections whose length lies between these, in TTLs.
+    fn share(plans: &[SectionPlan], from: f64, to: f64) -> f64 {
+        let within = |plan: &&SectionPlan| (TTL.mul_f64(from)..=TTL.mul_f64(to)).contains(&plan.length);
+        plans.iter().filter(within).count() as f64 / plans.len() as f64
+    }
+
+    #[test]
+    fn most_sections_are_short_and_some_end_just_before_the_lease() {
+        let plans = plans(drawn(false));
+        assert!((0.72..0.78).contains(&share(&plans, 0.0, 0.09)));
+        assert!((0.22..0.28).contains(&share(&plans, 0.5, 0.8)));
+        assert!(plans.iter().all(|plan| plan.length <= TTL.mul_f64(0.8)), "none outlasts a lease that ends");
+    }
+
+    #[test]
+    fn sections_outlast_the_ttl_only_where_they_may() {
+        let plans = plans(drawn(true));
+        assert!((0.10..0.15).contains(&share(&plans, 1.1, 1.6)));
+        assert!((0.22..0.28).contains(&share(&plans, 0.5, 0.8)));
+    }
+
+    #[test]
+    fn the_write_is_anywhere_in_its_section() {
+        let plans = plans(drawn(true));
+        assert!(plans.iter().all(|plan| plan.write_at <= plan.length));
+        let early = plans.iter().filter(|plan| plan.write_at < plan.length / 2).count();
+        assert!((1800..2200).contains(&early), "{early} of {MANY}");
+    }
+
+    #[test]
+    fn means_are_what_was_drawn() {
+        for length in [drawn(false), drawn(true), Length::UpTo(TTL), Length::Fixed(TTL)] {
+            let mean = plans(length).iter().map(|plan| plan.length).sum::<Duration>() / MANY;
+            let difference = mean.abs_diff(length.mean());
+            assert!(difference < TTL.mul_f64(0.03), "{length:?}: {mean:?} and {:?}", length.mean());
+            let mut random = Seed(2).stream("process-7");
+            let rests = (0..MANY).map(|_| length.rest(TTL, &mut random)).sum::<Duration>() / MANY;
+            assert!(rests.abs_diff(TTL) < TTL.mul_f64(0.06), "{length:?} rests for {rests:?}");
+        }
+    }
+
+    #[test]
+    fn drawn_rests_go_from_none_to_long() {
+        let mut random = Seed(1).stream("process-7");
+        let rests: Vec<Duration> = (0..MANY).map(|_| drawn(true).rest(TTL, &mut random)).collect();
+        assert!(rests.iter().filter(|rest| rest.is_zero()).count() > MANY as usize / 5);
+        assert!(rests.iter().any(|rest| *rest > 4 * TTL));
+        assert_eq!(drawn(true).rest(Duration::ZERO, &mut random), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_note_says_what_is_planned() {
+        let plan = SectionPlan { length: Duration::from_millis(1300), write_at: Duration::from_millis(420) };
+        assert_eq!(plan.note(true), json!({"hold_ms": 1300, "write_at_ms": 420}));
+        assert_eq!(plan.note(false), json!({"hold_ms": 1300}));
+    }
+}
