@@ -5,7 +5,7 @@
 //!
 //! A user's section that ends within 0.8 TTL still goes on past the lease on a machine that is busy enough. That would be
 //! a violation, and none that a fault caused. So a process that finds its lease over, but for a tenth of the TTL, abandons
-//! its section where only the machine can have made it late: there are no faults in the run, or it was this program, which
+//! its section where only the machine can have made it late: no fault of the run reaches it, or it was this program, which
 //! no fault touches, that woke up too late. A process that a fault made late goes on, as careless users do.
 
 use crate::length::{Drawn, Length};
@@ -23,7 +23,7 @@ pub(crate) struct Lateness {
     begun: Option<Duration>,
     /// How much of the lease had passed when the grant was known.
     used: Duration,
-    /// When the lease is over, and whether there are no faults. None where a section may last longer than its lease, or was
+    /// When the lease is over, and whether no fault can delay the process. None where a section may last longer than its lease, or was
     /// not drawn.
     end: Option<(Duration, bool)>,
     /// When the wait at hand is over.
@@ -35,14 +35,14 @@ pub(crate) struct Lateness {
 impl Lateness {
     /// Of a section whose grant, with this value, is known as of `now`.
     pub(crate) fn of_grant(length: &Length, granted: &Value, now: Duration) -> Lateness {
-        let Length::Drawn(Drawn { ttl, outlasts, in_peace }) = *length else { return Lateness::default() };
+        let Length::Drawn(Drawn { ttl, outlasts, undelayed }) = *length else { return Lateness::default() };
         let validity_ms = granted.get("validity_ms").and_then(Value::as_f64).filter(|ms| ms.is_finite());
         let valid = validity_ms.map_or(ttl, |ms| Duration::from_secs_f64(ms.clamp(0.0, 1e12) / 1e3).min(ttl));
         let end = (now + valid).saturating_sub(ttl / MARGIN);
         Lateness {
             begun: Some(now),
             used: if outlasts { Duration::ZERO } else { ttl - valid },
-            end: (!outlasts).then_some((end, in_peace)),
+            end: (!outlasts).then_some((end, undelayed)),
             ..Lateness::default()
         }
     }
@@ -67,10 +67,10 @@ impl Lateness {
 
     /// By how much the process is too late to go on, where only the machine can have made it late.
     pub(crate) fn is_to_abandon(&self, now: Duration) -> Option<Duration> {
-        let (end, in_peace) = self.end?;
+        let (end, undelayed) = self.end?;
         let late = now.checked_sub(end)?;
         let in_time_otherwise = now.saturating_sub(self.overslept) < end;
-        (in_peace || in_time_otherwise).then_some(late)
+        (undelayed || in_time_otherwise).then_some(late)
     }
 }
 
@@ -90,8 +90,8 @@ mod tests {
     }
 
     /// Of a section granted after ten seconds.
-    fn lateness(outlasts: bool, in_peace: bool, granted: &Value) -> Lateness {
-        Lateness::of_grant(&Length::Drawn(Drawn { ttl: TTL, outlasts, in_peace }), granted, ms(10_000))
+    fn lateness(outlasts: bool, undelayed: bool, granted: &Value) -> Lateness {
+        Lateness::of_grant(&Length::Drawn(Drawn { ttl: TTL, outlasts, undelayed }), granted, ms(10_000))
     }
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn without_faults_a_process_that_is_late_abandons_its_section() {
+    fn where_no_fault_can_delay_it_a_process_that_is_late_abandons_its_section() {
         let late = lateness(false, true, &json!({}));
         assert_eq!(late.is_to_abandon(ms(11_799)), None);
         assert_eq!(late.is_to_abandon(ms(11_900)), Some(ms(100)));

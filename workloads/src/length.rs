@@ -42,8 +42,8 @@ pub struct Drawn {
     /// A section may last longer than the TTL: the lock is renewed, does not end by itself, or its holder looks at its
     /// validity before it writes.
     pub outlasts: bool,
-    /// The run has no faults, so nothing but the machine can make a process late.
-    pub in_peace: bool,
+    /// No fault of the run can delay a process within its section, so nothing but the machine can.
+    pub undelayed: bool,
 }
 
 /// One critical section, as it was drawn before its acquire.
@@ -130,7 +130,7 @@ mod tests {
     const MANY: u32 = 4000;
 
     fn drawn(outlasts: bool) -> Length {
-        Length::Drawn(Drawn { ttl: TTL, outlasts, in_peace: false })
+        Length::Drawn(Drawn { ttl: TTL, outlasts, undelayed: false })
     }
 
     fn plans(length: Length) -> Vec<SectionPlan> {

@@ -38,8 +38,8 @@ mod tests {
         workload.script(&Settings { keys, length, pause, reader }, 7, Seed(seed).stream("process-7"))
     }
 
-    fn drawn(outlasts: bool, in_peace: bool) -> Length {
-        Length::Drawn(Drawn { ttl: Duration::from_secs(2), outlasts, in_peace })
+    fn drawn(outlasts: bool, undelayed: bool) -> Length {
+        Length::Drawn(Drawn { ttl: Duration::from_secs(2), outlasts, undelayed })
     }
 
     fn at(time: Duration) -> Now {
@@ -197,8 +197,8 @@ mod tests {
 
     #[test]
     fn only_a_process_that_no_fault_can_have_made_late_abandons_its_section() {
-        let after_a_late_read = |in_peace: bool| {
-            let mut script = with_length("increment", drawn(false, in_peace), 1, false, 1);
+        let after_a_late_read = |undelayed: bool| {
+            let mut script = with_length("increment", drawn(false, undelayed), 1, false, 1);
             script.next(None, at(Duration::ZERO));
             script.next(Some(&ok(json!({}))), at(Duration::ZERO));
             script.next(Some(&ok(json!(7))), at(Duration::from_secs(3)))
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_holder_whose_write_failed_releases_at_once() {
-        let length = Length::Drawn(Drawn { ttl: Duration::from_secs(2), outlasts: true, in_peace: false });
+        let length = Length::Drawn(Drawn { ttl: Duration::from_secs(2), outlasts: true, undelayed: false });
         for (name, seed) in [("increment", 1), ("increment", 2), ("set", 3)] {
             let answers =
                 [ok(json!({})), ok(json!(7)), Completion::Fail("rejected: stale-token: 3 < 4".into())];

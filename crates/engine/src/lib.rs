@@ -1,7 +1,7 @@
 //! One run: its options, its cluster, its clients and faults, and the record of everything that happens.
 //!
 //! ```text
-//! options ─► validation ─► deployment ─► client_connection ─► processes, injection ─► phases ─► runner
+//! options ─► validation ─► sections ─► deployment ─► client_connection ─► processes, injection ─► phases ─► runner
 //! ```
 //! Each module uses those to its left only; all of them record events through `recorder`. Beside runs, `conformance` checks
 //! whether a client keeps the client protocol.
@@ -27,6 +27,7 @@ mod run_nodes;
 mod runner;
 pub mod scenario;
 mod script_player;
+mod sections;
 mod server_log;
 mod server_watch;
 mod stop;

@@ -4,15 +4,14 @@ use crate::names::{BadUsage, find_lock, pick, unknown};
 use crate::options::RunOptions;
 use crate::topology;
 use fencepost_cluster::{Capability, DRIVER_NAMES};
-use fencepost_history::{Lease, Seed, TimeSpan};
+use fencepost_history::{Seed, TimeSpan};
 use fencepost_locks::{LockDefinition, folder};
 use fencepost_nemesis::{FakedClocks, Nemesis, Plan, SWARM, Topology};
 use fencepost_storage::Need;
-use fencepost_workloads::{Drawn, Length, Settings, Workload};
+use fencepost_workloads::Workload;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::Path;
-use std::time::Duration;
 
 /// The validated options of a run, with everything that they name. It exists only where the run can start.
 #[derive(Clone)]
@@ -99,34 +98,6 @@ impl RunSpec {
     /// The nodes that a fault can be injected into.
     pub fn topology(&self) -> Topology {
         topology::topology(&self.options, self.lock, self.workload)
-    }
-
-    /// What the workload of the process in this slot needs to know.
-    pub fn workload_settings(&self, slot: usize) -> Settings {
-        let options = &self.options;
-        let length = match options.hold {
-            Some(hold) => Length::Fixed(hold.0),
-            None => Length::Drawn(Drawn {
-                ttl: options.ttl.0,
-                outlasts: self.sections_may_outlast_the_ttl(),
-                in_peace: self.plan.faults.is_empty(),
-            }),
-        };
-        // Without a rate, processes rest between sections about as long as a section takes, so that the lock is
-        // contended and no process keeps it all to itself.
-        let pause = match options.rate > 0.0 {
-            true => Duration::from_secs_f64(options.concurrency as f64 / options.rate),
-            false => length.mean(),
-        };
-        Settings { keys: options.keys, length, pause, reader: slot < options.readers }
-    }
-
-    /// Whether a process may go on beyond the TTL and do nothing wrong: its lock does not end by then, or it notices. (A
-    /// transaction that holds lock and data is prolonged by its statements alone, and a section that waits has none.)
-    fn sections_may_outlast_the_ttl(&self) -> bool {
-        let can = self.lock.capabilities(&self.options.lock_options);
-        let is_renewed = can.renewal && !can.own_storage;
-        can.lease != Lease::Ttl || is_renewed || self.options.careful && can.validity
     }
 
     /// The same run on a driver with these capabilities: a swarm is drawn from what it offers, and nothing else changes.
