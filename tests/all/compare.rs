@@ -11,7 +11,7 @@ use std::process::Output;
 fn small(results: &Path) -> Vec<String> {
     let results = results.to_str().expect("a path in UTF-8");
     let args = format!(
-        "compare --locks redis-single,canary-nolock --nemeses none --runs 1 --driver local --ttl 500ms --time-limit 2s \
+        "compare --locks redis-single,canary-nolock --nemeses none --runs 1 --driver local --ttl 500ms --hold 100ms --time-limit 2s \
          --results {results}"
     );
     args.split_whitespace().map(str::to_owned).collect()

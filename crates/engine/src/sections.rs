@@ -2,7 +2,7 @@
 
 use crate::validation::RunSpec;
 use fencepost_history::Lease;
-use fencepost_nemesis::{LEADER, PlannedFault};
+use fencepost_nemesis::PlannedFault;
 use fencepost_workloads::{Drawn, Length, Settings};
 use std::time::Duration;
 
@@ -38,12 +38,13 @@ impl RunSpec {
     /// Whether a fault of the plan can make a process late within its section: one in its client or in the storage, and
     /// where the lock service keeps the data, one in that. A client's wall clock measures no time that passes.
     fn faults_may_delay_processes(&self) -> bool {
-        let servers = self.topology().servers;
+        let topology = self.topology();
         let keeps_data = self.lock.capabilities(&self.options.lock_options).own_storage;
-        let is_server = |name: &String| name == LEADER || servers.contains(name);
+        let of_servers =
+            |target: &String| topology.candidates(target).iter().all(|node| topology.servers.contains(node));
         let delays = |fault: &PlannedFault| {
             let moves_wall_clocks = fault.motions().is_some_and(|motions| motions.monotonic.is_none());
-            let reaches = keeps_data || fault.on.is_empty() || !fault.on.iter().all(is_server);
+            let reaches = keeps_data || fault.on.is_empty() || !fault.on.iter().all(of_servers);
             reaches && !moves_wall_clocks
         };
         self.plan.faults.iter().any(delays)
@@ -93,7 +94,9 @@ mod tests {
         assert!(undelayed("redlock", ""));
         assert!(undelayed("redlock", "fault = \"power-loss\"\non = [\"n1\", \"n2\"]"));
         assert!(undelayed("redlock", "fault = \"pause\"\non = [\"n3\"]"));
+        assert!(undelayed("redlock", "fault = \"pause\"\non = [\"granting:2\"]"));
         assert!(!undelayed("redlock", "fault = \"pause\"\non = [\"c1\"]"));
+        assert!(!undelayed("redlock", "fault = \"pause\"\non = [\"holder\"]"));
         assert!(!undelayed("redlock", "fault = \"pause\"\non = [\"n3\", \"storage\"]"));
         let jump = |monotonic_ms: u64| {
             format!("fault = \"clock-jump\"\non = [\"c1\"]\nwall_ms = 9000\nmonotonic_ms = {monotonic_ms}")
