@@ -6,9 +6,17 @@
 
 mod play;
 mod player;
+mod rate;
+mod recorded;
+mod replay;
 mod schedule;
 pub mod search;
+mod violation;
 
 pub use play::{Place, Played, play_run};
 pub use player::{Player, Servers};
+pub use rate::Rate;
+pub use recorded::SCENARIO;
+pub use replay::{Replays, replay};
 pub use schedule::Schedule;
+pub use violation::Violation;
