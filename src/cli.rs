@@ -9,6 +9,7 @@ use crate::commands::images::ImagesArgs;
 use crate::commands::list::ListArgs;
 use crate::commands::lock::LockArgs;
 use crate::commands::manual::Shell;
+use crate::commands::replay::ReplayArgs;
 use crate::commands::serve::ServeArgs;
 use crate::commands::test::TestArgs;
 use clap::{Parser, Subcommand};
@@ -37,6 +38,8 @@ pub enum Command {
     Compare(Box<CompareArgs>),
     /// Judge a run again and draw its report, from its folder alone.
     Analyze(AnalyzeArgs),
+    /// Play a run again several times, and say how often it shows a violation.
+    Replay(ReplayArgs),
     /// Decide whether histories are possible, and explain those that are not.
     Check(CheckArgs),
     /// Write a run's history for other tools.

@@ -11,6 +11,7 @@ pub mod list;
 pub mod lock;
 pub mod manual;
 pub(crate) mod repeat;
+pub mod replay;
 pub mod scenario;
 pub mod serve;
 pub mod test;

@@ -203,6 +203,7 @@ async fn play_run(
 ) -> Result<RunReport> {
     let spec = spec(scenario, number, run, options)?;
     let folder = RunFolder::create(&options.results, &spec.options.settings())?;
+    folder.write(fencepost_hunt::SCENARIO, scenario.text().as_bytes())?;
     let observer = Arc::new(Narrator { on_event: options.on_event.clone() });
     let command = crate::commands::repeat::command(&spec.options);
     let script = run.script.as_ref();

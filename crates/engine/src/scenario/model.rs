@@ -35,6 +35,11 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// The file itself.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// A mistake with the file and the line.
     pub fn error(&self, mistake: Mistake) -> MistakeInFile {
         mistake.in_file(&self.file, &self.text)

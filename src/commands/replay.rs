@@ -1,0 +1,140 @@
+//! `fencepost replay`: plays a run again and again, and says how often it shows a violation.
+
+use crate::commands::repeat;
+use crate::output::say;
+use crate::runtime::{listen_for_signals, runtime};
+use anyhow::{Result, bail};
+use clap::Args;
+use fencepost_engine::{BadUsage, Reason, Stop, pick};
+use fencepost_history::run::RunFolder;
+use fencepost_hunt::{Played, Replays, Schedule, Servers, Violation, replay as play_again};
+use fencepost_report::terminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Plays the seed and the faults of a run again, several times, and says how often a violation comes.
+///
+/// Exit code: 0 if no play shows a violation, 1 if one does, 2 if nothing could be tested.
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// The run's folder: results/latest, for instance.
+    #[arg(value_name = "RESULT")]
+    pub run: PathBuf,
+    /// Number of plays.
+    #[arg(long, default_value_t = 10, value_name = "COUNT")]
+    pub times: usize,
+    /// Number of plays side by side.
+    #[arg(long, default_value_t = 2, value_name = "COUNT")]
+    pub jobs: usize,
+    /// Where the nodes run: docker, local, or auto [default: as the run was made].
+    #[arg(long)]
+    pub driver: Option<String>,
+    /// Folder of the new runs.
+    #[arg(long, default_value = "results")]
+    pub results: PathBuf,
+}
+
+/// Plays it. Gives the exit code.
+pub fn replay(args: &ReplayArgs) -> Result<i32> {
+    if args.times == 0 || args.jobs == 0 {
+        return Err(BadUsage("--times and --jobs must be at least 1".to_owned()).into());
+    }
+    let schedule = schedule(&args.run, args.driver.as_deref())?;
+    show(&heading(&args.run, &schedule));
+    let stop = Arc::new(Stop::default());
+    let player = servers(&args.results, true, &stop);
+    let runtime = runtime()?;
+    let ended = |number: usize, played: &Result<Played>| say!("{number:>4}/{}  {}", args.times, line(played));
+    let replays = runtime.block_on(async {
+        tokio::spawn(listen_for_signals(stop.clone()));
+        let spec = schedule.spec()?;
+        fencepost_engine::make_images(&spec.options.driver, [&spec].into_iter(), &stop).await;
+        anyhow::Ok(play_again(&schedule, args.times, args.jobs, &player, &stop, ended).await)
+    })?;
+    runtime.shutdown_background();
+    finish(&replays, args.times, stop.reason() == Some(&Reason::Interrupted))
+}
+
+/// Says what came of the plays, and gives the exit code.
+fn finish(replays: &Replays, times: usize, interrupted: bool) -> Result<i32> {
+    let rate = replays.rate;
+    if rate.plays == 0 {
+        match replays.failed.first() {
+            Some(first) => bail!("no play came to a verdict: {first}"),
+            None => bail!("interrupted before a play was over"),
+        }
+    }
+    let (low, high) = rate.interval();
+    say!(
+        "\n{rate} plays show a violation (95 % interval of the rate: {:.0} % to {:.0} %)",
+        low * 100.0,
+        high * 100.0
+    );
+    for (violation, count) in &replays.violations {
+        say!("  {count:>4}  {violation}");
+    }
+    if replays.undecided > 0 {
+        say!("  {:>4}  plays tested nothing, or could not be decided", replays.undecided);
+    }
+    if !replays.failed.is_empty() {
+        eprintln!("fencepost: {} of {times} plays failed: {}", replays.failed.len(), replays.failed[0]);
+    }
+    if interrupted {
+        eprintln!("fencepost: interrupted; the rate is that of {} of {times} plays", rate.plays);
+    }
+    Ok(replays.exit_code())
+}
+
+fn line(played: &Result<Played>) -> String {
+    match played {
+        Ok(played) => {
+            let violations = Violation::all(&played.verdict);
+            let violations = violations.iter().map(Violation::to_string).collect::<Vec<_>>().join(", ");
+            let outcome = played.verdict.outcome;
+            let colon = if violations.is_empty() { "" } else { ": " };
+            format!("{outcome}{colon}{violations}  {}", played.folder.display())
+        }
+        Err(error) => format!("failed: {error:#}"),
+    }
+}
+
+/// The schedule of a run, on this driver if one is named.
+pub(super) fn schedule(run: &Path, driver: Option<&str>) -> Result<Schedule> {
+    let mut schedule = Schedule::of_run(&RunFolder::open(run)?)?;
+    if let Some(driver) = driver {
+        pick("driver", driver, &fencepost_cluster::DRIVER_NAMES, |name| name)?;
+        driver.clone_into(&mut schedule.options.driver);
+    }
+    schedule.spec()?;
+    Ok(schedule)
+}
+
+/// Real servers, for schedules.
+pub(super) fn servers(results: &Path, report: bool, stop: &Arc<Stop>) -> Servers {
+    let program = repeat::program().to_owned();
+    Servers { results: results.to_owned(), report, program, stop: stop.clone() }
+}
+
+/// Prints names with their texts.
+pub(super) fn show(rows: &[(&'static str, String)]) {
+    let rows: Vec<(&str, &str)> = rows.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    say!("{}", terminal::rows(&rows).trim_end());
+}
+
+/// What is played.
+pub(super) fn heading(run: &Path, schedule: &Schedule) -> [(&'static str, String); 4] {
+    let faults = match &schedule.plan.faults[..] {
+        [] => "none".to_owned(),
+        faults => {
+            let each = faults.iter().map(|fault| format!("{} on {}", fault.fault, fault.on.join(",")));
+            format!("{}: {}", faults.len(), each.collect::<Vec<_>>().join("; "))
+        }
+    };
+    let seed = schedule.options.seed.map(|seed| seed.to_string()).unwrap_or_default();
+    [
+        ("run", run.display().to_string()),
+        ("lock", schedule.options.lock.clone()),
+        ("seed", seed),
+        ("faults", faults),
+    ]
+}
