@@ -11,6 +11,8 @@ mod recorded;
 mod replay;
 mod schedule;
 pub mod search;
+pub mod shrink;
+mod signature;
 mod violation;
 
 pub use play::{Place, Played, play_run};
@@ -19,4 +21,5 @@ pub use rate::Rate;
 pub use recorded::SCENARIO;
 pub use replay::{Replays, replay};
 pub use schedule::Schedule;
+pub use signature::signature;
 pub use violation::Violation;

@@ -80,3 +80,15 @@ fn judged(folder: RunFolder, report: bool) -> Result<Played> {
 fn shows_a_violation(folder: &RunFolder) -> bool {
     read_history(&folder.history()).is_ok_and(|events| check_run(&events).outcome == Outcome::Violation)
 }
+
+impl Played {
+    /// Removes its folder. One that cannot be removed stays, and is named in a warning.
+    pub fn discard(self) {
+        if self.folder.as_os_str().is_empty() {
+            return;
+        }
+        if let Err(error) = std::fs::remove_dir_all(&self.folder) {
+            tracing::warn!("cannot remove the run {}: {error}", self.folder.display());
+        }
+    }
+}

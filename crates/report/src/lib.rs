@@ -7,6 +7,7 @@
 pub mod comparison;
 mod exhibits;
 pub mod export;
+pub mod findings;
 #[cfg(test)]
 mod fixtures;
 mod heading;

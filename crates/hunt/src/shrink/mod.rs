@@ -1,0 +1,144 @@
+//! Makes a schedule smaller for as long as its violation still comes in eight of ten plays.
+//!
+//! Each step leaves something out or makes something less; the greatest first. A candidate is played until it is certain
+//! whether it reaches the goal, and given up after two plays without the violation, or three of more.
+
+mod candidates;
+mod round;
+mod size;
+mod steps;
+#[cfg(test)]
+mod tests;
+mod trial;
+
+use crate::play::Played;
+use crate::player::Player;
+use crate::rate::Rate;
+use crate::schedule::Schedule;
+use crate::violation::Violation;
+use anyhow::{Result, bail};
+use fencepost_engine::Stop;
+use fencepost_report::findings::Size;
+pub use size::size_of;
+use std::fmt;
+use std::time::Instant;
+use steps::Search;
+use trial::{GOAL, Outcome, Trial};
+
+/// How much may be spent.
+#[derive(Clone, Copy)]
+pub struct Spending<'a> {
+    /// Plays side by side.
+    pub jobs: usize,
+    /// No play begins after this.
+    pub until: Option<Instant>,
+    /// Ctrl-C.
+    pub stop: &'a Stop,
+}
+
+/// One candidate, and what came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// What was tried: `2 clients and 2 processes`.
+    pub tried: String,
+    pub kept: bool,
+    pub rate: Rate,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Step { tried, kept, rate } = self;
+        let outcome = match (kept, rate.violations) {
+            (true, _) => "kept, the violation still comes",
+            (false, 0) => "given up, the violation does not come",
+            (false, _) => "given up, the violation comes too rarely",
+        };
+        write!(out, "{tried}: {outcome} ({rate} plays)")
+    }
+}
+
+/// The smallest schedule that was found.
+pub struct Shrunk {
+    pub schedule: Schedule,
+    pub before: Size,
+    pub after: Size,
+    /// How often it showed the violation when it was played once more.
+    pub rate: Rate,
+    /// A play of it that shows the violation.
+    pub example: Played,
+    /// Plays of all candidates.
+    pub plays: usize,
+    /// False where the time was up, or Ctrl-C came, before all was tried.
+    pub complete: bool,
+}
+
+/// Makes a schedule smaller, as long as this violation still comes; `tell` is called after each candidate. Gives the
+/// smallest one by then where the time is up or Ctrl-C comes; none where the violation did not come in ten plays of
+/// the schedule itself.
+///
+/// # Errors
+/// The schedule cannot be played, every play of it failed, or Ctrl-C came before anything was found.
+pub async fn shrink(
+    schedule: &Schedule,
+    violation: &Violation,
+    player: &dyn Player,
+    spending: Spending<'_>,
+    tell: &mut (dyn FnMut(&Step) + Send),
+) -> Result<Option<Shrunk>> {
+    schedule.spec()?;
+    let Spending { jobs, until, stop } = spending;
+    let mut trial = Trial { player, violation, jobs, stop, until, plays: 0 };
+    let Some((base, outcome, goal)) = begin(schedule, &mut trial, tell).await? else { return Ok(None) };
+    let mut search = Search::new(base, outcome, goal, trial, tell);
+    let complete = search.run().await;
+    let (schedule_found, outcome) = search.confirmed().await;
+    let plays = search.trial.plays;
+    search.discard();
+    let Some(example) = outcome.example else { bail!("no play shows the violation any more") };
+    Ok(Some(Shrunk {
+        before: size_of(schedule),
+        after: size_of(&schedule_found),
+        schedule: schedule_found,
+        rate: outcome.rate,
+        example,
+        plays,
+        complete,
+    }))
+}
+
+/// The schedule to begin with, and the goal: that of its own rate where it is below the usual goal.
+async fn begin(
+    schedule: &Schedule,
+    trial: &mut Trial<'_>,
+    tell: &mut (dyn FnMut(&Step) + Send),
+) -> Result<Option<(Schedule, Outcome, trial::Goal)>> {
+    // A run that ends at the first overlap is the same run, and shorter. Other violations are seen only at its end.
+    if ENDED_EARLY.contains(&trial.violation.checker.as_str()) && !schedule.options.fail_fast {
+        let mut early = schedule.clone();
+        early.options.fail_fast = true;
+        let (kept, outcome) = trial.test(&early, GOAL).await;
+        tell(&Step { tried: "ended at the first violation".to_owned(), kept, rate: outcome.rate });
+        if kept {
+            return Ok(Some((early, outcome, GOAL)));
+        }
+        outcome.discard();
+    }
+    let mut outcome = Outcome::default();
+    trial.measure(schedule, &mut outcome, GOAL.plays).await;
+    let rate = outcome.rate;
+    let goal = trial::Goal { needed: rate.violations.min(GOAL.needed), plays: GOAL.plays };
+    tell(&Step { tried: "the run itself".to_owned(), kept: rate.violations > 0, rate });
+    if rate.violations == 0 {
+        if trial.stop.reason().is_some() {
+            bail!("interrupted before the violation came again");
+        }
+        if outcome.failed.len() == rate.plays && rate.plays > 0 {
+            bail!("no play of the run came to a verdict: {}", outcome.failed[0]);
+        }
+        return Ok(None);
+    }
+    Ok(Some((schedule.clone(), outcome, goal)))
+}
+
+/// Checkers whose violations are seen as they happen (`--fail-fast`).
+const ENDED_EARLY: [&str; 2] = ["exclusion", "fencing"];

@@ -1,0 +1,320 @@
+//! The steps of shrinking, those that remove most first.
+
+use super::Step;
+use super::candidates::{
+    ended_by, fewer_clients, fewer_servers, names_nodes, numbers, rounded, set_number, triggers,
+    with_clients, with_fault, with_faults, with_servers, with_trigger,
+};
+use super::round;
+use super::size::size_of;
+use super::trial::{GOAL, Goal, Outcome, Trial};
+use crate::schedule::Schedule;
+use fencepost_history::TimeSpan;
+use fencepost_nemesis::PlannedFault;
+
+/// How much later than the latest violation of the plays a shorter run ends, and what is added to that.
+const MARGIN: (u64, u64) = (125, 300);
+
+/// Round numbers that are tried for each number.
+const ROUND: usize = 4;
+
+/// Faults that are tried alone: those right before the violation.
+const ALONE: usize = 4;
+
+/// The smallest schedule so far, and those that it was made from.
+pub(super) struct Search<'a, 'b> {
+    /// Each smaller than the one before, with what its plays showed.
+    found: Vec<(Schedule, Outcome)>,
+    /// Candidates that did not reach the goal.
+    given_up: Vec<Schedule>,
+    goal: Goal,
+    pub trial: Trial<'a>,
+    tell: &'b mut (dyn FnMut(&Step) + Send),
+}
+
+impl<'a, 'b> Search<'a, 'b> {
+    pub fn new(
+        base: Schedule,
+        outcome: Outcome,
+        goal: Goal,
+        trial: Trial<'a>,
+        tell: &'b mut (dyn FnMut(&Step) + Send),
+    ) -> Search<'a, 'b> {
+        Search { found: vec![(base, outcome)], given_up: Vec::new(), goal, trial, tell }
+    }
+
+    fn best(&self) -> &Schedule {
+        &self.found.last().expect("the first is never removed").0
+    }
+
+    fn faults(&self) -> &[PlannedFault] {
+        &self.best().plan.faults
+    }
+
+    /// Goes through all steps until none makes it smaller. False where the time was up before.
+    pub async fn run(&mut self) -> bool {
+        loop {
+            let before = self.best().clone();
+            self.end_sooner().await;
+            self.fewer_faults().await;
+            self.fewer_targets().await;
+            self.events_for_times().await;
+            self.end_sooner().await;
+            // The scripts of a scenario name its clients, and do what they do.
+            if self.best().script.is_none() {
+                self.fewer_clients().await;
+                self.fewer_keys().await;
+            }
+            self.fewer_servers().await;
+            self.smaller_numbers().await;
+            self.shorter().await;
+            self.round_numbers().await;
+            if self.trial.is_over() {
+                return false;
+            }
+            if *self.best() == before {
+                return true;
+            }
+        }
+    }
+
+    /// Plays a candidate, and keeps it if it reaches the goal.
+    async fn attempt(&mut self, tried: impl FnOnce() -> String, candidate: Schedule) -> bool {
+        let known = candidate == *self.best() || self.given_up.contains(&candidate);
+        if known || self.trial.is_over() || candidate.spec().is_err() {
+            return false;
+        }
+        let (mut kept, mut outcome) = self.trial.test(&candidate, self.goal).await;
+        if kept && self.goal != GOAL && outcome.rate.violations == outcome.rate.plays {
+            // A rare violation that now comes each time may reach the usual goal from here on.
+            self.trial.measure(&candidate, &mut outcome, GOAL.plays).await;
+            if outcome.rate.violations >= GOAL.needed {
+                self.goal = GOAL;
+            }
+        }
+        kept &= outcome.rate.violations > 0;
+        (self.tell)(&Step { tried: tried(), kept, rate: outcome.rate });
+        if kept {
+            self.found.push((candidate, outcome));
+        } else {
+            outcome.discard();
+            // What was cut short by Ctrl-C was not given up.
+            if !self.trial.is_over() {
+                self.given_up.push(candidate);
+            }
+        }
+        kept
+    }
+
+    /// Ends the run soon after the latest violation that its plays showed.
+    async fn end_sooner(&mut self) {
+        let (best, outcome) = self.found.last().expect("the first is never removed");
+        let Some(latest) = outcome.times_ms.iter().max() else { return };
+        let limit = round::two_digits_up(latest * MARGIN.0 / 100 + MARGIN.1);
+        if limit < best.options.time_limit.millis() {
+            let candidate = ended_by(best, limit);
+            let left_out = best.plan.faults.len() - candidate.plan.faults.len();
+            let without = match left_out {
+                0 => String::new(),
+                1 => ", without the fault after that".to_owned(),
+                _ => format!(", without the {left_out} faults after that"),
+            };
+            let length = TimeSpan::from_millis(limit);
+            self.attempt(|| format!("a fault phase of {length}{without}"), candidate).await;
+        }
+    }
+
+    async fn fewer_faults(&mut self) {
+        if self.faults().is_empty() {
+            return;
+        }
+        let none = with_faults(self.best(), Vec::new());
+        if self.attempt(|| "no fault at all".to_owned(), none).await {
+            return;
+        }
+        let all = self.faults().to_vec();
+        if all.len() > 1 {
+            for fault in all.iter().rev().take(ALONE) {
+                let alone = with_faults(self.best(), vec![fault.clone()]);
+                if self.attempt(|| format!("only {}", in_words(fault)), alone).await {
+                    return;
+                }
+            }
+        }
+        self.leave_out_parts().await;
+    }
+
+    /// Delta debugging (Zeller and Hildebrandt 2002): leaves out halves, then quarters, down to single faults.
+    async fn leave_out_parts(&mut self) {
+        let mut parts = 2;
+        while self.faults().len() > 1 && !self.trial.is_over() {
+            let faults = self.faults().to_vec();
+            let length = faults.len().div_ceil(parts);
+            let mut smaller = false;
+            for start in (0..faults.len()).step_by(length) {
+                let end = (start + length).min(faults.len());
+                let rest: Vec<PlannedFault> = [&faults[..start], &faults[end..]].concat();
+                let candidate = with_faults(self.best(), rest);
+                let tried = || match end - start {
+                    1 => format!("without {}", in_words(&faults[start])),
+                    count => format!("without {count} of {} faults", faults.len()),
+                };
+                if self.attempt(tried, candidate).await {
+                    smaller = true;
+                    break;
+                }
+            }
+            match (smaller, length) {
+                (true, _) => parts = parts.saturating_sub(1).max(2),
+                (false, 1) => return,
+                (false, _) => parts = (2 * parts).min(faults.len()),
+            }
+        }
+    }
+
+    async fn fewer_targets(&mut self) {
+        for number in 0..self.faults().len() {
+            let mut place = 0;
+            while place < self.faults()[number].on.len() {
+                let fault = &self.faults()[number];
+                if fault.on.len() == 1 || names_nodes(fault) {
+                    break;
+                }
+                let (name, left_out) = (fault.fault.clone(), fault.on[place].clone());
+                let candidate = with_fault(self.best(), number, |fault| {
+                    fault.on.remove(place);
+                });
+                if !self.attempt(|| format!("{name} not on {left_out}"), candidate).await {
+                    place += 1;
+                }
+            }
+        }
+    }
+
+    async fn events_for_times(&mut self) {
+        for number in 0..self.faults().len() {
+            for trigger in triggers(self.best(), number) {
+                let fault = self.faults()[number].fault.clone();
+                let candidate = with_trigger(self.best(), number, &trigger);
+                let event = event(&trigger.0);
+                if self.attempt(|| format!("{fault} {event} in place of a time"), candidate).await {
+                    break;
+                }
+            }
+        }
+    }
+
+    async fn fewer_clients(&mut self) {
+        for (clients, processes) in fewer_clients(self.best()) {
+            let Some(candidate) = with_clients(self.best(), clients, processes) else { continue };
+            if self.attempt(|| format!("{clients} clients and {processes} processes"), candidate).await {
+                return;
+            }
+        }
+    }
+
+    async fn fewer_keys(&mut self) {
+        let mut one = self.best().clone();
+        (one.options.keys, one.options.readers) = (1, 0);
+        self.attempt(|| "one key, no readers".to_owned(), one).await;
+    }
+
+    async fn fewer_servers(&mut self) {
+        for servers in fewer_servers(self.best()) {
+            let Some(candidate) = with_servers(self.best(), servers) else { continue };
+            if self.attempt(|| format!("{servers} servers"), candidate).await {
+                return;
+            }
+        }
+    }
+
+    async fn smaller_numbers(&mut self) {
+        for number in 0..self.faults().len() {
+            for (name, now) in numbers(&self.faults()[number]) {
+                let fault = self.faults()[number].fault.clone();
+                let set = |schedule: &Schedule, value| {
+                    with_fault(schedule, number, |fault| set_number(fault, &name, value))
+                };
+                self.bisect(now, set, |value| format!("{fault} with {name} = {value}")).await;
+            }
+        }
+    }
+
+    async fn shorter(&mut self) {
+        let set = |schedule: &Schedule, value| ended_by(schedule, value);
+        let now = self.best().options.time_limit.millis();
+        let words = |value| format!("a fault phase of {}", TimeSpan::from_millis(value));
+        self.bisect(now, set, words).await;
+    }
+
+    /// The least round number below `now` that reaches the goal, taking for granted that what is greater does, too.
+    async fn bisect(
+        &mut self,
+        now: u64,
+        set: impl Fn(&Schedule, u64) -> Schedule,
+        words: impl Fn(u64) -> String,
+    ) {
+        let rounds = round::below(now, ROUND);
+        let (mut low, mut high) = (0, rounds.len());
+        while low < high {
+            let middle = (low + high) / 2;
+            let value = rounds[middle];
+            let candidate = set(self.best(), value);
+            match self.attempt(|| words(value), candidate).await {
+                true => high = middle,
+                false => low = middle + 1,
+            }
+        }
+    }
+
+    async fn round_numbers(&mut self) {
+        let candidate = rounded(self.best());
+        self.attempt(|| "round numbers".to_owned(), candidate).await;
+    }
+
+    /// Removes the runs of all schedules on the way.
+    pub fn discard(self) {
+        self.found.into_iter().for_each(|(_, outcome)| outcome.discard());
+    }
+
+    /// The smallest schedule that reaches the goal when it is played once more, and what these plays showed: a candidate
+    /// that reached it by luck gives way to the one that it was made from. Where the time is up, the smallest one with
+    /// the plays that it had.
+    pub async fn confirmed(&mut self) -> (Schedule, Outcome) {
+        loop {
+            let (schedule, mut outcome) = self.found.pop().expect("the first is never removed");
+            if self.trial.stop.reason().is_some() {
+                return (schedule, outcome);
+            }
+            let until = self.trial.until.take();
+            let mut again = Outcome::default();
+            self.trial.measure(&schedule, &mut again, GOAL.plays).await;
+            self.trial.until = until;
+            let kept = again.rate.violations >= self.goal.needed || self.found.is_empty();
+            let size = size_of(&schedule);
+            (self.tell)(&Step { tried: format!("once more ({size})"), kept, rate: again.rate });
+            if kept {
+                match &again.example {
+                    Some(_) => drop(outcome.example.take().map(crate::play::Played::discard)),
+                    None => again.example = outcome.example.take(),
+                }
+                return (schedule, again);
+            }
+            outcome.discard();
+            again.discard();
+        }
+    }
+}
+
+/// `pause on c1`.
+fn in_words(fault: &PlannedFault) -> String {
+    format!("{} on {}", fault.fault, fault.on.join(","))
+}
+
+/// `right after an acquire`.
+fn event(trigger: &fencepost_nemesis::Trigger) -> String {
+    match trigger.kind {
+        Some(fencepost_history::Kind::Invoke) => format!("as a {} begins", trigger.f),
+        _ => format!("right after {}", trigger.f),
+    }
+}

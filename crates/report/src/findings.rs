@@ -1,0 +1,192 @@
+//! `finding.json`: a violation that was played again, made smaller, and kept as a scenario.
+
+use fencepost_history::run::{RunError, write_whole};
+use fencepost_history::{Seed, TimeSpan};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::Path;
+
+/// The name of the file, in the folder of its finding.
+pub const FINDING: &str = "finding.json";
+
+/// The folder of its run, and the scenario that plays it, beside it.
+pub const RUN: &str = "run";
+pub const SCENARIO: &str = "scenario.toml";
+
+/// A finding, as its folder keeps it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct FindingFile {
+    /// Version of Fencepost that made it.
+    pub fencepost: String,
+    /// The name of its folder, made from the signature.
+    pub name: String,
+    pub signature: Signature,
+    /// What happened in the run that is kept, in a sentence.
+    pub sentence: String,
+    pub lock: String,
+    pub seed: Seed,
+    /// Plays of the smallest schedule, and how many of them show the violation.
+    pub plays: usize,
+    pub violations: usize,
+    /// The schedule as it was found, and as small as it became.
+    pub before: Size,
+    pub after: Size,
+    /// Plays that it took to make it smaller.
+    pub plays_to_shrink: usize,
+    /// False where the time was up before all was tried.
+    pub complete: bool,
+    /// Plays the scenario again.
+    pub command: String,
+}
+
+impl FindingFile {
+    /// Reads the finding in this folder.
+    ///
+    /// # Errors
+    /// There is none, or it is no finding.
+    pub fn read(folder: &Path) -> Result<FindingFile, RunError> {
+        let path = folder.join(FINDING);
+        let text = std::fs::read(&path).map_err(|source| RunError::Read { path: path.clone(), source })?;
+        serde_json::from_slice(&text)
+            .map_err(|error| RunError::Malformed { path, reason: format!("this is no finding: {error}") })
+    }
+
+    /// Writes it into this folder.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<(), RunError> {
+        let text = serde_json::to_string_pretty(self).expect("a finding is always JSON") + "\n";
+        write_whole(&folder.join(FINDING), text.as_bytes())
+    }
+}
+
+/// What tells one finding from another: what was violated, and which faults came before it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Signature {
+    pub checker: String,
+    pub class: String,
+    /// In order, each once; empty where the lock is broken in peace.
+    pub causes: Vec<Cause>,
+}
+
+/// A fault, what its target was to the lock, and what the lock was doing.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Cause {
+    pub fault: String,
+    /// `holder`, `granting`, `leader`, `storage`, …
+    pub role: String,
+    /// `held`, `free`, …
+    pub phase: String,
+}
+
+/// So many causes stand in a name; a name with more would be long and say little.
+const NAMED_CAUSES: usize = 2;
+
+impl Signature {
+    /// A short name, for a folder: `granted-twice-clock-jump-granting`.
+    pub fn name(&self) -> String {
+        let mut parts: Vec<String> = Vec::new();
+        for Cause { fault, role, .. } in &self.causes {
+            let part = format!("{fault}-{role}");
+            if !parts.contains(&part) && parts.len() < NAMED_CAUSES {
+                parts.push(part);
+            }
+        }
+        let cause = if parts.is_empty() { "in-peace".to_owned() } else { parts.join("-") };
+        format!("{}-{cause}", self.class)
+    }
+}
+
+impl fmt::Display for Signature {
+    /// `granted twice (exclusion): clock-jump on a granting server while the lock is held`.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cause = |Cause { fault, role, phase }: &Cause| {
+            format!("{fault} on {} (lock {})", role.replace('-', " "), phase.replace('-', " "))
+        };
+        let causes: Vec<String> = self.causes.iter().map(cause).collect();
+        let causes = if causes.is_empty() { "without any fault".to_owned() } else { causes.join(", ") };
+        write!(out, "{} ({}): {causes}", self.class.replace('-', " "), self.checker)
+    }
+}
+
+/// How large the schedule of a run is: what shrinking makes smaller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Size {
+    pub faults: usize,
+    pub clients: usize,
+    pub processes: usize,
+    pub keys: usize,
+    pub servers: usize,
+    pub time_limit: TimeSpan,
+}
+
+impl fmt::Display for Size {
+    /// `1 fault, 2 clients, 2 processes, 1 key, 5 servers, 3s`.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Size { faults, clients, processes, keys, servers, time_limit } = *self;
+        let counts = [
+            (faults, "fault", "faults"),
+            (clients, "client", "clients"),
+            (processes, "process", "processes"),
+            (keys, "key", "keys"),
+            (servers, "server", "servers"),
+        ];
+        for (count, one, many) in counts {
+            write!(out, "{count} {}, ", if count == 1 { one } else { many })?;
+        }
+        write!(out, "{time_limit}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cause(fault: &str, role: &str) -> Cause {
+        Cause { fault: fault.to_owned(), role: role.to_owned(), phase: "held".to_owned() }
+    }
+
+    fn signature(causes: Vec<Cause>) -> Signature {
+        Signature { checker: "exclusion".to_owned(), class: "granted-twice".to_owned(), causes }
+    }
+
+    #[test]
+    fn a_name_is_short_and_says_what_broke_and_by_what() {
+        let jump = cause("clock-jump", "granting");
+        assert_eq!(signature(vec![jump.clone()]).name(), "granted-twice-clock-jump-granting");
+        assert_eq!(signature(Vec::new()).name(), "granted-twice-in-peace");
+        let released = Cause { phase: "releasing".to_owned(), ..jump.clone() };
+        let many = vec![jump.clone(), released, cause("delay", "holder"), cause("pause", "holder")];
+        assert_eq!(signature(many).name(), "granted-twice-clock-jump-granting-delay-holder");
+        let words = "granted twice (exclusion): clock-jump on granting (lock held)";
+        assert_eq!(signature(vec![jump]).to_string(), words);
+    }
+
+    #[test]
+    fn a_finding_is_read_as_it_was_written_and_anything_else_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let finding = FindingFile {
+            fencepost: "0.1.0".to_owned(),
+            name: "granted-twice-in-peace".to_owned(),
+            signature: signature(vec![cause("pause", "holder")]),
+            sentence: "so".to_owned(),
+            lock: "redlock".to_owned(),
+            seed: Seed(4),
+            plays: 10,
+            violations: 9,
+            before: Size::default(),
+            after: Size { faults: 1, servers: 5, ..Size::default() },
+            plays_to_shrink: 60,
+            complete: true,
+            command: "fencepost scenario scenario.toml".to_owned(),
+        };
+        finding.write(folder.path()).unwrap();
+        assert_eq!(FindingFile::read(folder.path()).unwrap(), finding);
+        std::fs::write(folder.path().join(FINDING), "{}").unwrap();
+        let error = FindingFile::read(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("finding.json: this is no finding: missing field"), "{error}");
+    }
+}
