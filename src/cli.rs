@@ -11,6 +11,7 @@ use crate::commands::lock::LockArgs;
 use crate::commands::manual::Shell;
 use crate::commands::replay::ReplayArgs;
 use crate::commands::serve::ServeArgs;
+use crate::commands::shrink::ShrinkArgs;
 use crate::commands::test::TestArgs;
 use clap::{Parser, Subcommand};
 use fencepost_storage::StorageSetup;
@@ -40,6 +41,8 @@ pub enum Command {
     Analyze(AnalyzeArgs),
     /// Play a run again several times, and say how often it shows a violation.
     Replay(ReplayArgs),
+    /// Make a run with a violation as small as it can be, and keep it as a scenario with its report.
+    Shrink(ShrinkArgs),
     /// Decide whether histories are possible, and explain those that are not.
     Check(CheckArgs),
     /// Write a run's history for other tools.

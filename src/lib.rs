@@ -80,6 +80,7 @@ fn dispatch(command: Command) -> anyhow::Result<i32> {
         Command::Compare(args) => compare::compare(&args),
         Command::Analyze(args) => analyze::analyze(&args),
         Command::Replay(args) => commands::replay::replay(&args),
+        Command::Shrink(args) => commands::shrink::shrink(&args),
         Command::Check(args) => check::check(&args),
         Command::Export(args) => export::export(&args),
         Command::Gc(args) => gc::gc(&args),

@@ -14,4 +14,5 @@ pub(crate) mod repeat;
 pub mod replay;
 pub mod scenario;
 pub mod serve;
+pub mod shrink;
 pub mod test;

@@ -1,17 +1,21 @@
 //! The command that repeats a run.
 
 use fencepost_engine::RunOptions;
+use fencepost_engine::scenario::{Scenario, find};
 
 /// The exact command that repeats this run: everything that differs from the defaults, and the seed.
 pub fn command(options: &RunOptions) -> String {
-    if let Some(run) = &options.scenario {
-        let name = run.rsplit_once('-').map_or(run.as_str(), |(name, _)| name);
-        let seed = options.seed.map(|seed| format!(" --seed {seed}")).unwrap_or_default();
-        return format!("{} scenario {name} --driver {}{seed}", program(), options.driver);
-    }
     let mut words = vec![format!("{} test {}", program(), options.arguments())];
     words.extend(without_file());
     words.join(" ")
+}
+
+/// The exact command that repeats this run of a scenario: a built-in one by its name, another by its file.
+pub fn scenario(scenario: &Scenario, options: &RunOptions) -> String {
+    let built_in = find(&scenario.name).is_some_and(|built_in| built_in.file == scenario.file);
+    let name = if built_in { &scenario.name } else { &scenario.file };
+    let seed = options.seed.map(|seed| format!(" --seed {seed}")).unwrap_or_default();
+    format!("{} scenario {name} --driver {}{seed}", program(), options.driver)
 }
 
 /// Where a file says what would be on the command line, the command that repeats must say so: it names everything itself.

@@ -4,6 +4,7 @@
 //! A [`Schedule`] is what is searched, mutated and shrunk: the options of a run and its plan of faults. A [`Player`]
 //! carries it out.
 
+mod finding;
 mod play;
 mod player;
 mod rate;
@@ -15,6 +16,7 @@ pub mod shrink;
 mod signature;
 mod violation;
 
+pub use finding::{KeptFinding, keep, kept_findings};
 pub use play::{Place, Played, play_run};
 pub use player::{Player, Servers};
 pub use rate::Rate;

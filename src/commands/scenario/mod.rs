@@ -128,6 +128,7 @@ fn options(args: &ScenarioArgs, seed: Seed, stop: &Arc<Stop>, shown: bool) -> Pl
         lock: args.lock.clone(),
         driver: args.driver.clone(),
         seed,
+        seed_given: args.seed.is_some(),
         results: args.results.clone(),
         stop: stop.clone(),
         on_event: match shown {

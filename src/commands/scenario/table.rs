@@ -1,6 +1,6 @@
 //! What the terminal shows of scenarios.
 
-use super::play::{Ending, PlayOptions, Report, RunReport};
+use super::play::{Ending, PlayOptions, Report, RunReport, shown_seed};
 use super::repetitions;
 use console::Style;
 use fencepost_engine::scenario::Scenario;
@@ -23,7 +23,7 @@ pub fn opening(scenario: &Scenario, options: &PlayOptions) -> String {
     let rows = [
         ("scenario", scenario.name.clone()),
         ("source", scenario.source.clone()),
-        ("seed", options.seed.to_string()),
+        ("seed", shown_seed(scenario, options).to_string()),
         ("about", scenario.about.clone()),
         ("expected", scenario.expected.clone()),
     ];

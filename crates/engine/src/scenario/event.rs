@@ -46,6 +46,24 @@ pub(super) fn parse(text: &str) -> Result<Trigger, String> {
     Ok(Trigger { times, ..trigger })
 }
 
+/// The text of an event; none where only a table can say it.
+pub(super) fn text(trigger: &Trigger) -> Option<String> {
+    let usual = if f::is_notice(&trigger.f) { Kind::Info } else { Kind::Ok };
+    let trigger = Trigger { kind: Some(trigger.kind.unwrap_or(usual)), ..trigger.clone() };
+    let client = trigger.client.as_deref().unwrap_or(ANY);
+    let name = &trigger.f;
+    let text = match (trigger.stage, &trigger.point, trigger.kind) {
+        (Some(FaultStage::Inject), ..) => format!("{name} injected"),
+        (Some(FaultStage::Heal), ..) => format!("{name} healed"),
+        (_, Some(point), _) => format!("{client} at {point}"),
+        (.., Some(Kind::Invoke)) => format!("{client} begins {name}"),
+        (.., Some(Kind::Fail)) => format!("{client} fails {name}"),
+        _ => format!("{client} {name}"),
+    };
+    let text = if trigger.times == 1 { text } else { format!("{text} {} times", trigger.times) };
+    (parse(&text).as_ref() == Ok(&trigger)).then_some(text)
+}
+
 fn of_fault(fault: &str, stage: FaultStage) -> Result<Trigger, String> {
     let known = pick("fault", fault, fencepost_nemesis::registry(), |nemesis| nemesis.name());
     known.map_err(|error| error.0)?;
@@ -116,6 +134,22 @@ mod tests {
             ("clock-jump", Some(FaultStage::Heal), 2)
         );
         assert_eq!(parse("pause injected").unwrap().stage, Some(FaultStage::Inject));
+    }
+
+    #[test]
+    fn an_event_has_a_text_where_the_text_says_all_of_it() {
+        for form in [
+            "c2 acquire",
+            "any begins release",
+            "c1 fails write 3 times",
+            "pause healed",
+            "any at before-replies",
+        ] {
+            assert_eq!(text(&parse(form).unwrap()).as_deref(), Some(form));
+        }
+        assert_eq!(text(&Trigger::of(f::ACQUIRE)).as_deref(), Some("any acquire"));
+        let granted = Trigger { granted_by: Some("n3".to_owned()), ..Trigger::of(f::ACQUIRE) };
+        assert_eq!(text(&granted), None);
     }
 
     #[test]

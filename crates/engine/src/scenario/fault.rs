@@ -12,6 +12,9 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
+/// The parameter of a partition that names its groups of nodes.
+pub(super) const GROUPS: &str = "groups";
+
 /// What faults are called whose groups of nodes stand in a text: `c1|n4,n5`.
 const PARTITION: &str = "partition";
 

@@ -17,9 +17,11 @@ mod run_options;
 mod step;
 #[cfg(test)]
 mod tests;
+mod text;
 
 pub use builtin::{find, registry};
 pub use expect::{Answer, Expectation};
 pub use file::read_file;
 pub use measure::Observed;
 pub use model::{Scenario, ScenarioRun};
+pub use text::scenario_text;

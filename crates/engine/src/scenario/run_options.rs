@@ -12,7 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// Options that belong to the call, or that faults of the scenario take the place of.
-const NOT_IN_FILES: &[&str] = &["seed", "driver", "nemesis", "nemesis-file"];
+const NOT_IN_FILES: &[&str] = &["driver", "nemesis", "nemesis-file"];
 
 /// Ends a directed run that hangs.
 const TIME_LIMIT: TimeSpan = TimeSpan::from_secs(40);
@@ -47,9 +47,7 @@ pub(super) fn read(
         let name = key.get_ref().as_ref();
         if NOT_IN_FILES.contains(&name) {
             let sentence = match name {
-                "seed" | "driver" => {
-                    format!("`{name}` is not part of a scenario: use --{name} on the command line")
-                }
+                "driver" => "`driver` is not part of a scenario: use --driver on the command line".to_owned(),
                 _ => format!("`{name}` is not part of a scenario: write each fault as a [[fault]]"),
             };
             return Err(Mistake::new(key.span(), sentence));

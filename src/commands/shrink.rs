@@ -1,0 +1,161 @@
+//! `fencepost shrink`: makes a run with a violation smaller, and keeps it as a finding.
+
+use super::replay::{heading, schedule, servers, show};
+use crate::commands::repeat;
+use crate::output::say;
+use crate::runtime::{listen_for_signals, runtime};
+use anyhow::{Result, bail};
+use clap::Args;
+use fencepost_checker::check_run;
+use fencepost_engine::{BadUsage, Stop, pick};
+use fencepost_history::run::RunFolder;
+use fencepost_history::{TimeSpan, read_history};
+use fencepost_hunt::shrink::{Shrunk, Spending, Step, shrink as make_smaller, size_of};
+use fencepost_hunt::{KeptFinding, Schedule, Violation, keep};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Makes a run with a violation smaller, for as long as the violation still comes in eight of ten plays: fewer faults,
+/// clients, processes, keys and servers, shorter times, smaller parameters. Writes what is left as a scenario with its
+/// report. Ctrl-C ends it with the smallest run by then.
+///
+/// Exit code: 1 if the violation was found again, 2 if it did not come again.
+#[derive(Debug, Args)]
+pub struct ShrinkArgs {
+    /// The run's folder: results/latest, for instance.
+    #[arg(value_name = "RESULT")]
+    pub run: PathBuf,
+    /// The violation to keep, by its class, such as `overstayed` [default: the first that the report shows].
+    #[arg(long)]
+    pub class: Option<String>,
+    /// Number of plays side by side.
+    #[arg(long, default_value_t = 2, value_name = "COUNT")]
+    pub jobs: usize,
+    /// Time to spend.
+    #[arg(long = "for", value_name = "TIME", default_value = "15m")]
+    pub budget: TimeSpan,
+    /// Where the nodes run: docker, local, or auto [default: as the run was made].
+    #[arg(long)]
+    pub driver: Option<String>,
+    /// Folder of findings.
+    #[arg(long, default_value = "results/findings", value_name = "FOLDER")]
+    pub findings: PathBuf,
+}
+
+/// Shrinks a run. Gives the exit code.
+pub fn shrink(args: &ShrinkArgs) -> Result<i32> {
+    if args.jobs == 0 {
+        return Err(BadUsage("--jobs must be at least 1".to_owned()).into());
+    }
+    let schedule = schedule(&args.run, args.driver.as_deref())?;
+    let (violation, others) = chosen(args)?;
+    if schedule.script.is_some() {
+        return Err(BadUsage(format!(
+            "the run {} follows the scripts of a scenario, which its author made as small as they are; shrink a run \
+             whose clients follow a workload",
+            args.run.display()
+        ))
+        .into());
+    }
+    show(&heading(&args.run, &schedule));
+    show(&[("violation", violation.to_string()), ("size", size_of(&schedule).to_string())]);
+    if !others.is_empty() {
+        let others: Vec<String> = others.iter().map(Violation::to_string).collect();
+        show(&[("besides", format!("{} (--class shrinks another one)", others.join(", ")))]);
+    }
+    let work = args.findings.join(format!(".shrinking-{}", std::process::id()));
+    let shrunk = play(args, &schedule, &violation, &work);
+    let kept = shrunk.and_then(|shrunk| {
+        let keep = |shrunk: Shrunk| {
+            let kept = keep(&shrunk, &violation, &args.findings, repeat::program())?;
+            anyhow::Ok((shrunk, kept))
+        };
+        shrunk.map(keep).transpose()
+    });
+    // Runs on the way prove nothing that the smallest does not. The folder is missing where none began.
+    let _ = std::fs::remove_dir_all(&work);
+    match kept? {
+        Some((shrunk, kept)) => {
+            finish(&shrunk, &kept);
+            Ok(1)
+        }
+        None => {
+            say!(
+                "\nIn ten plays of the run, {violation} did not come again: there is nothing to make smaller."
+            );
+            say!("`fencepost replay {} --times 50` says how rare it is.", args.run.display());
+            Ok(2)
+        }
+    }
+}
+
+/// The violation to keep, and the other kinds that the run shows.
+fn chosen(args: &ShrinkArgs) -> Result<(Violation, Vec<Violation>)> {
+    let folder = RunFolder::open(&args.run)?;
+    let mut all = Violation::all(&check_run(&read_history(&folder.history())?));
+    if all.is_empty() {
+        return Err(BadUsage(format!(
+            "the run {} shows no violation, so there is nothing to shrink",
+            args.run.display()
+        ))
+        .into());
+    }
+    let place = match &args.class {
+        None => 0,
+        Some(class) => {
+            pick("class of the run's violations", class, &all, |violation| violation.class.as_str())?;
+            all.iter().position(|violation| violation.class == *class).unwrap_or(0)
+        }
+    };
+    let chosen = all.remove(place);
+    Ok((chosen, all))
+}
+
+fn play(
+    args: &ShrinkArgs,
+    schedule: &Schedule,
+    violation: &Violation,
+    work: &Path,
+) -> Result<Option<Shrunk>> {
+    let stop = Arc::new(Stop::default());
+    let begun = Instant::now();
+    let player = servers(work, false, &stop);
+    let spending = Spending { jobs: args.jobs, until: Some(begun + args.budget.0), stop: &stop };
+    let mut tell = |step: &Step| {
+        let seconds = begun.elapsed().as_secs();
+        say!("{:>3}:{:02}  {step}", seconds / 60, seconds % 60);
+    };
+    let runtime = runtime()?;
+    let shrunk = runtime.block_on(async {
+        tokio::spawn(listen_for_signals(stop.clone()));
+        let spec = schedule.spec()?;
+        fencepost_engine::make_images(&spec.options.driver, [&spec].into_iter(), &stop).await;
+        make_smaller(schedule, violation, &player, spending, &mut tell).await
+    });
+    runtime.shutdown_background();
+    match shrunk {
+        Err(error) if stop.reason().is_some() => bail!("{error:#}"),
+        shrunk => shrunk,
+    }
+}
+
+fn finish(shrunk: &Shrunk, kept: &KeptFinding) {
+    let file = &kept.file;
+    let complete = match shrunk.complete {
+        true => "nothing smaller shows it as often",
+        false => "ended before everything was tried; a longer --for may make it smaller",
+    };
+    say!("");
+    show(&[
+        ("finding", file.signature.to_string()),
+        ("happened", file.sentence.clone()),
+        ("before", file.before.to_string()),
+        ("after", format!("{} ({complete})", file.after)),
+        ("rate", format!("{} plays show it", shrunk.rate)),
+        ("plays", shrunk.plays.to_string()),
+        ("folder", kept.folder.display().to_string()),
+        ("report", kept.folder.join("run/report.html").display().to_string()),
+        ("repeat", file.command.clone()),
+    ]);
+}
