@@ -104,7 +104,8 @@ fn chosen(args: &ShrinkArgs) -> Result<(Violation, Vec<Violation>)> {
     let place = match &args.class {
         None => 0,
         Some(class) => {
-            pick("class of the run's violations", class, &all, |violation| violation.class.as_str())?;
+            let classes: Vec<&str> = all.iter().map(|violation| violation.class.as_str()).collect();
+            pick("class of the run's violations", class, &classes, |name| name)?;
             all.iter().position(|violation| violation.class == *class).unwrap_or(0)
         }
     };

@@ -67,7 +67,10 @@ fn judged(folder: RunFolder, report: bool) -> Result<Played> {
     let (verdict, history) = match report {
         true => {
             let judged = fencepost_report::judge(&folder)?;
-            (judged.verdict, judged.history)
+            match judged.unwritten {
+                Some(error) if judged.verdict.outcome != Outcome::Violation => return Err(error),
+                _ => (judged.verdict, judged.history),
+            }
         }
         false => {
             let history = read_history(&folder.history())?;
