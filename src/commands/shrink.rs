@@ -7,7 +7,7 @@ use crate::runtime::{listen_for_signals, runtime};
 use anyhow::{Result, bail};
 use clap::Args;
 use fencepost_checker::check_run;
-use fencepost_engine::{BadUsage, Stop, pick};
+use fencepost_engine::{BadUsage, Stop, unknown};
 use fencepost_history::run::RunFolder;
 use fencepost_history::{TimeSpan, read_history};
 use fencepost_hunt::shrink::{Shrunk, Spending, Step, shrink as make_smaller, size_of};
@@ -105,8 +105,8 @@ fn chosen(args: &ShrinkArgs) -> Result<(Violation, Vec<Violation>)> {
         None => 0,
         Some(class) => {
             let classes: Vec<&str> = all.iter().map(|violation| violation.class.as_str()).collect();
-            pick("class of the run's violations", class, &classes, |name| name)?;
-            all.iter().position(|violation| violation.class == *class).unwrap_or(0)
+            let place = classes.iter().position(|known| known == class);
+            place.ok_or_else(|| BadUsage(unknown("class of the run's violations", class, &classes)))?
         }
     };
     let chosen = all.remove(place);
