@@ -1,10 +1,11 @@
 //! What tells one finding from another: which faults, on which roles and in which phase, came before it.
 
 use crate::violation::Violation;
-use fencepost_checker::run_index::{Fault, Hold};
-use fencepost_checker::{Finding, RunIndex, RunVerdict};
+use fencepost_checker::run_index::Fault;
+use fencepost_checker::{Finding, RunIndex, RunVerdict, Situation, TargetRole, situations_of};
 use fencepost_history::Event;
 use fencepost_report::findings::{Cause, Signature};
+use serde_json::{Value, json};
 
 /// The signature of the first violation of this kind in a run, with the finding itself; none where the run does not show
 /// it.
@@ -17,8 +18,9 @@ pub fn signature(
     let of_class = |finding: &&Finding| finding.class == violation.class;
     let findings = &verdict.of_checker(&violation.checker)?.findings;
     let finding = findings.iter().filter(of_class).min_by_key(|finding| finding.time)?;
-    let mut causes: Vec<Cause> =
-        behind(&run, finding).into_iter().flat_map(|fault| causes(&run, fault, finding)).collect();
+    let behind: Vec<u64> = behind(&run, finding).into_iter().map(|fault| fault.id).collect();
+    let met = situations_of(&run).into_iter().filter(|(fault, _)| behind.contains(fault));
+    let mut causes: Vec<Cause> = met.filter_map(|(_, situations)| cause(&situations)).collect();
     causes.sort_unstable();
     causes.dedup();
     let Violation { checker, class } = violation.clone();
@@ -44,33 +46,89 @@ fn began_ns(run: &RunIndex, finding: &Finding) -> u64 {
     times.min().unwrap_or(0)
 }
 
-/// The role of each of the fault's targets, and the phase of the finding's key, as the fault was injected.
-fn causes(run: &RunIndex, fault: &Fault, finding: &Finding) -> Vec<Cause> {
-    let of_key = |hold: &&Hold| finding.key.is_empty() || hold.key == finding.key;
-    let at = fault.injected_ns.unwrap_or(fault.inject_ns);
-    let holds = || run.holds.iter().filter(of_key);
-    let holding = holds().find(|hold| hold.from_ns <= at && at <= hold.end_ns);
-    let acquiring = holds().find(|hold| hold.invoke_ns <= fault.inject_ns && at <= hold.from_ns);
-    let (phase, hold) = match (holding, acquiring) {
-        (Some(hold), _) => ("held", Some(hold)),
-        (None, Some(hold)) => ("acquire-in-flight", Some(hold)),
-        (None, None) => ("free", None),
+/// What a fault met, in one cause: of its targets the one that matters most to the lock. Otherwise two plays of one plan,
+/// whose fault on three servers met another one among them, would be two findings.
+fn cause(situations: &[Situation]) -> Option<Cause> {
+    let weight = |situation: &&Situation| match situation.role {
+        TargetRole::Holder => 0,
+        TargetRole::Granting => 1,
+        TargetRole::Leader => 2,
+        TargetRole::Storage => 3,
+        TargetRole::Waiter => 4,
+        TargetRole::Server => 5,
+        TargetRole::Follower | TargetRole::OtherServer => 6,
+        TargetRole::Idle => 7,
     };
-    let role = |target: &&str| {
-        let granting = hold.is_some_and(|hold| hold.granted_by.contains(target));
-        match () {
-            () if target.starts_with("storage") => "storage",
-            () if !run.servers.contains(target) => "client",
-            () if granting || run.servers.len() == 1 => "granting",
-            () => "server",
+    let Situation { fault, role, phase } = situations.iter().min_by_key(weight)?;
+    let name = |of: Value| of.as_str().unwrap_or_default().to_owned();
+    Some(Cause { fault: fault.clone(), role: name(json!(role)), phase: name(json!(phase)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fencepost_checker::check_run;
+    use fencepost_history::{Kind, Process};
+
+    fn event(index: u64, process: Process, kind: Kind, f: &str, value: Value) -> Event {
+        let key = matches!(process, Process::Client(_)).then(|| "k0".into());
+        Event {
+            index,
+            time: index * 10_000_000,
+            process,
+            kind,
+            f: f.into(),
+            key,
+            value: value.into(),
+            error: None,
         }
-    };
-    let mut roles: Vec<&str> = fault.targets.iter().map(role).collect();
-    // Of several servers those matter that granted.
-    if roles.contains(&"granting") {
-        roles.retain(|role| *role != "server");
     }
-    let cause =
-        |role: &str| Cause { fault: fault.name.to_owned(), role: role.to_owned(), phase: phase.to_owned() };
-    roles.into_iter().map(cause).collect()
+
+    /// Two processes hold k0 at once; one clock jumped long before, another while the first held it.
+    fn history() -> Vec<Event> {
+        use Kind::{Info, Invoke, Ok};
+        let (one, two, nemesis) = (Process::Client(0), Process::Client(1), Process::Nemesis);
+        let jump = |id: u64, stage: &str, on: &str| json!({"id": id, "stage": stage, "targets": [on], "effective": true});
+        let acquire = json!({"ttl_ms": 2000});
+        let events = [
+            (nemesis, Info, "servers", json!(["n1", "n2", "n3"])),
+            (nemesis, Invoke, "clock-jump", jump(0, "inject", "n2")),
+            (nemesis, Ok, "clock-jump", jump(0, "inject", "n2")),
+            (nemesis, Invoke, "clock-jump", jump(0, "heal", "n2")),
+            (nemesis, Ok, "clock-jump", jump(0, "heal", "n2")),
+            (one, Invoke, "acquire", acquire.clone()),
+            (one, Ok, "acquire", json!({"granted_by": ["n1", "n3"]})),
+            (nemesis, Invoke, "clock-jump", jump(1, "inject", "n3")),
+            (nemesis, Ok, "clock-jump", jump(1, "inject", "n3")),
+            (two, Invoke, "acquire", acquire),
+            (two, Ok, "acquire", json!({"granted_by": ["n2", "n3"]})),
+            (one, Invoke, "release", Value::Null),
+            (one, Ok, "release", json!({"believed": true})),
+        ];
+        let numbered = (0..).zip(events);
+        numbered.map(|(index, (process, kind, f, value))| event(index, process, kind, f, value)).collect()
+    }
+
+    #[test]
+    fn the_faults_in_force_are_the_cause_with_their_role_and_phase() {
+        let history = history();
+        let verdict = check_run(&history);
+        let violation = Violation::all(&verdict).remove(0);
+        let (signature, finding) = signature(&history, &verdict, &violation).unwrap();
+        assert_eq!(signature.name(), "granted-twice-clock-jump-granting");
+        let words = "granted twice (exclusion): clock-jump on granting server (lock held)";
+        assert_eq!((signature.to_string().as_str(), finding.class.as_str()), (words, "granted-twice"));
+        let other = Violation { class: "overstayed".to_owned(), ..violation };
+        assert!(super::signature(&history, &verdict, &other).is_none());
+    }
+
+    #[test]
+    fn without_any_fault_the_lock_is_broken_in_peace() {
+        let mut history = history();
+        history.retain(|event| event.f != "clock-jump");
+        let verdict = check_run(&history);
+        let violation = Violation::all(&verdict).remove(0);
+        let (signature, _) = signature(&history, &verdict, &violation).unwrap();
+        assert_eq!(signature.name(), "granted-twice-in-peace");
+    }
 }

@@ -1,7 +1,10 @@
 //! `finding.json`: a violation that was played again, made smaller, and kept as a scenario.
 
+use fencepost_checker::{LockPhase, TargetRole};
 use fencepost_history::run::{RunError, write_whole};
 use fencepost_history::{Seed, TimeSpan};
+use serde::de::value::StrDeserializer;
+use serde::de::{DeserializeOwned, IntoDeserializer};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
@@ -99,11 +102,19 @@ impl Signature {
     }
 }
 
+/// A role or a phase by its name.
+fn known<T: DeserializeOwned>(name: &str) -> Option<T> {
+    let name: StrDeserializer<serde::de::value::Error> = name.into_deserializer();
+    T::deserialize(name).ok()
+}
+
 impl fmt::Display for Signature {
-    /// `granted twice (exclusion): clock-jump on a granting server while the lock is held`.
+    /// `granted twice (exclusion): clock-jump on granting server (lock held)`.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cause = |Cause { fault, role, phase }: &Cause| {
-            format!("{fault} on {} (lock {})", role.replace('-', " "), phase.replace('-', " "))
+            let role = known(role).map_or(role.as_str(), |role: TargetRole| role.words());
+            let phase = known(phase).map_or(phase.as_str(), |phase: LockPhase| phase.words());
+            format!("{fault} on {role} (lock {phase})")
         };
         let causes: Vec<String> = self.causes.iter().map(cause).collect();
         let causes = if causes.is_empty() { "without any fault".to_owned() } else { causes.join(", ") };
@@ -161,7 +172,7 @@ mod tests {
         let released = Cause { phase: "releasing".to_owned(), ..jump.clone() };
         let many = vec![jump.clone(), released, cause("delay", "holder"), cause("pause", "holder")];
         assert_eq!(signature(many).name(), "granted-twice-clock-jump-granting-delay-holder");
-        let words = "granted twice (exclusion): clock-jump on granting (lock held)";
+        let words = "granted twice (exclusion): clock-jump on granting server (lock held)";
         assert_eq!(signature(vec![jump]).to_string(), words);
     }
 
