@@ -26,6 +26,8 @@ pub(crate) struct Lateness {
     /// When the lease is over, and whether no fault can delay the process. None where a section may last longer than its lease, or was
     /// not drawn.
     end: Option<(Duration, bool)>,
+    /// How much time before the end a write is to have.
+    for_write: Duration,
     /// When the wait at hand is over.
     due: Option<Duration>,
     /// By how much waits were too long.
@@ -43,6 +45,7 @@ impl Lateness {
             begun: Some(now),
             used: if outlasts { Duration::ZERO } else { ttl - valid },
             end: (!outlasts).then_some((end, undelayed)),
+            for_write: ttl * (MARGIN - 2) / (2 * MARGIN),
             ..Lateness::default()
         }
     }
@@ -63,6 +66,14 @@ impl Lateness {
         }
         self.due = Some(due);
         Some(due - now.time)
+    }
+
+    /// By how much the process is too late to write, where no fault can have delayed it: half of the TTL is to be left for
+    /// the write itself.
+    pub(crate) fn is_to_abandon_its_write(&self, now: Duration) -> Option<Duration> {
+        let (end, undelayed) = self.end?;
+        let latest = end.saturating_sub(self.for_write);
+        now.checked_sub(latest).filter(|_| undelayed)
     }
 
     /// By how much the process is too late to go on, where only the machine can have made it late.
@@ -121,6 +132,15 @@ mod tests {
         assert_eq!(late.is_to_abandon(ms(11_799)), None);
         assert_eq!(late.is_to_abandon(ms(11_900)), Some(ms(100)));
         assert_eq!(lateness(true, true, &json!({})).is_to_abandon(ms(99_000)), None, "its lock is renewed");
+    }
+
+    #[test]
+    fn a_write_needs_half_of_the_ttl_where_no_fault_can_delay_it() {
+        let late = lateness(false, true, &json!({}));
+        assert_eq!(late.is_to_abandon_its_write(ms(10_999)), None);
+        assert_eq!(late.is_to_abandon_its_write(ms(11_050)), Some(ms(50)));
+        assert_eq!(lateness(false, false, &json!({})).is_to_abandon_its_write(ms(11_050)), None);
+        assert_eq!(lateness(true, true, &json!({})).is_to_abandon_its_write(ms(11_050)), None);
     }
 
     #[test]

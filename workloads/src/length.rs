@@ -18,6 +18,10 @@ const SHORT_TTLS: (f64, f64) = (0.01, 0.09);
 const LONG_TTLS: (f64, f64) = (0.5, 0.8);
 const OUTLASTING_TTLS: (f64, f64) = (1.1, 1.6);
 
+/// Where no fault can delay a process, it writes at the latest after this share of the TTL: a write that the machine delays
+/// past the lease would be a violation without a fault.
+const UNDELAYED_WRITE_TTLS: f64 = 0.4;
+
 /// The share of the rests that are none.
 const NO_REST: f64 = 0.25;
 /// No drawn rest is longer than this many means.
@@ -99,7 +103,11 @@ impl Length {
                     _ => SHORT_TTLS,
                 };
                 let length = drawn.ttl.mul_f64(random.random_range(from..=to));
-                SectionPlan { length, write_at: length.mul_f64(random.random_range(0.0..=1.0)) }
+                let latest = match drawn.undelayed && !drawn.outlasts {
+                    true => length.min(drawn.ttl.mul_f64(UNDELAYED_WRITE_TTLS)),
+                    false => length,
+                };
+                SectionPlan { length, write_at: latest.mul_f64(random.random_range(0.0..=1.0)) }
             }
         }
     }
@@ -165,6 +173,14 @@ mod tests {
         assert!(plans.iter().all(|plan| plan.write_at <= plan.length));
         let early = plans.iter().filter(|plan| plan.write_at < plan.length / 2).count();
         assert!((1800..2200).contains(&early), "{early} of {MANY}");
+    }
+
+    #[test]
+    fn a_write_that_only_the_machine_can_delay_leaves_most_of_the_lease() {
+        let drawn = |outlasts| Length::Drawn(Drawn { ttl: TTL, outlasts, undelayed: true });
+        let late = |plan: &SectionPlan| plan.write_at > TTL.mul_f64(0.4);
+        assert!(!plans(drawn(false)).iter().any(late));
+        assert!(plans(drawn(true)).iter().any(late));
     }
 
     #[test]

@@ -103,7 +103,13 @@ impl<W: Work + 'static, B: FnMut(SectionPlan) -> W + Send> Sections<B> {
         let mut last = last;
         loop {
             match self.work.as_mut().and_then(|work| work.next(last)) {
-                Some(Do::Op(f, value)) => return self.op(f, value),
+                Some(Do::Op(f, value)) => {
+                    let late = self.lateness.is_to_abandon_its_write(now.time).filter(|_| f == f::WRITE);
+                    return match late {
+                        Some(late) => Step::Abandon { key: self.key.clone(), late },
+                        None => self.op(f, value),
+                    };
+                }
                 Some(Do::Until(lasted)) => match self.lateness.wait_until(lasted, now) {
                     Some(wait) => return Step::Wait(wait),
                     None => last = None,
