@@ -1,13 +1,20 @@
-"""redlock-py's Redlock, with its own retries switched off: attempts are repeated here, so that the TTL has an honest begin."""
+"""redlock-py's Redlock, with its own retries switched off: attempts are repeated here, so that the TTL has an honest begin.
+
+`--no-retries`: without those of redis-py beneath it, which take some seconds for each server that is down."""
+
+import sys
 
 import fencepost
 import redlock
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 
 class RedlockPy:
     def __init__(self, env):
         self.env, self.locks = env, {}
-        servers = [{"host": server.host, "port": server.port} for server in env.servers]
+        more = {"retry": Retry(NoBackoff(), 0), "socket_timeout": env.ttl / 10} if "--no-retries" in sys.argv else {}
+        servers = [{"host": server.host, "port": server.port, **more} for server in env.servers]
         self.redlock = redlock.Redlock(servers, retry_count=1, retry_delay=0.001)
 
     def acquire(self, key, ttl, timeout):
