@@ -59,7 +59,7 @@ impl TypedNemesis for Kill {
 const AIMS: &[Aim] = &[Aim::at(Role::Granting, &[Moment::GrantedForLong, Moment::Collecting]).lasting(DOWN)];
 
 /// How long servers stay down in an aimed fault, in TTLs.
-pub(crate) const DOWN: (f64, f64) = (0.0, 0.25);
+pub(crate) const DOWN: (f64, f64) = (0.0, 0.1);
 
 /// The drawn length of an aimed fault that takes servers down, unless the command line says how long they stay down.
 pub(crate) fn back_soon<P>(drawn: Draw<P>, settings: &Settings) -> Draw<P> {

@@ -60,7 +60,7 @@ const FLICKER_MS: RangeInclusive<u32> = 2..=50;
 const WRITES_WITHIN: Duration = Duration::from_millis(500);
 
 /// How often the power flickers. Each cut is a chance, none a certainty: a holder may be done before the server is back.
-const TIMES: RangeInclusive<u32> = 5..=10;
+const TIMES: RangeInclusive<u32> = 2..=4;
 
 impl TypedNemesis for PowerLoss {
     type Parameters = PowerLossParameters;
@@ -95,7 +95,7 @@ impl TypedNemesis for PowerLoss {
         // Outages come in bursts, and the second cut finds the most to take: a server that has just given out its
         // first locks, and that remembers none from before. It ends well before the next fault begins.
         let flicker_ms = random.random_range(FLICKER_MS).min(millis(settings.interval) as u32 / 4);
-        let flickers = random.random_bool(0.9) && length > topology.ttl;
+        let flickers = random.random_bool(0.5) && length > topology.ttl;
         let times = random.random_range(TIMES);
         let seed = random.random();
         let parameters = PowerLossParameters {

@@ -102,20 +102,17 @@ impl Injection {
         for (id, (planned, (nemesis, fault))) in spec.plan.faults.iter().zip(ready).enumerate() {
             // Listens before anything begins, so that no trigger misses its event.
             let fired = planned.when.clone().map(|trigger| shared.recorder.await_event(trigger));
-            let (id, planned) = (id as u64, planned.clone());
-            let observation = Observation::default();
-            let (shared, resolution) = (shared.clone(), Resolution::default());
-            let (aimed, effects) = (planned.roles().into_iter().map(|(text, _)| text).collect(), observation);
             let one = ScheduledFault {
-                id,
-                planned,
-                aimed,
-                resolution,
+                id: id as u64,
+                planned: planned.clone(),
+                target: planned.clone(),
+                aimed: planned.roles().into_iter().map(|(text, _)| text).collect(),
+                resolution: Resolution::default(),
                 fired,
                 nemesis,
                 fault,
-                observation: effects,
-                shared,
+                observation: Observation::default(),
+                shared: shared.clone(),
             };
             tasks.spawn(one.run(healing.clone()));
         }
@@ -200,8 +197,9 @@ enum Claim {
 /// A planned fault, ready.
 struct ScheduledFault {
     id: u64,
-    /// With nodes in place of roles once these are known.
     planned: PlannedFault,
+    /// The same with nodes in place of roles, once these are known.
+    target: PlannedFault,
     /// The roles that it is aimed at, as they were written.
     aimed: Vec<String>,
     resolution: Resolution,
@@ -229,7 +227,7 @@ impl ScheduledFault {
             }
         }
         let begun = Instant::now();
-        let ran = self.shared.context.running(&self.planned.on);
+        let ran = self.shared.context.running(&self.target.on);
         if self.inject().await {
             let left = Duration::from_millis(self.planned.for_ms).saturating_sub(begun.elapsed());
             let _ = tokio::time::timeout(left, healing.wait_for(|now| *now)).await;
@@ -249,20 +247,21 @@ impl ScheduledFault {
             tokio::time::sleep(Duration::from_millis(self.planned.at_ms)).await;
             came = None;
         }
-        if let Some(next) = &self.planned.then {
-            let fired = self.shared.recorder.await_event(next.clone());
-            came = tokio::time::timeout(THEN, fired).await.ok().and_then(Result::ok);
-        }
-        if !self.aimed.is_empty() && !self.aim(came).await? {
-            return Ok(false);
-        }
         loop {
+            if let Some(next) = &self.planned.then {
+                let fired = self.shared.recorder.await_event(next.clone());
+                came = tokio::time::timeout(THEN, fired).await.ok().and_then(Result::ok);
+            }
+            if !self.aimed.is_empty() && !self.aim(came.take()).await? {
+                return Ok(false);
+            }
             let healed = self.shared.healed.notified();
             tokio::pin!(healed);
             healed.as_mut().enable();
             match self.claim() {
                 Claim::InForce => return Ok(true),
                 Claim::Misfit => return Ok(false),
+                // After that it aims anew: its moment has passed.
                 Claim::Later => healed.await,
             }
         }
@@ -274,9 +273,9 @@ impl ScheduledFault {
         let random = seed.stream(&format!("roles-{}", self.id));
         let mut aiming = Aiming { context, recorder, topology, fired, random };
         let Some(resolution) = aiming.resolve(&self.planned, THEN).await? else { return Ok(false) };
-        self.planned = self.planned.resolved(&resolution);
-        self.fault =
-            self.nemesis.prepare(&self.planned.on, &self.planned.parameters).map_err(FaultError::Other)?;
+        let resolved = self.planned.resolved(&resolution);
+        self.fault = self.nemesis.prepare(&resolved.on, &resolved.parameters).map_err(FaultError::Other)?;
+        self.target = resolved;
         self.resolution = resolution;
         Ok(true)
     }
@@ -289,19 +288,19 @@ impl ScheduledFault {
         let of_kind =
             in_force.values().filter(|one| kind.is_some() && one.nemesis.description().kind == kind);
         let mut in_the_way =
-            of_kind.filter(|one| one.on.iter().any(|target| self.planned.on.contains(target))).peekable();
+            of_kind.filter(|one| one.on.iter().any(|target| self.target.on.contains(target))).peekable();
         if in_the_way.peek().is_some() {
             return if in_the_way.all(|one| one.healing) { Claim::Later } else { Claim::Misfit };
         }
         drop(in_the_way);
-        let one = InForce { nemesis: self.nemesis, on: self.planned.on.clone(), healing: false };
+        let one = InForce { nemesis: self.nemesis, on: self.target.on.clone(), healing: false };
         in_force.insert(self.id, one);
         Claim::InForce
     }
 
     /// Records that the fault does not fit, and counts it.
     fn left_out(&self) {
-        let PlannedFault { fault, on, .. } = &self.planned;
+        let PlannedFault { fault, on, .. } = &self.target;
         let mut value = json!({"id": self.id, "fault": fault, "targets": on});
         if !self.aimed.is_empty() {
             value["aimed"] = json!(self.aimed);
@@ -353,7 +352,7 @@ impl ScheduledFault {
         match self.heal_within(LAST_HEALING, ran).await {
             Ok(()) => self.record(Kind::Ok, FaultStage::Heal, None),
             Err(error) => {
-                let PlannedFault { fault, on, .. } = &self.planned;
+                let PlannedFault { fault, on, .. } = &self.target;
                 let sentence = format!("{fault} on {} could not be healed: {error}", on.join(","));
                 self.record(Kind::Info, FaultStage::Heal, Some(&error));
                 self.shared.is_unhealed(sentence);
@@ -393,7 +392,7 @@ impl ScheduledFault {
     }
 
     fn record(&self, kind: Kind, stage: FaultStage, error: Option<&FaultError>) {
-        let PlannedFault { fault, on, parameters, .. } = &self.planned;
+        let PlannedFault { fault, on, parameters, .. } = &self.target;
         let requested = match parameters.is_empty() {
             true => Value::Null,
             false => Value::Object(parameters.clone()),
