@@ -1,7 +1,7 @@
 //! What drawn faults are aimed at: a role of the lock's life, and a moment of it. A nemesis lists its aims in its
 //! description; half of its drawn faults take one of them.
 
-use crate::draws::around_ttl;
+use crate::draws::{around_ttl, millis};
 use crate::roles::{LEADER, Role};
 use crate::topology::Topology;
 use crate::trigger::Trigger;
@@ -17,7 +17,7 @@ pub enum Moment {
     Granted,
     /// A process is granted the lock, and will use it for a good part of the TTL.
     GrantedForLong,
-    /// A process that will use the lock for a good part of the TTL has read, and will write.
+    /// A process has read, and will write in a good while.
     BeforeWrite,
     /// A process begins to release.
     Releasing,
@@ -27,17 +27,20 @@ pub enum Moment {
 
 /// A section that lasts this part of the TTL leaves a fault the time to matter.
 const LONG: f64 = 0.4;
+/// A write that comes so much of the TTL after the grant comes after the injection.
+const WRITE: f64 = 0.2;
 
 impl Moment {
     /// The event that the fault waits for; none where this run has no such event.
     fn trigger(self, topology: &Topology) -> Option<Trigger> {
-        let section_ms = Some(u64::try_from(topology.ttl.mul_f64(LONG).as_millis()).unwrap_or(u64::MAX));
+        let part_ms = |part| Some(millis(topology.ttl.mul_f64(part)));
+        let (section_ms, write_ms) = (part_ms(LONG), part_ms(WRITE));
         let of = |f: &str, kind: Kind| Trigger { kind: Some(kind), ..Trigger::of(f) };
         match self {
             Moment::Granted => Some(of(f::ACQUIRE, Kind::Ok)),
             Moment::GrantedForLong => Some(Trigger { section_ms, ..of(f::ACQUIRE, Kind::Ok) }),
             Moment::BeforeWrite if topology.storage.is_none() => None,
-            Moment::BeforeWrite => Some(Trigger { section_ms, ..of(f::READ, Kind::Ok) }),
+            Moment::BeforeWrite => Some(Trigger { write_ms, ..of(f::READ, Kind::Ok) }),
             Moment::Releasing => Some(of(f::RELEASE, Kind::Invoke)),
             Moment::Collecting => Some(of(f::ACQUIRE, Kind::Invoke)),
         }
@@ -170,10 +173,18 @@ pub struct DrawnAim {
 /// So often a fault is on a whole majority of the servers that granted: with fewer, the lock cannot always be granted anew.
 const MAJORITY: f64 = 0.75;
 
-/// Draws one of the aims that this run allows; none where it allows none.
-pub(crate) fn draw_aim(aims: &[Aim], topology: &Topology, random: &mut Stream) -> Option<DrawnAim> {
-    let possible: Vec<(&Aim, PossibleAim)> =
+/// Draws one of the aims that this run allows, or takes the first of them (`main`); none where it allows none.
+pub(crate) fn draw_aim(
+    aims: &[Aim],
+    main: bool,
+    topology: &Topology,
+    random: &mut Stream,
+) -> Option<DrawnAim> {
+    let mut possible: Vec<(&Aim, PossibleAim)> =
         aims.iter().filter_map(|aim| Some((aim, aim.possible(topology)?))).collect();
+    if main {
+        possible.truncate(1);
+    }
     let (aim, PossibleAim { peers, moments, .. }) = possible.choose(random)?;
     let majority = topology.majority();
     let granting = match random.random_bool(MAJORITY) {

@@ -45,7 +45,6 @@ fn draw(topology: &Topology, random: &mut Stream) -> (Impairment, Ways) {
 /// it runs out only if the servers hear as late of the holder.
 const AIMS: &[Aim] = &[
     Aim::between(Role::Holder, OtherEnd::ServersAndStorage, &[Moment::BeforeWrite]).lasting(LENGTHS),
-    Aim::between(Role::Holder, OtherEnd::ServersAndStorage, &[Moment::BeforeWrite]).lasting(LENGTHS),
     Aim::between(Role::Holder, OtherEnd::Storage, &[Moment::BeforeWrite]).lasting(LENGTHS),
     Aim::between(Role::Holder, OtherEnd::Servers, &[Moment::GrantedForLong, Moment::Releasing])
         .lasting(LENGTHS),

@@ -53,8 +53,12 @@ fn draw_one(
     let mut at_ms = gap_ms(&mut random);
     loop {
         // Every second one is aimed, from the first on, so that the share is certain in a short run, too.
-        let aimed = faults.len().is_multiple_of(2);
-        let aimed = aimed.then(|| draw_fault(nemesis, topology, settings, true, &mut random)).flatten();
+        // Of these, every second one takes the main aim.
+        let aimed = match faults.len() % 4 {
+            0 => draw_aimed(nemesis, topology, settings, true, &mut random),
+            2 => draw_aimed(nemesis, topology, settings, false, &mut random),
+            _ => None,
+        };
         let drawn = aimed.or_else(|| draw_fault(nemesis, topology, settings, false, &mut random));
         let Some(fault) = drawn.filter(|fault| at_ms + fault.for_ms <= limit_ms) else { return faults };
         let for_ms = fault.for_ms;
@@ -72,17 +76,29 @@ pub fn draw_fault(
     aimed: bool,
     random: &mut Stream,
 ) -> Option<PlannedFault> {
-    let description = nemesis.description();
-    let (drawn, then) = if aimed {
-        let aim = draw_aim(description.aims, topology, random)?;
-        (nemesis.draw_aimed(&aim, topology, settings, random)?, Some(aim.then))
-    } else {
-        let then = description.awaits_holder.then(|| Trigger::of(f::ACQUIRE));
-        (nemesis.draw(topology, settings, random)?, then)
-    };
+    if aimed {
+        return draw_aimed(nemesis, topology, settings, false, random);
+    }
+    let then = nemesis.description().awaits_holder.then(|| Trigger::of(f::ACQUIRE));
+    Some(planned(nemesis, nemesis.draw(topology, settings, random)?, then))
+}
+
+/// Draws one fault at one of the aims of its nemesis, or at the first of them (`main`).
+fn draw_aimed(
+    nemesis: &dyn Nemesis,
+    topology: &Topology,
+    settings: &Settings,
+    main: bool,
+    random: &mut Stream,
+) -> Option<PlannedFault> {
+    let aim = draw_aim(nemesis.description().aims, main, topology, random)?;
+    Some(planned(nemesis, nemesis.draw_aimed(&aim, topology, settings, random)?, Some(aim.then)))
+}
+
+fn planned(nemesis: &dyn Nemesis, drawn: Draw, then: Option<Trigger>) -> PlannedFault {
     let Draw { on, length, parameters } = drawn;
     let (fault, for_ms) = (nemesis.name().to_owned(), millis(length).max(1));
-    Some(PlannedFault { at_ms: 0, for_ms, fault, on, when: None, then, parameters })
+    PlannedFault { at_ms: 0, for_ms, fault, on, when: None, then, parameters }
 }
 
 /// What a nemesis can be aimed at in this run.

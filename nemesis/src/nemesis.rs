@@ -40,7 +40,8 @@ pub struct NemesisDescription {
     pub on_packets: bool,
     /// Whether its parameters are groups of nodes that it parts, instead of targets and their peers.
     pub parts_groups: bool,
-    /// What half of its drawn faults are aimed at, and when: one of those that a run allows, each as often as any other.
+    /// What half of its drawn faults are aimed at, and when. Every second aimed one takes the first that a run allows, the
+    /// others any of them: so the first is the one that most often does harm.
     pub aims: &'static [Aim],
 }
 

@@ -30,6 +30,10 @@ pub struct Trigger {
     /// (`hold_ms`). Where its length is not known, any fits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub section_ms: Option<u64>,
+    /// The write of that section must be planned for so many milliseconds after the grant at least (`write_at_ms`). Where
+    /// that is not known, any fits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_ms: Option<u64>,
     /// Waits for the event to have come this many times.
     #[serde(default = "once", skip_serializing_if = "is_once")]
     pub times: u64,
@@ -55,13 +59,18 @@ impl Trigger {
             point: None,
             stage: None,
             section_ms: None,
+            write_ms: None,
             times: 1,
         }
     }
 
-    /// Whether a section of that length, if it is known, is long enough.
-    pub fn fits_section(&self, length_ms: Option<f64>) -> bool {
-        self.section_ms.is_none_or(|least_ms| length_ms.is_none_or(|length_ms| length_ms >= least_ms as f64))
+    /// Whether a section of that length, with its write at that time, is long enough, as far as either is known.
+    pub fn fits_section(&self, length_ms: Option<f64>, write_at_ms: Option<f64>) -> bool {
+        let reaches = |least_ms: Option<u64>, ms: Option<f64>| match (least_ms, ms) {
+            (Some(least_ms), Some(ms)) => ms >= least_ms as f64,
+            _ => true,
+        };
+        reaches(self.section_ms, length_ms) && reaches(self.write_ms, write_at_ms)
     }
 
     /// Whether this event fits, but for the length of the section. `client_of` names the client that hosts a process.
@@ -129,9 +138,12 @@ mod tests {
     #[test]
     fn a_section_of_unknown_length_fits() {
         let long = trigger("f = 'acquire'\nsection-ms = 800");
-        let fits = [None, Some(800.0), Some(799.9)].map(|length_ms| long.fits_section(length_ms));
+        let fits = [None, Some(800.0), Some(799.9)].map(|length_ms| long.fits_section(length_ms, None));
         assert_eq!(fits, [true, true, false]);
-        assert!(trigger("f = 'acquire'").fits_section(Some(0.0)));
+        assert!(trigger("f = 'acquire'").fits_section(Some(0.0), Some(0.0)));
+        let late = trigger("f = 'read'\nwrite-ms = 400");
+        let fits = [None, Some(400.0), Some(399.0)].map(|write_ms| late.fits_section(Some(900.0), write_ms));
+        assert_eq!(fits, [true, true, false]);
     }
 
     #[test]

@@ -5,6 +5,15 @@ use fencepost_history::{ErrorCode, Event, Kind, Name, OperationError, Process, f
 use serde_json::Value;
 use std::collections::HashMap;
 
+/// What an acquire said about the section that it begins, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Section {
+    /// How long it lasts.
+    pub length_ms: Option<f64>,
+    /// When it writes, after the grant.
+    pub write_at_ms: Option<f64>,
+}
+
 /// A grant that is not known to be over.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownHold {
@@ -12,8 +21,8 @@ pub struct KnownHold {
     pub key: Name,
     /// When it was granted, in nanoseconds since the recording began.
     since_ns: u64,
-    /// How long the section lasts, where the acquire said so, in milliseconds.
-    pub section_ms: Option<f64>,
+    /// What the acquire said about the section that it began.
+    section: Section,
     /// The servers that granted it, where the client said so.
     pub granted_by: Vec<String>,
 }
@@ -21,7 +30,8 @@ pub struct KnownHold {
 impl KnownHold {
     /// When its section ends; where its length is unknown, the least that is certain: its beginning.
     fn ends_ns(&self) -> u64 {
-        self.since_ns.saturating_add(self.section_ms.map_or(0, |length_ms| (length_ms.max(0.0) * 1e6) as u64))
+        self.since_ns
+            .saturating_add(self.section.length_ms.map_or(0, |length_ms| (length_ms.max(0.0) * 1e6) as u64))
     }
 }
 
@@ -30,7 +40,7 @@ impl KnownHold {
 struct Waiting {
     key: Name,
     since_ns: u64,
-    section_ms: Option<f64>,
+    section: Section,
 }
 
 /// Who holds and who waits.
@@ -54,8 +64,9 @@ impl LockState {
         }
         let is_acquire = event.f == f::ACQUIRE;
         if is_acquire && event.kind == Kind::Invoke {
-            let section_ms = event.value.get("hold_ms").and_then(Value::as_f64);
-            self.waiting.insert(process, Waiting { key, since_ns: event.time, section_ms });
+            let number = |name: &str| event.value.get(name).and_then(Value::as_f64);
+            let section = Section { length_ms: number("hold_ms"), write_at_ms: number("write_at_ms") };
+            self.waiting.insert(process, Waiting { key, since_ns: event.time, section });
             return;
         }
         let waited = if is_acquire { self.waiting.remove(&process) } else { None };
@@ -75,8 +86,8 @@ impl LockState {
     fn grant(&mut self, process: u64, key: Name, event: &Event, waited: Option<Waiting>) {
         let names = event.value.get("granted_by").and_then(Value::as_array);
         let names = names.into_iter().flatten().filter_map(|name| Some(name.as_str()?.to_owned()));
-        let section_ms = waited.and_then(|waited| waited.section_ms);
-        let hold = KnownHold { process, key, since_ns: event.time, section_ms, granted_by: names.collect() };
+        let section = waited.map(|waited| waited.section).unwrap_or_default();
+        let hold = KnownHold { process, key, since_ns: event.time, section, granted_by: names.collect() };
         self.holds.entry(process).or_default().push(hold);
     }
 
@@ -94,14 +105,11 @@ impl LockState {
         self.holds.get(&process)?.iter().rfind(|hold| hold.key == key)
     }
 
-    /// How long the section lasts that a process is in, or that it is about to begin, in milliseconds.
-    pub fn section_ms(&self, process: u64, key: &str) -> Option<f64> {
+    /// What is known of the section that a process is in, or that it is about to begin.
+    pub fn section(&self, process: u64, key: &str) -> Section {
         let waiting = self.waiting.get(&process).filter(|waiting| waiting.key == key);
-        match (self.hold_of(process, key), waiting) {
-            (Some(hold), _) => hold.section_ms,
-            (None, Some(waiting)) => waiting.section_ms,
-            (None, None) => None,
-        }
+        let held = self.hold_of(process, key).map(|hold| hold.section);
+        held.or(waiting.map(|waiting| waiting.section)).unwrap_or_default()
     }
 
     /// All holds, the one first whose section goes on longest; among sections of unknown length the latest first.
@@ -164,7 +172,8 @@ mod tests {
         let held = state(&events[..4]);
         assert_eq!((holders(&held), held.waiters()), (vec![1], vec![2]));
         assert_eq!(held.holds()[0].granted_by, ["n1", "n3"]);
-        assert_eq!((held.section_ms(1, "k0"), held.section_ms(2, "k0")), (Some(900.0), None));
+        let length_ms = |process| held.section(process, "k0").length_ms;
+        assert_eq!((length_ms(1), length_ms(2)), (Some(900.0), None));
         assert_eq!(holders(&state(&events)), [0; 0]);
     }
 

@@ -202,11 +202,12 @@ impl Inner {
             Process::Nemesis => None,
         };
         let key = event.key.as_deref().unwrap_or_default();
-        let section_ms = process.and_then(|process| self.lock.section_ms(process, key));
+        let section = process.map(|process| self.lock.section(process, key)).unwrap_or_default();
         let mut at = 0;
         while at < self.waiting.len() {
             let (trigger, times, _) = &mut self.waiting[at];
-            if trigger.fits(event, client_of) && trigger.fits_section(section_ms) {
+            if trigger.fits(event, client_of) && trigger.fits_section(section.length_ms, section.write_at_ms)
+            {
                 *times = times.saturating_sub(1);
                 if *times == 0 {
                     let (_, _, sender) = self.waiting.swap_remove(at);

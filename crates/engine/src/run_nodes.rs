@@ -20,7 +20,7 @@ pub(crate) fn run_nodes(spec: &RunSpec) -> RunNodes {
     let settings = spec.options.nemesis_settings(&topology);
     let hit_by = |nemesis: &&dyn Nemesis| {
         let planned = spec.plan.faults.iter().filter(|fault| fault.fault == nemesis.name());
-        let planned = planned.flat_map(|fault| &fault.on).filter_map(|node| kind_of(node, &topology));
+        let planned = planned.flat_map(|fault| &fault.on).flat_map(|name| kinds_of(name, &topology));
         let drawn =
             settings.as_ref().map_or(BTreeSet::new(), |settings| drawn(*nemesis, &topology, settings));
         let kinds: BTreeSet<NodeKind> = planned.chain(drawn).collect();
@@ -38,14 +38,20 @@ pub(crate) fn run_nodes(spec: &RunSpec) -> RunNodes {
 fn drawn(nemesis: &dyn Nemesis, topology: &Topology, settings: &Settings) -> BTreeSet<NodeKind> {
     let mut random = Seed(0).stream("kinds-of-nodes");
     let draws = (0..DRAWS).filter_map(|_| nemesis.draw(topology, settings, &mut random));
-    draws.flat_map(|draw| draw.on).filter_map(|node| kind_of(&node, topology)).collect()
+    let drawn = draws.flat_map(|draw| draw.on);
+    let aimed = fencepost_nemesis::aims(nemesis, topology).into_iter().flat_map(|aim| aim.on);
+    drawn.chain(aimed).flat_map(|name| kinds_of(&name, topology)).collect()
 }
 
-/// What a node is, by its name; the name of a role is no node.
+/// What the nodes are that a target may stand for: one, or all that may play a role.
+fn kinds_of(target: &str, topology: &Topology) -> Vec<NodeKind> {
+    topology.candidates(target).iter().filter_map(|node| kind_of(node, topology)).collect()
+}
+
+/// What a node is, by its name.
 fn kind_of(node: &str, topology: &Topology) -> Option<NodeKind> {
     let is_in = |names: &[String]| names.iter().any(|name| name == node);
     match node {
-        fencepost_nemesis::LEADER => Some(NodeKind::Server),
         _ if is_in(&topology.servers) => Some(NodeKind::Server),
         _ if is_in(&topology.clients) => Some(NodeKind::Client),
         _ if topology.storage.as_deref() == Some(node) => Some(NodeKind::Storage),
