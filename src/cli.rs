@@ -5,6 +5,7 @@ use crate::commands::check::CheckArgs;
 use crate::commands::compare::CompareArgs;
 use crate::commands::export::ExportArgs;
 use crate::commands::gc::GcArgs;
+use crate::commands::hunt::HuntArgs;
 use crate::commands::images::ImagesArgs;
 use crate::commands::list::ListArgs;
 use crate::commands::lock::LockArgs;
@@ -37,6 +38,8 @@ pub enum Command {
     Scenario(crate::commands::scenario::ScenarioArgs),
     /// Run every lock under every nemesis, and show in one matrix which properties hold.
     Compare(Box<CompareArgs>),
+    /// Search for the faults that break a lock: play many short schedules, learn from each, keep what is found.
+    Hunt(Box<HuntArgs>),
     /// Judge a run again and draw its report, from its folder alone.
     Analyze(AnalyzeArgs),
     /// Play a run again several times, and say how often it shows a violation.

@@ -78,6 +78,7 @@ fn dispatch(command: Command) -> anyhow::Result<i32> {
         Command::Test(args) => test::test(&args),
         Command::Scenario(args) => commands::scenario::scenario(&args),
         Command::Compare(args) => compare::compare(&args),
+        Command::Hunt(args) => commands::hunt::hunt(&args),
         Command::Analyze(args) => analyze::analyze(&args),
         Command::Replay(args) => commands::replay::replay(&args),
         Command::Shrink(args) => commands::shrink::shrink(&args),

@@ -6,6 +6,7 @@ pub mod compare;
 pub mod doctor;
 pub mod export;
 pub mod gc;
+pub mod hunt;
 pub mod images;
 pub mod list;
 pub mod lock;

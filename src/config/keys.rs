@@ -28,7 +28,7 @@ fn row((key, arg): (&str, &Arg)) -> String {
     let defaults: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
     let default = match arg.get_action() {
         ArgAction::SetTrue => String::new(),
-        _ if defaults.is_empty() => String::new(),
+        _ if defaults.is_empty() || arg.is_hide_default_value_set() => String::new(),
         _ => format!("`{}`", defaults.join(",")),
     };
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();

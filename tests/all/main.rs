@@ -12,6 +12,7 @@ mod clusters;
 mod common;
 mod compare;
 mod disks;
+mod hunt;
 mod kits;
 mod nemeses;
 mod own_locks;

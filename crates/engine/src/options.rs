@@ -128,6 +128,10 @@ pub struct RunOptions {
     /// Stop at the first violation.
     #[arg(long)]
     pub fail_fast: bool,
+    /// End the liveness phase as soon as each lock was granted again: for the short runs of a hunt.
+    #[arg(long, hide = true)]
+    #[serde(skip_serializing_if = "is_false")]
+    pub brief_liveness: bool,
     /// Pause of a client at a point of its recipe, for plans that wait for it.
     #[arg(long, value_name = "POINT=TIME", value_delimiter = ',', hide = true)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -173,6 +177,7 @@ impl Default for RunOptions {
             partition: None,
             careful: false,
             fail_fast: false,
+            brief_liveness: false,
             pause_at: Vec::new(),
             lock_options: Options::default(),
         }
@@ -203,6 +208,11 @@ impl RunOptions {
     pub fn settings(&self) -> RunSettings {
         RunSettings::of(self).expect("validated options have a seed, and all other settings")
     }
+}
+
+/// Whether a hidden switch stays unwritten.
+fn is_false(switch: &bool) -> bool {
+    !switch
 }
 
 /// Reads one of these names as the value of an enum, by the name that it has in files.

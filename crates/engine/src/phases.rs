@@ -18,6 +18,7 @@ use anyhow::{Result, bail};
 use fencepost_history::run::RunFolder;
 use fencepost_history::{Kind, f};
 use fencepost_nemesis::Trigger;
+use fencepost_workloads::key_name;
 use futures_util::future::join_all;
 use serde_json::json;
 use std::sync::Arc;
@@ -90,8 +91,10 @@ pub(crate) async fn all(
     // A directed run ends where its script ends.
     if !spec.nemeses.is_empty() && player.is_none() {
         phase(recorder, "liveness");
+        let granted = granted_again(spec, recorder);
         tokio::select! {
             () = tokio::time::sleep(LIVENESS_TTLS * spec.options.ttl.0) => {}
+            () = granted => {}
             () = stop.pulled() => {}
             () = watch.watch(|_| false) => {}
         }
@@ -190,6 +193,20 @@ fn acquired_enough(spec: &RunSpec, recorder: &Recorder) -> impl Future<Output = 
         match reached {
             Some(reached) => drop(reached.await),
             None => std::future::pending().await,
+        }
+    }
+}
+
+/// Returns when each lock was granted once more, which is all that `progress` asks for; never where the phase is to last.
+fn granted_again(spec: &RunSpec, recorder: &Recorder) -> impl Future<Output = ()> + use<> {
+    let of = |number| Trigger { key: Some(key_name(number)), ..Trigger::of(f::ACQUIRE) };
+    let is_brief = spec.options.brief_liveness;
+    let keys = if is_brief { spec.options.keys } else { 0 };
+    let grants: Vec<_> = (0..keys).map(|number| recorder.await_event(of(number))).collect();
+    async move {
+        join_all(grants).await;
+        if !is_brief {
+            std::future::pending::<()>().await;
         }
     }
 }

@@ -5,6 +5,7 @@
 //! carries it out.
 
 mod finding;
+pub mod hunt;
 mod play;
 mod player;
 mod rate;

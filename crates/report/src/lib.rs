@@ -11,6 +11,7 @@ pub mod findings;
 #[cfg(test)]
 mod fixtures;
 mod heading;
+pub mod hunt;
 mod judge;
 mod measures;
 mod page;

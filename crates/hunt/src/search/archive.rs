@@ -62,21 +62,22 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Learns from a schedule. One that showed a violation which is known already is kept for new situations only: nearer
-    /// than a violation it cannot come.
-    pub fn learn(&mut self, number: u64, schedule: &Schedule, lesson: &Lesson, repeats: bool) -> Learned {
+    /// Learns from a schedule. One that showed a violation (`violated`) is kept for new situations only: to come nearer than
+    /// that teaches nothing, and its distance would hide those that are still to be approached.
+    pub fn learn(&mut self, number: u64, schedule: &Schedule, lesson: &Lesson, violated: bool) -> Learned {
         let mut learned = Learned::default();
-        for (name, distance) in &lesson.situations {
+        for (name, seen) in lesson.covered() {
+            let distance = seen.nearest_ms.filter(|_| !violated);
             let is_new = !self.cells.contains_key(name);
             let cell = self.cells.entry(name.clone()).or_insert(Cell { elite: number, ..Cell::default() });
             cell.covered += 1;
-            let nearer = is_nearer(*distance, cell.nearest_ms);
+            let nearer = is_nearer(distance, cell.nearest_ms);
             if is_new {
                 learned.new.push(name.clone());
-            } else if nearer && !repeats {
+            } else if nearer {
                 learned.nearer.push(name.clone());
             }
-            if is_new || nearer && !repeats {
+            if is_new || nearer {
                 (cell.elite, cell.nearest_ms) = (number, distance.or(cell.nearest_ms));
             }
         }

@@ -1,22 +1,61 @@
 //! What the history of one schedule taught: the situations that it covered, and how near to a violation it came.
 
+use fencepost_checker::RunVerdict;
+use fencepost_report::hunt::SituationCount;
 use std::collections::BTreeMap;
 
-/// The name of a situation: a fault, the role of its target, and the phase of the lock's life in which it struck.
+/// The name of a situation: a fault, the role of its target, and the phase of the lock's life in which it came.
 pub type SituationName = String;
 
 /// What a schedule taught.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lesson {
-    /// The situations that it covered, each with the distance to a violation there in milliseconds, where one is known.
-    pub situations: BTreeMap<SituationName, Option<f64>>,
-    /// The signature of the violation that it showed, if it showed one.
-    pub violation: Option<String>,
+    /// The situations that were possible, each with how often it came about and how near to a violation.
+    pub situations: BTreeMap<SituationName, SituationCount>,
+    /// The smallest distance to a violation, and what happened, in a sentence.
+    pub miss: Option<(f64, String)>,
+}
+
+/// Whether a schedule showed a violation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShownViolation {
+    None,
+    /// One that no schedule had shown.
+    New,
+    /// One that was found already.
+    Known,
 }
 
 impl Lesson {
-    /// The smallest distance of all situations.
-    pub fn nearest_ms(&self) -> Option<f64> {
-        self.situations.values().flatten().copied().min_by(f64::total_cmp)
+    /// What a judged run teaches.
+    pub fn of(verdict: &RunVerdict) -> Lesson {
+        let mut lesson = Lesson::default();
+        for (situation, reached) in verdict.coverage.iter().flat_map(|coverage| coverage.situations()) {
+            let (role, phase) = (situation.role.words(), situation.phase.words());
+            let nearest_ms = reached.nearest_ns.map(|ns| ns as f64 / 1e6);
+            lesson.see(&situation.fault, role, phase, reached.times, nearest_ms);
+        }
+        let miss = verdict.nearest_miss.as_ref();
+        lesson.miss = miss.map(|miss| (miss.distance_ns as f64 / 1e6, miss.sentence()));
+        lesson
+    }
+
+    /// Notes that a situation was possible, and came about so often.
+    pub fn see(&mut self, fault: &str, role: &str, phase: &str, times: u64, nearest_ms: Option<f64>) {
+        let name = format!("{fault} / {role} / {phase}");
+        let seen = self.situations.entry(name).or_insert_with(|| SituationCount {
+            fault: fault.to_owned(),
+            role: role.to_owned(),
+            phase: phase.to_owned(),
+            times: 0,
+            nearest_ms: None,
+        });
+        seen.times += times;
+        seen.nearest_ms = seen.nearest_ms.into_iter().chain(nearest_ms).min_by(f64::total_cmp);
+    }
+
+    /// The situations that came about.
+    pub fn covered(&self) -> impl Iterator<Item = (&SituationName, &SituationCount)> {
+        self.situations.iter().filter(|(_, seen)| seen.times > 0)
     }
 }

@@ -13,7 +13,7 @@ mod mutation;
 mod space;
 
 pub use archive::{Archive, Cell, Learned, Use};
-pub use lesson::{Lesson, SituationName};
+pub use lesson::{Lesson, ShownViolation, SituationName};
 pub use mutation::Change;
 pub use space::{DrawnOptions, FAULTS_MAX, Space};
 
@@ -23,7 +23,6 @@ use fencepost_nemesis::Nemesis;
 use rand::RngExt;
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::fmt;
 
 /// Of ten schedules, so many are drawn anew even when others wait to be changed.
@@ -66,14 +65,12 @@ pub struct Search {
     pub archive: Archive,
     seed: Seed,
     next: u64,
-    /// Signatures of the violations that were found.
-    known: BTreeSet<String>,
     learns: bool,
 }
 
 impl Search {
     pub fn new(space: Space, seed: Seed) -> Search {
-        Search { space, archive: Archive::default(), seed, next: 1, known: BTreeSet::new(), learns: true }
+        Search { space, archive: Archive::default(), seed, next: 1, learns: true }
     }
 
     /// The same search without feedback: each schedule is drawn anew. To measure what the feedback is worth.
@@ -81,9 +78,9 @@ impl Search {
         Search { learns: false, ..Search::new(space, seed) }
     }
 
-    /// Goes on after a hunt that ended early: with what it had kept and found, and the number of its next schedule.
-    pub fn resume(&mut self, archive: Archive, known: BTreeSet<String>, next: u64) {
-        (self.archive, self.known, self.next) = (archive, known, next);
+    /// Goes on after a hunt that ended early: with what it had kept, and the number of its next schedule.
+    pub fn resume(&mut self, archive: Archive, next: u64) {
+        (self.archive, self.next) = (archive, next);
     }
 
     /// The number of the next schedule.
@@ -127,22 +124,10 @@ impl Search {
     }
 
     /// Learns what became of a schedule.
-    pub fn learn(&mut self, proposal: &Proposal, lesson: &Lesson) -> Learned {
-        let repeats =
-            lesson.violation.as_ref().is_some_and(|signature| !self.known.insert(signature.clone()));
+    pub fn learn(&mut self, proposal: &Proposal, lesson: &Lesson, violation: ShownViolation) -> Learned {
         if let Origin::Changed { parent, .. } = proposal.origin {
-            self.archive.note_child(parent, repeats);
+            self.archive.note_child(parent, violation == ShownViolation::Known);
         }
-        self.archive.learn(proposal.number, &proposal.schedule, lesson, lesson.violation.is_some())
-    }
-
-    /// Whether a violation of this signature was found already.
-    pub fn is_known(&self, signature: &str) -> bool {
-        self.known.contains(signature)
-    }
-
-    /// A violation of this signature is known, from an earlier hunt.
-    pub fn note_known(&mut self, signature: String) {
-        self.known.insert(signature);
+        self.archive.learn(proposal.number, &proposal.schedule, lesson, violation != ShownViolation::None)
     }
 }

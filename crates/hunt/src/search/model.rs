@@ -1,7 +1,7 @@
 //! A made-up lock that is broken in situations that only this file knows, in place of real servers: what the feedback is
 //! worth can be measured on it, and the search can be tested without a clock.
 
-use super::lesson::Lesson;
+use super::lesson::{Lesson, ShownViolation};
 use super::space::{DrawnOptions, FAULTS_MAX, Space};
 use super::{Origin, Search};
 use crate::schedule::Schedule;
@@ -9,7 +9,6 @@ use fencepost_engine::RunOptions;
 use fencepost_history::{Seed, TimeSpan};
 use fencepost_nemesis::{Nemesis, PlannedFault, find};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 
 const TTL_MS: u64 = 500;
 
@@ -46,9 +45,9 @@ fn situation(fault: &PlannedFault) -> (String, &'static str, &'static str) {
 
 /// The lock is broken where a pause of a client, longer than the TTL and as it writes, goes with a clock that jumps
 /// far enough on a server. Each condition alone brings the run nearer.
-fn play(schedule: &Schedule) -> Lesson {
+fn play(schedule: &Schedule) -> (Lesson, ShownViolation) {
     let mut nearest = 400.0;
-    let mut situations = BTreeMap::new();
+    let mut lesson = Lesson::default();
     let faults: Vec<_> = schedule.plan.faults.iter().map(|fault| (fault, situation(fault))).collect();
     for (fault, (name, role, phase)) in &faults {
         match (name.as_str(), *role, *phase) {
@@ -60,19 +59,18 @@ fn play(schedule: &Schedule) -> Lesson {
         }
     }
     for (_, (name, role, phase)) in &faults {
-        situations.insert(format!("{name} {role} {phase}"), Some(nearest));
+        lesson.see(name, role, phase, 1, Some(nearest));
     }
-    let violation = (nearest <= 20.0).then(|| "granted-twice".to_owned());
-    Lesson { situations, violation }
+    (lesson, if nearest <= 20.0 { ShownViolation::New } else { ShownViolation::None })
 }
 
 /// How many schedules it takes to find the violation; `most` where it is not found by then.
 fn schedules_until_found(mut search: Search, most: u64) -> u64 {
     loop {
         let Some(proposal) = search.propose() else { return most };
-        let lesson = play(&proposal.schedule);
-        let _ = search.learn(&proposal, &lesson);
-        if lesson.violation.is_some() || proposal.number >= most {
+        let (lesson, violation) = play(&proposal.schedule);
+        let _ = search.learn(&proposal, &lesson, violation);
+        if violation == ShownViolation::New || proposal.number >= most {
             return proposal.number;
         }
     }
@@ -108,8 +106,8 @@ proptest! {
             prop_assert!((1..=FAULTS_MAX).contains(&plan.faults.len()));
             let healed = |fault: &PlannedFault| fault.at_ms + fault.for_ms <= options.time_limit.millis();
             prop_assert!(plan.faults.iter().all(healed));
-            let lesson = play(&proposal.schedule);
-            let learned = search.learn(&proposal, &lesson);
+            let (lesson, violation) = play(&proposal.schedule);
+            let learned = search.learn(&proposal, &lesson, violation);
             let kept = search.archive.kept.contains_key(&proposal.number);
             prop_assert_eq!(learned.is_kept() && !learned.dropped.contains(&proposal.number), kept);
         }
@@ -125,7 +123,8 @@ proptest! {
             let mut tried = Vec::new();
             for _ in 0..40 {
                 let proposal = search.propose().expect("there are targets");
-                let _ = search.learn(&proposal, &play(&proposal.schedule));
+                let (lesson, violation) = play(&proposal.schedule);
+                let _ = search.learn(&proposal, &lesson, violation);
                 tried.push(proposal.schedule);
             }
             tried
@@ -159,12 +158,13 @@ fn a_known_violation_makes_its_schedule_less_worth_a_change() {
     let mut search = Search::new(space(&["pause", "clock-jump"]), Seed(3));
     let proposal = search.propose().expect("there are targets");
     let other = search.propose().expect("there are targets");
-    let lesson = |name: &str| Lesson {
-        situations: BTreeMap::from([(name.to_owned(), Some(100.0))]),
-        ..Lesson::default()
+    let lesson = |fault: &str| {
+        let mut lesson = Lesson::default();
+        lesson.see(fault, "server", "held", 1, Some(100.0));
+        lesson
     };
-    assert!(search.learn(&proposal, &lesson("one")).is_kept());
-    assert!(search.learn(&other, &lesson("two")).is_kept());
+    assert!(search.learn(&proposal, &lesson("one"), ShownViolation::None).is_kept());
+    assert!(search.learn(&other, &lesson("two"), ShownViolation::None).is_kept());
     for _ in 0..20 {
         search.archive.note_child(proposal.number, true);
     }

@@ -4,7 +4,7 @@ use super::moments::draw_moment;
 use super::space::{FAULTS_MAX, Space};
 use crate::schedule::Schedule;
 use fencepost_history::{Seed, Stream};
-use fencepost_nemesis::{Plan, PlannedFault, find};
+use fencepost_nemesis::{Plan, PlannedFault, Trigger, find};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use serde::{Deserialize, Serialize};
@@ -147,7 +147,8 @@ fn apply(
             let at = random.random_range(0..plan.faults.len());
             let again = space.fault(find(&plan.faults[at].fault)?, options, random);
             let limit_ms = options.time_limit.millis();
-            change_fault(change, &mut plan.faults[at], again?, limit_ms, random)?;
+            let moments = space.moments(&plan.faults[at], options);
+            change_fault(change, &mut plan.faults[at], again?, (limit_ms, &moments), random)?;
         }
     }
     Some(())
@@ -158,7 +159,7 @@ fn change_fault(
     change: Change,
     fault: &mut PlannedFault,
     again: PlannedFault,
-    limit_ms: u64,
+    (limit_ms, moments): (u64, &[Trigger]),
     random: &mut Stream,
 ) -> Option<()> {
     match change {
@@ -170,7 +171,11 @@ fn change_fault(
                 fault.parameters = parameters;
             }
         }
-        Change::Moment => fault.then = random.random_bool(0.85).then(|| draw_moment(random)),
+        Change::Moment => {
+            let of_aims = moments.choose(random).filter(|_| random.random_bool(0.6)).cloned();
+            let other = random.random_bool(0.85).then(|| draw_moment(random));
+            fault.then = of_aims.or(other);
+        }
         Change::Time => fault.at_ms = random.random_range(0..=limit_ms.saturating_sub(fault.for_ms)),
         Change::Length => fault.for_ms = scaled(fault.for_ms as f64, random) as u64,
         _ => return resize(fault, random),

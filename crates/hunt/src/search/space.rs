@@ -4,9 +4,10 @@ use super::moments::draw_moment;
 use crate::schedule::Schedule;
 use fencepost_engine::{BadUsage, RunOptions, RunSpec};
 use fencepost_history::{Seed, Stream, TimeSpan};
-use fencepost_nemesis::{Nemesis, Plan, PlannedFault, Topology};
+use fencepost_nemesis::{Nemesis, Plan, PlannedFault, Topology, Trigger, aims, draw_fault, find};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The most faults of one schedule: with more, effects hide each other, and a finding takes longer to shrink.
@@ -18,11 +19,11 @@ const LENGTH_TTLS: (u32, u32) = (3, 6);
 /// Clients of a schedule, fewest and most: two compete, and others take over from those that a fault stops.
 const CLIENTS: (usize, usize) = (3, 5);
 
-/// How many of ten drawn faults wait for a moment at which they matter.
+/// How many of ten drawn faults are aimed at a role, and wait for a moment at which they matter.
 const AIMED_OF_TEN: u32 = 7;
 
 /// Which options each schedule draws for itself; the user fixed the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DrawnOptions {
     pub clients: bool,
     pub concurrency: bool,
@@ -126,19 +127,28 @@ impl Space {
         random: &mut Stream,
     ) -> Option<PlannedFault> {
         let topology = self.topology(options);
-        let drawn = nemesis.draw(&topology, &options.nemesis_settings(&topology).ok()?, random)?;
+        let settings = options.nemesis_settings(&topology).ok()?;
+        let aimed = random.random_ratio(AIMED_OF_TEN, 10);
+        let aimed = aimed.then(|| draw_fault(nemesis, &topology, &settings, true, random)).flatten();
+        let mut fault = match aimed {
+            Some(fault) => fault,
+            None => {
+                let fault = draw_fault(nemesis, &topology, &settings, false, random)?;
+                let waits = fault.then.is_none() && random.random_bool(0.5);
+                PlannedFault { then: if waits { Some(draw_moment(random)) } else { fault.then }, ..fault }
+            }
+        };
         let limit_ms = options.time_limit.millis();
-        let for_ms = TimeSpan(drawn.length).millis().clamp(1, limit_ms * 2 / 3);
-        let then = random.random_ratio(AIMED_OF_TEN, 10).then(|| draw_moment(random));
-        Some(PlannedFault {
-            at_ms: random.random_range(0..=limit_ms - for_ms),
-            for_ms,
-            fault: nemesis.name().to_owned(),
-            on: drawn.on,
-            when: None,
-            then,
-            parameters: drawn.parameters,
-        })
+        fault.for_ms = fault.for_ms.clamp(1, limit_ms * 2 / 3);
+        // A fault that waits for its moment still needs the time after it.
+        fault.at_ms = random.random_range(0..=(limit_ms - fault.for_ms) / 2);
+        Some(fault)
+    }
+
+    /// The moments that the nemesis of a fault is aimed at.
+    pub(super) fn moments(&self, fault: &PlannedFault, options: &RunOptions) -> Vec<Trigger> {
+        let Some(nemesis) = find(&fault.fault) else { return Vec::new() };
+        aims(nemesis, &self.topology(options)).into_iter().flat_map(|aim| aim.moments).collect()
     }
 
     /// Brings a schedule into order after a change: faults by time, each healed within the time limit. Whether it

@@ -1,0 +1,54 @@
+//! Which nemeses can be tried: those that fit the lock, its options, and what this machine offers.
+
+use crate::schedule::Schedule;
+use crate::search::{DrawnOptions, Space};
+use fencepost_cluster::Capability;
+use fencepost_engine::{BadUsage, RunOptions};
+use fencepost_history::Seed;
+use fencepost_nemesis::{Nemesis, registry};
+
+/// A nemesis that cannot be tried, and why.
+pub struct Misfit {
+    pub nemesis: &'static str,
+    pub why: String,
+}
+
+/// Splits nemeses into those that can be tried with these options on a driver that offers this, and the others.
+///
+/// # Errors
+/// The options themselves cannot work.
+pub fn fitting(
+    options: &RunOptions,
+    drawn: DrawnOptions,
+    nemeses: Vec<&'static dyn Nemesis>,
+    offered: &[Capability],
+) -> Result<(Vec<&'static dyn Nemesis>, Vec<Misfit>), BadUsage> {
+    let space = Space::new(options.clone(), drawn, nemeses.clone())?;
+    let (mut fit, mut misfits) = (Vec::new(), Vec::new());
+    for nemesis in nemeses {
+        match misfit(nemesis, &space, offered) {
+            None => fit.push(nemesis),
+            Some(why) => misfits.push(Misfit { nemesis: nemesis.name(), why }),
+        }
+    }
+    Ok((fit, misfits))
+}
+
+/// All nemeses.
+pub fn every_nemesis() -> Vec<&'static dyn Nemesis> {
+    registry().to_vec()
+}
+
+fn misfit(nemesis: &'static dyn Nemesis, space: &Space, offered: &[Capability]) -> Option<String> {
+    if let Some(unmet) = nemesis.description().unmet(offered) {
+        return Some(format!("it needs {unmet}, which the driver does not offer on this machine"));
+    }
+    // A draw may fail by chance, where its fault would not fit into the schedule that was drawn for it.
+    let mut random = Seed(0).stream(nemesis.name());
+    let drawn: Vec<Schedule> = (0..16).filter_map(|_| space.fresh(nemesis, &mut random)).collect();
+    if drawn.is_empty() {
+        return Some("it has no target there".to_owned());
+    }
+    let refused: Option<Vec<BadUsage>> = drawn.iter().map(|schedule| schedule.spec().err()).collect();
+    refused.map(|reasons| reasons.into_iter().next().map_or(String::new(), |reason| reason.0))
+}

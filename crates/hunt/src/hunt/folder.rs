@@ -1,0 +1,176 @@
+//! The folder of a hunt: `hunt.json`, `corpus/`, `findings/`, `hunt.html`, `hunt.md`, and `runs/` while it goes on.
+
+use super::request::HuntRequest;
+use crate::schedule::Schedule;
+use crate::search::{Archive, Cell, Origin, SituationName, Use};
+use anyhow::{Context, Result, anyhow};
+use fencepost_engine::{BadUsage, RunOptions};
+use fencepost_history::run::{timestamp, write_whole};
+use fencepost_nemesis::Plan;
+use fencepost_report::hunt::{HUNT_JSON, HuntFile};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+/// `hunt.json` whole: what a report shows, and what it takes to go on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HuntState {
+    #[serde(flatten)]
+    pub file: HuntFile,
+    pub request: HuntRequest,
+    /// The number of the next schedule.
+    pub next: u64,
+    /// What the archive knows of each situation.
+    pub cells: BTreeMap<SituationName, Cell>,
+}
+
+/// A kept schedule: `corpus/NUMBER.toml`.
+#[derive(Serialize, Deserialize)]
+struct CorpusFile {
+    about: String,
+    used: Use,
+    options: RunOptions,
+    plan: Plan,
+}
+
+/// The folder of a hunt that goes on. While it exists, no other process can go on with the same hunt.
+pub struct HuntFolder {
+    pub path: PathBuf,
+    _running: File,
+}
+
+impl HuntFolder {
+    /// Makes the folder of a new hunt in the folder `results`: `hunt-<lock>-<time>-<seed>`.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn create(
+        results: &Path,
+        lock: &str,
+        started: u64,
+        seed: fencepost_history::Seed,
+    ) -> Result<HuntFolder> {
+        let lock = Path::new(lock).file_name().map_or("lock".into(), |name| name.to_string_lossy());
+        let name = format!("hunt-{lock}-{}-{seed}", timestamp(started));
+        let path = results.join(name);
+        for part in ["corpus", "findings", "runs"] {
+            let part = path.join(part);
+            fs::create_dir_all(&part)
+                .with_context(|| format!("cannot make the folder {}", part.display()))?;
+        }
+        HuntFolder::lock(path)
+    }
+
+    /// Opens the folder of a hunt that ended early, with its state and its kept schedules.
+    ///
+    /// # Errors
+    /// It is no such folder, the hunt still goes on, or its files cannot be read: one sentence.
+    pub fn resume(path: &Path) -> Result<(HuntFolder, HuntState, Archive)> {
+        let json = path.join(HUNT_JSON);
+        let text = fs::read_to_string(&json).map_err(|error| {
+            BadUsage(format!(
+                "{} is not the folder of a hunt: cannot read {HUNT_JSON}: {error}; such folders are named results/hunt-…",
+                path.display()
+            ))
+        })?;
+        let state: HuntState = serde_json::from_str(&text).map_err(|error| {
+            BadUsage(format!(
+                "{} is damaged or of another version ({error}); begin a new hunt",
+                json.display()
+            ))
+        })?;
+        let folder = HuntFolder::lock(path.to_owned())?;
+        fs::create_dir_all(path.join("runs")).context("cannot make the folder runs")?;
+        let archive = folder.archive(&state)?;
+        Ok((folder, state, archive))
+    }
+
+    fn lock(path: PathBuf) -> Result<HuntFolder> {
+        let running = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
+        match running.try_lock() {
+            Ok(()) => Ok(HuntFolder { path, _running: running }),
+            Err(fs::TryLockError::WouldBlock) => {
+                Err(BadUsage(format!("the hunt in {} still goes on; end it first", path.display())).into())
+            }
+            Err(fs::TryLockError::Error(error)) => Err(anyhow!("cannot lock {}: {error}", path.display())),
+        }
+    }
+
+    /// Where the runs of schedules lie while they are looked at.
+    pub fn runs(&self) -> PathBuf {
+        self.path.join("runs")
+    }
+
+    pub fn findings(&self) -> PathBuf {
+        self.path.join("findings")
+    }
+
+    /// Where the run that showed a finding first lies until a smaller one takes its place.
+    pub fn found(&self, name: &str) -> PathBuf {
+        self.path.join("found").join(name)
+    }
+
+    /// Writes the state whole or not at all.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, state: &HuntState) -> Result<()> {
+        let text = serde_json::to_string_pretty(state)? + "\n";
+        Ok(write_whole(&self.path.join(HUNT_JSON), text.as_bytes())?)
+    }
+
+    /// Writes page and Markdown.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn write_report(&self, file: &HuntFile) -> Result<()> {
+        let page = fencepost_report::hunt::html(file, &self.path);
+        write_whole(&self.path.join("hunt.html"), page.as_bytes())?;
+        Ok(write_whole(&self.path.join("hunt.md"), fencepost_report::hunt::markdown(file).as_bytes())?)
+    }
+
+    fn corpus(&self, number: u64) -> PathBuf {
+        self.path.join("corpus").join(format!("{number}.toml"))
+    }
+
+    /// Keeps a schedule.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn keep(&self, number: u64, schedule: &Schedule, origin: &Origin) -> Result<()> {
+        let file = CorpusFile {
+            about: origin.to_string(),
+            used: Use::default(),
+            options: schedule.options.clone(),
+            plan: schedule.plan.clone(),
+        };
+        Ok(write_whole(&self.corpus(number), toml::to_string(&file)?.as_bytes())?)
+    }
+
+    /// Removes schedules that no situation keeps any more. One that cannot be removed costs only space.
+    pub fn drop_kept(&self, numbers: &[u64]) {
+        for number in numbers {
+            let _ = fs::remove_file(self.corpus(*number));
+        }
+    }
+
+    /// The kept schedules of a hunt that ended early. A situation whose schedule is not there, since the hunt was killed
+    /// before it was written, counts as covered and keeps none.
+    fn archive(&self, state: &HuntState) -> Result<Archive> {
+        let mut archive = Archive { cells: state.cells.clone(), ..Archive::default() };
+        for number in state.cells.values().map(|cell| cell.elite) {
+            let path = self.corpus(number);
+            let Ok(text) = fs::read_to_string(&path) else { continue };
+            let CorpusFile { used, options, plan, .. } = toml::from_str(&text)
+                .map_err(|error| BadUsage(format!("{} is damaged: {}", path.display(), error.message())))?;
+            archive.kept.insert(number, (Schedule::new(options, plan), used));
+        }
+        Ok(archive)
+    }
+
+    /// Removes the runs of schedules: those that are worth keeping lie elsewhere by now.
+    pub fn remove_runs(&self) {
+        let _ = fs::remove_dir_all(self.runs());
+    }
+}

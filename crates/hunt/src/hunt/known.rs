@@ -1,0 +1,64 @@
+//! Findings of earlier hunts, replayed first: with them a hunt is a regression test, too.
+
+use crate::finding::{KeptFinding, kept_findings};
+use crate::player::Player;
+use crate::replay::replay;
+use crate::schedule::Schedule;
+use crate::violation::Violation;
+use anyhow::{Result, bail};
+use fencepost_engine::{BadUsage, Stop};
+use fencepost_report::findings::{FINDING, FindingFile};
+use std::path::Path;
+
+/// How often a known finding is played before it counts as gone.
+const PLAYS: usize = 10;
+
+/// The findings in a folder of them, by name.
+///
+/// # Errors
+/// The folder cannot be read, or has no finding.
+pub(super) fn known(folder: &Path) -> Result<Vec<KeptFinding>> {
+    let known = kept_findings(folder)?;
+    if known.is_empty() {
+        return Err(BadUsage(format!(
+            "{} has no known finding: each is a folder with a {FINDING}, as in findings/ of a hunt",
+            folder.display()
+        ))
+        .into());
+    }
+    Ok(known)
+}
+
+/// Plays a finding again until it shows: plays that showed it, of how many.
+///
+/// # Errors
+/// No play came to a verdict.
+pub(super) async fn again(
+    file: &FindingFile,
+    schedule: &Schedule,
+    player: &dyn Player,
+    jobs: usize,
+    stop: &Stop,
+) -> Result<(usize, usize)> {
+    let violation =
+        Violation { checker: file.signature.checker.clone(), class: file.signature.class.clone() };
+    let mut plays = 0;
+    while plays < PLAYS && stop.reason().is_none() {
+        let times = jobs.min(PLAYS - plays);
+        let replays = replay(schedule, times, jobs, player, stop, |_, played| {
+            if let Ok(played) = played {
+                let _ = std::fs::remove_dir_all(&played.folder);
+            }
+        })
+        .await;
+        if let (0, Some(why)) = (replays.rate.plays, replays.failed.first()) {
+            bail!("{why}");
+        }
+        plays += replays.rate.plays;
+        let seen = replays.violations.get(&violation).copied().unwrap_or(0);
+        if seen > 0 {
+            return Ok((seen, plays));
+        }
+    }
+    Ok((0, plays))
+}

@@ -1,0 +1,22 @@
+//! A hunt: plays schedules, several at a time, learns from each, and keeps what it finds.
+
+mod fit;
+mod folder;
+mod known;
+mod limited;
+mod observer;
+mod peace;
+mod progress;
+mod request;
+mod run;
+mod sighting;
+#[cfg(test)]
+mod tests;
+mod work_out;
+
+pub use fit::{Misfit, every_nemesis, fitting};
+pub use folder::{HuntFolder, HuntState};
+pub use limited::Limited;
+pub use observer::{HuntObserver, Status};
+pub use request::HuntRequest;
+pub use run::{Hunt, Surroundings, new_file};

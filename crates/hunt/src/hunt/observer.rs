@@ -1,0 +1,26 @@
+//! What a hunt reports while it goes on.
+
+use std::time::Duration;
+
+/// Is called as a hunt goes on.
+pub trait HuntObserver: Send + Sync {
+    /// Something worth a line: a finding, a failure, the end of a step.
+    fn said(&self, sentence: &str);
+    /// Called after each schedule.
+    fn progress(&self, status: &Status);
+}
+
+/// How far a hunt is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Status {
+    pub spent: Duration,
+    pub budget: Duration,
+    pub schedules: u64,
+    /// Schedules of this sitting, and its time: their rate.
+    pub per_minute: f64,
+    pub covered: u64,
+    pub possible: u64,
+    /// The nearest miss.
+    pub nearest_ms: Option<f64>,
+    pub findings: usize,
+}

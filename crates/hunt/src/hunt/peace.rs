@@ -1,0 +1,55 @@
+//! The first check: whether the lock works at all, before any fault is tried.
+
+use crate::play::Played;
+use crate::player::Player;
+use crate::schedule::Schedule;
+use anyhow::Result;
+use fencepost_checker::Outcome;
+use fencepost_engine::RunOptions;
+use fencepost_history::{Kind, Seed, TimeSpan, f};
+use fencepost_nemesis::Plan;
+
+/// How long the lock may take to grant anything.
+pub const PATIENCE: TimeSpan = TimeSpan::from_secs(10);
+
+/// So many grants without a violation are peace enough.
+const GRANTS: u64 = 30;
+
+/// What the first check saw.
+pub enum Peace {
+    /// It grants, and nothing is broken.
+    Works,
+    /// It is broken without any fault.
+    Broken(Box<(Schedule, Played)>),
+    /// It granted nothing: one sentence.
+    Silent(String),
+}
+
+/// Plays a schedule without faults.
+///
+/// # Errors
+/// Fencepost or the environment failed.
+pub async fn check_peace(options: &RunOptions, seed: Seed, player: &dyn Player) -> Result<Peace> {
+    let options = RunOptions {
+        time_limit: PATIENCE,
+        acquisitions: Some(GRANTS),
+        seed: Some(Seed(seed.0 ^ 1)),
+        ..options.clone()
+    };
+    let schedule = Schedule::new(options, Plan::default());
+    let played = player.play(&schedule).await?;
+    if played.verdict.outcome == Outcome::Violation {
+        return Ok(Peace::Broken(Box::new((schedule, played))));
+    }
+    let acquires = || played.history.iter().filter(|event| event.f == f::ACQUIRE);
+    if acquires().any(|event| event.kind == Kind::Ok) {
+        return Ok(Peace::Works);
+    }
+    let reason = acquires().filter_map(|event| event.error.as_deref()).next_back();
+    let reason =
+        reason.map_or("no acquire was answered".to_owned(), |reason| format!("the last error: {reason}"));
+    Ok(Peace::Silent(format!(
+        "the lock {} granted nothing within {PATIENCE}, without any fault; {reason}",
+        schedule.options.lock
+    )))
+}

@@ -1,0 +1,219 @@
+//! What a hunt has done and found so far: the part of it that all its workers share.
+
+use super::folder::{HuntFolder, HuntState};
+use super::observer::Status;
+use super::request::HuntRequest;
+use super::sighting::{Sighting, explains};
+use crate::search::{Learned, Lesson, Proposal, Search, ShownViolation};
+use anyhow::Result;
+use fencepost_report::findings::{FindingFile, RUN};
+use fencepost_report::hunt::{FindingState, HuntFile, HuntFinding, NearestMiss};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// Failures in a row that end a hunt: a server that does not come back may be bad luck, so many are the machine's.
+const FAILURES_IN_A_ROW: u64 = 8;
+
+/// Remarks that are kept; more say nothing new.
+const REMARKS_MAX: usize = 20;
+
+pub(super) struct Progress {
+    pub(super) search: Search,
+    pub(super) file: HuntFile,
+    request: HuntRequest,
+    begun: Instant,
+    /// Time and schedules of earlier sittings.
+    before: (u64, u64),
+    failures_in_a_row: u64,
+}
+
+impl Progress {
+    pub(super) fn new(search: Search, file: HuntFile, request: HuntRequest) -> Progress {
+        let before = (file.spent_ms, file.schedules);
+        Progress { search, file, request, begun: Instant::now(), before, failures_in_a_row: 0 }
+    }
+
+    /// The state as it is kept.
+    pub(super) fn state(&self) -> HuntState {
+        HuntState {
+            file: self.file.clone(),
+            request: self.request.clone(),
+            next: self.search.next_number(),
+            cells: self.search.archive.cells.clone(),
+        }
+    }
+
+    /// Notes how long the hunt has gone on, in all sittings.
+    pub(super) fn note_time(&mut self) {
+        let spent = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.file.spent_ms = self.before.0 + spent;
+    }
+
+    pub(super) fn status(&self) -> Status {
+        let minutes = self.begun.elapsed().as_secs_f64() / 60.0;
+        let there = self.file.findings.iter().filter(|finding| finding.state != FindingState::Gone);
+        Status {
+            spent: Duration::from_millis(self.file.spent_ms),
+            budget: self.request.budget.0,
+            schedules: self.file.schedules,
+            per_minute: (self.file.schedules - self.before.1) as f64 / minutes.max(1e-3),
+            covered: self.file.covered(),
+            possible: self.file.possible(),
+            nearest_ms: self.file.nearest_miss.as_ref().map(|miss| miss.ms),
+            findings: there.count(),
+        }
+    }
+
+    /// Learns from a schedule that was carried out, and keeps it in the folder if it is worth that. Gives for each violation
+    /// the name of its finding where it is new.
+    pub(super) fn learn(
+        &mut self,
+        proposal: &Proposal,
+        lesson: &Lesson,
+        sightings: &[Sighting],
+        folder: &HuntFolder,
+    ) -> Result<Vec<Option<String>>> {
+        self.note_time();
+        self.failures_in_a_row = 0;
+        self.file.schedules += 1;
+        self.note_situations(proposal.number, lesson, !sightings.is_empty());
+        let found: Vec<Option<String>> =
+            sightings.iter().map(|seen| self.note_violation(proposal.number, seen)).collect();
+        let violation = match (sightings.is_empty(), found.iter().any(Option::is_some)) {
+            (true, _) => ShownViolation::None,
+            (false, true) => ShownViolation::New,
+            (false, false) => ShownViolation::Known,
+        };
+        let learned = self.search.learn(proposal, lesson, violation);
+        self.keep(proposal, &learned, folder)?;
+        self.file.note_coverage();
+        folder.write(&self.state())?;
+        Ok(found)
+    }
+
+    fn keep(&self, proposal: &Proposal, learned: &Learned, folder: &HuntFolder) -> Result<()> {
+        if learned.is_kept() && !learned.dropped.contains(&proposal.number) {
+            folder.keep(proposal.number, &proposal.schedule, &proposal.origin)?;
+        }
+        folder.drop_kept(&learned.dropped);
+        Ok(())
+    }
+
+    fn note_situations(&mut self, number: u64, lesson: &Lesson, is_violation: bool) {
+        for (name, seen) in &lesson.situations {
+            match self.file.situations.get_mut(name) {
+                None => {
+                    self.file.situations.insert(name.clone(), seen.clone());
+                }
+                Some(known) => {
+                    known.times += seen.times;
+                    known.nearest_ms = nearer(known.nearest_ms, seen.nearest_ms);
+                }
+            }
+        }
+        let miss = lesson.miss.as_ref().filter(|_| !is_violation);
+        if let Some((ms, sentence)) = miss
+            && self.file.nearest_miss.as_ref().is_none_or(|known| *ms < known.ms)
+        {
+            self.file.nearest_miss =
+                Some(NearestMiss { ms: *ms, schedule: number, sentence: sentence.clone() });
+        }
+    }
+
+    /// Notes a violation. Gives the name of its finding where it is new.
+    pub(super) fn note_violation(&mut self, schedule: u64, seen: &Sighting) -> Option<String> {
+        let mut findings = self.file.findings.iter_mut();
+        if let Some(known) = findings.find(|finding| explains(&finding.signature, &seen.signature)) {
+            known.times += 1;
+            if known.state == FindingState::Gone {
+                known.state = FindingState::Known;
+            }
+            return None;
+        }
+        let taken: BTreeSet<&str> = self.file.findings.iter().map(|finding| finding.name.as_str()).collect();
+        let free = |name: &String| !taken.contains(name.as_str());
+        let name = seen.signature.name();
+        let more = (2..).map(|number: u32| format!("{name}-{number}"));
+        let name = std::iter::once(name.clone()).chain(more).find(free)?;
+        self.file.findings.push(HuntFinding {
+            name: name.clone(),
+            signature: seen.signature.clone(),
+            sentence: seen.sentence.clone(),
+            found_ms: self.file.spent_ms,
+            schedule,
+            times: 1,
+            state: FindingState::Found,
+            reproduced: None,
+            faults: 0,
+            clients: 0,
+            run: None,
+            command: None,
+        });
+        Some(name)
+    }
+
+    /// Notes a finding of an earlier hunt, and in how many of how many plays it came again.
+    pub(super) fn note_known(&mut self, known: &FindingFile, (seen, plays): (usize, usize)) {
+        let state = if seen > 0 { FindingState::Known } else { FindingState::Gone };
+        self.file.findings.push(HuntFinding {
+            name: known.name.clone(),
+            signature: known.signature.clone(),
+            sentence: known.sentence.clone(),
+            found_ms: 0,
+            schedule: 0,
+            times: 0,
+            state,
+            reproduced: Some((seen, plays)),
+            faults: known.after.faults,
+            clients: known.after.clients,
+            run: None,
+            command: Some(known.command.clone()),
+        });
+    }
+
+    /// Notes what a finding became: small, under the name of what is left of its causes. Another finding of that signature is
+    /// the same one.
+    pub(super) fn note_small(&mut self, name: &str, small: &FindingFile) {
+        let same = |finding: &HuntFinding| finding.name != name && finding.signature == small.signature;
+        let twins: u64 =
+            self.file.findings.iter().filter(|finding| same(finding)).map(|twin| twin.times).sum();
+        self.file.findings.retain(|finding| !same(finding));
+        self.change_finding(name, |finding| {
+            finding.name.clone_from(&small.name);
+            finding.signature = small.signature.clone();
+            finding.sentence.clone_from(&small.sentence);
+            finding.times += twins;
+            finding.state = FindingState::Minimised;
+            finding.reproduced = Some((small.violations, small.plays));
+            (finding.faults, finding.clients) = (small.after.faults, small.after.clients);
+            finding.run = Some(format!("findings/{}/{RUN}", small.name));
+            finding.command = Some(small.command.clone());
+        });
+    }
+
+    pub(super) fn change_finding(&mut self, name: &str, change: impl FnOnce(&mut HuntFinding)) {
+        if let Some(finding) = self.file.findings.iter_mut().find(|finding| finding.name == name) {
+            change(finding);
+        }
+    }
+
+    /// Notes a schedule that could not be carried out. Gives a sentence where there have been too many in a row.
+    pub(super) fn note_failure(&mut self, number: u64, why: &str) -> Option<String> {
+        self.note_time();
+        self.file.failed += 1;
+        self.failures_in_a_row += 1;
+        self.remark(format!("schedule {number} failed: {why}"));
+        (self.failures_in_a_row >= FAILURES_IN_A_ROW)
+            .then(|| format!("{FAILURES_IN_A_ROW} schedules in a row failed, the last with: {why}"))
+    }
+
+    pub(super) fn remark(&mut self, sentence: String) {
+        if self.file.remarks.len() < REMARKS_MAX {
+            self.file.remarks.push(sentence);
+        }
+    }
+}
+
+fn nearer(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    one.into_iter().chain(other).min_by(f64::total_cmp)
+}

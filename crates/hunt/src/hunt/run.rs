@@ -1,0 +1,305 @@
+//! The loop: a first check, schedules side by side, and the end.
+
+use super::folder::HuntFolder;
+use super::known::{again, known};
+use super::limited::Limited;
+use super::observer::HuntObserver;
+use super::peace::{Peace, check_peace};
+use super::progress::Progress;
+use super::request::HuntRequest;
+use super::sighting::{Sighting, sightings};
+use super::work_out::Found;
+use crate::play::Played;
+use crate::player::Player;
+use crate::schedule::Schedule;
+use crate::search::{Archive, Lesson, Proposal, Search, Space};
+use anyhow::{Context, Result};
+use fencepost_engine::{BadUsage, Reason, Stop, pick};
+use fencepost_history::run::{RunFolder, now};
+use fencepost_nemesis::{Nemesis, registry};
+use fencepost_report::hunt::HuntFile;
+use futures_util::future::join_all;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// A hunt that can begin, or go on.
+pub struct Hunt {
+    pub folder: HuntFolder,
+    pub(super) request: HuntRequest,
+    pub(super) progress: Mutex<Progress>,
+    pub(super) player: Limited,
+    pub(super) stop: Arc<Stop>,
+    /// How the program is called, in commands that repeat a run.
+    pub(super) program: String,
+    pub(super) observer: Arc<dyn HuntObserver>,
+    /// Findings that are still to be replayed and made small.
+    pub(super) found: Mutex<VecDeque<Found>>,
+    /// Why it ends before its time is over.
+    ended: Mutex<Option<String>>,
+}
+
+/// What a hunt is carried out with.
+pub struct Surroundings {
+    pub player: Arc<dyn Player>,
+    /// How the program is called, in commands that repeat a run.
+    pub program: String,
+    /// Ctrl-C.
+    pub stop: Arc<Stop>,
+    pub observer: Arc<dyn HuntObserver>,
+}
+
+/// A new hunt's file. `driver` is the one that plays.
+pub fn new_file(request: &HuntRequest, driver: &str) -> HuntFile {
+    HuntFile {
+        fencepost: env!("CARGO_PKG_VERSION").to_owned(),
+        command: request.command.clone(),
+        started: now(),
+        seed: request.seed,
+        lock: request.options.lock.clone(),
+        driver: driver.to_owned(),
+        options: request.options.distinguishing_arguments(),
+        nemeses: request.nemeses.clone(),
+        jobs: request.jobs,
+        spent_ms: 0,
+        schedules: 0,
+        failed: 0,
+        situations: Default::default(),
+        nearest_miss: None,
+        curve: Vec::new(),
+        findings: Vec::new(),
+        remarks: Vec::new(),
+        ended: None,
+    }
+}
+
+impl Hunt {
+    /// A hunt that begins (with an empty archive and the number 1), or goes on with what it had kept.
+    ///
+    /// # Errors
+    /// The request cannot work: one sentence.
+    pub fn new(
+        request: HuntRequest,
+        (file, archive, next): (HuntFile, Archive, u64),
+        folder: HuntFolder,
+        around: Surroundings,
+    ) -> Result<Hunt, BadUsage> {
+        let named = |name: &String| pick("nemesis", name, registry(), |nemesis| nemesis.name());
+        let nemeses: Vec<&'static dyn Nemesis> =
+            request.nemeses.iter().map(named).collect::<Result<_, _>>()?;
+        let space = Space::new(request.options.clone(), request.drawn, nemeses)?;
+        let mut search = Search::new(space, request.seed);
+        search.resume(archive, next);
+        let file = HuntFile { ended: None, ..file };
+        let progress = Mutex::new(Progress::new(search, file, request.clone()));
+        let Surroundings { player, program, stop, observer } = around;
+        let player = Limited::new(player, request.jobs);
+        Ok(Hunt {
+            folder,
+            request,
+            progress,
+            player,
+            program,
+            stop,
+            observer,
+            found: Mutex::default(),
+            ended: Mutex::default(),
+        })
+    }
+
+    /// Hunts until its time is over, Ctrl-C, or something makes it senseless to go on. Whatever happens, everything that was
+    /// found so far lies in the folder. Gives the hunt's file.
+    ///
+    /// # Errors
+    /// The folder cannot be written, or the first check failed.
+    pub async fn hunt(&self) -> Result<HuntFile> {
+        let begins = self.progress.lock().file.schedules == 0;
+        self.folder.write(&self.progress.lock().state())?;
+        if begins {
+            self.replay_known().await?;
+        }
+        let goes_on = if begins { self.passes_first_check().await? } else { true };
+        if goes_on {
+            let deadline = Instant::now() + self.left();
+            let schedules = join_all((0..self.request.jobs).map(|_| self.work(deadline)));
+            let hunted = AtomicBool::new(false);
+            let hunting = async {
+                schedules.await;
+                hunted.store(true, Ordering::Relaxed);
+            };
+            tokio::join!(hunting, self.work_out_beside(&hunted));
+        }
+        self.end()
+    }
+
+    /// Replays the findings of earlier hunts.
+    async fn replay_known(&self) -> Result<()> {
+        let Some(folder) = &self.request.known else { return Ok(()) };
+        for known in known(folder)? {
+            let schedule = known.schedule(&self.request.options.driver)?;
+            let (seen, plays) =
+                match again(&known.file, &schedule, &self.player, self.request.jobs, &self.stop).await {
+                    _ if self.is_interrupted() => return Ok(()),
+                    replayed => replayed.with_context(|| format!("cannot replay {}", known.file.name))?,
+                };
+            let sentence = match seen {
+                0 => format!("known finding {}: no longer reproduces (0 of {plays} plays)", known.file.name),
+                _ => format!("known finding {}: still reproduces ({seen} of {plays} plays)", known.file.name),
+            };
+            self.observer.said(&sentence);
+            self.progress.lock().note_known(&known.file, (seen, plays));
+        }
+        Ok(())
+    }
+
+    /// Time that is left.
+    fn left(&self) -> Duration {
+        let spent = Duration::from_millis(self.progress.lock().file.spent_ms);
+        self.request.budget.0.saturating_sub(spent)
+    }
+
+    async fn passes_first_check(&self) -> Result<bool> {
+        let checked = check_peace(&self.request.options, self.request.seed, &self.player).await;
+        let checked = match checked {
+            Err(_) if self.is_interrupted() => return Ok(false),
+            checked => checked.context("the first check, without faults, failed")?,
+        };
+        match checked {
+            Peace::Works => Ok(true),
+            Peace::Silent(sentence) => {
+                self.end_for(sentence.clone());
+                self.progress.lock().remark(sentence);
+                Ok(false)
+            }
+            Peace::Broken(broken) => {
+                let (schedule, played) = *broken;
+                let seen = sightings(&played);
+                let found = seen.iter().map(|seen| self.progress.lock().note_violation(0, seen)).collect();
+                self.take(found, seen, &schedule, played);
+                self.work_out_findings().await;
+                self.end_for("the lock is broken without any fault, so no fault was tried".to_owned());
+                Ok(false)
+            }
+        }
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.stop.reason() == Some(&Reason::Interrupted)
+    }
+
+    fn end_for(&self, reason: String) {
+        self.ended.lock().get_or_insert(reason);
+    }
+
+    /// Plays one schedule after the other.
+    async fn work(&self, deadline: Instant) {
+        while self.stop.reason().is_none() && Instant::now() < deadline && self.ended.lock().is_none() {
+            let Some(proposal) = self.progress.lock().search.propose() else {
+                self.end_for("no nemesis has a target here".to_owned());
+                return;
+            };
+            let played = self.player.play(&proposal.schedule).await;
+            match played {
+                Err(_) if self.is_interrupted() => return,
+                Err(error) => self.fail(proposal.number, &format!("{error:#}")),
+                Ok(played) => {
+                    if let Err(error) = self.learn(&proposal, played) {
+                        self.end_for(format!("what was learned cannot be written: {error:#}"));
+                    }
+                }
+            }
+            let status = self.progress.lock().status();
+            self.observer.progress(&status);
+        }
+    }
+
+    fn fail(&self, number: u64, why: &str) {
+        self.observer.said(&format!("schedule {number} failed: {why}"));
+        let too_many = self.progress.lock().note_failure(number, why);
+        if let Some(sentence) = too_many {
+            self.end_for(sentence);
+        }
+    }
+
+    fn learn(&self, proposal: &Proposal, played: Played) -> Result<()> {
+        let seen = sightings(&played);
+        let lesson = Lesson::of(&played.verdict);
+        let found = self.progress.lock().learn(proposal, &lesson, &seen, &self.folder);
+        match found {
+            Ok(found) => {
+                self.take(found, seen, &proposal.schedule, played);
+                Ok(())
+            }
+            Err(error) => {
+                let _ = fs::remove_dir_all(&played.folder);
+                Err(error)
+            }
+        }
+    }
+
+    /// Keeps the run of a new finding, says it, and puts it in line to be worked out; removes the run of a known one.
+    fn take(&self, found: Vec<Option<String>>, seen: Vec<Sighting>, schedule: &Schedule, played: Played) {
+        // Several new violations of one run lie in the folder of the first; each is worked out for itself.
+        let mut run = None;
+        for (name, seen) in found.into_iter().zip(seen) {
+            let Some(name) = name else { continue };
+            self.observer.said(&format!("finding: {}: {}", seen.signature, seen.sentence));
+            if run.is_none() {
+                match self.keep_run(&name, &played.folder) {
+                    Ok(kept) => run = Some(kept),
+                    Err(error) => {
+                        self.progress.lock().remark(format!("the run of {name} cannot be kept: {error:#}"));
+                    }
+                }
+            }
+            self.note_run(&name, run.as_deref());
+            self.found.lock().push_back(Found {
+                name,
+                violation: seen.violation,
+                schedule: schedule.clone(),
+            });
+        }
+        if run.is_none() {
+            let _ = fs::remove_dir_all(&played.folder);
+        }
+    }
+
+    /// Moves a run into the folder of its finding, and draws its report. Gives the way there from the hunt's folder.
+    fn keep_run(&self, name: &str, run: &Path) -> Result<String> {
+        let kept = self.folder.found(name);
+        fs::create_dir_all(kept.parent().unwrap_or(&kept))?;
+        fs::rename(run, &kept)?;
+        fencepost_report::judge(&RunFolder::open(&kept)?)?;
+        Ok(format!("found/{name}"))
+    }
+
+    fn note_run(&self, name: &str, run: Option<&str>) {
+        let mut progress = self.progress.lock();
+        progress.change_finding(name, |finding| finding.run = run.map(str::to_owned));
+        if let Err(error) = self.folder.write(&progress.state()) {
+            self.end_for(format!("what was found cannot be written: {error:#}"));
+        }
+    }
+
+    /// Writes everything for the last time.
+    fn end(&self) -> Result<HuntFile> {
+        let mut progress = self.progress.lock();
+        progress.note_time();
+        progress.file.note_coverage();
+        let reason = self.ended.lock().take();
+        let reason = match (reason, self.is_interrupted()) {
+            (Some(reason), _) => reason,
+            (None, true) => "it was interrupted".to_owned(),
+            (None, false) => "its time was over".to_owned(),
+        };
+        progress.file.ended = Some(reason);
+        self.folder.remove_runs();
+        self.folder.write(&progress.state())?;
+        self.folder.write_report(&progress.file)?;
+        Ok(progress.file.clone())
+    }
+}

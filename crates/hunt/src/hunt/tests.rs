@@ -1,0 +1,236 @@
+//! Hunts against a made-up player: what is kept, what ends them, and how they go on.
+
+use super::*;
+use crate::play::Played;
+use crate::player::Player;
+use crate::schedule::Schedule;
+use crate::search::{Archive, DrawnOptions};
+use anyhow::{Result, anyhow};
+use async_trait::async_trait;
+use fencepost_checker::{Finding, Outcome, RunVerdict, Verdict};
+use fencepost_engine::{RunOptions, Stop};
+use fencepost_history::run::RunFolder;
+use fencepost_history::{Event, FaultEvent, FaultStage, Kind, Process, Seed, TimeSpan, Writer};
+use fencepost_report::hunt::{HUNT_JSON, HuntFile, HuntFinding};
+use run::{Surroundings, new_file};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the made-up lock does.
+#[derive(Clone, Copy, PartialEq)]
+enum Habit {
+    /// Breaks where a pause is longer than 600 ms.
+    BrokenByLongPauses,
+    BrokenInPeace,
+    NeverGrants,
+    NeverStarts,
+}
+
+struct MadeUp {
+    habit: Habit,
+    runs: PathBuf,
+    plays: AtomicU64,
+    /// Pulled after so many plays.
+    interrupt: Option<(u64, Arc<Stop>)>,
+}
+
+fn event(f: &str, kind: Kind, process: Process, value: Value) -> Event {
+    let key = matches!(process, Process::Client(_)).then(|| "k0".into());
+    Event { index: 0, time: 0, process, kind, f: f.into(), key, value: value.into(), error: None }
+}
+
+#[async_trait]
+impl Player for MadeUp {
+    async fn play(&self, schedule: &Schedule) -> Result<Played> {
+        let number = self.plays.fetch_add(1, Ordering::Relaxed);
+        if let Some((after, stop)) = &self.interrupt
+            && number >= *after
+        {
+            stop.interrupt();
+        }
+        if self.habit == Habit::NeverStarts {
+            return Err(anyhow!("n1 does not answer"));
+        }
+        let folder = RunFolder::create(&self.runs, &schedule.spec()?.options.settings())?;
+        folder.write_run(&schedule.spec()?.options.run_file(String::new()))?;
+        let acquired = if self.habit == Habit::NeverGrants { Kind::Fail } else { Kind::Ok };
+        let process = Process::Client(0);
+        let mut history = vec![
+            event("acquire", Kind::Invoke, process, Value::Null),
+            event("acquire", acquired, process, json!({})),
+        ];
+        let mut rows = Vec::new();
+        for fault in &schedule.plan.faults {
+            let value = FaultEvent {
+                id: 0,
+                stage: FaultStage::Inject,
+                targets: fault.on.iter().map(String::as_str).collect(),
+                requested: &Value::Null,
+                observed: &Value::Null,
+                effective: true,
+                description: None,
+                aimed: Vec::new(),
+            }
+            .to_value(true);
+            history.push(event(&fault.fault, Kind::Ok, Process::Nemesis, value));
+            let phase = if fault.then.is_some() { "held" } else { "free" };
+            rows.push(json!({"fault": fault.fault, "role": "holder", "phase": phase, "times": 1}));
+        }
+        for (index, event) in (0..).zip(&mut history) {
+            (event.index, event.time) = (index, index);
+        }
+        let long = schedule.plan.faults.iter().any(|fault| fault.fault == "pause" && fault.for_ms > 600);
+        let broken = match self.habit {
+            Habit::BrokenByLongPauses => long,
+            Habit::BrokenInPeace => true,
+            _ => false,
+        };
+        let outcome = if broken { Outcome::Violation } else { Outcome::Valid };
+        let finding = Finding {
+            class: "overstayed".to_owned(),
+            time: 100,
+            sentence: "It was held twice.".to_owned(),
+            ..Finding::default()
+        };
+        let verdict = Verdict::new("exclusion", outcome, "said").with_findings(vec![finding]);
+        let coverage = Some(serde_json::from_value(json!(rows))?);
+        let mut writer = Writer::create(&folder.history())?;
+        for event in &history {
+            writer.append(event)?;
+        }
+        let folder = folder.path;
+        Ok(Played { folder, verdict: RunVerdict { coverage, ..RunVerdict::of(vec![verdict]) }, history })
+    }
+}
+
+/// Hears nothing.
+struct Deaf;
+
+impl HuntObserver for Deaf {
+    fn said(&self, _: &str) {}
+    fn progress(&self, _: &Status) {}
+}
+
+fn request() -> HuntRequest {
+    let options =
+        RunOptions { driver: "local".to_owned(), ttl: TimeSpan::from_millis(500), ..RunOptions::default() };
+    HuntRequest {
+        options,
+        drawn: DrawnOptions::ALL,
+        nemeses: vec!["pause".to_owned(), "kill".to_owned()],
+        seed: Seed(7),
+        jobs: 2,
+        budget: TimeSpan::from_secs(3600),
+        known: None,
+        command: "fencepost hunt --seed 7".to_owned(),
+    }
+}
+
+/// Hunts until so many schedules were played, and gives the hunt's file and folder.
+async fn hunt(results: &Path, habit: Habit, plays: u64) -> (HuntFile, PathBuf) {
+    let request = request();
+    let folder = HuntFolder::create(results, "redlock", 0, Seed(7)).unwrap();
+    let begun = (new_file(&request, "local"), Archive::default(), 1);
+    hunt_on(request, begun, folder, habit, plays).await
+}
+
+async fn hunt_on(
+    request: HuntRequest,
+    begun: (HuntFile, Archive, u64),
+    folder: HuntFolder,
+    habit: Habit,
+    plays: u64,
+) -> (HuntFile, PathBuf) {
+    let stop = Arc::new(Stop::default());
+    let interrupt = Some((plays, stop.clone()));
+    let player = MadeUp { habit, runs: folder.runs(), plays: AtomicU64::new(0), interrupt };
+    let around = Surroundings {
+        player: Arc::new(player),
+        program: "fencepost".to_owned(),
+        stop,
+        observer: Arc::new(Deaf),
+    };
+    let path = folder.path.clone();
+    let hunt = Hunt::new(request, begun, folder, around).unwrap();
+    (hunt.hunt().await.unwrap(), path)
+}
+
+#[tokio::test]
+async fn violation_becomes_one_finding_and_everything_else_is_removed() {
+    let results = tempfile::tempdir().unwrap();
+    let (file, path) = hunt(results.path(), Habit::BrokenByLongPauses, 60).await;
+    let by_pause =
+        |finding: &&HuntFinding| finding.signature.causes.iter().any(|cause| cause.fault == "pause");
+    assert!(file.findings.iter().all(|finding| finding.signature.class == "overstayed"));
+    assert!(file.findings.iter().find(by_pause).is_some(), "{:?}", file.findings);
+    assert!(file.findings.iter().any(|finding| finding.times > 1), "the same violation is one finding");
+    for finding in &file.findings {
+        assert!(path.join(finding.run.as_deref().unwrap()).is_dir(), "{:?}", file.remarks);
+    }
+    assert!(!path.join("runs").exists(), "schedules that taught nothing leave nothing");
+    assert!(path.join("hunt.html").is_file() && path.join("hunt.md").is_file());
+    assert_eq!(file.ended.as_deref(), Some("it was interrupted"));
+    assert!(file.has_violation());
+}
+
+#[tokio::test]
+async fn killed_hunt_goes_on_where_it_was() {
+    let results = tempfile::tempdir().unwrap();
+    let (file, path) = hunt(results.path(), Habit::BrokenByLongPauses, 30).await;
+    let (folder, state, archive) = HuntFolder::resume(&path).unwrap();
+    assert_eq!(state.file, file);
+    assert!(!archive.kept.is_empty() && archive.cells == state.cells);
+    assert!(HuntFolder::resume(&path).is_err_and(|error| error.to_string().contains("still goes on")));
+    let begun = (state.file, archive, state.next);
+    let (more, _) = hunt_on(state.request, begun, folder, Habit::BrokenByLongPauses, 30).await;
+    assert!(more.schedules > file.schedules && more.spent_ms >= file.spent_ms);
+    let count = |file: &HuntFile, name: &str| file.situations.get(name).map_or(0, |seen| seen.times);
+    assert!(file.situations.keys().all(|name| count(&more, name) >= count(&file, name)));
+    let findings =
+        |file: &HuntFile| file.findings.iter().map(|finding| finding.name.clone()).collect::<Vec<_>>();
+    assert!(findings(&more).starts_with(&findings(&file)), "a finding of before is not found anew");
+}
+
+#[tokio::test]
+async fn lock_that_is_broken_in_peace_is_said_before_any_fault_is_tried() {
+    let results = tempfile::tempdir().unwrap();
+    let (file, _) = hunt(results.path(), Habit::BrokenInPeace, 60).await;
+    assert_eq!((file.schedules, file.findings.len()), (0, 1));
+    assert_eq!(file.findings[0].name, "overstayed-in-peace");
+    assert!(file.ended.unwrap().contains("without any fault"));
+}
+
+#[tokio::test]
+async fn lock_that_grants_nothing_ends_the_hunt_with_a_sentence() {
+    let results = tempfile::tempdir().unwrap();
+    let (file, _) = hunt(results.path(), Habit::NeverGrants, 60).await;
+    assert_eq!((file.schedules, file.has_violation()), (0, false));
+    assert!(file.ended.unwrap().contains("the lock redlock granted nothing within 10s"));
+}
+
+#[tokio::test]
+async fn servers_that_do_not_come_back_end_the_hunt_with_what_it_has() {
+    let results = tempfile::tempdir().unwrap();
+    let request = request();
+    let folder = HuntFolder::create(results.path(), "redlock", 0, Seed(7)).unwrap();
+    // After the first check, which would say it at once.
+    let file = HuntFile { schedules: 5, ..new_file(&request, "local") };
+    let (file, path) =
+        hunt_on(request, (file, Archive::default(), 6), folder, Habit::NeverStarts, 1000).await;
+    let ended = file.ended.unwrap();
+    assert!(ended.contains("schedules in a row failed, the last with: n1 does not answer"), "{ended}");
+    assert_eq!(file.schedules, 5);
+    assert!(path.join(HUNT_JSON).is_file());
+}
+
+#[test]
+fn folder_that_is_no_hunt_is_refused_with_a_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = HuntFolder::resume(folder.path()).err().unwrap().to_string();
+    assert!(refused.contains("is not the folder of a hunt"), "{refused}");
+    std::fs::write(folder.path().join(HUNT_JSON), "{}").unwrap();
+    let refused = HuntFolder::resume(folder.path()).err().unwrap().to_string();
+    assert!(refused.contains("damaged or of another version"), "{refused}");
+}

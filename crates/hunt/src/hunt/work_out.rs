@@ -1,0 +1,101 @@
+//! Findings, worked out beside the hunt: each is replayed, made small, and written as a scenario.
+
+use super::run::Hunt;
+use crate::finding::keep;
+use crate::schedule::Schedule;
+use crate::shrink::{Shrunk, Spending, shrink};
+use crate::violation::Violation;
+use anyhow::Result;
+use fencepost_report::findings::FindingFile;
+use fencepost_report::hunt::FindingState;
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// A violation that is still to be worked out.
+pub(super) struct Found {
+    pub name: String,
+    pub violation: Violation,
+    pub schedule: Schedule,
+}
+
+/// The share of a hunt's time that one finding may take, and the least and the most.
+const SHARE: u32 = 5;
+const LEAST: Duration = Duration::from_secs(20);
+const MOST: Duration = Duration::from_secs(120);
+
+/// How often one looks for a new finding.
+const LOOK: Duration = Duration::from_millis(200);
+
+impl Hunt {
+    /// Works out findings as they come, until the hunt has ended and none is left, or Ctrl-C.
+    pub(super) async fn work_out_beside(&self, hunted: &AtomicBool) {
+        loop {
+            // Looked at first: what is found last must not be missed.
+            let is_last = hunted.load(Ordering::Relaxed);
+            self.work_out_findings().await;
+            if is_last || self.stop.reason().is_some() {
+                return;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Works out the findings that are in line.
+    pub(super) async fn work_out_findings(&self) {
+        while self.stop.reason().is_none() {
+            let Some(found) = self.found.lock().pop_front() else { return };
+            if let Err(error) = self.work_out(&found).await
+                && self.stop.reason().is_none()
+            {
+                let sentence = format!("the finding {} cannot be made small: {error:#}", found.name);
+                self.observer.said(&sentence);
+                self.progress.lock().remark(sentence);
+            }
+        }
+    }
+
+    async fn work_out(&self, found: &Found) -> Result<()> {
+        let time = (self.request.budget.0 / SHARE).clamp(LEAST, MOST);
+        let spending = Spending {
+            jobs: self.request.jobs.div_ceil(2),
+            until: Some(Instant::now() + time),
+            stop: &self.stop,
+        };
+        let Found { name, violation, schedule } = found;
+        let shrunk = shrink(schedule, violation, &self.player, spending, &mut |_| {}).await?;
+        match shrunk {
+            None => {
+                self.note_rare(name);
+                Ok(())
+            }
+            Some(shrunk) => self.keep_small(found, &shrunk),
+        }
+    }
+
+    /// The violation did not come again: it stays a finding, with the run that shows it.
+    fn note_rare(&self, name: &str) {
+        let mut progress = self.progress.lock();
+        progress.change_finding(name, |finding| {
+            (finding.state, finding.reproduced) = (FindingState::Rare, Some((0, 10)));
+        });
+        self.observer.said(&format!("{name}: did not come again in ten replays"));
+        let _ = self.folder.write(&progress.state());
+    }
+
+    /// Writes the finding as a scenario with the smallest run. What a smaller run proves may be known from another finding
+    /// already: then the two are one.
+    fn keep_small(&self, found: &Found, shrunk: &Shrunk) -> Result<()> {
+        let kept = keep(shrunk, &found.violation, &self.folder.findings(), &self.program)?;
+        let file = kept.file;
+        let mut progress = self.progress.lock();
+        progress.note_small(&found.name, &file);
+        self.folder.write(&progress.state())?;
+        drop(progress);
+        // The run that was found first is larger, and shows the same.
+        let _ = fs::remove_dir_all(self.folder.found(&found.name));
+        let FindingFile { name, violations, plays, after, .. } = &file;
+        self.observer.said(&format!("{name}: in {violations} of {plays} plays, with {after}"));
+        Ok(())
+    }
+}

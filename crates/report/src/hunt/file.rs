@@ -1,0 +1,202 @@
+//! `hunt.json`: what a hunt covered and found. Written after each schedule, so that a hunt that was killed can go on.
+
+use crate::findings::Signature;
+use fencepost_history::Seed;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The name of the file in the folder of a hunt.
+pub const HUNT_JSON: &str = "hunt.json";
+
+/// A hunt, so far.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HuntFile {
+    /// Version of Fencepost that made it.
+    pub fencepost: String,
+    /// Repeats the hunt.
+    pub command: String,
+    /// Start, seconds since 1970-01-01 UTC.
+    pub started: u64,
+    pub seed: Seed,
+    pub lock: String,
+    pub driver: String,
+    /// Options that all schedules share, as on the command line, where they differ from the defaults.
+    pub options: String,
+    /// The nemeses that fit the lock and this machine.
+    pub nemeses: Vec<String>,
+    /// Schedules side by side.
+    pub jobs: usize,
+    /// Time that was hunted, over all sittings.
+    pub spent_ms: u64,
+    /// Schedules that were carried out.
+    pub schedules: u64,
+    /// Those among them that could not be carried out, or in which no fault took effect.
+    pub failed: u64,
+    /// The situations that were possible in some schedule, by name, with how often they came about.
+    pub situations: BTreeMap<String, SituationCount>,
+    /// The smallest distance to a violation of a schedule that showed none, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nearest_miss: Option<NearestMiss>,
+    /// How the number of covered situations grew.
+    pub curve: Vec<CurvePoint>,
+    pub findings: Vec<HuntFinding>,
+    /// What went wrong, or is worth to know: sentences.
+    #[serde(default)]
+    pub remarks: Vec<String>,
+    /// Why it ended; none while it goes on, or if it was killed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
+}
+
+/// A situation: a fault on a target in this role, in this phase of the lock's life.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SituationCount {
+    pub fault: String,
+    pub role: String,
+    pub phase: String,
+    /// How often it came about, in all schedules; 0 where it was possible and did not.
+    pub times: u64,
+    /// The smallest distance to a violation there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nearest_ms: Option<f64>,
+}
+
+/// How near a schedule came without a violation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NearestMiss {
+    pub ms: f64,
+    /// Number of the schedule.
+    pub schedule: u64,
+    /// What happened, in a sentence.
+    pub sentence: String,
+}
+
+/// A point of the curve of coverage.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// Time that was hunted so far.
+    pub at_ms: u64,
+    pub schedules: u64,
+    pub covered: u64,
+}
+
+/// How far the work on a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FindingState {
+    /// Found, not replayed yet.
+    Found,
+    /// Replayed and made small.
+    Minimised,
+    /// Replayed, and did not come again in ten plays.
+    Rare,
+    /// Known from an earlier hunt, and still there.
+    Known,
+    /// Known from an earlier hunt; it no longer reproduces.
+    Gone,
+}
+
+impl FindingState {
+    /// The state in a few words.
+    pub fn words(self) -> &'static str {
+        match self {
+            FindingState::Found => "found, not minimised",
+            FindingState::Minimised => "minimised",
+            FindingState::Rare => "did not come again in ten replays",
+            FindingState::Known => "known, still reproduces",
+            FindingState::Gone => "known, no longer reproduces",
+        }
+    }
+}
+
+/// A violation that the hunt found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HuntFinding {
+    /// The name of its folder in `findings/`.
+    pub name: String,
+    /// What tells it from others: checker, class and cause.
+    pub signature: Signature,
+    /// What happened, in a sentence.
+    pub sentence: String,
+    /// When it was found, in time hunted.
+    pub found_ms: u64,
+    /// Number of the schedule that showed it first; 0 for one that was known, or that needed no fault.
+    pub schedule: u64,
+    /// How often schedules showed it.
+    pub times: u64,
+    pub state: FindingState,
+    /// Replays that showed it again, of how many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reproduced: Option<(usize, usize)>,
+    /// Faults and clients of the smallest schedule that shows it.
+    #[serde(default)]
+    pub faults: usize,
+    #[serde(default)]
+    pub clients: usize,
+    /// The folder of the smallest run, relative to the folder of the hunt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// Repeats it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+}
+
+impl HuntFile {
+    /// Situations that came about.
+    pub fn covered(&self) -> u64 {
+        self.situations.values().filter(|situation| situation.times > 0).count() as u64
+    }
+
+    /// Situations that were possible, those that came about among them.
+    pub fn possible(&self) -> u64 {
+        self.situations.len() as u64
+    }
+
+    /// Whether a violation was found that is there now.
+    pub fn has_violation(&self) -> bool {
+        self.findings.iter().any(|finding| finding.state != FindingState::Gone)
+    }
+
+    /// Notes how many situations are covered by now. Points between two of the same height are left out.
+    pub fn note_coverage(&mut self) {
+        let point = CurvePoint { at_ms: self.spent_ms, schedules: self.schedules, covered: self.covered() };
+        if let [.., before, last] = self.curve.as_slice()
+            && before.covered == point.covered
+            && last.covered == point.covered
+        {
+            self.curve.pop();
+        }
+        self.curve.push(point);
+    }
+
+    /// The outcome in a sentence.
+    pub fn summary(&self) -> String {
+        let there = self.findings.iter().filter(|finding| finding.state != FindingState::Gone).count();
+        let schedules = counted(self.schedules, "schedule", "schedules");
+        match there {
+            0 if self.schedules == 0 => "Nothing was tested".to_owned(),
+            0 => format!("No violation in {schedules}"),
+            1 => format!("1 violation in {schedules}"),
+            many => format!("{many} different violations in {schedules}"),
+        }
+    }
+
+    /// `31 of 54 situations covered`.
+    pub fn coverage(&self) -> String {
+        format!("{} of {} situations covered", self.covered(), self.possible())
+    }
+
+    /// How often each situation came about, by fault, then role, then phase.
+    pub fn by_fault(&self) -> BTreeMap<&str, Vec<&SituationCount>> {
+        let mut faults: BTreeMap<&str, Vec<&SituationCount>> = BTreeMap::new();
+        for situation in self.situations.values() {
+            faults.entry(&situation.fault).or_default().push(situation);
+        }
+        faults
+    }
+}
+
+/// `1 schedule`, `2 schedules`.
+pub(super) fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}

@@ -1,0 +1,12 @@
+//! A hunt, read from its `hunt.json`: as a page, and as Markdown.
+
+mod curve;
+mod file;
+mod markdown;
+mod page;
+#[cfg(test)]
+mod tests;
+
+pub use file::{CurvePoint, FindingState, HUNT_JSON, HuntFile, HuntFinding, NearestMiss, SituationCount};
+pub use markdown::markdown;
+pub use page::html;

@@ -1,0 +1,129 @@
+//! The page and the text of a hunt that was made up.
+
+use super::*;
+use crate::findings::{Cause, Signature};
+use fencepost_history::Seed;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+fn situation(fault: &str, role: &str, phase: &str, times: u64, nearest_ms: Option<f64>) -> SituationCount {
+    SituationCount {
+        fault: fault.to_owned(),
+        role: role.to_owned(),
+        phase: phase.to_owned(),
+        times,
+        nearest_ms,
+    }
+}
+
+fn hunt() -> HuntFile {
+    let situations = [
+        situation("clock-jump", "granting server", "held", 12, Some(-240.0)),
+        situation("clock-jump", "other server", "held", 3, Some(84.0)),
+        situation("clock-jump", "other server", "free", 1, None),
+        situation("pause", "holder's client", "write in flight", 4, Some(12.0)),
+        situation("pause", "waiter's client", "free", 0, None),
+    ];
+    let name = |each: &SituationCount| format!("{} {} {}", each.fault, each.role, each.phase);
+    HuntFile {
+        fencepost: "0.1.0".to_owned(),
+        command: "fencepost hunt --lock redlock --seed 7".to_owned(),
+        started: 1_771_061_415,
+        seed: Seed(7),
+        lock: "redlock".to_owned(),
+        driver: "local".to_owned(),
+        options: "--ttl 500ms".to_owned(),
+        nemeses: vec!["clock-jump".to_owned(), "pause".to_owned()],
+        jobs: 4,
+        spent_ms: 61_000,
+        schedules: 70,
+        failed: 1,
+        situations: situations.into_iter().map(|each| (name(&each), each)).collect::<BTreeMap<_, _>>(),
+        nearest_miss: Some(NearestMiss {
+            ms: 12.0,
+            schedule: 9,
+            sentence: "c2 was granted k0 12 ms after c1 let go".to_owned(),
+        }),
+        curve: vec![
+            CurvePoint { at_ms: 2000, schedules: 3, covered: 2 },
+            CurvePoint { at_ms: 30_000, schedules: 40, covered: 4 },
+        ],
+        findings: vec![HuntFinding {
+            name: "granted-twice-clock-jump".to_owned(),
+            signature: Signature {
+                checker: "exclusion".to_owned(),
+                class: "granted-twice".to_owned(),
+                causes: vec![Cause {
+                    fault: "clock-jump".to_owned(),
+                    role: "granting".to_owned(),
+                    phase: "held".to_owned(),
+                }],
+            },
+            sentence: "Process 4 got the lock while the TTL of process 2 still had 0.1 s to run.".to_owned(),
+            found_ms: 12_000,
+            schedule: 14,
+            times: 9,
+            state: FindingState::Minimised,
+            reproduced: Some((9, 10)),
+            faults: 1,
+            clients: 2,
+            run: None,
+            command: Some("fencepost scenario findings/granted-twice-clock-jump/scenario.toml".to_owned()),
+        }],
+        remarks: vec!["schedule 31 failed: n2 did not serve again".to_owned()],
+        ended: Some("its time is over".to_owned()),
+    }
+}
+
+#[test]
+fn a_hunt_as_text() {
+    insta::assert_snapshot!(markdown(&hunt()));
+}
+
+#[test]
+fn the_page_names_findings_situations_and_what_they_came_to() {
+    let page = html(&hunt(), Path::new("/nowhere"));
+    for words in [
+        "1 violation in 70 schedules",
+        "4 of 5 situations covered",
+        "reproduced in 9 of 10 replays · 1 fault, 2 clients · found after 12 s, in schedule 14",
+        "holder&#39;s client",
+        "-240 ms",
+        "finding 1",
+        "n2 did not serve again",
+    ] {
+        let plain = page.replace("&#39;", "'");
+        let words = words.replace("&#39;", "'");
+        assert!(plain.contains(&words), "{words} is not on the page");
+    }
+    assert!(!page.contains("goes on, or was killed"));
+}
+
+#[test]
+fn a_hunt_that_was_killed_says_so_and_survives_its_file() {
+    let killed = HuntFile { ended: None, findings: Vec::new(), ..hunt() };
+    assert!(html(&killed, Path::new("/nowhere")).contains("goes on, or was killed"));
+    assert_eq!(killed.summary(), "No violation in 70 schedules");
+    let text = serde_json::to_string(&killed).unwrap();
+    assert_eq!(serde_json::from_str::<HuntFile>(&text).unwrap(), killed);
+}
+
+#[test]
+fn a_finding_that_is_gone_is_no_violation() {
+    let mut hunt = hunt();
+    hunt.findings[0].state = FindingState::Gone;
+    assert!(!hunt.has_violation());
+    assert_eq!(hunt.summary(), "No violation in 70 schedules");
+}
+
+#[test]
+fn the_curve_keeps_the_ends_of_a_flat_stretch() {
+    let mut hunt = hunt();
+    hunt.curve.clear();
+    for spent_ms in [1, 2, 3, 4] {
+        hunt.spent_ms = spent_ms;
+        hunt.note_coverage();
+    }
+    let times: Vec<u64> = hunt.curve.iter().map(|point| point.at_ms).collect();
+    assert_eq!(times, [1, 4]);
+}

@@ -1,0 +1,137 @@
+//! The options of `fencepost hunt`.
+
+use clap::Args;
+use fencepost_engine::{BadUsage, RunOptions, find_lock};
+use fencepost_history::{Seed, TimeSpan};
+use fencepost_hunt::hunt::HuntRequest;
+use fencepost_hunt::search::DrawnOptions;
+use std::path::PathBuf;
+
+const SEED: &str = "Seed of all random choices of the hunt [default: a fresh one]";
+const TTL: &str =
+    "Time to live of the lock [default: the shortest that the servers keep well, from 500ms on]";
+const CLIENTS: &str = "Client programs [default: drawn for each schedule, from 3 to 5]";
+const CONCURRENCY: &str =
+    "Processes that use the lock, spread over the clients [default: drawn for each schedule]";
+const KEYS: &str = "Locks; each critical section draws one [default: drawn for each schedule, 1 or 2]";
+const TIME_LIMIT: &str = "Length of the fault phase of a schedule [default: drawn, from 3 to 6 TTLs]";
+const ACQUIRE_TIMEOUT: &str = "Time limit of one acquire [default: twice the TTL]";
+
+/// Search for the faults that break a lock: plays many short schedules on real servers, several at a time, learns from each,
+/// and keeps the violations that it finds.
+///
+/// Exit code: 1 if a violation was found, 0 if none was found in the time, 2 if nothing could be tested.
+#[derive(Debug, Args)]
+#[command(
+    mut_arg("nemesis", |arg| arg.hide(true)),
+    mut_arg("nemesis_file", |arg| arg.hide(true)),
+    mut_arg("acquisitions", |arg| arg.hide(true)),
+    mut_arg("nemesis_interval", |arg| arg.hide(true)),
+    mut_arg("fail_fast", |arg| arg.hide(true)),
+    mut_arg("seed", |arg| arg.help(SEED)),
+    mut_arg("ttl", |arg| arg.help(TTL).default_value("0s").hide_default_value(true)),
+    mut_arg("clients", |arg| arg.help(CLIENTS).default_value("0").hide_default_value(true)),
+    mut_arg("concurrency", |arg| arg.help(CONCURRENCY).default_value("0").hide_default_value(true)),
+    mut_arg("keys", |arg| arg.help(KEYS).default_value("0").hide_default_value(true)),
+    mut_arg("time_limit", |arg| arg.help(TIME_LIMIT).default_value("0s").hide_default_value(true)),
+    mut_arg("acquire_timeout", |arg| arg.help(ACQUIRE_TIMEOUT).default_value("0s").hide_default_value(true)),
+)]
+pub struct HuntArgs {
+    /// The nemeses to draw faults from, or `all` that fit the lock (see `fencepost list nemeses`).
+    #[arg(long, value_delimiter = ',', default_value = "all")]
+    pub nemeses: Vec<String>,
+    /// How long to hunt.
+    #[arg(long = "for", value_name = "TIME", default_value = "10m")]
+    pub budget: TimeSpan,
+    /// Schedules side by side [default: three for each processor].
+    #[arg(long)]
+    pub jobs: Option<usize>,
+    /// Go on with a hunt that ended early or was killed: its folder. Its options stay; --for is the time of all sittings.
+    #[arg(long, value_name = "FOLDER")]
+    pub resume: Option<PathBuf>,
+    /// Replay the findings in this folder first, and say which no longer reproduce.
+    #[arg(long, value_name = "FOLDER")]
+    pub known: Option<PathBuf>,
+    /// Folder of all runs, in which the hunt makes one of its own.
+    #[arg(long, default_value = "results")]
+    pub results: PathBuf,
+    #[command(flatten)]
+    pub options: RunOptions,
+}
+
+/// TTLs to try, shortest first: what a busy machine still keeps apart, and what servers grant.
+const TTLS: [TimeSpan; 4] =
+    [TimeSpan::from_millis(500), TimeSpan::from_secs(1), TimeSpan::from_secs(2), TimeSpan::from_secs(5)];
+
+impl HuntArgs {
+    /// What the hunt is asked to do, with the choices made that the user left open. The nemeses are still to be checked
+    /// against the lock and the driver.
+    ///
+    /// # Errors
+    /// One sentence: what cannot work.
+    pub fn request(&self) -> Result<HuntRequest, BadUsage> {
+        let given = &self.options;
+        if given.nemesis != ["none"] || given.nemesis_file.is_some() {
+            return Err(BadUsage(
+                "--nemesis and --nemesis-file are options of `fencepost test`; use --nemeses to say what a hunt draws from"
+                    .to_owned(),
+            ));
+        }
+        if self.budget.0.is_zero() {
+            return Err(BadUsage("--for must be longer than 0; try `--for 10m`".to_owned()));
+        }
+        if self.jobs == Some(0) {
+            return Err(BadUsage("--jobs must be at least 1".to_owned()));
+        }
+        let mut options = given.clone();
+        let unset = RunOptions::default();
+        let drawn = DrawnOptions {
+            clients: set(&mut options.clients, 0, 5),
+            concurrency: set(&mut options.concurrency, 0, unset.concurrency),
+            keys: set(&mut options.keys, 0, 1),
+            time_limit: set(&mut options.time_limit, TimeSpan::default(), unset.time_limit),
+        };
+        options.concurrency = options.concurrency.max(options.clients);
+        if options.ttl.0.is_zero() {
+            options.ttl = shortest_ttl(&options)?;
+        }
+        let twice = TimeSpan(options.ttl.0 * 2);
+        set(&mut options.acquire_timeout, TimeSpan::default(), twice);
+        set(&mut options.time_limit, TimeSpan::default(), TimeSpan(options.ttl.0 * 6));
+        options.nemesis = Vec::new();
+        options.brief_liveness = true;
+        let seed = options.seed.take().unwrap_or_else(Seed::fresh);
+        Ok(HuntRequest {
+            options,
+            drawn,
+            nemeses: self.nemeses.clone(),
+            seed,
+            jobs: self.jobs.unwrap_or_else(default_jobs),
+            budget: self.budget,
+            known: self.known.clone(),
+            command: String::new(),
+        })
+    }
+}
+
+/// Puts a value in place of an option that was left open. Whether it was.
+fn set<T: PartialEq>(option: &mut T, open: T, value: T) -> bool {
+    let is_open = *option == open;
+    if is_open {
+        *option = value;
+    }
+    is_open
+}
+
+/// Most of a schedule is waiting, so a processor carries several.
+fn default_jobs() -> usize {
+    3 * std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The shortest TTL that the lock takes.
+fn shortest_ttl(options: &RunOptions) -> Result<TimeSpan, BadUsage> {
+    let lock = find_lock(&options.lock)?;
+    let takes = |ttl: &TimeSpan| lock.check(&options.lock_options, ttl.0).is_ok();
+    // Where none will do, the engine says why.
+    Ok(TTLS.into_iter().find(takes).unwrap_or(RunOptions::default().ttl))
+}

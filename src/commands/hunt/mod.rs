@@ -1,0 +1,175 @@
+//! `fencepost hunt`: searches for the faults that break a lock.
+
+mod args;
+mod live;
+
+use crate::commands::repeat;
+use crate::output::say;
+use crate::runtime::{listen_for_signals, runtime};
+use anyhow::Result;
+pub use args::HuntArgs;
+use fencepost_engine::{BadUsage, RunOptions, RunSpec, Stop, pick};
+use fencepost_history::run::now;
+use fencepost_hunt::Servers;
+use fencepost_hunt::hunt::{
+    Hunt, HuntFolder, HuntObserver, HuntRequest, Surroundings, every_nemesis, fitting, new_file,
+};
+use fencepost_hunt::search::Archive;
+use fencepost_nemesis::{Nemesis, Plan, registry};
+use fencepost_report::hunt::HuntFile;
+use fencepost_report::terminal;
+use live::Live;
+use std::sync::Arc;
+
+/// Hunts, and gives the exit code.
+pub fn hunt(args: &HuntArgs) -> Result<i32> {
+    let stop = Arc::new(Stop::default());
+    let runtime = runtime()?;
+    let code = runtime.block_on(async {
+        tokio::spawn(listen_for_signals(stop.clone()));
+        begin_or_resume(args, &stop).await
+    });
+    // A client that hangs in a blocking call must not keep a finished hunt from ending.
+    runtime.shutdown_background();
+    code
+}
+
+async fn begin_or_resume(args: &HuntArgs, stop: &Arc<Stop>) -> Result<i32> {
+    let (request, folder, begun) = match &args.resume {
+        Some(path) => {
+            let (folder, state, archive) = HuntFolder::resume(path)?;
+            let request = HuntRequest { budget: args.budget, ..state.request };
+            (request, folder, (state.file, archive, state.next))
+        }
+        None => {
+            let (request, driver) = fitted(args).await?;
+            let folder = HuntFolder::create(&args.results, &request.options.lock, now(), request.seed)?;
+            let begun = (new_file(&request, driver), Archive::default(), 1);
+            (request, folder, begun)
+        }
+    };
+    announce(&request, &folder);
+    let player = Servers {
+        results: folder.runs(),
+        report: false,
+        program: repeat::program().to_owned(),
+        stop: stop.clone(),
+    };
+    prepare(&request, stop).await?;
+    let observer: Arc<dyn HuntObserver> = Arc::new(Live::new());
+    let around = Surroundings {
+        player: Arc::new(player),
+        program: repeat::program().to_owned(),
+        stop: stop.clone(),
+        observer,
+    };
+    let hunt = Hunt::new(request, begun, folder, around)?;
+    let file = hunt.hunt().await?;
+    say!("{}", outcome(&file, &hunt.folder));
+    Ok(exit_code(&file))
+}
+
+/// The request, with the nemeses that fit the lock and this machine, and the name of the driver.
+async fn fitted(args: &HuntArgs) -> Result<(HuntRequest, &'static str)> {
+    let mut request = args.request()?;
+    let all = request.nemeses == ["all"];
+    let named: Vec<&'static dyn Nemesis> = match all {
+        true => every_nemesis(),
+        false => {
+            let find = |name: &String| pick("nemesis", name, registry(), |nemesis| nemesis.name());
+            request.nemeses.iter().map(find).collect::<Result<_, _>>()?
+        }
+    };
+    // Mistakes in the options are said before anything starts.
+    RunSpec::with_plan(request.options.clone(), Plan::default())?;
+    let driver = fencepost_cluster::select(&request.options.driver).await?;
+    let (fit, misfits) = fitting(&request.options, request.drawn, named, &driver.supports().await)?;
+    if let Some(misfit) = misfits.first().filter(|_| !all || fit.is_empty()) {
+        return Err(BadUsage(format!(
+            "the nemesis {} cannot be tried on the lock {}: {}",
+            misfit.nemesis, request.options.lock, misfit.why
+        ))
+        .into());
+    }
+    for misfit in &misfits {
+        say!("left out  {}: {}", misfit.nemesis, misfit.why);
+    }
+    request.nemeses = fit.iter().map(|nemesis| nemesis.name().to_owned()).collect();
+    request.options.driver = driver.name().to_owned();
+    request.command = command(&request, all);
+    Ok((request, driver.name()))
+}
+
+/// The command that repeats the hunt: what the user left open stays open.
+fn command(request: &HuntRequest, all: bool) -> String {
+    let drawn = request.drawn;
+    let unset = RunOptions::default();
+    let mut options = RunOptions { brief_liveness: false, ..request.options.clone() };
+    let open = |is_drawn: bool, value: &mut usize, default: usize| {
+        if is_drawn {
+            *value = default;
+        }
+    };
+    open(drawn.clients, &mut options.clients, unset.clients);
+    open(drawn.concurrency, &mut options.concurrency, unset.concurrency);
+    open(drawn.keys, &mut options.keys, unset.keys);
+    if drawn.time_limit {
+        options.time_limit = unset.time_limit;
+    }
+    let mut words = vec![format!("{} hunt {}", repeat::program(), options.arguments()).trim_end().to_owned()];
+    if !all {
+        words.push(format!("--nemeses {}", request.nemeses.join(",")));
+    }
+    words.push(format!("--for {} --jobs {} --seed {}", request.budget, request.jobs, request.seed));
+    if let Some(known) = &request.known {
+        words.push(format!("--known {}", known.display()));
+    }
+    words.extend(repeat::without_file());
+    words.join(" ")
+}
+
+fn announce(request: &HuntRequest, folder: &HuntFolder) {
+    let rows = [
+        ("hunt", request.options.lock.as_str()),
+        ("nemeses", &request.nemeses.join(", ")),
+        ("repeat", &request.command),
+        ("folder", &folder.path.display().to_string()),
+    ];
+    say!("{}", terminal::rows(&rows).trim_end());
+}
+
+/// Makes the images of the nodes before the time counts.
+async fn prepare(request: &HuntRequest, stop: &Stop) -> Result<()> {
+    let spec = RunSpec::with_plan(request.options.clone(), Plan::default())?;
+    fencepost_engine::make_images(&request.options.driver, std::iter::once(&spec), stop).await;
+    Ok(())
+}
+
+fn outcome(file: &HuntFile, folder: &HuntFolder) -> String {
+    let mut text = format!("\n{}, {}", file.summary(), file.coverage());
+    if let Some(miss) = &file.nearest_miss {
+        text += &format!(", nearest miss {:.0} ms ({})", miss.ms, miss.sentence);
+    }
+    if let Some(ended) = &file.ended {
+        text += &format!("; the hunt ended: {ended}");
+    }
+    text += "\n";
+    for (number, finding) in (1..).zip(&file.findings) {
+        text += &format!(
+            "\n{number}. {} ({})\n   {}",
+            finding.signature,
+            finding.state.words(),
+            finding.sentence
+        );
+    }
+    format!("{text}\n\nwritten   {}", folder.path.join("hunt.html").display())
+}
+
+/// 1 a violation was found, 0 none, 2 nothing could be tested.
+fn exit_code(file: &HuntFile) -> i32 {
+    match (file.has_violation(), file.covered() == 0) {
+        (true, _) => 1,
+        (false, false) => 0,
+        (false, true) => 2,
+    }
+}

@@ -1,0 +1,70 @@
+//! Hunts on real servers.
+
+use crate::common::turn::Weight;
+use crate::common::{fencepost, output};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+fn hunts(results: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(results).expect("a folder").map(|entry| entry.expect("an entry").path());
+    entries
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("hunt-")))
+        .collect()
+}
+
+fn state(hunt: &Path) -> Value {
+    let text = std::fs::read_to_string(hunt.join("hunt.json")).expect("hunt.json");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// A lease on one Redis, a stopped holder, a clock that jumps: the hunt finds both within seconds. Other commands pass over
+/// its folder, and it goes on where it was.
+#[test]
+fn hunt_finds_what_breaks_a_lock_and_goes_on_where_it_was() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let folder = results.path().to_str().expect("a path in UTF-8");
+    let args = format!(
+        "hunt --lock redis-single --nemeses clock-jump,pause --driver local --for 20s --jobs 2 --seed 3 --results {folder}"
+    );
+    let words: Vec<&str> = args.split_whitespace().collect();
+    let hunted = output(&words, Weight::LIGHT);
+    let text = String::from_utf8_lossy(&hunted.stdout).into_owned();
+    assert_eq!(hunted.status.code(), Some(1), "{text}\n{}", String::from_utf8_lossy(&hunted.stderr));
+    let [hunt] = &hunts(results.path())[..] else { panic!("one hunt: {text}") };
+    let before = state(hunt);
+    let findings = before["findings"].as_array().expect("findings");
+    assert!(
+        findings
+            .iter()
+            .any(|finding| finding["signature"].as_str().is_some_and(|it| it.contains("exclusion")))
+    );
+    assert!(hunt.join("hunt.html").is_file() && hunt.join("hunt.md").is_file());
+    assert!(!hunt.join("runs").exists(), "schedules that taught nothing leave nothing");
+
+    let listed = fencepost(&["gc", "--results", folder, "--keep", "0"]).output().expect("the program starts");
+    assert_eq!(listed.status.code(), Some(0));
+    assert!(hunt.join("hunt.json").is_file(), "a hunt is no run that may go");
+
+    let path = hunt.to_str().expect("UTF-8");
+    let more = output(&["hunt", "--resume", path, "--for", "26s"], Weight::LIGHT);
+    assert_eq!(more.status.code(), Some(1), "{}", String::from_utf8_lossy(&more.stderr));
+    let after = state(hunt);
+    assert!(after["schedules"].as_u64() > before["schedules"].as_u64());
+    assert_eq!(after["started"], before["started"]);
+}
+
+/// The canary locks nothing. A folder that is no hunt cannot be gone on with.
+#[test]
+fn lock_that_is_broken_in_peace_is_said_at_once() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let folder = results.path().to_str().expect("a path in UTF-8");
+    let args = ["hunt", "--lock", "canary-nolock", "--driver", "local", "--for", "5m", "--results", folder];
+    let hunted = output(&args, Weight::LIGHT);
+    let text = String::from_utf8_lossy(&hunted.stdout).into_owned();
+    assert_eq!(hunted.status.code(), Some(1), "{text}\n{}", String::from_utf8_lossy(&hunted.stderr));
+    assert!(text.contains("broken without any fault"), "{text}");
+
+    let refused = fencepost(&["hunt", "--resume", folder]).output().expect("the program starts");
+    assert_eq!(refused.status.code(), Some(254));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("is not the folder of a hunt"));
+}
