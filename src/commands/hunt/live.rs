@@ -56,7 +56,7 @@ impl Drop for Live {
     }
 }
 
-/// `3:20 left · 210 schedules, 64 a minute · 31 of 54 situations · nearest miss 84 ms · 2 findings`.
+/// `3:20 left · 210 played, 64 a minute · 31 of 54 situations · nearest miss 84 ms · 2 findings`.
 fn line(status: &Status) -> String {
     let left = status.budget.saturating_sub(status.spent).as_secs();
     let nearest = status.nearest_ms.map_or(String::new(), |ms| format!(" · nearest miss {ms:.0} ms"));
@@ -66,7 +66,7 @@ fn line(status: &Status) -> String {
         many => format!("{many} findings"),
     };
     format!(
-        "{}:{:02} left · {} schedules, {:.0} a minute · {} of {} situations{nearest} · {findings}",
+        "{}:{:02} left · {} played, {:.0} a minute · {} of {} situations{nearest} · {findings}",
         left / 60,
         left % 60,
         status.schedules,
@@ -94,7 +94,7 @@ mod tests {
         };
         assert_eq!(
             line(&status),
-            "3:20 left · 210 schedules, 64 a minute · 31 of 54 situations · nearest miss 84 ms · 2 findings"
+            "3:20 left · 210 played, 64 a minute · 31 of 54 situations · nearest miss 84 ms · 2 findings"
         );
     }
 }

@@ -131,7 +131,7 @@ impl Hunt {
                 schedules.await;
                 hunted.store(true, Ordering::Relaxed);
             };
-            tokio::join!(hunting, self.work_out_beside(&hunted));
+            tokio::join!(hunting, self.work_out_beside(&hunted, deadline));
         }
         self.end()
     }
@@ -180,7 +180,7 @@ impl Hunt {
                 let seen = sightings(&played);
                 let found = seen.iter().map(|seen| self.progress.lock().note_violation(0, seen)).collect();
                 self.take(found, seen, &schedule, played);
-                self.work_out_findings().await;
+                self.work_out_findings(Instant::now() + Duration::from_secs(60)).await;
                 self.end_for("the lock is broken without any fault, so no fault was tried".to_owned());
                 Ok(false)
             }
@@ -279,7 +279,11 @@ impl Hunt {
 
     fn note_run(&self, name: &str, run: Option<&str>) {
         let mut progress = self.progress.lock();
-        progress.change_finding(name, |finding| finding.run = run.map(str::to_owned));
+        let command =
+            run.map(|run| format!("{} shrink {}", self.program, self.folder.path.join(run).display()));
+        progress.change_finding(name, |finding| {
+            (finding.run, finding.command) = (run.map(str::to_owned), command);
+        });
         if let Err(error) = self.folder.write(&progress.state()) {
             self.end_for(format!("what was found cannot be written: {error:#}"));
         }

@@ -14,23 +14,31 @@ pub struct Sighting {
     pub sentence: String,
 }
 
-/// The violations of a run, each of its kind once.
+/// The violations of a run, one for each set of causes: two holders at a time lead to lost updates and stale writes, which the
+/// same finding explains.
 pub fn sightings(played: &Played) -> Vec<Sighting> {
     let violations = Violation::all(&played.verdict).into_iter();
-    let seen = violations.filter_map(|violation| {
-        let known = signature(&played.history, &played.verdict, &violation);
-        let (signature, sentence) = match known {
-            Some((signature, finding)) => (signature, finding.sentence),
-            // A violation whose cause cannot be told is one all the same.
-            None => {
-                let Violation { checker, class } = violation.clone();
-                let sentence = played.verdict.of_checker(&checker)?.summary.clone();
-                (Signature { checker, class, causes: Vec::new() }, sentence)
-            }
-        };
-        Some(Sighting { violation, signature, sentence })
-    });
-    seen.collect()
+    let mut seen: Vec<Sighting> = Vec::new();
+    for sighting in violations.filter_map(|violation| sighting(played, violation)) {
+        if seen.iter().all(|other| other.signature.causes != sighting.signature.causes) {
+            seen.push(sighting);
+        }
+    }
+    seen
+}
+
+fn sighting(played: &Played, violation: Violation) -> Option<Sighting> {
+    let known = signature(&played.history, &played.verdict, &violation);
+    let (signature, sentence) = match known {
+        Some((signature, finding)) => (signature, finding.sentence),
+        // A violation whose cause cannot be told is one all the same.
+        None => {
+            let Violation { checker, class } = violation.clone();
+            let sentence = played.verdict.of_checker(&checker)?.summary.clone();
+            (Signature { checker, class, causes: Vec::new() }, sentence)
+        }
+    };
+    Some(Sighting { violation, signature, sentence })
 }
 
 /// Whether a violation is explained by a finding: the same breach, and all faults that the finding needs, on targets of the

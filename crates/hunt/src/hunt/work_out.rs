@@ -19,7 +19,7 @@ pub(super) struct Found {
     pub schedule: Schedule,
 }
 
-/// The share of a hunt's time that one finding may take, and the least and the most.
+/// The share of a hunt's time that one finding may take, and all of them together after its end; the least and the most.
 const SHARE: u32 = 5;
 const LEAST: Duration = Duration::from_secs(20);
 const MOST: Duration = Duration::from_secs(120);
@@ -28,12 +28,13 @@ const MOST: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(200);
 
 impl Hunt {
-    /// Works out findings as they come, until the hunt has ended and none is left, or Ctrl-C.
-    pub(super) async fn work_out_beside(&self, hunted: &AtomicBool) {
+    /// Works out findings as they come, until the hunt has ended and none is left, its time is over, or Ctrl-C.
+    pub(super) async fn work_out_beside(&self, hunted: &AtomicBool, deadline: Instant) {
+        let until = deadline + self.time_of_one();
         loop {
             // Looked at first: what is found last must not be missed.
             let is_last = hunted.load(Ordering::Relaxed);
-            self.work_out_findings().await;
+            self.work_out_findings(until).await;
             if is_last || self.stop.reason().is_some() {
                 return;
             }
@@ -41,11 +42,15 @@ impl Hunt {
         }
     }
 
-    /// Works out the findings that are in line.
-    pub(super) async fn work_out_findings(&self) {
-        while self.stop.reason().is_none() {
+    fn time_of_one(&self) -> Duration {
+        (self.request.budget.0 / SHARE).clamp(LEAST, MOST)
+    }
+
+    /// Works out the findings that are in line, as long as there is time.
+    pub(super) async fn work_out_findings(&self, until: Instant) {
+        while self.stop.reason().is_none() && Instant::now() < until {
             let Some(found) = self.found.lock().pop_front() else { return };
-            if let Err(error) = self.work_out(&found).await
+            if let Err(error) = self.work_out(&found, until).await
                 && self.stop.reason().is_none()
             {
                 let sentence = format!("the finding {} cannot be made small: {error:#}", found.name);
@@ -55,11 +60,10 @@ impl Hunt {
         }
     }
 
-    async fn work_out(&self, found: &Found) -> Result<()> {
-        let time = (self.request.budget.0 / SHARE).clamp(LEAST, MOST);
+    async fn work_out(&self, found: &Found, until: Instant) -> Result<()> {
         let spending = Spending {
             jobs: self.request.jobs.div_ceil(2),
-            until: Some(Instant::now() + time),
+            until: Some(until.min(Instant::now() + self.time_of_one())),
             stop: &self.stop,
         };
         let Found { name, violation, schedule } = found;
@@ -76,10 +80,8 @@ impl Hunt {
     /// The violation did not come again: it stays a finding, with the run that shows it.
     fn note_rare(&self, name: &str) {
         let mut progress = self.progress.lock();
-        progress.change_finding(name, |finding| {
-            (finding.state, finding.reproduced) = (FindingState::Rare, Some((0, 10)));
-        });
-        self.observer.said(&format!("{name}: did not come again in ten replays"));
+        progress.change_finding(name, |finding| finding.state = FindingState::Rare);
+        self.observer.said(&format!("{name}: {}", FindingState::Rare.words()));
         let _ = self.folder.write(&progress.state());
     }
 

@@ -35,7 +35,8 @@ impl Lesson {
             let nearest_ms = reached.nearest_ns.map(|ns| ns as f64 / 1e6);
             lesson.see(&situation.fault, role, phase, reached.times, nearest_ms);
         }
-        let miss = verdict.nearest_miss.as_ref();
+        // A write that was still on its way at the next grant proves nothing, and is no distance.
+        let miss = verdict.nearest_miss.as_ref().filter(|miss| miss.distance_ns >= 0);
         lesson.miss = miss.map(|miss| (miss.distance_ns as f64 / 1e6, miss.sentence()));
         lesson
     }

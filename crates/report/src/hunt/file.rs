@@ -88,7 +88,7 @@ pub enum FindingState {
     Found,
     /// Replayed and made small.
     Minimised,
-    /// Replayed, and did not come again in ten plays.
+    /// Replayed, and did not come again.
     Rare,
     /// Known from an earlier hunt, and still there.
     Known,
@@ -102,7 +102,7 @@ impl FindingState {
         match self {
             FindingState::Found => "found, not minimised",
             FindingState::Minimised => "minimised",
-            FindingState::Rare => "did not come again in ten replays",
+            FindingState::Rare => "did not come again when it was replayed",
             FindingState::Known => "known, still reproduces",
             FindingState::Gone => "known, no longer reproduces",
         }
