@@ -13,6 +13,7 @@ mod common;
 mod compare;
 mod disks;
 mod hunt;
+mod findings;
 mod kits;
 mod nemeses;
 mod own_locks;

@@ -1,0 +1,78 @@
+//! From a violation to a finding: a run is replayed, made smaller, kept as a scenario, and that scenario is played.
+
+use crate::common::turn::Weight;
+use crate::common::{fencepost, output, under};
+use std::path::Path;
+use std::process::Output;
+
+under! {
+    local: [a_violation_is_replayed_shrunk_and_kept_as_a_scenario_that_shows_it],
+    docker: [],
+    docker_by_night: [a_violation_is_replayed_shrunk_and_kept_as_a_scenario_that_shows_it],
+}
+
+fn played(args: &str, expected: i32) -> String {
+    let Output { status, stdout, stderr } =
+        output(&args.split_whitespace().collect::<Vec<_>>(), Weight::LIGHT);
+    let text = String::from_utf8_lossy(&stdout).into_owned();
+    eprintln!("--- {args}\n{text}{}", String::from_utf8_lossy(&stderr));
+    assert_eq!(status.code(), Some(expected), "{args}");
+    text
+}
+
+/// The canary locks nothing, so the pauses around it are what shrinking has to leave out.
+fn a_violation_is_replayed_shrunk_and_kept_as_a_scenario_that_shows_it(driver: &str) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let results = folder.path().join("results");
+    let (results, findings) = (results.display(), folder.path().join("findings"));
+    let options = "--lock canary-nolock --nemesis pause --nemesis-interval 300ms --ttl 500ms --time-limit 4s --seed 5";
+    played(&format!("test {options} --driver {driver} --results {results}"), 1);
+    let text = played(&format!("replay {results}/latest --times 2 --results {results}"), 1);
+    assert!(text.contains("2 of 2 plays show a violation (95 % interval of the rate: 22 % to 100 %)"));
+
+    let text = played(&format!("shrink {results}/latest --for 15s --findings {}", findings.display()), 1);
+    assert!(text.contains("no fault at all: kept, the violation still comes"), "a step tells what it did");
+    let finding = findings.join("granted-twice-in-peace");
+    for file in ["scenario.toml", "finding.json", "run/report.html", "run/verdict.json", "run/plots"] {
+        assert!(finding.join(file).exists(), "{file} is missing");
+    }
+    let entries = std::fs::read_dir(&findings).expect("the folder of findings").count();
+    assert_eq!(entries, 1, "runs on the way are removed");
+
+    let scenario = finding.join("scenario.toml");
+    played(&format!("scenario {} --driver {driver} --results {results}", scenario.display()), 0);
+}
+
+fn refused(args: &[&str]) -> String {
+    let output = fencepost(args).output().expect("the program starts");
+    let stderr = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(254), "{args:?}: {stderr}");
+    stderr
+}
+
+#[test]
+fn what_is_no_run_with_a_violation_is_refused_in_a_sentence() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/examples");
+    assert!(refused(&["replay", example]).contains("is not the folder of a run"));
+    assert!(refused(&["shrink", "nowhere"]).contains("cannot open the run nowhere"));
+    assert!(refused(&["replay", "nowhere", "--times", "0"]).contains("must be at least 1"));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let run = |version: &str| {
+        let text = format!(
+            "fencepost = \"{version}\"\ncommand = \"\"\nstarted = 0\ndriver = \"local\"\n[spec]\nlock = \"redis-single\"\n\
+             workload = \"increment\"\ndriver = \"local\"\nguard = \"none\"\nseed = 1\nttl = \"2s\"\n"
+        );
+        put(folder.path(), "run.toml", &text);
+    };
+    put(folder.path(), "history.jsonl", "");
+    put(folder.path(), "plan.toml", "");
+    let path = folder.path().to_str().expect("UTF-8");
+    run("0.0.1");
+    assert!(refused(&["replay", path]).contains("was made by Fencepost 0.0.1"));
+    run(env!("CARGO_PKG_VERSION"));
+    assert!(refused(&["shrink", path]).contains("shows no violation, so there is nothing to shrink"));
+}
+
+fn put(folder: &Path, name: &str, text: &str) {
+    std::fs::write(folder.join(name), text).expect("a file");
+}
