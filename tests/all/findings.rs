@@ -25,7 +25,8 @@ fn a_violation_is_replayed_shrunk_and_kept_as_a_scenario_that_shows_it(driver: &
     let folder = tempfile::tempdir().expect("a temporary folder");
     let results = folder.path().join("results");
     let (results, findings) = (results.display(), folder.path().join("findings"));
-    let options = "--lock canary-nolock --nemesis pause --nemesis-interval 300ms --ttl 500ms --time-limit 4s --seed 5";
+    let options =
+        "--lock canary-nolock --nemesis pause --nemesis-interval 300ms --ttl 500ms --time-limit 4s --seed 5";
     played(&format!("test {options} --driver {driver} --results {results}"), 1);
     let text = played(&format!("replay {results}/latest --times 2 --results {results}"), 1);
     assert!(text.contains("2 of 2 plays show a violation (95 % interval of the rate: 22 % to 100 %)"));

@@ -1,6 +1,5 @@
 //! The steps of shrinking, those that remove most first.
 
-use super::Step;
 use super::candidates::{
     ended_by, fewer_clients, fewer_servers, names_nodes, numbers, rounded, set_number, triggers,
     with_clients, with_fault, with_faults, with_servers, with_trigger,
@@ -8,6 +7,7 @@ use super::candidates::{
 use super::round;
 use super::size::size_of;
 use super::trial::{GOAL, Goal, Outcome, Trial};
+use super::{ENDED_EARLY, Step};
 use crate::schedule::Schedule;
 use fencepost_history::TimeSpan;
 use fencepost_nemesis::PlannedFault;
@@ -55,6 +55,7 @@ impl<'a, 'b> Search<'a, 'b> {
     pub async fn run(&mut self) -> bool {
         loop {
             let before = self.best().clone();
+            self.end_at_the_violation().await;
             self.end_sooner().await;
             self.fewer_faults().await;
             self.fewer_targets().await;
@@ -104,6 +105,17 @@ impl<'a, 'b> Search<'a, 'b> {
             }
         }
         kept
+    }
+
+    /// Ends the run at its first violation, where the violation is one that is seen as it happens. Tried again here, since
+    /// a violation that comes rarely may be given a lower goal than in the beginning.
+    async fn end_at_the_violation(&mut self) {
+        if !ENDED_EARLY.contains(&self.trial.violation.checker.as_str()) || self.best().options.fail_fast {
+            return;
+        }
+        let mut early = self.best().clone();
+        early.options.fail_fast = true;
+        self.attempt(|| "ended at the first violation".to_owned(), early).await;
     }
 
     /// Ends the run soon after the latest violation that its plays showed.
