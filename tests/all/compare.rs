@@ -95,7 +95,7 @@ fn from_runs_that_exist(results: &Path, baseline: &Path) {
     assert!(String::from_utf8_lossy(&output.stdout).contains("nothing changed since the baseline"));
     let read = |name: &str| std::fs::read_to_string(file(name)).expect("it was written");
     assert_eq!(read("c.csv").lines().count(), 3, "a head and two runs");
-    assert!(read("c.md").contains("| `redis-single` | ✓ holds |"), "{}", read("c.md"));
+    assert!(read("c.md").contains("| `redis-single` | ✓ holds (weak)<br>only one run"), "{}", read("c.md"));
     assert!(read("c.xml").contains("<testsuite name=\"redis-single\""));
 
     // A baseline in which everything held: the canary got worse.

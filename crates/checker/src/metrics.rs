@@ -40,6 +40,13 @@ impl Metric {
     }
 }
 
+/// The rate of violations that so many runs without any leave possible with 95 % confidence: the greatest rate at which all of
+/// them would be free of violations in 5 of 100 cases, 1 − 0.05^(1/n). It is near 3/n. None for fewer than three runs,
+/// which say nothing of use.
+pub fn rate_bound(runs: usize) -> Option<f64> {
+    (runs >= 3).then(|| 1.0 - 0.05_f64.powf(1.0 / runs as f64))
+}
+
 impl fmt::Display for Metric {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
@@ -54,6 +61,19 @@ impl fmt::Display for Metric {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_rate_that_is_left_is_near_three_in_n_and_exact() {
+        let percent = |runs| rate_bound(runs).map(|rate| (rate * 1000.0).round() / 10.0);
+        assert_eq!(
+            [1, 2, 3, 5, 10, 100].map(percent),
+            [None, None, Some(63.2), Some(45.1), Some(25.9), Some(3.0)]
+        );
+        for runs in 3..200 {
+            let rate = rate_bound(runs).unwrap();
+            assert!(((1.0 - rate).powi(runs as i32) - 0.05).abs() < 1e-9 && rate <= 3.0 / runs as f64);
+        }
+    }
 
     #[test]
     fn intervals_of_shares_are_wilsons() {

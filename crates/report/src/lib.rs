@@ -24,6 +24,7 @@ pub mod terminal;
 #[cfg(test)]
 mod tests;
 mod words;
+mod worth;
 
 pub use heading::{Heading, heading};
 pub use judge::{Judged, judge};

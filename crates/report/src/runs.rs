@@ -1,6 +1,6 @@
 //! Runs that exist: what came of each, read from its folder alone, without its history.
 
-use fencepost_checker::{Costs, Metric, Outcome, Unjudged};
+use fencepost_checker::{Costs, Coverage, Metric, NearMiss, Outcome, Unjudged};
 use fencepost_history::find_history;
 use fencepost_history::run::{RunFile, read_regular};
 use rayon::prelude::*;
@@ -42,6 +42,11 @@ pub struct Judgement {
     #[serde(default)]
     pub not_judged: Vec<Unjudged>,
     pub costs: Costs,
+    /// None in verdicts of before situations were counted.
+    #[serde(default)]
+    pub coverage: Option<Coverage>,
+    #[serde(default)]
+    pub nearest_miss: Option<NearMiss>,
 }
 
 /// The verdict of one checker.

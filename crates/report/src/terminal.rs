@@ -3,6 +3,7 @@
 use crate::exhibits::{Exhibit, exhibits};
 use crate::heading::Heading;
 use crate::words::{UNCLAIMED, count, is_unfinished, observation, property, sentence, unfinished};
+use crate::worth::worth_of_outcome;
 use console::{Style, style};
 use fencepost_checker::{Outcome, RunIndex, RunVerdict, Verdict, seconds};
 use std::fmt::Write;
@@ -74,6 +75,9 @@ pub fn text(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, report: &Pa
     for (place, figure) in verdict.metrics.iter().enumerate() {
         let name = if place == 0 { "measured  " } else { "          " };
         let _ = writeln!(text, "{}{}", style(name).dim(), hang(&figure.to_string(), 10));
+    }
+    if let Some(worth) = worth_of_outcome(verdict) {
+        let _ = writeln!(text, "{}{}", style("worth     ").dim(), hang(&worth, 10));
     }
     let _ = writeln!(text, "{}{}", style("report    ").dim(), report.display());
     let ending = hang(&sentence(heading, run, verdict), 0);

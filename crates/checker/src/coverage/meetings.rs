@@ -96,11 +96,17 @@ pub(super) fn names_granting(run: &RunIndex) -> bool {
 /// that role, or it was observed.
 fn leads(run: &RunIndex, fault: &Fault, target: &str) -> Option<bool> {
     let requested = run.event(fault.inject).and_then(|event| event.value.get("aimed")?.as_array());
-    let aimed: BTreeSet<&str> = requested.into_iter().flatten().filter_map(Value::as_str).collect();
+    let aimed: BTreeSet<&str> =
+        requested.into_iter().flatten().filter_map(Value::as_str).map(role_of).collect();
     let mut roles = aimed.into_iter();
     match (roles.next(), roles.next()) {
         (Some("leader"), None) => Some(true),
         (Some("follower"), None) => Some(false),
         _ => fault.observed.get(target)?.get("led")?.as_bool(),
     }
+}
+
+/// The role in a target such as `follower:2`.
+fn role_of(target: &str) -> &str {
+    target.split(':').next().unwrap_or(target)
 }

@@ -2,6 +2,7 @@
 
 use super::model::{Comparison, said};
 use anyhow::{Context, Result};
+use fencepost_checker::Coverage;
 
 /// All of it.
 ///
@@ -19,6 +20,9 @@ pub fn text(comparison: &Comparison) -> Result<String> {
         "acquisitions",
         "acquisitions_per_s",
         "recovery_ms",
+        "situations_covered",
+        "situations_possible",
+        "nearest_miss_ms",
     ];
     csv.write_record(fixed.iter().chain(&checkers).chain(&measured))?;
     for row in &comparison.rows {
@@ -45,6 +49,14 @@ pub fn text(comparison: &Comparison) -> Result<String> {
                 line.extend([number(costs.acquire_median_ms), number(costs.acquire_p99_ms)]);
                 line.extend([costs.acquisitions.to_string(), costs.acquisitions_per_s.to_string()]);
                 line.push(number(costs.recovery_ms));
+                let count = |count: Option<usize>| count.map_or(String::new(), |count| count.to_string());
+                let coverage = judgement.coverage.as_ref();
+                line.extend([
+                    count(coverage.map(Coverage::covered)),
+                    count(coverage.map(Coverage::possible)),
+                ]);
+                let miss = judgement.nearest_miss.as_ref();
+                line.push(number(miss.map(|miss| (miss.distance_ns as f64 / 1e3).round() / 1e3)));
                 csv.write_record(&line)?;
             }
         }

@@ -11,7 +11,20 @@ pub fn suites(comparison: &Comparison) -> Vec<Suite> {
         let cells = comparison.nemeses.iter().zip(&row.cells);
         let cases = cells.flat_map(|(nemesis, cell)| cases(row, nemesis, cell)).collect();
         let servers = row.servers.iter().map(|server| ("server".to_owned(), server.clone()));
-        Suite { name: comparison.label(row), properties: servers.collect(), cases }
+        let worth = comparison.nemeses.iter().zip(&row.cells).filter_map(|(nemesis, cell)| {
+            let worth = cell.worth.as_ref()?;
+            let weak = if worth.weak.is_empty() {
+                String::new()
+            } else {
+                format!(", weak: only {}", worth.weak.join(", "))
+            };
+            let covered = match worth.possible {
+                0 => format!("no situations{weak}"),
+                possible => format!("{} of {possible} situations covered{weak}", worth.covered),
+            };
+            Some((format!("worth under {nemesis}"), covered))
+        });
+        Suite { name: comparison.label(row), properties: servers.chain(worth).collect(), cases }
     };
     comparison.rows.iter().map(suite).collect()
 }

@@ -34,12 +34,14 @@ pub fn text(comparison: &Comparison) -> String {
     text.trim_end().to_owned() + "\n"
 }
 
-/// The verdict, and under it how much was lost.
+/// The verdict, and under it why it is weak, and how much was lost.
 fn whole(cell: &Cell, mark: &Mark) -> String {
     let lost = cell.lost.as_ref().filter(|lost| lost.lost > 0).and_then(|_| tables::share(cell));
     let lost = lost.map_or(String::new(), |share| format!("<br>lost {share}"));
+    let weak = cell.weak().join(", ");
+    let weak = if weak.is_empty() { weak } else { format!("<br>only {weak}") };
     let strong = if mark.text.starts_with('✗') { "**" } else { "" };
-    format!("{strong}{}{strong}{lost}", mark.text)
+    format!("{strong}{}{strong}{weak}{lost}", mark.text)
 }
 
 fn chapter(text: &mut String, comparison: &Comparison, table: &Table) {

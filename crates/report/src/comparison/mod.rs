@@ -10,6 +10,7 @@ mod tables;
 mod terminal;
 #[cfg(test)]
 mod tests;
+mod worth;
 
 pub use csv::text as csv;
 pub use junit::suites as junit_suites;
@@ -18,3 +19,4 @@ pub use model::{Cell, Comparison, Row, cell, of_runs, servers};
 pub use page::html;
 pub use since::{BaselineError, Changes, changes, read as read_baseline};
 pub use terminal::text as terminal_text;
+pub use worth::CellWorth;

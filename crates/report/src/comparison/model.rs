@@ -1,5 +1,6 @@
 //! What many runs say together, as `compare.json` keeps it.
 
+use super::worth::{CellWorth, worth};
 use crate::runs::{Judgement, Run};
 use fencepost_checker::{Metric, Outcome, Unjudged, registry};
 use fencepost_history::Seed;
@@ -55,6 +56,9 @@ pub struct Cell {
     pub lost: Option<Lost>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<CellCosts>,
+    /// What its verdict is worth. None in comparisons of before that was counted, and without runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worth: Option<CellWorth>,
     /// In the order of their seeds in the matrix, or the oldest first.
     pub runs: Vec<CellRun>,
     /// Why runs that were asked for are not there.
@@ -156,6 +160,13 @@ impl FromIterator<Outcome> for Outcomes {
     }
 }
 
+impl Cell {
+    /// Why it says little that all properties held, as clauses; empty where they did not, or where it says enough.
+    pub fn weak(&self) -> &[String] {
+        self.worth.as_ref().map_or(&[], |worth| &worth.weak)
+    }
+}
+
 impl Row {
     /// Whether the other one is about the same lock, used in the same way.
     pub fn same(&self, other: &Row) -> bool {
@@ -205,6 +216,7 @@ pub fn cell(runs: &[&Run]) -> Cell {
         not_judged: not_judged(&judgements),
         lost: lost(&judgements),
         costs: costs(&judgements),
+        worth: (!judgements.is_empty()).then(|| worth(&judgements)),
         runs: judged.iter().filter_map(|(run, judgement)| entry(run, judgement)).collect(),
         ..Cell::default()
     }

@@ -20,7 +20,8 @@ pub fn html(comparison: &Comparison, folder: &Path) -> String {
         p.note {
             "A row for each lock, a column for each nemesis. ✗ violated 2/3: in two of three runs an honest observer can \
              prove that a property was violated; ✓ holds: the property was tested in each run, and held; ○ vacuous: \
-             nothing was tested; ? unknown: it could not be decided. The numbers beneath lead to the runs."
+             nothing was tested; ? unknown: it could not be decided. A hatched cell is weak: its properties held in fewer than \
+             five runs, or in less than a third of the situations that were possible. The numbers beneath lead to the runs."
         }
         (matrix(comparison, folder))
         h2 { "Property by property" }
@@ -72,6 +73,10 @@ fn whole(cell: &Cell, mark: &Mark, folder: &Path) -> Markup {
     let lost = cell.lost.as_ref().filter(|lost| lost.lost > 0).and_then(|_| tables::share(cell));
     html! {
         (chip(mark, cell.not_applicable.as_deref()))
+        @if !cell.weak().is_empty() { small { "only " (cell.weak().join(", ")) } }
+        @else if let Some(worth) = cell.worth.as_ref().filter(|worth| worth.possible > 0) {
+            small { (worth.covered) " of " (worth.possible) " situations" }
+        }
         @if !violated.is_empty() { small { (violated.join(", ")) } }
         @if let Some(share) = lost { small { "lost " (share) } }
         @if !cell.runs.is_empty() {
@@ -83,7 +88,7 @@ fn whole(cell: &Cell, mark: &Mark, folder: &Path) -> Markup {
 fn chip(mark: &Mark, hint: Option<&str>) -> Markup {
     html! {
         @if let Some(outcome) = mark.outcome {
-            span.chip.(outcome.to_string()) { (mark.text) }
+            span.chip.(outcome.to_string()).weak[mark.weak] { (mark.text) }
         } @else {
             span title=[hint] { (mark.text) }
         }

@@ -1,6 +1,7 @@
 //! A comparison as tables of short texts, which terminal, Markdown and page each show in their own way.
 
 use super::model::{Cell, Comparison, Outcomes, Row};
+use super::worth::rule;
 use crate::words::property;
 use fencepost_checker::Outcome;
 
@@ -18,11 +19,21 @@ pub struct Mark {
     /// What it is coloured by.
     pub outcome: Option<Outcome>,
     pub text: String,
+    /// Whether too little was tested for what held to say much.
+    pub weak: bool,
 }
 
 impl Mark {
     fn plain(text: impl Into<String>) -> Mark {
-        Mark { outcome: None, text: text.into() }
+        Mark { outcome: None, text: text.into(), weak: false }
+    }
+
+    /// Marks what held in a cell of little worth: `✓ holds (weak)`.
+    fn weakened(self, cell: &Cell) -> Mark {
+        match self.outcome == Some(Outcome::Valid) && !cell.weak().is_empty() {
+            true => Mark { text: format!("{} (weak)", self.text), weak: true, ..self },
+            false => self,
+        }
     }
 }
 
@@ -32,7 +43,7 @@ const NOTHING: &str = "·";
 /// The matrix itself: whether all properties held.
 pub fn matrix(comparison: &Comparison) -> Table {
     let note = "1/2: in one of two runs; vacuous: nothing was tested";
-    table(comparison, "All properties", note, |cell| Some(whole(cell)))
+    table(comparison, "All properties", note, |cell| Some(whole(cell).weakened(cell)))
 }
 
 /// A table for each property.
@@ -47,14 +58,50 @@ pub fn properties(comparison: &Comparison) -> Vec<Table> {
                     true => verdict(&property.outcomes),
                     false => unclaimed(&property.outcomes),
                 })
+                .map(|mark| mark.weakened(cell))
                 .or_else(|| unjudged().then(|| Mark::plain("not judged")))
         })
     };
     comparison.checkers().into_iter().map(of_checker).collect()
 }
 
-/// Measurements.
+/// What the verdicts are worth, as far as anything is known of it, and what was measured.
 pub fn figures(comparison: &Comparison) -> Vec<Table> {
+    let mut figures = worth(comparison);
+    figures.retain(|table| table.rows.iter().flatten().any(|mark| ![NOTHING, "n/a"].contains(&&*mark.text)));
+    figures.extend(measurements(comparison));
+    figures
+}
+
+/// What the verdicts are worth.
+fn worth(comparison: &Comparison) -> Vec<Table> {
+    vec![
+        table(comparison, "Situations covered", "of those possible, all runs together", |cell| {
+            let worth = cell.worth.as_ref().filter(|worth| worth.possible > 0)?;
+            Some(Mark::plain(format!("{} of {}", worth.covered, worth.possible)))
+        }),
+        table(
+            comparison,
+            "Nearest miss",
+            "from the last act of a holder that had not released to the next grant",
+            |cell| Some(Mark::plain(cell.worth.as_ref()?.nearest_miss.as_ref()?.distance())),
+        ),
+        table(
+            comparison,
+            "Rate of violations that is left",
+            "upper bound with 95 % confidence, from the number of runs without any",
+            |cell| {
+                let worth = cell.worth.as_ref().filter(|_| cell.outcomes.violation == 0)?;
+                Some(Mark::plain(match worth.rate_bound {
+                    Some(rate) => format!("< {:.0} %", (rate * 100.0).ceil()),
+                    None => "too few runs".to_owned(),
+                }))
+            },
+        ),
+    ]
+}
+
+fn measurements(comparison: &Comparison) -> Vec<Table> {
     let ms = |value: Option<f64>| value.map(|ms| Mark::plain(length(ms)));
     vec![
         table(
@@ -117,7 +164,7 @@ pub fn verdict(outcomes: &Outcomes) -> Mark {
     // That a property was violated in all runs is worth saying; that it held in all is what holding means.
     let counted = outcome == Outcome::Violation || count < runs;
     let text = if counted { format!("{word} {count}/{runs}") } else { word.to_owned() };
-    Mark { outcome: Some(outcome), text }
+    Mark { outcome: Some(outcome), text, weak: false }
 }
 
 /// `✗ unclaimed 2/3`, `✓ holds`: as [`verdict`], of a property that the lock does not claim.
@@ -176,7 +223,25 @@ pub fn remarks(comparison: &Comparison) -> Vec<String> {
     let settings = comparison.common_settings().filter(|settings| !settings.is_empty());
     let settings = settings.map(|settings| format!("all runs with {settings}"));
     let left_out = comparison.left_out.iter().map(|run| format!("left out: {run}"));
-    settings.into_iter().chain(sentences).chain(left_out).collect()
+    let mut cells = comparison.rows.iter().flat_map(|row| &row.cells);
+    let weak = cells.any(|cell| !cell.weak().is_empty()).then(rule);
+    let whole = weak.into_iter().chain(never_judged(comparison));
+    settings.into_iter().chain(sentences).chain(whole).chain(left_out).collect()
+}
+
+/// The properties that no run judged, in a sentence, each with the reason that came first.
+fn never_judged(comparison: &Comparison) -> Option<String> {
+    let judged = comparison.checkers();
+    let mut never: Vec<(&str, &str)> = Vec::new();
+    for unjudged in comparison.rows.iter().flat_map(|row| &row.cells).flat_map(|cell| &cell.not_judged) {
+        let name = unjudged.checker.as_str();
+        if !judged.contains(&name) && !never.iter().any(|(known, _)| *known == name) {
+            never.push((name, &unjudged.reason));
+        }
+    }
+    let each: Vec<String> =
+        never.iter().map(|(checker, reason)| format!("{} ({reason})", property(checker).0)).collect();
+    (!each.is_empty()).then(|| format!("not judged in any run: {}", each.join(", ")))
 }
 
 /// What it is all about, in a sentence.
@@ -188,7 +253,10 @@ pub fn ending(comparison: &Comparison) -> String {
     let (valid, violation) = (with(Outcome::Valid), with(Outcome::Violation));
     let open = tested - valid - violation;
     let open = if open == 0 { String::new() } else { format!(", {open} not decided or not tested") };
+    let weak = cells().filter(|cell| !cell.weak().is_empty()).count();
+    let weak = if weak == 0 { String::new() } else { format!(" ({weak} of them weak)") };
     format!(
-        "{tested} combinations in {runs} runs: all properties held in {valid}, some were violated in {violation}{open}."
+        "{tested} combinations in {runs} runs: all properties held in {valid}{weak}, some were violated in \
+         {violation}{open}."
     )
 }

@@ -60,6 +60,7 @@ fn shown(comparison: &Comparison, table: &Table) -> String {
             let last = place + 1 == row.len();
             let room = if last { 0 } else { width - measure_text_width(&mark.text) };
             let colour = mark.outcome.map_or(Style::new(), colour);
+            let colour = if mark.weak { colour.dim() } else { colour };
             let _ = write!(text, "  {}{:room$}", colour.apply_to(&mark.text), "");
         }
         let _ = writeln!(text);

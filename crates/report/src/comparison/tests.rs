@@ -108,6 +108,74 @@ fn shares_are_of_all_runs_together_and_costs_are_medians() {
     assert_eq!((costs.acquire_median_ms, costs.recovery_ms), (Some(1.25), Some(1509.0)));
 }
 
+/// Runs that held, each of which covered these of four situations, with a nearest miss of so many milliseconds.
+fn runs_that_held(covered: &[&[usize]], miss_ms: i64) -> Vec<Run> {
+    let phases = ["held", "writing", "renewing", "releasing"];
+    let covered = covered.iter().enumerate().map(|(number, covered)| {
+        let row = |(place, phase): (usize, &&str)| {
+            let times = usize::from(covered.contains(&place));
+            serde_json::json!({"fault": "pause", "role": "holder", "phase": phase, "times": times})
+        };
+        let rows: Vec<serde_json::Value> = phases.iter().enumerate().map(row).collect();
+        let event = |process| serde_json::json!({"index": 1, "time_ns": 1, "process": process});
+        let miss = serde_json::json!({
+            "kind": "belief", "key": "k0", "distance_ns": (miss_ms + number as i64) * 1_000_000,
+            "earlier": event(1), "grant": event(2),
+        });
+        let mut run = run("redlock", "none", "pause", &HELD, (0, 10));
+        let State::Judged(_, judgement) = &mut run.state else { unreachable!() };
+        let judgement = std::sync::Arc::make_mut(judgement);
+        judgement.coverage = Some(serde_json::from_value(rows.into()).unwrap());
+        judgement.nearest_miss = Some(serde_json::from_value(miss).unwrap());
+        run
+    });
+    covered.collect()
+}
+
+#[test]
+fn a_cell_is_weak_with_few_runs_or_few_situations() {
+    let weak = |covered: &[&[usize]]| {
+        let runs = runs_that_held(covered, 84);
+        cell(&runs.iter().collect::<Vec<_>>()).weak().join(", ")
+    };
+    assert_eq!(weak(&[&[0], &[1], &[], &[], &[]]), "");
+    assert_eq!(weak(&[&[0], &[0], &[], &[], &[]]), "1 of 4 situations");
+    assert_eq!(weak(&[&[0, 1, 2, 3]]), "one run");
+    assert_eq!(weak(&[&[], &[], &[0], &[]]), "4 runs, 1 of 4 situations");
+    let uncounted = [run("redlock", "none", "pause", &HELD, (0, 10))];
+    assert_eq!(
+        cell(&uncounted.iter().collect::<Vec<_>>()).weak(),
+        ["one run", "situations were not counted"]
+    );
+    let broken = [run("redlock", "none", "pause", &BROKEN, (0, 10))];
+    assert!(cell(&broken.iter().collect::<Vec<_>>()).weak().is_empty());
+}
+
+#[test]
+fn the_worth_of_a_cell_is_that_of_all_its_runs() {
+    let mut runs = runs_that_held(&[&[0], &[1], &[1]], 84);
+    let worth = |runs: &[Run]| cell(&runs.iter().collect::<Vec<_>>()).worth.unwrap();
+    let held = worth(&runs);
+    assert_eq!((held.covered, held.possible), (2, 4));
+    assert_eq!(held.nearest_miss.unwrap().distance(), "84 ms");
+    assert_eq!((held.rate_bound.unwrap() * 100.0).round(), 63.0);
+    runs.push(run("redlock", "none", "pause", &BROKEN, (0, 10)));
+    assert_eq!((worth(&runs).rate_bound, worth(&runs).covered), (None, 2));
+    assert_eq!(worth(&runs[..2]).rate_bound, None);
+}
+
+#[test]
+fn a_strong_cell_and_a_property_that_no_run_judged_are_shown_as_such() {
+    console::set_colors_enabled(false);
+    let mut runs = runs_that_held(&[&[0], &[1], &[2], &[], &[]], 84);
+    for run in &mut runs {
+        let State::Judged(_, judgement) = &mut run.state else { unreachable!() };
+        let unjudged = serde_json::json!([{"checker": "fencing", "reason": "the lock gives no tokens"}]);
+        std::sync::Arc::make_mut(judgement).not_judged = serde_json::from_value(unjudged).unwrap();
+    }
+    insta::assert_snapshot!(terminal::text(&of_runs(&runs, &ORDER)));
+}
+
 #[test]
 fn on_the_terminal() {
     console::set_colors_enabled(false);
@@ -163,6 +231,7 @@ fn as_a_page_that_links_to_the_reports_that_there_are() {
     assert_eq!(page.matches("report.html").count(), 1, "no dead links");
     assert!(!page.contains(results.path().to_str().unwrap()), "no path of this machine");
     assert!(page.contains("mutual exclusion"));
+    assert!(page.contains("chip valid weak"), "{page}");
     assert!(page::html(&of_runs(&runs, &ORDER), Path::new("")).contains("<!DOCTYPE html>"));
 }
 

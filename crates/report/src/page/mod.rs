@@ -8,7 +8,7 @@ use crate::heading::Heading;
 use crate::measures::{Tally, tallies};
 use crate::pictures::canvas::span;
 use crate::pictures::{RunPictures, clocks, conflict, violation};
-use crate::words;
+use crate::{words, worth};
 pub use document::document;
 use fencepost_checker::run_index::Fault;
 use fencepost_checker::{Finding, Outcome, Overlap, RunIndex, RunVerdict, find_class, seconds};
@@ -40,6 +40,7 @@ pub fn page(
             (violations(run, verdict))
             (pictures(run, verdict, overlaps, whole))
             (faults(run))
+            (worth::situations(verdict.coverage.as_ref()))
             (counts(run))
             (settings(heading))
             footer { "Made by Fencepost " (heading.fencepost) " from the history of the run." }
@@ -72,6 +73,7 @@ fn verdict_box(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> Marku
         section.verdict.(verdict.outcome.to_string()) {
             div.word { (verdict.outcome.sign()) " " (verdict.outcome) }
             h1 { (words::sentence(heading, run, verdict)) }
+            @if let Some(worth) = worth::worth_of_outcome(verdict) { p { b { (worth) } } }
             p { (words::background(heading, run)) }
         }
     }

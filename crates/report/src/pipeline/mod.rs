@@ -8,6 +8,7 @@ pub use sarif::encoded;
 
 use crate::exhibits::own_findings;
 use crate::words::{UNCLAIMED, observation};
+use crate::worth::worth;
 use crate::{Heading, heading, property};
 use anyhow::Result;
 use clap::Args;
@@ -127,8 +128,9 @@ fn suite(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) -> jun
         };
         cases.push(junit::Case { name: format!("expected: {}", expect.name()), class, end });
     }
-    let seed = heading.seed.to_string();
+    let (seed, worth) = (heading.seed.to_string(), worth(verdict).unwrap_or_default());
     let named = [
+        ("worth", &worth),
         ("seed", &seed),
         ("repeat", &heading.command),
         ("version", &heading.version),
@@ -193,7 +195,8 @@ fn summary(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) -> S
         let (name, _) = property(&each.checker);
         text.push_str(&format!("| {name} | not judged | {} |\n", github::in_table(&each.reason)));
     }
-    format!("{text}\nTo repeat: `{}`\n", heading.command)
+    let worth = worth(verdict).map_or(String::new(), |worth| format!("\nWhat it is worth: {worth}.\n"));
+    format!("{text}{worth}\nTo repeat: `{}`\n", heading.command)
 }
 
 #[cfg(test)]

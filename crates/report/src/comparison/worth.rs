@@ -1,0 +1,66 @@
+//! What the verdict of a cell is worth: how many situations its runs covered, how near they came to a violation, and which rate
+//! of violations so many runs leave possible.
+
+use crate::runs::Judgement;
+use fencepost_checker::{Coverage, NearMiss, Outcome, rate_bound};
+use serde::{Deserialize, Serialize};
+
+/// With fewer runs that tested something, a cell in which all properties held is weak.
+pub const RUNS_MIN: usize = 5;
+/// With less than one situation covered in so many, too.
+pub const SHARE_MIN: usize = 3;
+
+/// What the verdict of a cell is worth.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CellWorth {
+    /// How many situations the runs covered together.
+    pub covered: usize,
+    /// How many were possible; 0 without faults.
+    pub possible: usize,
+    /// The nearest miss of all runs. None where every grant followed a release.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nearest_miss: Option<NearMiss>,
+    /// The rate of violations that the runs leave possible, with 95 % confidence. None with a violation, and for fewer than
+    /// three runs that tested something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_bound: Option<f64>,
+    /// Why it says little that all properties held, as clauses; empty where they did not, or where it says enough.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weak: Vec<String>,
+}
+
+/// Of all runs of a cell together.
+pub fn worth(judgements: &[&Judgement]) -> CellWorth {
+    let mut whole = Coverage::default();
+    judgements.iter().filter_map(|judgement| judgement.coverage.as_ref()).for_each(|one| whole.merge(one));
+    let misses = judgements.iter().filter_map(|judgement| judgement.nearest_miss.as_ref());
+    let with = |outcome| judgements.iter().filter(|judgement| judgement.outcome == outcome).count();
+    let tested = with(Outcome::Valid);
+    let held = tested > 0 && with(Outcome::Violation) + with(Outcome::Unknown) == 0;
+    let (covered, possible) = (whole.covered(), whole.possible());
+    CellWorth {
+        covered,
+        possible,
+        nearest_miss: misses.min_by_key(|miss| miss.rank()).cloned(),
+        rate_bound: rate_bound(tested).filter(|_| with(Outcome::Violation) == 0),
+        weak: if held { weak(judgements, tested, covered, possible) } else { Vec::new() },
+    }
+}
+
+fn weak(judgements: &[&Judgement], tested: usize, covered: usize, possible: usize) -> Vec<String> {
+    let few = (tested < RUNS_MIN).then(|| match tested {
+        1 => "one run".to_owned(),
+        several => format!("{several} runs"),
+    });
+    let uncounted = judgements.iter().all(|judgement| judgement.coverage.is_none());
+    let narrow = match uncounted {
+        true => Some("situations were not counted".to_owned()),
+        false => (covered * SHARE_MIN < possible).then(|| format!("{covered} of {possible} situations")),
+    };
+    few.into_iter().chain(narrow).collect()
+}
+
+/// The rule, for a legend.
+pub fn rule() -> String {
+    format!("weak: held in fewer than {RUNS_MIN} runs, or in less than a third of the possible situations")
+}
