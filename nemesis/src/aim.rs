@@ -28,7 +28,7 @@ pub enum Moment {
 /// A section that lasts this part of the TTL leaves a fault the time to matter.
 const LONG: f64 = 0.4;
 /// A write that comes so much of the TTL after the grant comes after the injection.
-const WRITE: f64 = 0.2;
+const WRITE: f64 = 0.25;
 
 impl Moment {
     /// The event that the fault waits for; none where this run has no such event.

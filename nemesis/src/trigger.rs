@@ -64,6 +64,11 @@ impl Trigger {
         }
     }
 
+    /// Whether it waits for a section of some length, as few are.
+    pub fn names_section(&self) -> bool {
+        self.section_ms.is_some() || self.write_ms.is_some()
+    }
+
     /// Whether a section of that length, with its write at that time, is long enough, as far as either is known.
     pub fn fits_section(&self, length_ms: Option<f64>, write_at_ms: Option<f64>) -> bool {
         let reaches = |least_ms: Option<u64>, ms: Option<f64>| match (least_ms, ms) {

@@ -25,6 +25,8 @@ use tokio::task::JoinSet;
 /// How long a fault whose time has come waits for the event that it names, and then for a node to play the role that it is
 /// aimed at.
 const THEN: Duration = Duration::from_secs(2);
+/// The same for an event of a section of some length: one section in six is like that.
+const THEN_SECTION: Duration = Duration::from_secs(5);
 
 /// How long healing is tried, and once more after that, before a fault counts as not healed; and the rest between two tries.
 const HEALING: Duration = Duration::from_secs(15);
@@ -250,7 +252,8 @@ impl ScheduledFault {
         loop {
             if let Some(next) = &self.planned.then {
                 let fired = self.shared.recorder.await_event(next.clone());
-                came = tokio::time::timeout(THEN, fired).await.ok().and_then(Result::ok);
+                let patience = if next.names_section() { THEN_SECTION } else { THEN };
+                came = tokio::time::timeout(patience, fired).await.ok().and_then(Result::ok);
             }
             if !self.aimed.is_empty() && !self.aim(came.take()).await? {
                 return Ok(false);
