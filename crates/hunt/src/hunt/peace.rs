@@ -13,7 +13,7 @@ use fencepost_nemesis::Plan;
 pub const PATIENCE: TimeSpan = TimeSpan::from_secs(10);
 
 /// So many grants without a violation are peace enough.
-const GRANTS: u64 = 30;
+const GRANTS: u64 = 15;
 
 /// What the first check saw.
 pub enum Peace {

@@ -25,12 +25,22 @@ pub(super) struct Progress {
     /// Time and schedules of earlier sittings.
     before: (u64, u64),
     failures_in_a_row: u64,
+    /// No schedule follows, so that the time no longer counts: only findings are still worked out.
+    is_over: bool,
 }
 
 impl Progress {
     pub(super) fn new(search: Search, file: HuntFile, request: HuntRequest) -> Progress {
         let before = (file.spent_ms, file.schedules);
-        Progress { search, file, request, begun: Instant::now(), before, failures_in_a_row: 0 }
+        Progress {
+            search,
+            file,
+            request,
+            begun: Instant::now(),
+            before,
+            failures_in_a_row: 0,
+            is_over: false,
+        }
     }
 
     /// The state as it is kept.
@@ -45,8 +55,17 @@ impl Progress {
 
     /// Notes how long the hunt has gone on, in all sittings.
     pub(super) fn note_time(&mut self) {
+        if self.is_over {
+            return;
+        }
         let spent = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.file.spent_ms = self.before.0 + spent;
+    }
+
+    /// Notes that no schedule follows.
+    pub(super) fn note_end(&mut self) {
+        self.note_time();
+        self.is_over = true;
     }
 
     pub(super) fn status(&self) -> Status {

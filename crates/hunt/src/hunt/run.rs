@@ -129,6 +129,7 @@ impl Hunt {
             let hunted = AtomicBool::new(false);
             let hunting = async {
                 schedules.await;
+                self.progress.lock().note_end();
                 hunted.store(true, Ordering::Relaxed);
             };
             tokio::join!(hunting, self.work_out_beside(&hunted, deadline));

@@ -61,20 +61,17 @@ impl Hunt {
     }
 
     async fn work_out(&self, found: &Found, until: Instant) -> Result<()> {
-        let spending = Spending {
-            jobs: self.request.jobs.div_ceil(2),
-            until: Some(until.min(Instant::now() + self.time_of_one())),
-            stop: &self.stop,
-        };
+        let until = until.min(Instant::now() + self.time_of_one());
+        let jobs = self.request.jobs.div_ceil(2);
+        let spending = Spending { jobs, until: Some(until), stop: &self.stop };
         let Found { name, violation, schedule } = found;
-        let shrunk = shrink(schedule, violation, &self.player, spending, &mut |_| {}).await?;
-        match shrunk {
-            None => {
-                self.note_rare(name);
-                Ok(())
-            }
-            Some(shrunk) => self.keep_small(found, &shrunk),
+        match shrink(schedule, violation, &self.player, spending, &mut |_| {}).await? {
+            Some(shrunk) => self.keep_small(found, &shrunk)?,
+            // Where the time was up first, nothing is known about how often it comes.
+            None if Instant::now() < until => self.note_rare(name),
+            None => {}
         }
+        Ok(())
     }
 
     /// The violation did not come again: it stays a finding, with the run that shows it.
