@@ -186,6 +186,7 @@ impl<'a, 'b> Search<'a, 'b> {
 
     async fn fewer_targets(&mut self) {
         for number in 0..self.faults().len() {
+            self.fewer_of_a_role(number).await;
             let mut place = 0;
             while place < self.faults()[number].on.len() {
                 let fault = &self.faults()[number];
@@ -198,6 +199,22 @@ impl<'a, 'b> Search<'a, 'b> {
                 });
                 if !self.attempt(|| format!("{name} not on {left_out}"), candidate).await {
                     place += 1;
+                }
+            }
+        }
+    }
+
+    /// `granting:2` in place of `granting:3`.
+    async fn fewer_of_a_role(&mut self, number: usize) {
+        for place in 0..self.faults()[number].on.len() {
+            let fault = &self.faults()[number];
+            let Some((role, count)) = counted(&fault.on[place]) else { continue };
+            let (name, role) = (fault.fault.clone(), role.to_owned());
+            for fewer in 1..count {
+                let target = format!("{role}:{fewer}");
+                let candidate = with_fault(self.best(), number, |fault| fault.on[place].clone_from(&target));
+                if self.attempt(|| format!("{name} on {target}"), candidate).await {
+                    break;
                 }
             }
         }
@@ -323,7 +340,13 @@ fn in_words(fault: &PlannedFault) -> String {
     format!("{} on {}", fault.fault, fault.on.join(","))
 }
 
-/// `right after an acquire`.
+/// The role and the number of a target such as `granting:3`.
+fn counted(target: &str) -> Option<(&str, usize)> {
+    let (role, count) = target.split_once(':')?;
+    Some((role, count.parse().ok()?))
+}
+
+/// `right after acquire`.
 fn event(trigger: &fencepost_nemesis::Trigger) -> String {
     match trigger.kind {
         Some(fencepost_history::Kind::Invoke) => format!("as a {} begins", trigger.f),
