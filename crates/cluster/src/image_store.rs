@@ -2,11 +2,11 @@
 
 use crate::drivers::docker::Engine;
 use crate::drivers::local;
-use crate::images::{self, ALL, Image, Made};
+use crate::images::{self, ALL, Image, StoredItem};
 use crate::{ClusterError, Progress, cache, program};
 
 /// Everything that was made, here and in the container engine.
-pub async fn list() -> Result<Vec<Made>, ClusterError> {
+pub async fn list() -> Result<Vec<StoredItem>, ClusterError> {
     let mut made = match Engine::connect().await {
         Ok(engine) => engine.list_images().await?,
         Err(_) => Vec::new(),

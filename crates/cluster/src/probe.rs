@@ -12,15 +12,15 @@ use std::process::{Command, Stdio};
 
 /// A capability that was tried inside a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Tried {
+pub(crate) struct ProbeResult {
     pub(crate) capability: Capability,
     /// Why it does not work; none where it does.
     pub(crate) reason: Option<String>,
 }
 
-/// The hidden subcommand: tries everything in the node where it runs, and prints the list of [`Tried`].
+/// The hidden subcommand: tries everything in the node where it runs, and prints the list of [`ProbeResult`].
 pub(crate) fn run_probe() -> i32 {
-    let found: Vec<Tried> = [
+    let found: Vec<ProbeResult> = [
         (Capability::Signal, Ok(())),
         (Capability::Ptrace, try_ptrace()),
         (Capability::PacketFilter, try_rule(&["-j", "DROP"])),
@@ -29,7 +29,7 @@ pub(crate) fn run_probe() -> i32 {
         (Capability::Fuse, try_fuse()),
     ]
     .into_iter()
-    .map(|(capability, tried)| Tried { capability, reason: tried.err() })
+    .map(|(capability, tried)| ProbeResult { capability, reason: tried.err() })
     .collect();
     println!("{}", serde_json::to_string(&found).unwrap_or_default());
     0

@@ -37,7 +37,7 @@ async fn the_engine_has_every_image_once_it_is_built() {
     image_store::build(&[], &fencepost_cluster::progress_to_stderr()).await.unwrap();
     let made = image_store::list().await.unwrap();
     for name in ["redis", "etcd", "zookeeper", "postgres", "client"] {
-        let is_it = |made: &&images::Made| {
+        let is_it = |made: &&images::StoredItem| {
             made.name == name && made.kind == images::Kind::EngineImage && made.current
         };
         assert!(made.iter().any(|made| is_it(&made)), "{name} is not in {made:?}");

@@ -2,7 +2,7 @@
 
 use fencepost_history::{Completion, ErrorCode};
 use fencepost_locks::protocol::{
-    Answer, AnswerKind, Command, FromClient, Hello, HelloBack, Notice, ProcessOver, VERSION,
+    Answer, AnswerKind, Command, FromClient, Hello, HelloAnswer, Notice, ProcessOver, VERSION,
 };
 use fencepost_wire::{LineError, LineReader, LineWriter, NoAnswer, Received, RequestClient};
 use serde_json::Value;
@@ -26,7 +26,7 @@ pub struct ClientConnection {
     operations: AtomicU64,
     answers: AtomicU64,
     /// What the client said it can do, and its process number inside its node.
-    pub hello: HelloBack,
+    pub hello: HelloAnswer,
     requests: RequestClient<Answer>,
 }
 
@@ -59,7 +59,7 @@ impl ClientConnection {
         output.send(hello);
         let mut input = LineReader::new(stdout, LINE_MAX);
         let seconds = patience.as_secs_f64();
-        let back: HelloBack = match tokio::time::timeout(patience, input.next()).await {
+        let back: HelloAnswer = match tokio::time::timeout(patience, input.next()).await {
             Err(_) => return Err(format!("client {name} did not answer the hello within {seconds} s")),
             Ok(Err(error)) => return Err(reading_failed(&name, &error)),
             Ok(Ok(None)) => return Err(format!("client {name} ended before it answered the hello")),

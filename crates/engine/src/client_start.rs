@@ -22,7 +22,7 @@ const HELLO: Duration = Duration::from_secs(20);
 const VERSION_TIME: Duration = Duration::from_secs(20);
 
 /// The nodes that clients know.
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct KnownNodes<'a> {
     pub(crate) servers: &'a [Arc<dyn Node>],
     pub(crate) storages: &'a [Arc<dyn Node>],
     /// The folder with the logs of all nodes.
@@ -36,11 +36,11 @@ pub(crate) struct Surroundings<'a> {
 pub(crate) async fn connect_all(
     spec: &RunSpec,
     clients: &[Arc<dyn Node>],
-    around: &Surroundings<'_>,
+    known: &KnownNodes<'_>,
     events: Arc<dyn ClientEvents>,
 ) -> Result<Vec<Arc<ClientConnection>>> {
     let connections =
-        try_join_all(clients.iter().map(|node| connect(spec, node, around, events.clone()))).await?;
+        try_join_all(clients.iter().map(|node| connect(spec, node, known, events.clone()))).await?;
     let announced = |connection: &ClientConnection| {
         let mut can = connection.hello.can.clone();
         can.sort();
@@ -63,18 +63,18 @@ pub(crate) async fn connect_all(
 async fn connect(
     spec: &RunSpec,
     node: &Arc<dyn Node>,
-    around: &Surroundings<'_>,
+    known: &KnownNodes<'_>,
     events: Arc<dyn ClientEvents>,
 ) -> Result<Arc<ClientConnection>> {
     let name = node.name();
     let attached = attach(spec, node).await?;
-    let hello = hello(spec, node, around)?;
+    let hello = hello(spec, node, known)?;
     let opened =
         ClientConnection::open(&hello, attached.stdin, attached.stdout, start_time(spec), events).await;
     let connection = match opened {
         Ok(connection) => connection,
         Err(sentence) => {
-            let sentence = with_last_line(&sentence, around.logs, name).await;
+            let sentence = with_last_line(&sentence, known.logs, name).await;
             return Err(anyhow!("{sentence} (started as `{}`)", command(spec).join(" ")));
         }
     };
@@ -122,10 +122,10 @@ fn guard(spec: &RunSpec) -> Option<&'static dyn Guard> {
 }
 
 /// The controller's first line to the client of this node.
-pub(crate) fn hello(spec: &RunSpec, node: &Arc<dyn Node>, around: &Surroundings<'_>) -> Result<Hello> {
+pub(crate) fn hello(spec: &RunSpec, node: &Arc<dyn Node>, known: &KnownNodes<'_>) -> Result<Hello> {
     let name = node.name();
     let storages: Vec<String> =
-        around.storages.iter().map(|storage| format!("{}:{STORAGE_PORT}", storage.address())).collect();
+        known.storages.iter().map(|storage| format!("{}:{STORAGE_PORT}", storage.address())).collect();
     let server = |server: &Arc<dyn Node>| Server {
         name: server.name().to_owned(),
         address: format!("{}:{}", server.address(), spec.lock.service.port()),
@@ -135,7 +135,7 @@ pub(crate) fn hello(spec: &RunSpec, node: &Arc<dyn Node>, around: &Surroundings<
         hello: VERSION,
         client: name.to_owned(),
         lock: spec.lock.name.to_owned(),
-        servers: around.servers.iter().map(server).collect(),
+        servers: known.servers.iter().map(server).collect(),
         storage: storages.first().cloned(),
         storage_replicas: if storages.len() > 1 { storages } else { Vec::new() },
         guard: spec.options.guard.clone(),

@@ -1,7 +1,7 @@
 //! Starts the processes of a run on its nodes: servers, storage and clients, in that order.
 
 use crate::client_connection::{ClientConnection, ClientEvents};
-use crate::client_start::{self, Surroundings};
+use crate::client_start::{self, KnownNodes};
 use crate::topology::{STORAGE_PORT, client_names, server_names, storage_names};
 use crate::validation::RunSpec;
 use anyhow::{Result, anyhow};
@@ -79,8 +79,8 @@ pub async fn start(
         [Role::Server, Role::Storage, Role::Client].map(|role| nodes_of(cluster, role));
     let versions = versions(spec, &servers).await?;
     let client_version = client_start::version(spec, &clients).await?;
-    let around = Surroundings { servers: &servers, storages: &storages, logs };
-    let connections = client_start::connect_all(spec, &clients, &around, events).await?;
+    let known = KnownNodes { servers: &servers, storages: &storages, logs };
+    let connections = client_start::connect_all(spec, &clients, &known, events).await?;
     let can = connections.first().map(|connection| connection.hello.can.clone()).unwrap_or_default();
     let lock = spec.lock.facts(&spec.options.lock_options, client_version, &can);
     let pid = |connection: &Arc<ClientConnection>| (connection.name().to_owned(), connection.hello.pid);

@@ -24,7 +24,7 @@ pub struct ClientProgram {
     /// What the lock claims, by the names of checkers; none for whatever can be judged.
     pub properties: Option<Vec<String>>,
     /// What `lock.toml` promises; none where no `lock.toml` says anything, and the hello decides.
-    pub promised: Option<Promised>,
+    pub promised: Option<GrantValues>,
     /// The longest time until it answers the hello.
     pub start_time: Duration,
     pub options: BTreeMap<String, OwnOption>,
@@ -43,7 +43,7 @@ pub struct OwnOption {
 
 /// What grants hand out, by `lock.toml`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Promised {
+pub struct GrantValues {
     pub token: bool,
     pub unique: bool,
 }
@@ -52,13 +52,14 @@ impl ClientProgram {
     /// What the lock can do, as far as it is known before its client has said hello: of a client without `lock.toml` it is
     /// taken that it gives whatever a guard needs, and its hello is held against that.
     pub fn capabilities(&self) -> Capabilities {
-        let Promised { token, unique } = self.promised.unwrap_or(Promised { token: true, unique: true });
+        let GrantValues { token, unique } =
+            self.promised.unwrap_or(GrantValues { token: true, unique: true });
         Capabilities { token, unique_value: unique, ..Capabilities::NONE }
     }
 
     /// The words that its hello must have in `can`, as `lock.toml` promises.
     pub fn claims(&self) -> Vec<String> {
-        let promised = self.promised.unwrap_or(Promised { token: false, unique: false });
+        let promised = self.promised.unwrap_or(GrantValues { token: false, unique: false });
         let words = [(promised.token, "token"), (promised.unique, "unique")];
         words.into_iter().filter(|(is, _)| *is).map(|(_, word)| word.to_owned()).collect()
     }

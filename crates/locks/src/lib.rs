@@ -38,7 +38,7 @@ mod zookeeper;
 pub use capabilities::Capabilities;
 pub use client::{run_client, serve_client};
 pub use client_clock::ClientClock;
-pub use client_program::{ClientProgram, OwnOption, Promised};
+pub use client_program::{ClientProgram, GrantValues, OwnOption};
 pub use definition::LockDefinition;
 pub use error::{ClientError, OptionError};
 pub use http::{HttpTool, http_get};

@@ -82,7 +82,7 @@ pub struct Server {
 
 /// The client's first line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct HelloBack {
+pub struct HelloAnswer {
     pub hello: u32,
     /// Among `token`, `unique`, `validity`, `lost`, `extend`.
     #[serde(default)]

@@ -50,7 +50,7 @@ struct Pending<A> {
 }
 
 /// What an answer is to the requests that were made.
-enum Place<A> {
+enum RequestState<A> {
     Waiting(oneshot::Sender<A>),
     GivenUp,
     /// No request of that id was made, or it was answered before.
@@ -58,11 +58,11 @@ enum Place<A> {
 }
 
 impl<A> Pending<A> {
-    fn take(&mut self, id: u64) -> Place<A> {
+    fn take(&mut self, id: u64) -> RequestState<A> {
         match self.by_id.remove(&id) {
-            Some(waiting) => Place::Waiting(waiting),
-            None if self.given_up.remove(&id) => Place::GivenUp,
-            None => Place::Unrequested,
+            Some(waiting) => RequestState::Waiting(waiting),
+            None if self.given_up.remove(&id) => RequestState::GivenUp,
+            None => RequestState::Unrequested,
         }
     }
 }
@@ -121,7 +121,7 @@ impl<A> RequestClient<A> {
             pending.by_id.insert(id, sender);
         }
         // However this call ends, dropped in the middle, too.
-        let _forget = Forget { shared: &self.shared, id };
+        let _forget = ForgetOnDrop { shared: &self.shared, id };
         if !self.writer.send(&message(id)) {
             return Err(NoAnswer::NotSent);
         }
@@ -143,11 +143,11 @@ async fn read_answers<A, R: AsyncRead + Unpin>(
             Received::Answer { id, answer } => {
                 let place = closing.0.pending.lock().take(id);
                 match place {
-                    Place::Waiting(waiting) => {
+                    RequestState::Waiting(waiting) => {
                         let _ = waiting.send(answer);
                     }
-                    Place::GivenUp => {}
-                    Place::Unrequested => return Err(LineError::unrequested(id, &line)),
+                    RequestState::GivenUp => {}
+                    RequestState::Unrequested => return Err(LineError::unrequested(id, &line)),
                 }
             }
             Received::Handled => {}
@@ -168,12 +168,12 @@ impl<A> Drop for CloseAtEnd<A> {
     }
 }
 
-struct Forget<'a, A> {
+struct ForgetOnDrop<'a, A> {
     shared: &'a Shared<A>,
     id: u64,
 }
 
-impl<A> Drop for Forget<'_, A> {
+impl<A> Drop for ForgetOnDrop<'_, A> {
     fn drop(&mut self) {
         let mut pending = self.shared.pending.lock();
         // What was answered is not here any more.

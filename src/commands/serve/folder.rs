@@ -64,14 +64,14 @@ const PIECE_BYTES: u64 = 256 << 10;
 const FIRST_BYTES: u64 = 32 << 10;
 
 /// Whole lines of a file that grows.
-pub struct Piece {
+pub struct NewLines {
     pub lines: Vec<String>,
     /// From where to go on.
     pub next: u64,
 }
 
 /// The lines from there on; without a `from`, the last few. A line that is still being written is left for later.
-pub fn piece(file: &Path, from: Option<u64>) -> std::io::Result<Piece> {
+pub fn new_lines(file: &Path, from: Option<u64>) -> std::io::Result<NewLines> {
     let mut file = open_regular(file)?;
     let length = file.metadata()?.len();
     let from_start = from.unwrap_or(length.saturating_sub(FIRST_BYTES)).min(length);
@@ -92,7 +92,7 @@ pub fn piece(file: &Path, from: Option<u64>) -> std::io::Result<Piece> {
     }
     let text = if text.ends_with(b"\n") { text } else { &[] };
     let lines = String::from_utf8_lossy(text).lines().map(str::to_owned).collect();
-    Ok(Piece { lines, next: from_start + whole as u64 })
+    Ok(NewLines { lines, next: from_start + whole as u64 })
 }
 
 #[cfg(test)]
@@ -104,17 +104,17 @@ mod tests {
     fn a_file_that_grows_is_read_in_whole_lines() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         write!(file, "one\ntwo\nthr").unwrap();
-        let first = piece(file.path(), None).unwrap();
+        let first = new_lines(file.path(), None).unwrap();
         assert_eq!((first.lines, first.next), (vec!["one".to_owned(), "two".to_owned()], 8));
-        assert_eq!(piece(file.path(), Some(8)).unwrap().lines, Vec::<String>::new());
+        assert_eq!(new_lines(file.path(), Some(8)).unwrap().lines, Vec::<String>::new());
         writeln!(file, "ee").unwrap();
-        let next = piece(file.path(), Some(8)).unwrap();
+        let next = new_lines(file.path(), Some(8)).unwrap();
         assert_eq!((next.lines, next.next), (vec!["three".to_owned()], 14));
         writeln!(file, "{}", "x".repeat(300_000)).unwrap();
-        let long = piece(file.path(), Some(14)).unwrap();
+        let long = new_lines(file.path(), Some(14)).unwrap();
         assert!(long.lines.is_empty() && long.next > 14, "it goes on after a line that is too long");
         // Someone asks for what is not there yet.
-        assert_eq!(piece(file.path(), Some(9_999_999)).unwrap().next, 300_015);
+        assert_eq!(new_lines(file.path(), Some(9_999_999)).unwrap().next, 300_015);
     }
 
     #[test]
@@ -123,7 +123,7 @@ mod tests {
         for number in 0..100_000 {
             writeln!(file, "line {number}").unwrap();
         }
-        let end = piece(file.path(), None).unwrap();
+        let end = new_lines(file.path(), None).unwrap();
         assert_eq!(end.lines.last().unwrap(), "line 99999");
         assert!(end.lines.len() < 5_000 && end.lines.iter().all(|line| line.starts_with("line ")));
     }

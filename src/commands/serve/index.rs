@@ -37,14 +37,14 @@ pub struct Row {
     pub workload: String,
     pub nemesis: String,
     pub guard: String,
-    pub standing: Standing,
+    pub status: RunStatus,
     /// What was seen, in a sentence.
     pub said: String,
 }
 
 /// What is known of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum RunStatus {
     Judged(Outcome),
     /// It goes on, or is being judged.
     Running,
@@ -54,36 +54,36 @@ pub enum Standing {
     Damaged,
 }
 
-impl Standing {
+impl RunStatus {
     /// In the order in which they are offered.
     pub const WORDS: [&str; 7] =
         ["violation", "valid", "unknown", "vacuous", "running", "not judged", "damaged"];
 
     pub fn word(self) -> &'static str {
         match self {
-            Standing::Judged(outcome) => outcome.word(),
-            Standing::Running => "running",
-            Standing::NotJudged => "not judged",
-            Standing::Damaged => "damaged",
+            RunStatus::Judged(outcome) => outcome.word(),
+            RunStatus::Running => "running",
+            RunStatus::NotJudged => "not judged",
+            RunStatus::Damaged => "damaged",
         }
     }
 }
 
 /// What is known of this run.
-pub fn standing(run: &Run) -> Standing {
+pub fn status(run: &Run) -> RunStatus {
     match &run.state {
-        State::Judged(_, judgement) => Standing::Judged(judgement.outcome),
-        State::NotJudged(..) | State::Damaged(_) if is_running(&run.path) => Standing::Running,
-        State::NotJudged(..) => Standing::NotJudged,
-        State::Damaged(_) => Standing::Damaged,
+        State::Judged(_, judgement) => RunStatus::Judged(judgement.outcome),
+        State::NotJudged(..) | State::Damaged(_) if is_running(&run.path) => RunStatus::Running,
+        State::NotJudged(..) => RunStatus::NotJudged,
+        State::Damaged(_) => RunStatus::Damaged,
     }
 }
 
 impl Row {
     fn new(run: &Run) -> Row {
-        let standing = standing(run);
-        let said = match (&run.state, standing) {
-            (_, Standing::Running) => String::new(),
+        let status = status(run);
+        let said = match (&run.state, status) {
+            (_, RunStatus::Running) => String::new(),
             (State::Judged(_, judgement), _) => {
                 // The property that decides the verdict.
                 let worst = judgement.verdicts.iter().find(|property| property.outcome == judgement.outcome);
@@ -100,14 +100,14 @@ impl Row {
             workload: of_spec(|spec| spec.workload.clone()).unwrap_or_default(),
             nemesis: of_spec(|spec| spec.nemesis_name()).unwrap_or_default(),
             guard: of_spec(|spec| spec.guard.clone()).unwrap_or_default(),
-            standing,
+            status,
             said,
         }
     }
 
     fn contains(&self, word: &str) -> bool {
         let texts = [&self.name, &self.lock, &self.workload, &self.nemesis, &self.guard, &self.said];
-        texts.iter().any(|text| text.to_lowercase().contains(word)) || self.standing.word().contains(word)
+        texts.iter().any(|text| text.to_lowercase().contains(word)) || self.status.word().contains(word)
     }
 }
 
@@ -148,7 +148,7 @@ impl Entry {
     /// Whether the folder is still what was read. A run that goes on ends without a sign.
     fn is_current(&self, changed: SystemTime, now: SystemTime) -> bool {
         let fresh = now.duration_since(changed).is_ok_and(|age| age < FRESH);
-        let running = self.row.as_ref().is_some_and(|row| row.standing == Standing::Running);
+        let running = self.row.as_ref().is_some_and(|row| row.status == RunStatus::Running);
         self.changed == changed && !fresh && !running
     }
 }
@@ -198,7 +198,7 @@ impl Filter {
             is(&self.lock, &row.lock)
                 && is(&self.workload, &row.workload)
                 && is(&self.nemesis, &row.nemesis)
-                && is(&self.verdict, row.standing.word())
+                && is(&self.verdict, row.status.word())
                 && words.iter().all(|word| row.contains(word))
         });
         // Equal ones with the newest first.
@@ -222,7 +222,7 @@ fn compare(by: &str, one: &Row, other: &Row) -> std::cmp::Ordering {
         "workload" => one.workload.cmp(&other.workload),
         "nemesis" => one.nemesis.cmp(&other.nemesis),
         "guard" => one.guard.cmp(&other.guard),
-        "verdict" => one.standing.word().cmp(other.standing.word()),
+        "verdict" => one.status.word().cmp(other.status.word()),
         _ => one.started.cmp(&other.started),
     }
 }

@@ -24,7 +24,7 @@ use clap::Args;
 use fencepost_engine::BadUsage;
 use fencepost_report::runs::{self, Run};
 use folder::inside;
-use index::{Filter, Index, Standing, standing};
+use index::{Filter, Index, RunStatus, status};
 use maud::html;
 use serde::Deserialize;
 use serde_json::json;
@@ -138,7 +138,7 @@ async fn run(State(index): Shared, Path(name): Path<String>) -> Response {
 }
 
 #[derive(Deserialize)]
-struct LiveFrom {
+struct LiveQuery {
     from: Option<u64>,
 }
 
@@ -146,19 +146,19 @@ struct LiveFrom {
 async fn live(
     State(index): Shared,
     Path(name): Path<String>,
-    Query(LiveFrom { from }): Query<LiveFrom>,
+    Query(LiveQuery { from }): Query<LiveQuery>,
 ) -> Response {
     blocking(move || {
         let Some(run) = find(&index, &name) else { return not_found() };
-        let state = standing(&run);
+        let state = status(&run);
         // Before the first event there is no history yet; after the last it may be compressed.
-        let (lines, next) = match folder::piece(&run.path.join("history.jsonl"), from) {
-            Ok(piece) => (piece.lines, Some(piece.next)),
+        let (lines, next) = match folder::new_lines(&run.path.join("history.jsonl"), from) {
+            Ok(new) => (new.lines, Some(new.next)),
             Err(_) => (Vec::new(), from),
         };
         let events: Vec<serde_json::Value> =
             lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        let running = state == Standing::Running;
+        let running = state == RunStatus::Running;
         let answer = json!({ "running": running, "next": next, "events": events }).to_string();
         ([(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")], answer).into_response()
     })

@@ -1,7 +1,7 @@
 //! The pages: all runs, one run, some runs beside each other.
 
 use super::folder::{File, Listing};
-use super::index::{Filter, ORDERS, Row, Standing, standing, values};
+use super::index::{Filter, ORDERS, Row, RunStatus, status, values};
 use fencepost_history::run::RunSettings;
 use fencepost_report::runs::{Judgement, Run};
 use fencepost_report::{document, property};
@@ -56,14 +56,14 @@ fn date(started: u64) -> String {
 }
 
 /// The verdict, or what there is in its place. Not by colour alone.
-fn chip(standing: Standing) -> Markup {
-    let sign = match standing {
-        Standing::Judged(outcome) => outcome.sign(),
-        Standing::Running => "▶",
-        Standing::NotJudged | Standing::Damaged => "!",
+fn chip(status: RunStatus) -> Markup {
+    let sign = match status {
+        RunStatus::Judged(outcome) => outcome.sign(),
+        RunStatus::Running => "▶",
+        RunStatus::NotJudged | RunStatus::Damaged => "!",
     };
-    let class = standing.word().replace(' ', "-");
-    html! { span.chip.(class) { (sign) " " (standing.word()) } }
+    let class = status.word().replace(' ', "-");
+    html! { span.chip.(class) { (sign) " " (status.word()) } }
 }
 
 /// All runs that are filter, one page of them.
@@ -109,7 +109,7 @@ fn filter_form(all: &[Arc<Row>], filter: &Filter) -> Markup {
             (choice("lock", &filter.lock, values(all, |row| &row.lock).into_iter().collect()))
             (choice("workload", &filter.workload, values(all, |row| &row.workload).into_iter().collect()))
             (choice("nemesis", &filter.nemesis, values(all, |row| &row.nemesis).into_iter().collect()))
-            (choice("verdict", &filter.verdict, Standing::WORDS.to_vec()))
+            (choice("verdict", &filter.verdict, RunStatus::WORDS.to_vec()))
             label { "text " input type="search" name="text" value=(filter.text); }
             input type="hidden" name="sort" value=(filter.order());
             button type="submit" { "Show" }
@@ -153,7 +153,7 @@ fn list_row(row: &Row) -> Markup {
                 @if row.started == 0 { (row.name) } @else { (date(row.started)) }
             } }
             td { (row.lock) } td { (row.workload) } td { (row.nemesis) } td { (row.guard) }
-            td { (chip(row.standing)) }
+            td { (chip(row.status)) }
             td { (row.said) }
         }
     }
@@ -172,15 +172,15 @@ fn turn_pages(at: usize, pages: usize, filter: &Filter) -> Markup {
 
 /// One run: what came of it, and its files. While it goes on, its events as they come.
 pub fn run(run: &Run, files: &Listing) -> String {
-    let standing = standing(run);
+    let status = status(run);
     let has = |name: &str| files.files.iter().any(|file| file.path == name);
     page(
         &run.name,
         html! {
             p { a href="/" { "All runs" } }
             h1 { (run.name) }
-            p { (chip(standing)) " " @if standing != Standing::Running { (run.trouble().unwrap_or_default()) } }
-            @if standing == Standing::Running { (live(&run.name)) }
+            p { (chip(status)) " " @if status != RunStatus::Running { (run.trouble().unwrap_or_default()) } }
+            @if status == RunStatus::Running { (live(&run.name)) }
             @if has("report.html") { p { a.report href=(file_address(&run.name, "report.html")) { "Open the report" } } }
             @if let Some(judgement) = run.judgement() { (properties(judgement)) }
             @if let Some(file) = run.file() {
@@ -209,7 +209,7 @@ fn properties(judgement: &Judgement) -> Markup {
             thead { tr { th { "property" } th { "verdict" } th { "observation" } } }
             tbody { @for each in &judgement.verdicts { tr {
                 td { b { (property(&each.checker).0) } }
-                td { (chip(Standing::Judged(each.outcome))) }
+                td { (chip(RunStatus::Judged(each.outcome))) }
                 td { (each.summary) }
             } }
             @for each in &judgement.not_judged { tr {
@@ -260,7 +260,7 @@ pub fn compare(runs: &[Run], missing: &[String]) -> String {
                     (setting("workload", &|spec| spec.workload.clone()))
                     (setting("nemesis", &|spec| spec.nemesis_name()))
                     (setting("guard", &|spec| spec.guard.clone()))
-                    tr { th { "verdict" } @for run in runs { td { (chip(standing(run))) } } }
+                    tr { th { "verdict" } @for run in runs { td { (chip(status(run))) } } }
                     @for checker in checkers { (beside(checker, runs)) }
                     (costs(runs))
                 }
@@ -276,7 +276,7 @@ fn beside(checker: &str, runs: &[Run]) -> Markup {
             th { (property(checker).0) }
             @for run in runs { td {
                 @if let Some(each) = run.judgement().and_then(|judgement| judgement.of_checker(checker)) {
-                    (chip(Standing::Judged(each.outcome))) small { (each.summary) }
+                    (chip(RunStatus::Judged(each.outcome))) small { (each.summary) }
                 }
             } }
         }

@@ -22,10 +22,10 @@ use tokio::sync::oneshot;
 /// Children that have not been reaped.
 #[derive(Default)]
 pub(super) struct Children {
-    known: Mutex<HashMap<i32, Known>>,
+    known: Mutex<HashMap<i32, ChildProcess>>,
 }
 
-struct Known {
+struct ChildProcess {
     /// The service that it is, if it is one.
     service: Option<String>,
     end: oneshot::Sender<ExitStatus>,
@@ -70,7 +70,7 @@ impl Children {
         let mut child = command.spawn().map_err(|error| format!("cannot start {name}: {error}"))?;
         let pid = i32::try_from(child.id()).map_err(|error| error.to_string())?;
         let (end, ended) = oneshot::channel();
-        self.known.lock().insert(pid, Known { service: service.map(str::to_owned), end });
+        self.known.lock().insert(pid, ChildProcess { service: service.map(str::to_owned), end });
         let cannot = |error: std::io::Error| format!("cannot read from {name}: {error}");
         Ok(Spawned {
             pid,

@@ -120,7 +120,7 @@ impl Agent {
             // A command that does not read its input is none of our business.
             tokio::spawn(async move { input.write_all(stdin.as_bytes()).await });
         }
-        let (stdout, stderr) = (Kept::read(stdout), Kept::read(stderr));
+        let (stdout, stderr) = (CapturedOutput::read(stdout), CapturedOutput::read(stderr));
         let ended = tokio::time::timeout(timeout, end).await;
         if ended.is_err() {
             let _ = children::signal(pid, nix::libc::SIGKILL);
@@ -139,13 +139,13 @@ impl Agent {
 }
 
 /// What a command has printed so far.
-struct Kept {
+struct CapturedOutput {
     text: Arc<Mutex<Vec<u8>>>,
     reader: tokio::task::JoinHandle<()>,
 }
 
-impl Kept {
-    fn read(stream: Option<pipe::Receiver>) -> Kept {
+impl CapturedOutput {
+    fn read(stream: Option<pipe::Receiver>) -> CapturedOutput {
         let text = Arc::new(Mutex::new(Vec::new()));
         let sink = text.clone();
         let reader = tokio::spawn(async move {
@@ -156,7 +156,7 @@ impl Kept {
                 sink.lock().extend_from_slice(&chunk[..length]);
             }
         });
-        Kept { text, reader }
+        CapturedOutput { text, reader }
     }
 
     async fn take(mut self) -> String {

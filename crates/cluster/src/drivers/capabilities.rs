@@ -4,7 +4,7 @@ use crate::capability::Capability;
 use crate::driver::{ClusterSpec, Driver};
 use crate::hash::short_hash;
 use crate::node::{NodeSpec, Role};
-use crate::probe::Tried;
+use crate::probe::ProbeResult;
 use crate::{ClusterError, cache};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(super) async fn capabilities_of(driver: &dyn Driver, key: &str) -> Vec<Capab
 }
 
 /// Tries everything now, and remembers it.
-pub(crate) async fn try_afresh(driver: &dyn Driver, key: &str) -> Result<Vec<Tried>, ClusterError> {
+pub(crate) async fn try_afresh(driver: &dyn Driver, key: &str) -> Result<Vec<ProbeResult>, ClusterError> {
     let found = in_a_node(driver).await?;
     let memory = memory(driver, key)?;
     // What cannot be remembered is tried again the next time.
@@ -38,7 +38,7 @@ pub(crate) async fn try_afresh(driver: &dyn Driver, key: &str) -> Result<Vec<Tri
     Ok(found)
 }
 
-fn remembered(driver: &dyn Driver, key: &str) -> Option<Vec<Tried>> {
+fn remembered(driver: &dyn Driver, key: &str) -> Option<Vec<ProbeResult>> {
     serde_json::from_slice(&std::fs::read(memory(driver, key).ok()?).ok()?).ok()
 }
 
@@ -47,7 +47,7 @@ fn memory(driver: &dyn Driver, key: &str) -> Result<PathBuf, ClusterError> {
     Ok(cache::folder()?.join("probes").join(format!("{}-{name}.json", driver.name())))
 }
 
-async fn in_a_node(driver: &dyn Driver) -> Result<Vec<Tried>, ClusterError> {
+async fn in_a_node(driver: &dyn Driver) -> Result<Vec<ProbeResult>, ClusterError> {
     let run = ClusterSpec::own_name("probe");
     let logs = std::env::temp_dir().join(format!("fencepost-{run}"));
     let node = |may_mount| NodeSpec {

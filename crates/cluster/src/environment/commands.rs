@@ -22,12 +22,12 @@ pub(crate) struct Plan {
     /// The folder to work on.
     pub(crate) folder: PathBuf,
     /// Where the command sees the folder; none for a command that sees this machine as the user does.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<CommandRoot>,
 }
 
 /// A root file system for a command, in which only the folder can be written to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct CommandRoot {
     /// `/`, or an unpacked image.
     pub(crate) root: PathBuf,
     /// An empty folder, on which it is put together.
@@ -54,7 +54,7 @@ impl Commands<'_> {
         &self,
         lines: &[String],
         folder: &Path,
-        place: Option<&Place>,
+        place: Option<&CommandRoot>,
     ) -> Result<(), ClusterError> {
         for line in lines {
             self.announce(line);

@@ -4,13 +4,13 @@ mod apt;
 mod commands;
 mod debian;
 mod definitions;
-mod here;
-mod made;
+mod installed;
 mod root_file_system;
+mod stored_item;
 
 pub(crate) use commands::{folder_size, remove_folder};
 pub use definitions::{ALL, Image, JAVA, find};
 pub(crate) use definitions::{MAKERS, installed};
-pub(crate) use here::are_installed;
-pub use made::{Kind, Made};
+pub(crate) use installed::are_installed;
 pub(crate) use root_file_system::{is_unpacked, list_unpacked, root_file_system};
+pub use stored_item::{Kind, StoredItem};

@@ -3,7 +3,7 @@
 use super::commands::folder_size;
 use super::debian;
 use super::definitions::Image;
-use super::made::{Kind, Made};
+use super::stored_item::{Kind, StoredItem};
 use crate::{ClusterError, Progress, cache, file_lock};
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ pub(crate) fn is_unpacked(image: &Image) -> bool {
 }
 
 /// All root file systems in the cache, of whatever version of Fencepost.
-pub(crate) async fn list_unpacked() -> Result<Vec<Made>, ClusterError> {
+pub(crate) async fn list_unpacked() -> Result<Vec<StoredItem>, ClusterError> {
     let mut made = Vec::new();
     let Ok(entries) = std::fs::read_dir(all()?) else { return Ok(made) };
     for path in entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()) {
@@ -36,7 +36,7 @@ pub(crate) async fn list_unpacked() -> Result<Vec<Made>, ClusterError> {
         let (name, hash) = (name.to_owned(), hash.to_owned());
         let current = Image::is_current(&name, &hash);
         let (place, bytes) = (path.display().to_string(), folder_size(&path).await);
-        made.push(Made { name, kind: Kind::RootFileSystem, place, bytes, current });
+        made.push(StoredItem { name, kind: Kind::RootFileSystem, place, bytes, current });
     }
     Ok(made)
 }

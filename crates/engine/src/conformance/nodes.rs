@@ -2,7 +2,7 @@
 
 use super::bench::{Bench, CLIENTS, LockTerms, Servers, Streams};
 use super::run::{PointResult, check_all};
-use crate::client_start::{self, Surroundings};
+use crate::client_start::{self, KnownNodes};
 use crate::deployment::{self, nodes_of};
 use crate::names::BadUsage;
 use crate::node_log::last_line;
@@ -132,8 +132,8 @@ impl Bench for NodeBench {
     async fn start_client(&self, place: usize) -> Result<(Hello, Streams)> {
         let node = &self.clients[place];
         let attached = client_start::attach(&self.spec, node).await?;
-        let around = Surroundings { servers: &self.servers, storages: &[], logs: &self.logs };
-        let hello = client_start::hello(&self.spec, node, &around)?;
+        let known = KnownNodes { servers: &self.servers, storages: &[], logs: &self.logs };
+        let hello = client_start::hello(&self.spec, node, &known)?;
         Ok((hello, Streams { stdin: attached.stdin, stdout: attached.stdout }))
     }
 

@@ -9,7 +9,7 @@ mod stdio;
 
 use crate::definition::LockDefinition;
 use crate::error::ClientError;
-use crate::protocol::{Command, Hello, HelloBack, ToClient, VERSION};
+use crate::protocol::{Command, Hello, HelloAnswer, ToClient, VERSION};
 use context::ClientContext;
 use fencepost_wire::{LineReader, LineWriter, beginning};
 use serde_json::Value;
@@ -56,12 +56,12 @@ pub async fn serve_client(
     let context = ClientContext::enter(&hello, find).await?;
 
     let (out, writer) = LineWriter::start(output);
-    let hello_back = HelloBack {
+    let hello_answer = HelloAnswer {
         hello: VERSION,
         can: context.capabilities.announced(),
         pid: std::process::id().cast_signed(),
     };
-    out.send(&hello_back);
+    out.send(&hello_answer);
     let mut processes: HashMap<u64, mpsc::UnboundedSender<Command>> = HashMap::new();
     while let Some(line) = input.next_line().await.map_err(unreadable)? {
         let command = match parse_line(&line)? {

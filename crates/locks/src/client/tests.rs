@@ -104,7 +104,7 @@ impl Talk {
         let mut hello = json!({"hello": VERSION, "client": "c1", "lock": "fake", "servers": [], "seed": 7});
         hello.as_object_mut().expect("an object").extend(extra.as_object().cloned().unwrap_or_default());
         talk.say(&hello.to_string()).await;
-        let back: HelloBack = serde_json::from_str(&talk.next().await).expect("a hello");
+        let back: HelloAnswer = serde_json::from_str(&talk.next().await).expect("a hello");
         assert_eq!((back.hello, back.can), (VERSION, vec!["token".to_owned()]));
         talk
     }

@@ -16,7 +16,7 @@ use super::queue::{WATCH_MAX, WATCH_REST};
 use super::recipe::{EtcdRecipe, LEASED};
 use super::service::EtcdCluster;
 use super::session::LeaseSession;
-use super::user::{Attempt, Attempted, Terms, User};
+use super::user::{Attempt, Attempted, LeaseTimes, User};
 use crate::capabilities::Capabilities;
 use crate::client_clock::millis_until;
 use crate::definition::LockDefinition;
@@ -129,13 +129,13 @@ struct Grant {
     wakeups: usize,
 }
 
-struct Take<'a> {
+struct ChubbyAttempt<'a> {
     key: &'a str,
     mode: Mode,
 }
 
 #[async_trait]
-impl Attempt for Take<'_> {
+impl Attempt for ChubbyAttempt<'_> {
     type Held = Grant;
 
     async fn attempt(
@@ -198,7 +198,7 @@ impl Attempt for Take<'_> {
     }
 }
 
-impl Take<'_> {
+impl ChubbyAttempt<'_> {
     /// Makes our keys if none stands in their way. Executing it twice does no harm: the second time finds the keys of
     /// the first.
     fn txn(&self, session: &LeaseSession) -> TxnRequest {
@@ -224,9 +224,9 @@ fn generation(answer: &TxnResponse) -> Option<i64> {
 
 impl ChubbyLock {
     async fn take(&mut self, key: &str, mode: Mode, ttl: Duration, timeout: Duration) -> Completion {
-        let terms = Terms { ttl, companion: Some(ttl + self.lock_delay + SLACK) };
+        let terms = LeaseTimes { ttl, companion: Some(ttl + self.lock_delay + SLACK) };
         let Grant { generation, doubt, wakeups } =
-            match self.user.acquire(terms, timeout, &Take { key, mode }).await {
+            match self.user.acquire(terms, timeout, &ChubbyAttempt { key, mode }).await {
                 Ok(grant) => grant,
                 Err(completion) => return completion,
             };

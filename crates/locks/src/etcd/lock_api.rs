@@ -10,7 +10,7 @@ use super::members::Members;
 use super::recipe::{EtcdRecipe, LEASED};
 use super::service::EtcdCluster;
 use super::session::LeaseSession;
-use super::user::{Attempt, Attempted, Terms, User};
+use super::user::{Attempt, Attempted, LeaseTimes, User};
 use crate::client_clock::millis_until;
 use crate::definition::LockDefinition;
 use crate::recipe::Lock;
@@ -48,10 +48,10 @@ struct ApiHold {
 }
 
 /// Asks the Lock service for the lock of this name.
-struct Ask(String);
+struct LockApiAttempt(String);
 
 #[async_trait]
-impl Attempt for Ask {
+impl Attempt for LockApiAttempt {
     type Held = (Vec<u8>, i64);
 
     async fn attempt(
@@ -94,11 +94,12 @@ impl Attempt for Ask {
 #[async_trait]
 impl Lock for ApiLock {
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
-        let ask = Ask(format!("fencepost/{key}"));
-        let (path, revision) = match self.user.acquire(Terms { ttl, companion: None }, timeout, &ask).await {
-            Ok(held) => held,
-            Err(completion) => return completion,
-        };
+        let ask = LockApiAttempt(format!("fencepost/{key}"));
+        let (path, revision) =
+            match self.user.acquire(LeaseTimes { ttl, companion: None }, timeout, &ask).await {
+                Ok(held) => held,
+                Err(completion) => return completion,
+            };
         let Some(session) = &self.user.session else { unreachable!("the lock was granted under a session") };
         session.hold(key);
         // The lease was prolonged while the process waited; checkers count from the last report.

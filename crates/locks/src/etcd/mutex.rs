@@ -5,11 +5,11 @@
 
 use super::api::{Compare, RequestOp, TxnRequest};
 use super::members::Members;
-use super::queue::{Taken, prefix, take};
+use super::queue::{QueueGrant, prefix, take};
 use super::recipe::{EtcdRecipe, LEASED};
 use super::service::EtcdCluster;
 use super::session::LeaseSession;
-use super::user::{Attempt, Attempted, Terms, User};
+use super::user::{Attempt, Attempted, LeaseTimes, User};
 use crate::capabilities::Capabilities;
 use crate::client_clock::millis_until;
 use crate::definition::LockDefinition;
@@ -50,20 +50,20 @@ struct MutexHold {
     doubt: bool,
 }
 
-struct Take {
+struct MutexAttempt {
     prefix: String,
     recheck: bool,
 }
 
-impl Take {
+impl MutexAttempt {
     fn path(&self, session: &LeaseSession) -> String {
         format!("{}{:x}", self.prefix, session.lease)
     }
 }
 
 #[async_trait]
-impl Attempt for Take {
-    type Held = Taken;
+impl Attempt for MutexAttempt {
+    type Held = QueueGrant;
 
     fn heeds_loss(&self) -> bool {
         self.recheck
@@ -75,7 +75,7 @@ impl Attempt for Take {
         session: &LeaseSession,
         until: Instant,
         deadline: Instant,
-    ) -> Attempted<Taken> {
+    ) -> Attempted<QueueGrant> {
         let path = self.path(session);
         let failure = match take(members, session, &self.prefix, &path, self.recheck, until).await {
             Ok(taken) => return Attempted::Held(taken),
@@ -101,13 +101,13 @@ impl Attempt for Take {
 #[async_trait]
 impl Lock for EtcdLock {
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
-        let attempt = Take { prefix: prefix(key), recheck: self.recheck };
-        let taken = match self.user.acquire(Terms { ttl, companion: None }, timeout, &attempt).await {
+        let attempt = MutexAttempt { prefix: prefix(key), recheck: self.recheck };
+        let taken = match self.user.acquire(LeaseTimes { ttl, companion: None }, timeout, &attempt).await {
             Ok(taken) => taken,
             Err(completion) => return completion,
         };
         let Some(session) = &self.user.session else { unreachable!("the lock was taken under a session") };
-        let Taken { create_revision, doubt, waited, wakeups } = taken;
+        let QueueGrant { create_revision, doubt, waited, wakeups } = taken;
         session.hold(key);
         if waited {
             // The lease was prolonged while the process waited (or it was not: then the report is old, and says so);

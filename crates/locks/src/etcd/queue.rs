@@ -39,7 +39,7 @@ impl Failure {
 }
 
 /// A grant of the lock.
-pub(super) struct Taken {
+pub(super) struct QueueGrant {
     /// Of our key: the fencing token.
     pub(super) create_revision: i64,
     /// An attempt to create the key was not answered, and may still create it after it was deleted.
@@ -59,7 +59,7 @@ pub(super) async fn take(
     path: &str,
     recheck: bool,
     deadline: Instant,
-) -> Result<Taken, Failure> {
+) -> Result<QueueGrant, Failure> {
     let begun = Instant::now();
     let oldest = RangeRequest::prefix(prefix).first_created(SortOrder::Ascend);
     // Executing it twice does no harm: the second time finds the key of the first.
@@ -91,7 +91,7 @@ pub(super) async fn take(
         wakeups = alone.map_err(|why| Failure { why, lease_is_gone: false, doubt })?;
     }
     if !recheck {
-        return Ok(Taken { create_revision, doubt, waited, wakeups });
+        return Ok(QueueGrant { create_revision, doubt, waited, wakeups });
     }
     if waited {
         // The recheck. The lease may have run out while we waited, and with it our key: the lock is then another's.
@@ -109,7 +109,7 @@ pub(super) async fn take(
     // Beyond the recipe: a keepalive since the acquire began. The session may be old, and its lease have run for
     // some time; after this one it runs for at least the whole TTL from the beginning of the acquire.
     match timeout_at(deadline, session.renewed_since(begun)).await {
-        Ok(()) => Ok(Taken { create_revision, doubt, waited, wakeups }),
+        Ok(()) => Ok(QueueGrant { create_revision, doubt, waited, wakeups }),
         Err(_) => Err(fail(ErrorCode::Timeout, "no keepalive was answered in time", false)),
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct User {
 
 /// How long the leases of a session last.
 #[derive(Clone, Copy)]
-pub(super) struct Terms {
+pub(super) struct LeaseTimes {
     pub(super) ttl: Duration,
     /// Of a second lease that is kept alive together with the first.
     pub(super) companion: Option<Duration>,
@@ -67,7 +67,7 @@ impl User {
     }
 
     /// Sees to it that there is a session that lives on these terms.
-    async fn enter(&mut self, terms: Terms, deadline: Instant) -> Result<(), CallError> {
+    async fn enter(&mut self, terms: LeaseTimes, deadline: Instant) -> Result<(), CallError> {
         if self.session.as_ref().is_some_and(|session| session.ttl == terms.ttl && session.lost().is_none()) {
             return Ok(());
         }
@@ -83,7 +83,7 @@ impl User {
     /// session: that is ended, and a new one is opened for the next attempt.
     pub(super) async fn acquire<A: Attempt>(
         &mut self,
-        terms: Terms,
+        terms: LeaseTimes,
         timeout: Duration,
         attempt: &A,
     ) -> Result<A::Held, Completion> {

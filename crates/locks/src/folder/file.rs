@@ -20,9 +20,9 @@ pub struct LockFile<S> {
     /// What Redis makes durable.
     pub redis_persistence: Option<Persistence>,
     /// The client's command line; relative to the folder.
-    pub client: Words,
+    pub client: CommandWords,
     /// A command that prints the name and the version of what is under test, in one line.
-    pub version: Option<Words>,
+    pub version: Option<CommandWords>,
     /// Commands that prepare the copy of the folder on this machine, with the user's environment.
     #[serde(default)]
     pub build: Vec<String>,
@@ -61,7 +61,7 @@ pub struct LockFile<S> {
 /// A command: a list of words, or one line that is split as a shell does.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
-pub enum Words {
+pub enum CommandWords {
     Line(String),
     List(Vec<String>),
 }
@@ -85,16 +85,16 @@ pub struct VariantTable {
     pub options: BTreeMap<String, String>,
 }
 
-impl Words {
+impl CommandWords {
     /// The words of the command.
     ///
     /// # Errors
     /// The line has a quotation mark that is not closed, or there are no words.
     pub fn words(&self) -> Result<Vec<String>, String> {
         let words = match self {
-            Words::Line(line) => shlex::split(line)
+            CommandWords::Line(line) => shlex::split(line)
                 .ok_or_else(|| format!("the command `{line}` has a quotation mark that is not closed"))?,
-            Words::List(words) => words.clone(),
+            CommandWords::List(words) => words.clone(),
         };
         match words.is_empty() {
             true => Err("the command has no words; the first names the program".to_owned()),

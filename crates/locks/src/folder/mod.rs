@@ -12,7 +12,7 @@ mod file;
 mod servers;
 mod service_table;
 
-use crate::client_program::{ClientProgram, Promised};
+use crate::client_program::{ClientProgram, GrantValues};
 use crate::definition::LockDefinition;
 use crate::registry;
 use crate::service::LockService;
@@ -21,7 +21,7 @@ use fencepost_cluster::Environment;
 use fencepost_history::Lease;
 use fencepost_history::mistake::{Mistake, read_table};
 use fencepost_history::prose::unknown;
-use file::{LockFile, VariantTable, Words};
+use file::{CommandWords, LockFile, VariantTable};
 use parking_lot::Mutex;
 use servers::OwnService;
 use service_table::ServiceOf;
@@ -84,7 +84,7 @@ pub fn ad_hoc(
     files: Option<&Path>,
 ) -> Result<&'static LockDefinition, String> {
     kept(format!("{} {files:?} {command}", servers_of.name), || {
-        let words = Words::Line(command.to_owned()).words()?;
+        let words = CommandWords::Line(command.to_owned()).words()?;
         let name = name_of_command(&words);
         let whole = |folder: &Path| {
             let whole = std::fs::canonicalize(folder);
@@ -199,12 +199,12 @@ fn of_file(
     let program = ClientProgram {
         name: variant.map_or_else(|| base.clone(), |variant| format!("{base}@{variant}")),
         command: [file.client.words()?, args].concat(),
-        version: file.version.as_ref().map(Words::words).transpose()?,
+        version: file.version.as_ref().map(CommandWords::words).transpose()?,
         environment: Some(environment),
         lease: file.lease,
         ttl_step: file.ttl_step,
         properties: file.properties,
-        promised: Some(Promised { token: file.token, unique: file.unique }),
+        promised: Some(GrantValues { token: file.token, unique: file.unique }),
         start_time: file.start_time.map_or(START_TIME, |time| time.0),
         options: file.options,
         variants,

@@ -1,6 +1,6 @@
 //! Servers that a `lock.toml` describes: how they are started, and how they say that they serve and which of them leads.
 
-use super::file::Words;
+use super::file::CommandWords;
 use super::service_table::ServiceTable;
 use crate::error::OptionError;
 use crate::options::Options;
@@ -52,7 +52,7 @@ impl OwnService {
     /// # Errors
     /// One sentence: what in the table is wrong.
     pub(super) fn new(table: ServiceTable, environment: Arc<Environment>) -> Result<OwnService, String> {
-        let words = |words: &Option<Words>| words.as_ref().map(Words::words).transpose();
+        let words = |words: &Option<CommandWords>| words.as_ref().map(CommandWords::words).transpose();
         let program = table.program.words()?;
         let file = Path::new(&program[0])
             .file_name()

@@ -1,6 +1,6 @@
 //! The table `[service]` of a `lock.toml`: servers that Fencepost does not know.
 
-use super::file::Words;
+use super::file::CommandWords;
 use fencepost_cluster::ClockMechanism;
 use fencepost_history::TimeSpan;
 use serde::de::value::MapAccessDeserializer;
@@ -27,7 +27,7 @@ pub struct ServiceTable {
     #[serde(default = "one")]
     pub nodes: usize,
     /// What each server runs. It stays in the foreground.
-    pub program: Words,
+    pub program: CommandWords,
     /// Lines for the shell that run on each server before its first start; what they write to {data} counts as durable.
     #[serde(default)]
     pub prepare: Vec<String>,
@@ -38,15 +38,15 @@ pub struct ServiceTable {
     pub port: u16,
     /// When a server serves: `tcp`, as soon as its port accepts a connection, or a command that succeeds then.
     #[serde(default = "tcp")]
-    pub ready: Words,
+    pub ready: CommandWords,
     /// How long a server may take until it serves.
     pub start_time: Option<TimeSpan>,
     /// A command that prints the name and the version of a server in its first line.
-    pub version: Option<Words>,
+    pub version: Option<CommandWords>,
     /// A command that prints the name of the server that leads.
-    pub leader: Option<Words>,
+    pub leader: Option<CommandWords>,
     /// A command that asks the server on which it runs, the leader, to let another one lead.
-    pub transfer: Option<Words>,
+    pub transfer: Option<CommandWords>,
     /// How the clocks of the program can be moved, the way that suits it best first.
     #[serde(default = "vdso")]
     pub clocks: Vec<ClockMechanism>,
@@ -56,8 +56,8 @@ fn one() -> usize {
     1
 }
 
-fn tcp() -> Words {
-    Words::Line("tcp".to_owned())
+fn tcp() -> CommandWords {
+    CommandWords::Line("tcp".to_owned())
 }
 
 fn vdso() -> Vec<ClockMechanism> {

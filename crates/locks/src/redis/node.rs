@@ -40,16 +40,16 @@ pub(crate) enum Reply<T> {
 /// One Redis server, as the processes of a client share it.
 pub(crate) struct RedisNode {
     pub(crate) name: String,
-    link: Reconnecting<Dialled>,
+    link: Reconnecting<ServerConnection>,
 }
 
 /// A connection to a server. Commands on one connection are executed in the order in which they were sent.
 #[derive(Clone)]
-pub(crate) struct Connection(Connected<Dialled>);
+pub(crate) struct Connection(Connected<ServerConnection>);
 
 /// A connection, and the name of the server at its other end.
 #[derive(Clone)]
-pub(crate) struct Dialled {
+pub(crate) struct ServerConnection {
     pub(crate) talk: MultiplexedConnection,
     pub(crate) server: Arc<str>,
 }
@@ -69,7 +69,7 @@ impl RedisNode {
             let (address, server) = (address.clone(), name.clone());
             async move {
                 let (talk, driver) = dial(&address).await?;
-                Ok((Dialled { talk, server }, driver))
+                Ok((ServerConnection { talk, server }, driver))
             }
         })
     }
@@ -78,7 +78,7 @@ impl RedisNode {
     pub(crate) fn open_by<Dial, Dialling, Driver>(name: &str, dial: Dial) -> RedisNode
     where
         Dial: Fn() -> Dialling + Send + 'static,
-        Dialling: Future<Output = std::io::Result<(Dialled, Driver)>> + Send + 'static,
+        Dialling: Future<Output = std::io::Result<(ServerConnection, Driver)>> + Send + 'static,
         Driver: Future<Output = ()> + Send + 'static,
     {
         RedisNode { name: name.to_owned(), link: Reconnecting::open(dial) }
@@ -205,7 +205,7 @@ impl RedisNode {
         if wire.is_dead() {
             return self.unreachable();
         }
-        let Dialled { mut talk, server } = (**wire).clone();
+        let ServerConnection { mut talk, server } = (**wire).clone();
         match timeout_at(deadline, command.query_async(&mut talk)).await {
             Ok(Ok(answer)) => Reply::Answer(answer),
             // The server's own words (LOADING, OOM, MISCONF, …): it looked at the command and did not run it.

@@ -5,7 +5,7 @@
 
 use super::configuration::GROUP;
 use crate::protocol::Server;
-use crate::redis::node::{Dialled, RedisNode, dial};
+use crate::redis::node::{RedisNode, ServerConnection, dial};
 use redis::aio::MultiplexedConnection;
 use std::io::Error;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 const SENTINEL_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// What a client knows from the start.
-struct Known {
+struct SentinelDirectory {
     data: Vec<Server>,
     sentinels: Vec<Server>,
     /// The Sentinel that answered last is asked first.
@@ -26,31 +26,32 @@ struct Known {
 
 /// Begins to connect to the primary, and keeps at it.
 pub(super) fn open(data: &[Server], sentinels: &[Server]) -> RedisNode {
-    let known = Known { data: data.to_vec(), sentinels: sentinels.to_vec(), first: AtomicUsize::new(0) };
-    let known = Arc::new(known);
+    let directory =
+        SentinelDirectory { data: data.to_vec(), sentinels: sentinels.to_vec(), first: AtomicUsize::new(0) };
+    let directory = Arc::new(directory);
     RedisNode::open_by("a primary", move || {
-        let known = known.clone();
+        let directory = directory.clone();
         async move {
-            let address = ask_sentinels(&known).await?;
+            let address = ask_sentinels(&directory).await?;
             let (mut talk, driver) = dial(&address).await?;
             let driver = Box::pin(driver);
             // The connection only moves while its driver does.
             let (talk, driver) = confirmed(&mut talk, driver, &address).await.map(|driver| (talk, driver))?;
-            let of_address = known.data.iter().find(|server| server.address == address);
+            let of_address = directory.data.iter().find(|server| server.address == address);
             let server = of_address.map_or(&*address, |server| &*server.name).into();
-            Ok((Dialled { talk, server }, driver))
+            Ok((ServerConnection { talk, server }, driver))
         }
     })
 }
 
 /// The address of the primary, as the first Sentinel says that answers.
-async fn ask_sentinels(known: &Known) -> std::io::Result<String> {
-    let first = known.first.load(Ordering::Relaxed);
-    for turn in 0..known.sentinels.len() {
-        let place = (first + turn) % known.sentinels.len();
-        let answer = timeout(SENTINEL_TIMEOUT, ask_sentinel(&known.sentinels[place].address)).await;
+async fn ask_sentinels(directory: &SentinelDirectory) -> std::io::Result<String> {
+    let first = directory.first.load(Ordering::Relaxed);
+    for turn in 0..directory.sentinels.len() {
+        let place = (first + turn) % directory.sentinels.len();
+        let answer = timeout(SENTINEL_TIMEOUT, ask_sentinel(&directory.sentinels[place].address)).await;
         if let Ok(Ok(Some((host, port)))) = answer {
-            known.first.store(place, Ordering::Relaxed);
+            directory.first.store(place, Ordering::Relaxed);
             return Ok(format!("{host}:{port}"));
         }
     }

@@ -29,7 +29,7 @@ pub(super) struct Attempt<'a> {
 }
 
 /// The lock is taken.
-pub(super) struct Taken {
+pub(super) struct ZnodeGrant {
     pub(super) path: String,
     /// Of the transaction that created the znode: it grows with every grant.
     pub(super) czxid: i64,
@@ -38,7 +38,7 @@ pub(super) struct Taken {
 }
 
 /// A znode of ours.
-struct Own {
+struct OwnZnode {
     path: String,
     czxid: i64,
 }
@@ -66,18 +66,18 @@ impl<'a> Attempt<'a> {
 
     /// Returns when the lock is ours, or with an error that ends the attempt: the session is over, or a server refused.
     /// A connection that broke is none: it goes on as soon as there is another.
-    pub(super) async fn take(&self) -> Result<Taken, Error> {
+    pub(super) async fn take(&self) -> Result<ZnodeGrant, Error> {
         match self.kind {
             ZnodeKind::Ephemeral => self.take_only().await,
             ZnodeKind::Sequential => self.take_turn().await,
         }
     }
 
-    async fn take_only(&self) -> Result<Taken, Error> {
+    async fn take_only(&self) -> Result<ZnodeGrant, Error> {
         loop {
             let created = Instant::now();
             match self.create().await {
-                Ok(Own { path, czxid }) => return Ok(Taken { path, czxid, created }),
+                Ok(OwnZnode { path, czxid }) => return Ok(ZnodeGrant { path, czxid, created }),
                 Err(Error::NodeExists) => {}
                 Err(error) => return Err(error),
             }
@@ -90,9 +90,9 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    async fn take_turn(&self) -> Result<Taken, Error> {
+    async fn take_turn(&self) -> Result<ZnodeGrant, Error> {
         let created = Instant::now();
-        let Own { path, czxid } = self.create().await?;
+        let OwnZnode { path, czxid } = self.create().await?;
         let own_name = name(&path).to_owned();
         loop {
             let mut names = match self.client.list_children(&self.parent).await {
@@ -107,7 +107,7 @@ impl<'a> Attempt<'a> {
             };
             // Everybody who came before is gone. An old view of a follower cannot mislead: it holds our own znode, so it
             // holds all that are older, too, but for those that were deleted.
-            let Some(before) = place.checked_sub(1) else { return Ok(Taken { path, czxid, created }) };
+            let Some(before) = place.checked_sub(1) else { return Ok(ZnodeGrant { path, czxid, created }) };
             let predecessor = format!("{}/{}", self.parent, names[before]);
             // As Curator does: watch with a read, which leaves no watch behind where there is no znode any more.
             match self.client.get_and_watch_data(&predecessor).await {
@@ -126,7 +126,7 @@ impl<'a> Attempt<'a> {
         Ok(())
     }
 
-    async fn create(&self) -> Result<Own, Error> {
+    async fn create(&self) -> Result<OwnZnode, Error> {
         let options = match self.kind {
             ZnodeKind::Ephemeral => EPHEMERAL,
             ZnodeKind::Sequential => SEQUENTIAL,
@@ -138,7 +138,7 @@ impl<'a> Attempt<'a> {
                         ZnodeKind::Ephemeral => self.path.clone(),
                         ZnodeKind::Sequential => format!("{}{sequence}", self.path),
                     };
-                    return Ok(Own { path, czxid: stat.czxid });
+                    return Ok(OwnZnode { path, czxid: stat.czxid });
                 }
                 Err(Error::NoNode) => match self.client.mkdir(&self.parent, &PERSISTENT).await {
                     Ok(()) | Err(Error::ConnectionLoss) => {}
@@ -157,7 +157,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Our znode, if there is one, as of now: the server catches up with the leader first.
-    async fn find(&self) -> Result<Option<Own>, Error> {
+    async fn find(&self) -> Result<Option<OwnZnode>, Error> {
         loop {
             match self.look().await {
                 Err(Error::ConnectionLoss) => {}
@@ -167,7 +167,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    async fn look(&self) -> Result<Option<Own>, Error> {
+    async fn look(&self) -> Result<Option<OwnZnode>, Error> {
         self.client.sync("/").await?;
         let path = match self.kind {
             ZnodeKind::Ephemeral => self.path.clone(),
@@ -180,7 +180,7 @@ impl<'a> Attempt<'a> {
         };
         let stat = self.client.check_stat(&path).await?;
         let ours = stat.filter(|stat| stat.ephemeral_owner == self.client.session_id().0);
-        Ok(ours.map(|stat| Own { path, czxid: stat.czxid }))
+        Ok(ours.map(|stat| OwnZnode { path, czxid: stat.czxid }))
     }
 
     /// Removes our znode, if there is one. `Ok`: there is none any more, nor can there be.

@@ -1,6 +1,6 @@
 //! One process's lock on ZooKeeper: which session it uses, and what becomes of its znodes.
 
-use super::attempt::{Attempt, Taken, ZnodeKind};
+use super::attempt::{Attempt, ZnodeGrant, ZnodeKind};
 use super::session::ZkSession;
 use crate::client_clock::millis_until;
 use crate::notices::Notices;
@@ -55,9 +55,9 @@ impl ZkLock {
         Ok(())
     }
 
-    fn granted(&mut self, key: &str, taken: Taken) -> Completion {
+    fn granted(&mut self, key: &str, taken: ZnodeGrant) -> Completion {
         let Some(session) = &self.session else { unreachable!("the lock was taken under a session") };
-        let Taken { path, czxid, created } = taken;
+        let ZnodeGrant { path, czxid, created } = taken;
         // The leader has carried out the creation, so it knew the session then.
         session.renewed_at(created);
         session.hold(key);

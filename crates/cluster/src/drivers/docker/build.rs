@@ -4,7 +4,7 @@
 use super::engine::{Engine, failed, has_status};
 use crate::environment::source_is_gone;
 use crate::file_lock::{self, FileLock};
-use crate::images::{self, Image, Kind, Made};
+use crate::images::{self, Image, Kind, StoredItem};
 use crate::program::Program;
 use crate::{ClusterError, Progress, cache};
 use bollard::query_parameters::{
@@ -182,7 +182,7 @@ impl Engine {
     }
 
     /// All images of Fencepost, of whatever version.
-    pub(crate) async fn list_images(&self) -> Result<Vec<Made>, ClusterError> {
+    pub(crate) async fn list_images(&self) -> Result<Vec<StoredItem>, ClusterError> {
         let filters = HashMap::from([("reference", vec![format!("{REPOSITORY}/*")])]);
         let options = ListImagesOptionsBuilder::default().filters(&filters).build();
         let found = self.docker.list_images(Some(options)).await;
@@ -213,14 +213,14 @@ fn source_of(name: &str) -> Option<&str> {
 }
 
 /// `fencepost/redis:HASH` or `fencepost/redis:HASH-PROGRAM`.
-fn describe(tag: &str, bytes: u64) -> Option<Made> {
+fn describe(tag: &str, bytes: u64) -> Option<StoredItem> {
     let (name, version) = tag.strip_prefix(REPOSITORY)?.strip_prefix('/')?.split_once(':')?;
     let hash = version.split('-').next()?;
     let kind = if version.contains('-') { Kind::EngineImageWithProgram } else { Kind::EngineImage };
     let source = source_of(name);
     let current = source.map_or_else(|| Image::is_current(name, hash), |source| !source_is_gone(source));
     let name = source.and_then(|source| source.rsplit_once('-')).map_or(name, |(name, _)| name).to_owned();
-    Some(Made { name, kind, place: tag.to_owned(), bytes, current })
+    Some(StoredItem { name, kind, place: tag.to_owned(), bytes, current })
 }
 
 /// A tar archive on its way to the engine.

@@ -9,7 +9,7 @@ use super::engine::{Engine, failed};
 use super::labels::{LOCK, MACHINE, RUN, machine};
 use crate::driver::ClusterSpec;
 use crate::environment::{
-    Commands, Content, Environment, PLACE, Stage, certificates, environments, note_source, source_name,
+    Commands, Content, Environment, PLACE, WorkFolder, certificates, environments, note_source, source_name,
     variables_in_an_image,
 };
 use crate::hash::short_hash;
@@ -34,8 +34,8 @@ struct Image<'a> {
     hash: &'a str,
 }
 
-/// Something that is made for an environment.
-struct Making<'a> {
+/// The image of an environment, while it is built.
+struct EnvironmentBuild<'a> {
     engine: &'a Engine,
     environment: &'a Environment,
     commands: Commands<'a>,
@@ -75,13 +75,13 @@ impl Engine {
             time_limit: options.setup_time_limit,
             progress: &options.progress,
         };
-        let making = Making { engine: self, environment, commands, labels: labels(&lock_name)? };
-        let stage = Stage::make(content, &name, &making.commands).await?;
+        let build = EnvironmentBuild { engine: self, environment, commands, labels: labels(&lock_name)? };
+        let work = WorkFolder::make(content, &name, &build.commands).await?;
         let base = match &environment.dockerfile {
-            Some(dockerfile) => making.build(&dockerfile.to_string_lossy(), &stage, &source, &hash).await?,
+            Some(dockerfile) => build.build(&dockerfile.to_string_lossy(), &work, &source, &hash).await?,
             None => base,
         };
-        making.finish(&stage, &base, &Image { repository: &repository, hash: &hash }).await?;
+        build.finish(&work, &base, &Image { repository: &repository, hash: &hash }).await?;
         note_source(environment)?;
         self.remove_outdated(&source, &hash).await?;
         Ok(tag)
@@ -95,12 +95,12 @@ fn labels(lock_name: &str) -> Result<HashMap<String, String>, ClusterError> {
     Ok(labels.map(|(name, value)| (name.to_owned(), value)).into())
 }
 
-impl Making<'_> {
+impl EnvironmentBuild<'_> {
     /// Builds the user's Dockerfile, with the folder as its context.
     async fn build(
         &self,
         dockerfile: &str,
-        stage: &Stage,
+        work: &WorkFolder,
         source: &str,
         hash: &str,
     ) -> Result<String, ClusterError> {
@@ -108,7 +108,7 @@ impl Making<'_> {
         let what = format!("build {dockerfile}");
         self.commands.announce(&what);
         let mut log = self.commands.open_log()?;
-        let context = archive(&stage.folder())?;
+        let context = archive(&work.folder())?;
         let print = |line: &str| _ = log.write_all(line.as_bytes());
         let built = self.engine.build(dockerfile, context, &tag, print).await;
         built.map_err(|error| self.commands.failed(&what, &format!("failed ({error})")))?;
@@ -116,12 +116,12 @@ impl Making<'_> {
     }
 
     /// Makes the image out of the base and the folder.
-    async fn finish(&self, stage: &Stage, base: &str, image: &Image<'_>) -> Result<(), ClusterError> {
+    async fn finish(&self, work: &WorkFolder, base: &str, image: &Image<'_>) -> Result<(), ClusterError> {
         if self.environment.setup.is_empty() {
-            return self.add_layer(base, PLACE, archive(&stage.folder())?, image).await;
+            return self.add_layer(base, PLACE, archive(&work.folder())?, image).await;
         }
         let container = self.create(base, true).await?;
-        let done = self.set_up(stage, base, &container, image).await;
+        let done = self.set_up(work, base, &container, image).await;
         self.remove(&container).await;
         done
     }
@@ -129,7 +129,7 @@ impl Making<'_> {
     /// Runs `setup` in this container, and makes the image out of the base and the folder as it is then.
     async fn set_up(
         &self,
-        stage: &Stage,
+        work: &WorkFolder,
         base: &str,
         container: &str,
         image: &Image<'_>,
@@ -137,7 +137,7 @@ impl Making<'_> {
         let docker = &self.engine.docker;
         let cannot =
             |error| failed(&format!("start a container to set up {}", self.environment.name), &error);
-        self.upload(container, PLACE, archive(&stage.folder())?).await?;
+        self.upload(container, PLACE, archive(&work.folder())?).await?;
         self.bring_certificates(container).await?;
         let attach = AttachContainerOptionsBuilder::default().stdin(true).stdout(true).stream(true).build();
         // While this lives the container does.

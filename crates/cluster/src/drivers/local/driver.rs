@@ -1,7 +1,7 @@
 //! How the nodes of a run become processes in namespaces.
 
 use super::attach::Socket;
-use super::keeper::{Keeper, Used};
+use super::keeper::{FilesInUse, Keeper};
 use super::prepared::Prepared;
 use super::sandbox::{Plan, PlannedNode};
 use crate::ClusterError;
@@ -34,13 +34,13 @@ pub(crate) struct LocalDriver {
 }
 
 /// What nodes of a kind are made of on this machine.
-struct Ground {
+struct NodeBase {
     root: PathBuf,
     environment: Option<Prepared>,
 }
 
 /// A node that is about to be started: the controller's ends of its streams.
-struct Wiring {
+struct NodeStreams {
     spec: NodeSpec,
     address: Ipv4Addr,
     stream: UnixStream,
@@ -53,20 +53,20 @@ impl LocalDriver {
     }
 
     /// What the nodes of each kind are made of; made now where it is missing.
-    async fn grounds(&self, spec: &ClusterSpec) -> Result<HashMap<NodeKind, Ground>, ClusterError> {
+    async fn bases(&self, spec: &ClusterSpec) -> Result<HashMap<NodeKind, NodeBase>, ClusterError> {
         let kinds: HashSet<NodeKind> = spec.nodes.iter().map(NodeSpec::kind).collect();
-        let grounds = kinds.into_iter().map(async |kind| {
-            let ground = match &kind.environment {
+        let bases = kinds.into_iter().map(async |kind| {
+            let base = match &kind.environment {
                 Some(environment) => self.prepared(environment).await?,
-                None => Ground { root: self.root(kind.image).await?, environment: None },
+                None => NodeBase { root: self.root(kind.image).await?, environment: None },
             };
-            Ok((kind, ground))
+            Ok((kind, base))
         });
-        Ok(try_join_all(grounds).await?.into_iter().collect())
+        Ok(try_join_all(bases).await?.into_iter().collect())
     }
 
     /// A user's programs run with those of this machine, unless it lacks a package that they need.
-    async fn prepared(&self, environment: &Arc<Environment>) -> Result<Ground, ClusterError> {
+    async fn prepared(&self, environment: &Arc<Environment>) -> Result<NodeBase, ClusterError> {
         let packages = &environment.packages;
         let root = match !self.options.prefer_rootfs && images::are_installed(packages) {
             true => PathBuf::from("/"),
@@ -75,7 +75,7 @@ impl LocalDriver {
             }
         };
         let prepared = Prepared::make(environment, &root, &self.options).await?;
-        Ok(Ground { root, environment: Some(prepared) })
+        Ok(NodeBase { root, environment: Some(prepared) })
     }
 
     /// Changes with the program, and when the machine is booted, perhaps with another kernel or other modules.
@@ -115,13 +115,13 @@ impl Driver for LocalDriver {
 
     async fn start(&self, spec: &ClusterSpec) -> Result<Cluster, ClusterError> {
         spec.check()?;
-        let grounds = self.grounds(spec).await?;
+        let bases = self.bases(spec).await?;
         let program = Program::prepare_aside(&self.options.program).await?;
         // The bridge lies in a namespace of its own: only what nodes may want to reach from outside it matters.
         let folder = ClusterFolder::create(&spec.run, |subnet| !subnet.is_routed_here())?;
-        let (plan, wiring, inherited) = plan(spec, &folder, &grounds, &program)?;
-        let environments = grounds.into_values().filter_map(|ground| ground.environment).collect();
-        let used = Used { _program: program, _environments: environments };
+        let (plan, wiring, inherited) = plan(spec, &folder, &bases, &program)?;
+        let environments = bases.into_values().filter_map(|base| base.environment).collect();
+        let used = FilesInUse { _program: program, _environments: environments };
         let keeper = Keeper::start(&self.options.program, &plan, inherited, folder, used).await?;
         let nodes = try_join_all(wiring.into_iter().map(|it| connect(it, &spec.logs))).await?;
         Ok(Cluster { nodes, stop: Box::new(keeper) })
@@ -147,15 +147,15 @@ pub(crate) async fn try_namespaces(options: &DriverOptions) -> Result<(), Cluste
 fn plan(
     spec: &ClusterSpec,
     folder: &ClusterFolder,
-    grounds: &HashMap<NodeKind, Ground>,
+    bases: &HashMap<NodeKind, NodeBase>,
     program: &Program,
-) -> Result<(Plan, Vec<Wiring>, Vec<OwnedFd>), ClusterError> {
+) -> Result<(Plan, Vec<NodeStreams>, Vec<OwnedFd>), ClusterError> {
     let mount_place = folder.path.join("root");
     make_folder(&mount_place)?;
     let mut plan = Plan { nodes: Vec::new(), mount_place, program: program.folder.clone() };
     let (mut wiring, mut inherited) = (Vec::new(), Vec::new());
     for (node, address) in spec.nodes.iter().zip(folder.subnet.hosts()) {
-        let ground = &grounds[&node.kind()];
+        let base = &bases[&node.kind()];
         let data = folder.path.join("nodes").join(&node.name);
         make_folder(&data)?;
         let cannot = |error| ClusterError::new(format!("{}: cannot make its streams: {error}", node.name));
@@ -166,21 +166,21 @@ fn plan(
         plan.nodes.push(PlannedNode {
             name: node.name.clone(),
             address,
-            root: ground.root.clone(),
-            lock: ground.environment.as_ref().map(|environment| environment.folder.clone()),
+            root: base.root.clone(),
+            lock: base.environment.as_ref().map(|environment| environment.folder.clone()),
             data,
             agent: program.argv(&["agent", DATA, &agents_attach.as_raw_fd().to_string()]),
             stream: agents_stream.as_raw_fd(),
             attach: agents_attach.as_raw_fd(),
         });
-        wiring.push(Wiring { spec: node.clone(), address, stream, attach });
+        wiring.push(NodeStreams { spec: node.clone(), address, stream, attach });
         inherited.extend([agents_stream.into(), agents_attach]);
     }
     Ok((plan, wiring, inherited))
 }
 
-async fn connect(wiring: Wiring, logs: &Path) -> Result<Arc<dyn crate::Node>, ClusterError> {
-    let Wiring { spec, address, stream, attach } = wiring;
+async fn connect(wiring: NodeStreams, logs: &Path) -> Result<Arc<dyn crate::Node>, ClusterError> {
+    let NodeStreams { spec, address, stream, attach } = wiring;
     let cannot = |error| ClusterError::new(format!("{}: cannot use its streams: {error}", spec.name));
     stream.set_nonblocking(true).map_err(cannot)?;
     let (from_agent, to_agent) = tokio::net::UnixStream::from_std(stream).map_err(cannot)?.into_split();

@@ -35,11 +35,11 @@ pub(super) struct Keeper {
     ended: Mutex<mpsc::Receiver<()>>,
     /// Removed after the processes that use it.
     folder: Option<ClusterFolder>,
-    _used: Used,
+    _used: FilesInUse,
 }
 
 /// What a sandbox runs out of the cache: not removed before its processes are gone.
-pub(super) struct Used {
+pub(super) struct FilesInUse {
     pub(super) _program: Program,
     pub(super) _environments: Vec<Prepared>,
 }
@@ -51,7 +51,7 @@ impl Keeper {
         plan: &Plan,
         inherited: Vec<OwnedFd>,
         folder: ClusterFolder,
-        used: Used,
+        used: FilesInUse,
     ) -> Result<Keeper, ClusterError> {
         let (started, spawned) = oneshot::channel();
         let (end, ended) = mpsc::channel();

@@ -4,12 +4,12 @@
 //! removed when its source has changed, or is gone, and no run uses it any more.
 
 use crate::environment::{
-    Commands, Content, Environment, Place, Stage, environments, note_source, remove_abandoned,
+    CommandRoot, Commands, Content, Environment, WorkFolder, environments, note_source, remove_abandoned,
     source_is_gone, source_name,
 };
 use crate::file_lock::{self, FileLock};
 use crate::hash::short_hash;
-use crate::images::{Kind, Made, folder_size};
+use crate::images::{Kind, StoredItem, folder_size};
 use crate::{ClusterError, DriverOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -63,11 +63,11 @@ async fn make(
         time_limit: options.setup_time_limit,
         progress: &options.progress,
     };
-    let stage = Stage::make(content, &name_of(folder), &commands).await?;
+    let work = WorkFolder::make(content, &name_of(folder), &commands).await?;
     let place =
-        Place { root: root.to_owned(), mount_place: stage.beside("root")?, tmp: stage.beside("tmp")? };
-    commands.run(&environment.setup, &stage.folder(), Some(&place)).await?;
-    stage.keep(folder)
+        CommandRoot { root: root.to_owned(), mount_place: work.beside("root")?, tmp: work.beside("tmp")? };
+    commands.run(&environment.setup, &work.folder(), Some(&place)).await?;
+    work.keep(folder)
 }
 
 fn name_of(folder: &Path) -> String {
@@ -99,13 +99,19 @@ fn prepared_folders(all: &Path) -> Vec<PathBuf> {
 }
 
 /// All of them.
-pub(crate) async fn list_prepared() -> Result<Vec<Made>, ClusterError> {
+pub(crate) async fn list_prepared() -> Result<Vec<StoredItem>, ClusterError> {
     let (mut made, all) = (Vec::new(), environments()?);
     for path in prepared_folders(&all) {
         let full = name_of(&path);
         let name = full.rsplitn(3, '-').last().unwrap_or_default().to_owned();
         let (place, bytes) = (path.display().to_string(), folder_size(&path).await);
-        made.push(Made { name, kind: Kind::PreparedFolder, place, bytes, current: !is_of_no_source(&full) });
+        made.push(StoredItem {
+            name,
+            kind: Kind::PreparedFolder,
+            place,
+            bytes,
+            current: !is_of_no_source(&full),
+        });
     }
     Ok(made)
 }

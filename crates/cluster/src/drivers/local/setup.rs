@@ -5,7 +5,7 @@
 
 use super::namespaces::{die_with_parent, enter_namespaces};
 use super::root::{Lock, Root};
-use crate::environment::{PLACE, Place, Plan, USUAL_PATH, variables_in_an_image};
+use crate::environment::{CommandRoot, PLACE, Plan, USUAL_PATH, variables_in_an_image};
 use nix::sched::CloneFlags;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::ForkResult;
@@ -87,7 +87,7 @@ fn enter(plan: &Plan, own_processes: bool) -> io::Result<&Path> {
             }
             Ok(&plan.folder)
         }
-        Some(Place { root, mount_place, tmp }) => {
+        Some(CommandRoot { root, mount_place, tmp }) => {
             let lock = Lock { folder: &plan.folder, writable: true };
             Root {
                 place: mount_place,

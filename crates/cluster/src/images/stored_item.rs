@@ -1,8 +1,8 @@
-//! What was made and takes up room.
+//! Images and folders that Fencepost has stored on this machine.
 
-/// Something that was made and takes up room.
+/// An image or a folder that Fencepost has stored, and how much room it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
+pub struct StoredItem {
     /// Of the image, as in [`super::ALL`], or of the lock whose folder it is.
     pub name: String,
     pub kind: Kind,
@@ -13,7 +13,7 @@ pub struct Made {
     pub current: bool,
 }
 
-/// What was made.
+/// What kind of thing is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// In the container engine.

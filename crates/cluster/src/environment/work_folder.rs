@@ -15,30 +15,30 @@ const WORK: &str = "work";
 const LET_GO: Duration = Duration::from_secs(2);
 
 /// A folder that is not ready yet. What was not kept is removed at the end, however that comes.
-pub(crate) struct Stage {
+pub(crate) struct WorkFolder {
     work: PathBuf,
     /// By it others see that it is not abandoned.
     _lock: FileLock,
 }
 
-impl Stage {
+impl WorkFolder {
     /// Copies the content to a place of this name and runs the commands of `build` there.
     pub(crate) async fn make(
         content: Content,
         name: &str,
         commands: &Commands<'_>,
-    ) -> Result<Stage, ClusterError> {
+    ) -> Result<WorkFolder, ClusterError> {
         remove_abandoned()?;
         let work = environments()?.join(format!("{name}.{WORK}"));
         let lock = file_lock::lock_aside(lock_of(&work)).await?;
         remove(&work);
         let _ = std::fs::remove_file(&commands.log);
-        let stage = Stage { work, _lock: lock };
-        let to = stage.folder();
+        let work = WorkFolder { work, _lock: lock };
+        let to = work.folder();
         let copying = tokio::task::spawn_blocking(move || content.copy(&to));
         copying.await.map_err(|error| ClusterError::new(error.to_string()))??;
-        commands.run(&commands.environment.build, &stage.folder(), None).await?;
-        Ok(stage)
+        commands.run(&commands.environment.build, &work.folder(), None).await?;
+        Ok(work)
     }
 
     /// The folder that is made ready.
@@ -62,7 +62,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for WorkFolder {
     fn drop(&mut self) {
         remove(&self.work);
         let _ = std::fs::remove_file(lock_of(&self.work));
