@@ -94,15 +94,17 @@ impl<'a, 'b> Search<'a, 'b> {
             }
         }
         kept &= outcome.rate.violations > 0;
+        if !kept && self.trial.is_over() {
+            // Cut short, which says nothing about the candidate.
+            outcome.discard();
+            return false;
+        }
         (self.tell)(&Step { tried: tried(), kept, rate: outcome.rate });
         if kept {
             self.found.push((candidate, outcome));
         } else {
             outcome.discard();
-            // What was cut short by Ctrl-C was not given up.
-            if !self.trial.is_over() {
-                self.given_up.push(candidate);
-            }
+            self.given_up.push(candidate);
         }
         kept
     }
