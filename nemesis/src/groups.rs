@@ -45,18 +45,22 @@ pub fn parse_partition(text: &str, topology: &Topology) -> Result<Groups, String
     parse("partition", text, topology)
 }
 
+/// The two ends of a flow of packets.
+pub(crate) struct Flow {
+    pub(crate) first: Vec<String>,
+    pub(crate) second: Vec<String>,
+    pub(crate) one_way: Option<OneWay>,
+}
+
 /// Reads the two ends of a flow: `holder > storage` is what the holder sends to the storage, `holder < n1` what n1 sends to
 /// the holder, `leader | follower` both.
 ///
 /// # Errors
 /// As [`parse_partition`], and three ends or more.
-pub(crate) fn parse_flow(
-    text: &str,
-    topology: &Topology,
-) -> Result<(Vec<String>, Vec<String>, Option<OneWay>), String> {
+pub(crate) fn parse_flow(text: &str, topology: &Topology) -> Result<Flow, String> {
     let Groups { groups, one_way, .. } = parse("flow", text, topology)?;
     match <[Vec<String>; 2]>::try_from(groups) {
-        Ok([first, second]) => Ok((first, second, one_way)),
+        Ok([first, second]) => Ok(Flow { first, second, one_way }),
         Err(_) => Err(format!("the flow `{text}` cannot be: it has two ends, like `holder > storage`")),
     }
 }

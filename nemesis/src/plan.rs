@@ -1,7 +1,7 @@
 //! The schedule of a run: which faults are injected into which nodes, when, and for how long. Drawn from the seed before
 //! anything starts, and kept with the results.
 
-use crate::groups::{OneWay, parse_flow, parse_partition};
+use crate::groups::{Flow, OneWay, parse_flow, parse_partition};
 use crate::motion::Motions;
 use crate::nemesis::Nemesis;
 use crate::registry::{find, registry};
@@ -193,14 +193,14 @@ impl PlannedFault {
             self.parameters.extend(fields);
             return Ok(());
         }
-        let (from, to, one_way) = parse_flow(&text, topology)?;
+        let Flow { first, second, one_way } = parse_flow(&text, topology)?;
         let ways = match one_way {
             Some(OneWay::ToSecond) => "out",
             Some(OneWay::ToFirst) => "in",
             None => "both",
         };
-        self.on = from;
-        self.parameters.extend([("peers".to_owned(), json!(to)), ("ways".to_owned(), json!(ways))]);
+        self.on = first;
+        self.parameters.extend([("peers".to_owned(), json!(second)), ("ways".to_owned(), json!(ways))]);
         Ok(())
     }
 
