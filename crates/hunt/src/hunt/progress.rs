@@ -226,6 +226,18 @@ impl Progress {
             .then(|| format!("{FAILURES_IN_A_ROW} schedules in a row failed, the last with: {why}"))
     }
 
+    /// Notes that a process held on past its TTL without any fault.
+    pub(super) fn note_busy_machine(&mut self) {
+        let sentence = format!(
+            "processes held on past their TTL of {} without any fault: this machine is too busy for it; use fewer --jobs or a \
+             longer --ttl",
+            self.request.options.ttl
+        );
+        if !self.file.remarks.contains(&sentence) {
+            self.remark(sentence);
+        }
+    }
+
     pub(super) fn remark(&mut self, sentence: String) {
         if self.file.remarks.len() < REMARKS_MAX {
             self.file.remarks.push(sentence);

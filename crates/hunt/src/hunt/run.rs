@@ -179,6 +179,11 @@ impl Hunt {
             Peace::Broken(broken) => {
                 let (schedule, played) = *broken;
                 let seen = sightings(&played);
+                if seen.iter().all(Sighting::is_of_a_busy_machine) {
+                    self.progress.lock().note_busy_machine();
+                    let _ = fs::remove_dir_all(&played.folder);
+                    return Ok(true);
+                }
                 let found = seen.iter().map(|seen| self.progress.lock().note_violation(0, seen)).collect();
                 self.take(found, seen, &schedule, played);
                 self.work_out_findings(Instant::now() + Duration::from_secs(60)).await;
@@ -227,7 +232,11 @@ impl Hunt {
     }
 
     fn learn(&self, proposal: &Proposal, played: Played) -> Result<()> {
-        let seen = sightings(&played);
+        let (late, seen): (Vec<_>, Vec<_>) =
+            sightings(&played).into_iter().partition(Sighting::is_of_a_busy_machine);
+        if !late.is_empty() {
+            self.progress.lock().note_busy_machine();
+        }
         let lesson = Lesson::of(&played.verdict);
         let found = self.progress.lock().learn(proposal, &lesson, &seen, &self.folder);
         match found {

@@ -41,6 +41,14 @@ fn sighting(played: &Played, violation: Violation) -> Option<Sighting> {
     Some(Sighting { violation, signature, sentence })
 }
 
+impl Sighting {
+    /// Whether a process held on past its TTL although no fault had anything to do with it: the machine was too busy for the
+    /// TTL, which is no finding about the lock.
+    pub fn is_of_a_busy_machine(&self) -> bool {
+        self.violation.class == "overstayed" && self.signature.causes.is_empty()
+    }
+}
+
 /// Whether a violation is explained by a finding: the same breach, and all faults that the finding needs, on targets of the
 /// same roles. What else went wrong in that run may have been chance.
 pub fn explains(finding: &Signature, seen: &Signature) -> bool {

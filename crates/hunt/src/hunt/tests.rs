@@ -89,7 +89,7 @@ impl Player for MadeUp {
         };
         let outcome = if broken { Outcome::Violation } else { Outcome::Valid };
         let finding = Finding {
-            class: "overstayed".to_owned(),
+            class: if self.habit == Habit::BrokenInPeace { "granted-twice" } else { "overstayed" }.to_owned(),
             time: 100,
             sentence: "It was held twice.".to_owned(),
             ..Finding::default()
@@ -198,7 +198,7 @@ async fn lock_that_is_broken_in_peace_is_said_before_any_fault_is_tried() {
     let results = tempfile::tempdir().unwrap();
     let (file, _) = hunt(results.path(), Habit::BrokenInPeace, 60).await;
     assert_eq!((file.schedules, file.findings.len()), (0, 1));
-    assert_eq!(file.findings[0].name, "overstayed-in-peace");
+    assert_eq!(file.findings[0].name, "granted-twice-in-peace");
     assert!(file.ended.unwrap().contains("without any fault"));
 }
 
