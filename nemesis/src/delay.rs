@@ -46,14 +46,12 @@ fn draw(topology: &Topology, random: &mut Stream) -> (Impairment, Ways) {
 const AIMS: &[Aim] = &[
     Aim::between(Role::Holder, OtherEnd::ServersAndStorage, &[Moment::BeforeWrite]).lasting(LENGTHS),
     Aim::between(Role::Holder, OtherEnd::Storage, &[Moment::BeforeWrite]).lasting(LENGTHS),
-    Aim::between(Role::Holder, OtherEnd::Servers, &[Moment::GrantedForLong, Moment::Releasing])
-        .lasting(LENGTHS),
     Aim::between(Role::Waiter, OtherEnd::Servers, &[Moment::Collecting]).lasting(LENGTHS),
-    Aim::between(Role::Leader, OtherEnd::Followers, &[Moment::Granted, Moment::Collecting]).lasting(LENGTHS),
 ];
 
-/// Shortest and longest aimed fault, in TTLs: what is still held back at its end arrives then.
-const LENGTHS: (f64, f64) = (1.8, 2.6);
+/// Shortest and longest aimed fault, in TTLs: what is still held back at its end arrives then. Not longer, so that there are
+/// several in a run: a late write that arrives between another's read and its write goes unseen.
+const LENGTHS: (f64, f64) = (1.5, 2.1);
 
 /// What is held back on its way to the storage arrives later than the TTL, and all of it as late: packets stay in order.
 fn suit(
