@@ -31,7 +31,7 @@ fn a_violation_is_replayed_shrunk_and_kept_as_a_scenario_that_shows_it(driver: &
     let text = played(&format!("replay {results}/latest --times 2 --results {results}"), 1);
     assert!(text.contains("2 of 2 plays show a violation (95 % interval of the rate: 22 % to 100 %)"));
 
-    let text = played(&format!("shrink {results}/latest --for 15s --findings {}", findings.display()), 1);
+    let text = played(&format!("shrink {results}/latest --for 60s --findings {}", findings.display()), 1);
     assert!(text.contains("no fault at all: kept, the violation still comes"), "a step tells what it did");
     let finding = findings.join("granted-twice-in-peace");
     for file in ["scenario.toml", "finding.json", "run/report.html", "run/verdict.json", "run/plots"] {

@@ -108,7 +108,9 @@ fn known_client(name: &str, topology: &Topology) -> Result<(), String> {
     if known.contains(&name) { Ok(()) } else { Err(unknown("client", name, &known)) }
 }
 
-/// The name of a scenario in this file.
+/// The name of a scenario in this file: that of the file, or of a finding's folder, where all files have one name.
 pub(super) fn name_of(path: &Path) -> String {
-    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+    let of_finding = path.file_name().is_some_and(|name| name == "scenario.toml");
+    let folder = path.parent().and_then(Path::file_name).filter(|_| of_finding);
+    folder.or(path.file_stem()).map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }

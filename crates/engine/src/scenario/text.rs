@@ -10,8 +10,17 @@ use std::fmt::Write;
 /// Options that a scenario says whatever the defaults are, so that another version plays the same.
 const ALWAYS: [&str; 7] = ["lock", "seed", "ttl", "clients", "concurrency", "keys", "time-limit"];
 
-/// Options that are no part of a scenario.
-const LEFT_OUT: [&str; 4] = ["scenario", "driver", "nemesis", "nemesis-file"];
+/// Options that are no part of a scenario, or that only shape how faults are drawn.
+const LEFT_OUT: [&str; 8] = [
+    "scenario",
+    "driver",
+    "nemesis",
+    "nemesis-file",
+    "nemesis-interval",
+    "clock-amplitude",
+    "clock-drift-ppm",
+    "partition",
+];
 
 /// The file of a scenario whose clients follow their workload. It expects that this checker finds a violation of this
 /// class.

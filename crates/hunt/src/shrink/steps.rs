@@ -56,6 +56,7 @@ impl<'a, 'b> Search<'a, 'b> {
         loop {
             let before = self.best().clone();
             self.end_at_the_violation().await;
+            self.no_fault().await;
             self.end_sooner().await;
             self.fewer_faults().await;
             self.fewer_targets().await;
@@ -138,14 +139,12 @@ impl<'a, 'b> Search<'a, 'b> {
         }
     }
 
-    async fn fewer_faults(&mut self) {
-        if self.faults().is_empty() {
-            return;
-        }
+    async fn no_fault(&mut self) {
         let none = with_faults(self.best(), Vec::new());
-        if self.attempt(|| "no fault at all".to_owned(), none).await {
-            return;
-        }
+        self.attempt(|| "no fault at all".to_owned(), none).await;
+    }
+
+    async fn fewer_faults(&mut self) {
         let all = self.faults().to_vec();
         if all.len() > 1 {
             for fault in all.iter().rev().take(ALONE) {
