@@ -13,7 +13,7 @@ pub fn suites(comparison: &Comparison) -> Vec<Suite> {
         let servers = row.servers.iter().map(|server| ("server".to_owned(), server.clone()));
         let worth = comparison.nemeses.iter().zip(&row.cells).filter_map(|(nemesis, cell)| {
             let worth = cell.worth.as_ref()?;
-            let weak = if worth.weak.is_empty() {
+            let weak = if cell.weak().is_empty() {
                 String::new()
             } else {
                 format!(", weak: only {}", worth.weak.join(", "))

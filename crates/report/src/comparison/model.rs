@@ -163,7 +163,8 @@ impl FromIterator<Outcome> for Outcomes {
 impl Cell {
     /// Why it says little that all properties held, as clauses; empty where they did not, or where it says enough.
     pub fn weak(&self) -> &[String] {
-        self.worth.as_ref().map_or(&[], |worth| &worth.weak)
+        let held = self.outcomes.outcome() == Some(Outcome::Valid);
+        self.worth.as_ref().filter(|_| held).map_or(&[], |worth| &worth.weak)
     }
 }
 

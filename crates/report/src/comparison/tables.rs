@@ -28,9 +28,10 @@ impl Mark {
         Mark { outcome: None, text: text.into(), weak: false }
     }
 
-    /// Marks what held in a cell of little worth: `✓ holds (weak)`.
+    /// Marks what held in a cell of little worth, whatever else was violated there: `✓ holds (weak)`.
     fn weakened(self, cell: &Cell) -> Mark {
-        match self.outcome == Some(Outcome::Valid) && !cell.weak().is_empty() {
+        let weak = cell.worth.as_ref().is_some_and(|worth| !worth.weak.is_empty());
+        match self.outcome == Some(Outcome::Valid) && weak {
             true => Mark { text: format!("{} (weak)", self.text), weak: true, ..self },
             false => self,
         }
@@ -224,7 +225,8 @@ pub fn remarks(comparison: &Comparison) -> Vec<String> {
     let settings = settings.map(|settings| format!("all runs with {settings}"));
     let left_out = comparison.left_out.iter().map(|run| format!("left out: {run}"));
     let mut cells = comparison.rows.iter().flat_map(|row| &row.cells);
-    let weak = cells.any(|cell| !cell.weak().is_empty()).then(rule);
+    let little = |cell: &Cell| cell.worth.as_ref().is_some_and(|worth| !worth.weak.is_empty());
+    let weak = cells.any(little).then(rule);
     let whole = weak.into_iter().chain(never_judged(comparison));
     settings.into_iter().chain(sentences).chain(whole).chain(left_out).collect()
 }

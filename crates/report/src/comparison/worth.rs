@@ -24,7 +24,7 @@ pub struct CellWorth {
     /// three runs that tested something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bound: Option<f64>,
-    /// Why it says little that all properties held, as clauses; empty where they did not, or where it says enough.
+    /// Why it says little that a property held in these runs, as clauses; empty where it says enough.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weak: Vec<String>,
 }
@@ -35,20 +35,20 @@ pub fn worth(judgements: &[&Judgement]) -> CellWorth {
     judgements.iter().filter_map(|judgement| judgement.coverage.as_ref()).for_each(|one| whole.merge(one));
     let misses = judgements.iter().filter_map(|judgement| judgement.nearest_miss.as_ref());
     let with = |outcome| judgements.iter().filter(|judgement| judgement.outcome == outcome).count();
-    let tested = with(Outcome::Valid);
-    let held = tested > 0 && with(Outcome::Violation) + with(Outcome::Unknown) == 0;
+    let (valid, violation) = (with(Outcome::Valid), with(Outcome::Violation));
     let (covered, possible) = (whole.covered(), whole.possible());
     CellWorth {
         covered,
         possible,
         nearest_miss: misses.min_by_key(|miss| miss.rank()).cloned(),
-        rate_bound: rate_bound(tested).filter(|_| with(Outcome::Violation) == 0),
-        weak: if held { weak(judgements, tested, covered, possible) } else { Vec::new() },
+        rate_bound: rate_bound(valid).filter(|_| violation == 0),
+        weak: weak(judgements, valid + violation, covered, possible),
     }
 }
 
 fn weak(judgements: &[&Judgement], tested: usize, covered: usize, possible: usize) -> Vec<String> {
     let few = (tested < RUNS_MIN).then(|| match tested {
+        0 => "no run that was decided".to_owned(),
         1 => "one run".to_owned(),
         several => format!("{several} runs"),
     });
