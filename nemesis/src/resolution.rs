@@ -41,17 +41,17 @@ impl Resolution {
     }
 
     /// Says in a sentence which roles the nodes played: "c2 (the holder) was stopped".
-    pub fn tell(&self, sentence: &str) -> String {
-        let mut told = sentence.to_owned();
+    pub fn name_roles(&self, sentence: &str) -> String {
+        let mut named = sentence.to_owned();
         for (_, target, nodes) in &self.0 {
             let names = and(nodes);
-            let mut found = told.match_indices(&names);
-            let found = found.find(|(at, _)| stands_alone(&told[..*at], &told[at + names.len()..]));
+            let mut found = named.match_indices(&names);
+            let found = found.find(|(at, _)| stands_alone(&named[..*at], &named[at + names.len()..]));
             if let Some((at, _)) = found {
-                told.insert_str(at + names.len(), &format!(" ({})", target.role.words(nodes.len())));
+                named.insert_str(at + names.len(), &format!(" ({})", target.role.words(nodes.len())));
             }
         }
-        told
+        named
     }
 }
 
@@ -173,10 +173,10 @@ mod tests {
 
     #[test]
     fn sentences_name_the_role_behind_the_node() {
-        let tell = |roles: &[(&str, &[&str])], sentence: &str| resolution(roles).tell(sentence);
+        let tell = |roles: &[(&str, &[&str])], sentence: &str| resolution(roles).name_roles(sentence);
         assert_eq!(tell(&[("holder", &["c2"])], "c2 was stopped"), "c2 (the holder) was stopped");
-        let told = tell(&[("granting:2", &["n1", "n3"])], "n1 and n3 lost power");
-        assert_eq!(told, "n1 and n3 (which had granted the lock) lost power");
+        let named = tell(&[("granting:2", &["n1", "n3"])], "n1 and n3 lost power");
+        assert_eq!(named, "n1 and n3 (which had granted the lock) lost power");
         assert_eq!(
             tell(&[("leader", &["n1"])], "n10 was stopped, n1 was not"),
             "n10 was stopped, n1 (the leader) was not"

@@ -29,7 +29,6 @@ const BANNED: &[(&str, &str)] = &[
     ("Scene", "Topology"),
     ("World", "FaultContext"),
     ("Seen", "Observation"),
-    ("Aim", "Draw"),
     ("Paper", "ClockLog"),
     ("Wanted", "CheckOptions"),
     ("Unfit", "NotApplicable"),

@@ -391,7 +391,7 @@ impl ScheduledFault {
     /// What the fault says about itself, with the roles of its targets.
     fn describe(&self) -> FaultDescription {
         let description = self.fault.describe(&self.observation.observed);
-        FaultDescription { sentence: self.resolution.tell(&description.sentence), ..description }
+        FaultDescription { sentence: self.resolution.name_roles(&description.sentence), ..description }
     }
 
     fn record(&self, kind: Kind, stage: FaultStage, error: Option<&FaultError>) {

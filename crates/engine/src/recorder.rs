@@ -161,7 +161,7 @@ impl Recorder {
         if let Err(error) = inner.writer.append(&event) {
             self.stop.fail(error.to_string());
         }
-        // A release takes its hold with it: whoever waits for it means the hold that there was.
+        // A release takes its hold with it: a trigger for it means the hold that there was.
         let hold = inner.hold_of(&event);
         inner.lock.push(&event);
         let hold = inner.hold_of(&event).or(hold);

@@ -12,7 +12,7 @@ use fencepost_engine::{BadUsage, RunOptions, RunSpec, Stop, pick};
 use fencepost_history::run::now;
 use fencepost_hunt::Servers;
 use fencepost_hunt::hunt::{
-    Hunt, HuntFolder, HuntObserver, HuntRequest, Surroundings, every_nemesis, fitting, new_file,
+    Hunt, HuntFolder, HuntObserver, HuntParts, HuntRequest, every_nemesis, fitting, new_file,
 };
 use fencepost_hunt::search::Archive;
 use fencepost_nemesis::{Nemesis, Plan, registry};
@@ -57,7 +57,7 @@ async fn begin_or_resume(args: &HuntArgs, stop: &Arc<Stop>) -> Result<i32> {
     };
     prepare(&request, stop).await?;
     let observer: Arc<dyn HuntObserver> = Arc::new(Live::new());
-    let around = Surroundings {
+    let around = HuntParts {
         player: Arc::new(player),
         program: repeat::program().to_owned(),
         stop: stop.clone(),

@@ -1,4 +1,4 @@
-//! Who may ask: on a loopback address whoever uses a name of this machine; on any other whoever has the token.
+//! Which requests are answered: on a loopback address those by a name of this machine; on any other those with the token.
 
 use axum::extract::Request;
 use axum::http::header::{COOKIE, HOST, LOCATION, SET_COOKIE};

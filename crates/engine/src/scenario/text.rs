@@ -34,7 +34,7 @@ pub fn scenario_text(
     let mut text = String::new();
     let _ = writeln!(text, "about = {}", value(&Value::from(about)));
     let _ = writeln!(text, "source = {}\n", value(&Value::from(source)));
-    for (name, option) in told_options(options) {
+    for (name, option) in needed_options(options) {
         let _ = writeln!(text, "{name} = {}", value(&option));
     }
     for fault in &plan.faults {
@@ -50,7 +50,7 @@ pub fn scenario_text(
 }
 
 /// The options that a scenario needs: those that every scenario says, then those that differ from the defaults.
-fn told_options(options: &RunOptions) -> Vec<(String, Value)> {
+fn needed_options(options: &RunOptions) -> Vec<(String, Value)> {
     let fields = |options: &RunOptions| match serde_json::to_value(options) {
         Ok(Value::Object(fields)) => fields,
         _ => unreachable!("options are always a table"),

@@ -10,6 +10,7 @@ mod progress;
 mod request;
 mod run;
 mod sighting;
+mod state;
 #[cfg(test)]
 mod tests;
 mod work_out;
@@ -19,4 +20,5 @@ pub use folder::{HuntFolder, HuntState};
 pub use limited::Limited;
 pub use observer::{HuntObserver, Status};
 pub use request::HuntRequest;
-pub use run::{Hunt, Surroundings, new_file};
+pub use run::new_file;
+pub use state::{Hunt, HuntParts};

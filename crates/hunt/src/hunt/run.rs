@@ -3,55 +3,26 @@
 use super::folder::HuntFolder;
 use super::known::{again, known};
 use super::limited::Limited;
-use super::observer::HuntObserver;
 use super::peace::{Peace, check_peace};
 use super::progress::Progress;
 use super::request::HuntRequest;
 use super::sighting::{Sighting, sightings};
-use super::work_out::Found;
+use super::state::{Found, Hunt, HuntParts};
 use crate::play::Played;
 use crate::player::Player;
 use crate::schedule::Schedule;
 use crate::search::{Archive, Lesson, Proposal, Search, Space};
 use anyhow::{Context, Result};
-use fencepost_engine::{BadUsage, Reason, Stop, pick};
+use fencepost_engine::{BadUsage, Reason, pick};
 use fencepost_history::run::{RunFolder, now};
 use fencepost_nemesis::{Nemesis, registry};
 use fencepost_report::hunt::HuntFile;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
-use std::collections::VecDeque;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// A hunt that can begin, or go on.
-pub struct Hunt {
-    pub folder: HuntFolder,
-    pub(super) request: HuntRequest,
-    pub(super) progress: Mutex<Progress>,
-    pub(super) player: Limited,
-    pub(super) stop: Arc<Stop>,
-    /// How the program is called, in commands that repeat a run.
-    pub(super) program: String,
-    pub(super) observer: Arc<dyn HuntObserver>,
-    /// Findings that are still to be replayed and made small.
-    pub(super) found: Mutex<VecDeque<Found>>,
-    /// Why it ends before its time is over.
-    ended: Mutex<Option<String>>,
-}
-
-/// What a hunt is carried out with.
-pub struct Surroundings {
-    pub player: Arc<dyn Player>,
-    /// How the program is called, in commands that repeat a run.
-    pub program: String,
-    /// Ctrl-C.
-    pub stop: Arc<Stop>,
-    pub observer: Arc<dyn HuntObserver>,
-}
 
 /// A new hunt's file. `driver` is the one that plays.
 pub fn new_file(request: &HuntRequest, driver: &str) -> HuntFile {
@@ -86,7 +57,7 @@ impl Hunt {
         request: HuntRequest,
         (file, archive, next): (HuntFile, Archive, u64),
         folder: HuntFolder,
-        around: Surroundings,
+        around: HuntParts,
     ) -> Result<Hunt, BadUsage> {
         let named = |name: &String| pick("nemesis", name, registry(), |nemesis| nemesis.name());
         let nemeses: Vec<&'static dyn Nemesis> =
@@ -96,7 +67,7 @@ impl Hunt {
         search.resume(archive, next);
         let file = HuntFile { ended: None, ..file };
         let progress = Mutex::new(Progress::new(search, file, request.clone()));
-        let Surroundings { player, program, stop, observer } = around;
+        let HuntParts { player, program, stop, observer } = around;
         let player = Limited::new(player, request.jobs);
         Ok(Hunt {
             folder,

@@ -31,7 +31,7 @@ fn sighting(played: &Played, violation: Violation) -> Option<Sighting> {
     let known = signature(&played.history, &played.verdict, &violation);
     let (signature, sentence) = match known {
         Some((signature, finding)) => (signature, finding.sentence),
-        // A violation whose cause cannot be told is one all the same.
+        // A violation whose cause is not known is one all the same.
         None => {
             let Violation { checker, class } = violation.clone();
             let sentence = played.verdict.of_checker(&checker)?.summary.clone();

@@ -12,7 +12,7 @@ use fencepost_engine::{RunOptions, Stop};
 use fencepost_history::run::RunFolder;
 use fencepost_history::{Event, FaultEvent, FaultStage, Kind, Process, Seed, TimeSpan, Writer};
 use fencepost_report::hunt::{HUNT_JSON, HuntFile};
-use run::{Surroundings, new_file};
+use run::new_file;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -146,7 +146,7 @@ async fn hunt_on(
     let stop = Arc::new(Stop::default());
     let interrupt = Some((plays, stop.clone()));
     let player = MadeUp { habit, runs: folder.runs(), plays: AtomicU64::new(0), interrupt };
-    let around = Surroundings {
+    let around = HuntParts {
         player: Arc::new(player),
         program: "fencepost".to_owned(),
         stop,

@@ -1,23 +1,14 @@
 //! Findings, worked out beside the hunt: each is replayed, made small, and written as a scenario.
 
-use super::run::Hunt;
+use super::state::{Found, Hunt};
 use crate::finding::keep;
-use crate::schedule::Schedule;
 use crate::shrink::{Shrunk, Spending, shrink};
-use crate::violation::Violation;
 use anyhow::Result;
 use fencepost_report::findings::FindingFile;
 use fencepost_report::hunt::FindingState;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// A violation that is still to be worked out.
-pub(super) struct Found {
-    pub name: String,
-    pub violation: Violation,
-    pub schedule: Schedule,
-}
 
 /// The share of a hunt's time that one finding may take, and all of them together after its end; the least and the most.
 const SHARE: u32 = 5;

@@ -6,6 +6,7 @@
 mod candidates;
 mod round;
 mod size;
+mod step;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -20,8 +21,9 @@ use anyhow::{Result, bail};
 use fencepost_engine::Stop;
 use fencepost_report::findings::Size;
 pub use size::size_of;
-use std::fmt;
 use std::time::Instant;
+use step::ENDED_EARLY;
+pub use step::Step;
 use steps::Search;
 use trial::{GOAL, Outcome, Trial};
 
@@ -34,27 +36,6 @@ pub struct Spending<'a> {
     pub until: Option<Instant>,
     /// Ctrl-C.
     pub stop: &'a Stop,
-}
-
-/// One candidate, and what came of it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Step {
-    /// What was tried: `2 clients and 2 processes`.
-    pub tried: String,
-    pub kept: bool,
-    pub rate: Rate,
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Step { tried, kept, rate } = self;
-        let outcome = match (kept, rate.violations) {
-            (true, _) => "kept, the violation still comes",
-            (false, 0) => "given up, the violation does not come",
-            (false, _) => "given up, the violation comes too rarely",
-        };
-        write!(out, "{tried}: {outcome} ({rate} plays)")
-    }
 }
 
 /// The smallest schedule that was found.
@@ -139,6 +120,3 @@ async fn begin(
     }
     Ok(Some((schedule.clone(), outcome, goal)))
 }
-
-/// Checkers whose violations are seen as they happen (`--fail-fast`).
-const ENDED_EARLY: [&str; 2] = ["exclusion", "fencing"];

@@ -6,8 +6,8 @@ use super::candidates::{
 };
 use super::round;
 use super::size::size_of;
+use super::step::{ENDED_EARLY, Step};
 use super::trial::{GOAL, Goal, Outcome, Trial};
-use super::{ENDED_EARLY, Step};
 use crate::schedule::Schedule;
 use fencepost_history::TimeSpan;
 use fencepost_nemesis::PlannedFault;
