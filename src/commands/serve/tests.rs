@@ -263,6 +263,7 @@ async fn a_run_whose_files_are_links_or_pipes_is_shown_without_them() {
     let secret = tempfile::NamedTempFile::new().unwrap();
     fs::write(secret.path(), "{\"secret\":1}\n").unwrap();
     let run = results.path().join("redlock-a");
+    fs::remove_file(run.join("history.jsonl")).unwrap();
     symlink(secret.path(), run.join("history.jsonl")).unwrap();
     fs::remove_file(results.path().join("etcd-a/verdict.json")).unwrap();
     let pipe = results.path().join("etcd-a/verdict.json");
