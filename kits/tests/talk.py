@@ -18,7 +18,10 @@ class Talk:
         self.client = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, bufsize=1)
         self.lines, self.log = queue.Queue(), []
         threading.Thread(target=self.collect, args=(self.client.stdout, self.lines.put), daemon=True).start()
-        threading.Thread(target=self.collect, args=(self.client.stderr, self.log.append), daemon=True).start()
+        self.logger = threading.Thread(
+            target=self.collect, args=(self.client.stderr, self.log.append), daemon=True
+        )
+        self.logger.start()
         self.last = 0
         if isinstance(hello, dict):
             self.say({**HELLO, **hello})
@@ -67,7 +70,9 @@ class Talk:
         return False
 
     def exit_code(self, close=True):
-        """Closes the client's input and waits for its end."""
+        """Closes the client's input and waits for its end, and until all is read that it wrote to standard error."""
         if close:
             self.client.stdin.close()
-        return self.client.wait(timeout=5)
+        code = self.client.wait(timeout=5)
+        self.logger.join(timeout=5)
+        return code
