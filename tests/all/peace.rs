@@ -41,7 +41,9 @@ const ENOUGH: usize = 40;
 
 /// Ends after so many acquires; the time limit is for a machine that is busy with other things.
 fn holds_in_peace(args: &str) {
-    let ran = test(&format!("--nemesis none --hold 20ms --acquisitions {ENOUGH} --time-limit 30s {args}"));
+    // A machine that is busy with other tests may stop a client for longer than the usual TTL.
+    let ran =
+        test(&format!("--nemesis none --hold 20ms --ttl 5s --acquisitions {ENOUGH} --time-limit 30s {args}"));
     assert_eq!(ran.code, 0);
     let acquired =
         ran.history().iter().filter(|event| event.f == f::ACQUIRE && event.kind == Kind::Ok).count();
@@ -195,20 +197,20 @@ fn counters_on_each_node_leave_the_lock_as_it_is(driver: &str) {
 /// Some sections end just before the lease does, and still no process goes on beyond it.
 fn drawn_sections_hold_in_peace(driver: &str) {
     let ran = test_drawn(&format!(
-        "--driver {driver} --lock redis-single --nemesis none --acquisitions 60 --time-limit 60s --ttl 1s"
+        "--driver {driver} --lock redis-single --nemesis none --acquisitions 60 --time-limit 90s --ttl 2s"
     ));
     assert_eq!(ran.code, 0);
     let history = ran.history();
     let sections = history.iter().filter(|event| event.f == f::ACQUIRE && event.kind == Kind::Invoke);
     let planned: Vec<u64> = sections.filter_map(|event| event.value["hold_ms"].as_u64()).collect();
-    assert!(planned.len() >= 60 && planned.iter().all(|ms| *ms <= 800), "{planned:?}");
+    assert!(planned.len() >= 60 && planned.iter().all(|ms| *ms <= 1600), "{planned:?}");
     let longest = RunIndex::new(&history).unwrap().holds.iter().map(|hold| hold.end_ns - hold.from_ns).max();
-    assert!(longest > Some(400_000_000), "the longest section took {longest:?} ns");
+    assert!(longest > Some(800_000_000), "the longest section took {longest:?} ns");
 }
 
 fn a_watchdog_outlives_the_ttl(driver: &str) {
     let ran = test(&format!(
-        "--driver {driver} --lock redis-single --watchdog --ttl 1s --hold 2500ms --acquire-timeout 8s --time-limit 9s \
+        "--driver {driver} --lock redis-single --watchdog --ttl 2s --hold 5s --acquire-timeout 14s --time-limit 14s \
          --clients 2 --concurrency 2 --nemesis none"
     ));
     assert_eq!(ran.code, 0);

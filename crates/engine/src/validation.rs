@@ -254,7 +254,12 @@ impl RunOptions {
             ("--hold", self.hold.unwrap_or(MILLISECOND), TimeSpan::from_millis(0), HOUR),
             ("--storage-write-delay", self.storage_write_delay, TimeSpan::from_millis(0), HOUR),
             ("--restart-after", self.restart_after.unwrap_or(MILLISECOND), TimeSpan::from_millis(0), WEEK),
-            ("--clock-amplitude", self.clock_amplitude.unwrap_or(MILLISECOND), TimeSpan::from_millis(0), CENTURY),
+            (
+                "--clock-amplitude",
+                self.clock_amplitude.unwrap_or(MILLISECOND),
+                TimeSpan::from_millis(0),
+                CENTURY,
+            ),
         ];
         for (option, length, least, most) in lengths {
             if !(least..=most).contains(&length) {
