@@ -5,7 +5,7 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use fencepost_engine::Stop;
-use fencepost_engine::client_connection::{ClientConnection, ClientEvents};
+use fencepost_engine::client_connection::{ClientConnection, ClientEnd, ClientEvents};
 use fencepost_engine::processes::{ProcessContext, TimeLimits, run_process};
 use fencepost_engine::recorder::{Placement, Recorder};
 use fencepost_history::{Completion, Seed, Writer};
@@ -22,7 +22,7 @@ struct Ignored;
 
 impl ClientEvents for Ignored {
     fn notice(&self, _: Notice) {}
-    fn gone(&self, _: &str, _: &str) {}
+    fn gone(&self, _: &str, _: ClientEnd) {}
 }
 
 /// The workload `lock` without its waits, ended after a number of operations.

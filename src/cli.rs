@@ -10,10 +10,12 @@ use crate::commands::images::ImagesArgs;
 use crate::commands::list::ListArgs;
 use crate::commands::lock::LockArgs;
 use crate::commands::manual::Shell;
+use crate::commands::merge::MergeArgs;
 use crate::commands::replay::ReplayArgs;
 use crate::commands::serve::ServeArgs;
 use crate::commands::shrink::ShrinkArgs;
 use crate::commands::test::TestArgs;
+use crate::commands::upload::UploadArgs;
 use clap::{Parser, Subcommand};
 use fencepost_storage::StorageSetup;
 use std::path::PathBuf;
@@ -40,6 +42,8 @@ pub enum Command {
     Compare(Box<CompareArgs>),
     /// Search for the faults that break a lock: play many short schedules, learn from each, keep what is found.
     Hunt(Box<HuntArgs>),
+    /// Make one result of the parts of a comparison, of scenarios or of a hunt that `--shard` made.
+    Merge(MergeArgs),
     /// Judge a run again and draw its report, from its folder alone.
     Analyze(AnalyzeArgs),
     /// Play a run again several times, and say how often it shows a violation.
@@ -52,6 +56,10 @@ pub enum Command {
     Export(ExportArgs),
     /// Remove old runs: all with a violation stay, and the newest of each kind.
     Gc(GcArgs),
+    /// Send results to an object store.
+    Upload(UploadArgs),
+    /// Remove all that runs left on this machine whose program was killed.
+    Clean,
     /// Show a results folder in a browser: all runs, finished and running, with their reports and files.
     Serve(ServeArgs),
     /// List locks, workloads, nemeses, guards and checkers.

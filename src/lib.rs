@@ -7,8 +7,11 @@ mod cli;
 mod commands;
 mod config;
 mod exit;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod output;
 mod runtime;
+mod store;
 #[cfg(test)]
 mod testing;
 
@@ -79,6 +82,7 @@ fn dispatch(command: Command) -> anyhow::Result<i32> {
         Command::Scenario(args) => commands::scenario::scenario(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Hunt(args) => commands::hunt::hunt(&args),
+        Command::Merge(args) => commands::merge::merge(&args),
         Command::Analyze(args) => analyze::analyze(&args),
         Command::Replay(args) => commands::replay::replay(&args),
         Command::Shrink(args) => commands::shrink::shrink(&args),
@@ -88,6 +92,8 @@ fn dispatch(command: Command) -> anyhow::Result<i32> {
         Command::Serve(args) => serve::serve(&args),
         Command::List(args) => list::list(args.what.as_deref(), &args.folders),
         Command::Lock(args) => commands::lock::lock(args),
+        Command::Upload(args) => commands::upload::upload(&args),
+        Command::Clean => runtime()?.block_on(commands::clean::clean()),
         Command::Doctor => runtime()?.block_on(doctor::doctor()),
         Command::Images(args) => runtime()?.block_on(images::images(args.command)),
         Command::Completions { shell } => manual::completions(shell, Cli::command()),

@@ -90,6 +90,8 @@ impl Others {
                     || self.engine.contains(&target.replacen("/run/", "/var/run/", 1))
             }),
             "process" => rest.split_whitespace().next().is_some_and(|process| self.have_process(process)),
+            // The private folder of a run whose controller lives.
+            "file" if run_of_mount(rest).and_then(controller).is_some_and(lives) => true,
             "file" | "shared memory" => self.open.lines().any(|path| path.contains(rest)),
             _ => false,
         }
@@ -99,7 +101,6 @@ impl Others {
     fn have_process(&self, process: &str) -> bool {
         let read =
             |name: &str| std::fs::read_to_string(format!("/proc/{process}/{name}")).unwrap_or_default();
-        let lives = |process: u32| std::path::Path::new(&format!("/proc/{process}")).exists();
         let mounts = read("mountinfo");
         let in_run = mounts.lines().filter_map(run_of_mount).filter_map(controller).any(lives);
         let in_container = read("cgroup")
@@ -109,6 +110,10 @@ impl Others {
         let parent = parent.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
         in_run || in_container || parent.is_some_and(|parent: u32| parent > 1 && lives(parent))
     }
+}
+
+fn lives(process: u32) -> bool {
+    std::path::Path::new(&format!("/proc/{process}")).exists()
 }
 
 /// Runs `fencepost test` with this plan, unless that is empty. The test has taken its turn for all of its runs.

@@ -377,13 +377,14 @@ public final class Fencepost {
         private final long number;
         private final BlockingQueue<Map<String, Object>> queue = new LinkedBlockingQueue<>();
         private final Map<String, Held> held = new HashMap<>();
-        private final Storage storage = new Storage();
+        private final Storage storage;
         private Lock lock;
         private Acquiring acquiring;
         private boolean over;
 
         Process(long number) {
             this.number = number;
+            storage = new Storage(number);
             daemon(this::work).start();
         }
 
@@ -583,9 +584,11 @@ public final class Fencepost {
 
     /** One process's way to the storage, or to its replicas, of which a majority decides. */
     private final class Storage {
+        private final long process;
         private final List<Replica> replicas = new ArrayList<>();
 
-        Storage() {
+        Storage(long process) {
+            this.process = process;
             List<?> addresses = list(hello.get("storage_replicas"));
             if (addresses.size() < 2) addresses = hello.get("storage") instanceof String ? List.of(hello.get("storage")) : List.of();
             for (Object address : addresses) replicas.add(new Replica((String) address));
@@ -600,7 +603,7 @@ public final class Fencepost {
             boolean marks = held != null && (held.grant.unique != null || held.grant.value.containsKey("token"));
             var refused = marks ? mark(key, held, timeoutMs) : null;
             if (refused != null) return refused;
-            return poll(map("f", "read", "key", key), held, timeoutMs).read();
+            return poll(map("f", "read", "key", key, "process", process), held, timeoutMs).read();
         }
 
         Map<String, Object> write(String key, Object value, Held held, long timeoutMs) throws InterruptedException {
@@ -610,12 +613,12 @@ public final class Fencepost {
             var refused = mark(key, held, timeoutMs);
             if (refused != null) return refused;
             Long number = replicas.size() > 1 ? writes.incrementAndGet() : null;
-            return poll(map("f", "write", "key", key, "value", value, "number", number), held, timeoutMs).written();
+            return poll(map("f", "write", "key", key, "process", process, "value", value, "number", number), held, timeoutMs).written();
         }
 
         private Map<String, Object> mark(String key, Held held, long timeoutMs) throws InterruptedException {
             if (!Boolean.TRUE.equals(hello.get("marks_first")) || (held != null && held.marked)) return null;
-            var refused = poll(map("f", "mark", "key", key), held, timeoutMs).refused();
+            var refused = poll(map("f", "mark", "key", key, "process", process), held, timeoutMs).refused();
             if (refused == null && held != null) held.marked = true;
             return refused;
         }

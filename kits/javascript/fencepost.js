@@ -149,7 +149,7 @@ class Process {
 
   constructor(client, number) {
     this.#client = client;
-    this.#storage = new Storage(client);
+    this.#storage = new Storage(client, number);
     this.number = number;
   }
 
@@ -316,11 +316,13 @@ function pauseAt(hello, point) {
 /** One process's way to the storage, or to its replicas, of which a majority decides. */
 class Storage {
   #client;
+  #process;
   #replicas;
 
-  constructor(client) {
+  constructor(client, process) {
     const { storage, storage_replicas: replicas = [] } = client.hello;
     this.#client = client;
+    this.#process = process;
     this.#replicas = (replicas.length > 1 ? replicas : [storage].filter(Boolean)).map((address) => new Replica(address));
   }
 
@@ -365,7 +367,7 @@ class Storage {
   #poll(request, held, timeout) {
     const poll = { majority: false, agreed: [], rejected: [], unanswered: [], unsent: [] };
     if (this.#replicas.length === 0) return { ...poll, error: "no-storage: the hello named none" };
-    const body = { ...request, token: held?.token, unique: held?.unique };
+    const body = { ...request, process: this.#process, token: held?.token, unique: held?.unique };
     let open = this.#replicas.length;
     return new Promise((resolve) => {
       const note = (list, entry) => {

@@ -215,7 +215,7 @@ final class Process
 
     public function __construct(private readonly int $number, private readonly array $hello, private readonly Lines $parent, private readonly \Closure $make)
     {
-        $this->storage = new Storage($hello);
+        $this->storage = new Storage($hello, $number);
     }
 
     /** Carries out operations until the process is over and its parent has no more of them. */
@@ -427,7 +427,7 @@ final class Storage
     private array $replicas;
     private bool $marks;
 
-    public function __construct(array $hello)
+    public function __construct(array $hello, private readonly int $process)
     {
         $addresses = $hello['storage_replicas'] ?? [];
         $addresses = count($addresses) > 1 ? $addresses : array_filter([$hello['storage'] ?? null]);
@@ -495,7 +495,7 @@ final class Storage
     {
         $deadline = now() + $timeout;
         foreach ($this->replicas as $replica) {
-            $replica->begin($request + ($held->credentials ?? []));
+            $replica->begin($request + ['process' => $this->process] + ($held->credentials ?? []));
         }
         do {
             $agreed = array_filter(array_map(fn (Replica $it) => isset($it->answer['fail']) ? null : $it->answer, $this->replicas));

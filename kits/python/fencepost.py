@@ -242,7 +242,7 @@ class _Process:
         hello = client.hello
         self.careful = bool(hello.get("careful"))
         addresses = hello.get("storage_replicas") or [hello.get("storage")]
-        self.storage = _Storage(addresses, client.write_numbers) if addresses[0] else None
+        self.storage = _Storage(addresses, number, client.write_numbers) if addresses[0] else None
         self.inbox: queue.SimpleQueue[Optional[Dict[str, Any]]] = queue.SimpleQueue()
         threading.Thread(target=self.serve, daemon=True).start()
 
@@ -411,7 +411,8 @@ class _Process:
 class _Storage:
     """The protected storage as one process sees it: one server, or replicas of which a majority decides."""
 
-    def __init__(self, addresses: List[str], write_numbers: Iterator[int]) -> None:
+    def __init__(self, addresses: List[str], process: int, write_numbers: Iterator[int]) -> None:
+        self.process = process
         self.replicas = [_Replica(address) for address in addresses]
         self.majority = len(addresses) // 2 + 1
         self.write_numbers = write_numbers
@@ -419,7 +420,7 @@ class _Storage:
 
     def perform(self, f: str, key: str, credentials: Dict[str, Any], deadline: float, value: Any = None) -> Answer:
         self.id += 1
-        request = {"id": self.id, "f": f, "key": key, **credentials}
+        request = {"id": self.id, "f": f, "key": key, "process": self.process, **credentials}
         if f == "write":
             request["value"] = value
             if len(self.replicas) > 1:

@@ -273,6 +273,7 @@ class Storage(Conversation):
         self.assertEqual({"type": "ok", "value": 2}, talk.do("write", value=[1, 2]))
         self.assertEqual({"type": "ok", "value": [1, 2]}, talk.do("read"))
         seen = [(request["f"], request.get("token"), request.get("unique")) for request in storage.requests]
+        self.assertEqual({3}, {request["process"] for request in storage.requests})
         held = (33, "u-3")
         self.assertEqual([("read", None, None), ("write", *held), ("read", *held), ("write", None, None), ("read", None, None)], seen)
         self.assertFails(talk.do("write", value="x"), "bad-command: ")

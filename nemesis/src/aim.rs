@@ -3,7 +3,7 @@
 
 use crate::draws::{around_ttl, millis};
 use crate::roles::{LEADER, Role};
-use crate::topology::Topology;
+use crate::topology::{RecipePoint, Topology};
 use crate::trigger::Trigger;
 use fencepost_history::{Kind, Stream, f};
 use rand::RngExt;
@@ -23,15 +23,36 @@ pub enum Moment {
     Releasing,
     /// A process begins to acquire: a majority is being collected.
     Collecting,
+    /// A process is between two steps of its acquire.
+    AcquirePoint,
+    /// A process that holds the lock is between two steps of its recipe.
+    HolderPoint,
+    /// A process has read, and will write a little later.
+    Read,
 }
 
 /// A section that lasts this part of the TTL leaves a fault the time to matter.
 const LONG: f64 = 0.4;
 /// A write that comes so much of the TTL after the grant comes after the injection.
 const WRITE: f64 = 0.25;
+/// A write that comes so much of the TTL after the read comes after what a healing sets free.
+const SOON: f64 = 0.08;
 
 impl Moment {
-    /// The event that the fault waits for; none where this run has no such event.
+    /// The events of which the fault waits for one; none where this run has no such event.
+    fn triggers(self, topology: &Topology) -> Vec<Trigger> {
+        let at = |point: &RecipePoint| Trigger { point: Some(point.name.clone()), ..Trigger::of(f::AT) };
+        let points = |is_acquiring| {
+            topology.points.iter().filter(move |point| point.is_acquiring == is_acquiring).map(at)
+        };
+        match self {
+            Moment::AcquirePoint => points(true).collect(),
+            Moment::HolderPoint => points(false).collect(),
+            _ => self.trigger(topology).into_iter().collect(),
+        }
+    }
+
+    /// The event of a moment that is one of every recipe.
     fn trigger(self, topology: &Topology) -> Option<Trigger> {
         let part_ms = |part| Some(millis(topology.ttl.mul_f64(part)));
         let (section_ms, write_ms) = (part_ms(LONG), part_ms(WRITE));
@@ -39,7 +60,9 @@ impl Moment {
         match self {
             Moment::Granted => Some(of(f::ACQUIRE, Kind::Ok)),
             Moment::GrantedForLong => Some(Trigger { section_ms, ..of(f::ACQUIRE, Kind::Ok) }),
-            Moment::BeforeWrite if topology.storage.is_none() => None,
+            Moment::AcquirePoint | Moment::HolderPoint => None,
+            Moment::BeforeWrite | Moment::Read if topology.storage.is_none() => None,
+            Moment::Read => Some(Trigger { write_ms: part_ms(SOON), ..of(f::READ, Kind::Ok) }),
             Moment::BeforeWrite => Some(Trigger { write_ms, ..of(f::READ, Kind::Ok) }),
             Moment::Releasing => Some(of(f::RELEASE, Kind::Invoke)),
             Moment::Collecting => Some(of(f::ACQUIRE, Kind::Invoke)),
@@ -93,22 +116,29 @@ pub struct Aim {
     /// Shortest and longest fault, in TTLs, so that what the aim makes possible has the time to happen; left out: as long as
     /// any fault of the nemesis.
     pub around: Option<(f64, f64)>,
+    /// The moment at which it ends, if that comes before its time is over.
+    pub until: Option<Moment>,
 }
 
 impl Aim {
     /// A fault of nodes.
     pub(crate) const fn at(role: Role, moments: &'static [Moment]) -> Aim {
-        Aim { role, other_end: None, moments, around: None }
+        Aim { role, other_end: None, moments, around: None, until: None }
     }
 
     /// A fault of the packets between nodes.
     pub(crate) const fn between(role: Role, other_end: OtherEnd, moments: &'static [Moment]) -> Aim {
-        Aim { role, other_end: Some(other_end), moments, around: None }
+        Aim { role, other_end: Some(other_end), moments, around: None, until: None }
     }
 
     /// The same, with a shortest and a longest fault of its own, in TTLs.
     pub(crate) const fn lasting(self, around: (f64, f64)) -> Aim {
         Aim { around: Some(around), ..self }
+    }
+
+    /// The same, which ends at that moment of another process.
+    pub(crate) const fn until(self, moment: Moment) -> Aim {
+        Aim { until: Some(moment), ..self }
     }
 
     /// The targets with that many servers that granted; none where no node of this run can play the role, or where a fault
@@ -131,8 +161,13 @@ impl Aim {
         Some(vec![target])
     }
 
+    /// Whether it waits for a point of the recipe, which most recipes lack.
+    fn is_at_point(&self) -> bool {
+        self.moments.iter().any(|moment| matches!(moment, Moment::AcquirePoint | Moment::HolderPoint))
+    }
+
     fn triggers(&self, topology: &Topology) -> Vec<Trigger> {
-        self.moments.iter().filter_map(|moment| moment.trigger(topology)).collect()
+        self.moments.iter().flat_map(|moment| moment.triggers(topology)).collect()
     }
 
     /// What it comes to in this run: its targets, the other end, and the events it may wait for. None where the run lacks
@@ -166,6 +201,8 @@ pub struct DrawnAim {
     pub peers: Vec<String>,
     /// The event that the fault waits for.
     pub then: Trigger,
+    /// The event at which it ends, if that comes before its time is over.
+    pub until: Option<Trigger>,
     /// How long the fault lasts; none: as long as it was drawn.
     pub length: Option<Duration>,
 }
@@ -173,19 +210,32 @@ pub struct DrawnAim {
 /// So often a fault is on a whole majority of the servers that granted: with fewer, the lock cannot always be granted anew.
 const MAJORITY: f64 = 0.75;
 
-/// Draws one of the aims that this run allows, or takes the first of them (`main`); none where it allows none.
+/// Which of the aims that a run allows is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WhichAim {
+    /// Any of them, drawn.
+    Any,
+    /// The one in that place, in turns, of those that wait for no point of the recipe.
+    InTurn(usize),
+    /// One that waits for a point of the recipe, drawn.
+    AtPoint,
+}
+
+/// Takes one of the aims that this run allows; none where it allows none such.
 pub(crate) fn draw_aim(
     aims: &[Aim],
-    main: bool,
+    which: WhichAim,
     topology: &Topology,
     random: &mut Stream,
 ) -> Option<DrawnAim> {
-    let mut possible: Vec<(&Aim, PossibleAim)> =
-        aims.iter().filter_map(|aim| Some((aim, aim.possible(topology)?))).collect();
-    if main {
-        possible.truncate(1);
-    }
-    let (aim, PossibleAim { peers, moments, .. }) = possible.choose(random)?;
+    let possible =
+        aims.iter().filter(|aim| which == WhichAim::Any || aim.is_at_point() == (which == WhichAim::AtPoint));
+    let possible: Vec<(&Aim, PossibleAim)> =
+        possible.filter_map(|aim| Some((aim, aim.possible(topology)?))).collect();
+    let (aim, PossibleAim { peers, moments, .. }) = match which {
+        WhichAim::InTurn(turn) if !possible.is_empty() => &possible[turn % possible.len()],
+        _ => possible.choose(random)?,
+    };
     let majority = topology.majority();
     let granting = match random.random_bool(MAJORITY) {
         true => majority,
@@ -197,6 +247,7 @@ pub(crate) fn draw_aim(
         on: aim.targets(topology, granting)?,
         peers: peers.clone(),
         then: moments.choose(random)?.clone(),
+        until: aim.until.and_then(|moment| moment.trigger(topology)),
         length,
     })
 }

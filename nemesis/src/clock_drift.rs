@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) const CLOCK_DRIFT: WrongClock<DriftParameters> = WrongClock {
     name: "clock-drift",
     about: "clocks of servers or clients run fast or slow: steadily, in waves, in steps, or like a cheap quartz",
+    options: &["clock", "clock-drift-ppm", "clock-mechanism"],
     around: (1.0, 3.0),
     draw,
     hasten: |drawn, _, _, _| DriftParameters { drift_ppm: drawn.drift_ppm.abs(), ..drawn },

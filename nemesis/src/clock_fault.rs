@@ -72,6 +72,8 @@ pub(crate) fn draw_beyond_ttl_ms(topology: &Topology, settings: &Settings, rando
 pub(crate) struct WrongClock<P: 'static> {
     pub name: &'static str,
     pub about: &'static str,
+    /// Options of the command line that shape its faults.
+    pub options: &'static [&'static str],
     /// Shortest and longest fault, in TTLs.
     pub around: (f64, f64),
     pub draw: fn(&Topology, &Settings, &mut Stream) -> P,
@@ -125,6 +127,7 @@ impl<P: Serialize + DeserializeOwned> TypedNemesis for WrongClock<P> {
             // They add up, and each can be taken out by itself (see `ClockSchedule`).
             kind: None,
             needs: &[Capability::Ptrace],
+            options: self.options,
             awaits_holder: true,
             aims: AIMS,
             ..NemesisDescription::new(self.name, self.about)

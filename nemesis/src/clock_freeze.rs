@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) const CLOCK_FREEZE: WrongClock<FreezeParameters> = WrongClock {
     name: "clock-freeze",
     about: "clocks of servers or clients stand still for longer than the TTL",
+    options: &["clock", "clock-mechanism"],
     around: (1.1, 2.5),
     draw: |_, settings, _| FreezeParameters { clock: settings.clock },
     // A clock that stands still ends no lease early.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) const CLOCK_JUMP: WrongClock<JumpParameters> = WrongClock {
     name: "clock-jump",
     about: "clocks of servers or clients jump forward or back, and return at the healing",
+    options: &["clock", "clock-amplitude", "clock-mechanism"],
     around: (0.25, 1.0),
     draw: |topology, settings, random| {
         JumpParameters::of(draw_size_ms(topology, settings, random), settings.clock)

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) const CLOCK_STROBE: WrongClock<StrobeParameters> = WrongClock {
     name: "clock-strobe",
     about: "clocks of servers or clients jump there and back, many times",
+    options: &["clock", "clock-amplitude", "clock-mechanism"],
     around: (0.5, 1.5),
     draw: |topology, settings, random| {
         let size_ms = draw_size_ms(topology, settings, random);

@@ -44,14 +44,17 @@ fn draw(topology: &Topology, random: &mut Stream) -> (Impairment, Ways) {
 /// A write of the holder that arrives when the lease has run out. Where the lease is renewed while the write is on its way,
 /// it runs out only if the servers hear as late of the holder.
 const AIMS: &[Aim] = &[
-    Aim::between(Role::Holder, OtherEnd::ServersAndStorage, &[Moment::BeforeWrite]).lasting(LENGTHS),
-    Aim::between(Role::Holder, OtherEnd::Storage, &[Moment::BeforeWrite]).lasting(LENGTHS),
+    Aim::between(Role::Holder, OtherEnd::ServersAndStorage, &[Moment::BeforeWrite])
+        .lasting(LENGTHS)
+        .until(Moment::Read),
+    Aim::between(Role::Holder, OtherEnd::Storage, &[Moment::BeforeWrite])
+        .lasting(LENGTHS)
+        .until(Moment::Read),
     Aim::between(Role::Waiter, OtherEnd::Servers, &[Moment::Collecting]).lasting(LENGTHS),
 ];
 
-/// Shortest and longest aimed fault, in TTLs: what is still held back at its end arrives then. Not longer, so that there are
-/// several in a run: a late write that arrives between another's read and its write goes unseen.
-const LENGTHS: (f64, f64) = (1.5, 2.1);
+/// Shortest and longest aimed fault, in TTLs: what is still held back at its end arrives then.
+const LENGTHS: (f64, f64) = (1.8, 2.6);
 
 /// What is held back on its way to the storage arrives later than the TTL, and all of it as late: packets stay in order.
 fn suit(
@@ -64,7 +67,7 @@ fn suit(
     if aim.aim.other_end.is_none_or(|end| !end.has_storage()) {
         return (drawn, ways);
     }
-    let delay_ms = (topology.ttl.as_secs_f64() * 1e3 * random.random_range(1.3..2.5)).round();
+    let delay_ms = (topology.ttl.as_secs_f64() * 1e3 * random.random_range(2.0..3.0)).round();
     (Impairment { delay_ms, ..Impairment::default() }, Ways::Out)
 }
 

@@ -1,7 +1,7 @@
 //! How plans are drawn: half of the faults at nodes and times of their own, half aimed at roles and moments of the lock's
 //! life.
 
-use crate::aim::{PossibleAim, draw_aim};
+use crate::aim::{PossibleAim, WhichAim, draw_aim};
 use crate::draws::millis;
 use crate::nemesis::{Draw, Nemesis, Settings};
 use crate::plan::{Plan, PlannedFault};
@@ -52,19 +52,46 @@ fn draw_one(
     let mut faults: Vec<PlannedFault> = Vec::new();
     let mut at_ms = gap_ms(&mut random);
     loop {
-        // Every second one is aimed, from the first on, so that the share is certain in a short run, too.
-        // Of these, every second one takes the main aim.
-        let aimed = match faults.len() % 4 {
-            0 => draw_aimed(nemesis, topology, settings, true, &mut random),
-            2 => draw_aimed(nemesis, topology, settings, false, &mut random),
-            _ => None,
-        };
-        let drawn = aimed.or_else(|| draw_fault(nemesis, topology, settings, false, &mut random));
+        let drawn = draw_next(&faults, nemesis, topology, settings, &mut random);
         let Some(fault) = drawn.filter(|fault| at_ms + fault.for_ms <= limit_ms) else { return faults };
         let for_ms = fault.for_ms;
         faults.push(PlannedFault { at_ms, ..fault });
         at_ms += for_ms + gap_ms(&mut random);
     }
+}
+
+/// Draws the fault that follows these. Every second one is aimed, from the first on, so that the share is certain in a short run,
+/// too; these take the aims in turns. One at a point of the recipe, where it has any, comes between.
+fn draw_next(
+    faults: &[PlannedFault],
+    nemesis: &dyn Nemesis,
+    topology: &Topology,
+    settings: &Settings,
+    random: &mut Stream,
+) -> Option<PlannedFault> {
+    let place = faults.len();
+    let mut aimed = |which| {
+        let drawn = draw_aimed(nemesis, topology, settings, which, random);
+        drawn.filter(|fault| leaves_two(faults, fault, topology))
+    };
+    let fault = match place % 4 {
+        0 | 2 => aimed(WhichAim::InTurn(place / 2)).or_else(|| aimed(WhichAim::InTurn(0))),
+        1 => aimed(WhichAim::AtPoint),
+        _ => None,
+    };
+    fault.or_else(|| draw_fault(nemesis, topology, settings, false, random))
+}
+
+/// Whether two clients at least go on after these faults: those that are killed are not started again, and one alone has no one to
+/// compete with.
+fn leaves_two(faults: &[PlannedFault], next: &PlannedFault, topology: &Topology) -> bool {
+    let ends_client = |fault: &&PlannedFault| {
+        let is_client =
+            |name: &String| topology.candidates(name).iter().any(|node| topology.clients.contains(node));
+        fault.fault == "kill" && fault.on.iter().any(is_client)
+    };
+    let ended = faults.iter().chain([next]).filter(ends_client).count();
+    ended == 0 || ended + 2 <= topology.clients.len()
 }
 
 /// Draws one fault, at time 0: with `aimed`, at one of the aims of its nemesis; else at nodes and a time of its own. None
@@ -77,28 +104,34 @@ pub fn draw_fault(
     random: &mut Stream,
 ) -> Option<PlannedFault> {
     if aimed {
-        return draw_aimed(nemesis, topology, settings, false, random);
+        return draw_aimed(nemesis, topology, settings, WhichAim::Any, random);
     }
     let then = nemesis.description().awaits_holder.then(|| Trigger::of(f::ACQUIRE));
-    Some(planned(nemesis, nemesis.draw(topology, settings, random)?, then))
+    Some(planned(nemesis, nemesis.draw(topology, settings, random)?, then, None))
 }
 
-/// Draws one fault at one of the aims of its nemesis, or at the first of them (`main`).
+/// Draws one fault at one of the aims of its nemesis.
 fn draw_aimed(
     nemesis: &dyn Nemesis,
     topology: &Topology,
     settings: &Settings,
-    main: bool,
+    which: WhichAim,
     random: &mut Stream,
 ) -> Option<PlannedFault> {
-    let aim = draw_aim(nemesis.description().aims, main, topology, random)?;
-    Some(planned(nemesis, nemesis.draw_aimed(&aim, topology, settings, random)?, Some(aim.then)))
+    let aim = draw_aim(nemesis.description().aims, which, topology, random)?;
+    let drawn = nemesis.draw_aimed(&aim, topology, settings, random)?;
+    Some(planned(nemesis, drawn, Some(aim.then), aim.until))
 }
 
-fn planned(nemesis: &dyn Nemesis, drawn: Draw, then: Option<Trigger>) -> PlannedFault {
+fn planned(
+    nemesis: &dyn Nemesis,
+    drawn: Draw,
+    then: Option<Trigger>,
+    until: Option<Trigger>,
+) -> PlannedFault {
     let Draw { on, length, parameters } = drawn;
     let (fault, for_ms) = (nemesis.name().to_owned(), millis(length).max(1));
-    PlannedFault { at_ms: 0, for_ms, fault, on, when: None, then, parameters }
+    PlannedFault { at_ms: 0, for_ms, fault, on, when: None, then, until, parameters }
 }
 
 /// What a nemesis can be aimed at in this run.
@@ -111,6 +144,7 @@ mod tests {
     use super::*;
     use crate::registry::{find, registry};
     use crate::testing::{settings, topology};
+    use crate::topology::RecipePoint;
     use proptest::prelude::*;
 
     proptest! {
@@ -164,6 +198,34 @@ mod tests {
                 assert!(2 * aimed >= plan.faults.len(), "{}, seed {seed}: {aimed}", nemesis.name());
                 assert!(plan.faults.is_empty() || is_aimed(&plan.faults[0]), "{}", nemesis.name());
             }
+        }
+    }
+
+    #[test]
+    fn a_point_of_the_recipe_is_aimed_at_in_every_run() {
+        let point = |name: &str, is_acquiring| RecipePoint { name: name.to_owned(), is_acquiring };
+        let points = vec![point("before-replies", true), point("between-get-and-del", false)];
+        let topology = Topology { points, ..topology(5, 5) };
+        for seed in 0..20 {
+            let plan = draw(&[find("pause").unwrap()], &topology, &settings(30), Seed(seed));
+            let at_point =
+                plan.faults.iter().find(|fault| fault.then.as_ref().is_some_and(|then| then.f == f::AT));
+            let fault = at_point.expect("one of the first two");
+            let (point, role) =
+                (fault.then.as_ref().and_then(|then| then.point.clone()), fault.on[0].as_str());
+            let fits = [("before-replies", "waiter"), ("between-get-and-del", "holder")];
+            assert!(fits.contains(&(point.as_deref().unwrap(), role)), "{fault:?}");
+            assert_eq!(fault.until.as_ref().unwrap().f, f::READ);
+            assert_eq!(Plan::parse(&plan.to_toml(), &topology), Ok(plan));
+        }
+    }
+
+    #[test]
+    fn two_clients_are_never_killed() {
+        for clients in 1..6 {
+            let plan = draw(&[find("kill").unwrap()], &topology(1, clients), &settings(60), Seed(7));
+            let killed = plan.faults.iter().filter(|fault| fault.on == ["holder"]).count();
+            assert_eq!(killed, clients.saturating_sub(2), "of {clients}");
         }
     }
 

@@ -24,6 +24,7 @@ impl TypedNemesis for Failover {
         NemesisDescription {
             kind: Some("kill"),
             takes_down: true,
+            options: &["restart-after"],
             servers_only: true,
             aims: const { &[Aim::at(Role::Leader, &[Moment::GrantedForLong, Moment::Collecting]).lasting(DOWN)] },
             ..NemesisDescription::new("failover", about)

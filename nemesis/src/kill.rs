@@ -26,7 +26,13 @@ impl TypedNemesis for Kill {
 
     fn description(&self) -> NemesisDescription {
         let about = "ends servers with SIGKILL and starts them again (clients, in a plan, for good); the page cache survives";
-        NemesisDescription { takes_down: true, aims: AIMS, ..NemesisDescription::new("kill", about) }
+        NemesisDescription {
+            takes_down: true,
+            ends_targets: true,
+            options: &["restart-after"],
+            aims: AIMS,
+            ..NemesisDescription::new("kill", about)
+        }
     }
 
     fn draw(
@@ -55,8 +61,13 @@ impl TypedNemesis for Kill {
     }
 }
 
-/// Servers that granted a lock and are back, perhaps without it, before its holder is done.
-const AIMS: &[Aim] = &[Aim::at(Role::Granting, &[Moment::GrantedForLong, Moment::Collecting]).lasting(DOWN)];
+/// Servers that granted a lock and are back, perhaps without it, before its holder is done; and clients that end while they
+/// hold the lock, or before the servers know for how long.
+const AIMS: &[Aim] = &[
+    Aim::at(Role::Granting, &[Moment::GrantedForLong, Moment::Collecting]).lasting(DOWN),
+    Aim::at(Role::Holder, &[Moment::GrantedForLong]).lasting(DOWN),
+    Aim::at(Role::Waiter, &[Moment::AcquirePoint]).lasting(DOWN),
+];
 
 /// How long servers stay down in an aimed fault, in TTLs.
 pub(crate) const DOWN: (f64, f64) = (0.0, 0.1);
@@ -77,11 +88,13 @@ pub(crate) fn downtime(topology: &Topology, settings: &Settings, random: &mut St
     settings.restart_after.unwrap_or(drawn)
 }
 
-/// Ends a process of a node, and everything that it started.
-pub(crate) async fn kill(context: &FaultContext, target: &str, pid: i32) -> Result<(), FaultError> {
+/// Ends a process of a node, and everything that it started. Gives whether it was still there: one that has ended meanwhile
+/// is gone as well.
+pub(crate) async fn kill(context: &FaultContext, target: &str, pid: i32) -> Result<bool, FaultError> {
     let node = context.node(target)?;
-    node.signal_tree(pid, Signal::SIGKILL as i32).await?;
-    Ok(node.await_exit(pid, Duration::from_secs(5)).await?)
+    let reached = node.signal_tree(pid, Signal::SIGKILL as i32).await?;
+    node.await_exit(pid, Duration::from_secs(5)).await?;
+    Ok(reached)
 }
 
 /// Servers that are killed, and started again at the healing.
@@ -116,11 +129,17 @@ impl Fault for Killed {
         for target in &self.on {
             let pid = context.pid(target)?;
             self.down.push(target.clone());
-            kill(context, target, pid).await?;
+            let reached = kill(context, target, pid).await?;
             let state = context.node(target)?.state(pid).await?;
-            observed.insert(target.clone(), json!({"pid": pid, "gone": state.is_none()}));
+            let mut seen = json!({"pid": pid, "gone": state.is_none()});
+            if !reached {
+                // Not by this fault.
+                seen["ended_before"] = json!(true);
+            }
+            observed.insert(target.clone(), seen);
         }
-        let effective = observed.values().any(|state| state["gone"] == true);
+        let by_this = |seen: &Value| seen["gone"] == true && seen["ended_before"].is_null();
+        let effective = observed.values().any(by_this);
         Ok(Observation { observed, effective })
     }
 
@@ -137,5 +156,23 @@ impl Fault for Killed {
         }))
         .await?;
         Ok(Value::Object(pids.into_iter().collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::ended::with_a_server_that_has_ended;
+
+    /// Between the look at its number and the signal.
+    #[tokio::test]
+    async fn a_server_that_ends_by_itself_just_before_it_is_killed_is_started_again() {
+        let (context, server) = with_a_server_that_has_ended();
+        let mut fault = Killed::new(&["n1".to_owned()]);
+        let seen = fault.inject(&context).await.unwrap();
+        assert!(!seen.effective, "the fault did not end it");
+        assert_eq!(seen.observed["n1"], json!({"pid": 52, "gone": true, "ended_before": true}));
+        assert_eq!(fault.heal(&context).await.unwrap(), json!({"n1": {"pid": 53}}));
+        assert_eq!(server.starts(), 1);
     }
 }

@@ -19,6 +19,7 @@ impl TypedNemesis for LeaderKill {
         NemesisDescription {
             kind: Some("kill"),
             takes_down: true,
+            options: &["restart-after"],
             servers_only: true,
             aims: const { &[Aim::at(Role::Leader, &[Moment::GrantedForLong, Moment::Collecting]).lasting(DOWN)] },
             ..NemesisDescription::new("leader-kill", about)

@@ -51,6 +51,7 @@ mod testing;
 pub mod tools;
 mod topology;
 mod trigger;
+mod trigger_check;
 
 pub use aim::{Aim, DrawnAim, Moment, OtherEnd, PossibleAim};
 pub use clock_mechanism::{FakedClocks, fake_clocks, moved_clocks, prepare_clock};
@@ -69,5 +70,5 @@ pub use resolution::Resolution;
 pub use roles::{LEADER, Role, RoleTarget};
 pub use supervisor::supervise;
 pub use swarm::{SWARM, swarm};
-pub use topology::Topology;
+pub use topology::{RecipePoint, Topology};
 pub use trigger::Trigger;

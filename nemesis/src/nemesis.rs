@@ -32,16 +32,20 @@ pub struct NemesisDescription {
     pub needs_one_of: &'static [Capability],
     /// Whether each server's data must lie on a disk that can be broken ([`crate::prepare_disk`]), from before its start.
     pub prepares_disks: bool,
+    /// Options of the command line that shape its faults, and not those of every nemesis: `restart-after`.
+    pub options: &'static [&'static str],
     /// Whether a drawn fault waits for the next acquire, since it matters only to the holder of that moment.
     pub awaits_holder: bool,
+    /// Whether it ends its targets. The storage keeps its data in memory, and must not be ended: that is no fault of the lock.
+    pub ends_targets: bool,
     /// Whether only servers can be its targets.
     pub servers_only: bool,
     /// Whether it acts on the packets between nodes, so that it can be aimed at a flow.
     pub on_packets: bool,
     /// Whether its parameters are groups of nodes that it parts, instead of targets and their peers.
     pub parts_groups: bool,
-    /// What half of its drawn faults are aimed at, and when. Every second aimed one takes the first that a run allows, the
-    /// others any of them: so the first is the one that most often does harm.
+    /// What half of its drawn faults are aimed at, and when. A run takes them in turns, so the first are those that most often do
+    /// harm.
     pub aims: &'static [Aim],
 }
 
@@ -56,7 +60,9 @@ impl NemesisDescription {
             needs: &[Capability::Signal],
             needs_one_of: &[],
             prepares_disks: false,
+            options: &[],
             awaits_holder: false,
+            ends_targets: false,
             servers_only: false,
             on_packets: false,
             parts_groups: false,
@@ -75,6 +81,12 @@ impl NemesisDescription {
             let servers = topology.servers.join(", ");
             return Err(format!(
                 "{} is a fault of servers, and {name} is none: name a server ({servers})",
+                self.name
+            ));
+        }
+        if self.ends_targets && topology.storage.as_deref() == Some(name) {
+            return Err(format!(
+                "{} would end the storage, which keeps its data in memory: what is lost then says nothing of the lock",
                 self.name
             ));
         }

@@ -38,6 +38,7 @@ impl TypedNemesis for Partition {
         let about = "drops packets: halves, one node, a client from a majority, bridge, ring, one way only, a client from the storage";
         NemesisDescription {
             kind: None,
+            options: &["partition"],
             needs: &[Capability::PacketFilter],
             on_packets: true,
             parts_groups: true,

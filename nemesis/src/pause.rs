@@ -69,13 +69,19 @@ impl TypedNemesis for Pause {
 
 /// The holder that goes on where it was stopped; and servers that were stopped while they had the say.
 const AIMS: &[Aim] = &[
-    Aim::at(Role::Holder, &[Moment::GrantedForLong, Moment::BeforeWrite]).lasting(LENGTHS),
+    Aim::at(Role::Holder, &[Moment::GrantedForLong, Moment::BeforeWrite])
+        .lasting(LENGTHS)
+        .until(Moment::Read),
+    // In the queue behind that grant, so that its turn comes while it is stopped.
+    Aim::at(Role::Waiter, &[Moment::GrantedForLong]).lasting(LENGTHS),
     Aim::at(Role::Holder, &[Moment::Granted, Moment::BeforeWrite, Moment::Releasing]).lasting(LENGTHS),
+    Aim::at(Role::Waiter, &[Moment::AcquirePoint]).lasting(LENGTHS).until(Moment::Read),
+    Aim::at(Role::Holder, &[Moment::HolderPoint]).lasting(LENGTHS).until(Moment::Read),
     Aim::at(Role::Granting, &[Moment::Granted, Moment::Collecting]).lasting(LENGTHS),
 ];
 
 /// Shortest and longest pause of an aimed fault, in TTLs.
-pub(crate) const LENGTHS: (f64, f64) = (1.2, 2.5);
+pub(crate) const LENGTHS: (f64, f64) = (1.3, 2.5);
 
 /// Shortest and longest pause, in TTLs.
 pub(crate) const AROUND: (f64, f64) = (1.2, 2.0);
@@ -178,7 +184,7 @@ async fn flicker(
         let woken = node.signal_tree(pid, Signal::SIGCONT as i32).await;
         stopped += since.elapsed();
         // A process that is gone needs no waking: the fault that killed it starts it again.
-        if over || woken.is_err() || ends_within(&mut ends, strobe.run_ms).await {
+        if over || !matches!(woken, Ok(true)) || ends_within(&mut ends, strobe.run_ms).await {
             return (stops, stopped);
         }
         if stop(node, pid).await.is_err() {
@@ -193,7 +199,12 @@ async fn ends_within(ends: &mut watch::Receiver<bool>, time_ms: u64) -> bool {
 }
 
 async fn stop(node: &dyn Node, pid: i32) -> Result<(), ClusterError> {
-    node.signal_tree(pid, Signal::SIGSTOP as i32).await
+    match node.signal_tree(pid, Signal::SIGSTOP as i32).await? {
+        true => Ok(()),
+        false => {
+            Err(ClusterError::new(format!("{}: process {pid} ended before it could be stopped", node.name())))
+        }
+    }
 }
 
 #[async_trait]

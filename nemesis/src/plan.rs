@@ -37,6 +37,10 @@ pub struct PlannedFault {
     /// acquire finds a holder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<Trigger>,
+    /// Ends when this event has come since the injection began, and after `for_ms` at the latest: a holder that was stopped goes on
+    /// just when another has read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Trigger>,
     /// All other keys: parameters in the nemesis's own terms.
     #[serde(flatten)]
     pub parameters: Map<String, Value>,
@@ -46,7 +50,7 @@ pub struct PlannedFault {
 const FLOW: &str = "flow";
 
 /// Keys of a fault that are not parameters.
-const KEYS: [&str; 7] = ["at_ms", "for_ms", "fault", "on", FLOW, "when", "then"];
+const KEYS: [&str; 8] = ["at_ms", "for_ms", "fault", "on", FLOW, "when", "then", "until"];
 
 /// A nemesis that a swarm has enabled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -233,10 +237,9 @@ impl PlannedFault {
                 .check_target(name, topology)
                 .map_err(|sentence| Mistake::at("on", sentence))?;
         }
-        for (key, trigger) in [("when", &self.when), ("then", &self.then)] {
-            if let Some(client) = trigger.as_ref().and_then(|trigger| trigger.client.as_ref()) {
-                topology.check_name(client).map_err(|sentence| Mistake::at(key, sentence))?;
-            }
+        for (key, trigger) in [("when", &self.when), ("then", &self.then), ("until", &self.until)] {
+            let checked = trigger.as_ref().map_or(Ok(()), |trigger| trigger.check(topology));
+            checked.map_err(|sentence| Mistake::at(key, format!("`{key}`: {sentence}")))?;
         }
         let fault = nemesis.prepare(&self.on, &self.parameters).map_err(|sentence| {
             let named = sentence.split('`').nth(1).filter(|name| self.parameters.contains_key(*name));
@@ -347,6 +350,7 @@ mod tests {
         };
         let refused = "line 5, fault 1 (power-loss): power-loss is a fault of servers, and holder is none: name a server (n1, n2, n3)";
         assert_eq!(read("power-loss", "holder"), Err(refused.to_owned()));
+        assert!(read("kill", "storage").is_err_and(|why| why.contains("would end the storage")));
         assert!(read("power-loss", "c1").is_err());
         assert_eq!((read("power-loss", "granting:2"), read("pause", "holder")), (Ok(()), Ok(())));
     }
@@ -393,6 +397,14 @@ mod tests {
         assert!(refused("fault = \"puase\"").contains("did you mean \"pause\"?"));
         assert!(refused("stop = 7").contains("unknown key \"stop\": did you mean \"stop_ms\"?"));
         assert!(refused("when = { f = \"acquire\", client = \"c7\" }").contains("c7"));
+        let never = refused("when = { f = \"nope\" }");
+        assert!(never.starts_with("line 6, fault 1 (pause): `when`: unknown event \"nope\""), "{never}");
+        assert!(refused("then = { f = \"acquire\", granted-by = \"zz\" }").contains("no server zz"));
+        for name in ["kill", "failover", "leader-kill"] {
+            let text = refused(&format!("fault = \"{name}\"\nhard = 7"));
+            assert!(text.starts_with(&format!("line 6, fault 1 ({name}): unknown key \"hard\"")), "{text}");
+        }
+        assert!(refused("fault = \"disk-full\"\non = [\"storage\"]").contains("storage is none"));
         assert!(refused("for_ms = \"x\"").starts_with("line 5"), "{}", refused("for_ms = \"x\""));
         assert!(
             refused("wenn = 7")

@@ -71,6 +71,7 @@ impl TypedNemesis for PowerLoss {
             takes_down: true,
             needs: &[Capability::Signal, Capability::Fuse],
             prepares_disks: true,
+            options: &["restart-after", "torn-writes"],
             servers_only: true,
             // The power of those that granted fails, and they are back without the lock before its holder is done.
             aims: const { &[Aim::at(Role::Granting, &[Moment::GrantedForLong]).lasting(DOWN)] },
@@ -231,5 +232,24 @@ fn add(sum: &mut Value, lost: &Value) {
             (Some(before), Some(now)) => json!(before + now),
             _ => field.clone(),
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::ended::with_a_server_that_has_ended;
+
+    /// Between the look at its number and the signal, at the first cut and at those of the healing.
+    #[tokio::test]
+    async fn a_server_that_ends_by_itself_just_before_its_power_fails_is_healed() {
+        let (context, server) = with_a_server_that_has_ended();
+        let parameters =
+            PowerLossParameters { flicker_ms: Some(1), flickers: Some(2), ..PowerLossParameters::default() };
+        let mut fault = PowerLost { on: vec!["n1".to_owned()], parameters, down: Vec::new() };
+        fault.inject(&context).await.unwrap();
+        let healed = fault.heal(&context).await.unwrap();
+        assert_eq!(healed["n1"]["pid"], 55);
+        assert_eq!(server.starts(), 3, "after each of two flickers, and for good");
     }
 }

@@ -1,4 +1,6 @@
-//! What tests draw plans for.
+//! What tests draw plans for, and a server that ends by itself.
+
+pub(crate) mod ended;
 
 use crate::motion::Clock;
 use crate::nemesis::Settings;
@@ -13,6 +15,7 @@ pub(crate) fn topology(servers: usize, clients: usize) -> Topology {
         clients: names("c", clients),
         storage: Some("storage".to_owned()),
         has_leader: false,
+        points: Vec::new(),
         ttl: Duration::from_secs(2),
     }
 }

@@ -16,7 +16,18 @@ pub struct Topology {
     pub storage: Option<String>,
     /// Whether one of the servers leads, so that a fault can be aimed at the leader and the followers.
     pub has_leader: bool,
+    /// Points between two steps of the recipe at which a client can be slow.
+    pub points: Vec<RecipePoint>,
+    /// How long a lock stays taken whose holder is gone: its TTL, with what the service adds to that.
     pub ttl: Duration,
+}
+
+/// A point between two steps of a recipe: a notice `at` of the history names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecipePoint {
+    pub name: String,
+    /// Who passes it is acquiring the lock, and does not hold it yet.
+    pub is_acquiring: bool,
 }
 
 impl Topology {
@@ -73,18 +84,6 @@ impl Topology {
                 candidates.len()
             )),
         }
-    }
-
-    /// Refuses a name that no node has here.
-    ///
-    /// # Errors
-    /// One sentence, with the names that there are.
-    pub fn check_name(&self, name: &str) -> Result<(), String> {
-        if self.nodes().any(|known| known == name) {
-            return Ok(());
-        }
-        let all: Vec<&str> = self.nodes().map(String::as_str).collect();
-        Err(format!("there is no node {name} in this run (there are: {})", all.join(", ")))
     }
 
     /// The names of all nodes.

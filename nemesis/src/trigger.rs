@@ -64,9 +64,9 @@ impl Trigger {
         }
     }
 
-    /// Whether it waits for a section of some length, as few are.
-    pub fn names_section(&self) -> bool {
-        self.section_ms.is_some() || self.write_ms.is_some()
+    /// Whether it waits for a section of some length, as few are, or for a point of the recipe.
+    pub fn is_rare(&self) -> bool {
+        self.section_ms.is_some() || self.write_ms.is_some() || self.point.is_some()
     }
 
     /// Whether a section of that length, with its write at that time, is long enough, as far as either is known.

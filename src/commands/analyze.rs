@@ -5,10 +5,12 @@ use crate::output::{complain, say};
 use anyhow::Result;
 use clap::Args;
 use fencepost_checker::Outcome;
+use fencepost_engine::BadUsage;
 use fencepost_history::run::RunFolder;
 use fencepost_report::pipeline::PipelineArgs;
 use fencepost_report::{Judged, heading, judge, pipeline, terminal};
-use std::path::PathBuf;
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
 
 /// Which run.
 #[derive(Debug, Args)]
@@ -22,11 +24,24 @@ pub struct AnalyzeArgs {
 /// Gives the same verdict as at the end of the run, without engine or servers. Returns the exit code.
 pub fn analyze(args: &AnalyzeArgs) -> Result<i32> {
     let folder = RunFolder::open(&args.run)?;
+    if goes_on(&folder.path) {
+        let run = args.run.display();
+        return Err(BadUsage(format!(
+            "the run in {run} goes on: a verdict now would not be its last; wait for its end, or watch it with `fencepost serve`"
+        ))
+        .into());
+    }
     say!("{}", terminal::heading_text(&heading(&folder.read_run()?)));
     let Judged { verdict, text, unwritten, .. } = judge(&folder)?;
     say!("{text}");
     let code = pipeline::tell(&args.pipeline, &folder, &verdict)?;
     Ok(with_files(code, verdict.outcome, unwritten))
+}
+
+/// Whether a process is writing this run right now. Where locks do not work that is not known, and no reason to refuse.
+fn goes_on(folder: &Path) -> bool {
+    let folder = File::open(folder);
+    folder.is_ok_and(|folder| matches!(folder.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 /// The exit code of a run whose report may not have been written, which is said on standard error: a violation stays a

@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use async_trait::async_trait;
 use fencepost_cluster::doctor::{Answer, Check, usable};
 use fencepost_cluster::protocol::Service;
-use fencepost_cluster::{Capability, Cluster, ClusterSpec, Driver, NodeSpec, Role};
+use fencepost_cluster::{Capability, Cluster, ClusterSpec, Driver, NodeSpec, PrivateFolder, Role};
 use fencepost_history::Seed;
 use fencepost_nemesis::{Clients, FaultContext, Nemesis, Observation, RunningService, Settings, Topology};
 use futures_util::future::{join_all, try_join_all};
@@ -96,8 +96,7 @@ fn tell(checks: &[Check]) {
 /// What came of each nemesis, by its name.
 async fn try_all(driver: &dyn Driver) -> Result<HashMap<&'static str, String>> {
     let offered = driver.supports().await;
-    let logs =
-        std::env::temp_dir().join(format!("fencepost-doctor-{}-{}", driver.name(), std::process::id()));
+    let logs = PrivateFolder::create("doctor-logs")?;
     let node = |name: &str, role| NodeSpec {
         name: name.to_owned(),
         role,
@@ -107,11 +106,10 @@ async fn try_all(driver: &dyn Driver) -> Result<HashMap<&'static str, String>> {
     };
     let mut nodes: Vec<NodeSpec> = SERVERS.iter().map(|name| node(name, Role::Server)).collect();
     nodes.push(node(CLIENT, Role::Client));
-    let run = format!("doctor-{}-{}", driver.name(), std::process::id());
-    let cluster = driver.start(&ClusterSpec { run, nodes, logs: logs.clone() }).await?;
+    let run = format!("doctor-{}-{}-0", driver.name(), std::process::id());
+    let cluster = driver.start(&ClusterSpec { run, nodes, logs: logs.path().to_owned() }).await?;
     let tried = try_on(&cluster, &offered).await;
     let stopped = cluster.stop().await;
-    let _ = std::fs::remove_dir_all(logs);
     stopped?;
     tried
 }
@@ -159,6 +157,7 @@ async fn try_one(nemesis: &'static dyn Nemesis, context: &FaultContext) -> Resul
         clients: vec![CLIENT.to_owned()],
         storage: None,
         has_leader: false,
+        points: Vec::new(),
         ttl: TTL,
     };
     let settings = Settings { time_limit: Duration::from_secs(60), interval: TTL, ..Settings::default() };

@@ -2,6 +2,7 @@
 
 pub mod analyze;
 pub mod check;
+pub mod clean;
 pub mod compare;
 pub mod doctor;
 pub mod export;
@@ -11,9 +12,11 @@ pub mod images;
 pub mod list;
 pub mod lock;
 pub mod manual;
+pub mod merge;
 pub(crate) mod repeat;
 pub mod replay;
 pub mod scenario;
 pub mod serve;
 pub mod shrink;
 pub mod test;
+pub mod upload;

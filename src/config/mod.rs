@@ -12,7 +12,7 @@ use fencepost_engine::BadUsage;
 use fencepost_history::mistake::Mistake;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
 use toml::de::{DeTable, DeValue};
 
 /// The file that is read where it is there and the command line names no other.
@@ -21,12 +21,18 @@ const NAME: &str = "fencepost.toml";
 /// `--config none` reads no file.
 const NO_FILE: &str = "none";
 
-/// Whether a file had something to say to this call.
-static IN_USE: AtomicBool = AtomicBool::new(false);
+/// The options that a file added to this call.
+static FROM_FILE: OnceLock<Vec<String>> = OnceLock::new();
 
 /// Whether a file had something to say to this call: a command that repeats it then has to say that none is read.
 pub fn in_use() -> bool {
-    IN_USE.load(Ordering::Relaxed)
+    FROM_FILE.get().is_some_and(|options| !options.is_empty())
+}
+
+/// Whether this option comes from a file. The user wrote it down for runs in general: a run that has no use for it goes
+/// without it.
+pub fn comes_from_file(option: &str) -> bool {
+    FROM_FILE.get().is_some_and(|options| options.iter().any(|other| other == option))
 }
 
 /// The arguments of this call, with those of the file before them. `program` defines the command line.
@@ -35,30 +41,38 @@ pub fn in_use() -> bool {
 /// A file that cannot be read, and any mistake in it, also where it is about another command.
 pub fn arguments(program: &Command) -> Result<Vec<OsString>, BadUsage> {
     let called: Vec<OsString> = std::env::args_os().collect();
-    let arguments = with_file(called.clone(), program)?;
-    IN_USE.store(arguments != called, Ordering::Relaxed);
+    let (arguments, options) = with_file(called, program)?;
+    // Arguments are made once.
+    let _ = FROM_FILE.set(options);
     Ok(arguments)
 }
 
-fn with_file(arguments: Vec<OsString>, command: &Command) -> Result<Vec<OsString>, BadUsage> {
-    let Some(at) = command_at(&arguments) else { return Ok(arguments) };
+/// The arguments, with those of the file; and the options that the file added.
+fn with_file(arguments: Vec<OsString>, command: &Command) -> Result<(Vec<OsString>, Vec<String>), BadUsage> {
+    let unchanged = |arguments| Ok((arguments, Vec::new()));
+    let Some(at) = command_at(&arguments) else { return unchanged(arguments) };
     let asked = arguments[at].to_str().and_then(|name| command.find_subcommand(name));
     // Programs inside nodes are no business of the file, and commands without options do not need it.
     let Some(asked) = asked.filter(|asked| !asked.is_hide_set() && options(asked).next().is_some()) else {
-        return Ok(arguments);
+        return unchanged(arguments);
     };
-    let Some(path) = file(&arguments) else { return Ok(arguments) };
+    let Some(path) = file(&arguments) else { return unchanged(arguments) };
     let text = std::fs::read_to_string(&path)
         .map_err(|error| BadUsage(format!("cannot read {}: {error}", path.display())))?;
-    let settings = parse(&text, command)
+    let settings: Vec<Setting> = parse(&text, command)
         .map_err(|mistake| BadUsage(mistake.in_file(&path.display().to_string(), &text).to_string()))?
         .into_iter()
         .filter(|setting| {
-            setting.command == asked.get_name() && !setting.is_overruled(asked, &arguments[at..])
-        });
-    let words: Vec<OsString> = settings.flat_map(|setting| setting.words).map(OsString::from).collect();
+            setting.command == asked.get_name()
+                && !setting.words.is_empty()
+                && !setting.is_overruled(asked, &arguments[at..])
+        })
+        .collect();
+    let options = settings.iter().map(|setting| setting.key.clone()).collect();
+    let words: Vec<OsString> =
+        settings.into_iter().flat_map(|setting| setting.words).map(Into::into).collect();
     let (before, after) = arguments.split_at(at + 1);
-    Ok([before, &words, after].concat())
+    Ok(([before, &words, after].concat(), options))
 }
 
 /// Where the command stands among the arguments.
@@ -202,6 +216,14 @@ fn accepted(command: &Command, name: &str, words: Vec<String>) -> Result<Vec<Str
     }
 }
 
+/// Reads a file of this text.
+#[cfg(fuzzing)]
+pub fn fuzz(text: &str, command: &Command) {
+    if let Err(mistake) = parse(text, command) {
+        assert!(!mistake.in_file("fencepost.toml", text).to_string().is_empty());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,7 +240,7 @@ mod tests {
         std::fs::write(file.path(), text).unwrap();
         let path = file.path().to_str().unwrap();
         let line = line.replacen("fencepost ", &format!("fencepost --config {path} "), 1);
-        let words =
+        let (words, _) =
             with_file(arguments(&line), &Cli::command()).map_err(|error| error.0.replace(path, "FILE"))?;
         let words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap()).collect();
         Ok(words.join(" ").replace(&format!("--config {path} "), ""))

@@ -76,6 +76,19 @@ fn an_exported_history_is_judged_like_the_original_compressed_or_not() {
 }
 
 #[test]
+fn a_run_that_goes_on_is_not_judged() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let folder = run(results.path());
+    // As the program does that makes the run.
+    let held = fs::File::open(&folder).expect("a folder");
+    held.lock().expect("a file system that knows locks");
+    let name = folder.file_name().and_then(|name| name.to_str()).expect("UTF-8");
+    let refusal = refused(results.path(), &format!("analyze {name}"));
+    assert!(refusal.contains(&format!("the run in {name} goes on")), "{refusal}");
+    assert!(!folder.join("verdict.json").exists() && !folder.join("report.html").exists());
+}
+
+#[test]
 fn a_failed_export_leaves_nothing_and_says_what_to_do() {
     let results = tempfile::tempdir().expect("a temporary folder");
     let folder = run(results.path());
@@ -150,6 +163,13 @@ fn the_server_answers_until_ctrl_c() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("it answers");
     assert!(answer.starts_with("HTTP/1.1 404") && !answer.contains("root:"), "{answer}");
+    // Some programs close their direction once they have asked.
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.write_all(format!("GET / HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes()).expect("it reads");
+    stream.shutdown(std::net::Shutdown::Write).expect("the connection is there");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     let process = nix::unistd::Pid::from_raw(i32::try_from(server.process.id()).expect("a process number"));
     nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGINT).expect("it runs");
     assert_eq!(server.process.wait().expect("it ended").code(), Some(0));

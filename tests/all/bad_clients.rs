@@ -49,8 +49,64 @@ habits! {
     a_flood_of_notices_ends_the_run: "floods" says "client c1 sent more than 5000 notices within a second";
     a_client_that_never_answers_is_named: "never-answers" says
         "client c1 answered none of its", "`last operation: acquire`";
+    a_pid_that_there_is_not_is_refused: "invents-a-pid" says
+        "client c1 announced the pid 99999", "no such process";
+    a_line_that_is_no_message_is_shown: "prints-later" says
+        "client c1 printed a line that is not of the client protocol: `Segmentation fault";
+    bytes_that_are_no_text_end_the_run: "is-binary" says "client c1 cannot be read", "UTF8";
+    a_line_without_an_end_ends_the_run: "never-ends-a-line" says "client c1 cannot be read", "longer than";
+    a_client_that_reads_no_more_is_named: "stops-reading" says "client c1 answered none of its last ", " operations, of ";
+    a_client_that_closes_its_output_is_named: "closes-output" says "client c1 closed its standard output and runs on";
+    a_client_that_leaves_a_program_behind_is_named: "leaves-a-child" says
+        "client c1 ended, and a program that it started still holds its standard output";
+    a_notice_for_a_foreign_process_ends_the_run: "speaks-for-another" says
+        "client c1 sent the notice lost for process 10", "which is not one of its own";
+    an_unknown_notice_ends_the_run: "invents-notices" says
+        "client c1 sent the notice \"acquire\", which there is not";
+    a_client_that_fills_its_disk_is_named: "fills-its-disk" says
+        "client c1 filled its disk: it wrote more than 1024 MiB, and was ended";
     a_promise_that_the_hello_does_not_keep_is_named: "breaks-promises" says
         "client c1 does not fit", "does not announce token, which lock.toml promises";
+}
+
+#[test]
+fn a_client_that_uses_too_much_memory_is_named() {
+    for habit in ["uses-memory", "forks-and-uses-memory"] {
+        let args =
+            format!("{SHORT} --time-limit 20s --workload lock --lock {FOLDER}@{habit} --client-memory 200");
+        let sentence = failure(&test(&args.replacen("--time-limit 1s ", "", 1)));
+        let words = "client c1 used more than 200 MiB of memory, the limit of --client-memory, and was ended";
+        assert!(sentence.contains(words), "{habit}: {sentence}");
+    }
+}
+
+#[test]
+fn a_client_that_prints_much_to_standard_error_goes_on() {
+    // What a busy machine makes of 20 MB is no reason to give the client up.
+    let patient = "--driver local --clients 1 --concurrency 2 --ttl 3s --time-limit 1s --acquire-timeout 3s";
+    let ran = test(&format!("{patient} --hold 1ms --workload lock --lock {FOLDER}@fills-its-log"));
+    assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+}
+
+#[test]
+fn a_client_by_its_command_line_misbehaves_as_well() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::fs::copy(format!("{FOLDER}/client.py"), folder.path().join("client.py")).expect("a file");
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let mut args: Vec<&str> = SHORT.split(' ').collect();
+    args.extend([
+        "--workload",
+        "lock",
+        "--lock",
+        "redis-single",
+        "--client",
+        "python3 client.py closes-output",
+    ]);
+    let places = [folder.path(), results.path()].map(|path| path.to_str().expect("UTF-8"));
+    args.extend(["--client-files", places[0], "--results", places[1]]);
+    let args = [&["test"][..], &args].concat();
+    let sentence = failure(&Ran::new(output(&args, Weight::LIGHT), results));
+    assert!(sentence.contains("client c1 closed its standard output and runs on"), "{sentence}");
 }
 
 #[test]

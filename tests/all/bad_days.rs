@@ -1,18 +1,22 @@
 //! What is left behind when a run ends before its time: nothing, or nothing that the next start does not remove.
 
 use crate::common::turn::Weight;
-use crate::common::{Running, fencepost, test, under};
+use crate::common::{Left, Running, fencepost, test, under};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Starts a test of clock jumps and pauses that would last for a minute.
 fn start(driver: &str, results: &Path) -> Running {
+    start_for("60s", driver, results)
+}
+
+fn start_for(time_limit: &str, driver: &str, results: &Path) -> Running {
     let results = results.to_str().expect("a path in UTF-8");
     let args = format!(
-        "test --driver {driver} --nemesis clock-jump,pause --time-limit 60s --seed 1 --results {results}"
+        "test --driver {driver} --nemesis clock-jump,pause --time-limit {time_limit} --seed 1 --results {results}"
     );
     Running::start(&args.split_whitespace().collect::<Vec<_>>(), Weight::of(&args))
 }
@@ -77,9 +81,117 @@ fn an_interrupted_start_takes_everything_down(driver: &str) {
     assert!(matches!(output.status.code(), Some(255 | 1)), "{:?}", output.status);
 }
 
+/// SIGKILL while nodes are being started, and in the middle of a fault: `fencepost clean` removes what is left, and a run
+/// that goes on stays as it is.
+fn what_killed_runs_left_is_removed_at_once(driver: &str) {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    // For longer than an engine under load takes to start the others.
+    let mut living = start_for("300s", "local", results.path());
+    await_fault(results.path());
+    let killed = tempfile::tempdir().expect("a temporary folder");
+    let left: Vec<_> = [true, false]
+        .map(|early| {
+            let killed = killed.path().join(early.to_string());
+            let args = format!(
+                "test --driver {driver} --nemesis clock-jump --time-limit 60s --results {}",
+                killed.display()
+            );
+            let args: Vec<_> = args.split_whitespace().collect();
+            let mut running = Running::start_in(None, &args, Weight::of(&args.join(" ")));
+            if early {
+                await_line(&mut running, "guard");
+                std::thread::sleep(Duration::from_millis(200));
+            } else {
+                await_fault(&killed);
+            }
+            signal(&mut running, Signal::SIGKILL);
+            running.finish_whatever_is_left().1
+        })
+        .into();
+    let cleaned = fencepost(&["clean"]).output().expect("the program starts");
+    let (printed, complaints) =
+        (String::from_utf8_lossy(&cleaned.stdout), String::from_utf8_lossy(&cleaned.stderr));
+    assert!(printed.contains("removed") && printed.contains("of killed runs"), "{printed}{complaints}");
+    left.iter().for_each(Left::assert_none);
+    let held = living.child().try_wait().expect("it is ours").is_none();
+    assert!(held, "the run that goes on has ended");
+    signal(&mut living, Signal::SIGINT);
+    let output = living.finish();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(255 | 1)) && stderr.contains("interrupted"), "{stderr}");
+}
+
+/// A run of the driver `local` removes what one of the driver `docker` left.
+#[test]
+fn a_killed_run_of_docker_is_cleaned_up_by_a_local_one() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let mut running = start("docker", results.path());
+    await_fault(results.path());
+    signal(&mut running, Signal::SIGKILL);
+    let (_, left) = running.finish_whatever_is_left();
+    let next = test("--driver local --lock redis-single --acquisitions 10");
+    assert_eq!(next.code, 0);
+    left.assert_none();
+}
+
+/// An engine that accepts connections and never answers makes no local run slow, and no search of `clean` endless.
+#[test]
+fn an_engine_that_hangs_keeps_no_local_run_from_going_on() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let socket = folder.path().join("docker.sock");
+    let _engine = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+    let host = format!("unix://{}", socket.display());
+    let results = folder.path().join("results");
+    let args =
+        format!("test --driver local --lock redis-single --acquisitions 10 --results {}", results.display());
+    let run = fencepost(&args.split_whitespace().collect::<Vec<_>>())
+        .env("DOCKER_HOST", &host)
+        .output()
+        .expect("the program starts");
+    assert_eq!(run.status.code(), Some(0), "{}", String::from_utf8_lossy(&run.stderr));
+    let cleaned = fencepost(&["clean"]).env("DOCKER_HOST", &host).output().expect("the program starts");
+    let printed = String::from_utf8_lossy(&cleaned.stdout);
+    assert_eq!(cleaned.status.code(), Some(0), "{}", String::from_utf8_lossy(&cleaned.stderr));
+    assert!(printed.contains("not searched: no Docker engine answers"), "{printed}");
+}
+
+/// What cannot be removed makes `clean` end as failed, with a sentence: here an engine that answers, and lists nothing.
+#[test]
+fn a_search_that_fails_is_no_success() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let socket = folder.path().join("docker.sock");
+    let engine = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+    std::thread::spawn(move || {
+        engine.incoming().flatten().for_each(|stream| answer_as_a_broken_engine(&stream))
+    });
+    let cleaned = fencepost(&["clean"])
+        .env("DOCKER_HOST", format!("unix://{}", socket.display()))
+        .output()
+        .expect("the program starts");
+    assert_eq!(cleaned.status.code(), Some(255), "{}", String::from_utf8_lossy(&cleaned.stdout));
+    let stderr = String::from_utf8_lossy(&cleaned.stderr);
+    assert!(stderr.contains("cannot list containers: the Docker engine says: out of order"), "{stderr}");
+}
+
+/// Answers one request.
+fn answer_as_a_broken_engine(mut stream: &std::os::unix::net::UnixStream) {
+    let mut request = String::new();
+    let _ = BufReader::new(stream).read_line(&mut request);
+    let (status, body) = match request.split(' ').nth(1).unwrap_or_default() {
+        path if path.ends_with("/_ping") => ("200 OK", "OK"),
+        path if path.ends_with("/version") => ("200 OK", r#"{"ApiVersion":"1.41"}"#),
+        _ => ("500 Internal Server Error", r#"{"message":"out of order"}"#),
+    };
+    let length = body.len();
+    let answer = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    );
+    let _ = stream.write_all(answer.as_bytes());
+}
+
 under!(
-    local: [a_killed_run_is_cleaned_up_by_the_next, an_interrupted_run_takes_everything_down, an_interrupted_start_takes_everything_down],
-    docker: [a_killed_run_is_cleaned_up_by_the_next, an_interrupted_run_takes_everything_down, an_interrupted_start_takes_everything_down],
+    local: [a_killed_run_is_cleaned_up_by_the_next, an_interrupted_run_takes_everything_down, an_interrupted_start_takes_everything_down, what_killed_runs_left_is_removed_at_once],
+    docker: [a_killed_run_is_cleaned_up_by_the_next, an_interrupted_run_takes_everything_down, an_interrupted_start_takes_everything_down, what_killed_runs_left_is_removed_at_once],
     docker_by_night: [],
 );
 

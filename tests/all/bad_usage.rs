@@ -96,8 +96,11 @@ fn impossible_numbers_are_refused() {
     let many = refused("test --time-limit 7days --nemesis-interval 1ms --nemesis pause");
     assert!(many.contains("604800000 faults of each nemesis"), "{many}");
     assert!(refused("images build x").contains("there is no image x"));
+    assert!(
+        refused("test --client-memory 5").contains("--client-memory must be from 32 to 1048576 MiB, not 5")
+    );
     assert!(refused("test --seed abc").contains("abc"));
-    assert!(refused("test --partition c1|n9").contains("n9"));
+    assert!(refused("test --nemesis partition --partition c1|n9").contains("n9"));
     assert!(refused("test --torn-writes half").contains("prefix, sectors"));
     assert!(refused("tset").contains("test"));
 }
@@ -133,4 +136,78 @@ fn a_run_with_a_malformed_history_is_refused() {
     std::fs::write(folder.path().join("history.jsonl"), "{\"index\":0}\n").expect("it can be written");
     let stderr = refused(&format!("analyze {}", folder.path().display()));
     assert!(stderr.contains("history.jsonl, line 1: "), "{stderr}");
+}
+
+#[test]
+fn an_option_of_a_nemesis_that_the_run_does_not_have_is_refused() {
+    let restart = refused("test --restart-after 1s");
+    assert!(restart.contains("the nemeses kill, power-loss, failover and leader-kill"), "{restart}");
+    assert!(
+        refused("test --nemesis pause --partition c1|n1")
+            .contains("the nemesis partition, which this run does not have")
+    );
+    assert!(
+        refused("test --nemesis kill --torn-writes prefix")
+            .contains("--torn-writes shapes the faults of the nemesis power-loss")
+    );
+    assert!(refused("test --nemesis pause --clock monotonic").contains("--clock shapes the faults of"));
+    assert!(refused("test --clock-mechanism vdso").contains("--clock-mechanism shapes the faults of"));
+    assert!(
+        refused("test --nemesis clock-freeze --clock-amplitude 1s").contains("clock-jump and clock-strobe")
+    );
+    assert!(refused("test --nemesis clock-jump --clock-drift-ppm 5").contains("the nemesis clock-drift"));
+    assert!(refused("compare --nemeses none,pause --restart-after 1s").contains("--restart-after shapes"));
+    assert!(refused("hunt --nemeses pause --clock-amplitude 3s").contains("--clock-amplitude shapes"));
+}
+
+/// As [`refused`], in a folder with this file.
+fn refused_beside(name: &str, content: &str, args: &str) -> String {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(folder.path().join(name), content).expect("a file");
+    let mut command = fencepost(&args.split_whitespace().collect::<Vec<_>>());
+    let output = command.current_dir(folder.path()).output().expect("the program starts");
+    let stderr = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(254), "{args}: {stderr}");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "{args} left something");
+    stderr
+}
+
+#[test]
+fn an_option_in_a_file_is_for_the_runs_that_use_it() {
+    let file = "[test]\nrestart-after = \"1s\"\nclock-amplitude = \"3s\"\n";
+    // What is refused here comes later: the file's restart-after alone would not do it.
+    let args = "test --lock etcd --nemesis clock-jump --clock-mechanism faketime";
+    let stderr = refused_beside("fencepost.toml", file, args);
+    assert!(stderr.contains("use vdso") && !stderr.contains("restart-after"), "{stderr}");
+    let given = refused_beside("fencepost.toml", file, "test --nemesis clock-jump --restart-after 2s");
+    assert!(given.contains("--restart-after shapes"), "{given}");
+}
+
+#[test]
+fn faults_that_cannot_come_are_refused_with_file_and_line() {
+    let refused = |fault: &str, on: &str, more: &str| {
+        let plan = format!("[[fault]]\nfault = \"{fault}\"\non = [\"{on}\"]\nfor_ms = 100\n{more}\n");
+        refused_beside("plan.toml", &plan, "test --driver local --nemesis-file plan.toml")
+    };
+    let event = refused("kill", "n1", "when = { f = \"nope\" }");
+    let place = "the plan plan.toml is invalid: line 5, fault 1 (kill): `when`: unknown event \"nope\"";
+    assert!(event.contains(place), "{event}");
+    assert!(refused("kill", "n1", "then = { f = \"aquire\" }").contains("did you mean \"acquire\"?"));
+    let server = refused("kill", "n1", "when = { f = \"acquire\", granted-by = \"zz\" }");
+    assert!(server.contains("there is no server zz in this run (there are: n1, n2, n3, n4, n5)"), "{server}");
+    for name in ["kill", "leader-kill", "failover"] {
+        let key = refused(name, "n1", "hard = true");
+        assert!(key.contains(&format!("line 5, fault 1 ({name}): unknown key \"hard\"")), "{key}");
+    }
+    assert!(refused("leader-pause", "n1", "stop = 5").contains("did you mean \"stop_ms\"?"));
+    assert!(
+        refused("power-loss", "c1", "")
+            .contains("line 3, fault 1 (power-loss): power-loss is a fault of servers, and c1")
+    );
+    assert!(
+        refused("disk-full", "storage", "").contains("disk-full is a fault of servers, and storage is none")
+    );
+    let given = "[[fault]]\nfault = \"kill\"\non = [\"n1\"]\nfor_ms = 100\n";
+    let shaped = refused_beside("plan.toml", given, "test --nemesis-file plan.toml --restart-after 1s");
+    assert!(shaped.contains("--restart-after shapes faults that are drawn"), "{shaped}");
 }

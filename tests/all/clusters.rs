@@ -29,8 +29,8 @@ under!(
 );
 
 fn sentinels_promote_a_replica(driver: &str) {
-    let fault = "[[fault]]\nat_ms = 1000\nfor_ms = 8000\nfault = \"kill\"\non = [\"n1\"]\n";
-    let ran = planned(fault, &format!("--driver {driver} --lock redis-sentinel --time-limit 10s"));
+    let fault = "[[fault]]\nat_ms = 1000\nfor_ms = 20000\nfault = \"kill\"\non = [\"n1\"]\n";
+    let ran = planned(fault, &format!("--driver {driver} --lock redis-sentinel --time-limit 22s"));
     ran.assert_faults_real();
     let by_another = |event: &&Event| {
         event.f == f::ACQUIRE && event.kind == Kind::Ok && event.value["granted_by"][0] != "n1"

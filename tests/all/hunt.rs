@@ -43,7 +43,7 @@ fn hunt_finds_what_breaks_a_lock_and_goes_on_where_it_was() {
     assert!(hunt.join("hunt.json").is_file(), "a hunt is no run that may go");
 
     let path = hunt.to_str().expect("UTF-8");
-    let more = output(&["hunt", "--resume", path, "--for", "36s"], Weight::LIGHT);
+    let more = output(&["hunt", "--resume", path, "--for", "50s"], Weight::LIGHT);
     assert_eq!(more.status.code(), Some(1), "{}", String::from_utf8_lossy(&more.stderr));
     let after = state(hunt);
     assert!(after["schedules"].as_u64() > before["schedules"].as_u64());

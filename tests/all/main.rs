@@ -20,4 +20,8 @@ mod own_locks;
 mod own_servers;
 mod packets;
 mod peace;
+mod remote_engine;
 mod scenarios;
+mod shards;
+#[cfg(feature = "object-store")]
+mod stores;

@@ -91,6 +91,7 @@ pub mod run_index;
 pub mod search;
 mod shrink;
 mod spans;
+mod storage_order;
 mod story;
 #[cfg(test)]
 mod testing;

@@ -31,7 +31,7 @@ fn judge(text: &[u8]) -> (usize, usize) {
 
 #[test]
 fn the_corpus_is_judged_or_refused() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/readers");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/histories");
     let (mut judged, mut refused) = (0, 0);
     for entry in std::fs::read_dir(folder).expect("the corpus is there") {
         let text = std::fs::read(entry.expect("a file").path()).expect("it can be read");

@@ -4,7 +4,7 @@ use crate::ClusterError;
 use crate::node::{Attached, Node, NodeSpec, Role};
 use crate::node_log::NodeLog;
 use crate::protocol::{
-    Connected, Content, FromAgent, LINE_MAX, Op, Output, Request, Service, Started, State,
+    Connected, Content, FromAgent, LINE_MAX, Limits, Op, Output, Request, Service, Signalled, Started, State,
 };
 use async_trait::async_trait;
 use base64::Engine;
@@ -153,8 +153,9 @@ impl Node for AgentNode {
         self.request(Op::Signal { pid, signal }, PATIENCE).await
     }
 
-    async fn signal_tree(&self, pid: i32, signal: i32) -> Result<(), ClusterError> {
-        self.request(Op::SignalTree { pid, signal }, PATIENCE).await
+    async fn signal_tree(&self, pid: i32, signal: i32) -> Result<bool, ClusterError> {
+        let Signalled { reached } = self.request(Op::SignalTree { pid, signal }, PATIENCE).await?;
+        Ok(reached)
     }
 
     async fn await_exit(&self, pid: i32, timeout: Duration) -> Result<(), ClusterError> {
@@ -200,6 +201,10 @@ impl Node for AgentNode {
 
     async fn tool(&self, name: &str, args: Value) -> Result<Value, ClusterError> {
         self.request(Op::Tool { name: name.to_owned(), args }, TOOL).await
+    }
+
+    async fn limit(&self, limits: Limits) -> Result<(), ClusterError> {
+        self.request(Op::Limit { limits }, PATIENCE).await
     }
 
     async fn attach(&self, argv: &[String]) -> Result<Attached, ClusterError> {

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 
 /// Where images' root file systems and the program's folders are kept: `$FENCEPOST_CACHE`, else `fencepost` in
 /// `$XDG_CACHE_HOME` or in `~/.cache`.
-pub(crate) fn folder() -> Result<PathBuf, ClusterError> {
+///
+/// # Errors
+/// None of these variables is set.
+pub fn folder() -> Result<PathBuf, ClusterError> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("FENCEPOST_CACHE")
         .or_else(|| set("XDG_CACHE_HOME").map(|it| it.join("fencepost")))

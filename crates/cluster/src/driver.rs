@@ -34,8 +34,6 @@ pub trait Driver: Send + Sync {
     async fn prepare_environment(&self, environment: &Arc<Environment>) -> Result<(), ClusterError>;
     /// Starts all nodes, each with its agent up and its address set; nothing is left behind on failure.
     async fn start(&self, spec: &ClusterSpec) -> Result<Cluster, ClusterError>;
-    /// Finds and removes what crashed runs left behind; says what it removed, one line each.
-    async fn clean_up_leftovers(&self) -> Result<Vec<String>, ClusterError>;
 }
 
 /// Nodes that run. Call [`Cluster::stop`]; dropping it without that stops them too, as well as a drop can.

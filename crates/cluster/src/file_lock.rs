@@ -1,7 +1,7 @@
 //! Locks on files, which the kernel lets go of however their holder dies.
 
 use crate::ClusterError;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
 /// A lock that is held until this is dropped.
@@ -28,7 +28,23 @@ pub(crate) fn share(path: &Path) -> Result<FileLock, ClusterError> {
     Ok(FileLock(file))
 }
 
-/// Whether anyone holds a lock on this file.
+/// As [`share`], for asynchronous code.
+pub(crate) async fn share_aside(path: PathBuf) -> Result<FileLock, ClusterError> {
+    let waiting = tokio::task::spawn_blocking(move || share(&path));
+    waiting.await.map_err(|error| ClusterError::new(error.to_string()))?
+}
+
+/// The lock, if no other process holds or shares it.
+pub(crate) fn try_lock(path: &Path) -> Result<Option<FileLock>, ClusterError> {
+    let file = open(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(FileLock(file))),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(cannot_lock(path, &error)),
+    }
+}
+
+/// Whether any process holds a lock on this file.
 pub(crate) fn is_held(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| file.try_lock().is_err())
 }
@@ -57,7 +73,8 @@ fn cannot_lock(path: &Path, error: &std::io::Error) -> ClusterError {
 /// Whether the run that locked this file is over. One that may not be looked at, another user's, counts as alive.
 pub(crate) fn is_over(lock_file: &Path) -> bool {
     match File::open(lock_file) {
-        Ok(file) => file.try_lock().is_ok(),
+        // Shared: two that look at once must not take each other for the run.
+        Ok(file) => file.try_lock_shared().is_ok(),
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     }
 }

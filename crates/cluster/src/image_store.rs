@@ -35,16 +35,20 @@ pub async fn build(names: &[String], progress: &Progress) -> Result<(), ClusterE
                 progress(&format!("the image {} is not needed: this machine has its programs", image.name));
             }
             Err(_) => {
-                let folder = images::root_file_system(image, progress).await?;
-                progress(&format!("the root file system {} is there: {}", image.name, folder.display()));
+                let root = images::root_file_system(image, progress).await?;
+                progress(&format!("the root file system {} is there: {}", image.name, root.folder.display()));
             }
         }
     }
     Ok(())
 }
 
-/// Removes all that was made, and all that was kept to make it from.
+/// Removes all that was made, and all that was kept to make it from. What containers use stays.
+///
+/// # Errors
+/// A run of the driver `local` uses a root file system, which must not go from under it: then nothing is removed.
 pub async fn remove(progress: &Progress) -> Result<(), ClusterError> {
+    let _unused = images::lock_unused()?;
     if let Ok(engine) = Engine::connect().await {
         engine.remove_images(progress).await?;
     }

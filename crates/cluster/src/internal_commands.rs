@@ -1,10 +1,14 @@
 //! Subcommands that Fencepost runs by itself, inside nodes and around them. Users never see them.
 
 use crate::agent::{self, Tool};
+use crate::confinement::Confinement;
+use crate::netlink::Netlink;
 use crate::{drivers, probe};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use std::ffi::OsString;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 /// Runs the internal subcommand that the command line names, and gives its exit code; none where it names none.
 ///
@@ -21,6 +25,7 @@ pub fn run_internal_command(tools: fn() -> Vec<Box<dyn Tool>>) -> Option<i32> {
     let command = args.next()?;
     let args: Vec<OsString> = args.collect();
     match command.to_str()? {
+        drivers::docker::CONFINED => Some(run_confined(&args)),
         "agent" => Some(run_agent(tools(), &args)),
         "sandbox" => Some(drivers::local::run_sandbox()),
         "setup" => Some(drivers::local::run_setup()),
@@ -29,7 +34,24 @@ pub fn run_internal_command(tools: fn() -> Vec<Box<dyn Tool>>) -> Option<i32> {
     }
 }
 
-/// `agent DATA [FD]`: the node's data folder, and the socket for programs to be attached.
+/// `confined PROGRAM ARGS…`: becomes the program.
+fn run_confined(args: &[OsString]) -> i32 {
+    let Some((program, args)) = args.split_first() else {
+        eprintln!("fencepost confined: the program is missing; this command is for Fencepost itself");
+        return 254;
+    };
+    let failed = |error: &std::io::Error| {
+        eprintln!("cannot start {}: {error}", program.display());
+        127
+    };
+    match Confinement::Program.apply_here() {
+        Ok(()) => failed(&Command::new(program).args(args).exec()),
+        Err(error) => failed(&error),
+    }
+}
+
+/// `agent DATA [FD] [GATEWAY]`: the node's data folder; the socket for programs to be attached (`-`: none); the address of
+/// this machine in the node's network, which is to be out of reach.
 fn run_agent(tools: Vec<Box<dyn Tool>>, args: &[OsString]) -> i32 {
     let Some(data) = args.first().and_then(|it| it.to_str()) else {
         eprintln!("fencepost agent: the data folder is missing; this command is for Fencepost itself");
@@ -41,6 +63,12 @@ fn run_agent(tools: Vec<Box<dyn Tool>>, args: &[OsString]) -> i32 {
     if let Some(socket) = &attach {
         // It must not live on in the agent's children.
         let _ = fcntl(socket, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
+    }
+    if let Some(gateway) = args.get(2).and_then(|it| it.to_str()?.parse().ok())
+        && let Err(error) = Netlink::open().and_then(|netlink| netlink.make_unreachable(gateway))
+    {
+        eprintln!("fencepost agent: cannot make this machine unreachable from the node: {error}");
+        return 255;
     }
     let options = agent::AgentOptions { data: data.to_owned(), attach };
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {

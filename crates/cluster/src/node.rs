@@ -5,7 +5,7 @@
 
 use crate::ClusterError;
 use crate::environment::Environment;
-use crate::protocol::{Output, Service};
+use crate::protocol::{Limits, Output, Service};
 use async_trait::async_trait;
 use serde_json::Value;
 use std::net::Ipv4Addr;
@@ -67,8 +67,9 @@ pub trait Node: Send + Sync {
     /// The process number of a running service; none where it is not running.
     fn service_pid(&self, name: &str) -> Option<i32>;
     async fn signal(&self, pid: i32, signal: i32) -> Result<(), ClusterError>;
-    /// Signals a process and all its descendants: a PostgreSQL is many processes.
-    async fn signal_tree(&self, pid: i32, signal: i32) -> Result<(), ClusterError>;
+    /// Signals a process and all its descendants: a PostgreSQL is many processes. Gives whether it was still there; where it
+    /// was not, [`Node::service_pid`] no longer names it.
+    async fn signal_tree(&self, pid: i32, signal: i32) -> Result<bool, ClusterError>;
     async fn await_exit(&self, pid: i32, timeout: Duration) -> Result<(), ClusterError>;
     /// State letter in /proc; none where there is no such process.
     async fn state(&self, pid: i32) -> Result<Option<char>, ClusterError>;
@@ -84,6 +85,9 @@ pub trait Node: Send + Sync {
     ) -> Result<Result<Duration, String>, ClusterError>;
     /// Calls a tool of the agent, with what it takes as JSON.
     async fn tool(&self, name: &str, args: Value) -> Result<Value, ClusterError>;
+    /// Ends all programs of the node when they use more than this. The node's log then has a line of the agent that begins with
+    /// [`crate::LIMIT_NOTE`].
+    async fn limit(&self, limits: Limits) -> Result<(), ClusterError>;
     /// Runs a program inside the node with its standard streams attached to the caller: a client.
     /// `argv[0]` of `fencepost` means this very program.
     async fn attach(&self, argv: &[String]) -> Result<Attached, ClusterError>;

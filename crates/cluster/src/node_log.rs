@@ -8,12 +8,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// The longest log. A program that writes more does not fill the disk of this machine, on which the history lies.
+const BYTES_MAX: u64 = 256 << 20;
+
 /// Appends to `<node>.log`. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct NodeLog(Arc<Mutex<Inner>>);
 
 struct Inner {
     file: File,
+    /// Bytes that programs may still write.
+    room: u64,
     /// Whether the warning that it cannot be written was printed: once is enough.
     warned: bool,
 }
@@ -26,13 +31,26 @@ impl NodeLog {
             .map_err(|error| {
                 ClusterError::new(format!("cannot write the log {}: {error}", path.display()))
             })?;
-        Ok(NodeLog(Arc::new(Mutex::new(Inner { file, warned: false }))))
+        Ok(NodeLog(Arc::new(Mutex::new(Inner { file, room: BYTES_MAX, warned: false }))))
     }
 
     /// One line. A log that cannot be written must not end a run: the history is what counts.
     pub(crate) fn line(&self, service: &str, line: &str) {
         let line = format!("{} {service} | {line}\n", time_of_day());
         let mut inner = self.0.lock();
+        // The agent's notes say how a program ended, and are few.
+        let line = match inner.room.checked_sub(line.len() as u64) {
+            Some(room) => {
+                inner.room = room;
+                line
+            }
+            None if service == "agent" => line,
+            None if inner.room == 0 => return,
+            None => {
+                inner.room = 0;
+                format!("{} agent | -- the log is full: what follows is left out\n", time_of_day())
+            }
+        };
         if let Err(error) = inner.file.write_all(line.as_bytes())
             && !std::mem::replace(&mut inner.warned, true)
         {
@@ -46,4 +64,25 @@ fn time_of_day() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let seconds = now.as_secs() % 86_400;
     format!("{:02}:{:02}:{:02}.{:03}", seconds / 3600, seconds / 60 % 60, seconds % 60, now.subsec_millis())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_log_takes_notes_of_the_agent_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = NodeLog::open(folder.path(), "c1").unwrap();
+        log.0.lock().room = 200;
+        for number in 0..100 {
+            log.line("client", &format!("line {number}"));
+        }
+        log.line("agent", "-- process 6 was ended by SIGKILL");
+        let text = std::fs::read_to_string(folder.path().join("c1.log")).unwrap();
+        assert!(text.len() < 400, "{text}");
+        assert!(text.contains("line 0") && !text.contains("line 99"), "{text}");
+        let ends = ["what follows is left out", "SIGKILL"].map(|words| text.find(words).unwrap());
+        assert!(ends[0] < ends[1] && text.matches("left out").count() == 1, "{text}");
+    }
 }

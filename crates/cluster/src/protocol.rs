@@ -27,7 +27,7 @@ pub enum Op {
     Start { service: Service },
     /// Sends a signal to a process of this node (by its number inside the node).
     Signal { pid: i32, signal: i32 },
-    /// The same to the process and all its descendants.
+    /// The same to the process and all its descendants. Answers [`Signalled`].
     SignalTree { pid: i32, signal: i32 },
     /// Waits until the process (a service of this agent, or any other) is gone.
     AwaitExit { pid: i32, timeout_ms: u64 },
@@ -43,11 +43,21 @@ pub enum Op {
     Remove { path: String },
     /// Opens a TCP connection. Answers [`Connected`].
     Connect { address: String, timeout_ms: u64 },
+    /// Ends all programs of the node, from now on, when they use more than this. Answers nothing.
+    Limit { limits: Limits },
     /// Answers nothing if the program of this command can be started.
     Check { argv: Vec<String> },
     /// Calls one of the tools that the program gave to this agent. `{data}` in a text of an object stands for the
     /// node's data folder.
     Tool { name: String, args: Value },
+}
+
+/// What the programs of a node may use together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    pub memory_bytes: u64,
+    /// In the data folder, `/tmp` and `/dev/shm`.
+    pub disk_bytes: u64,
 }
 
 /// A long-running program of a node.
@@ -72,6 +82,13 @@ pub struct Output {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Started {
     pub pid: i32,
+}
+
+/// The answer to [`Op::SignalTree`].
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Signalled {
+    /// Whether the process was still there.
+    pub reached: bool,
 }
 
 /// The answer to [`Op::State`]; none if there is no such process.

@@ -24,8 +24,12 @@ impl Subnet {
         (18..=19).flat_map(|second| (0..=255).map(move |third| Subnet { second, third }))
     }
 
-    /// 1 is the bridge's; nodes have 2 and up.
-    pub(crate) fn address(self, host: u8) -> Ipv4Addr {
+    /// The bridge's address: this machine's.
+    pub(crate) fn gateway(self) -> Ipv4Addr {
+        self.address(1)
+    }
+
+    fn address(self, host: u8) -> Ipv4Addr {
         Ipv4Addr::new(198, self.second, self.third, host)
     }
 

@@ -21,6 +21,10 @@ async fn servers_run_out_of_root_file_systems() {
     assert!(denied.contains("Read-only file system"), "{denied}");
     n1.put("/tmp/own", b"").await.unwrap();
     assert!(n2.get("/tmp/own").await.is_err());
+    // Nor do they go from under it.
+    let refused = image_store::remove(&fencepost_cluster::progress_to_stderr()).await.unwrap_err().0;
+    assert!(refused.starts_with("a run uses or makes a root file system in "), "{refused}");
+    assert!(output(n2, &["etcd", "--version"]).await.contains("etcd Version"));
     stop(cluster, &spec).await;
 
     let made = image_store::list().await.unwrap();

@@ -41,6 +41,16 @@ async fn killed_controller() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn programs_are_confined() {
+    scenarios::programs_are_confined("local").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_and_this_machine_do_not_reach_each_other() {
+    scenarios::nodes_and_this_machine_do_not_reach_each_other("local").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn capabilities() {
     scenarios::capabilities("local").await;
 }

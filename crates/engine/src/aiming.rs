@@ -200,7 +200,7 @@ mod tests {
         let names = |letter| (1..=5).map(|number| format!("{letter}{number}")).collect();
         let (servers, clients) = (names("n"), names("c"));
         let ttl = Duration::from_secs(2);
-        let topology = Topology { servers, clients, storage: None, has_leader: led, ttl };
+        let topology = Topology { servers, clients, storage: None, has_leader: led, points: Vec::new(), ttl };
         let leadership = led.then(|| Arc::new(SecondLeads) as Arc<dyn Leadership>);
         let context = FaultContext::new(&[], HashMap::new(), Arc::new(NoClients), leadership, None);
         let fault = PlannedFault {
@@ -210,6 +210,7 @@ mod tests {
             on: on.iter().map(|name| (*name).to_owned()).collect(),
             when: None,
             then: None,
+            until: None,
             parameters: serde_json::Map::new(),
         };
         let random = Seed(1).stream("roles-0");
@@ -296,7 +297,8 @@ mod tests {
             let context = FaultContext::new(&[], HashMap::new(), Arc::new(NoClients), None, None);
             let clients = vec!["c1".to_owned(), "c2".to_owned()];
             let ttl = Duration::from_secs(2);
-            let topology = Topology { servers: Vec::new(), clients, storage: None, has_leader: false, ttl };
+            let (servers, points) = (Vec::new(), Vec::new());
+            let topology = Topology { servers, clients, storage: None, has_leader: false, points, ttl };
             let random = Seed(1).stream("roles-0");
             let mut aiming =
                 Aiming { context: &context, recorder: &waiting, topology: &topology, fired: None, random };

@@ -1,14 +1,16 @@
 //! The controller's end of a client program: sends commands, matches answers to them, passes notices on.
 
-use fencepost_history::{Completion, ErrorCode};
+use fencepost_history::{Completion, ErrorCode, f};
 use fencepost_locks::protocol::{
     Answer, AnswerKind, Command, FromClient, Hello, HelloAnswer, Notice, ProcessOver, VERSION,
 };
 use fencepost_wire::{LineError, LineReader, LineWriter, NoAnswer, Received, RequestClient};
+use parking_lot::Mutex;
 use serde_json::Value;
+use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
@@ -24,7 +26,10 @@ const NOTICES_MAX: u32 = 5000;
 pub struct ClientConnection {
     name: String,
     operations: AtomicU64,
-    answers: AtomicU64,
+    /// Operations that were not answered since the last answer.
+    unanswered: AtomicU64,
+    /// Processes that were sent an operation.
+    processes: Arc<Mutex<HashSet<u64>>>,
     /// What the client said it can do, and its process number inside its node.
     pub hello: HelloAnswer,
     requests: RequestClient<Answer>,
@@ -33,7 +38,17 @@ pub struct ClientConnection {
 /// Receives what a client sends unrequested: notices of its library, and the reason when the client has ended.
 pub trait ClientEvents: Send + Sync + 'static {
     fn notice(&self, notice: Notice);
-    fn gone(&self, client: &str, reason: &str);
+    /// The connection to a client has ended.
+    fn gone(&self, client: &str, end: ClientEnd);
+}
+
+/// How the connection to a client ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientEnd {
+    /// Its standard output was closed. Whether the client itself has ended is to be found out.
+    Closed,
+    /// One sentence: it broke the client protocol.
+    Broke(String),
 }
 
 /// How a call ended: the completion, and what a fail or an info still had to say in its value.
@@ -71,39 +86,40 @@ impl ClientConnection {
                 back.hello
             ));
         }
-        let notices = events.clone();
-        let flooded = Arc::new(AtomicBool::new(false));
-        let (mut rate, floods) = (NoticeRate::default(), flooded.clone());
+        let processes: Arc<Mutex<HashSet<u64>>> = Arc::default();
+        let offence: Arc<Mutex<Option<String>>> = Arc::default();
+        let mut notices = Notices {
+            events: events.clone(),
+            processes: processes.clone(),
+            offence: offence.clone(),
+            rate: NoticeRate::default(),
+        };
         let receive = move |line: &str| match serde_json::from_str(line) {
             Ok(FromClient::Answer(answer)) => Received::Answer { id: answer.id, answer },
-            Ok(FromClient::Notice(_)) if rate.is_exceeded() => {
-                floods.store(true, Ordering::Relaxed);
-                Received::Garbage
-            }
-            Ok(FromClient::Notice(notice)) => {
-                notices.notice(notice);
-                Received::Handled
-            }
+            Ok(FromClient::Notice(notice)) => notices.receive(notice),
             Err(_) => Received::Garbage,
         };
         let (requests, reading) = RequestClient::open(input, output, receive);
         let client = name.clone();
         tokio::spawn(async move {
-            let reason = match reading.await {
-                Ok(()) => format!("client {client} ended"),
-                Err(_) if flooded.load(Ordering::Relaxed) => format!(
-                    "client {client} sent more than {NOTICES_MAX} notices within a second; a notice reports one lost or renewed lock"
-                ),
-                Err(error) => reading_failed(&client, &error),
+            let end = match reading.await {
+                Ok(()) => ClientEnd::Closed,
+                // It ended while lines to it were under way.
+                Err(LineError::Io(error)) if error.kind() == ErrorKind::ConnectionReset => ClientEnd::Closed,
+                Err(error) => ClientEnd::Broke(match offence.lock().take() {
+                    Some(offence) => format!("client {client} {offence}"),
+                    None => reading_failed(&client, &error),
+                }),
             };
-            events.gone(&client, &reason);
+            events.gone(&client, end);
         });
         Ok(ClientConnection {
             name,
             hello: back,
             requests,
             operations: AtomicU64::new(0),
-            answers: AtomicU64::new(0),
+            unanswered: AtomicU64::new(0),
+            processes,
         })
     }
 
@@ -117,10 +133,15 @@ impl ClientConnection {
         self.requests.is_closed()
     }
 
-    /// How many operations it was sent, if it has answered none of them.
-    pub fn unanswered(&self) -> Option<u64> {
-        let operations = self.operations.load(Ordering::Relaxed);
-        (operations > 0 && self.answers.load(Ordering::Relaxed) == 0).then_some(operations)
+    /// Which operations it left unanswered, in words, where those are all since some moment: since then it has not answered.
+    pub fn unanswered(&self) -> Option<String> {
+        let [operations, unanswered] =
+            [&self.operations, &self.unanswered].map(|count| count.load(Ordering::Relaxed));
+        match unanswered {
+            0 => None,
+            all if all == operations => Some(format!("answered none of its {all} operations")),
+            last => Some(format!("answered none of its last {last} operations, of {operations}")),
+        }
     }
 
     /// Tells the client that this process is over: its number is not used again.
@@ -131,8 +152,13 @@ impl ClientConnection {
     /// Sends a command (its id is filled in here) and waits for the answer, at most for `patience`.
     pub async fn call(&self, command: Command, patience: Duration) -> Reply {
         self.operations.fetch_add(1, Ordering::Relaxed);
+        self.processes.lock().insert(command.process);
         let answer = self.requests.request(|id| Command { id, ..command }, Instant::now() + patience).await;
-        self.answers.fetch_add(u64::from(answer.is_ok()), Ordering::Relaxed);
+        match &answer {
+            Ok(_) => self.unanswered.store(0, Ordering::Relaxed),
+            Err(NoAnswer::TimedOut) => drop(self.unanswered.fetch_add(1, Ordering::Relaxed)),
+            Err(_) => {}
+        }
         let name = &self.name;
         Reply::from(match answer {
             Ok(answer) => return Reply::from(answer),
@@ -150,6 +176,42 @@ impl ClientConnection {
                 Completion::info(ErrorCode::Timeout, detail)
             }
         })
+    }
+}
+
+/// Takes in the notices of a client.
+struct Notices {
+    events: Arc<dyn ClientEvents>,
+    processes: Arc<Mutex<HashSet<u64>>>,
+    /// What a client did that ends its connection.
+    offence: Arc<Mutex<Option<String>>>,
+    rate: NoticeRate,
+}
+
+impl Notices {
+    /// Passes a notice on, unless it is one that no client may send: it would enter the history as evidence.
+    fn receive(&mut self, notice: Notice) -> Received<Answer> {
+        let Notice { event, process, .. } = &notice;
+        let offence = if self.rate.is_exceeded() {
+            format!(
+                "sent more than {NOTICES_MAX} notices within a second; a notice reports one lost or renewed lock"
+            )
+        } else if !f::is_notice(event) {
+            let shown: String = event.chars().take(40).collect();
+            format!(
+                "sent the notice {shown:?}, which there is not: expected {}, {} or {}",
+                f::LOST,
+                f::RENEWED,
+                f::AT
+            )
+        } else if !self.processes.lock().contains(process) {
+            format!("sent the notice {event} for process {process}, which is not one of its own")
+        } else {
+            self.events.notice(notice);
+            return Received::Handled;
+        };
+        *self.offence.lock() = Some(offence);
+        Received::Garbage
     }
 }
 
@@ -200,8 +262,6 @@ fn reading_failed(name: &str, error: &LineError) -> String {
         LineError::Unrequested { id, line } => format!(
             "client {name} answered with the id {id}, which no open operation has (each is answered once): `{line}`"
         ),
-        // It ended while lines to it were under way.
-        LineError::Io(error) if error.kind() == ErrorKind::ConnectionReset => format!("client {name} ended"),
         error => format!("client {name} cannot be read: {error}"),
     }
 }

@@ -1,14 +1,19 @@
 //! Watches the clients of a run: records their notices, and ends the run when a client ends that should not.
 
-use crate::client_connection::ClientEvents;
+use crate::client_connection::{ClientEnd, ClientEvents};
 use crate::node_log::with_last_line;
 use crate::recorder::Recorder;
 use crate::stop::Stop;
+use fencepost_cluster::Node;
 use fencepost_locks::protocol::Notice;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
 
 /// Receives the events of all clients of a run.
 pub(crate) struct ClientMonitor {
@@ -19,18 +24,69 @@ pub(crate) struct ClientMonitor {
     ends_expected: AtomicBool,
     /// Clients that a fault kills, or another client.
     doomed: Vec<String>,
+    /// Where each client runs, and as which process.
+    places: Mutex<HashMap<String, ClientPlace>>,
+    /// Whether these clients have ended, and why, is being found out.
+    inquiries: Mutex<Vec<JoinHandle<()>>>,
     /// The folder with the logs of all nodes.
     logs: PathBuf,
 }
 
+#[derive(Clone)]
+struct ClientPlace {
+    node: Arc<dyn Node>,
+    pid: i32,
+}
+
+/// How often the clients' processes are looked for.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// How long a process may take to be gone after it closed its output, and its output to be closed after it is gone.
+const ENDING: Duration = Duration::from_secs(1);
+
 impl ClientMonitor {
     pub(crate) fn new(stop: Arc<Stop>, doomed: Vec<String>, logs: PathBuf) -> ClientMonitor {
-        ClientMonitor { stop, recorder: OnceLock::new(), ends_expected: AtomicBool::new(false), doomed, logs }
+        ClientMonitor {
+            stop,
+            recorder: OnceLock::new(),
+            ends_expected: AtomicBool::new(false),
+            doomed,
+            places: Mutex::default(),
+            inquiries: Mutex::default(),
+            logs,
+        }
     }
 
     /// Records notices from now on.
     pub(crate) fn record_to(&self, recorder: Arc<Recorder>) {
         let _ = self.recorder.set(recorder);
+    }
+
+    /// Notes where a client runs, and watches from now on whether its process ends: programs that it started may hold its
+    /// standard output, so that its connection does not end with it.
+    pub(crate) fn watch(self: &Arc<Self>, client: &str, node: Arc<dyn Node>, pid: i32) {
+        self.places.lock().insert(client.to_owned(), ClientPlace { node: node.clone(), pid });
+        let (monitor, client) = (Arc::downgrade(self), client.to_owned());
+        tokio::spawn(async move {
+            while !is_gone(node.as_ref(), pid).await {
+                tokio::time::sleep(LOOK).await;
+                if monitor.upgrade().is_none_or(|monitor| monitor.ends_expected.load(Ordering::Acquire)) {
+                    return;
+                }
+            }
+            // Where nothing holds the output, the connection ends as well, and that is reported.
+            tokio::time::sleep(ENDING).await;
+            if let Some(monitor) = monitor.upgrade() {
+                let left = "ended, and a program that it started still holds its standard output";
+                monitor.gone(&client, ClientEnd::Broke(format!("client {client} {left}")));
+            }
+        });
+    }
+
+    /// Waits until it is known of each client that has ended why it did: a run must not end well meanwhile.
+    pub(crate) async fn settle(&self) {
+        let inquiries = std::mem::take(&mut *self.inquiries.lock());
+        futures_util::future::join_all(inquiries).await;
     }
 
     /// From now on a client may end.
@@ -51,16 +107,44 @@ impl ClientEvents for ClientMonitor {
         }
     }
 
-    fn gone(&self, client: &str, reason: &str) {
+    fn gone(&self, client: &str, end: ClientEnd) {
         let expected = self.doomed.iter().any(|doomed| doomed == client);
-        if !expected && !self.ends_expected.load(Ordering::Acquire) {
-            let (stop, logs) = (self.stop.clone(), self.logs.clone());
-            let (client, reason) = (client.to_owned(), reason.to_owned());
-            // The client's last words may be a moment behind its end.
-            tokio::spawn(async move {
-                let sentence = with_last_line(&reason, &logs, &client).await;
-                stop.fail(format!("{sentence}; the test cannot go on without it"));
-            });
+        if expected || self.ends_expected.load(Ordering::Acquire) {
+            return;
         }
+        let (stop, logs, client) = (self.stop.clone(), self.logs.clone(), client.to_owned());
+        let place = self.places.lock().get(&client).cloned();
+        // The client's last words may be a moment behind its end.
+        let inquiry = tokio::spawn(async move {
+            let reason = match (end, place) {
+                (ClientEnd::Broke(sentence), _) => sentence,
+                (ClientEnd::Closed, Some(ClientPlace { node, pid }))
+                    if !ends_within(ENDING, node.as_ref(), pid).await =>
+                {
+                    format!("client {client} closed its standard output and runs on")
+                }
+                (ClientEnd::Closed, _) => format!("client {client} ended"),
+            };
+            let sentence = with_last_line(&reason, &logs, &client).await;
+            stop.fail(format!("{sentence}; the test cannot go on without it"));
+        });
+        self.inquiries.lock().push(inquiry);
     }
+}
+
+/// Whether the process is gone by then.
+async fn ends_within(patience: Duration, node: &dyn Node, pid: i32) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < patience {
+        if is_gone(node, pid).await {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    false
+}
+
+/// A node that does not answer is gone with all that it ran.
+async fn is_gone(node: &dyn Node, pid: i32) -> bool {
+    !matches!(node.state(pid).await, Ok(Some(state)) if state != 'Z' && state != 'X')
 }

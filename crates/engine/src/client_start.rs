@@ -6,8 +6,8 @@ use crate::topology::STORAGE_PORT;
 use crate::validation::RunSpec;
 use anyhow::{Context, Result, anyhow};
 use fencepost_cluster::{Attached, Node};
-use fencepost_locks::ClientProgram;
 use fencepost_locks::protocol::{Hello, Server, VERSION};
+use fencepost_locks::{ClientProgram, PauseAt};
 use fencepost_storage::{Guard, Need};
 use futures_util::future::try_join_all;
 use serde_json::Value;
@@ -78,6 +78,13 @@ async fn connect(
             return Err(anyhow!("{sentence} (started as `{}`)", command(spec).join(" ")));
         }
     };
+    let pid = connection.hello.pid;
+    if node.state(pid).await?.is_none() {
+        return Err(anyhow!(
+            "client {name} announced the pid {pid}, and there is no such process in its node; announce the number that the \
+             client sees itself"
+        ));
+    }
     check_announced(spec, &connection.hello.can)
         .map_err(|why| anyhow!("client {name} does not fit the lock {}: {why}", spec.lock.name))?;
     Ok(Arc::new(connection))
@@ -146,8 +153,21 @@ pub(crate) fn hello(spec: &RunSpec, node: &Arc<dyn Node>, known: &KnownNodes<'_>
         ttl_ms: spec.options.ttl.millis(),
         claims: program.map(ClientProgram::claims).unwrap_or_default(),
         lease: spec.lock.facts(&spec.options.lock_options, None, &[]).lease,
-        pause_at: spec.options.pause_at.clone(),
+        pause_at: pauses(spec),
     })
+}
+
+/// The points at which the clients pause: those of the options, and those at which a fault of the plan is to find them, for a tenth of the
+/// TTL, so that the fault takes effect meanwhile.
+fn pauses(spec: &RunSpec) -> Vec<PauseAt> {
+    let mut pauses = spec.options.pause_at.clone();
+    let events = spec.plan.faults.iter().flat_map(|fault| [&fault.when, &fault.then]).flatten();
+    for point in events.filter_map(|event| event.point.clone()) {
+        if !pauses.iter().any(|pause| pause.point == point) {
+            pauses.push(PauseAt { point, time: spec.options.ttl.0 / 10 });
+        }
+    }
+    pauses
 }
 
 /// The options in the hello.

@@ -2,11 +2,12 @@
 
 use crate::client_connection::{ClientConnection, ClientEvents};
 use crate::client_start::{self, KnownNodes};
+use crate::storage_log;
 use crate::topology::{STORAGE_PORT, client_names, server_names, storage_names};
 use crate::validation::RunSpec;
 use anyhow::{Result, anyhow};
 use async_trait::async_trait;
-use fencepost_cluster::protocol::Service;
+use fencepost_cluster::protocol::{Limits, Service};
 use fencepost_cluster::{Cluster, ClusterError, Node, NodeSpec, Role};
 use fencepost_history::LockFacts;
 use fencepost_locks::{LockService, ServiceLeadership};
@@ -78,6 +79,7 @@ pub async fn start(
     let [servers, storages, clients] =
         [Role::Server, Role::Storage, Role::Client].map(|role| nodes_of(cluster, role));
     let versions = versions(spec, &servers).await?;
+    try_join_all(clients.iter().map(|node| node.limit(client_limits(spec)))).await?;
     let client_version = client_start::version(spec, &clients).await?;
     let known = KnownNodes { servers: &servers, storages: &storages, logs };
     let connections = client_start::connect_all(spec, &clients, &known, events).await?;
@@ -99,6 +101,17 @@ pub async fn start(
         Some(Arc::new(readiness)),
     );
     Ok(Deployment { clients: connections, context: Arc::new(context), versions, lock })
+}
+
+/// Memory of a client in MiB, where the options do not say it: room for programs of a virtual machine.
+const CLIENT_MEMORY_MIB: u32 = 2048;
+
+/// A client keeps its state in a service, and needs its disk for little more than logs.
+const CLIENT_DISK_BYTES: u64 = 1 << 30;
+
+fn client_limits(spec: &RunSpec) -> Limits {
+    let memory_mib = spec.options.client_memory.unwrap_or(CLIENT_MEMORY_MIB);
+    Limits { memory_bytes: u64::from(memory_mib) << 20, disk_bytes: CLIENT_DISK_BYTES }
 }
 
 /// Starts everything but the clients, and waits until it serves: what runs on each node.
@@ -146,9 +159,18 @@ pub(crate) fn nodes_of(cluster: &Cluster, role: Role) -> Vec<Arc<dyn Node>> {
 
 fn storage(spec: &RunSpec, servers: &[Arc<dyn Node>]) -> Service {
     let listen = format!("0.0.0.0:{STORAGE_PORT}");
-    let mut argv = ["fencepost", "storage", "--listen", &listen, "--guard", &spec.options.guard]
-        .map(str::to_owned)
-        .to_vec();
+    let mut argv = [
+        "fencepost",
+        "storage",
+        "--listen",
+        &listen,
+        "--guard",
+        &spec.options.guard,
+        "--log",
+        storage_log::PATH,
+    ]
+    .map(str::to_owned)
+    .to_vec();
     if !spec.options.storage_write_delay.0.is_zero() {
         argv.extend(["--write-delay-ms".to_owned(), spec.options.storage_write_delay.millis().to_string()]);
     }

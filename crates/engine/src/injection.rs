@@ -4,14 +4,15 @@
 //! looked at. A fault that could not be injected whole is healed at once.
 
 use crate::aiming::Aiming;
+use crate::elsewhere::event_elsewhere;
+use crate::prepared_fault::PreparedFault;
 use crate::recorder::{Fired, Recorder};
 use crate::server_log::ServerLog;
 use crate::validation::RunSpec;
-use anyhow::{Result, anyhow};
 use fencepost_history::fault::FAULT_LEFT_OUT;
 use fencepost_history::{FaultDescription, FaultEvent, FaultStage, Kind, Seed};
 use fencepost_nemesis::{
-    Fault, FaultContext, FaultError, Nemesis, Observation, Plan, PlannedFault, Resolution, Topology,
+    Fault, FaultContext, FaultError, Nemesis, Observation, PlannedFault, Resolution, Topology,
 };
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
@@ -25,8 +26,8 @@ use tokio::task::JoinSet;
 /// How long a fault whose time has come waits for the event that it names, and then for a node to play the role that it is
 /// aimed at.
 const THEN: Duration = Duration::from_secs(2);
-/// The same for an event of a section of some length: one section in six is like that.
-const THEN_SECTION: Duration = Duration::from_secs(5);
+/// The same for an event that few sections have: one section in six is as long as is asked for, and not all come to a point.
+const THEN_RARE: Duration = Duration::from_secs(5);
 
 /// How long healing is tried, and once more after that, before a fault counts as not healed; and the rest between two tries.
 const HEALING: Duration = Duration::from_secs(15);
@@ -39,9 +40,6 @@ pub struct Injection {
     heal_now: watch::Sender<bool>,
     shared: Arc<InjectionState>,
 }
-
-/// A fault made ready, with its nemesis.
-pub type PreparedFault = (&'static dyn Nemesis, Box<dyn Fault>);
 
 struct InjectionState {
     context: Arc<FaultContext>,
@@ -230,9 +228,15 @@ impl ScheduledFault {
         }
         let begun = Instant::now();
         let ran = self.shared.context.running(&self.target.on);
+        let (until, on) = (self.planned.until.clone(), self.target.on.clone());
+        let ended = event_elsewhere(&self.shared.recorder, until, on);
         if self.inject().await {
             let left = Duration::from_millis(self.planned.for_ms).saturating_sub(begun.elapsed());
-            let _ = tokio::time::timeout(left, healing.wait_for(|now| *now)).await;
+            tokio::select! {
+                _ = healing.wait_for(|now| *now) => {}
+                () = tokio::time::sleep(left) => {}
+                () = ended => {}
+            }
         }
         self.heal(&ran).await;
     }
@@ -252,7 +256,7 @@ impl ScheduledFault {
         loop {
             if let Some(next) = &self.planned.then {
                 let fired = self.shared.recorder.await_event(next.clone());
-                let patience = if next.names_section() { THEN_SECTION } else { THEN };
+                let patience = if next.is_rare() { THEN_RARE } else { THEN };
                 came = tokio::time::timeout(patience, fired).await.ok().and_then(Result::ok);
             }
             if !self.aimed.is_empty() && !self.aim(came.take()).await? {
@@ -423,21 +427,4 @@ impl ScheduledFault {
         let value = event.to_value(kind != Kind::Invoke);
         self.shared.recorder.nemesis(kind, fault, value, error.map(ToString::to_string));
     }
-}
-
-/// The faults of a plan, ready to be injected.
-///
-/// # Errors
-/// The plan names a nemesis that is not registered, or parameters that it does not take.
-pub fn prepare(plan: &Plan) -> Result<Vec<PreparedFault>> {
-    plan.faults
-        .iter()
-        .map(|planned| {
-            let nemesis = fencepost_nemesis::find(&planned.fault)
-                .ok_or_else(|| anyhow!("the plan names an unknown nemesis {}", planned.fault))?;
-            let fault =
-                nemesis.prepare(&planned.on, &planned.parameters).map_err(|sentence| anyhow!(sentence))?;
-            Ok((nemesis, fault))
-        })
-        .collect()
 }

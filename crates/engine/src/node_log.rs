@@ -1,5 +1,6 @@
 //! Reads what the programs of a node printed.
 
+use fencepost_cluster::LIMIT_NOTE;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
@@ -37,9 +38,21 @@ pub(crate) async fn last_line(path: &Path) -> Option<String> {
     Some(said.to_owned())
 }
 
-/// The sentence about a client, with its own last words; `logs` is the folder of the nodes' logs.
+/// The limit that the programs of a node went over, in the words of its agent, after which they were ended.
+fn limit(path: &Path) -> Option<String> {
+    let begin = format!(" agent | {LIMIT_NOTE}");
+    let text = tail(path);
+    text.lines().find_map(|line| line.split_once(&begin)).map(|(_, words)| words.trim().to_owned())
+}
+
+/// The sentence about a client, with its own last words; `logs` is the folder of the nodes' logs. Where the client was ended
+/// because it used too much, the sentence says that instead.
 pub(crate) async fn with_last_line(sentence: &str, logs: &Path, client: &str) -> String {
     let log = format!("logs/{client}.log");
+    tokio::time::sleep(LOG_DELAY).await;
+    if let Some(limit) = limit(&logs.join(format!("{client}.log"))) {
+        return format!("client {client} {limit}, and was ended");
+    }
     match last_line(&logs.join(format!("{client}.log"))).await {
         Some(line) => format!("{sentence}; its last line on standard error is `{line}` (see {log})"),
         None => format!("{sentence}; it wrote nothing to standard error"),
@@ -64,6 +77,11 @@ mod tests {
         let note = "10:00:00.002 client | -- process 6 ended by itself, with code 2\n";
         std::fs::write(&path, format!("10:00:00.001 client | ImportError: redis\n{note}")).unwrap();
         assert_eq!(last_line(&path).await.as_deref(), Some("ImportError: redis"));
+        let over =
+            "10:00:00.003 agent | -- limit: used more than 64 MiB of memory\n10:00:00.004 client | bye\n";
+        std::fs::write(&path, over).unwrap();
+        let ended = with_last_line("client c1 ended", folder.path(), "c1").await;
+        assert_eq!(ended, "client c1 used more than 64 MiB of memory, and was ended");
         std::fs::write(&path, note).unwrap();
         assert!(last_line(&path).await.is_some_and(|words| words.starts_with("-- process 6 ended")));
     }

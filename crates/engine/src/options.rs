@@ -33,6 +33,10 @@ pub struct RunOptions {
     #[arg(long, value_name = "FOLDER", requires = "client")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_files: Option<PathBuf>,
+    /// Memory of each client and everything that it starts, in MiB, beyond which it is ended [default: 2048].
+    #[arg(long, value_name = "MIB")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_memory: Option<u32>,
     /// Options of a lock of your own (its lock.toml lists them), separated by commas.
     #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -149,6 +153,7 @@ impl Default for RunOptions {
             lock: "redlock".to_owned(),
             client: None,
             client_files: None,
+            client_memory: None,
             option: Vec::new(),
             nemesis: Vec::new(),
             nemesis_file: None,

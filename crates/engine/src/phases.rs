@@ -2,9 +2,10 @@
 
 use crate::clock_watch::ClockWatch;
 use crate::deployment::Deployment;
-use crate::injection::{Injection, prepare};
+use crate::injection::Injection;
 use crate::node_log::with_last_line;
 use crate::observer::{Progress, RunObserver};
+use crate::prepared_fault::prepare;
 use crate::processes::{ProcessContext, TimeLimits, closing_reads, run_process};
 use crate::recorder::Recorder;
 use crate::run_nodes::run_nodes;
@@ -12,6 +13,7 @@ use crate::script_player::{OnEvent, Script, ScriptOutcome, ScriptPlayer};
 use crate::server_log::ServerLog;
 use crate::server_watch::ServerWatch;
 use crate::stop::{Reason, Stop};
+use crate::storage_log;
 use crate::topology::storage_names;
 use crate::validation::RunSpec;
 use anyhow::{Result, bail};
@@ -122,18 +124,21 @@ pub(crate) async fn all(
         () = closing_reads(&context, spec.options.keys, &deployment.clients, spec.workload.uses_storage()) => {}
         () = only_if_failed(stop) => {}
     }
+    if has_one_storage(spec) {
+        storage_log::record(deployment.context.as_ref(), recorder).await;
+    }
     let cleanup_errors = healed.errors.into_iter().chain(unwritten).collect();
     Ok(RunOutcome { cleanup_errors, faults_left_out: healed.left_out, script })
 }
 
-/// A sentence about a client that answered no operation, although no fault kept it from that.
+/// A sentence about a client that answers no more, although no fault keeps it from that.
 async fn silent_client(run: &Run<'_>, deployment: &Deployment) -> Option<String> {
     if !run.spec.plan.faults.is_empty() || run.script.is_some() {
         return None;
     }
     let mut clients = deployment.clients.iter();
-    let (client, operations) = clients.find_map(|client| Some((client.name(), client.unanswered()?)))?;
-    let sentence = format!("client {client} answered none of its {operations} operations");
+    let (client, unanswered) = clients.find_map(|client| Some((client.name(), client.unanswered()?)))?;
+    let sentence = format!("client {client} {unanswered}");
     Some(with_last_line(&sentence, &run.folder.logs(), client).await)
 }
 
@@ -145,10 +150,14 @@ fn record_settings(spec: &RunSpec, recorder: &Recorder) -> Vec<String> {
     recorder.nemesis(Kind::Info, "servers", json!(servers), None);
     recorder.nemesis(Kind::Info, fencepost_history::NODES, json!(run_nodes(spec)), None);
     // One storage is one register a key; replicas promise less, and data inside the lock service is another matter.
-    if storage_names(&spec.options, spec.lock, spec.workload).len() == 1 {
+    if has_one_storage(spec) {
         recorder.nemesis(Kind::Info, "storage", json!("register"), None);
     }
     servers
+}
+
+fn has_one_storage(spec: &RunSpec) -> bool {
+    storage_names(&spec.options, spec.lock, spec.workload).len() == 1
 }
 
 fn arm(run: &Run, script: &Script, context: &ProcessContext) -> ScriptPlayer {

@@ -10,7 +10,7 @@ use crate::stop::{Reason, Stop};
 use crate::topology;
 use crate::validation::RunSpec;
 use anyhow::{Result, anyhow, bail};
-use fencepost_cluster::{Cluster, ClusterSpec, Driver, Environment, NodeSpec};
+use fencepost_cluster::{Cleaned, Cluster, ClusterSpec, Driver, Environment, NodeSpec};
 use fencepost_history::Writer;
 use fencepost_history::run::{COMPRESS_ABOVE_BYTES, RunFile, RunFolder, compress_history};
 use std::collections::{BTreeSet, HashSet};
@@ -82,20 +82,27 @@ pub async fn run(
     let spec = &fitted(spec, driver.as_ref()).await?;
     folder.write("plan.toml", spec.plan.to_toml().as_bytes())?;
     observer.planned(&spec.plan);
-    for removed in driver.clean_up_leftovers().await? {
-        observer.leftover_removed(&removed);
-    }
+    let (cleaned, clean_up) = fencepost_cluster::clean_up_before(driver.as_ref()).await?;
+    report_cleaned(&cleaned, observer.as_ref());
     let cluster_spec =
         ClusterSpec { run: run_name(spec), nodes: deployment::nodes(spec), logs: folder.logs() };
     let cluster = interruptible(stop, async { Ok(driver.start(&cluster_spec).await?) }).await?;
     // From here on the cluster is taken down whatever happens.
-    let run = Run { spec, folder, stop, script, observer };
+    let run = Run { spec, folder, stop, script, observer: observer.clone() };
     let outcome = on_cluster(&run, file, &cluster).await;
     let stopped = cluster.stop().await;
+    report_cleaned(&clean_up.finish().await, observer.as_ref());
     let mut outcome = outcome?;
     compress(folder).await;
     outcome.cleanup_errors.extend(stopped.err().map(|error| error.to_string()));
     Ok(outcome)
+}
+
+/// Reports what killed runs had left, and what of it could not be removed: that keeps no run from beginning.
+fn report_cleaned(cleaned: &Cleaned, observer: &dyn RunObserver) {
+    for sentence in cleaned.lines().iter().chain(&cleaned.failures) {
+        observer.leftover_removed(sentence);
+    }
 }
 
 /// Compresses a large history. One that cannot be compressed stays as it is: only space is lost.
@@ -154,6 +161,11 @@ async fn on_cluster(run: &Run<'_>, mut file: RunFile, cluster: &Cluster) -> Resu
     let logs = run.folder.logs();
     let starting = deployment::start(spec, cluster, &logs, monitor.clone());
     let deployment = interruptible(stop, starting).await?;
+    for client in &deployment.clients {
+        if let Some(node) = cluster.node(client.name()) {
+            monitor.watch(client.name(), node.clone(), client.hello.pid);
+        }
+    }
     file.servers.clone_from(&deployment.versions);
     file.lock = Some(deployment.lock.clone());
     run.folder.write_run(&file)?;
@@ -163,6 +175,7 @@ async fn on_cluster(run: &Run<'_>, mut file: RunFile, cluster: &Cluster) -> Resu
     let recorder = Arc::new(Recorder::new(history, placement, stop.clone(), spec.options.fail_fast));
     monitor.record_to(recorder.clone());
     let outcome = phases::all(run, &deployment, &recorder).await;
+    monitor.settle().await;
     monitor.expect_ends();
     match stop.reason() {
         None | Some(Reason::Violation) => outcome,

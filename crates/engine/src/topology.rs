@@ -1,8 +1,8 @@
 //! The nodes of a run, by name: what its options and its lock ask for.
 
 use crate::options::RunOptions;
-use fencepost_locks::LockDefinition;
-use fencepost_nemesis::Topology;
+use fencepost_locks::{LockDefinition, is_acquiring};
+use fencepost_nemesis::{RecipePoint, Topology};
 use fencepost_workloads::Workload;
 
 /// Where the storage listens, inside its node.
@@ -20,8 +20,18 @@ pub fn topology(options: &RunOptions, lock: &LockDefinition, workload: &dyn Work
         clients: client_names(options),
         storage: has_storage(options, lock, workload).then(|| "storage".to_owned()),
         has_leader: lock.service.leadership().is_some(),
-        ttl: options.ttl.0,
+        points: recipe_points(options, lock),
+        ttl: options.ttl.0 + lock.capabilities(&options.lock_options).lock_delay,
     }
+}
+
+/// The points at which the clients of this run can be made slow: those of the recipe, and of every careful client.
+fn recipe_points(options: &RunOptions, lock: &LockDefinition) -> Vec<RecipePoint> {
+    let can = lock.capabilities(&options.lock_options);
+    let of_lock = can.points.iter().copied();
+    let careful = lock.recipe.program().is_none() && options.careful && !can.own_storage;
+    let names = of_lock.chain(careful.then_some(fencepost_locks::BETWEEN_CHECK_AND_WRITE));
+    names.map(|name| RecipePoint { name: name.to_owned(), is_acquiring: is_acquiring(name) }).collect()
 }
 
 /// `n1`, `n2`, …; empty for a lock without servers.

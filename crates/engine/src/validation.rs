@@ -2,6 +2,7 @@
 
 use crate::names::{BadUsage, find_lock, pick, unknown};
 use crate::options::RunOptions;
+use crate::shaping::Faults;
 use crate::topology;
 use fencepost_cluster::{Capability, DRIVER_NAMES};
 use fencepost_history::{Seed, TimeSpan};
@@ -12,6 +13,7 @@ use fencepost_workloads::Workload;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::Path;
+use std::time::Duration;
 
 /// The validated options of a run, with everything that they name. It exists only where the run can start.
 #[derive(Clone)]
@@ -29,12 +31,24 @@ pub struct RunSpec {
 }
 
 impl RunSpec {
+    /// About how long the run takes, by what was asked for: to deal runs out, and to say how much is left.
+    pub fn expected(&self) -> Duration {
+        /// To judge a run and to draw its report.
+        const JUDGING: Duration = Duration::from_secs(1);
+        let options = &self.options;
+        self.lock.service.setup_time() + options.time_limit.0 + 2 * options.ttl.0 + JUDGING
+    }
+
     /// Validates the options completely, and draws the plan.
     ///
     /// # Errors
     /// One sentence: what cannot work, and what would.
     pub fn new(options: RunOptions) -> Result<RunSpec, BadUsage> {
         let mut spec = RunSpec::without_plan(options)?;
+        if spec.options.nemesis_file.is_none() {
+            let drawn = if spec.options.is_swarm() { fencepost_nemesis::registry() } else { &spec.nemeses };
+            spec.options.check_shaping(drawn, Faults::Drawn)?;
+        }
         let (options, topology) = (&spec.options, spec.topology());
         spec.plan = match &options.nemesis_file {
             Some(file) => read_plan(file, &topology)?,
@@ -46,6 +60,9 @@ impl RunSpec {
         };
         if options.nemesis_file.is_some() || options.is_swarm() {
             spec.nemeses = spec.plan.nemeses();
+        }
+        if spec.options.nemesis_file.is_some() {
+            spec.options.check_shaping(&spec.nemeses, Faults::Written)?;
         }
         spec.with_faked_clocks()
     }
@@ -128,13 +145,19 @@ const CONCURRENCY_MAX: usize = 10_000;
 /// Each is acquired and read once more at the end of a run.
 const KEYS_MAX: usize = 10_000;
 const RATES: RangeInclusive<f64> = 0.001..=1e6;
+/// In MiB. Less is not enough for any interpreter.
+const CLIENT_MEMORY: RangeInclusive<u32> = 32..=1 << 20;
 const FAULTS_MAX: f64 = 100_000.0;
 
 /// On the command line: no fault.
 const NO_NEMESIS: &str = "none";
 
 impl RunOptions {
-    fn nemeses(&self) -> Result<Vec<&'static dyn Nemesis>, BadUsage> {
+    /// The nemeses that it names; those of a swarm are drawn later.
+    ///
+    /// # Errors
+    /// One sentence: an unknown name, or names that exclude each other.
+    pub fn nemeses(&self) -> Result<Vec<&'static dyn Nemesis>, BadUsage> {
         let named: Vec<&str> =
             self.nemesis.iter().map(String::as_str).filter(|name| *name != NO_NEMESIS).collect();
         if named.len() < self.nemesis.len() && !named.is_empty() {
@@ -224,6 +247,13 @@ impl RunOptions {
             if !(1..=most).contains(&count) {
                 return bad(format!("{option} must be from 1 to {most}, not {count}"));
             }
+        }
+        if let Some(mib) = self.client_memory.filter(|mib| !CLIENT_MEMORY.contains(mib)) {
+            return bad(format!(
+                "--client-memory must be from {} to {} MiB, not {mib}",
+                CLIENT_MEMORY.start(),
+                CLIENT_MEMORY.end()
+            ));
         }
         if self.acquisitions == Some(0) {
             return bad("--acquisitions must be at least 1".to_owned());

@@ -18,6 +18,8 @@ pub mod prose;
 pub mod run;
 mod run_nodes;
 mod seed;
+mod shard;
+mod storage_access;
 mod stored;
 mod time_span;
 
@@ -32,5 +34,7 @@ pub use name::Name;
 pub use printable::printable;
 pub use run_nodes::{NODES, NodeKind, RunNodes};
 pub use seed::{Seed, Stream};
+pub use shard::{InvalidShard, Shard};
+pub use storage_access::{STORAGE_LOG, StorageAccess};
 pub use stored::{Events, compressed_name, find_history, read_history};
 pub use time_span::{InvalidDuration, TimeSpan};

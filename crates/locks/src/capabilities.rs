@@ -30,6 +30,8 @@ pub struct Capabilities {
     pub renewal: bool,
     /// How much longer than its TTL the lock may stay taken after its holder was lost.
     pub lock_delay: Duration,
+    /// Points between two steps of its recipe at which a client can be made to pause ([`crate::points`]).
+    pub points: &'static [&'static str],
 }
 
 impl Capabilities {
@@ -46,6 +48,7 @@ impl Capabilities {
         loss_notice: false,
         renewal: false,
         lock_delay: Duration::ZERO,
+        points: &[],
     };
 
     /// The words by which a client announces them in its hello, in `can`.

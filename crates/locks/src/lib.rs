@@ -44,7 +44,7 @@ pub use error::{ClientError, OptionError};
 pub use http::{HttpTool, http_get};
 pub use notices::Notices;
 pub use options::{Acquire, Fence, LockValue, Options, Persistence, Release, ReleaseWhere, TokenFrom};
-pub use pause_points::{PauseAt, points};
+pub use pause_points::{BETWEEN_CHECK_AND_WRITE, PauseAt, is_acquiring, points};
 pub use recipe::{Lock, Recipe, Session};
 pub use registry::{find, registry};
 pub use sequencers::connect_sequencers;

@@ -34,6 +34,11 @@ pub fn points() -> &'static [(&'static str, &'static str)] {
     ]
 }
 
+/// Whether who passes this point is acquiring the lock, and does not hold it yet.
+pub fn is_acquiring(point: &str) -> bool {
+    [BETWEEN_SETNX_AND_EXPIRE, BEFORE_REPLIES].contains(&point)
+}
+
 /// A point, and how long to pause there; written `between-get-and-del=300ms`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

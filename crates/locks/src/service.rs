@@ -21,6 +21,10 @@ pub trait LockService: Send + Sync {
     }
     /// How many servers it has when the user does not say.
     fn default_nodes(&self) -> usize;
+    /// About how long it takes to start its servers until they serve, and to end them.
+    fn setup_time(&self) -> Duration {
+        Duration::from_secs(2)
+    }
     /// Options of its own that it understands, as on the command line without the dashes (`redis-persistence`).
     fn options(&self) -> &'static [&'static str] {
         &[]

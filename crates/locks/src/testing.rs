@@ -1,7 +1,7 @@
 //! A node that does nothing but answer commands, for tests of what is said of servers that do not serve.
 
 use async_trait::async_trait;
-use fencepost_cluster::protocol::{Output, Service};
+use fencepost_cluster::protocol::{Limits, Output, Service};
 use fencepost_cluster::{Attached, ClusterError, Node, Role};
 use serde_json::Value;
 use std::net::Ipv4Addr;
@@ -59,7 +59,7 @@ impl Node for StubNode {
         only_commands()
     }
 
-    async fn signal_tree(&self, _pid: i32, _signal: i32) -> Result<(), ClusterError> {
+    async fn signal_tree(&self, _pid: i32, _signal: i32) -> Result<bool, ClusterError> {
         only_commands()
     }
 
@@ -92,6 +92,10 @@ impl Node for StubNode {
     }
 
     async fn tool(&self, _name: &str, _args: Value) -> Result<Value, ClusterError> {
+        only_commands()
+    }
+
+    async fn limit(&self, _limits: Limits) -> Result<(), ClusterError> {
         only_commands()
     }
 

@@ -32,7 +32,7 @@ pub enum State {
 }
 
 /// `verdict.json`, without the findings.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Judgement {
     pub outcome: Outcome,
     pub verdicts: Vec<PropertyVerdict>,
@@ -139,7 +139,9 @@ pub fn folders(results: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(results)? {
         let entry = entry?;
-        if entry.file_type()?.is_dir() {
+        // Under a hidden name a folder is on its way, here or out.
+        let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        if !hidden && entry.file_type()?.is_dir() {
             paths.push(entry.path());
         }
     }

@@ -58,6 +58,7 @@ impl<'a> Operation<'a> {
             token: credentials.token,
             unique: credentials.unique.as_deref().map(Cow::Borrowed),
             sequencer: credentials.sequencer.as_deref().map(Cow::Borrowed),
+            process: credentials.process,
             number,
         }
     }

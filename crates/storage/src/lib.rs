@@ -8,6 +8,7 @@
 
 mod client;
 mod guards;
+mod log;
 mod protocol;
 mod replicas;
 mod sequencers;

@@ -1,8 +1,8 @@
 //! What a storage and its clients say to each other: lines of JSON over TCP.
 //!
 //! ```text
-//! → {"id":1,"f":"read","key":"a","token":33}               ← {"id":1,"ok":7}
-//! → {"id":2,"f":"write","key":"a","value":8,"token":33}    ← {"id":2,"ok":8}   or   {"id":2,"fail":"rejected: stale-token: 33 < 35"}
+//! → {"id":1,"f":"read","key":"a","process":7,"token":33}               ← {"id":1,"ok":7}
+//! → {"id":2,"f":"write","key":"a","value":8,"process":7,"token":33}    ← {"id":2,"ok":8}   or   {"id":2,"fail":"rejected: stale-token: 33 < 35"}
 //! → {"id":3,"f":"mark","key":"a","unique":"c1-7-2"}        ← {"id":3,"ok":null}
 //! → {"id":4,"f":"ping"}                                    ← {"id":4,"ok":null}
 //! ```
@@ -30,6 +30,9 @@ pub(crate) struct Request<'a> {
     pub(crate) unique: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sequencer: Option<Cow<'a, str>>,
+    /// Who makes it: the process's number in the history. What does not say it is not in the log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) process: Option<u64>,
     /// With replicas: the write's number among the writes of its client. A replica keeps the greatest pair of token and
     /// number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,7 +53,12 @@ pub(crate) enum Function {
 impl Request<'_> {
     pub(crate) fn credentials(&self) -> Credentials {
         let owned = |text: &Option<Cow<str>>| text.as_deref().map(str::to_owned);
-        Credentials { token: self.token, unique: owned(&self.unique), sequencer: owned(&self.sequencer) }
+        Credentials {
+            token: self.token,
+            unique: owned(&self.unique),
+            sequencer: owned(&self.sequencer),
+            process: self.process,
+        }
     }
 }
 

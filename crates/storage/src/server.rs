@@ -1,11 +1,13 @@
 //! The storage as a server: JSON lines over TCP. Requests of one connection are answered in their order.
 
 use crate::guards::{Guard, Need, find_guard, guards};
+use crate::log::AccessLog;
 use crate::protocol::{LINE_MAX, Request};
 use crate::sequencers::Sequencers;
 use crate::store::Storage;
 use clap::Args;
 use fencepost_wire::{LineReader, LineWriter};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -21,6 +23,9 @@ pub struct StorageSetup {
     /// Milliseconds between check and write, for a guard that does them in two steps.
     #[arg(long, default_value_t = 0)]
     pub write_delay_ms: u64,
+    /// File that gets a line for each read and write that was carried out, in their order.
+    #[arg(long)]
+    pub log: Option<PathBuf>,
     /// Lock whose service a guard asks about sequencers.
     #[arg(long, default_value = "")]
     pub lock: String,
@@ -72,7 +77,14 @@ where
     } else {
         None
     };
-    Ok(Storage::new(guard, Duration::from_millis(setup.write_delay_ms), sequencers))
+    let storage = Storage::new(guard, Duration::from_millis(setup.write_delay_ms), sequencers);
+    match &setup.log {
+        None => Ok(storage),
+        Some(path) => match AccessLog::open(path) {
+            Ok(log) => Ok(storage.with_log(log)),
+            Err(error) => Err(format!("the storage cannot write its log to {}: {error}", path.display())),
+        },
+    }
 }
 
 /// Serves on a listener that is bound already, without a lock service to ask and without a delay between check and write.

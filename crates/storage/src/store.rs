@@ -1,9 +1,10 @@
 //! What the storage keeps: a value per key (a counter, or a list), and the guard in front of it.
 
 use crate::guards::{Credentials, Guard, Need, Record, Rejection, Write};
+use crate::log::AccessLog;
 use crate::protocol::{Function, Request, Response};
 use crate::sequencers::Sequencers;
-use fencepost_history::{ErrorCode, OperationError};
+use fencepost_history::{ErrorCode, OperationError, f};
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -21,22 +22,35 @@ pub(crate) struct Storage {
 }
 
 #[derive(Default)]
-struct Records(HashMap<String, Record>);
+struct Records {
+    by_key: HashMap<String, Record>,
+    /// Beside the records, so that its order is that in which they changed.
+    log: Option<AccessLog>,
+}
 
 impl Records {
     fn record(&mut self, key: &str) -> &mut Record {
         // Not `entry`, which would need a copy of the key each time.
-        if !self.0.contains_key(key) {
-            self.0.insert(key.to_owned(), Record::default());
+        if !self.by_key.contains_key(key) {
+            self.by_key.insert(key.to_owned(), Record::default());
         }
-        self.0.get_mut(key).expect("inserted just now")
+        self.by_key.get_mut(key).expect("inserted just now")
     }
 
     /// Stores the value of a write that was admitted. Gives the value; of a list its length.
-    fn put(&mut self, key: &str, value: Value, version: Option<(u64, u64)>) -> Value {
+    fn put(&mut self, key: &str, value: Value, version: Option<(u64, u64)>, process: Option<u64>) -> Value {
+        let written = value.as_array().map_or(&value, |list| list.last().unwrap_or(&Value::Null));
+        self.note(key, process, f::WRITE, written);
         let record = self.record(key);
         (record.value, record.version) = (value, version);
         record.value.as_array().map_or_else(|| record.value.clone(), |list| list.len().into())
+    }
+
+    /// Adds an access to the log, if there is one, and if it is known who made it.
+    fn note(&mut self, key: &str, process: Option<u64>, f: &str, value: &Value) {
+        if let (Some(log), Some(process)) = (&mut self.log, process) {
+            log.add(key, process, f, value);
+        }
     }
 }
 
@@ -57,12 +71,19 @@ impl Storage {
         Storage { guard, write_delay, sequencers, records: Mutex::default() }
     }
 
+    /// Keeps a log of what is read and written from here on.
+    pub(crate) fn with_log(self, log: AccessLog) -> Storage {
+        self.records.lock().log = Some(log);
+        self
+    }
+
     /// Carries a request out, or answers why it was not carried out.
     pub(crate) async fn answer(&self, request: Request<'_>) -> Response {
         let id = request.id;
         let (answer, version) = match request.f {
             Function::Read => {
                 let mut records = self.records.lock();
+                records.note(&request.key, request.process, f::READ, &Value::Null);
                 let record = records.record(&request.key);
                 self.guard.saw_read(record, &request.credentials());
                 (Ok(record.value.clone()), record.version)
@@ -87,7 +108,7 @@ impl Storage {
         let Some(value) = value else {
             return Err(ErrorCode::BadCommand.error("a write needs a value, a whole number or a list"));
         };
-        let key = request.key.as_ref();
+        let (key, process) = (request.key.as_ref(), request.process);
         let write = Write { value, credentials };
         let admitted = match self.check_sequencer(&write.credentials).await {
             Ok(()) => self.admit(key, write, version),
@@ -95,7 +116,7 @@ impl Storage {
         };
         match admitted {
             Ok(Admitted::Done(answer)) => Ok(answer),
-            Ok(Admitted::ToWrite(value)) => Ok(self.write_later(key, value).await),
+            Ok(Admitted::ToWrite(value)) => Ok(self.write_later(key, value, process).await),
             Err(rejection) => Err(rejected(&rejection)),
         }
     }
@@ -113,12 +134,13 @@ impl Storage {
             // Overtaken by a later write of the same holder: it is as if this one had come before.
             return Ok(Admitted::Done(Value::Null));
         }
-        Ok(Admitted::Done(records.put(key, write.value, version)))
+        let process = write.credentials.process;
+        Ok(Admitted::Done(records.put(key, write.value, version, process)))
     }
 
     /// The second step of a guard that works in two. The first write to come waits; one that finds another waiting goes
     /// ahead of it, so that a run that arranges for two to come together knows how it ends.
-    async fn write_later(&self, key: &str, value: Value) -> Value {
+    async fn write_later(&self, key: &str, value: Value, process: Option<u64>) -> Value {
         let alone = self.records.lock().record(key).unwritten == 1;
         if alone && !self.write_delay.is_zero() {
             tokio::time::sleep(self.write_delay).await;
@@ -127,7 +149,7 @@ impl Storage {
         }
         let mut records = self.records.lock();
         records.record(key).unwritten -= 1;
-        records.put(key, value, None)
+        records.put(key, value, None, process)
     }
 
     /// Asks the lock service whether the lock is still held, if the guard needs a sequencer.

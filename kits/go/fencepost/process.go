@@ -54,7 +54,7 @@ type pending struct {
 func startProcess(c *client, number uint64) *process {
 	p := &process{client: c, number: number, inbox: make(chan command, 64), held: map[string]*hold{}}
 	p.ctx, p.stop = context.WithCancel(context.Background())
-	p.storage = newStorage(c)
+	p.storage = newStorage(c, number)
 	go p.run()
 	return p
 }

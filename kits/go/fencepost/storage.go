@@ -18,6 +18,7 @@ const dialRest = 25 * time.Millisecond
 type storage struct {
 	client   *client
 	replicas []*replica
+	process  uint64
 }
 
 // credentials are what a request carries of the grant under which it is made.
@@ -27,10 +28,11 @@ type credentials struct {
 }
 
 type request struct {
-	ID    uint64          `json:"id"`
-	F     string          `json:"f"`
-	Key   string          `json:"key"`
-	Value json.RawMessage `json:"value,omitempty"`
+	ID      uint64          `json:"id"`
+	F       string          `json:"f"`
+	Key     string          `json:"key"`
+	Process uint64          `json:"process"` // its number in the history, for the storage's log
+	Value   json.RawMessage `json:"value,omitempty"`
 	credentials
 	// With replicas: the write's number among those of the client.
 	Number uint64 `json:"number,omitempty"`
@@ -52,8 +54,8 @@ type result struct {
 	err   string
 }
 
-func newStorage(c *client) *storage {
-	s := &storage{client: c}
+func newStorage(c *client, process uint64) *storage {
+	s := &storage{client: c, process: process}
 	for _, address := range c.hello.Replicas {
 		s.replicas = append(s.replicas, &replica{address: address, turn: make(chan struct{}, 1)})
 	}
@@ -61,11 +63,11 @@ func newStorage(c *client) *storage {
 }
 
 func (s *storage) read(ctx context.Context, key string, hold *hold) result {
-	return s.perform(ctx, request{F: "read", Key: key}, hold)
+	return s.perform(ctx, request{F: "read", Key: key, Process: s.process}, hold)
 }
 
 func (s *storage) write(ctx context.Context, key string, value json.RawMessage, hold *hold) result {
-	write := request{F: "write", Key: key, Value: value}
+	write := request{F: "write", Key: key, Process: s.process, Value: value}
 	if len(s.replicas) > 1 {
 		write.Number = atomic.AddUint64(&s.client.writes, 1)
 	}

@@ -105,8 +105,8 @@ func TestReadsAndWritesCarryWhatTheGrantGave(t *testing.T) {
 	k.expect(k.op(1, "write", "a", `,"value":[1,2]`), `{"type":"ok","value":8}`)
 	k.op(1, "release", "a", "")
 	k.op(1, "write", "a", `,"value":9`)
-	k.expect(s.all(), `"f":"read","key":"a"} "f":"write","key":"a","value":8,"token":33,"unique":"u-1"} `+
-		`"f":"write","key":"a","value":[1,2],"token":33,"unique":"u-1"} "f":"write","key":"a","value":9}`)
+	k.expect(s.all(), `"f":"read","key":"a","process":1} "f":"write","key":"a","process":1,"value":8,"token":33,"unique":"u-1"} `+
+		`"f":"write","key":"a","process":1,"value":[1,2],"token":33,"unique":"u-1"} "f":"write","key":"a","process":1,"value":9}`)
 	for _, value := range []string{"", `,"value":1.5`, `,"value":"x"`} {
 		if refused := k.op(1, "write", "a", value); !strings.Contains(refused, "bad-command") {
 			t.Error(refused)
@@ -122,12 +122,12 @@ func TestMarksOnceAGrant(t *testing.T) {
 	k.acquire(1, "a")
 	k.op(1, "read", "a", "")
 	k.op(1, "write", "a", `,"value":8`)
-	k.expect(s.all(), `"f":"read","key":"a"} "f":"mark","key":"a","token":33,"unique":"u-1"} `+
-		`"f":"read","key":"a","token":33,"unique":"u-1"} "f":"write","key":"a","value":8,"token":33,"unique":"u-1"}`)
+	k.expect(s.all(), `"f":"read","key":"a","process":1} "f":"mark","key":"a","process":1,"token":33,"unique":"u-1"} `+
+		`"f":"read","key":"a","process":1,"token":33,"unique":"u-1"} "f":"write","key":"a","process":1,"value":8,"token":33,"unique":"u-1"}`)
 	refusing := storageThat(t, func(asked request) string { return `"fail":"rejected: stale-epoch: 1 < 2"` })
 	k = stored(t, `,"marks_first":true`, refusing)
 	k.expect(k.op(1, "write", "a", `,"value":8`), `{"type":"fail","error":"rejected: stale-epoch: 1 < 2"}`)
-	k.expect(refusing.all(), `"f":"mark","key":"a"}`)
+	k.expect(refusing.all(), `"f":"mark","key":"a","process":1}`)
 }
 
 func TestAnswersThatDoNotCome(t *testing.T) {

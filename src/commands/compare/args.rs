@@ -1,7 +1,10 @@
 //! The options of `fencepost compare`.
 
+use super::report::ComparisonFiles;
+use crate::store::Results;
 use clap::Args;
 use fencepost_engine::{BadUsage, RunOptions};
+use fencepost_history::Shard;
 use std::path::PathBuf;
 
 const SEED: &str = "The seed that all runs draw theirs from [default: that of the same comparison if it was ended early, \
@@ -41,30 +44,20 @@ pub struct CompareArgs {
     /// Number of runs side by side.
     #[arg(long, default_value_t = 1)]
     pub jobs: usize,
-    /// Compare runs that exist, in place of making some: folders of runs, or folders of such folders.
+    /// Make only this part of the runs, such as 1/4; `fencepost merge` makes parts whole. Needs --seed.
+    #[arg(long, value_name = "K/N", conflicts_with = "from")]
+    pub shard: Option<Shard>,
+    /// How long runs took: the durations.json of an earlier part or merge. All parts need the same file.
+    #[arg(long, value_name = "FILE", requires = "shard")]
+    pub durations: Option<PathBuf>,
+    /// Compare runs that exist, in place of making some: folders of runs, or folders or object stores of such folders.
     #[arg(long, value_name = "FOLDER", num_args = 1.., conflicts_with_all = ["locks", "nemeses", "guards", "runs", "seed"])]
     pub from: Vec<PathBuf>,
-    /// An earlier compare.json: list the changes since. Exit code 1 if a property that held is violated.
-    #[arg(long, value_name = "FILE")]
-    pub baseline: Option<PathBuf>,
-    /// Write the comparison as a page [default: compare.html in the folder of the comparison, beneath --results].
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// Write it as JSON, for --baseline too [default: compare.json, as the page].
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write it as Markdown.
-    #[arg(long, value_name = "FILE")]
-    pub markdown: Option<PathBuf>,
-    /// Write it as CSV: a line for each run.
-    #[arg(long, value_name = "FILE")]
-    pub csv: Option<PathBuf>,
-    /// Write it as JUnit XML: a case for each property under each nemesis.
-    #[arg(long, value_name = "FILE")]
-    pub junit: Option<PathBuf>,
-    /// Folder of all runs.
-    #[arg(long, default_value = "results")]
-    pub results: PathBuf,
+    #[command(flatten)]
+    pub files: ComparisonFiles,
+    /// Folder of all runs, or an object store that they are sent to (s3://BUCKET/PREFIX, gs://…, az://…, file:///FOLDER).
+    #[arg(long, default_value = "results", value_name = "FOLDER|STORE")]
+    pub results: Results,
     #[command(flatten)]
     pub options: RunOptions,
 }

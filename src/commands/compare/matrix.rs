@@ -1,16 +1,19 @@
 //! Which runs a comparison consists of, and where it is kept, so that one that was ended early can go on.
 
 use super::args::CompareArgs;
+use super::report::JSON;
+use crate::config::comes_from_file;
 use anyhow::{Context, Result, bail};
-use fencepost_engine::{BadUsage, RunOptions, RunSpec, find_lock, pick};
-use fencepost_history::Seed;
+use fencepost_engine::{BadUsage, Faults, RunOptions, RunSpec, find_lock, pick};
 use fencepost_history::run::{RunFile, now, timestamp, write_whole};
-use fencepost_nemesis::SWARM;
-use fencepost_report::comparison::{Cell, Comparison, Row, cell, servers};
+use fencepost_history::{Seed, Shard};
+use fencepost_nemesis::{Nemesis, SWARM};
+use fencepost_report::comparison::{Cell, CompareCampaign, Comparison, Row, cell, combination, servers};
+use fencepost_report::parts::{Deal, Durations, deal};
 use fencepost_report::runs::Run;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
@@ -19,6 +22,9 @@ use std::path::{Path, PathBuf};
 #[serde(rename_all = "kebab-case")]
 pub struct Matrix {
     pub seed: Seed,
+    /// The part of the runs that is made here. None: all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Shard>,
     /// Runs of each combination.
     pub runs: usize,
     pub locks: Vec<String>,
@@ -32,16 +38,36 @@ pub struct Matrix {
     pub files: BTreeMap<String, String>,
 }
 
-/// A combination.
-pub struct Combination {
-    pub row: usize,
-    /// Its runs, or why there can be none.
-    pub turns: Result<Vec<Turn>, String>,
+/// The nemeses of a column: those that are joined, or all that a swarm draws from.
+fn faults_of(joined: &str) -> Vec<&'static dyn Nemesis> {
+    match joined.split('+').any(|name| name == SWARM) {
+        true => fencepost_nemesis::registry().to_vec(),
+        false => joined.split('+').filter_map(fencepost_nemesis::find).collect(),
+    }
+}
+
+/// What a comparison consists of, and which part makes which of its runs.
+pub struct MatrixPlan {
+    /// With the numbers that runs have in the comparison.
+    pub campaign: CompareCampaign,
+    pub deal: Deal,
+    /// The runs that are made here.
+    pub turns: Vec<Turn>,
+}
+
+impl MatrixPlan {
+    /// The seeds of the runs that are made here, with which the names of their folders end.
+    pub fn seeds(&self) -> HashSet<String> {
+        let seeds = self.turns.iter().filter_map(|turn| turn.spec.options.seed);
+        seeds.map(|seed| seed.to_string()).collect()
+    }
 }
 
 /// A run of the matrix.
 #[derive(Clone)]
 pub struct Turn {
+    /// Its number in the comparison.
+    pub run: u64,
     /// `redlock under clock-jump, 2 of 5`.
     pub label: String,
     pub spec: RunSpec,
@@ -51,12 +77,30 @@ pub struct Turn {
 
 impl Turn {
     /// The run that it became, if that has been made and judged.
-    pub fn made<'a>(&self, runs: &'a [Run]) -> Option<&'a Run> {
+    pub fn made<'a>(&self, runs: &JudgedRuns<'a>) -> Option<&'a Run> {
+        let same_seed = runs.by_seed.get(&self.spec.seed.0)?;
         let settings = self.spec.options.settings();
         let files = |file: &RunFile| file.lock.as_ref().and_then(|lock| lock.files.clone());
         let is_this =
-            |run: &&Run| run.file().is_some_and(|file| file.spec == settings && files(file) == self.files);
-        runs.iter().filter(|run| run.judgement().is_some()).find(is_this)
+            |run: &&&Run| run.file().is_some_and(|file| file.spec == settings && files(file) == self.files);
+        same_seed.iter().find(is_this).copied()
+    }
+}
+
+/// Runs that were judged, to be found by their seeds.
+pub struct JudgedRuns<'a> {
+    by_seed: HashMap<u64, Vec<&'a Run>>,
+}
+
+impl<'a> JudgedRuns<'a> {
+    pub fn of(runs: &'a [Run]) -> JudgedRuns<'a> {
+        let mut by_seed: HashMap<u64, Vec<&Run>> = HashMap::new();
+        for run in runs.iter().filter(|run| run.judgement().is_some()) {
+            if let Some(file) = run.file() {
+                by_seed.entry(file.spec.seed.0).or_default().push(run);
+            }
+        }
+        JudgedRuns { by_seed }
     }
 }
 
@@ -86,8 +130,14 @@ impl Matrix {
             return Err(BadUsage("--runs and --jobs must be at least 1".to_owned()));
         }
         args.check_unused()?;
+        if args.shard.is_some() && args.options.seed.is_none() {
+            return Err(BadUsage(
+                "--shard needs --seed: all parts draw their runs from the same one".to_owned(),
+            ));
+        }
         let mut matrix = Matrix {
             seed: args.options.seed.unwrap_or_else(Seed::fresh),
+            shard: args.shard,
             runs: args.runs,
             locks: all_or(&args.locks, real_locks),
             guards: args.guards.clone(),
@@ -97,11 +147,8 @@ impl Matrix {
         };
         matrix.files = matrix.check_locks()?;
         matrix.check_names()?;
-        let combinations = matrix.combinations();
-        if combinations.iter().all(|combination| combination.turns.is_err()) {
-            let reason = combinations.into_iter().find_map(|combination| combination.turns.err());
-            return Err(BadUsage(reason.unwrap_or_else(|| "there is nothing to compare".to_owned())));
-        }
+        let named: Vec<_> = matrix.nemeses.iter().flat_map(|joined| faults_of(joined)).collect();
+        matrix.options = matrix.options.shaped_for(&named, Faults::Drawn, comes_from_file)?;
         Ok(matrix)
     }
 
@@ -152,16 +199,61 @@ impl Matrix {
         rows.map(|(lock, guard)| (lock.as_str(), guard.as_str())).collect()
     }
 
-    /// All combinations, row by row.
-    pub fn combinations(&self) -> Vec<Combination> {
-        let mut combinations = Vec::new();
+    /// Which runs there are, and those that are made here.
+    ///
+    /// # Errors
+    /// There is nothing that could be run.
+    pub fn plan(&self, durations: &Durations) -> Result<MatrixPlan, BadUsage> {
+        let mut campaign = CompareCampaign {
+            layout: self.layout(),
+            runs: self.runs,
+            // The same in all parts.
+            matrix: serde_json::to_value(Matrix { shard: None, ..self.clone() })
+                .map_err(|error| BadUsage(format!("the comparison cannot be put into JSON: {error}")))?,
+        };
+        let mut lengths = Vec::new();
+        let mut refusal = None;
         for (row, (lock, guard)) in self.rows().into_iter().enumerate() {
             for nemesis in &self.nemeses {
-                let turns = (1..=self.runs).map(|number| self.turn(lock, guard, nemesis, number)).collect();
-                combinations.push(Combination { row, turns });
+                let first = self.turn(lock, guard, nemesis, 1);
+                let known = durations.of_ms(&combination(lock, guard, nemesis));
+                let expected = |turn: &Turn| turn.spec.expected().as_millis() as u64;
+                let length = first.as_ref().ok().map(|turn| known.unwrap_or_else(|| expected(turn)));
+                lengths.extend(std::iter::repeat_n(length, self.runs));
+                let not_applicable = first.err();
+                refusal = refusal.or_else(|| not_applicable.clone());
+                campaign.layout.rows[row].cells.push(Cell { not_applicable, ..Cell::default() });
             }
         }
-        combinations
+        if lengths.iter().all(Option::is_none) {
+            return Err(BadUsage(refusal.unwrap_or_else(|| "there is nothing to compare".to_owned())));
+        }
+        let shard = self.shard.unwrap_or(Shard::WHOLE);
+        let deal = deal(&lengths, shard.of());
+        let turns = deal.runs(shard.number()).into_iter().map(|run| self.turn_of(run));
+        let turns = turns.collect::<Result<_, _>>().map_err(BadUsage)?;
+        Ok(MatrixPlan { campaign, deal, turns })
+    }
+
+    /// The run of that number in the comparison.
+    fn turn_of(&self, run: u64) -> Result<Turn, String> {
+        let (cell, number) = (run as usize / self.runs, run as usize % self.runs + 1);
+        let (row, column) = (cell / self.nemeses.len(), cell % self.nemeses.len());
+        let (lock, guard) = self.rows()[row];
+        let turn = self.turn(lock, guard, &self.nemeses[column], number)?;
+        Ok(Turn { run, ..turn })
+    }
+
+    /// The comparison without any run, or any cell.
+    fn layout(&self) -> Comparison {
+        Comparison {
+            fencepost: env!("CARGO_PKG_VERSION").to_owned(),
+            command: String::new(),
+            nemeses: self.nemeses.clone(),
+            rows: self.rows().into_iter().map(|(lock, guard)| self.row(lock, guard)).collect(),
+            left_out: Vec::new(),
+            missing: Vec::new(),
+        }
     }
 
     fn turn(&self, lock: &str, guard: &str, nemesis: &str, number: usize) -> Result<Turn, String> {
@@ -173,13 +265,12 @@ impl Matrix {
             nemesis: nemeses.map(str::to_owned).collect(),
             // As short as a fresh one.
             seed: Some(Seed(seed >> 11)),
-            ..self.options.clone()
+            ..self.options.clone().without_unused(&faults_of(nemesis))
         };
         let spec = RunSpec::new(options).map_err(|BadUsage(why)| why)?;
-        let guarded = if guard == "none" { String::new() } else { format!(" with {guard}") };
-        let label = format!("{lock}{guarded} under {nemesis}, {number} of {}", self.runs);
+        let label = format!("{}, {number} of {}", combination(lock, guard, nemesis), self.runs);
         let files = self.files.get(lock).cloned();
-        Ok(Turn { label, spec, files })
+        Ok(Turn { run: 0, label, spec, files })
     }
 
     /// Repeats the comparison.
@@ -191,37 +282,34 @@ impl Matrix {
         let settings = settings.filter(|(name, _)| !named.contains(&name.as_str())).map(|(_, words)| words);
         let words: Vec<String> = lists.into_iter().chain(settings).collect();
         let program = crate::commands::repeat::program();
-        format!("{program} compare {} --runs {} --seed {}", words.join(" "), self.runs, self.seed)
+        let shard = self.shard.map_or(String::new(), |shard| format!(" --shard {shard}"));
+        format!("{program} compare {} --runs {} --seed {}{shard}", words.join(" "), self.runs, self.seed)
     }
 
     /// What came of it, from the runs that there are.
-    pub fn comparison(&self, runs: &[Run], failures: &[(RunOptions, String)]) -> Comparison {
-        let mut rows: Vec<Row> = self.rows().into_iter().map(|(lock, guard)| self.row(lock, guard)).collect();
-        for combination in self.combinations() {
-            let filled = match &combination.turns {
-                Err(why) => Cell { not_applicable: Some(why.clone()), ..Cell::default() },
-                Ok(turns) => {
-                    let found: Vec<&Run> = turns.iter().filter_map(|turn| turn.made(runs)).collect();
-                    let failed = failures
-                        .iter()
-                        .filter(|(options, _)| turns.iter().any(|turn| turn.spec.options == *options));
-                    rows[combination.row].servers.extend(servers(found.iter()));
-                    Cell { failures: failed.map(|(_, why)| why.clone()).collect(), ..cell(&found) }
+    pub fn comparison(&self, plan: &MatrixPlan, runs: &[Run], failures: &[(u64, String)]) -> Comparison {
+        let runs = JudgedRuns::of(runs);
+        let runs_by_number: HashMap<u64, Option<&Run>> =
+            plan.turns.iter().map(|turn| (turn.run, turn.made(&runs))).collect();
+        let mut comparison = plan.campaign.layout.clone();
+        comparison.command = self.command();
+        for (row, row_of) in comparison.rows.iter_mut().enumerate() {
+            for (column, filled) in row_of.cells.iter_mut().enumerate() {
+                if filled.not_applicable.is_some() {
+                    continue;
                 }
-            };
-            rows[combination.row].cells.push(filled);
+                let numbers: Vec<u64> =
+                    (1..=self.runs).map(|number| plan.campaign.run(row, column, number)).collect();
+                let found: Vec<&Run> =
+                    numbers.iter().filter_map(|number| *runs_by_number.get(number)?).collect();
+                let failed = failures.iter().filter(|(run, _)| numbers.contains(run));
+                row_of.servers.extend(servers(found.iter()));
+                *filled = Cell { failures: failed.map(|(_, why)| why.clone()).collect(), ..cell(&found) };
+            }
+            row_of.servers.sort();
+            row_of.servers.dedup();
         }
-        for row in &mut rows {
-            row.servers.sort();
-            row.servers.dedup();
-        }
-        Comparison {
-            fencepost: env!("CARGO_PKG_VERSION").to_owned(),
-            command: self.command(),
-            nemeses: self.nemeses.clone(),
-            rows,
-            left_out: Vec::new(),
-        }
+        comparison
     }
 
     fn row(&self, lock: &str, guard: &str) -> Row {
@@ -251,7 +339,9 @@ impl Matrix {
             self.seed = other.seed;
             return Ok(path);
         }
-        let path = results.join(format!("compare-{}-{}", timestamp(now()), self.seed));
+        let shard =
+            self.shard.map_or(String::new(), |shard| format!("-{}-of-{}", shard.number(), shard.of()));
+        let path = results.join(format!("compare-{}-{}{shard}", timestamp(now()), self.seed));
         fs::create_dir(&path).with_context(|| format!("cannot make the folder {}", path.display()))?;
         let text = toml::to_string(self).context("cannot put the matrix into TOML")?;
         write_whole(&path.join("matrix.toml"), text.as_bytes())?;
@@ -279,9 +369,6 @@ fn every_nemesis() -> Vec<&'static str> {
         .collect()
 }
 
-/// What a finished comparison leaves.
-pub const JSON: &str = "compare.json";
-
 /// The comparisons in a folder of results that can be read.
 pub fn kept(results: &Path) -> Vec<(PathBuf, Matrix)> {
     let entries = fs::read_dir(results).into_iter().flatten().flatten();
@@ -293,14 +380,16 @@ pub fn kept(results: &Path) -> Vec<(PathBuf, Matrix)> {
     .collect()
 }
 
-/// Keeps others from making a comparison in this folder, until it is dropped or the program ends in any way.
+/// Keeps others from making a comparison in this folder, until it is dropped or the program ends in any way. Parts with other
+/// numbers are made side by side: they have no run in common.
 ///
 /// # Errors
-/// Somebody else does.
-pub fn lock(results: &Path) -> Result<File> {
+/// Another process does.
+pub fn lock(results: &Path, shard: Option<Shard>) -> Result<File> {
     fs::create_dir_all(results)
         .with_context(|| format!("cannot make the results folder {}", results.display()))?;
-    let path = results.join(".compare.lock");
+    let part = shard.map_or(String::new(), |shard| format!("-{}-of-{}", shard.number(), shard.of()));
+    let path = results.join(format!(".compare{part}.lock"));
     let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
     match file.try_lock() {
         Ok(()) => Ok(file),

@@ -1,11 +1,13 @@
 //! Plays the runs of a matrix that are not there yet, several side by side.
 
 use super::matrix::Turn;
+use super::part::Part;
 use crate::output::say;
+use crate::store::Results;
 use anyhow::Result;
 use fencepost_checker::Outcome;
-use fencepost_engine::{RunOptions, Stop};
-use fencepost_hunt::{Place, play_run};
+use fencepost_engine::Stop;
+use fencepost_hunt::{Place, Played, play_run};
 use futures_util::StreamExt;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -13,13 +15,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Plays them. Gives the runs that failed, each with a sentence; they stay to be done. After Ctrl-C no new one begins.
+/// Plays them, and keeps in `part` what came of each. Gives the numbers of the runs that failed, each with a sentence; they stay
+/// to be done. After Ctrl-C no new one begins.
 pub async fn perform(
     turns: Vec<Turn>,
     jobs: usize,
-    results: &Path,
+    results: &Results,
+    part: &Part,
     stop: &Arc<Stop>,
-) -> Vec<(RunOptions, String)> {
+) -> Vec<(u64, String)> {
     if let Some(turn) = turns.first() {
         let runs = turns.iter().map(|turn| &turn.spec);
         fencepost_engine::make_images(&turn.spec.options.driver, runs, stop).await;
@@ -31,12 +35,17 @@ pub async fn perform(
             if stop.reason().is_some() {
                 return None;
             }
+            let begun = Instant::now();
             let played = play(&turn, results, stop).await;
             let interrupted = stop.reason().is_some() && played.is_err();
-            if !interrupted {
-                progress.ended(&turn, &played);
+            if interrupted {
+                return None;
             }
-            played.err().filter(|_| !interrupted).map(|error| (turn.spec.options, format!("{error:#}")))
+            progress.ended(&turn, played.as_ref().map(|played| played.verdict.outcome));
+            let folder = played.as_ref().map(|played| &*played.folder).map_err(|error| format!("{error:#}"));
+            let noted = part.note(&turn, folder, begun.elapsed());
+            let failed = played.map(drop).and(noted).err();
+            failed.map(|error| (turn.run, format!("{error:#}")))
         }
     });
     let failed: Vec<_> = futures_util::stream::iter(plays).buffer_unordered(jobs).collect().await;
@@ -45,11 +54,14 @@ pub async fn perform(
 }
 
 /// One run, to its verdict.
-async fn play(turn: &Turn, results: &Path, all: &Stop) -> Result<Outcome> {
+async fn play(turn: &Turn, results: &Results, all: &Stop) -> Result<Played> {
     turn.check_files()?;
     let command = |_: &Path| crate::commands::repeat::command(&turn.spec.options);
     let place = Place { results, report: true, stop: all };
-    Ok(play_run(&turn.spec, None, command, place).await?.verdict.outcome)
+    let played = play_run(&turn.spec, None, command, place).await?;
+    results.send(&played.folder).await;
+    // A history may be large, and is in its file.
+    Ok(Played { history: Vec::new(), ..played })
 }
 
 /// The line that says how far it is: at the bottom of a terminal, and after each run everywhere.
@@ -61,9 +73,6 @@ struct Progress {
     jobs: usize,
 }
 
-/// What a run takes besides what was asked for: start, end and verdict.
-const AROUND: Duration = Duration::from_secs(3);
-
 impl Progress {
     fn new(turns: &[Turn], jobs: usize) -> Progress {
         let bar = if std::io::stderr().is_terminal() {
@@ -73,8 +82,8 @@ impl Progress {
         } else {
             ProgressBar::with_draw_target(Some(turns.len() as u64), indicatif::ProgressDrawTarget::hidden())
         };
-        let length = |turn: &Turn| turn.spec.options.time_limit.0 + 2 * turn.spec.options.ttl.0 + AROUND;
-        let expected = turns.iter().map(length).sum::<Duration>() / u32::try_from(jobs).unwrap_or(1);
+        let expected = turns.iter().map(|turn| turn.spec.expected()).sum::<Duration>();
+        let expected = expected / u32::try_from(jobs).unwrap_or(1);
         let progress = Progress { bar, begun: Instant::now(), expected, jobs };
         progress.bar.set_message(progress.left());
         progress.bar.enable_steady_tick(Duration::from_secs(1));
@@ -96,7 +105,7 @@ impl Progress {
         }
     }
 
-    fn ended(&self, turn: &Turn, played: &Result<Outcome>) {
+    fn ended(&self, turn: &Turn, played: Result<Outcome, &anyhow::Error>) {
         self.bar.inc(1);
         let left = self.left();
         let outcome = match played {

@@ -1,8 +1,9 @@
 //! The options of `fencepost hunt`.
 
+use crate::store::Results;
 use clap::Args;
 use fencepost_engine::{BadUsage, RunOptions, find_lock};
-use fencepost_history::{Seed, TimeSpan};
+use fencepost_history::{Seed, Shard, TimeSpan};
 use fencepost_hunt::hunt::HuntRequest;
 use fencepost_hunt::search::DrawnOptions;
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ const CONCURRENCY: &str =
     "Processes that use the lock, spread over the clients [default: drawn for each schedule]";
 const KEYS: &str = "Locks; each critical section draws one [default: drawn for each schedule, 1 or 2]";
 const TIME_LIMIT: &str = "Length of the fault phase of a schedule [default: drawn, from 3 to 6 TTLs]";
+const FAIL_FAST: &str = "End with the first finding";
 const ACQUIRE_TIMEOUT: &str = "Time limit of one acquire [default: twice the TTL]";
 
 /// Search for the faults that break a lock: plays many short schedules on real servers, several at a time, learns from each,
@@ -27,7 +29,7 @@ const ACQUIRE_TIMEOUT: &str = "Time limit of one acquire [default: twice the TTL
     mut_arg("nemesis_file", |arg| arg.hide(true)),
     mut_arg("acquisitions", |arg| arg.hide(true)),
     mut_arg("nemesis_interval", |arg| arg.hide(true)),
-    mut_arg("fail_fast", |arg| arg.hide(true)),
+    mut_arg("fail_fast", |arg| arg.help(FAIL_FAST)),
     mut_arg("seed", |arg| arg.help(SEED)),
     mut_arg("ttl", |arg| arg.help(TTL).default_value("0s").hide_default_value(true)),
     mut_arg("clients", |arg| arg.help(CLIENTS).default_value("0").hide_default_value(true)),
@@ -52,9 +54,16 @@ pub struct HuntArgs {
     /// Replay the findings in this folder first, and say which no longer reproduce.
     #[arg(long, value_name = "FOLDER")]
     pub known: Option<PathBuf>,
-    /// Folder of all runs, in which the hunt makes one of its own.
-    #[arg(long, default_value = "results")]
-    pub results: PathBuf,
+    /// Hunt as one of several, such as 1/4: each plays other schedules of the same seed, and `fencepost merge` makes them one.
+    /// Needs --seed. The same command goes on with a part that was killed.
+    #[arg(long, value_name = "K/N", conflicts_with = "resume")]
+    pub shard: Option<Shard>,
+    /// Begin with the schedules that earlier hunts on this lock had kept: a folder of a hunt, of several, or of a merge.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "resume")]
+    pub corpus: Option<PathBuf>,
+    /// Folder of all hunts, or an object store that this one is sent to when it is over (s3://BUCKET/PREFIX, gs://…, az://…, file:///FOLDER).
+    #[arg(long, default_value = "results", value_name = "FOLDER|STORE")]
+    pub results: Results,
     #[command(flatten)]
     pub options: RunOptions,
 }
@@ -83,6 +92,11 @@ impl HuntArgs {
         if self.jobs == Some(0) {
             return Err(BadUsage("--jobs must be at least 1".to_owned()));
         }
+        if self.shard.is_some() && given.seed.is_none() {
+            return Err(BadUsage(
+                "--shard needs --seed: all parts draw their schedules from the same one".to_owned(),
+            ));
+        }
         let mut options = given.clone();
         let unset = RunOptions::default();
         let drawn = DrawnOptions {
@@ -109,6 +123,8 @@ impl HuntArgs {
             jobs: self.jobs.unwrap_or_else(default_jobs),
             budget: self.budget,
             known: self.known.clone(),
+            shard: self.shard,
+            corpus: self.corpus.clone(),
             command: String::new(),
         })
     }

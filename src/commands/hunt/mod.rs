@@ -2,23 +2,26 @@
 
 mod args;
 mod live;
+mod part;
 
 use crate::commands::repeat;
+use crate::config::comes_from_file;
 use crate::output::say;
 use crate::runtime::{listen_for_signals, runtime};
 use anyhow::Result;
 pub use args::HuntArgs;
-use fencepost_engine::{BadUsage, RunOptions, RunSpec, Stop, pick};
+use fencepost_engine::{BadUsage, Faults, RunOptions, RunSpec, Stop, pick};
 use fencepost_history::run::now;
 use fencepost_hunt::Servers;
 use fencepost_hunt::hunt::{
-    Hunt, HuntFolder, HuntObserver, HuntParts, HuntRequest, every_nemesis, fitting, new_file,
+    Hunt, HuntFolder, HuntObserver, HuntParts, HuntRequest, corpus, every_nemesis, fitting, new_file,
 };
 use fencepost_hunt::search::Archive;
 use fencepost_nemesis::{Nemesis, Plan, registry};
-use fencepost_report::hunt::HuntFile;
+use fencepost_report::hunt::{HUNT_JSON, HuntFile};
 use fencepost_report::terminal;
 use live::Live;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Hunts, and gives the exit code.
@@ -35,20 +38,16 @@ pub fn hunt(args: &HuntArgs) -> Result<i32> {
 }
 
 async fn begin_or_resume(args: &HuntArgs, stop: &Arc<Stop>) -> Result<i32> {
+    args.results.check().await?;
     let (request, folder, begun) = match &args.resume {
-        Some(path) => {
-            let (folder, state, archive) = HuntFolder::resume(path)?;
-            let request = HuntRequest { budget: args.budget, ..state.request };
-            (request, folder, (state.file, archive, state.next))
-        }
+        Some(path) => resumed(path, args)?,
         None => {
             let (request, driver) = fitted(args).await?;
-            let folder = HuntFolder::create(&args.results, &request.options.lock, now(), request.seed)?;
-            let begun = (new_file(&request, driver), Archive::default(), 1);
-            (request, folder, begun)
+            begin_or_go_on(args, request, driver)?
         }
     };
     announce(&request, &folder);
+    let part = part::begin(&request, &folder)?;
     let player = Servers {
         results: folder.runs(),
         report: false,
@@ -65,8 +64,50 @@ async fn begin_or_resume(args: &HuntArgs, stop: &Arc<Stop>) -> Result<i32> {
     };
     let hunt = Hunt::new(request, begun, folder, around)?;
     let file = hunt.hunt().await?;
-    say!("{}", outcome(&file, &hunt.folder));
-    Ok(exit_code(&file))
+    part.end(stop.reason().is_none())?;
+    say!("{}", outcome(&file, &hunt.folder.path));
+    args.results.send(&hunt.folder.path).await;
+    Ok(args.results.finish(exit_code(&file)).await)
+}
+
+/// What a hunt begins with.
+type Begun = (HuntRequest, HuntFolder, (HuntFile, Archive, u64));
+
+fn resumed(path: &Path, args: &HuntArgs) -> Result<Begun> {
+    let (folder, state, archive) = HuntFolder::resume(path)?;
+    let request = HuntRequest { budget: args.budget, ..state.request };
+    Ok((request, folder, (state.file, archive, state.next)))
+}
+
+/// Begins a hunt; goes on with a part that was begun before.
+fn begin_or_go_on(args: &HuntArgs, request: HuntRequest, driver: &str) -> Result<Begun> {
+    let place = request
+        .shard
+        .map(|shard| HuntFolder::of_part(&args.results, &request.options.lock, request.seed, shard));
+    if let Some(path) = place.as_deref().filter(|path| path.join(HUNT_JSON).exists()) {
+        let begun = resumed(path, args)?;
+        return match begun.0.common() == request.common() {
+            true => Ok(begun),
+            false => Err(BadUsage(format!(
+                "{} is a part of another hunt (`{}`); use other --results",
+                path.display(),
+                begun.0.command
+            ))
+            .into()),
+        };
+    }
+    let archive = match &request.corpus {
+        Some(folder) => corpus(folder, &request)?,
+        None => Archive::default(),
+    };
+    let folder = match place {
+        Some(path) => HuntFolder::create_at(path)?,
+        None => HuntFolder::create(&args.results, &request.options.lock, now(), request.seed)?,
+    };
+    folder.keep_all(&archive)?;
+    let (first, _) = request.numbering();
+    let begun = (new_file(&request, driver), archive, first);
+    Ok((request, folder, begun))
 }
 
 /// The request, with the nemeses that fit the lock and this machine, and the name of the driver.
@@ -80,6 +121,7 @@ async fn fitted(args: &HuntArgs) -> Result<(HuntRequest, &'static str)> {
             request.nemeses.iter().map(find).collect::<Result<_, _>>()?
         }
     };
+    request.options = request.options.shaped_for(&named, Faults::Drawn, comes_from_file)?;
     // Mistakes in the options are said before anything starts.
     RunSpec::with_plan(request.options.clone(), Plan::default())?;
     let driver = fencepost_cluster::select(&request.options.driver).await?;
@@ -121,6 +163,8 @@ fn command(request: &HuntRequest, all: bool) -> String {
         words.push(format!("--nemeses {}", request.nemeses.join(",")));
     }
     words.push(format!("--for {} --jobs {} --seed {}", request.budget, request.jobs, request.seed));
+    words.extend(request.shard.map(|shard| format!("--shard {shard}")));
+    words.extend(request.corpus.as_ref().map(|corpus| format!("--corpus {}", corpus.display())));
     if let Some(known) = &request.known {
         words.push(format!("--known {}", known.display()));
     }
@@ -145,7 +189,8 @@ async fn prepare(request: &HuntRequest, stop: &Stop) -> Result<()> {
     Ok(())
 }
 
-fn outcome(file: &HuntFile, folder: &HuntFolder) -> String {
+/// What a hunt found, for the terminal; `folder` has its page.
+pub fn outcome(file: &HuntFile, folder: &Path) -> String {
     let mut text = format!("\n{}, {}", file.summary(), file.coverage());
     if let Some(miss) = &file.nearest_miss {
         text += &format!(", nearest miss {:.0} ms ({})", miss.ms, miss.sentence);
@@ -162,11 +207,11 @@ fn outcome(file: &HuntFile, folder: &HuntFolder) -> String {
             finding.sentence
         );
     }
-    format!("{text}\n\nwritten   {}", folder.path.join("hunt.html").display())
+    format!("{text}\n\nwritten   {}", folder.join("hunt.html").display())
 }
 
 /// 1 a violation was found, 0 none, 2 nothing could be tested.
-fn exit_code(file: &HuntFile) -> i32 {
+pub fn exit_code(file: &HuntFile) -> i32 {
     match (file.has_violation(), file.covered() == 0) {
         (true, _) => 1,
         (false, false) => 0,

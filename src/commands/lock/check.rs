@@ -5,11 +5,11 @@ use crate::output::say;
 use crate::runtime::{listen_for_signals, runtime};
 use anyhow::Result;
 use clap::Args;
+use fencepost_cluster::PrivateFolder;
 use fencepost_engine::{
     ConformanceObserver, PointResult, RunOptions, RunSpec, Stop, check_conformance, conformance_spec,
 };
 use fencepost_history::TimeSpan;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Which lock is checked, and how.
@@ -44,9 +44,10 @@ pub(super) fn check(args: CheckLockArgs) -> Result<i32> {
 async fn check_and_report(spec: &RunSpec, json: bool) -> Result<i32> {
     let stop = Arc::new(Stop::default());
     tokio::spawn(listen_for_signals(stop.clone()));
-    let logs = Logs::create()?;
+    // The nodes' logs, as long as the check lasts.
+    let logs = PrivateFolder::create("lock-check")?;
     let mut live = Live { spec, json, servers: Vec::new(), version: None };
-    let points = check_conformance(spec, &logs.0, &stop, &mut live).await?;
+    let points = check_conformance(spec, logs.path(), &stop, &mut live).await?;
     let Live { servers, version, .. } = live;
     let summary = Summary::new(spec, servers, version, points);
     match json {
@@ -54,23 +55,6 @@ async fn check_and_report(spec: &RunSpec, json: bool) -> Result<i32> {
         false => say!("{}", report::ending(&summary, &spec.options.lock)),
     }
     Ok(i32::from(!summary.keeps_the_protocol))
-}
-
-/// The nodes' logs, as long as the check lasts.
-struct Logs(PathBuf);
-
-impl Logs {
-    fn create() -> Result<Logs> {
-        let folder = std::env::temp_dir().join(format!("fencepost-lock-check-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)?;
-        Ok(Logs(folder))
-    }
-}
-
-impl Drop for Logs {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Prints each point as it is done.

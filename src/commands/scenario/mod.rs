@@ -1,64 +1,33 @@
 //! `fencepost scenario`: plays directed runs on real servers, and compares them with the outcome that their authors expect.
 //! The scenarios themselves are files, which the engine reads.
 
+mod args;
 mod page;
+mod part;
 mod play;
 mod repetitions;
 mod table;
 
-use crate::output::say;
+use crate::output::{complain, say};
 use anyhow::Result;
-use clap::Args;
+pub use args::ScenarioArgs;
 use fencepost_engine::scenario::{Scenario, find, read_file, registry};
 use fencepost_engine::{BadUsage, unknown};
 use fencepost_engine::{Reason, Stop};
 use fencepost_history::Seed;
 use fencepost_history::mistake::MistakeInFile;
 use fencepost_history::run::write_whole;
+use fencepost_report::parts::Durations;
 use fencepost_report::pipeline::junit;
+use fencepost_report::terminal;
 use futures_util::StreamExt;
-use play::{Ending, PlayOptions, Report, check, make_images, play};
-use std::path::{Path, PathBuf};
+use part::ScenarioPart;
+pub use part::{ScenarioCampaign, merged};
+pub use play::Report;
+use play::{Ending, PlayOptions, check, make_images, play};
+use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
-
-/// Plays scenarios: directed runs with an expected outcome.
-#[derive(Debug, Args)]
-pub struct ScenarioArgs {
-    /// `list`, or the scenarios to play: names of built-in ones, or files (see docs/scenarios.md).
-    #[arg(value_name = "NAME|FILE")]
-    pub names: Vec<String>,
-    /// Play every built-in scenario.
-    #[arg(long, conflicts_with = "names")]
-    pub all: bool,
-    /// Play them against another lock, and report whether it holds (see `fencepost list locks`).
-    #[arg(long, value_name = "NAME")]
-    pub lock: Option<String>,
-    /// Where the nodes run: docker, local, or auto (docker if an engine answers, else local).
-    #[arg(long, default_value = "auto")]
-    pub driver: String,
-    /// Repeats the random choices of an earlier call [default: a fresh one].
-    #[arg(long)]
-    pub seed: Option<Seed>,
-    /// Scenarios that run side by side.
-    #[arg(long, default_value_t = 4)]
-    pub jobs: usize,
-    /// Play each scenario this many times, and count the outcomes.
-    #[arg(long, default_value_t = 1)]
-    pub times: usize,
-    /// Folder of their runs.
-    #[arg(long, default_value = "results")]
-    pub results: PathBuf,
-    /// Print the outcomes as JSON.
-    #[arg(long)]
-    pub json: bool,
-    /// Write the debate as a page in Markdown, from the outcomes.
-    #[arg(long, value_name = "FILE")]
-    pub markdown: Option<PathBuf>,
-    /// Write the outcomes as JUnit XML.
-    #[arg(long, value_name = "FILE")]
-    pub junit: Option<PathBuf>,
-}
 
 /// Plays scenarios. Exit code: 0 if all agree with their sources (or the lock holds), 1 if one does not, 2 if one did not
 /// happen.
@@ -78,17 +47,49 @@ pub fn scenario(args: &ScenarioArgs) -> Result<i32> {
         check(scenario, &options(args, seed, &stop, false)).map_err(|error| refusal(args, &error))?;
     }
     let runtime = crate::runtime::runtime()?;
-    let (reports, stopped) = runtime.block_on(play_all(args, &chosen, seed, &stop));
+    runtime.block_on(args.results.check())?;
+    let part = part_of(args, &chosen, &options(args, seed, &stop, false))?;
+    let (reports, stopped) = runtime.block_on(play_all(args, &chosen, seed, part.as_ref(), &stop));
+    let many = chosen.len() > 1 || args.times > 1;
+    show(args.into(), &reports, many)?;
+    let dealt = part.as_ref().map_or(0, |part| part.dealt.len());
+    if let Some(part) = part {
+        let finished = part.dealt.len() == reports.len() && reports.iter().all(part::is_done);
+        part.writer.end(finished)?;
+        runtime.block_on(args.results.send(&part.folder));
+    }
+    let code = runtime.block_on(args.results.finish(exit_code(&reports)));
     runtime.shutdown_background();
-    show(args, &reports, chosen.len() > 1 || args.times > 1)?;
     if stopped {
         anyhow::bail!(
             "interrupted; {} of {} scenarios were played",
             reports.len(),
-            chosen.len() * args.times
+            args.shard.map_or(chosen.len() * args.times, |_| dealt)
         );
     }
-    Ok(exit_code(&reports))
+    Ok(code)
+}
+
+/// The part that is played here, if not all are.
+fn part_of(
+    args: &ScenarioArgs,
+    chosen: &[Arc<Scenario>],
+    options: &PlayOptions,
+) -> Result<Option<ScenarioPart>> {
+    let Some(shard) = args.shard else { return Ok(None) };
+    let durations = args.durations.as_deref().map(Durations::read).transpose()?.unwrap_or_default();
+    let part = part::begin(args, shard, chosen, options, &durations)?;
+    let count = format!(
+        "{shard}: {} of {} plays, {} done before",
+        part.dealt.len(),
+        chosen.len() * args.times,
+        part.before.len()
+    );
+    if !args.json {
+        let folder = part.folder.display().to_string();
+        say!("{}", terminal::rows(&[("part", &count), ("folder", &folder)]).trim_end());
+    }
+    Ok(Some(part))
 }
 
 /// Why a scenario cannot be played as it is, or not against this lock.
@@ -144,6 +145,7 @@ async fn play_all(
     args: &ScenarioArgs,
     chosen: &[Arc<Scenario>],
     seed: Seed,
+    part: Option<&ScenarioPart>,
     stop: &Arc<Stop>,
 ) -> (Vec<Report>, bool) {
     tokio::spawn(crate::runtime::listen_for_signals(stop.clone()));
@@ -153,11 +155,22 @@ async fn play_all(
         make_images(chosen, &options(args, seed, stop, false)).await;
     }
     let turns = chosen.iter().flat_map(|scenario| (0..args.times).map(move |turn| (scenario, turn)));
+    let ours = (0..).zip(turns).filter(|(number, _)| part.is_none_or(|part| part.dealt.contains(number)));
     let places = Arc::new(Semaphore::new(jobs));
-    let plays = turns.map(|(scenario, turn)| {
-        let seed = Seed(seed.0.wrapping_add(turn as u64) & ((1 << 53) - 1));
-        let options = options(args, seed, stop, alone && !args.json);
-        play_in_turn(args, scenario.clone(), options, places.clone(), jobs, alone)
+    let plays = ours.map(|(number, (scenario, turn))| {
+        let options = options(args, part::turn_seed(seed, turn), stop, alone && !args.json);
+        let places = places.clone();
+        async move {
+            if let Some(known) = part.and_then(|part| part.before.get(&number)) {
+                return Some(known.clone());
+            }
+            let report = play_in_turn(args, scenario.clone(), options, places, jobs, alone).await?;
+            let noted = part.map(|part| part.note(number, &report));
+            if let Some(Err(error)) = noted {
+                complain!("fencepost: {error:#}");
+            }
+            Some(report)
+        }
     });
     let reports: Vec<Option<Report>> = futures_util::stream::iter(plays).buffered(jobs).collect().await;
     let stopped = stop.reason() == Some(&Reason::Interrupted);
@@ -189,7 +202,24 @@ async fn play_in_turn(
     Some(report)
 }
 
-fn show(args: &ScenarioArgs, reports: &[Report], many: bool) -> Result<()> {
+/// Where outcomes are written.
+pub struct ScenarioFiles<'a> {
+    pub json: bool,
+    pub markdown: Option<&'a Path>,
+    pub junit: Option<&'a Path>,
+}
+
+impl<'a> From<&'a ScenarioArgs> for ScenarioFiles<'a> {
+    fn from(args: &'a ScenarioArgs) -> ScenarioFiles<'a> {
+        ScenarioFiles { json: args.json, markdown: args.markdown.as_deref(), junit: args.junit.as_deref() }
+    }
+}
+
+/// Prints the outcomes, and writes the files that were asked for.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn show(args: ScenarioFiles, reports: &[Report], many: bool) -> Result<()> {
     if args.json {
         say!("{}", serde_json::to_string_pretty(reports)?);
     } else if many {
@@ -197,14 +227,22 @@ fn show(args: &ScenarioArgs, reports: &[Report], many: bool) -> Result<()> {
     } else {
         reports.iter().for_each(|report| say!("\n{}", table::closing(report).trim_end()));
     }
-    if let Some(path) = &args.markdown {
-        page::pictures(reports, path)?;
-        write_whole(path, page::markdown(reports).as_bytes())?;
+    if let Some(path) = args.markdown {
+        write_page(reports, path)?;
     }
-    if let Some(path) = &args.junit {
+    if let Some(path) = args.junit {
         write_whole(path, junit::xml("fencepost scenario", &[suite(reports)])?.as_bytes())?;
     }
     Ok(())
+}
+
+/// Writes the page, with the pictures that it shows beside it.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write_page(reports: &[Report], path: &Path) -> Result<()> {
+    page::pictures(reports, path)?;
+    Ok(write_whole(path, page::markdown(reports).as_bytes())?)
 }
 
 /// A case for each time that a scenario was played.
@@ -222,6 +260,7 @@ fn suite(reports: &[Report]) -> junit::Suite {
                 junit::End::Failed { message, details }
             }
             Ending::DidNotHappen => junit::End::Undecided { message, kind: "did-not-happen" },
+            Ending::Missing => junit::End::Undecided { message, kind: "missing" },
         };
         junit::Case { name: report.name.clone(), class: "fencepost.scenario".to_owned(), end }
     };
@@ -233,10 +272,11 @@ fn suite(reports: &[Report]) -> junit::Suite {
     }
 }
 
-fn exit_code(reports: &[Report]) -> i32 {
+/// 0 all agree, 1 one does not, 2 one did not happen or is missing.
+pub fn exit_code(reports: &[Report]) -> i32 {
     match repetitions::worst(reports) {
         Ending::Disagrees | Ending::DiffersFromTheSource | Ending::Broken => 1,
-        Ending::DidNotHappen => 2,
+        Ending::DidNotHappen | Ending::Missing => 2,
         Ending::Agrees | Ending::Holds => 0,
     }
 }

@@ -3,6 +3,7 @@
 use super::play::{Ending, Report};
 use super::repetitions;
 use anyhow::{Context, Result};
+use fencepost_report::markdown::{code_in_table, escaped};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -52,13 +53,14 @@ pub fn markdown(reports: &[Report]) -> String {
     let _ = writeln!(
         text,
         "Servers: {}. {agree} of {scenarios} scenarios agree with their source.\n",
-        servers.join(", "),
+        escaped(&servers.join(", ")),
     );
     text.push_str("| scenario | source | expected | outcome |\n|---|---|---|---|\n");
     for plays in repetitions::by_scenario(reports) {
         let Report { name, source, expected, .. } = &plays[0];
-        let outcome = repetitions::outcome(plays);
-        let _ = writeln!(text, "| [`{name}`](#{name}) | {source} | {expected} | {outcome} |");
+        let outcome = escaped(&repetitions::outcome(plays));
+        let [source, expected] = [source, expected].map(|text| escaped(text));
+        let _ = writeln!(text, "| [{}](#{name}) | {source} | {expected} | {outcome} |", code_in_table(name));
     }
     for plays in repetitions::by_scenario(reports) {
         chapter(&mut text, repetitions::shown(plays), &repetitions::outcome(plays));
@@ -67,30 +69,33 @@ pub fn markdown(reports: &[Report]) -> String {
 }
 
 fn chapter(text: &mut String, report: &Report, outcome: &str) {
-    let _ = writeln!(text, "\n### {}\n\n{} (*{}*)\n", report.name, report.about, report.source);
-    let _ = writeln!(text, "Expected: {}. Outcome: **{outcome}**.", report.expected);
+    let [name, about, source, expected, outcome] =
+        [&report.name, &report.about, &report.source, &report.expected, outcome].map(escaped);
+    let _ = writeln!(text, "\n### {name}\n\n{about} (*{source}*)\n");
+    let _ = writeln!(text, "Expected: {expected}. Outcome: **{outcome}**.");
     if picture(report).is_some() {
         let name = &report.name;
         let _ = writeln!(text, "\n![What the run of {name} looked like]({PICTURES}/{name}.svg)");
     }
     for run in &report.runs {
         let title = if run.title.is_empty() { "What happened" } else { &run.title };
-        let _ = writeln!(text, "\n*{title}*\n");
+        let _ = writeln!(text, "\n*{}*\n", escaped(title));
         for (seconds, sentence) in &run.narration {
-            let _ = writeln!(text, "- {seconds:.2} s: {sentence}");
+            let _ = writeln!(text, "- {seconds:.2} s: {}", escaped(sentence));
         }
         for answer in &run.answers {
             let mark = if answer.met { "" } else { " (not as expected)" };
-            let _ = writeln!(text, "- **{}**{mark}: {}", answer.expected, answer.observed);
+            let _ =
+                writeln!(text, "- **{}**{mark}: {}", escaped(&answer.expected), escaped(&answer.observed));
             for metric in &answer.metrics {
-                let _ = writeln!(text, "- {}", metric);
+                let _ = writeln!(text, "- {}", escaped(&metric.to_string()));
             }
         }
         for missing in &run.missing {
-            let _ = writeln!(text, "- missing: {missing}");
+            let _ = writeln!(text, "- missing: {}", escaped(missing));
         }
     }
     for why in report.differs.iter().chain(&report.failed) {
-        let _ = writeln!(text, "\n{why}");
+        let _ = writeln!(text, "\n{}", escaped(why));
     }
 }

@@ -1,5 +1,6 @@
 //! Plays a scenario: its runs, one after the other, each judged and compared with what is expected.
 
+use crate::store::Results;
 use anyhow::Result;
 use fencepost_checker::Outcome;
 use fencepost_engine::recorder::Placement;
@@ -9,13 +10,13 @@ use fencepost_history::mistake::MistakeInFile;
 use fencepost_history::run::RunFolder;
 use fencepost_history::{Event, FaultEvent, Seed};
 use fencepost_nemesis::{Plan, PlannedFault};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How a scenario ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ending {
     /// What the source expects was observed.
@@ -30,6 +31,8 @@ pub enum Ending {
     Holds,
     /// Against another lock: a checker found a violation.
     Broken,
+    /// It belongs to a part that was not merged, or did not finish.
+    Missing,
 }
 
 impl Ending {
@@ -42,14 +45,15 @@ impl Ending {
             Ending::DidNotHappen => "did not happen",
             Ending::Holds => "the lock holds",
             Ending::Broken => "the lock is broken",
+            Ending::Missing => "missing",
         }
     }
 }
 
 /// The outcome of one run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunReport {
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub title: String,
     /// The run's folder.
     pub folder: PathBuf,
@@ -57,7 +61,7 @@ pub struct RunReport {
     pub narration: Vec<(f64, String)>,
     pub answers: Vec<Answer>,
     /// Why the run did not come about as directed; empty where it did.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
     /// Whether every fault was observed to take effect.
     pub effective: bool,
@@ -65,7 +69,7 @@ pub struct RunReport {
 }
 
 /// The outcome of a scenario.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     pub name: String,
     pub source: String,
@@ -76,14 +80,14 @@ pub struct Report {
     pub picture: bool,
     pub ending: Ending,
     /// Why reality differs from the source, where it does.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub differs: Option<String>,
     pub runs: Vec<RunReport>,
     pub driver: String,
     pub seed: Seed,
     pub seconds: f64,
     /// The environment failed: one sentence.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
 
@@ -95,7 +99,7 @@ pub struct PlayOptions {
     pub seed: Seed,
     /// Whether the seed comes from the command line, and so takes the place of one in a file.
     pub seed_given: bool,
-    pub results: PathBuf,
+    pub results: Results,
     pub stop: Arc<Stop>,
     /// Called with each line of the narration as it happens.
     pub on_event: Arc<dyn Fn(&str) + Send + Sync>,
@@ -143,6 +147,11 @@ fn specs<'a>(
 /// The first mistake, with its line.
 pub fn check(scenario: &Scenario, options: &PlayOptions) -> Result<(), MistakeInFile> {
     specs(scenario, options).try_for_each(|spec| spec.map(|_| ()))
+}
+
+/// About how long it takes to play.
+pub fn expected(scenario: &Scenario, options: &PlayOptions) -> Duration {
+    specs(scenario, options).filter_map(Result::ok).map(|spec| spec.expected()).sum()
 }
 
 /// Makes the images of all nodes of these scenarios, so that no scenario has to while others are being played.
@@ -225,6 +234,7 @@ async fn play_run(
     let (judged, folder) =
         tokio::task::spawn_blocking(move || fencepost_report::judge(&folder).map(|judged| (judged, folder)))
             .await??;
+    options.results.send(&folder.path).await;
     let placement = Placement { slots: spec.options.concurrency, clients: spec.options.clients };
     let client_of = |process| format!("c{}", placement.client_of(process) + 1);
     let observed = Observed { verdict: &judged.verdict, history: &judged.history, client_of: &client_of };

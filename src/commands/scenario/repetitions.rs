@@ -2,13 +2,14 @@
 
 use super::play::{Ending, Report};
 
-const ENDINGS: [Ending; 6] = [
+const ENDINGS: [Ending; 7] = [
     Ending::Agrees,
     Ending::DiffersFromTheSource,
     Ending::Disagrees,
     Ending::Holds,
     Ending::Broken,
     Ending::DidNotHappen,
+    Ending::Missing,
 ];
 
 /// Reports scenario by scenario; those of one stand one after the other.
@@ -38,6 +39,7 @@ pub fn worst(plays: &[Report]) -> Ending {
         Ending::Disagrees,
         Ending::DiffersFromTheSource,
         Ending::DidNotHappen,
+        Ending::Missing,
         Ending::Holds,
     ]
     .into_iter();

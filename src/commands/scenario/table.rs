@@ -97,8 +97,12 @@ fn sum(reports: &[Report]) -> String {
         plays => format!(", played {plays} times"),
     };
     let seconds: f64 = reports.iter().map(|report| report.seconds).sum();
+    let missing = match repetitions::count(reports, Ending::Missing) {
+        0 => String::new(),
+        count => format!(", {count} missing"),
+    };
     format!(
-        "{scenarios} scenarios{played}: {} agree, {} differ from the source, {} disagree, {} did not happen ({seconds:.0} s of playing)",
+        "{scenarios} scenarios{played}: {} agree, {} differ from the source, {} disagree, {} did not happen{missing} ({seconds:.0} s of playing)",
         repetitions::count(reports, Ending::Agrees),
         repetitions::count(reports, Ending::DiffersFromTheSource),
         repetitions::count(reports, Ending::Disagrees),
@@ -128,7 +132,7 @@ fn marked(ending: Ending, text: &str) -> String {
         Ending::Agrees | Ending::Holds => ("✓", Style::new().green()),
         Ending::DiffersFromTheSource => ("≠", Style::new().yellow()),
         Ending::Disagrees | Ending::Broken => ("✗", Style::new().red()),
-        Ending::DidNotHappen => ("?", Style::new().yellow()),
+        Ending::DidNotHappen | Ending::Missing => ("?", Style::new().yellow()),
     };
     style.apply_to(format!("{mark} {text}")).to_string()
 }

@@ -6,6 +6,7 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
@@ -27,14 +28,20 @@ pub async fn listen(listener: TcpListener, router: Router) {
             tokio::time::sleep(AFTER_FAILURE).await;
             continue;
         };
-        let service = TowerToHyperService::new(router.clone());
+        let router = router.clone();
         tokio::spawn(async move {
-            let mut builder = Builder::new(TokioExecutor::new());
-            builder.http1().timer(TokioTimer::new()).header_read_timeout(REQUEST);
-            let served = builder.serve_connection(TokioIo::new(stream), service);
-            // A reader that goes away is no error of ours.
-            let _ = tokio::time::timeout(CONNECTION, served).await;
+            answer(stream, router).await;
             drop(place);
         });
     }
+}
+
+/// Answers the requests of one connection.
+pub async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, router: Router) {
+    let mut builder = Builder::new(TokioExecutor::new());
+    // A program may close its direction once it has asked, and still wants the answer.
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(REQUEST).half_close(true);
+    let served = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    // A reader that goes away is no error of ours.
+    let _ = tokio::time::timeout(CONNECTION, served).await;
 }

@@ -9,6 +9,7 @@ mod pages;
 mod tests;
 
 use crate::output::{complain, say};
+use crate::store::{Copied, follow};
 use access::Access;
 use anyhow::{Context, Result};
 use axum::Router;
@@ -39,8 +40,8 @@ use tower_http::services::ServeFile;
 /// Where to look, and where to listen.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
-    /// Folder of all runs.
-    #[arg(long, default_value = "results")]
+    /// Folder of all runs, or the object store with them, of which a copy is shown.
+    #[arg(long, default_value = "results", value_name = "FOLDER|STORE")]
     pub results: PathBuf,
     /// Address and port to listen on; port 0 takes a free one. Any but a loopback address asks for a token.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7878")]
@@ -53,7 +54,13 @@ const BESIDE_MAX: usize = 20;
 /// Shows the results folder until Ctrl-C.
 pub fn serve(args: &ServeArgs) -> Result<i32> {
     let begun = Instant::now();
-    let results = std::fs::canonicalize(&args.results).map_err(|error| {
+    let runtime = crate::runtime::runtime()?;
+    let copied = Copied::of(&args.results)?;
+    if let Some(copied) = &copied {
+        runtime.block_on(copied.refresh())?;
+    }
+    let results = copied.as_ref().map_or(&args.results, |copied| &copied.folder);
+    let results = std::fs::canonicalize(results).map_err(|error| {
         BadUsage(format!("cannot read the results folder {}: {error}", args.results.display()))
     })?;
     let index = Index::new(results);
@@ -63,7 +70,9 @@ pub fn serve(args: &ServeArgs) -> Result<i32> {
             BadUsage(format!("cannot read the results folder {}: {error}", args.results.display()))
         })?
         .len();
-    let runtime = crate::runtime::runtime()?;
+    if let Some(copied) = copied {
+        runtime.spawn(follow(copied));
+    }
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::bind(args.listen)
             .await
@@ -238,6 +247,33 @@ fn page(status: StatusCode, text: String) -> Response {
         (CACHE_CONTROL, "no-store"),
     ];
     (status, headers, text).into_response()
+}
+
+/// What is answered to these bytes, sent over one connection.
+#[cfg(fuzzing)]
+pub async fn fuzz(results: &FilePath, sent: &[u8]) -> Vec<u8> {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let (ours, mut theirs) = tokio::io::duplex(1 << 20);
+    let router = router(Index::new(results.to_owned()), Access::LocalName);
+    let exchange = async {
+        let mut answer = Vec::new();
+        let _ = theirs.write_all(sent).await;
+        let _ = theirs.shutdown().await;
+        let _ = theirs.read_to_end(&mut answer).await;
+        answer
+    };
+    let answering = async {
+        listen::answer(ours, router).await;
+        std::future::pending::<()>().await
+    };
+    let both = async {
+        tokio::select! {
+            answer = exchange => answer,
+            () = answering => Vec::new(),
+        }
+    };
+    // The time is the fuzzer's to limit: what takes longer is a hang.
+    both.await
 }
 
 /// By which a browser knows the script that the shell of all pages carries.

@@ -4,19 +4,20 @@ mod live;
 
 use crate::commands::analyze::with_files;
 use crate::commands::repeat;
+use crate::config::comes_from_file;
 use crate::exit::FAILED;
 use crate::output::{complain, say};
 use crate::runtime::{listen_for_signals, runtime};
+use crate::store::Results;
 use anyhow::Result;
 use clap::Args;
 use fencepost_checker::Outcome;
-use fencepost_engine::{RunOptions, RunSpec, Stop};
+use fencepost_engine::{BadUsage, Faults, RunOptions, RunSpec, Stop};
 use fencepost_history::find_history;
 use fencepost_history::run::RunFolder;
 use fencepost_report::pipeline::PipelineArgs;
 use fencepost_report::{Judged, heading, judge, pipeline, terminal};
 use live::Live;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What a test does.
@@ -24,16 +25,16 @@ use std::sync::Arc;
 pub struct TestArgs {
     #[command(flatten)]
     pub options: RunOptions,
-    /// Folder of all runs.
-    #[arg(long, default_value = "results")]
-    pub results: PathBuf,
+    /// Folder of all runs, or an object store that they are sent to (s3://BUCKET/PREFIX, gs://…, az://…, file:///FOLDER).
+    #[arg(long, default_value = "results", value_name = "FOLDER|STORE")]
+    pub results: Results,
     #[command(flatten)]
     pub pipeline: PipelineArgs,
 }
 
 /// Runs a test and gives the exit code of its verdict.
 pub fn test(args: &TestArgs) -> Result<i32> {
-    let spec = RunSpec::new(args.options.clone())?;
+    let spec = validated(&args.options)?;
     let command = repeat::command(&spec.options);
     say!("{}", terminal::plan_text(&heading(&spec.options.run_file(command.clone()))).trim_end());
     let stop = Arc::new(Stop::default());
@@ -44,15 +45,39 @@ pub fn test(args: &TestArgs) -> Result<i32> {
     code
 }
 
+/// Validates the options, without those of `fencepost.toml` that shape faults which this run does not have. On the command line
+/// these are refused; a file is written for many runs.
+fn validated(options: &RunOptions) -> Result<RunSpec, BadUsage> {
+    let drawn = match (&options.nemesis_file, options.is_swarm()) {
+        (Some(_), _) => return validated_with_plan(options),
+        (None, true) => fencepost_nemesis::registry().to_vec(),
+        (None, false) => options.nemeses()?,
+    };
+    RunSpec::new(options.clone().shaped_for(&drawn, Faults::Drawn, comes_from_file)?)
+}
+
+/// As [`validated`]; which faults there are is known once the plan was read.
+fn validated_with_plan(options: &RunOptions) -> Result<RunSpec, BadUsage> {
+    let bare = RunOptions { clock_mechanism: None, ..options.clone() };
+    let planned = RunSpec::new(bare.shaped_for(&[], Faults::Written, comes_from_file)?)?;
+    RunSpec::new(options.clone().shaped_for(&planned.nemeses, Faults::Written, comes_from_file)?)
+}
+
 async fn run_and_judge(args: &TestArgs, spec: &RunSpec, command: &str, stop: &Arc<Stop>) -> Result<i32> {
     tokio::spawn(listen_for_signals(stop.clone()));
+    args.results.check().await?;
     let folder = RunFolder::create(&args.results, &spec.options.settings())?;
     let cleanup_errors =
         match fencepost_engine::run(spec, command, &folder, stop, None, Arc::new(Live::new())).await {
             Ok(outcome) => outcome.cleanup_errors,
-            Err(error) => return after_failure(args, &folder, error),
+            Err(error) => {
+                let code = after_failure(args, &folder, error)?;
+                args.results.send(&folder.path).await;
+                return Ok(args.results.finish(code).await);
+            }
         };
     let judged = judge(&folder)?;
+    args.results.send(&folder.path).await;
     let outcome = judged.verdict.outcome;
     say!("{}", judged.text);
     let code = pipeline::tell(&args.pipeline, &folder, &judged.verdict)?;
@@ -61,9 +86,9 @@ async fn run_and_judge(args: &TestArgs, spec: &RunSpec, command: &str, stop: &Ar
     }
     // Whatever else went wrong, a violation stays one; but what was not healed or removed is no success.
     if outcome != Outcome::Violation && !cleanup_errors.is_empty() {
-        return Ok(FAILED);
+        return Ok(args.results.finish(FAILED).await);
     }
-    Ok(with_files(code, outcome, judged.unwritten))
+    Ok(args.results.finish(with_files(code, outcome, judged.unwritten)).await)
 }
 
 /// A run that failed may have recorded a violation before it did: a violation outranks everything.

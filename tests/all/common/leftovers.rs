@@ -41,15 +41,21 @@ pub fn left_by(process: u32, mark: &str, docker: bool) -> Vec<String> {
     left
 }
 
-/// Where each run that goes on has its folder.
-fn runs() -> PathBuf {
-    std::env::temp_dir().join(format!("fencepost-{}", nix::unistd::geteuid()))
+/// The names of runs that have an entry in the register of root's runs, or a private folder.
+fn folders() -> Vec<String> {
+    let names = |folder: PathBuf| {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let folders = entries.filter(|entry| entry.path().is_dir());
+        folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect::<Vec<_>>()
+    };
+    let private = names(std::env::temp_dir());
+    let private = private.iter().filter_map(|name| run_of_folder(name.strip_prefix("fencepost-")?));
+    names(PathBuf::from("/run/fencepost")).into_iter().chain(private.map(str::to_owned)).collect()
 }
 
-fn folders() -> Vec<String> {
-    let entries = std::fs::read_dir(runs()).into_iter().flatten().flatten();
-    let folders = entries.filter(|entry| entry.path().is_dir());
-    folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+/// The run of a private folder whose name, after the first word, is this: without the random letters at the end.
+fn run_of_folder(name: &str) -> Option<&str> {
+    name.rsplit_once('-').map(|(run, _)| run)
 }
 
 /// Processes that see a mount of such a run, or inherited the mark. A mount left in this namespace shows as this process.
@@ -73,8 +79,8 @@ fn processes(ours: impl Fn(&str) -> bool, mark: &str) -> Vec<String> {
 
 /// The run in whose folder a mount's source or target lies: a line of mountinfo names both.
 pub fn run_of_mount(line: &str) -> Option<&str> {
-    let (_, rest) = line.split_once(&format!("/fencepost-{}/", nix::unistd::geteuid()))?;
-    rest.split(['/', ' ']).next()
+    let (_, rest) = line.split_once("/fencepost-")?;
+    run_of_folder(rest.split(['/', ' ']).next()?)
 }
 
 /// Containers and networks.

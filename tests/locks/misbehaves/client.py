@@ -1,4 +1,4 @@
-"""Misbehaves in the way that its argument names: it grants every acquire, and is no lock."""
+"""Misbehaves in the way that its argument names. Else it is a lock for its own processes: a run has one client."""
 
 import json
 import os
@@ -12,7 +12,57 @@ def send(line):
     print(json.dumps(line), flush=True)
 
 
+def sleeping_child():
+    """A program that outlives this one, and holds its standard output."""
+    if os.fork() == 0:
+        time.sleep(600)
+        os._exit(0)
+
+
+def break_later(line):
+    """Does what the habit says, after some operations that were answered well."""
+    if habit == "prints-later":
+        print("Segmentation fault (just kidding)", flush=True)
+    if habit == "is-binary":
+        os.write(1, bytes(range(128, 256)) + b"\n")
+    if habit == "never-ends-a-line":
+        while True:
+            os.write(1, b"x" * 65536)
+    if habit == "stops-reading":
+        time.sleep(600)
+    if habit == "closes-output":
+        os.close(1)
+        time.sleep(600)
+    if habit == "leaves-a-child":
+        sleeping_child()
+        os._exit(0)
+    if habit == "speaks-for-another":
+        send({"event": "lost", "process": line["process"] + 1000, "key": line["key"]})
+    if habit == "invents-notices":
+        send({"event": "acquire", "process": line["process"], "key": line["key"]})
+    if habit == "uses-memory":
+        taken = []
+        while True:
+            taken.append(bytearray(b"x") * (16 << 20))
+            time.sleep(0.01)
+    if habit == "forks-and-uses-memory":
+        for _ in range(8):
+            if os.fork() == 0:
+                taken = bytearray(b"x") * (60 << 20)
+                time.sleep(600)
+    if habit == "fills-its-disk":
+        with open("/data/much", "wb") as file:
+            os.posix_fallocate(file.fileno(), 0, 2 << 30)
+        time.sleep(600)
+    if habit == "fills-its-log":
+        for _ in range(20000):
+            os.write(2, b"x" * 1000 + b"\n")
+
+
 sys.stdin.readline()
+if habit == "invents-a-pid":
+    send({"hello": 1, "can": [], "pid": 99999})
+    time.sleep(600)
 if habit == "exits":
     sys.exit("ImportError: no module named lock_library")
 if habit == "says-nothing":
@@ -21,6 +71,26 @@ if habit == "says-nothing":
 if habit == "chats":
     print("hello, I am a client", flush=True)
 send({"hello": 1, "can": [], "pid": os.getpid()})
+answered = 0
+holders = {}
+
+
+def perform(line):
+    """Type, value and error of an operation."""
+    key, process = line["key"], line["process"]
+    held = holders.get(key) == process
+    if line["f"] == "acquire":
+        if key in holders:
+            return {"type": "fail", "error": "taken: another process of this client holds it"}
+        holders[key] = process
+        return {"type": "ok"}
+    if line["f"] == "release":
+        if held:
+            del holders[key]
+        return {"type": "ok" if held else "fail", "value": {"believed": held}} | ({} if held else {"error": "not-held: it was not taken"})
+    return {"type": "ok", "value": held}
+
+
 for text in sys.stdin:
     line = json.loads(text)
     if "id" not in line:
@@ -30,10 +100,13 @@ for text in sys.stdin:
         sys.exit("MemoryError")
     if habit == "never-answers":
         continue
-    answer = {"id": line["id"], "type": "ok", "value": {"believed": True}}
+    if answered == 6:
+        break_later(line)
+    answer = {"id": line["id"]} | perform(line)
     if habit == "invents-ids":
         answer["id"] += 1000000
     send(answer)
+    answered += 1
     if habit == "answers-twice":
         send(answer)
     while habit == "floods":

@@ -3,14 +3,18 @@
 //! A holder is superseded, as far as a storage can know, once a later holder has read or written there: from
 //! then on a write of the earlier one changes the value behind the later one's back. A write that comes before
 //! the later holder's first request does no harm, and no fencing can tell it from one in time. So a finding is a
-//! write acknowledged to holder A, invoked after the storage had answered a holder B whose hold began after A's.
+//! write acknowledged to holder A, invoked after the storage had answered a holder B whose hold began after A's; or,
+//! where the history has the storage's log, a write of A that the log has after a read or write of B. The log also shows
+//! the writes that arrived when their client had given them up.
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::prose::seconds;
 use crate::run_index::{Operation, RunIndex};
+use crate::storage_order::storage_order;
 use crate::verdict::{Finding, Outcome, Verdict};
 use fencepost_history::{Kind, OperationError, f};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde_json::Value;
 
 pub struct StaleWrites;
 
@@ -50,7 +54,10 @@ impl Checker for StaleWrites {
             return Err(NotJudged::because("no writes under a lock that excludes anybody"));
         }
         let rejected = run.operations.iter().filter(|operation| is_rejected(operation)).count();
-        let findings = stale(run);
+        let mut findings = stale_by_log(run);
+        let found: FxHashSet<u64> = findings.iter().map(|finding| finding.events[3]).collect();
+        findings.extend(stale_by_answers(run).into_iter().filter(|more| !found.contains(&more.events[3])));
+        findings.sort_by_key(|finding| finding.time);
         let count = findings.len();
         let (outcome, summary) = match (count, rejected) {
             (0, 0) => (
@@ -82,8 +89,83 @@ fn is_rejected(operation: &Operation) -> bool {
     fail.and_then(|event| event.error.as_ref()).is_some_and(OperationError::is_rejected)
 }
 
+/// One pass over the storage's log: a write of a hold that is earlier than one that had been there.
+fn stale_by_log(run: &RunIndex) -> Vec<Finding> {
+    let order = storage_order(run);
+    let holds = if order.is_empty() { FxHashMap::default() } else { holds_of_operations(run) };
+    let mut latest: FxHashMap<&str, (usize, &Operation)> = FxHashMap::default();
+    let mut findings = Vec::new();
+    for operation in order.iter().map(|at| &run.operations[*at]) {
+        let Some(&hold) = holds.get(&operation.invoke.index) else { continue };
+        let later = latest.get(operation.key).filter(|(latest, _)| *latest > hold);
+        match later {
+            Some(&(later, access)) if operation.f() == f::WRITE => {
+                findings.push(late(run, operation, hold, access, later));
+            }
+            Some(_) => {}
+            None => {
+                latest.insert(operation.key, (hold, operation));
+            }
+        }
+    }
+    findings
+}
+
+/// The hold of each operation, by the index of its invocation: the last of its process on the key, whether released or not.
+fn holds_of_operations(run: &RunIndex) -> FxHashMap<u64, usize> {
+    let exclusive = run.holds.iter().enumerate().filter(|(_, hold)| hold.exclusive);
+    let mut acquired: Vec<(u64, u64, &str, usize)> =
+        exclusive.map(|(at, hold)| (hold.from, hold.process, hold.key, at)).collect();
+    acquired.sort_unstable();
+    let mut acquired = acquired.into_iter().peekable();
+    let mut last: FxHashMap<(u64, &str), usize> = FxHashMap::default();
+    let mut holds = FxHashMap::default();
+    for operation in &run.operations {
+        while let Some((_, process, key, at)) = acquired.next_if(|(from, ..)| *from < operation.invoke.index)
+        {
+            last.insert((process, key), at);
+        }
+        if let Some(&hold) = last.get(&(operation.process, operation.key)) {
+            holds.insert(operation.invoke.index, hold);
+        }
+    }
+    holds
+}
+
+/// A write that the storage carried out after an access of a later holder.
+fn late(run: &RunIndex, write: &Operation, hold: usize, access: &Operation, later: usize) -> Finding {
+    let (a, b) = (&run.holds[hold], &run.holds[later]);
+    let answer = access.completion.unwrap_or(access.invoke);
+    let mut events = vec![a.from, b.from, answer.index, write.invoke.index];
+    let ok = write.ok();
+    events.extend(ok.map(|ok| ok.index));
+    Finding {
+        class: "stale-write".to_owned(),
+        key: write.key.to_owned(),
+        time: ok.map_or(answer.time.max(write.invoke.time), |ok| ok.time),
+        events,
+        sentence: format!(
+            "the storage carried out the write of {} by process {}, sent at {}, only after process {}, which had \
+             acquired the lock after it, had {} (at {}): so says the storage's log",
+            written(write),
+            write.process,
+            seconds(write.invoke.time),
+            b.process,
+            if access.f() == f::WRITE { "written" } else { "read" },
+            seconds(answer.time),
+        ),
+        ..Finding::default()
+    }
+}
+
+/// The value that a write adds.
+fn written<'a>(write: &Operation<'a>) -> &'a Value {
+    let value = &*write.invoke.value;
+    value.as_array().and_then(|list| list.last()).unwrap_or(value)
+}
+
 /// One pass over the events: at a write's invocation note who had been answered by then, at its `ok` compare.
-fn stale(run: &RunIndex) -> Vec<Finding> {
+fn stale_by_answers(run: &RunIndex) -> Vec<Finding> {
     let by_invocation: FxHashMap<u64, &Operation> =
         run.operations.iter().map(|operation| (operation.invoke.index, operation)).collect();
     let exclusive = run.holds.iter().enumerate().filter(|(_, hold)| hold.exclusive);
@@ -134,7 +216,7 @@ fn finding(run: &RunIndex, write: &Operation, hold: usize, seen: Access) -> Find
         sentence: format!(
             "the storage accepted the write of {} by process {} at {}, although process {}, which had acquired the \
              lock after it, had already {} at {}",
-            write.invoke.value,
+            written(write),
             write.process,
             seconds(ok.time),
             b.process,
@@ -174,6 +256,48 @@ mod tests {
         let verdict = verdict(&StaleWrites, &guarded);
         assert_eq!(verdict.outcome, Outcome::Valid);
         assert_eq!(verdict.summary, "the storage rejected 1 write and accepted no stale one");
+    }
+
+    const UNANSWERED: &str = "
+        0  1 invoke acquire a {ttl_ms:10}
+        1  1 ok     acquire a {token:1}
+        2  1 invoke write   a 5
+        15 2 invoke acquire a {ttl_ms:10}
+        16 2 ok     acquire a {token:2}
+        17 2 invoke read    a
+        18 2 ok     read    a 4
+        19 2 invoke write   a 5
+        20 2 ok     write   a 5
+        25 1 info   write   a null timeout: no answer";
+
+    #[test]
+    fn rejects_a_write_without_an_answer_that_the_log_has_too_late() {
+        let with_log = |log: &str| {
+            let history = format!("{UNANSWERED}\n40 nemesis info storage-log - {log}");
+            verdict(&StaleWrites, &history)
+        };
+        let late = with_log(r#"[["a",2,"read",null],["a",2,"write",5],["a",1,"write",5]]"#);
+        assert_eq!(late.outcome, Outcome::Violation);
+        assert_eq!(late.findings[0].events, [1, 4, 8, 2]);
+        assert_eq!(
+            late.findings[0].sentence,
+            "the storage carried out the write of 5 by process 1, sent at 0.002 s, only after process 2, which had \
+             acquired the lock after it, had written (at 0.020 s): so says the storage's log"
+        );
+        // In time, or never: no harm was done.
+        let early = with_log(r#"[["a",1,"write",5],["a",2,"read",null],["a",2,"write",5]]"#);
+        assert_eq!(early.outcome, Outcome::Valid);
+        assert_eq!(with_log(r#"[["a",2,"read",null],["a",2,"write",5]]"#).outcome, Outcome::Valid);
+        assert_eq!(verdict(&StaleWrites, UNANSWERED).outcome, Outcome::Valid, "no log, no proof");
+    }
+
+    #[test]
+    fn what_log_and_answers_both_show_is_found_once() {
+        let history = format!(
+            "{SUPERSEDED}\n40 nemesis info storage-log - {}",
+            r#"[["a",2,"write",1],["a",1,"write",1]]"#
+        );
+        assert_eq!(verdict(&StaleWrites, &history).findings.len(), 1);
     }
 
     #[test]

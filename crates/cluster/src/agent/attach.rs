@@ -1,9 +1,11 @@
 //! Programs whose streams go straight to the controller, under the local driver: it sends the streams over a socket.
 //!
-//! One message is a request: the arguments as JSON, and with them a file descriptor that becomes the program's
-//! standard input and output. One message answers it: an [`Attached`].
+//! One message is a request: the arguments as JSON, and with them two file descriptors that become the program's standard input
+//! and output. They are two sockets: a program that closes its output closes nothing else. One message answers it: an
+//! [`Attached`].
 
 use super::operations::Agent;
+use crate::confinement::Confinement;
 use crate::protocol::Attached;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, send};
 use std::io::IoSliceMut;
@@ -17,7 +19,7 @@ const REQUEST_MAX: usize = 64 << 10;
 
 struct AttachRequest {
     argv: Vec<String>,
-    stream: OwnedFd,
+    streams: [OwnedFd; 2],
     answer: oneshot::Sender<Attached>,
 }
 
@@ -26,8 +28,8 @@ pub(super) fn listen(socket: OwnedFd, agent: Arc<Agent>) {
     let (queue, mut requests) = mpsc::unbounded_channel::<AttachRequest>();
     // Children are started on the agent's one thread, like all others.
     tokio::spawn(async move {
-        while let Some(AttachRequest { argv, stream, answer }) = requests.recv().await {
-            let started = start(&agent, &argv, stream);
+        while let Some(AttachRequest { argv, streams, answer }) = requests.recv().await {
+            let started = start(&agent, &argv, streams);
             let _ = answer.send(match started {
                 Ok(pid) => Attached::Started { pid },
                 Err(error) => Attached::Failed { error },
@@ -35,9 +37,9 @@ pub(super) fn listen(socket: OwnedFd, agent: Arc<Agent>) {
         }
     });
     std::thread::spawn(move || {
-        while let Some((argv, stream)) = receive(&socket) {
+        while let Some((argv, streams)) = receive(&socket) {
             let (answer, answered) = oneshot::channel();
-            if queue.send(AttachRequest { argv, stream, answer }).is_err() {
+            if queue.send(AttachRequest { argv, streams, answer }).is_err() {
                 return;
             }
             let ending = |_| Attached::Failed { error: "the agent is ending".to_owned() };
@@ -50,10 +52,9 @@ pub(super) fn listen(socket: OwnedFd, agent: Arc<Agent>) {
     });
 }
 
-fn start(agent: &Agent, argv: &[String], stream: OwnedFd) -> Result<i32, String> {
-    let mut command = agent.command(argv)?;
-    let copy = stream.try_clone().map_err(|error| format!("cannot copy the stream: {error}"))?;
-    command.stdin(Stdio::from(copy)).stdout(Stdio::from(stream)).stderr(Stdio::piped());
+fn start(agent: &Agent, argv: &[String], [input, output]: [OwnedFd; 2]) -> Result<i32, String> {
+    let mut command = agent.command(argv, Some(Confinement::Program))?;
+    command.stdin(Stdio::from(input)).stdout(Stdio::from(output)).stderr(Stdio::piped());
     let name = argv.first().map_or("attached", String::as_str);
     let spawned = agent.children.spawn(&mut command, Some(name))?;
     if let Some(stderr) = spawned.stderr {
@@ -63,21 +64,21 @@ fn start(agent: &Agent, argv: &[String], stream: OwnedFd) -> Result<i32, String>
 }
 
 /// The next request; none when the other end is closed or makes no sense.
-fn receive(socket: &OwnedFd) -> Option<(Vec<String>, OwnedFd)> {
+fn receive(socket: &OwnedFd) -> Option<(Vec<String>, [OwnedFd; 2])> {
     let mut buffer = vec![0; REQUEST_MAX];
-    let mut ancillary = nix::cmsg_space!([i32; 1]);
+    let mut ancillary = nix::cmsg_space!([i32; 2]);
     let mut parts = [IoSliceMut::new(&mut buffer)];
     let message =
         recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut ancillary), MsgFlags::MSG_CMSG_CLOEXEC)
             .ok()?;
     let length = message.bytes;
-    let stream = message.cmsgs().ok()?.find_map(|part| match part {
-        // SAFETY: the kernel has just made this descriptor for us, and nothing else knows of it.
-        ControlMessageOwned::ScmRights(received) => {
-            received.first().map(|fd| unsafe { OwnedFd::from_raw_fd(*fd) })
-        }
+    let received = message.cmsgs().ok()?.find_map(|part| match part {
+        ControlMessageOwned::ScmRights(received) => Some(received),
         _ => None,
     })?;
+    // SAFETY: the kernel has just made these descriptors for us, and nothing else knows of them.
+    let streams = received.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }).collect::<Vec<_>>();
+    let streams = streams.try_into().ok()?;
     let argv = serde_json::from_slice(&buffer[..length]).ok()?;
-    Some((argv, stream))
+    Some((argv, streams))
 }

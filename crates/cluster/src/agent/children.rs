@@ -173,6 +173,11 @@ pub(super) fn state(pid: i32) -> Option<char> {
 }
 
 pub(super) fn signal(pid: i32, signal: i32) -> Result<(), String> {
+    if reaches(pid, signal)? { Ok(()) } else { Err(format!("there is no process {pid}")) }
+}
+
+/// Sends a signal, and gives whether there was such a process.
+fn reaches(pid: i32, signal: i32) -> Result<bool, String> {
     if pid <= 1 {
         return Err(format!(
             "process {pid} is not one that can be signalled: 1 is the agent, below are groups"
@@ -180,20 +185,24 @@ pub(super) fn signal(pid: i32, signal: i32) -> Result<(), String> {
     }
     let number = signal;
     let signal = signal::Signal::try_from(number).map_err(|_| format!("there is no signal {number}"))?;
-    signal::kill(Pid::from_raw(pid), signal).map_err(|error| match error {
-        Errno::ESRCH => format!("there is no process {pid}"),
-        error => format!("cannot send {signal} to process {pid}: {}", error.desc()),
-    })
+    match signal::kill(Pid::from_raw(pid), signal) {
+        Ok(()) => Ok(true),
+        Err(Errno::ESRCH) => Ok(false),
+        Err(error) => Err(format!("cannot send {signal} to process {pid}: {}", error.desc())),
+    }
 }
 
-/// Signals a process and all its descendants.
+/// Signals a process and all its descendants, and gives whether the process was still there: it can end by itself, or by
+/// another fault, between the controller's look and the signal. Its end has been reported when this says so.
 ///
 /// Those that are to end are stopped first, so that none starts another meanwhile; a descendant that has ended by itself
 /// is no error.
-pub(super) fn signal_tree(pid: i32, number: i32) -> Result<(), String> {
+pub(super) fn signal_tree(pid: i32, number: i32) -> Result<bool, String> {
     let kills = number == nix::libc::SIGKILL;
     let first = if kills { nix::libc::SIGSTOP } else { number };
-    signal(pid, first)?;
+    if !reaches(pid, first)? {
+        return Ok(false);
+    }
     let mut reached = BTreeSet::from([pid]);
     // Until a look finds no descendant that is new.
     loop {
@@ -207,12 +216,13 @@ pub(super) fn signal_tree(pid: i32, number: i32) -> Result<(), String> {
         }
     }
     if !kills {
-        return Ok(());
+        return Ok(true);
     }
     for descendant in reached.iter().filter(|reached| **reached != pid) {
         let _ = signal(*descendant, number);
     }
-    signal(pid, number)
+    reaches(pid, number)?;
+    Ok(true)
 }
 
 /// The processes that this one started, and those that they started.
@@ -263,6 +273,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_process_that_ended_before_its_signal_is_no_error() {
+        let mut ended = Command::new("true").spawn().unwrap();
+        let pid = i32::try_from(ended.id()).unwrap();
+        ended.wait().unwrap();
+        for number in [nix::libc::SIGKILL, nix::libc::SIGSTOP] {
+            assert_eq!(signal_tree(pid, number), Ok(false));
+        }
+        assert_eq!(signal(pid, nix::libc::SIGKILL), Err(format!("there is no process {pid}")));
+    }
+
+    #[test]
     fn killing_a_tree_ends_its_descendants() {
         let mut shell = Command::new("sh").args(["-c", "sleep 60 & sleep 60"]).spawn().unwrap();
         let pid = i32::try_from(shell.id()).unwrap();
@@ -273,7 +294,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert_eq!(sleepers.len(), 2);
-        signal_tree(pid, nix::libc::SIGKILL).unwrap();
+        assert_eq!(signal_tree(pid, nix::libc::SIGKILL), Ok(true));
         shell.wait().unwrap();
         let gone = |pid: &i32| stat(*pid).is_none_or(|(state, _)| state == b'Z');
         while !sleepers.iter().all(gone) && begun.elapsed() < Duration::from_secs(10) {

@@ -9,6 +9,7 @@
 mod attach;
 mod children;
 mod files;
+mod limits;
 mod operations;
 mod output;
 mod programs;

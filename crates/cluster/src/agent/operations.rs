@@ -2,10 +2,12 @@
 
 use super::children::{self, Children, Spawned};
 use super::files;
+use super::limits;
 use super::output::Out;
 use super::programs;
+use crate::confinement::Confinement;
 use crate::program;
-use crate::protocol::{Connected, Content, Op, Output, Service, Started, State};
+use crate::protocol::{Connected, Content, Op, Output, Service, Signalled, Started, State};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
@@ -49,7 +51,9 @@ impl Agent {
         match op {
             Op::Start { service } => answer(Started { pid: self.start(&service)? }),
             Op::Signal { pid, signal } => answer(children::signal(pid, signal)?),
-            Op::SignalTree { pid, signal } => answer(children::signal_tree(pid, signal)?),
+            Op::SignalTree { pid, signal } => {
+                answer(Signalled { reached: children::signal_tree(pid, signal)? })
+            }
             Op::AwaitExit { pid, timeout_ms } => {
                 answer(children::await_exit(pid, Duration::from_millis(timeout_ms)).await?)
             }
@@ -62,6 +66,10 @@ impl Agent {
             Op::Remove { path } => answer(files::remove(&self.place(&path))?),
             Op::Connect { address, timeout_ms } => {
                 answer(connect(&address, Duration::from_millis(timeout_ms)).await)
+            }
+            Op::Limit { limits } => {
+                tokio::spawn(limits::keep(limits, self.data.clone(), self.out.clone()));
+                answer(())
             }
             Op::Check { argv } => answer(programs::check(&argv)?),
             Op::Tool { name, args } => self.tool(&name, self.place_in(args)).await,
@@ -85,12 +93,19 @@ impl Agent {
     }
 
     /// A command, ready to be spawned. `fencepost` means this very program.
-    pub(super) fn command(&self, argv: &[String]) -> Result<Command, String> {
+    pub(super) fn command(
+        &self,
+        argv: &[String],
+        confinement: Option<Confinement>,
+    ) -> Result<Command, String> {
         let argv: Vec<String> = argv.iter().map(|arg| self.place(arg)).collect();
         let argv = program::resolve(argv);
         let (name, args) = argv.split_first().ok_or("an empty command was asked for; name a program")?;
         let mut command = Command::new(name);
         command.args(args);
+        if let Some(confinement) = confinement {
+            confinement.apply_to(&mut command);
+        }
         Ok(command)
     }
 
@@ -99,7 +114,7 @@ impl Agent {
         if let Some(pid) = services.get(&service.name).filter(|pid| self.children.runs(**pid)) {
             return Err(format!("the service {} runs already, as process {pid}; end it first", service.name));
         }
-        let mut command = self.command(&service.argv)?;
+        let mut command = self.command(&service.argv, Some(confinement_of_service(&service.argv)))?;
         command.envs(service.env.iter().map(|(name, value)| (name, self.place(value))));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let spawned = self.children.spawn(&mut command, Some(&service.name))?;
@@ -113,7 +128,7 @@ impl Agent {
     }
 
     async fn exec(&self, argv: &[String], stdin: String, timeout: Duration) -> Result<Output, String> {
-        let mut command = self.command(argv)?;
+        let mut command = self.command(argv, confinement_of_command(argv))?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let Spawned { pid, stdin: input, stdout, stderr, end } = self.children.spawn(&mut command, None)?;
         if let Some(mut input) = input {
@@ -136,6 +151,22 @@ impl Agent {
         let called = tokio::task::spawn_blocking(move || tool.call(args)).await;
         called.unwrap_or_else(|error| Err(format!("the tool {name} failed in itself: {error}")))
     }
+}
+
+/// Of Fencepost's own services the one that fences clients changes the network of its node.
+fn confinement_of_service(argv: &[String]) -> Confinement {
+    match argv {
+        [program, service, ..] if program == program::NAME && service == "fence" => {
+            Confinement::NetworkCommand
+        }
+        _ => Confinement::Program,
+    }
+}
+
+/// Fencepost itself tries what the agent can do; every other command is a tool of the network, or asks a server something.
+fn confinement_of_command(argv: &[String]) -> Option<Confinement> {
+    let own = argv.first().is_some_and(|name| name == program::NAME);
+    (!own).then_some(Confinement::NetworkCommand)
 }
 
 /// What a command has printed so far.

@@ -68,6 +68,11 @@ impl Out {
         self.report(FromAgent::Exited { service: service.to_owned(), pid, status: status.to_owned() });
     }
 
+    /// One line of a log that must not wait.
+    pub(super) fn note(&self, service: &str, line: String) {
+        self.report(FromAgent::Log { service: service.to_owned(), line });
+    }
+
     /// One line of a log. Waits where many are waiting.
     pub(super) async fn log(&self, service: &str, line: String) {
         let _ = self.logs.send(FromAgent::Log { service: service.to_owned(), line }).await;

@@ -1,6 +1,7 @@
 //! What a driver's nodes can do on this machine: a node is started, tries everything, and is taken down again.
 
 use crate::capability::Capability;
+use crate::cluster_folder::PrivateFolder;
 use crate::driver::{ClusterSpec, Driver};
 use crate::hash::short_hash;
 use crate::node::{NodeSpec, Role};
@@ -49,7 +50,7 @@ fn memory(driver: &dyn Driver, key: &str) -> Result<PathBuf, ClusterError> {
 
 async fn in_a_node(driver: &dyn Driver) -> Result<Vec<ProbeResult>, ClusterError> {
     let run = ClusterSpec::own_name("probe");
-    let logs = std::env::temp_dir().join(format!("fencepost-{run}"));
+    let logs = PrivateFolder::create("probe-logs")?;
     let node = |may_mount| NodeSpec {
         name: "probe".to_owned(),
         role: Role::Client,
@@ -57,7 +58,11 @@ async fn in_a_node(driver: &dyn Driver) -> Result<Vec<ProbeResult>, ClusterError
         may_mount,
         environment: None,
     };
-    let spec = |may_mount| ClusterSpec { run: run.clone(), nodes: vec![node(may_mount)], logs: logs.clone() };
+    let spec = |may_mount| ClusterSpec {
+        run: run.clone(),
+        nodes: vec![node(may_mount)],
+        logs: logs.path().to_owned(),
+    };
     let cluster = match driver.start(&spec(true)).await {
         Ok(cluster) => Ok(cluster),
         // Perhaps it is only the right to mount that cannot be given here.
@@ -70,7 +75,6 @@ async fn in_a_node(driver: &dyn Driver) -> Result<Vec<ProbeResult>, ClusterError
     if let Ok(cluster) = cluster {
         cluster.stop().await?;
     }
-    let _ = std::fs::remove_dir_all(logs);
     let output = probed?;
     serde_json::from_str(&output.stdout).map_err(|_| {
         ClusterError::new(format!(

@@ -69,17 +69,19 @@ impl Drop for WorkFolder {
     }
 }
 
-/// Removes what controllers left that were killed.
-pub(crate) fn remove_abandoned() -> Result<(), ClusterError> {
-    let Ok(entries) = std::fs::read_dir(environments()?) else { return Ok(()) };
+/// Removes what controllers left that were killed, and gives its names.
+pub(crate) fn remove_abandoned() -> Result<Vec<String>, ClusterError> {
+    let mut removed = Vec::new();
+    let Ok(entries) = std::fs::read_dir(environments()?) else { return Ok(removed) };
     let works = entries.flatten().map(|entry| entry.path());
     for work in works.filter(|path| path.extension().is_some_and(|kind| kind == WORK)) {
         if !file_lock::is_held(&lock_of(&work)) {
             remove(&work);
             let _ = std::fs::remove_file(lock_of(&work));
+            removed.extend(work.file_stem().map(|name| name.to_string_lossy().into_owned()));
         }
     }
-    Ok(())
+    Ok(removed)
 }
 
 fn lock_of(work: &Path) -> PathBuf {

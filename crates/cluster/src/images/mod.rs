@@ -12,5 +12,5 @@ pub(crate) use commands::{folder_size, remove_folder};
 pub use definitions::{ALL, Image, JAVA, find};
 pub(crate) use definitions::{MAKERS, installed};
 pub(crate) use installed::are_installed;
-pub(crate) use root_file_system::{is_unpacked, list_unpacked, root_file_system};
+pub(crate) use root_file_system::{UnpackedRoot, is_unpacked, list_unpacked, lock_unused, root_file_system};
 pub use stored_item::{Kind, StoredItem};

@@ -4,21 +4,53 @@ use super::commands::folder_size;
 use super::debian;
 use super::definitions::Image;
 use super::stored_item::{Kind, StoredItem};
-use crate::{ClusterError, Progress, cache, file_lock};
+use crate::file_lock::{self, FileLock};
+use crate::{ClusterError, Progress, cache};
 use std::path::PathBuf;
 
+/// A root file system in the cache, which is not removed while this lives.
+#[derive(Debug)]
+pub(crate) struct UnpackedRoot {
+    pub(crate) folder: PathBuf,
+    _used: FileLock,
+}
+
 /// The unpacked root file system of an image; made now if it is not there.
-pub(crate) async fn root_file_system(image: &Image, progress: &Progress) -> Result<PathBuf, ClusterError> {
+pub(crate) async fn root_file_system(
+    image: &Image,
+    progress: &Progress,
+) -> Result<UnpackedRoot, ClusterError> {
     let folder = folder(image)?;
+    // Before the look: what is there stays there.
+    let used = file_lock::share_aside(use_lock()?).await?;
     if folder.exists() {
-        return Ok(folder);
+        return Ok(UnpackedRoot { folder, _used: used });
     }
     // Another run may be making it: then this one waits, and finds it made.
     let _lock = file_lock::lock_aside(all()?.join(format!("{}.lock", image.name))).await?;
     if !folder.exists() {
         debian::make(image, &folder, progress).await?;
     }
-    Ok(folder)
+    Ok(UnpackedRoot { folder, _used: used })
+}
+
+/// The right to remove all of them, with what they were made from. New ones are made only after it is dropped.
+///
+/// # Errors
+/// A run uses one, or makes one.
+pub(crate) fn lock_unused() -> Result<FileLock, ClusterError> {
+    file_lock::try_lock(&use_lock()?)?.ok_or_else(|| {
+        let all = all().unwrap_or_default();
+        ClusterError::new(format!(
+            "a run uses or makes a root file system in {}: nothing was removed; wait for the end of the run, or end it, and try \
+             again",
+            all.display()
+        ))
+    })
+}
+
+fn use_lock() -> Result<PathBuf, ClusterError> {
+    Ok(cache::folder()?.join("rootfs.lock"))
 }
 
 /// Whether the root file system of this image is there.

@@ -5,14 +5,18 @@ use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOption
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-/// The folder of the run, whether it is there or not.
-pub fn folder(run: &str) -> PathBuf {
-    std::env::temp_dir().join(format!("fencepost-{}", nix::unistd::geteuid())).join(run)
+/// The run's entry in the register of root's runs, and its private folder.
+pub fn folders(run: &str) -> Vec<PathBuf> {
+    let entry = PathBuf::from("/run/fencepost").join(run);
+    let all = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten().map(|entry| entry.path());
+    let prefix = format!("fencepost-{run}-");
+    let is_its = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with(&prefix);
+    all.filter(is_its).chain(entry.exists().then_some(entry)).collect()
 }
 
 /// Processes in a mount namespace that has a folder of the run, and mounts of it in our own namespace.
 pub fn of_local_run(run: &str) -> Vec<String> {
-    let wanted = format!("/{run}/");
+    let wanted = format!("/fencepost-{run}-");
     let mut left = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let path = entry.path();
@@ -46,9 +50,7 @@ pub async fn containers(run: &str) -> Vec<String> {
 /// Everything of the run, whatever its driver.
 pub async fn of_run(driver: &str, run: &str) -> Vec<String> {
     let mut left = if driver == "docker" { of_docker_run(run).await } else { of_local_run(run) };
-    if folder(run).exists() {
-        left.push(folder(run).display().to_string());
-    }
+    left.extend(folders(run).iter().map(|folder| folder.display().to_string()));
     left
 }
 

@@ -1,7 +1,7 @@
 //! What every driver's nodes must do.
 
 use super::*;
-use fencepost_cluster::{Attached, Capability};
+use fencepost_cluster::{Attached, Capability, clean_up_before};
 use std::process::{Command, Stdio};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
@@ -154,7 +154,7 @@ pub async fn two_at_once(name: &str) {
     assert!(other.connect(&across, Duration::from_millis(200)).await.unwrap().is_err());
     // What cleans up after the dead leaves the living alone.
     let _alone = CLEANING.lock().await;
-    driver.clean_up_leftovers().await.unwrap();
+    clean_up_before(&*driver).await.unwrap();
     stop(second, &two).await;
     assert!(n1.connect(&across, PATIENCE).await.unwrap().is_ok());
     stop(first, &one).await;
@@ -212,9 +212,12 @@ pub async fn killed_controller(name: &str) {
         }
         _ => eventually("processes are gone", async || leftovers::of_local_run(&run).is_empty()).await,
     }
-    let removed = driver(name).await.clean_up_leftovers().await.unwrap();
+    // The run that comes next has the other driver.
+    let next = driver(if name == "docker" { "local" } else { "docker" }).await;
+    let (cleaned, beside) = clean_up_before(&*next).await.unwrap();
+    eventually("what is left is removed", async || leftovers::of_run(name, &run).await.is_empty()).await;
+    let removed = [cleaned.lines(), beside.finish().await.lines()].concat();
     assert!(removed.iter().any(|line| line.contains(&run)), "{removed:?}");
-    assert_eq!(leftovers::of_run(name, &run).await, Vec::<String>::new());
 }
 
 /// The controller of [`killed_controller`], in a process of its own.
@@ -228,6 +231,89 @@ pub async fn controller(name: &str) {
     let _attached = cluster.node("c1").unwrap().attach(&["cat".to_owned()]).await.unwrap();
     println!("it is up");
     tokio::time::sleep(Duration::from_secs(60)).await;
+}
+
+/// Servers and clients cannot do what would let them out of their node, also where the agent may mount a disk.
+pub async fn programs_are_confined(name: &str) {
+    let driver = driver(name).await;
+    let mut spec = spec(&format!("confined-{name}"), &[("n1", "client")]);
+    spec.nodes[0].may_mount = true;
+    let cluster = start(&*driver, &spec).await;
+    let node = cluster.node("n1").unwrap();
+    let argv =
+        ["sh", "-c", "cat /proc/self/status > {data}/new && mv {data}/new {data}/status; exec sleep 60"];
+    let service =
+        Service { name: "look".to_owned(), argv: argv.map(str::to_owned).to_vec(), env: Vec::new() };
+    node.start(&service).await.unwrap();
+    let of_service = async || node.get("{data}/status").await.map(|text| String::from_utf8(text).unwrap());
+    eventually("the service has looked", async || of_service().await.is_ok()).await;
+    let attached = async |script: &str| {
+        let Attached { stdin: _stdin, mut stdout } =
+            node.attach(&["sh", "-c", script].map(str::to_owned)).await.unwrap();
+        let mut text = String::new();
+        stdout.read_to_string(&mut text).await.unwrap();
+        text
+    };
+    for status in [of_service().await.unwrap(), attached("cat /proc/self/status").await] {
+        let field =
+            |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+        for set in ["CapEff:", "CapPrm:", "CapBnd:", "CapInh:", "CapAmb:"] {
+            let capabilities = u64::from_str_radix(&field(set), 16).unwrap();
+            // NET_ADMIN, NET_RAW, SYS_MODULE, SYS_RAWIO, SYS_PTRACE, SYS_ADMIN, SYS_BOOT, SYS_TIME, MKNOD, and all later ones.
+            let dangerous = [12, 13, 16, 17, 19, 21, 22, 25].into_iter().chain(27..=40);
+            let held: Vec<u64> = dangerous.filter(|number| capabilities & (1 << number) != 0).collect();
+            assert_eq!(held, Vec::<u64>::new(), "{set} {capabilities:x}");
+        }
+        assert_eq!((field("NoNewPrivs:").as_str(), field("Seccomp:").as_str()), ("1", "2"));
+    }
+    let tries = "for try in 'mount -t tmpfs none /tmp' 'unshare --user true' 'unshare --mount true' 'mknod /tmp/disk b 254 0' \
+         'echo core > /proc/sys/kernel/core_pattern' 'echo 1 > /proc/sys/kernel/sysrq' 'echo t > /proc/sysrq-trigger' \
+         'iptables -A INPUT -j DROP' 'kill -9 1 && sleep 0.2 && ! test -d /proc/1' 'cat /proc/1/environ'; do \
+         if sh -c \"$try\" > /dev/null 2>&1; then echo \"possible: $try\"; fi; done; echo tried";
+    assert_eq!(attached(tries).await, "tried\n");
+    if name == "local" {
+        let devices = attached("ls /dev | tr '\\n' ' '").await;
+        assert_eq!(devices, "fd full fuse null ptmx pts random shm stderr stdin stdout tty urandom zero ");
+        // What this machine's users and its own services keep to themselves.
+        assert_eq!(
+            attached("ls -A /root /home 2>&1; cat /etc/shadow /etc/gshadow").await,
+            "/home:\n\n/root:\n"
+        );
+    }
+    stop(cluster, &spec).await;
+}
+
+/// A node reaches no service of this machine, and this machine none of a node.
+pub async fn nodes_and_this_machine_do_not_reach_each_other(name: &str) {
+    let (driver, spec) =
+        (driver(name).await, spec(&format!("apart-{name}"), &[("n1", "redis"), ("n2", "redis")]));
+    let cluster = start(&*driver, &spec).await;
+    let [n1, n2] = ["n1", "n2"].map(|name| cluster.node(name).unwrap());
+    start_redis(n1).await;
+    let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    let mut gateway = n1.address().octets();
+    gateway[3] = 1;
+    let here = format!("{}:{}", std::net::Ipv4Addr::from(gateway), listener.local_addr().unwrap().port());
+    let patience = Duration::from_millis(500);
+    assert!(n1.connect(&here, patience).await.unwrap().is_err(), "n1 reaches {here}");
+    let redis = format!("{}:6379", n1.address());
+    // A proxy of this machine may accept connections to any address.
+    assert_ne!(answer_to_ping(&redis, patience), b"+PONG", "this machine reaches {redis}");
+    assert!(n2.connect(&redis, PATIENCE).await.unwrap().is_ok(), "n2 does not reach n1");
+    stop(cluster, &spec).await;
+}
+
+/// The beginning of what a Redis at this address answers.
+fn answer_to_ping(address: &str, patience: Duration) -> Vec<u8> {
+    use std::io::{Read, Write};
+    let mut answer = [0; 5];
+    let asked =
+        std::net::TcpStream::connect_timeout(&address.parse().unwrap(), patience).and_then(|mut stream| {
+            stream.set_read_timeout(Some(patience))?;
+            stream.write_all(b"PING\r\n")?;
+            stream.read_exact(&mut answer)
+        });
+    asked.map(|()| answer.to_vec()).unwrap_or_default()
 }
 
 /// What the driver says that it offers was tried, and what every fault of the first slice needs is there.

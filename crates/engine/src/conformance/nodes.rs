@@ -10,7 +10,7 @@ use crate::options::RunOptions;
 use crate::runner::{interruptible, run_name};
 use crate::stop::Stop;
 use crate::validation::RunSpec;
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use async_trait::async_trait;
 use fencepost_cluster::{Cluster, ClusterSpec, Node, Role};
 use fencepost_locks::protocol::Hello;
@@ -59,12 +59,13 @@ pub async fn check_conformance(
     observer: &mut dyn ConformanceObserver,
 ) -> Result<Vec<PointResult>> {
     let driver = fencepost_cluster::select(&spec.options.driver).await?;
-    driver.clean_up_leftovers().await?;
+    let (_, clean_up) = fencepost_cluster::clean_up_before(driver.as_ref()).await?;
     let cluster = ClusterSpec { run: run_name(spec), nodes: deployment::nodes(spec), logs: logs.to_owned() };
     let cluster = interruptible(stop, async { Ok(driver.start(&cluster).await?) }).await?;
     // From here on the cluster is taken down whatever happens.
     let checked = interruptible(stop, check_on(spec, logs, &cluster, observer)).await;
     let stopped = cluster.stop().await;
+    clean_up.finish().await;
     let checked = checked?;
     stopped?;
     Ok(checked)
@@ -108,7 +109,10 @@ impl NodeBench {
     async fn signal_servers(&self, signal: Signal) -> Result<()> {
         let signalled = self.servers.iter().map(|node| async move {
             let pid = self.context.pid(node.name())?;
-            node.signal_tree(pid, signal as i32).await?;
+            let reached = node.signal_tree(pid, signal as i32).await?;
+            if !reached && signal != Signal::SIGKILL {
+                bail!("{} ended by itself; its log says why", node.name());
+            }
             if signal == Signal::SIGKILL {
                 node.await_exit(pid, KILLED).await?;
             }

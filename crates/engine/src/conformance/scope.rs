@@ -3,7 +3,7 @@
 use super::bench::{Bench, CLIENTS, LockTerms};
 use super::finding::{Ended, Finding};
 use super::transcript::{Recorded, Transcript};
-use crate::client_connection::{ClientConnection, ClientEvents};
+use crate::client_connection::{ClientConnection, ClientEnd, ClientEvents};
 use fencepost_history::{Completion, ErrorCode, TimeSpan, f};
 use fencepost_locks::protocol::{Command, Notice};
 use parking_lot::Mutex;
@@ -164,8 +164,12 @@ impl ClientEvents for Events {
         self.notices.send_modify(|notices| notices.push(notice));
     }
 
-    fn gone(&self, _client: &str, reason: &str) {
-        self.gone.send_replace(Some(reason.to_owned()));
+    fn gone(&self, client: &str, end: ClientEnd) {
+        let reason = match end {
+            ClientEnd::Closed => format!("client {client} ended"),
+            ClientEnd::Broke(sentence) => sentence,
+        };
+        self.gone.send_replace(Some(reason));
     }
 }
 

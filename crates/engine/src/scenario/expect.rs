@@ -4,15 +4,15 @@ use super::measure::{Bounds, Measure, Measured, Measurement, Observed, measure};
 use fencepost_checker::{Metric, Outcome};
 use fencepost_history::{Event, Kind, Process};
 use fencepost_nemesis::Trigger;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What was expected, in words, whether it was observed, and what was.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     pub expected: String,
     pub met: bool,
     pub observed: String,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<Metric>,
 }
 

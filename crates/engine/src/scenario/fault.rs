@@ -37,6 +37,7 @@ struct FaultKeys {
     groups: Option<Spanned<String>>,
     when: Option<Spanned<AwaitedEvent>>,
     then: Option<Spanned<AwaitedEvent>>,
+    until: Option<Spanned<AwaitedEvent>>,
     after: Option<TimeSpan>,
     r#for: Option<TimeSpan>,
 }
@@ -72,8 +73,8 @@ impl FaultEntry {
 
     /// The events that it waits for, and where they stand.
     pub(super) fn events(&self) -> impl Iterator<Item = Spanned<Trigger>> {
-        let both = [&self.keys.when, &self.keys.then];
-        both.into_iter().flatten().map(|event| Spanned::new(event.span(), event.get_ref().0.clone()))
+        let all = [&self.keys.when, &self.keys.then, &self.keys.until];
+        all.into_iter().flatten().map(|event| Spanned::new(event.span(), event.get_ref().0.clone()))
     }
 
     /// The fault, on the nodes of this run.
@@ -107,6 +108,7 @@ impl FaultEntry {
             on,
             when: trigger(&self.keys.when),
             then: trigger(&self.keys.then),
+            until: trigger(&self.keys.until),
             parameters,
         };
         fault.expand_flow(topology).map_err(|sentence| {

@@ -90,6 +90,16 @@ pub fn read_file(path: &Path) -> Result<Scenario, BadUsage> {
     scenario.map_err(|error| BadUsage(error.to_string()))
 }
 
+/// Reads a scenario of this text, and validates its runs.
+#[cfg(fuzzing)]
+pub fn fuzz(text: &str) {
+    if let Ok(scenario) = parse("fuzz", "fuzz.toml", text) {
+        for run in &scenario.runs {
+            let _ = run.spec(run.options().clone()).map_err(|mistake| scenario.error(mistake).to_string());
+        }
+    }
+}
+
 fn read(name: &str, file: &str, text: &str) -> Result<Scenario, Mistake> {
     let mut table = DeTable::parse(text).map_err(|error| Mistake::of_toml(&error))?.into_inner();
     let runs = take(&mut table, "run");

@@ -8,7 +8,7 @@ pub(super) const RUN: &[&str] =
     &["title", "undisturbed", "progress-within", "client", "fault", "narration", "expect"];
 
 /// In a `[[fault]]`, besides the parameters of its nemesis.
-pub(super) const FAULT: &[&str] = &["fault", "on", "flow", "groups", "when", "after", "then", "for"];
+pub(super) const FAULT: &[&str] = &["fault", "on", "flow", "groups", "when", "after", "then", "until", "for"];
 
 /// All keys of a scenario and of a run.
 pub(super) fn all() -> impl Iterator<Item = &'static str> {

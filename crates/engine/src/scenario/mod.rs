@@ -21,6 +21,8 @@ mod text;
 
 pub use builtin::{find, registry};
 pub use expect::{Answer, Expectation};
+#[cfg(fuzzing)]
+pub use file::fuzz;
 pub use file::read_file;
 pub use measure::Observed;
 pub use model::{Scenario, ScenarioRun};

@@ -6,6 +6,7 @@ use super::run_options::PlacedOptions;
 use crate::names::{BadUsage, unknown};
 use crate::options::RunOptions;
 use crate::script_player::Script;
+use crate::shaping::Faults;
 use crate::validation::RunSpec;
 use fencepost_history::mistake::{Mistake, MistakeInFile};
 use fencepost_nemesis::{Plan, Topology, Trigger};
@@ -78,8 +79,9 @@ impl ScenarioRun {
     /// parameter of a fault that this run does not have.
     pub fn spec(&self, options: RunOptions) -> Result<RunSpec, Mistake> {
         let refused = |error: BadUsage| self.options.mistake(error.0);
-        let spec = RunSpec::new(options).map_err(refused)?;
+        let spec = RunSpec::with_plan(options, Plan::default()).map_err(refused)?;
         let plan = self.plan(&spec.topology())?;
+        spec.options.check_shaping(&plan.nemeses(), Faults::Written).map_err(refused)?;
         RunSpec::with_plan(spec.options, plan).map_err(refused)
     }
 
@@ -92,11 +94,10 @@ impl ScenarioRun {
             if let Some(client) = &event.get_ref().client {
                 known_client(client, topology).map_err(|sentence| Mistake::new(event.span(), sentence))?;
             }
+            event.get_ref().check(topology).map_err(|sentence| Mistake::new(event.span(), sentence))?;
         }
-        for client in
-            self.expectations.iter().flat_map(Expectation::events).filter_map(|event| event.client.as_ref())
-        {
-            known_client(client, topology).map_err(|sentence| Mistake::new(0..0, sentence))?;
+        for event in self.expectations.iter().flat_map(Expectation::events) {
+            event.check(topology).map_err(|sentence| Mistake::new(0..0, sentence))?;
         }
         let faults: Result<_, Mistake> = self.faults.iter().map(|fault| fault.resolve(topology)).collect();
         Ok(Plan { faults: faults?, ..Plan::default() })

@@ -11,14 +11,17 @@ use std::fmt::Write;
 const ALWAYS: [&str; 7] = ["lock", "seed", "ttl", "clients", "concurrency", "keys", "time-limit"];
 
 /// Options that are no part of a scenario, or that only shape how faults are drawn.
-const LEFT_OUT: [&str; 8] = [
+const LEFT_OUT: [&str; 11] = [
     "scenario",
     "driver",
     "nemesis",
     "nemesis-file",
     "nemesis-interval",
+    "clock",
     "clock-amplitude",
     "clock-drift-ppm",
+    "restart-after",
+    "torn-writes",
     "partition",
 ];
 
@@ -34,7 +37,7 @@ pub fn scenario_text(
     let mut text = String::new();
     let _ = writeln!(text, "about = {}", value(&Value::from(about)));
     let _ = writeln!(text, "source = {}\n", value(&Value::from(source)));
-    for (name, option) in needed_options(options) {
+    for (name, option) in needed_options(&options.clone().without_unused(&plan.nemeses())) {
         let _ = writeln!(text, "{name} = {}", value(&option));
     }
     for fault in &plan.faults {
@@ -96,6 +99,9 @@ fn fault_keys(fault: &PlannedFault) -> Vec<(String, String)> {
             }
             _ => key(name, value(parameter)),
         }
+    }
+    if let Some(until) = &fault.until {
+        key("until", trigger(until));
     }
     key("for", length(fault.for_ms));
     keys
@@ -208,12 +214,13 @@ one_way = "to-second"
         (options.driver, options.nemesis) = (RunOptions::default().driver, Vec::new());
         assert_eq!(spec.options, options);
         let triggers = |plan: &Plan| -> Vec<_> {
-            let all = plan.faults.iter().flat_map(|fault| [&fault.when, &fault.then]);
+            let all = plan.faults.iter().flat_map(|fault| [&fault.when, &fault.then, &fault.until]);
             all.flatten().cloned().collect()
         };
         assert_eq!(triggers(&spec.plan), triggers(&plan));
         let without = |plan: &Plan| -> Vec<PlannedFault> {
-            let fault = |fault: &PlannedFault| PlannedFault { when: None, then: None, ..fault.clone() };
+            let fault =
+                |fault: &PlannedFault| PlannedFault { when: None, then: None, until: None, ..fault.clone() };
             plan.faults.iter().map(fault).collect()
         };
         assert_eq!(without(&spec.plan), without(&plan));

@@ -2,10 +2,11 @@
 
 use super::request::HuntRequest;
 use crate::schedule::Schedule;
-use crate::search::{Archive, Cell, Origin, SituationName, Use};
+use crate::search::{Archive, Cell, SituationName, Use};
 use anyhow::{Context, Result, anyhow};
 use fencepost_engine::{BadUsage, RunOptions};
 use fencepost_history::run::{timestamp, write_whole};
+use fencepost_history::{Seed, Shard};
 use fencepost_nemesis::Plan;
 use fencepost_report::hunt::{HUNT_JSON, HuntFile};
 use serde::{Deserialize, Serialize};
@@ -41,19 +42,24 @@ pub struct HuntFolder {
 }
 
 impl HuntFolder {
+    /// Where a part of a hunt lies in the folder `results`, whenever it began: `hunt-<lock>-<seed>-<K>-of-<N>`.
+    pub fn of_part(results: &Path, lock: &str, seed: Seed, shard: Shard) -> PathBuf {
+        results.join(format!("hunt-{}-{seed}-{}-of-{}", short(lock), shard.number(), shard.of()))
+    }
+
     /// Makes the folder of a new hunt in the folder `results`: `hunt-<lock>-<time>-<seed>`.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn create(
-        results: &Path,
-        lock: &str,
-        started: u64,
-        seed: fencepost_history::Seed,
-    ) -> Result<HuntFolder> {
-        let lock = Path::new(lock).file_name().map_or("lock".into(), |name| name.to_string_lossy());
-        let name = format!("hunt-{lock}-{}-{seed}", timestamp(started));
-        let path = results.join(name);
+    pub fn create(results: &Path, lock: &str, started: u64, seed: Seed) -> Result<HuntFolder> {
+        HuntFolder::create_at(results.join(format!("hunt-{}-{}-{seed}", short(lock), timestamp(started))))
+    }
+
+    /// Makes the folder of a new hunt.
+    ///
+    /// # Errors
+    /// It cannot be written, or a hunt goes on there.
+    pub fn create_at(path: PathBuf) -> Result<HuntFolder> {
         for part in ["corpus", "findings", "runs"] {
             let part = path.join(part);
             fs::create_dir_all(&part)
@@ -67,6 +73,33 @@ impl HuntFolder {
     /// # Errors
     /// It is no such folder, the hunt still goes on, or its files cannot be read: one sentence.
     pub fn resume(path: &Path) -> Result<(HuntFolder, HuntState, Archive)> {
+        let state = HuntFolder::state(path)?;
+        let folder = HuntFolder::lock(path.to_owned())?;
+        fs::create_dir_all(path.join("runs")).context("cannot make the folder runs")?;
+        let archive = HuntFolder::archive(path, &state)?;
+        Ok((folder, state, archive))
+    }
+
+    /// What a hunt had kept, whether it goes on or not, and the lock that it was about.
+    ///
+    /// # Errors
+    /// Its files cannot be read: one sentence.
+    pub fn kept(path: &Path) -> Result<(String, Archive)> {
+        let state = HuntFolder::state(path)?;
+        let archive = HuntFolder::archive(path, &state)?;
+        Ok((state.request.options.lock, archive))
+    }
+
+    /// Keeps the schedules with which a hunt begins.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn keep_all(&self, archive: &Archive) -> Result<()> {
+        let mut kept = archive.kept.iter();
+        kept.try_for_each(|(number, (schedule, _))| self.keep(*number, schedule, "from an earlier hunt"))
+    }
+
+    fn state(path: &Path) -> Result<HuntState> {
         let json = path.join(HUNT_JSON);
         let text = fs::read_to_string(&json).map_err(|error| {
             BadUsage(format!(
@@ -74,16 +107,13 @@ impl HuntFolder {
                 path.display()
             ))
         })?;
-        let state: HuntState = serde_json::from_str(&text).map_err(|error| {
+        let state = serde_json::from_str(&text).map_err(|error| {
             BadUsage(format!(
                 "{} is damaged or of another version ({error}); begin a new hunt",
                 json.display()
             ))
         })?;
-        let folder = HuntFolder::lock(path.to_owned())?;
-        fs::create_dir_all(path.join("runs")).context("cannot make the folder runs")?;
-        let archive = folder.archive(&state)?;
-        Ok((folder, state, archive))
+        Ok(state)
     }
 
     fn lock(path: PathBuf) -> Result<HuntFolder> {
@@ -130,37 +160,33 @@ impl HuntFolder {
         Ok(write_whole(&self.path.join("hunt.md"), fencepost_report::hunt::markdown(file).as_bytes())?)
     }
 
-    fn corpus(&self, number: u64) -> PathBuf {
-        self.path.join("corpus").join(format!("{number}.toml"))
-    }
-
     /// Keeps a schedule.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn keep(&self, number: u64, schedule: &Schedule, origin: &Origin) -> Result<()> {
+    pub fn keep(&self, number: u64, schedule: &Schedule, about: &str) -> Result<()> {
         let file = CorpusFile {
-            about: origin.to_string(),
+            about: about.to_owned(),
             used: Use::default(),
             options: schedule.options.clone(),
             plan: schedule.plan.clone(),
         };
-        Ok(write_whole(&self.corpus(number), toml::to_string(&file)?.as_bytes())?)
+        Ok(write_whole(&corpus_file(&self.path, number), toml::to_string(&file)?.as_bytes())?)
     }
 
     /// Removes schedules that no situation keeps any more. One that cannot be removed costs only space.
     pub fn drop_kept(&self, numbers: &[u64]) {
         for number in numbers {
-            let _ = fs::remove_file(self.corpus(*number));
+            let _ = fs::remove_file(corpus_file(&self.path, *number));
         }
     }
 
     /// The kept schedules of a hunt that ended early. A situation whose schedule is not there, since the hunt was killed
     /// before it was written, counts as covered and keeps none.
-    fn archive(&self, state: &HuntState) -> Result<Archive> {
+    fn archive(folder: &Path, state: &HuntState) -> Result<Archive> {
         let mut archive = Archive { cells: state.cells.clone(), ..Archive::default() };
         for number in state.cells.values().map(|cell| cell.elite) {
-            let path = self.corpus(number);
+            let path = corpus_file(folder, number);
             let Ok(text) = fs::read_to_string(&path) else { continue };
             let CorpusFile { used, options, plan, .. } = toml::from_str(&text)
                 .map_err(|error| BadUsage(format!("{} is damaged: {}", path.display(), error.message())))?;
@@ -173,4 +199,13 @@ impl HuntFolder {
     pub fn remove_runs(&self) {
         let _ = fs::remove_dir_all(self.runs());
     }
+}
+
+/// The name of a lock, in the name of a folder.
+fn short(lock: &str) -> String {
+    Path::new(lock).file_name().map_or("lock".into(), |name| name.to_string_lossy().into_owned())
+}
+
+fn corpus_file(folder: &Path, number: u64) -> PathBuf {
+    folder.join("corpus").join(format!("{number}.toml"))
 }

@@ -1,5 +1,6 @@
 //! A hunt: plays schedules, several at a time, learns from each, and keeps what it finds.
 
+mod corpus;
 mod fit;
 mod folder;
 mod known;
@@ -15,6 +16,7 @@ mod state;
 mod tests;
 mod work_out;
 
+pub use corpus::corpus;
 pub use fit::{Misfit, every_nemesis, fitting};
 pub use folder::{HuntFolder, HuntState};
 pub use limited::Limited;

@@ -7,7 +7,7 @@ use super::sighting::{Sighting, explains};
 use crate::search::{Learned, Lesson, Proposal, Search, ShownViolation};
 use anyhow::Result;
 use fencepost_report::findings::{FindingFile, RUN};
-use fencepost_report::hunt::{FindingState, HuntFile, HuntFinding, NearestMiss};
+use fencepost_report::hunt::{FindingState, HuntFile, HuntFinding, NearestMiss, SituationCount};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -112,7 +112,7 @@ impl Progress {
 
     fn keep(&self, proposal: &Proposal, learned: &Learned, folder: &HuntFolder) -> Result<()> {
         if learned.is_kept() && !learned.dropped.contains(&proposal.number) {
-            folder.keep(proposal.number, &proposal.schedule, &proposal.origin)?;
+            folder.keep(proposal.number, &proposal.schedule, &proposal.origin.to_string())?;
         }
         folder.drop_kept(&learned.dropped);
         Ok(())
@@ -120,14 +120,13 @@ impl Progress {
 
     fn note_situations(&mut self, number: u64, lesson: &Lesson, is_violation: bool) {
         for (name, seen) in &lesson.situations {
+            let first_ms = (seen.times > 0).then_some(self.file.spent_ms);
+            let seen = SituationCount { first_ms, ..seen.clone() };
             match self.file.situations.get_mut(name) {
                 None => {
-                    self.file.situations.insert(name.clone(), seen.clone());
+                    self.file.situations.insert(name.clone(), seen);
                 }
-                Some(known) => {
-                    known.times += seen.times;
-                    known.nearest_ms = nearer(known.nearest_ms, seen.nearest_ms);
-                }
+                Some(known) => known.add(&seen),
             }
         }
         let miss = lesson.miss.as_ref().filter(|_| !is_violation);
@@ -243,8 +242,4 @@ impl Progress {
             self.file.remarks.push(sentence);
         }
     }
-}
-
-fn nearer(one: Option<f64>, other: Option<f64>) -> Option<f64> {
-    one.into_iter().chain(other).min_by(f64::total_cmp)
 }

@@ -2,7 +2,7 @@
 
 use crate::search::DrawnOptions;
 use fencepost_engine::RunOptions;
-use fencepost_history::{Seed, TimeSpan};
+use fencepost_history::{Seed, Shard, TimeSpan};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -17,6 +17,12 @@ pub struct HuntRequest {
     pub nemeses: Vec<String>,
     pub seed: Seed,
     pub jobs: usize,
+    /// The part of the hunt that is done here. None: all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Shard>,
+    /// The folder of earlier hunts, with whose schedules this one began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corpus: Option<PathBuf>,
     /// How long to hunt, all sittings together.
     pub budget: TimeSpan,
     /// A folder of earlier findings, to be replayed first.
@@ -24,4 +30,18 @@ pub struct HuntRequest {
     pub known: Option<PathBuf>,
     /// Repeats the hunt.
     pub command: String,
+}
+
+impl HuntRequest {
+    /// What all parts of a hunt have in common: not how fast a machine is, nor what is replayed or known first.
+    pub fn common(&self) -> HuntRequest {
+        let command = String::new();
+        HuntRequest { shard: None, corpus: None, known: None, jobs: 0, command, ..self.clone() }
+    }
+
+    /// The number of the first schedule, and from one to the next.
+    pub fn numbering(&self) -> (u64, u64) {
+        let shard = self.shard.unwrap_or(Shard::WHOLE);
+        (shard.number().into(), shard.of().get().into())
+    }
 }

@@ -44,12 +44,14 @@ pub fn new_file(request: &HuntRequest, driver: &str) -> HuntFile {
         curve: Vec::new(),
         findings: Vec::new(),
         remarks: Vec::new(),
+        missing: Vec::new(),
         ended: None,
     }
 }
 
 impl Hunt {
-    /// A hunt that begins (with an empty archive and the number 1), or goes on with what it had kept.
+    /// A hunt that begins (with the first number of its numbering, and an archive that is empty or of earlier hunts), or goes on
+    /// with what it had kept.
     ///
     /// # Errors
     /// The request cannot work: one sentence.
@@ -63,8 +65,9 @@ impl Hunt {
         let nemeses: Vec<&'static dyn Nemesis> =
             request.nemeses.iter().map(named).collect::<Result<_, _>>()?;
         let space = Space::new(request.options.clone(), request.drawn, nemeses)?;
+        let (_, step) = request.numbering();
         let mut search = Search::new(space, request.seed);
-        search.resume(archive, next);
+        search.resume(archive, next, step);
         let file = HuntFile { ended: None, ..file };
         let progress = Mutex::new(Progress::new(search, file, request.clone()));
         let HuntParts { player, program, stop, observer } = around;
@@ -212,7 +215,11 @@ impl Hunt {
         let found = self.progress.lock().learn(proposal, &lesson, &seen, &self.folder);
         match found {
             Ok(found) => {
+                let is_new = found.iter().any(Option::is_some);
                 self.take(found, seen, &proposal.schedule, played);
+                if is_new && self.request.options.fail_fast {
+                    self.end_for("the first violation was found".to_owned());
+                }
                 Ok(())
             }
             Err(error) => {

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use fencepost_checker::{Finding, Outcome, RunVerdict, Verdict};
 use fencepost_engine::{RunOptions, Stop};
 use fencepost_history::run::RunFolder;
-use fencepost_history::{Event, FaultEvent, FaultStage, Kind, Process, Seed, TimeSpan, Writer};
+use fencepost_history::{Event, FaultEvent, FaultStage, Kind, Process, Seed, Shard, TimeSpan, Writer};
 use fencepost_report::hunt::{HUNT_JSON, HuntFile};
 use run::new_file;
 use serde_json::{Value, json};
@@ -124,6 +124,8 @@ fn request() -> HuntRequest {
         jobs: 2,
         budget: TimeSpan::from_secs(3600),
         known: None,
+        shard: None,
+        corpus: None,
         command: "fencepost hunt --seed 7".to_owned(),
     }
 }
@@ -231,4 +233,42 @@ fn folder_that_is_no_hunt_is_refused_with_a_sentence() {
     std::fs::write(folder.path().join(HUNT_JSON), "{}").unwrap();
     let refused = HuntFolder::resume(folder.path()).err().unwrap().to_string();
     assert!(refused.contains("damaged or of another version"), "{refused}");
+}
+
+fn kept_numbers(hunt: &Path) -> Vec<u64> {
+    let entries = std::fs::read_dir(hunt.join("corpus")).unwrap().map(|entry| entry.unwrap().path());
+    entries.map(|path| path.file_stem().unwrap().to_str().unwrap().parse().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn parts_play_other_schedules_and_a_later_one_begins_with_what_they_kept() {
+    let results = tempfile::tempdir().unwrap();
+    for number in [1, 2] {
+        let shard = Shard::new(number, 2).unwrap();
+        let request = HuntRequest { shard: Some(shard), ..request() };
+        let folder =
+            HuntFolder::create_at(HuntFolder::of_part(results.path(), "redlock", Seed(7), shard)).unwrap();
+        let begun = (new_file(&request, "local"), Archive::default(), request.numbering().0);
+        let (file, path) = hunt_on(request, begun, folder, Habit::BrokenByLongPauses, 25).await;
+        assert!(file.schedules > 5);
+        let kept = kept_numbers(&path);
+        assert!(!kept.is_empty() && kept.iter().all(|kept| kept % 2 == u64::from(number) % 2), "{kept:?}");
+    }
+    let earlier = corpus(results.path(), &request()).unwrap();
+    assert!(!earlier.kept.is_empty() && earlier.kept.keys().all(|number| *number >= corpus::EARLIER));
+    assert!(earlier.cells.values().all(|cell| earlier.kept.contains_key(&cell.elite)));
+
+    let folder = HuntFolder::create(results.path(), "redlock", 0, Seed(8)).unwrap();
+    folder.keep_all(&earlier).unwrap();
+    let begun = (new_file(&request(), "local"), earlier.clone(), 1);
+    let (file, path) = hunt_on(request(), begun, folder, Habit::NeverGrants, 25).await;
+    assert_eq!(file.covered(), 0, "what earlier hunts covered is not this one's");
+    assert_eq!(kept_numbers(&path).len(), earlier.kept.len());
+
+    let other =
+        HuntRequest { options: RunOptions { lock: "etcd".to_owned(), ..request().options }, ..request() };
+    let refused = corpus(results.path(), &other).unwrap_err().to_string();
+    assert!(refused.contains("is of hunts on redlock, not on etcd"), "{refused}");
+    let refused = corpus(&results.path().join("nothing"), &request()).unwrap_err().to_string();
+    assert!(refused.contains("cannot read the corpus"), "{refused}");
 }

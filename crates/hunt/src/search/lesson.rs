@@ -50,6 +50,7 @@ impl Lesson {
             phase: phase.to_owned(),
             times: 0,
             nearest_ms: None,
+            first_ms: None,
         });
         seen.times += times;
         seen.nearest_ms = seen.nearest_ms.into_iter().chain(nearest_ms).min_by(f64::total_cmp);

@@ -65,12 +65,14 @@ pub struct Search {
     pub archive: Archive,
     seed: Seed,
     next: u64,
+    /// From a schedule's number to the next: other parts of a hunt play those between.
+    step: u64,
     learns: bool,
 }
 
 impl Search {
     pub fn new(space: Space, seed: Seed) -> Search {
-        Search { space, archive: Archive::default(), seed, next: 1, learns: true }
+        Search { space, archive: Archive::default(), seed, next: 1, step: 1, learns: true }
     }
 
     /// The same search without feedback: each schedule is drawn anew. To measure what the feedback is worth.
@@ -78,9 +80,9 @@ impl Search {
         Search { learns: false, ..Search::new(space, seed) }
     }
 
-    /// Goes on after a hunt that ended early: with what it had kept, and the number of its next schedule.
-    pub fn resume(&mut self, archive: Archive, next: u64) {
-        (self.archive, self.next) = (archive, next);
+    /// Goes on after a hunt that ended early: with what it had kept, the number of its next schedule, and the step from there on.
+    pub fn resume(&mut self, archive: Archive, next: u64, step: u64) {
+        (self.archive, self.next, self.step) = (archive, next, step);
     }
 
     /// The number of the next schedule.
@@ -91,7 +93,7 @@ impl Search {
     /// The next schedule to try. None where no nemesis has a target.
     pub fn propose(&mut self) -> Option<Proposal> {
         let number = self.next;
-        self.next += 1;
+        self.next += self.step;
         let mut random = self.seed.stream(&format!("schedule-{number}"));
         let nemeses = self.space.nemeses.len() as u64;
         // First each nemesis once, so that none waits for its luck.

@@ -68,7 +68,7 @@ impl Space {
     /// The nodes of a schedule with these options.
     pub fn topology(&self, options: &RunOptions) -> Topology {
         let clients = (1..=options.clients).map(|number| format!("c{number}")).collect();
-        Topology { clients, ttl: options.ttl.0, ..self.topology.clone() }
+        Topology { clients, ..self.topology.clone() }
     }
 
     /// A schedule without faults, with options drawn.

@@ -11,6 +11,10 @@ use super::trial::{GOAL, Goal, Outcome, Trial};
 use crate::schedule::Schedule;
 use fencepost_history::TimeSpan;
 use fencepost_nemesis::PlannedFault;
+use std::ops::Range;
+
+/// The shortest fault phase, in milliseconds: in less, it is luck what a busy machine gets done.
+const PHASE_MIN_MS: u64 = 100;
 
 /// How much later than the latest violation of the plays a shorter run ends, and what is added to that.
 const MARGIN: (u64, u64) = (125, 300);
@@ -265,7 +269,7 @@ impl<'a, 'b> Search<'a, 'b> {
                 let set = |schedule: &Schedule, value| {
                     with_fault(schedule, number, |fault| set_number(fault, &name, value))
                 };
-                self.bisect(now, set, |value| format!("{fault} with {name} = {value}")).await;
+                self.bisect(0..now, set, |value| format!("{fault} with {name} = {value}")).await;
             }
         }
     }
@@ -274,17 +278,18 @@ impl<'a, 'b> Search<'a, 'b> {
         let set = |schedule: &Schedule, value| ended_by(schedule, value);
         let now = self.best().options.time_limit.millis();
         let words = |value| format!("a fault phase of {}", TimeSpan::from_millis(value));
-        self.bisect(now, set, words).await;
+        self.bisect(PHASE_MIN_MS..now, set, words).await;
     }
 
-    /// The least round number below `now` that reaches the goal, taking for granted that what is greater does, too.
+    /// The least round number of this range that reaches the goal, taking for granted that what is greater does, too.
     async fn bisect(
         &mut self,
-        now: u64,
+        range: Range<u64>,
         set: impl Fn(&Schedule, u64) -> Schedule,
         words: impl Fn(u64) -> String,
     ) {
-        let rounds = round::below(now, ROUND);
+        let rounds = round::below(range.end, ROUND);
+        let rounds: Vec<u64> = rounds.into_iter().filter(|value| range.contains(value)).collect();
         let (mut low, mut high) = (0, rounds.len());
         while low < high {
             let middle = (low + high) / 2;

@@ -67,7 +67,16 @@ fn fault(name: &str, on: &[&str], at_ms: u64, for_ms: u64) -> PlannedFault {
         _ => serde_json::Map::new(),
     };
     let on = on.iter().map(|&name| name.to_owned()).collect();
-    PlannedFault { at_ms, for_ms, fault: name.to_owned(), on, when: None, then: None, parameters }
+    PlannedFault {
+        at_ms,
+        for_ms,
+        fault: name.to_owned(),
+        on,
+        when: None,
+        then: None,
+        until: None,
+        parameters,
+    }
 }
 
 fn schedule(faults: Vec<PlannedFault>) -> Schedule {

@@ -29,6 +29,7 @@ pub(super) fn start(
     let notices = Notices::new(number, notices, context.pauses.clone());
     let beliefs = Arc::<Beliefs>::default();
     let process = ClientProcess {
+        number,
         lock: context.session.lock(number, notices.clone()),
         notices,
         storage: context.storage.clone(),
@@ -65,6 +66,7 @@ impl Beliefs {
 }
 
 struct ClientProcess {
+    number: u64,
     lock: Box<dyn Lock>,
     notices: Notices,
     storage: Option<Arc<ProtectedStorage>>,
@@ -142,7 +144,7 @@ impl ClientProcess {
         let Some(storage) = self.storage.clone() else { return no_storage() };
         let credentials = self.credentials(key);
         // A process that holds nothing cannot mark: it only looks.
-        if credentials != Credentials::default()
+        if credentials != self.without_lock()
             && let Err(failed) = self.mark_first(&storage, key, &credentials, timeout).await
         {
             return failed;
@@ -203,9 +205,14 @@ impl ClientProcess {
         }
     }
 
+    /// Without a lock.
+    fn without_lock(&self) -> Credentials {
+        Credentials { process: Some(self.number), ..Credentials::default() }
+    }
+
     /// What the storage's guard wants of the lock that is held.
     fn credentials(&self, key: &str) -> Credentials {
-        let mut credentials = Credentials::default();
+        let mut credentials = self.without_lock();
         match self.guard.needs() {
             Need::Nothing => {}
             Need::Token => credentials.token = self.lock.token(key),

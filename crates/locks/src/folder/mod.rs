@@ -74,6 +74,14 @@ pub fn load(name: &str) -> Result<&'static LockDefinition, String> {
     })
 }
 
+/// Reads a `lock.toml` of this text, and each of its variants.
+#[cfg(fuzzing)]
+pub fn fuzz(text: &str) {
+    for variant in [None, Some("careful")] {
+        let _ = read(text, "lock.toml", Path::new("/dev/shm"), variant);
+    }
+}
+
 /// What `--client` says: a client program on the servers of a built-in lock. `files` is the folder that it lies in.
 ///
 /// # Errors

@@ -53,6 +53,14 @@ pub(crate) fn capabilities(options: &Options) -> Capabilities {
         validity: options.acquire != Acquire::NoTtl,
         loss_notice: options.watchdog,
         renewal: options.watchdog,
+        points: match (options.acquire, options.release) {
+            (Acquire::SetnxExpire, Release::GetDel) => {
+                &[pause_points::BETWEEN_SETNX_AND_EXPIRE, pause_points::BETWEEN_GET_AND_DEL]
+            }
+            (Acquire::SetnxExpire, _) => &[pause_points::BETWEEN_SETNX_AND_EXPIRE],
+            (_, Release::GetDel) => &[pause_points::BETWEEN_GET_AND_DEL],
+            _ => &[],
+        },
         ..Capabilities::NONE
     }
 }

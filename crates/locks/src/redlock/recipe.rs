@@ -6,6 +6,7 @@ use crate::definition::LockDefinition;
 use crate::error::{ClientError, OptionError};
 use crate::notices::Notices;
 use crate::options::{Options, TokenFrom};
+use crate::pause_points;
 use crate::protocol::Hello;
 use crate::recipe::{Lock, Recipe, Session};
 use crate::redis::node::{FIRST_CONNECT, RedisNode};
@@ -31,6 +32,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
         "token",
     ],
     capabilities: |options| Capabilities {
+        points: &[pause_points::BEFORE_REPLIES],
         token: options.token != TokenFrom::None,
         unique_value: true,
         validity: true,

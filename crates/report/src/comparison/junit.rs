@@ -1,9 +1,12 @@
 //! A comparison as JUnit XML: a suite for each lock, a case for each property under each nemesis.
 
-use super::model::{Cell, Comparison, Row};
+use super::model::{Cell, CellRun, Comparison, Row};
 use crate::pipeline::junit::{Case, End, Suite};
 use crate::words::property;
 use fencepost_checker::Outcome;
+
+/// Commands that repeat a run, for each case.
+const COMMANDS_MAX: usize = 20;
 
 /// The suites.
 pub fn suites(comparison: &Comparison) -> Vec<Suite> {
@@ -53,7 +56,9 @@ fn cases(row: &Row, nemesis: &str, cell: &Cell) -> Vec<Case> {
             cases.push(case(property(&kept.checker).0, End::Skipped { message }));
             continue;
         }
-        let commands: Vec<&str> = cell.runs.iter().map(|run| run.command.as_str()).collect();
+        let shows = |run: &&CellRun| outcome != Outcome::Violation || run.outcome == outcome;
+        let commands: Vec<&str> =
+            cell.runs.iter().filter(shows).take(COMMANDS_MAX).map(|run| run.command.as_str()).collect();
         cases.push(case(property(&kept.checker).0, End::of(outcome, summary, &commands.join("\n"))));
     }
     for unjudged in &cell.not_judged {
@@ -62,6 +67,10 @@ fn cases(row: &Row, nemesis: &str, cell: &Cell) -> Vec<Case> {
     }
     for why in &cell.failures {
         cases.push(case("a run", End::Undecided { message: why.clone(), kind: "failed" }));
+    }
+    if cell.missing > 0 {
+        let message = format!("runs of parts that are not there: {}", cell.missing);
+        cases.push(case("runs of other parts", End::Undecided { message, kind: "missing" }));
     }
     cases
 }

@@ -2,7 +2,7 @@
 
 use super::model::{Cell, Comparison};
 use super::tables::{self, Mark, Table};
-use crate::pipeline::github::in_table;
+use crate::markdown::{code, code_in_table, escaped};
 use crate::words::capital;
 use std::fmt::Write;
 
@@ -23,13 +23,13 @@ pub fn text(comparison: &Comparison) -> String {
         text.push_str("\n### Remarks\n\n");
     }
     for remark in remarks {
-        let _ = writeln!(text, "- {remark}");
+        let _ = writeln!(text, "- {}", escaped(&remark));
     }
     for row in comparison.rows.iter().filter(|row| !row.servers.is_empty()) {
-        let _ = write!(text, "\n`{}`: {}", comparison.label(row), row.servers.join(", "));
+        let _ = write!(text, "\n{}: {}", code(&comparison.label(row)), escaped(&row.servers.join(", ")));
     }
     if !comparison.command.is_empty() {
-        let _ = write!(text, "\n\nMade by `{}`.", comparison.command);
+        let _ = write!(text, "\n\nMade by {}.", code(&comparison.command));
     }
     text.trim_end().to_owned() + "\n"
 }
@@ -38,30 +38,30 @@ pub fn text(comparison: &Comparison) -> String {
 fn whole(cell: &Cell, mark: &Mark) -> String {
     let lost = cell.lost.as_ref().filter(|lost| lost.lost > 0).and_then(|_| tables::share(cell));
     let lost = lost.map_or(String::new(), |share| format!("<br>lost {share}"));
-    let weak = cell.weak().join(", ");
+    let weak = escaped(&cell.weak().join(", "));
     let weak = if weak.is_empty() { weak } else { format!("<br>only {weak}") };
     let strong = if mark.text.starts_with('✗') { "**" } else { "" };
-    format!("{strong}{}{strong}{weak}{lost}", mark.text)
+    format!("{strong}{}{strong}{weak}{lost}", escaped(&mark.text))
 }
 
 fn chapter(text: &mut String, comparison: &Comparison, table: &Table) {
-    let _ = write!(text, "\n### {}\n\n", capital(&table.title));
+    let _ = write!(text, "\n### {}\n\n", escaped(&capital(&table.title)));
     if !table.note.is_empty() {
-        let _ = write!(text, "{}.\n\n", capital(&table.note));
+        let _ = write!(text, "{}.\n\n", escaped(&capital(&table.note)));
     }
     head(text, comparison);
     for (row, marks) in comparison.rows.iter().zip(&table.rows) {
-        let cells: Vec<String> = marks.iter().map(|mark| mark.text.clone()).collect();
+        let cells: Vec<String> = marks.iter().map(|mark| escaped(&mark.text)).collect();
         line(text, &comparison.label(row), &cells);
     }
 }
 
 fn head(text: &mut String, comparison: &Comparison) {
-    let _ = writeln!(text, "| | {} |", comparison.nemeses.join(" | "));
+    let nemeses: Vec<String> = comparison.nemeses.iter().map(|nemesis| escaped(nemesis)).collect();
+    let _ = writeln!(text, "| | {} |", nemeses.join(" | "));
     let _ = writeln!(text, "|---|{}", "---|".repeat(comparison.nemeses.len()));
 }
 
 fn line(text: &mut String, label: &str, cells: &[String]) {
-    let cells: Vec<String> = cells.iter().map(|cell| in_table(cell)).collect();
-    let _ = writeln!(text, "| `{}` | {} |", in_table(label), cells.join(" | "));
+    let _ = writeln!(text, "| {} | {} |", code_in_table(label), cells.join(" | "));
 }

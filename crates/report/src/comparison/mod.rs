@@ -3,6 +3,7 @@
 mod csv;
 mod junit;
 mod markdown;
+mod merged;
 mod model;
 mod page;
 mod since;
@@ -15,6 +16,7 @@ mod worth;
 pub use csv::text as csv;
 pub use junit::suites as junit_suites;
 pub use markdown::text as markdown;
+pub use merged::{CellRecord, CompareCampaign, MadeRun, PlacedRecord, combination, merged};
 pub use model::{Cell, Comparison, Row, cell, of_runs, servers};
 pub use page::html;
 pub use since::{BaselineError, Changes, changes, read as read_baseline};

@@ -22,6 +22,9 @@ pub struct Comparison {
     /// Runs that were to be compared and could not be: their names, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
+    /// Of a comparison that was merged from parts: what is not there, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
 }
 
 /// A lock with its guard and its settings.
@@ -64,6 +67,13 @@ pub struct Cell {
     /// Why runs that were asked for are not there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
+    /// How many runs of it belong to parts that were not merged, or did not finish.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub missing: usize,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// A property in all runs of a cell.
@@ -208,19 +218,23 @@ const TEST_ITSELF: &str = "vacuous";
 
 /// A cell from its runs that were judged.
 pub fn cell(runs: &[&Run]) -> Cell {
-    let judged: Vec<(&Run, &Arc<Judgement>)> =
-        runs.iter().filter_map(|run| Some((*run, run.judgement()?))).collect();
-    let judgements: Vec<&Judgement> = judged.iter().map(|(_, judgement)| judgement.as_ref()).collect();
-    Cell {
+    cell_of(runs.iter().filter_map(|run| entry(run, run.judgement()?)).collect())
+}
+
+/// A cell from its runs; those that carry no judgement are left out.
+pub(super) fn cell_of(mut runs: Vec<CellRun>) -> Cell {
+    runs.retain(|run| run.judgement.is_some());
+    let judgements: Vec<&Judgement> = runs.iter().filter_map(|run| run.judgement.as_deref()).collect();
+    let cell = Cell {
         outcomes: judgements.iter().map(|judgement| judgement.outcome).collect(),
         properties: registry().iter().filter_map(|checker| kept(checker.name(), &judgements)).collect(),
         not_judged: not_judged(&judgements),
         lost: lost(&judgements),
         costs: costs(&judgements),
         worth: (!judgements.is_empty()).then(|| worth(&judgements)),
-        runs: judged.iter().filter_map(|(run, judgement)| entry(run, judgement)).collect(),
         ..Cell::default()
-    }
+    };
+    Cell { runs, ..cell }
 }
 
 fn entry(run: &Run, judgement: &Arc<Judgement>) -> Option<CellRun> {
@@ -325,6 +339,7 @@ pub fn of_runs(runs: &[Run], nemesis_order: &[&str]) -> Comparison {
         rows: rows.collect(),
         nemeses,
         left_out,
+        missing: Vec::new(),
     }
 }
 
@@ -352,7 +367,11 @@ fn nemeses<'a>(names: impl Iterator<Item = &'a String>, known: &[&str]) -> Vec<S
 
 /// The servers' versions, each once, without the nodes that they ran on.
 pub fn servers<'a>(runs: impl Iterator<Item = &'a &'a Run>) -> Vec<String> {
-    let named = runs.filter_map(|run| run.file()).flat_map(|file| &file.servers);
+    versions(runs.filter_map(|run| run.file()).flat_map(|file| &file.servers))
+}
+
+/// The versions of servers that are named with their nodes.
+pub(super) fn versions<'a>(named: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut versions: Vec<String> =
         named.map(|server| server.split(" on ").next().unwrap_or(server).to_owned()).collect();
     versions.sort();

@@ -23,6 +23,7 @@ pub fn html(comparison: &Comparison, folder: &Path) -> String {
              nothing was tested; ? unknown: it could not be decided. A hatched cell is weak: its properties held in fewer than \
              five runs, or in less than a third of the situations that were possible. The numbers beneath lead to the runs."
         }
+        @for missing in &comparison.missing { p.unfinished { (capital(missing)) "." } }
         (matrix(comparison, folder))
         h2 { "Property by property" }
         @for table in &tables::properties(comparison) { (chapter(comparison, table)) }
@@ -73,6 +74,7 @@ fn whole(cell: &Cell, mark: &Mark, folder: &Path) -> Markup {
     let lost = cell.lost.as_ref().filter(|lost| lost.lost > 0).and_then(|_| tables::share(cell));
     html! {
         (chip(mark, cell.not_applicable.as_deref()))
+        @if cell.missing > 0 { small.missing { (cell.missing) " of its runs missing" } }
         @if !cell.weak().is_empty() { small { "only " (cell.weak().join(", ")) } }
         @else if let Some(worth) = cell.worth.as_ref().filter(|worth| worth.possible > 0) {
             small { (worth.covered) " of " (worth.possible) " situations" }
@@ -80,9 +82,24 @@ fn whole(cell: &Cell, mark: &Mark, folder: &Path) -> Markup {
         @if !violated.is_empty() { small { (violated.join(", ")) } }
         @if let Some(share) = lost { small { "lost " (share) } }
         @if !cell.runs.is_empty() {
-            small { "run " @for (number, run) in (1..).zip(&cell.runs) { (link(number, run, folder)) " " } }
+            small { "run " @for (number, run) in shown_runs(cell) { (link(number, run, folder)) " " } }
+            @if cell.runs.len() > RUNS_SHOWN { small { "and " (cell.runs.len() - RUNS_SHOWN) " more" } }
         }
     }
+}
+
+/// So many runs of a cell are linked: more would hide the matrix.
+const RUNS_SHOWN: usize = 30;
+
+/// The runs of a cell that are linked, with their numbers: those with a violation before others.
+fn shown_runs(cell: &Cell) -> Vec<(usize, &CellRun)> {
+    let numbered = || (1..).zip(&cell.runs);
+    let violated = |run: &CellRun| run.outcome == Outcome::Violation;
+    let violations = numbered().filter(|(_, run)| violated(run));
+    let mut shown: Vec<(usize, &CellRun)> =
+        violations.chain(numbered().filter(|(_, run)| !violated(run))).take(RUNS_SHOWN).collect();
+    shown.sort_by_key(|(number, _)| *number);
+    shown
 }
 
 fn chip(mark: &Mark, hint: Option<&str>) -> Markup {

@@ -41,6 +41,9 @@ impl Mark {
 /// Nothing to say.
 const NOTHING: &str = "·";
 
+/// In place of a cell all of whose runs belong to parts that are not there.
+const MISSING: &str = "missing";
+
 /// The matrix itself: whether all properties held.
 pub fn matrix(comparison: &Comparison) -> Table {
     let note = "1/2: in one of two runs; vacuous: nothing was tested";
@@ -69,7 +72,9 @@ pub fn properties(comparison: &Comparison) -> Vec<Table> {
 /// What the verdicts are worth, as far as anything is known of it, and what was measured.
 pub fn figures(comparison: &Comparison) -> Vec<Table> {
     let mut figures = worth(comparison);
-    figures.retain(|table| table.rows.iter().flatten().any(|mark| ![NOTHING, "n/a"].contains(&&*mark.text)));
+    figures.retain(|table| {
+        table.rows.iter().flatten().any(|mark| ![NOTHING, MISSING, "n/a"].contains(&&*mark.text))
+    });
     figures.extend(measurements(comparison));
     figures
 }
@@ -138,17 +143,27 @@ fn table(comparison: &Comparison, title: &str, note: &str, mark: impl Fn(&Cell) 
 }
 
 fn absent(cell: &Cell) -> Mark {
-    Mark::plain(if cell.not_applicable.is_some() { "n/a" } else { NOTHING })
+    Mark::plain(match cell {
+        Cell { not_applicable: Some(_), .. } => "n/a",
+        Cell { runs, missing, .. } if runs.is_empty() && *missing > 0 => MISSING,
+        _ => NOTHING,
+    })
 }
 
 fn whole(cell: &Cell) -> Mark {
     if cell.not_applicable.is_some() {
         return Mark::plain("n/a");
     }
-    match (cell.outcomes.runs(), cell.failures.len()) {
-        (0, 0) => Mark::plain(NOTHING),
-        (0, _) => Mark::plain("failed"),
-        _ => verdict(&cell.outcomes),
+    match (cell.outcomes.runs(), cell.failures.len(), cell.missing) {
+        (0, 0, 0) => Mark::plain(NOTHING),
+        (0, 0, _) => Mark::plain(MISSING),
+        (0, _, 0) => Mark::plain("failed"),
+        (0, _, missing) => Mark::plain(format!("failed, {missing} missing")),
+        (_, _, 0) => verdict(&cell.outcomes),
+        (_, _, missing) => {
+            let mark = verdict(&cell.outcomes);
+            Mark { text: format!("{}, {missing} missing", mark.text), ..mark }
+        }
     }
 }
 
@@ -228,7 +243,8 @@ pub fn remarks(comparison: &Comparison) -> Vec<String> {
     let little = |cell: &Cell| cell.worth.as_ref().is_some_and(|worth| !worth.weak.is_empty());
     let weak = cells.any(little).then(rule);
     let whole = weak.into_iter().chain(never_judged(comparison));
-    settings.into_iter().chain(sentences).chain(whole).chain(left_out).collect()
+    let missing = comparison.missing.iter().cloned();
+    missing.chain(settings).chain(sentences).chain(whole).chain(left_out).collect()
 }
 
 /// The properties that no run judged, in a sentence, each with the reason that came first.
@@ -257,8 +273,14 @@ pub fn ending(comparison: &Comparison) -> String {
     let open = if open == 0 { String::new() } else { format!(", {open} not decided or not tested") };
     let weak = cells().filter(|cell| !cell.weak().is_empty()).count();
     let weak = if weak == 0 { String::new() } else { format!(" ({weak} of them weak)") };
+    let missing: usize = cells().map(|cell| cell.missing).sum();
+    let incomplete = match missing {
+        0 => String::new(),
+        1 => " Incomplete: 1 run is missing.".to_owned(),
+        several => format!(" Incomplete: {several} runs are missing."),
+    };
     format!(
         "{tested} combinations in {runs} runs: all properties held in {valid}{weak}, some were violated in \
-         {violation}{open}."
+         {violation}{open}.{incomplete}"
     )
 }

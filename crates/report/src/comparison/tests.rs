@@ -190,6 +190,25 @@ fn properties_that_held_everywhere_are_named_in_a_line_on_the_terminal() {
 }
 
 #[test]
+fn names_of_others_stay_text_in_markdown() {
+    let mut comparison = some();
+    let hostile = "<img src=x onerror=alert(1)>|\n# b".to_owned();
+    comparison.rows[0].lock.clone_from(&hostile);
+    comparison.rows[0].servers.push(hostile.clone());
+    comparison.nemeses[0].clone_from(&hostile);
+    comparison.command = format!("fencepost compare --locks '{hostile}'");
+    comparison.left_out.push(hostile.clone());
+    let text = markdown::text(&comparison);
+    let outside = |line: &str| line.split('`').step_by(2).any(|part| part.contains("<img"));
+    assert!(!text.lines().any(outside), "{text}");
+    assert!(!text.lines().any(|line| line.starts_with("# b")), "{text}");
+    let cells = |line: &str| line.replace("\\|", "").matches('|').count();
+    let table = text.lines().filter(|line| line.starts_with('|'));
+    let widths: std::collections::BTreeSet<usize> = table.map(cells).collect();
+    assert_eq!(widths.len(), 1, "{text}");
+}
+
+#[test]
 fn as_markdown() {
     insta::assert_snapshot!(markdown::text(&some()));
 }

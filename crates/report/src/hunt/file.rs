@@ -43,6 +43,9 @@ pub struct HuntFile {
     /// What went wrong, or is worth to know: sentences.
     #[serde(default)]
     pub remarks: Vec<String>,
+    /// Of a hunt that was merged from parts: what is not there, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
     /// Why it ended; none while it goes on, or if it was killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
@@ -59,6 +62,18 @@ pub struct SituationCount {
     /// The smallest distance to a violation there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nearest_ms: Option<f64>,
+    /// When it came about first, in time hunted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_ms: Option<u64>,
+}
+
+impl SituationCount {
+    /// Adds what others saw of it.
+    pub fn add(&mut self, other: &SituationCount) {
+        self.times += other.times;
+        self.nearest_ms = self.nearest_ms.into_iter().chain(other.nearest_ms).min_by(f64::total_cmp);
+        self.first_ms = self.first_ms.into_iter().chain(other.first_ms).min();
+    }
 }
 
 /// How near a schedule came without a violation.

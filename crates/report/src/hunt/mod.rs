@@ -3,10 +3,12 @@
 mod curve;
 mod file;
 mod markdown;
+mod merged;
 mod page;
 #[cfg(test)]
 mod tests;
 
 pub use file::{CurvePoint, FindingState, HUNT_JSON, HuntFile, HuntFinding, NearestMiss, SituationCount};
 pub use markdown::markdown;
+pub use merged::merged;
 pub use page::html;

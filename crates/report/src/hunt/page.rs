@@ -18,7 +18,8 @@ pub fn html(hunt: &HuntFile, folder: &Path) -> String {
             span { "seed " (hunt.seed) }
         }
         (verdict(hunt))
-        @if hunt.ended.is_none() {
+        @for missing in &hunt.missing { p.unfinished { (missing) "." } }
+        @if hunt.ended.is_none() && hunt.missing.is_empty() {
             p.unfinished { "This hunt goes on, or was killed. What it found so far is here; --resume continues it." }
         }
         (figures(hunt))

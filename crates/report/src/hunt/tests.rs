@@ -13,6 +13,7 @@ fn situation(fault: &str, role: &str, phase: &str, times: u64, nearest_ms: Optio
         phase: phase.to_owned(),
         times,
         nearest_ms,
+        first_ms: (times > 0).then_some(1000 * times),
     }
 }
 
@@ -71,6 +72,7 @@ fn hunt() -> HuntFile {
             command: Some("fencepost scenario findings/granted-twice-clock-jump/scenario.toml".to_owned()),
         }],
         remarks: vec!["schedule 31 failed: n2 did not serve again".to_owned()],
+        missing: Vec::new(),
         ended: Some("its time is over".to_owned()),
     }
 }
@@ -126,4 +128,31 @@ fn the_curve_keeps_the_ends_of_a_flat_stretch() {
     }
     let times: Vec<u64> = hunt.curve.iter().map(|point| point.at_ms).collect();
     assert_eq!(times, [1, 4]);
+}
+
+#[test]
+fn parts_are_added_up_and_findings_of_one_signature_are_one() {
+    let (one, mut two) = (hunt(), hunt());
+    two.findings[0].state = FindingState::Minimised;
+    two.findings[0].times = 5;
+    two.findings[0].found_ms = 1;
+    (two.spent_ms, two.schedules) = (90_000, 100);
+    let extra =
+        SituationCount { first_ms: Some(80_000), ..situation("kill", "leader", "held", 1, Some(3.0)) };
+    two.situations.insert("kill leader held".to_owned(), extra);
+    let parts = BTreeMap::from([(1, one.clone()), (3, two)]);
+    let whole = merged(&parts, |part, finding| Some(format!("parts/{part}/{}", finding.name))).unwrap();
+    assert_eq!((whole.schedules, whole.spent_ms, whole.jobs), (170, 90_000, 8));
+    let times = |name: &str| whole.situations[name].times;
+    assert_eq!((times("clock-jump granting server held"), times("kill leader held")), (24, 1));
+    assert_eq!((whole.covered(), whole.possible()), (one.covered() + 1, one.possible() + 1));
+    let [finding] = &whole.findings[..] else { panic!("{:?}", whole.findings) };
+    assert_eq!(
+        (finding.state, finding.times, finding.found_ms),
+        (FindingState::Minimised, one.findings[0].times + 5, 1)
+    );
+    assert_eq!(finding.run.as_deref(), Some("parts/3/granted-twice-clock-jump"));
+    let covered: Vec<(u64, u64)> = whole.curve.iter().map(|point| (point.at_ms, point.covered)).collect();
+    assert_eq!(covered, [(1000, 1), (3000, 2), (4000, 3), (12_000, 4), (80_000, 5), (90_000, 5)]);
+    assert_eq!(merged(&BTreeMap::new(), |_, _| None), None);
 }

@@ -63,8 +63,3 @@ pub fn summarise(markdown: &str) -> Result<()> {
     file.and_then(|mut file| writeln!(file, "{markdown}"))
         .with_context(|| format!("cannot append to the job's summary {}", path.display()))
 }
-
-/// Text that may stand in a cell of a table.
-pub fn in_table(text: &str) -> String {
-    text.replace('|', "\\|").replace('\n', " ")
-}

@@ -7,6 +7,7 @@ mod sarif;
 pub use sarif::encoded;
 
 use crate::exhibits::own_findings;
+use crate::markdown::{code, escaped};
 use crate::words::{UNCLAIMED, observation};
 use crate::worth::worth;
 use crate::{Heading, heading, property};
@@ -184,19 +185,20 @@ fn annotations(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) 
 
 fn summary(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) -> String {
     let expected = expect.map_or(String::new(), |expect| format!(" (expected: {})", expect.name()));
-    let mut text = format!("### {}: {}{expected}\n\n", title(heading), verdict.outcome);
+    let mut text = format!("### {}: {}{expected}\n\n", escaped(&title(heading)), verdict.outcome);
     text.push_str("| property | verdict | observation |\n|---|---|---|\n");
     for each in &verdict.verdicts {
         let (name, _) = property(&each.checker);
         let word = if does_not_count(each) { UNCLAIMED } else { each.outcome.word() };
-        text.push_str(&format!("| {name} | {word} | {} |\n", github::in_table(&observation(each))));
+        text.push_str(&format!("| {} | {word} | {} |\n", escaped(name), escaped(&observation(each))));
     }
     for each in &verdict.not_judged {
         let (name, _) = property(&each.checker);
-        text.push_str(&format!("| {name} | not judged | {} |\n", github::in_table(&each.reason)));
+        text.push_str(&format!("| {} | not judged | {} |\n", escaped(name), escaped(&each.reason)));
     }
-    let worth = worth(verdict).map_or(String::new(), |worth| format!("\nWhat it is worth: {worth}.\n"));
-    format!("{text}{worth}\nTo repeat: `{}`\n", heading.command)
+    let worth =
+        worth(verdict).map_or(String::new(), |worth| format!("\nWhat it is worth: {}.\n", escaped(&worth)));
+    format!("{text}{worth}\nTo repeat: {}\n", code(&heading.command))
 }
 
 #[cfg(test)]

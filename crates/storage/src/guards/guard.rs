@@ -59,12 +59,14 @@ impl fmt::Display for Need {
     }
 }
 
-/// What a request carries of the lock under which it is made.
+/// What a request carries: who makes it, and under which lock.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Credentials {
     pub token: Option<u64>,
     pub unique: Option<String>,
     pub sequencer: Option<String>,
+    /// The number of the process in the history, for the storage's log. No guard looks at it.
+    pub process: Option<u64>,
 }
 
 /// What the storage keeps for a key.

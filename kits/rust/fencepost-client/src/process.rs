@@ -28,7 +28,7 @@ impl Handle {
         let (inbox, commands) = channel();
         let (own, make) = (shared.clone(), make.clone());
         std::thread::spawn(move || {
-            let storage = Storage::new(&own.client);
+            let storage = Storage::new(&own.client, number);
             Process { shared: own, make, lock: None, storage }.run(&commands);
         });
         Handle { shared, inbox }

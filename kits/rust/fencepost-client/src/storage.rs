@@ -48,6 +48,7 @@ enum Answer {
 
 pub(crate) struct Storage {
     client: Arc<Client>,
+    process: u64,
     replicas: Replicas,
 }
 
@@ -65,21 +66,21 @@ struct Job {
 }
 
 impl Storage {
-    pub(crate) fn new(client: &Arc<Client>) -> Storage {
+    pub(crate) fn new(client: &Arc<Client>, process: u64) -> Storage {
         let replicas = match client.storages.as_slice() {
             [] => Replicas::None,
             [alone] => Replicas::Alone(Replica::new(alone)),
             many => Replicas::Many(many.iter().map(|address| start(Replica::new(address))).collect()),
         };
-        Storage { client: client.clone(), replicas }
+        Storage { client: client.clone(), process, replicas }
     }
 
     pub(crate) fn read(&mut self, key: &str, credentials: &Credentials, deadline: Instant) -> Ended {
-        self.ask("read", request("read", key, credentials), deadline)
+        self.ask("read", self.request("read", key, credentials), deadline)
     }
 
     pub(crate) fn mark(&mut self, key: &str, credentials: &Credentials, deadline: Instant) -> Ended {
-        self.ask("mark", request("mark", key, credentials), deadline)
+        self.ask("mark", self.request("mark", key, credentials), deadline)
     }
 
     pub(crate) fn write(
@@ -89,12 +90,23 @@ impl Storage {
         credentials: &Credentials,
         deadline: Instant,
     ) -> Ended {
-        let mut request = request("write", key, credentials);
+        let mut request = self.request("write", key, credentials);
         request["value"] = value.clone();
         if let Replicas::Many(_) = self.replicas {
             request["number"] = self.client.next_write.fetch_add(1, Ordering::Relaxed).into();
         }
         self.ask("write", request, deadline)
+    }
+
+    fn request(&self, f: &str, key: &str, credentials: &Credentials) -> Value {
+        let mut request = json!({"f": f, "key": key, "process": self.process});
+        if let Some(token) = credentials.token {
+            request["token"] = token.into();
+        }
+        if let Some(unique) = &credentials.unique {
+            request["unique"] = unique.as_str().into();
+        }
+        request
     }
 
     fn ask(&mut self, f: &str, request: Value, deadline: Instant) -> Ended {
@@ -113,17 +125,6 @@ impl Storage {
             Replicas::Many(replicas) => ask_all(replicas, f, &request, deadline),
         }
     }
-}
-
-fn request(f: &str, key: &str, credentials: &Credentials) -> Value {
-    let mut request = json!({"f": f, "key": key});
-    if let Some(token) = credentials.token {
-        request["token"] = token.into();
-    }
-    if let Some(unique) = &credentials.unique {
-        request["unique"] = unique.as_str().into();
-    }
-    request
 }
 
 /// Asks all replicas at the same time, until a majority agreed or each has answered.

@@ -1,5 +1,6 @@
 //! Attaching programs: by the engine's exec, whose streams come over a connection of their own.
 
+use super::CONFINED;
 use super::containers::DATA;
 use super::engine::{Engine, failed};
 use super::frames::Frames;
@@ -39,11 +40,13 @@ impl Attach for Exec {
             argv.split_first().ok_or_else(|| ClusterError::new("no program to attach was named"))?;
         let start = if name == "fencepost" { self.program.clone() } else { vec![name.clone()] };
         let what = format!("attach {name}");
+        // The engine starts it with all rights of the container.
+        let confined = self.program.iter().cloned().chain([CONFINED.to_owned()]).chain(start);
         let config = CreateExecOptions {
             attach_stdin: Some(true),
             attach_stdout: Some(true),
             attach_stderr: Some(true),
-            cmd: Some(start.into_iter().chain(args.iter().cloned()).collect()),
+            cmd: Some(confined.chain(args.iter().cloned()).collect()),
             ..CreateExecOptions::default()
         };
         let created = self.docker.create_exec(&self.container, config).await;

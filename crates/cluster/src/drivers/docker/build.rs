@@ -40,7 +40,7 @@ impl Engine {
         progress(&format!("{reason}; going on without a registry"));
         let root = images::root_file_system(image, progress).await?;
         progress(&format!("importing the image {} into the Docker engine", image.title()));
-        self.import(&root, &repository, &image.hash()).await?;
+        self.import(&root.folder, &repository, &image.hash()).await?;
         Ok(tag)
     }
 

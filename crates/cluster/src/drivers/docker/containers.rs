@@ -1,7 +1,7 @@
 //! Making a run's network and containers, and removing them.
 
 use super::engine::{failed, has_status};
-use super::labels::RUN;
+use super::labels::{filter_of_run, name_of_run};
 use crate::ClusterError;
 use crate::environment::{PLACE, USUAL_PATH};
 use crate::subnet::Subnet;
@@ -60,7 +60,7 @@ pub(super) struct Started {
 impl Plan {
     /// Also the network's name.
     fn prefix(&self) -> String {
-        format!("fencepost-{}", self.run)
+        name_of_run(&self.run)
     }
 
     /// Makes the network and starts all containers. Gives up between two steps when `given_up` is set; what was made
@@ -78,13 +78,14 @@ impl Plan {
     async fn create_network(&self, docker: &Docker) -> Result<(), ClusterError> {
         let config = IpamConfig {
             subnet: Some(self.subnet.to_string()),
-            gateway: Some(self.subnet.address(1).to_string()),
+            gateway: Some(self.subnet.gateway().to_string()),
             ..IpamConfig::default()
         };
         let request = NetworkCreateRequest {
             name: self.prefix(),
             driver: Some("bridge".to_owned()),
-            // Nodes reach one another and nothing else, and see each other's own addresses.
+            // Nodes reach one another, and see each other's own addresses. This machine, which is the gateway's address,
+            // the agents make unreachable.
             internal: Some(true),
             ipam: Some(Ipam { config: Some(vec![config]), ..Ipam::default() }),
             labels: Some(self.labels.clone()),
@@ -147,6 +148,8 @@ impl Plan {
             // The agent ends when its standard input closes: a container whose controller is gone removes itself.
             auto_remove: Some(true),
             cap_add: Some(capabilities),
+            // The agent confines what it starts still more.
+            cap_drop: Some(["AUDIT_WRITE", "MKNOD", "SETFCAP", "SYS_CHROOT"].map(str::to_owned).to_vec()),
             devices: node.may_mount.then(|| vec![fuse]),
             // Where there is AppArmor, its profile for containers forbids to mount whatever the capabilities.
             security_opt: node.may_mount.then(|| vec!["apparmor=unconfined".to_owned()]),
@@ -195,10 +198,10 @@ impl Plan {
     }
 }
 
-/// Kills and removes the containers of a run, and returns when they are gone.
+/// Kills and removes the containers of a run of this machine, and returns when they are gone.
 pub(super) async fn remove_run(docker: &Docker, run: &str) -> Result<(), ClusterError> {
     let begun = Instant::now();
-    let filters = HashMap::from([("label", vec![format!("{RUN}={run}")])]);
+    let filters = filter_of_run(run);
     loop {
         let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
         let found = docker.list_containers(Some(options)).await;

@@ -5,7 +5,7 @@ use super::containers::{DATA, Plan, PlannedNode, Started};
 use super::engine::Engine;
 use super::frames::Frames;
 use super::keeper::Keeper;
-use super::{labels, leftovers};
+use super::{NAME, labels};
 use crate::agent_node::AgentNode;
 use crate::capability::Capability;
 use crate::cluster_folder::ClusterFolder;
@@ -16,11 +16,18 @@ use crate::node::{NodeKind, NodeSpec};
 use crate::node_log::NodeLog;
 use crate::program::{self, Program};
 use crate::subnet::Subnet;
-use crate::{ClusterError, cluster_folder, images};
+use crate::{ClusterError, images};
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How often a start is tried while other machines use the same engine.
+const ATTEMPTS: u32 = 10;
+
+/// How long the second try waits; each one after it longer.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Starts nodes as containers.
 pub(crate) struct DockerDriver {
@@ -55,11 +62,55 @@ impl DockerDriver {
     }
 
     async fn image(&self, kind: &NodeKind, program: &Program) -> Result<String, ClusterError> {
+        self.engine.check_platform().await?;
         let base = match &kind.environment {
             Some(environment) => self.engine.environment(environment, &self.options).await?,
             None => self.engine.image(images::find(kind.image)?, &self.options.progress).await?,
         };
         self.engine.layer(&base, program, &self.options.progress).await
+    }
+
+    /// Starts the containers; anew where another machine that shares the engine was quicker.
+    async fn launch(&self, spec: &ClusterSpec) -> Result<(Keeper, Vec<Started>), ClusterError> {
+        let mut attempt = 1;
+        loop {
+            let program = Program::prepare_aside(&self.options.program).await?;
+            let tags = self.images(spec, &program).await?;
+            let taken = self.engine.networks().await?;
+            let is_free = |subnet: Subnet| {
+                let is_taken = taken.iter().any(|(network, prefix)| subnet.overlaps(*network, *prefix));
+                !is_taken && !subnet.is_routed_here()
+            };
+            let folder = ClusterFolder::create(&spec.run, is_free)?;
+            let (plan, subnet) = (plan(spec, &folder, &tags, &program)?, folder.subnet);
+            let started = Keeper::start(plan, folder, program).await;
+            let Err(error) = started else { return started };
+            if attempt == ATTEMPTS || !(lost_a_race(&error) || self.is_overtaken(subnet, &tags).await?) {
+                return Err(error);
+            }
+            // The engine keeps a subnet for a network that it is still making, and lists that a moment later.
+            tokio::time::sleep(PAUSE * attempt).await;
+            attempt += 1;
+        }
+    }
+
+    /// Whether what a start counted on is gone. Machines that share an engine know nothing of each other: one can take a
+    /// subnet, or remove the image of a former build, just when another is about to use it.
+    async fn is_overtaken(
+        &self,
+        subnet: Subnet,
+        tags: &HashMap<NodeKind, String>,
+    ) -> Result<bool, ClusterError> {
+        let networks = self.engine.networks().await?;
+        if networks.iter().any(|(network, prefix)| subnet.overlaps(*network, *prefix)) {
+            return Ok(true);
+        }
+        for tag in tags.values() {
+            if !self.engine.has(tag).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Makes the image of nodes of this kind.
@@ -72,7 +123,7 @@ impl DockerDriver {
 #[async_trait]
 impl Driver for DockerDriver {
     fn name(&self) -> &'static str {
-        "docker"
+        NAME
     }
 
     async fn supports(&self) -> Vec<Capability> {
@@ -89,16 +140,7 @@ impl Driver for DockerDriver {
 
     async fn start(&self, spec: &ClusterSpec) -> Result<Cluster, ClusterError> {
         spec.check()?;
-        let program = Program::prepare_aside(&self.options.program).await?;
-        let tags = self.images(spec, &program).await?;
-        let taken = self.engine.networks().await?;
-        let is_free = |subnet: Subnet| {
-            let is_taken = taken.iter().any(|(network, prefix)| subnet.overlaps(*network, *prefix));
-            !is_taken && !subnet.is_routed_here()
-        };
-        let folder = ClusterFolder::create(&spec.run, is_free)?;
-        let plan = plan(spec, &folder, &tags, &program)?;
-        let (keeper, started) = Keeper::start(plan, folder, program).await?;
+        let (keeper, started) = self.launch(spec).await?;
         let nodes = started.into_iter().zip(&spec.nodes).map(|(started, node)| {
             let keeper = &keeper;
             async move {
@@ -113,14 +155,11 @@ impl Driver for DockerDriver {
         let nodes = try_join_all(nodes).await?;
         Ok(Cluster { nodes, stop: Box::new(keeper) })
     }
+}
 
-    async fn clean_up_leftovers(&self) -> Result<Vec<String>, ClusterError> {
-        let mut removed = leftovers::remove(&self.engine).await?;
-        let folders = tokio::task::spawn_blocking(cluster_folder::remove_dead).await;
-        let folders = folders.map_err(|error| ClusterError::new(error.to_string()))??;
-        removed.extend(folders.into_iter().map(|run| format!("removed the folder of the crashed run {run}")));
-        Ok(removed)
-    }
+/// Whether the engine refused a subnet since another network has it.
+fn lost_a_race(error: &ClusterError) -> bool {
+    error.0.contains("overlaps with other one")
 }
 
 fn plan(
@@ -141,7 +180,7 @@ fn plan(
         run: spec.run.clone(),
         subnet: folder.subnet,
         labels: labels::of_run(&spec.run, folder),
-        agent: program.argv(&["agent", DATA]),
+        agent: program.argv(&["agent", DATA, "-", &folder.subnet.gateway().to_string()]),
         nodes: nodes.collect(),
     })
 }

@@ -1,17 +1,24 @@
 //! The container engine: reaching it, and saying in one sentence what it says.
 
+use super::tunnel::Tunnel;
 use crate::ClusterError;
-use bollard::Docker;
 use bollard::errors::Error;
+use bollard::{API_DEFAULT_VERSION, Docker};
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long the engine may take to say that it is there.
 const PING: Duration = Duration::from_secs(3);
 
+/// How long it may take to answer any other request.
+const REQUEST_S: u64 = 120;
+
 /// An engine that answers.
 pub(crate) struct Engine {
     pub(super) docker: Docker,
+    /// Kept for as long as the engine is used.
+    _tunnel: Option<Arc<Tunnel>>,
 }
 
 impl Engine {
@@ -23,14 +30,49 @@ impl Engine {
                 "no Docker engine answers at {place} ({reason}); start it, set DOCKER_HOST, or use --driver local"
             ))
         };
-        let docker = Docker::connect_with_defaults().map_err(|error| unreachable(reason(&error)))?;
+        let (docker, tunnel) = match place.starts_with("ssh://") {
+            true => {
+                let tunnel = Tunnel::to(&place).await.map_err(unreachable)?;
+                let socket = tunnel.socket().display().to_string();
+                (Docker::connect_with_unix(&socket, REQUEST_S, API_DEFAULT_VERSION), Some(tunnel))
+            }
+            // Without this the address would be taken, and the engine spoken to in the clear.
+            false if place.starts_with("tcp://") && is_set("DOCKER_TLS_VERIFY") => {
+                return Err(unreachable(
+                    "DOCKER_TLS_VERIFY is set, and Fencepost speaks no TLS with an engine: use ssh://HOST"
+                        .to_owned(),
+                ));
+            }
+            false => (Docker::connect_with_defaults(), None),
+        };
+        let docker = docker.map_err(|error| unreachable(reason(&error)))?;
         match tokio::time::timeout(PING, docker.ping()).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => return Err(unreachable(reason(&error))),
             Err(_) => return Err(unreachable(format!("no answer within {} s", PING.as_secs()))),
         }
         let docker = docker.negotiate_version().await.map_err(|error| unreachable(reason(&error)))?;
-        Ok(Engine { docker })
+        Ok(Engine { docker, _tunnel: tunnel })
+    }
+
+    /// Refuses an engine whose containers cannot run this very program.
+    pub(super) async fn check_platform(&self) -> Result<(), ClusterError> {
+        let what = "ask the engine for its version";
+        let version = self.docker.version().await.map_err(|error| failed(what, &error))?;
+        let theirs = (version.os.unwrap_or_default(), version.arch.unwrap_or_default());
+        let own = match std::env::consts::ARCH {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            other => other,
+        };
+        match theirs.0 == "linux" && theirs.1 == own {
+            true => Ok(()),
+            false => Err(ClusterError::new(format!(
+                "the Docker engine runs containers of {}/{}, and this program is built for linux/{own}: use a build of Fencepost \
+                 for the engine's machine, or another engine",
+                theirs.0, theirs.1
+            ))),
+        }
     }
 
     /// Changes when it is another engine, another version, or another kernel.
@@ -65,6 +107,11 @@ impl Engine {
 /// "cannot `what`: the Docker engine says …".
 pub(super) fn failed(what: &str, error: &Error) -> ClusterError {
     ClusterError::new(format!("cannot {what}: {}", reason(error)))
+}
+
+/// Whether a variable has a value: the command `docker` takes an empty one as none.
+fn is_set(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
 fn reason(error: &Error) -> String {

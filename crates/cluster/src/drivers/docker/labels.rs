@@ -1,6 +1,7 @@
 //! The labels by which everything that a run makes in the engine is found again.
 
 use crate::cluster_folder::ClusterFolder;
+use crate::hash::short_hash;
 use std::collections::HashMap;
 
 /// Label: the run's name.
@@ -24,4 +25,15 @@ pub(super) fn machine() -> String {
     let id = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
     let name = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     format!("{} {name}", id.trim())
+}
+
+/// What a run's network is called; the names of its containers begin with it. A run's name is its machine's alone, and several
+/// machines can share an engine.
+pub(super) fn name_of_run(run: &str) -> String {
+    format!("fencepost-{run}-{}", short_hash(machine().as_bytes()))
+}
+
+/// Chooses what a run of this machine has made.
+pub(super) fn filter_of_run(run: &str) -> HashMap<&'static str, Vec<String>> {
+    HashMap::from([("label", vec![format!("{RUN}={run}"), format!("{MACHINE}={}", machine())])])
 }

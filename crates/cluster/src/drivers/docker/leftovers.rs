@@ -5,17 +5,34 @@ use super::containers::{Network, remove_network, remove_run};
 use super::engine::{Engine, failed};
 use super::labels::{LOCK, MACHINE, RUN, machine};
 use crate::ClusterError;
+use crate::cleaned::{Cleaned, LeftoverKind};
 use crate::file_lock::is_over;
+use bollard::Docker;
+use bollard::models::ContainerSummary;
 use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOptionsBuilder};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 /// How long the engine may take to let go of the ends of containers that have just ended.
 const LET_GO: Duration = Duration::from_secs(1);
 
 /// Removes the containers and networks of runs of this machine whose controllers are dead.
-pub(super) async fn remove(engine: &Engine) -> Result<Vec<String>, ClusterError> {
-    let docker = &engine.docker;
+pub(crate) async fn clean_up(engine: &Engine, limit: Duration) -> Cleaned {
+    let mut cleaned = Cleaned::default();
+    let removing = tokio::time::timeout(limit, remove(&engine.docker, &mut cleaned)).await;
+    let late = || {
+        let seconds = limit.as_secs();
+        Err(ClusterError::new(format!(
+            "the Docker engine did not remove within {seconds} s what killed runs left in it; restart it"
+        )))
+    };
+    if let Err(error) = removing.unwrap_or_else(|_| late()) {
+        cleaned.failures.push(error.0);
+    }
+    cleaned
+}
+
+async fn remove(docker: &Docker, cleaned: &mut Cleaned) -> Result<(), ClusterError> {
     let filters = HashMap::from([("label", vec![RUN.to_owned()])]);
     let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
     let containers = docker.list_containers(Some(options)).await;
@@ -24,22 +41,88 @@ pub(super) async fn remove(engine: &Engine) -> Result<Vec<String>, ClusterError>
     let networks = docker.list_networks(Some(options)).await;
     let networks = networks.map_err(|error| failed("list networks", &error))?;
 
-    let dead = |labels: &Option<HashMap<String, String>>| {
-        let labels = labels.as_ref()?;
-        let ours = labels.get(MACHINE) == Some(&machine());
-        (ours && is_over(labels.get(LOCK)?.as_ref())).then(|| labels.get(RUN).cloned())?
-    };
-    let mut removed = Vec::new();
-    let runs: BTreeSet<String> = containers.iter().filter_map(|container| dead(&container.labels)).collect();
-    for run in runs {
-        remove_run(docker, &run).await?;
-        removed.push(format!("removed the containers of the crashed run {run}"));
-    }
-    for network in networks.iter().filter(|network| dead(&network.labels).is_some()) {
-        let name = network.name.as_deref().unwrap_or_default();
-        if remove_network(docker, name, LET_GO).await? == Network::Removed {
-            removed.push(format!("removed the network {name} of a crashed run"));
+    for (run, names) in by_dead_run(&containers) {
+        match remove_run(docker, run).await {
+            Ok(()) => names.iter().for_each(|name| cleaned.removed(LeftoverKind::Container, name)),
+            Err(error) => cleaned.failures.push(error.0),
         }
     }
-    Ok(removed)
+    for network in networks.iter().filter(|network| dead_run(network.labels.as_ref()).is_some()) {
+        let name = network.name.as_deref().unwrap_or_default();
+        match remove_network(docker, name, LET_GO).await {
+            Ok(Network::Removed) => cleaned.removed(LeftoverKind::Network, name),
+            Ok(Network::Kept) => cleaned.failures.push(format!(
+                "the Docker engine keeps the network {name}, to which nothing is attached any more, until it is restarted"
+            )),
+            Err(error) => cleaned.failures.push(error.0),
+        }
+    }
+    Ok(())
+}
+
+/// The containers of each run that is over.
+fn by_dead_run(containers: &[ContainerSummary]) -> BTreeMap<&str, Vec<String>> {
+    let mut runs: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for container in containers {
+        let Some(run) = dead_run(container.labels.as_ref()) else { continue };
+        let name = container.names.as_deref().and_then(<[String]>::first).or(container.id.as_ref());
+        runs.entry(run).or_default().push(name.map_or("", |name| name.trim_start_matches('/')).to_owned());
+    }
+    runs
+}
+
+/// The run that these labels name, if it is one of this machine whose controller is dead.
+fn dead_run(labels: Option<&HashMap<String, String>>) -> Option<&str> {
+    let labels = labels?;
+    let ours = labels.get(MACHINE) == Some(&machine());
+    (ours && is_over(labels.get(LOCK)?.as_ref())).then(|| labels.get(RUN).map(String::as_str))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster_folder::ClusterFolder;
+    use crate::drivers::docker::labels::{name_of_run, of_run};
+    use crate::images;
+    use bollard::models::{ContainerCreateBody, NetworkCreateRequest};
+    use bollard::query_parameters::{CreateContainerOptionsBuilder, RemoveContainerOptionsBuilder};
+    use std::sync::Arc;
+
+    /// What a controller leaves that is killed between making things and starting them.
+    async fn make(engine: &Engine, run: &str) -> ClusterFolder {
+        let folder = ClusterFolder::create(run, |_| true).unwrap();
+        let image =
+            engine.image(images::find("client").unwrap(), &(Arc::new(|_: &str| {}) as _)).await.unwrap();
+        let (name, labels) = (name_of_run(run), of_run(run, &folder));
+        let network =
+            NetworkCreateRequest { name: name.clone(), labels: Some(labels.clone()), ..Default::default() };
+        engine.docker.create_network(network).await.unwrap();
+        let options = CreateContainerOptionsBuilder::default().name(&name).build();
+        let body = ContainerCreateBody {
+            image: Some(image),
+            entrypoint: Some(vec!["true".to_owned()]),
+            labels: Some(labels),
+            ..Default::default()
+        };
+        engine.docker.create_container(Some(options), body).await.unwrap();
+        folder
+    }
+
+    #[tokio::test]
+    async fn what_was_made_and_never_started_goes_once_its_controller_is_dead() {
+        let engine = Engine::connect().await.expect("this test needs a Docker engine");
+        let name = |which: &str| format!("never-started-{which}-{}-0", std::process::id());
+        let (dead, alive) = (name("dead"), name("alive"));
+        drop(make(&engine, &dead).await);
+        let folder = make(&engine, &alive).await;
+        let cleaned = clean_up(&engine, Duration::from_secs(60)).await;
+        let text = cleaned.lines().join("\n");
+        let names = |line: &&str| line.contains(&format!("fencepost-{dead}"));
+        assert_eq!(text.lines().filter(names).count(), 2, "one container, one network: {text}");
+        assert!(!text.contains(&alive), "{text}");
+        let force = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
+        engine.docker.remove_container(&name_of_run(&alive), Some(force)).await.unwrap();
+        engine.docker.remove_network(&name_of_run(&alive)).await.unwrap();
+        drop(folder);
+    }
 }

@@ -10,6 +10,14 @@ mod frames;
 mod keeper;
 mod labels;
 mod leftovers;
+mod tunnel;
 
 pub(crate) use driver::DockerDriver;
 pub(crate) use engine::Engine;
+pub(crate) use leftovers::clean_up;
+
+/// The internal command that confines itself and becomes the program that its arguments name.
+pub(crate) const CONFINED: &str = "confined";
+
+/// The driver's name.
+pub(crate) const NAME: &str = "docker";

@@ -1,4 +1,4 @@
-//! Attaching programs: the agent is sent one end of a pair of sockets, and makes it the program's streams.
+//! Attaching programs: the agent is sent one end of two pairs of sockets, and makes them the program's streams.
 
 use crate::ClusterError;
 use crate::agent_node::Attach;
@@ -26,7 +26,9 @@ impl Socket {
 impl Attach for Socket {
     async fn attach(&self, argv: &[String], _: &NodeLog) -> Result<Attached, ClusterError> {
         let request = serde_json::to_vec(argv).map_err(|error| ClusterError::new(error.to_string()))?;
-        let (ours, theirs) = UnixStream::pair().map_err(cannot)?;
+        let (stdin, their_stdin) = UnixStream::pair().map_err(cannot)?;
+        let (stdout, their_stdout) = UnixStream::pair().map_err(cannot)?;
+        let theirs = [their_stdin, their_stdout];
         let socket = self.0.clone();
         let answer =
             tokio::task::spawn_blocking(move || request_attachment(&socket, &request, &theirs)).await;
@@ -34,19 +36,25 @@ impl Attach for Socket {
         if let AttachAnswer::Failed { error } = answer {
             return Err(ClusterError::new(error));
         }
-        ours.set_nonblocking(true).map_err(cannot)?;
-        let (stdout, stdin) = tokio::net::UnixStream::from_std(ours).map_err(cannot)?.into_split();
-        Ok(Attached { stdin: Box::new(stdin), stdout: Box::new(stdout) })
+        let stream = |stream: UnixStream| {
+            stream.set_nonblocking(true)?;
+            tokio::net::UnixStream::from_std(stream)
+        };
+        // Its output stays open as long as its input: a program whose output is not read any more, because of what it said, is
+        // not to say as its last words that a pipe is broken.
+        let kept = stream(stdout.try_clone().map_err(cannot)?).map_err(cannot)?;
+        let stdin = tokio::io::join(kept, stream(stdin).map_err(cannot)?);
+        Ok(Attached { stdin: Box::new(stdin), stdout: Box::new(stream(stdout).map_err(cannot)?) })
     }
 }
 
 fn request_attachment(
     socket: &Mutex<OwnedFd>,
     request: &[u8],
-    stream: &UnixStream,
+    streams: &[UnixStream; 2],
 ) -> std::io::Result<AttachAnswer> {
     let socket = socket.lock();
-    let fds = [stream.as_raw_fd()];
+    let fds = [streams[0].as_raw_fd(), streams[1].as_raw_fd()];
     let rights = [ControlMessage::ScmRights(&fds)];
     sendmsg::<()>(socket.as_raw_fd(), &[IoSlice::new(request)], &rights, MsgFlags::MSG_NOSIGNAL, None)?;
     let mut answer = [0; 4096];

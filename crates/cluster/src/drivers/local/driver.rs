@@ -7,11 +7,11 @@ use super::sandbox::{Plan, PlannedNode};
 use crate::ClusterError;
 use crate::agent_node::AgentNode;
 use crate::capability::Capability;
-use crate::cluster_folder::{self, ClusterFolder};
+use crate::cluster_folder::ClusterFolder;
 use crate::driver::{Cluster, ClusterSpec, Driver, DriverOptions};
 use crate::drivers::capabilities::capabilities_of;
 use crate::environment::Environment;
-use crate::images::{self, Image};
+use crate::images::{self, Image, UnpackedRoot};
 use crate::node::{NodeKind, NodeSpec};
 use crate::node_log::NodeLog;
 use crate::program::{self, Program};
@@ -35,8 +35,23 @@ pub(crate) struct LocalDriver {
 
 /// What nodes of a kind are made of on this machine.
 struct NodeBase {
-    root: PathBuf,
+    root: NodeRoot,
     environment: Option<Prepared>,
+}
+
+/// What a node's root file system is made of.
+enum NodeRoot {
+    ThisMachine,
+    Unpacked(UnpackedRoot),
+}
+
+impl NodeRoot {
+    fn folder(&self) -> &Path {
+        match self {
+            NodeRoot::ThisMachine => Path::new("/"),
+            NodeRoot::Unpacked(root) => &root.folder,
+        }
+    }
 }
 
 /// A node that is about to be started: the controller's ends of its streams.
@@ -69,12 +84,13 @@ impl LocalDriver {
     async fn prepared(&self, environment: &Arc<Environment>) -> Result<NodeBase, ClusterError> {
         let packages = &environment.packages;
         let root = match !self.options.prefer_rootfs && images::are_installed(packages) {
-            true => PathBuf::from("/"),
+            true => NodeRoot::ThisMachine,
             false => {
-                images::root_file_system(&Image::with_packages(packages), &self.options.progress).await?
+                let image = Image::with_packages(packages);
+                NodeRoot::Unpacked(images::root_file_system(&image, &self.options.progress).await?)
             }
         };
-        let prepared = Prepared::make(environment, &root, &self.options).await?;
+        let prepared = Prepared::make(environment, root.folder(), &self.options).await?;
         Ok(NodeBase { root, environment: Some(prepared) })
     }
 
@@ -86,12 +102,12 @@ impl LocalDriver {
         format!("{program} {user} {}", boot.trim())
     }
 
-    async fn root(&self, name: &'static str) -> Result<PathBuf, ClusterError> {
+    async fn root(&self, name: &'static str) -> Result<NodeRoot, ClusterError> {
         let image = images::find(name)?;
         if !self.options.prefer_rootfs && image.missing_here().is_empty() {
-            return Ok(PathBuf::from("/"));
+            return Ok(NodeRoot::ThisMachine);
         }
-        images::root_file_system(image, &self.options.progress).await
+        Ok(NodeRoot::Unpacked(images::root_file_system(image, &self.options.progress).await?))
     }
 }
 
@@ -120,18 +136,16 @@ impl Driver for LocalDriver {
         // The bridge lies in a namespace of its own: only what nodes may want to reach from outside it matters.
         let folder = ClusterFolder::create(&spec.run, |subnet| !subnet.is_routed_here())?;
         let (plan, wiring, inherited) = plan(spec, &folder, &bases, &program)?;
-        let environments = bases.into_values().filter_map(|base| base.environment).collect();
-        let used = FilesInUse { _program: program, _environments: environments };
+        let mut used = FilesInUse { _program: program, environments: Vec::new(), roots: Vec::new() };
+        for base in bases.into_values() {
+            used.environments.extend(base.environment);
+            if let NodeRoot::Unpacked(root) = base.root {
+                used.roots.push(root);
+            }
+        }
         let keeper = Keeper::start(&self.options.program, &plan, inherited, folder, used).await?;
         let nodes = try_join_all(wiring.into_iter().map(|it| connect(it, &spec.logs))).await?;
         Ok(Cluster { nodes, stop: Box::new(keeper) })
-    }
-
-    async fn clean_up_leftovers(&self) -> Result<Vec<String>, ClusterError> {
-        // Processes, mounts and networks went with the controller. Only folders stay.
-        let removed = tokio::task::spawn_blocking(cluster_folder::remove_dead).await;
-        let removed = removed.map_err(|error| ClusterError::new(error.to_string()))??;
-        Ok(removed.into_iter().map(|run| format!("removed the folder of the crashed run {run}")).collect())
     }
 }
 
@@ -150,13 +164,13 @@ fn plan(
     bases: &HashMap<NodeKind, NodeBase>,
     program: &Program,
 ) -> Result<(Plan, Vec<NodeStreams>, Vec<OwnedFd>), ClusterError> {
-    let mount_place = folder.path.join("root");
+    let mount_place = folder.path().join("root");
     make_folder(&mount_place)?;
     let mut plan = Plan { nodes: Vec::new(), mount_place, program: program.folder.clone() };
     let (mut wiring, mut inherited) = (Vec::new(), Vec::new());
     for (node, address) in spec.nodes.iter().zip(folder.subnet.hosts()) {
         let base = &bases[&node.kind()];
-        let data = folder.path.join("nodes").join(&node.name);
+        let data = folder.path().join("nodes").join(&node.name);
         make_folder(&data)?;
         let cannot = |error| ClusterError::new(format!("{}: cannot make its streams: {error}", node.name));
         let (stream, agents_stream) = UnixStream::pair().map_err(cannot)?;
@@ -166,9 +180,10 @@ fn plan(
         plan.nodes.push(PlannedNode {
             name: node.name.clone(),
             address,
-            root: base.root.clone(),
+            root: base.root.folder().to_owned(),
             lock: base.environment.as_ref().map(|environment| environment.folder.clone()),
             data,
+            may_mount: node.may_mount,
             agent: program.argv(&["agent", DATA, &agents_attach.as_raw_fd().to_string()]),
             stream: agents_stream.as_raw_fd(),
             attach: agents_attach.as_raw_fd(),

@@ -5,6 +5,7 @@ use super::sandbox::{Plan, Report};
 use crate::ClusterError;
 use crate::cluster_folder::ClusterFolder;
 use crate::driver::Stop;
+use crate::images::UnpackedRoot;
 use crate::program::Program;
 use async_trait::async_trait;
 use nix::libc;
@@ -41,7 +42,8 @@ pub(super) struct Keeper {
 /// What a sandbox runs out of the cache: not removed before its processes are gone.
 pub(super) struct FilesInUse {
     pub(super) _program: Program,
-    pub(super) _environments: Vec<Prepared>,
+    pub(super) environments: Vec<Prepared>,
+    pub(super) roots: Vec<UnpackedRoot>,
 }
 
 impl Keeper {

@@ -1,10 +1,11 @@
 //! The driver `local`: nodes are plain processes of this machine, in namespaces of their own.
 
 mod attach;
+mod devices;
 mod driver;
 mod keeper;
+mod mounts;
 mod namespaces;
-mod netlink;
 mod network_files;
 mod prepared;
 mod root;

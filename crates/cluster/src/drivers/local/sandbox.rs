@@ -5,9 +5,10 @@
 //! everything. It dies with the thread that started it (PR_SET_PDEATHSIG), and when its standard input closes.
 
 use super::namespaces::{die_with_parent, enter_namespaces};
-use super::netlink::Netlink;
 use super::root::{Lock, Root};
+use crate::confinement::confine_agent;
 use crate::environment::{PLACE, USUAL_PATH};
+use crate::netlink::Netlink;
 use crate::subnet::Subnet;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::libc;
@@ -40,6 +41,8 @@ pub(super) struct PlannedNode {
     /// What its root file system is made of: `/`, or an unpacked image.
     pub(super) root: PathBuf,
     pub(super) data: PathBuf,
+    /// Whether its agent is to mount a disk.
+    pub(super) may_mount: bool,
     /// A user's programs, made ready; they run with those of this machine.
     pub(super) lock: Option<PathBuf>,
     /// The agent's command line.
@@ -161,6 +164,7 @@ fn become_agent(plan: &Plan, node: &PlannedNode, wired: &mut File) -> io::Result
         data: Some(&node.data),
         program: Some(&plan.program),
         lock: node.lock.as_deref().map(|folder| Lock { folder, writable: false }),
+        may_mount: node.may_mount,
         making: None,
     };
     root.enter()?;
@@ -173,6 +177,7 @@ fn become_agent(plan: &Plan, node: &PlannedNode, wired: &mut File) -> io::Result
     let env = environment_of(node)?;
     // Stays open for the agent; whatever else this process has open closes by itself.
     fcntl(&attach, FcntlArg::F_SETFD(FdFlag::empty()))?;
+    confine_agent(node.may_mount)?;
     Ok(unistd::execve(&argv[0], &argv, &env)?)
 }
 

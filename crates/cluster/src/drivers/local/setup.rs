@@ -3,6 +3,7 @@
 //! The command's parent is process 1 of a PID namespace. It exits when the command does, and when its standard input
 //! closes; then the kernel ends everything else in the namespace.
 
+use super::devices;
 use super::namespaces::{die_with_parent, enter_namespaces};
 use super::root::{Lock, Root};
 use crate::environment::{CommandRoot, PLACE, Plan, USUAL_PATH, variables_in_an_image};
@@ -83,7 +84,7 @@ fn enter(plan: &Plan, own_processes: bool) -> io::Result<&Path> {
     match &plan.place {
         None => {
             if own_processes {
-                Root::renew_proc()?;
+                devices::mount_proc(Path::new("/proc"))?;
             }
             Ok(&plan.folder)
         }
@@ -95,6 +96,7 @@ fn enter(plan: &Plan, own_processes: bool) -> io::Result<&Path> {
                 data: None,
                 program: None,
                 lock: Some(lock),
+                may_mount: false,
                 making: Some(tmp),
             }
             .enter()?;

@@ -1,0 +1,136 @@
+//! What a user's programs may use of a node: memory, and room on the disk.
+//!
+//! The agent looks from time to time, and ends all programs of a node that use more. Limits of the kernel would not do: a
+//! limit of address space breaks programs that reserve much and use little (Java, Node.js, Go), and control groups are not
+//! at hand under every driver.
+
+use super::output::Out;
+use crate::protocol::Limits;
+use nix::libc;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A program that takes memory as fast as it can takes some hundred megabytes meanwhile.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// One look at the disk for so many looks at the memory.
+const LOOKS_PER_DISK: u32 = 10;
+
+/// More files than this are not counted: a walk must not keep the machine busy.
+const FILES_MAX: usize = 20_000;
+
+/// Watches the programs of this node, for ever.
+pub(super) async fn keep(limits: Limits, data: String, out: Out) {
+    // Elsewhere than in a node of its own the agent would end programs that are none of its business.
+    if std::process::id() != 1 {
+        return;
+    }
+    let places = [PathBuf::from(data), PathBuf::from("/tmp"), PathBuf::from("/dev/shm")];
+    for look in 0_u32.. {
+        tokio::time::sleep(LOOK).await;
+        if let Some(sentence) = overuse(limits, look, &places).await {
+            out.note("agent", format!("{}{sentence}", crate::LIMIT_NOTE));
+            end_all().await;
+        }
+    }
+}
+
+/// What is used beyond the limits, in words.
+async fn overuse(limits: Limits, look: u32, places: &[PathBuf]) -> Option<String> {
+    let mib = |bytes: u64| bytes >> 20;
+    // Pages that processes share count once only in the second, slower sum.
+    if sum(resident) > limits.memory_bytes && sum(proportional) > limits.memory_bytes {
+        return Some(format!(
+            "used more than {} MiB of memory, the limit of --client-memory",
+            mib(limits.memory_bytes)
+        ));
+    }
+    if !look.is_multiple_of(LOOKS_PER_DISK) {
+        return None;
+    }
+    let places = places.to_vec();
+    let used = tokio::task::spawn_blocking(move || disk_use(&places)).await.unwrap_or_default();
+    (used > limits.disk_bytes)
+        .then(|| format!("filled its disk: it wrote more than {} MiB", mib(limits.disk_bytes)))
+}
+
+/// The processes of this node but for the agent.
+fn others() -> impl Iterator<Item = i32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|pid| *pid != 1)
+}
+
+fn sum(of: fn(i32) -> Option<u64>) -> u64 {
+    others().filter_map(of).sum()
+}
+
+/// Bytes of a process that lie in memory.
+fn resident(pid: i32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
+    // SAFETY: it only asks for a constant of the system.
+    let page_size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    Some(pages * u64::try_from(page_size).ok()?)
+}
+
+/// The same, with each shared page divided among those that share it.
+fn proportional(pid: i32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(kib << 10)
+}
+
+/// Bytes that the files below these folders take.
+fn disk_use(folders: &[PathBuf]) -> u64 {
+    let mut open: Vec<PathBuf> = folders.to_vec();
+    let (mut bytes, mut files) = (0, 0);
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            files += 1;
+            if files > FILES_MAX {
+                return bytes;
+            }
+            let Ok(found) = entry.metadata() else { continue };
+            bytes += found.blocks() * 512;
+            if found.is_dir() {
+                open.push(entry.path());
+            }
+        }
+    }
+    bytes
+}
+
+/// Ends all programs of this node, also those that are being started.
+async fn end_all() {
+    for _ in 0..20 {
+        let mut ended = 0;
+        for pid in others() {
+            ended += usize::from(super::children::signal(pid, libc::SIGKILL).is_ok());
+        }
+        if ended == 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_and_disk_are_counted() {
+        let me = i32::try_from(std::process::id()).unwrap();
+        let before = resident(me).unwrap();
+        let taken = vec![1_u8; 64 << 20];
+        assert!(resident(me).unwrap() >= before + (48 << 20), "{}", taken.len());
+        assert!(proportional(me).is_none_or(|bytes| bytes >= 48 << 20));
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("below")).unwrap();
+        std::fs::write(folder.path().join("below/file"), vec![1; 3 << 20]).unwrap();
+        let used = disk_use(&[folder.path().to_owned(), "/nowhere".into()]);
+        assert!((3 << 20..4 << 20).contains(&used), "{used}");
+    }
+}

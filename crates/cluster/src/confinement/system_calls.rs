@@ -1,0 +1,121 @@
+//! A filter of system calls: what changes the machine or makes namespaces is refused, everything else is allowed. A program
+//! for the kernel of a few comparisons, written out here.
+
+use nix::errno::Errno;
+use nix::libc::{self, sock_filter};
+use std::io;
+
+/// Refused with EPERM, as to a user without rights.
+const REFUSED: &[libc::c_long] = &[
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fspick,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_mount_setattr,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_syslog,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_open_by_handle_at,
+];
+
+/// Flags of `clone` by which a process gets namespaces.
+const NAMESPACES: i32 = libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET;
+
+/// The architecture for which the numbers above are right.
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: u32 = 0xc000_00b7;
+
+/// Where the kernel puts the parts of a call.
+const NUMBER_AT: u32 = 0;
+const ARCHITECTURE_AT: u32 = 4;
+const FIRST_ARGUMENT_AT: u32 = 16;
+
+/// Numbers from here on are of the architecture's other interface (x32).
+const OTHER_INTERFACE: u32 = 0x4000_0000;
+
+pub(super) fn filter() -> Vec<sock_filter> {
+    // Programs of another architecture do not run: their calls have other numbers.
+    let mut program =
+        vec![load(ARCHITECTURE_AT), skip_if(libc::BPF_JEQ, ARCHITECTURE), refuse(Errno::ENOSYS)];
+    program.push(load(NUMBER_AT));
+    program.extend([skip_unless(libc::BPF_JGE, OTHER_INTERFACE), refuse(Errno::ENOSYS)]);
+    for call in REFUSED {
+        program.extend([skip_unless(libc::BPF_JEQ, number(*call)), refuse(Errno::EPERM)]);
+    }
+    // Its flags lie in memory, where a filter cannot look. Libraries use `clone` where it is missing.
+    program.extend([skip_unless(libc::BPF_JEQ, number(libc::SYS_clone3)), refuse(Errno::ENOSYS)]);
+    let to_the_end = sock_filter { jf: 3, ..skip_unless(libc::BPF_JEQ, number(libc::SYS_clone)) };
+    program.extend([to_the_end, load(FIRST_ARGUMENT_AT)]);
+    program.extend([skip_unless(libc::BPF_JSET, NAMESPACES.cast_unsigned()), refuse(Errno::EPERM)]);
+    program.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW));
+    program
+}
+
+/// Sets the filter for this process and all that it will start. It must have set `no_new_privs`.
+pub(super) fn install(filter: &[sock_filter]) -> io::Result<()> {
+    let length = u16::try_from(filter.len()).map_err(io::Error::other)?;
+    let program = libc::sock_fprog { len: length, filter: filter.as_ptr().cast_mut() };
+    // Without this flag some kernels make a filtered process slower in all that it does.
+    let flags = libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
+    // SAFETY: the kernel copies the program, which outlives the call, and does not write to it.
+    let set =
+        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) };
+    Ok(Errno::result(set).map(drop)?)
+}
+
+fn number(call: libc::c_long) -> u32 {
+    u32::try_from(call).expect("calls have small numbers")
+}
+
+fn statement(code: u32, k: u32) -> sock_filter {
+    sock_filter { code: u16::try_from(code).expect("codes are small"), jt: 0, jf: 0, k }
+}
+
+fn load(at: u32) -> sock_filter {
+    statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at)
+}
+
+/// Passes over the next statement if the comparison holds.
+fn skip_if(comparison: u32, with: u32) -> sock_filter {
+    sock_filter { jt: 1, ..statement(libc::BPF_JMP | comparison | libc::BPF_K, with) }
+}
+
+/// Passes over the next statement unless the comparison holds.
+fn skip_unless(comparison: u32, with: u32) -> sock_filter {
+    sock_filter { jf: 1, ..statement(libc::BPF_JMP | comparison | libc::BPF_K, with) }
+}
+
+fn refuse(error: Errno) -> sock_filter {
+    let number = (error as i32).cast_unsigned();
+    statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | number)
+}

@@ -1,0 +1,77 @@
+//! The node's own /dev and /proc: of devices those that programs need, and of the kernel's settings none that could be
+//! changed. This machine's /dev has its disks, and root of a node is root to the files in it.
+
+use super::mounts::{NOTHING_RUNS, bind, cannot, mask, mount_tmpfs};
+use nix::mount::{MsFlags, mount};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+/// What any program may want.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// By which an agent serves a disk.
+const FUSE: &str = "fuse";
+
+const LINKS: [(&str, &str); 5] = [
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+    ("ptmx", "pts/ptmx"),
+];
+
+/// Files and folders of /proc that show or do what is the whole machine's.
+const MASKED: [&str; 9] =
+    ["acpi", "kcore", "keys", "kmsg", "latency_stats", "sched_debug", "scsi", "sysrq-trigger", "timer_list"];
+
+/// The kernel's settings: they can be read.
+const READ_ONLY: [&str; 4] = ["bus", "fs", "irq", "sys"];
+
+/// Fills the folder with devices and shared memory of its own.
+pub(super) fn make_devices(dev: &Path, may_mount: bool) -> io::Result<()> {
+    mount_tmpfs(dev, MsFlags::MS_NOSUID, "mode=755,size=1m")?;
+    for name in DEVICES.into_iter().chain(may_mount.then_some(FUSE)) {
+        let source = Path::new("/dev").join(name);
+        // A machine without FUSE has no such file.
+        if source.exists() {
+            File::create(dev.join(name))?;
+            bind(&source, &dev.join(name))?;
+        }
+    }
+    for (name, target) in LINKS {
+        symlink(target, dev.join(name))?;
+    }
+    // POSIX shared memory is files: those of a server that is killed go with the node's mounts.
+    let shared = dev.join("shm");
+    fs::create_dir(&shared)?;
+    mount_tmpfs(&shared, MsFlags::MS_NOSUID | MsFlags::MS_NODEV, "mode=1777")?;
+    let terminals = dev.join("pts");
+    fs::create_dir(&terminals)?;
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
+    let options = Some("newinstance,ptmxmode=0666,mode=0620");
+    // Hardly any program needs a terminal: a machine that has none to give is no reason to fail.
+    let _ = mount(Some("devpts"), &terminals, Some("devpts"), flags, options);
+    fs::set_permissions(dev, fs::Permissions::from_mode(0o755))
+}
+
+/// Mounts the /proc of this process's PID namespace. Its mount namespace must be its own.
+pub(super) fn mount_proc(place: &Path) -> io::Result<()> {
+    mount(Some("proc"), place, Some("proc"), NOTHING_RUNS, None::<&str>)
+        .map_err(|error| cannot("mount the node's own /proc on", place, error))
+}
+
+/// Keeps the processes of a node from what is the whole machine's in the /proc that is mounted there.
+pub(super) fn protect_proc(place: &Path) -> io::Result<()> {
+    for path in READ_ONLY.map(|name| place.join(name)).iter().filter(|path| path.exists()) {
+        bind(path, path)?;
+        let flags = NOTHING_RUNS | MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
+        mount(None::<&str>, path, None::<&str>, flags, None::<&str>)
+            .map_err(|error| cannot("protect", path, error))?;
+    }
+    for path in MASKED.map(|name| place.join(name)).iter().filter(|path| path.exists()) {
+        mask(path)?;
+    }
+    Ok(())
+}

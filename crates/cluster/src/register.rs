@@ -1,0 +1,264 @@
+//! The register of runs that go on: a small folder for each, in a place that only this user can write to.
+//!
+//! A controller holds a lock on a file of its entry for as long as it lives; the kernel lets go of the lock however the
+//! controller dies. So if the lock can be taken, the run is over. The entry also says where the run has its private folder:
+//! that is large, so it lies in the temporary folder of this machine, under a name that cannot be known before.
+
+use crate::ClusterError;
+use crate::cache;
+use crate::file_lock::{FileLock, is_held, lock};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Names of the files of an entry.
+const LOCK: &str = "lock";
+const FOLDER: &str = "folder";
+
+/// Letters of a private folder's name that are drawn at random.
+const RANDOM_LETTERS: usize = 12;
+
+/// The register, while no other process changes it. A thread that holds it must not drop an [`Entry`].
+pub(crate) struct Register {
+    /// Where new entries are made; then other places where runs of this user may have made theirs.
+    places: Vec<PathBuf>,
+    _locks: Vec<FileLock>,
+}
+
+/// The entry of a run of this process. Dropping it removes it, and the run's private folder.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    path: PathBuf,
+    folder: PathBuf,
+    _lock: FileLock,
+}
+
+/// An entry as it was found.
+pub(crate) struct Found {
+    pub(crate) name: String,
+    /// Whether its controller lives.
+    pub(crate) alive: bool,
+    /// The run's private folder, where the entry names one that is this user's.
+    pub(crate) folder: Option<PathBuf>,
+    path: PathBuf,
+}
+
+impl Register {
+    /// Waits until no other process changes it.
+    pub(crate) fn lock() -> Result<Register, ClusterError> {
+        let places = places()?;
+        let locks = places.iter().map(|place| lock(&place.join(".lock"))).collect::<Result<_, _>>()?;
+        Ok(Register { places, _locks: locks })
+    }
+
+    /// Makes an entry of this name, with this file, and its private folder.
+    pub(crate) fn add(&self, name: &str, file: Option<(&str, &str)>) -> Result<Entry, ClusterError> {
+        if self.entries().iter().any(|entry| entry.alive && entry.name == name) {
+            return Err(ClusterError::new(format!(
+                "a run named {name} is going on already; give this one another name"
+            )));
+        }
+        let path = self.places[0].join(name);
+        self.fill(name, &path, file).inspect_err(|_| {
+            let _ = std::fs::remove_dir_all(&path);
+        })
+    }
+
+    fn fill(&self, name: &str, path: &Path, file: Option<(&str, &str)>) -> Result<Entry, ClusterError> {
+        let cannot = |error: io::Error| {
+            ClusterError::new(format!("cannot make the folder of the run, {}: {error}", path.display()))
+        };
+        for dead in self.entries().iter().filter(|entry| entry.path == *path) {
+            dead.remove().map_err(cannot)?;
+        }
+        make_private(path).map_err(cannot)?;
+        let lock = lock(&path.join(LOCK))?;
+        if let Some((name, text)) = file {
+            std::fs::write(path.join(name), text).map_err(cannot)?;
+        }
+        Ok(Entry { path: path.to_owned(), folder: private_folder(name, path)?, _lock: lock })
+    }
+
+    /// All entries, of runs that go on and of those that were killed.
+    pub(crate) fn entries(&self) -> Vec<Found> {
+        let all = self.places.iter().filter_map(|place| std::fs::read_dir(place).ok()).flatten().flatten();
+        let folders = all.map(|entry| entry.path()).filter(|path| path.is_dir());
+        folders.map(Found::read).collect()
+    }
+}
+
+impl Entry {
+    /// The run's private folder.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What the run's controller has locked, for as long as it lives.
+    pub(crate) fn lock_file(&self) -> PathBuf {
+        self.path.join(LOCK)
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+        // Alone: a search for runs that were killed must not find half an entry, and take its run for one of them.
+        let _register = Register::lock();
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+impl Found {
+    fn read(path: PathBuf) -> Found {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let folder = std::fs::read_to_string(path.join(FOLDER)).ok().map(PathBuf::from);
+        Found {
+            alive: is_held(&path.join(LOCK)),
+            folder: folder.filter(|folder| is_ours(folder)),
+            name,
+            path,
+        }
+    }
+
+    /// The text of one of its files.
+    pub(crate) fn text(&self, file: &str) -> Option<String> {
+        std::fs::read_to_string(self.path.join(file)).ok()
+    }
+
+    /// Removes the private folder, and then the entry: one that names a folder that stays must stay, too.
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        if let Some(folder) = &self.folder {
+            std::fs::remove_dir_all(folder)?;
+        }
+        std::fs::remove_dir_all(&self.path)
+    }
+}
+
+/// Makes a private folder. Its path is written into the entry before it is there: however this process ends, it is found.
+fn private_folder(name: &str, entry: &Path) -> Result<PathBuf, ClusterError> {
+    let all = std::env::temp_dir();
+    let prefix = format!("fencepost-{name}-");
+    let made = tempfile::Builder::new().prefix(&prefix).rand_bytes(RANDOM_LETTERS).make_in(&all, |path| {
+        std::fs::write(entry.join(FOLDER), path.as_os_str().as_encoded_bytes())?;
+        // Fails where anything of that name is there, also a link.
+        make_private(path)
+    });
+    let made = made.and_then(|made| made.into_temp_path().keep().map_err(|error| error.error));
+    made.map_err(|error| {
+        ClusterError::new(format!(
+            "cannot make a folder in {}: {error}; set TMPDIR to another place",
+            all.display()
+        ))
+    })
+}
+
+/// A new folder that is closed to other users.
+fn make_private(path: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().mode(0o700).create(path)
+}
+
+/// Whether it is a folder, and no link to one, that belongs to this user and that no other user may enter.
+fn is_ours(path: &Path) -> bool {
+    let user = nix::unistd::geteuid().as_raw();
+    std::fs::symlink_metadata(path)
+        .is_ok_and(|found| found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0)
+}
+
+/// Where entries are: the first is the place of new ones.
+///
+/// Root's runs are in /run, other users' in their runtime folder; where there is none, in the cache. The cache can differ
+/// from one run to the next, so it comes last.
+fn places() -> Result<Vec<PathBuf>, ClusterError> {
+    let user = nix::unistd::geteuid();
+    let (mut places, mut refusals) = (Vec::new(), Vec::new());
+    let runtime = match user.is_root() {
+        true => vec![PathBuf::from("/run")],
+        false => {
+            let set = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+            let usual = PathBuf::from(format!("/run/user/{user}"));
+            set.into_iter().chain([usual]).filter(|folder| is_ours(folder)).collect()
+        }
+    };
+    let mut candidates: Vec<PathBuf> = runtime.into_iter().map(|folder| folder.join("fencepost")).collect();
+    candidates.dedup();
+    candidates.extend(cache::folder().ok().map(|cache| cache.join("runs")));
+    for candidate in candidates {
+        // One place is enough for new entries; of the others those count that are there.
+        if places.is_empty()
+            && let Some(parent) = candidate.parent()
+            && let Err(error) = std::fs::create_dir_all(parent).and_then(|()| made_private(&candidate))
+        {
+            refusals.push(format!("{}: {error}", candidate.display()));
+        }
+        if is_ours(&candidate) {
+            places.push(candidate);
+        }
+    }
+    match places.is_empty() {
+        true => Err(ClusterError::new(format!(
+            "no place for the register of runs ({}); set XDG_RUNTIME_DIR or FENCEPOST_CACHE to a folder of yours that no other \
+             user may enter",
+            refusals.join("; ")
+        ))),
+        false => Ok(places),
+    }
+}
+
+fn made_private(path: &Path) -> io::Result<()> {
+    match make_private(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ if is_ours(path) => Ok(()),
+        _ => Err(io::Error::other("it is another user's, or other users may enter it")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn name(test: &str) -> String {
+        format!("register-{test}-{}-0", std::process::id())
+    }
+
+    #[test]
+    fn private_folders_have_names_that_cannot_be_known_and_are_closed_to_others() {
+        let register = Register::lock().unwrap();
+        let [one, two] =
+            ["one", "two"].map(|test| register.add(&name(test), Some(("subnet", "text"))).unwrap());
+        for entry in [&one, &two] {
+            let mode = std::fs::metadata(entry.folder()).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o700, "{:?}", entry.folder());
+            let file = entry.folder().file_name().unwrap().to_str().unwrap();
+            let random = file.rsplit('-').next().unwrap();
+            assert_eq!(random.len(), RANDOM_LETTERS, "{file}");
+        }
+        let random = |entry: &Entry| entry.folder().to_str().unwrap().rsplit('-').next().unwrap().to_owned();
+        assert_ne!(random(&one), random(&two));
+        let found = register.entries().into_iter().find(|found| found.name == name("one")).unwrap();
+        assert!(found.alive);
+        assert_eq!(found.folder.as_deref(), Some(one.folder()));
+        assert_eq!(found.text("subnet").as_deref(), Some("text"));
+        drop(register);
+        let folders = [one.folder().to_owned(), two.folder().to_owned()];
+        drop((one, two));
+        assert!(folders.iter().all(|folder| !folder.exists()));
+    }
+
+    #[test]
+    fn a_link_in_place_of_a_private_folder_is_not_followed() {
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::fs::write(elsewhere.path().join("precious"), "").unwrap();
+        let register = Register::lock().unwrap();
+        let entry = register.add(&name("link"), None).unwrap();
+        std::fs::remove_dir(entry.folder()).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), entry.folder()).unwrap();
+        let found = register.entries().into_iter().find(|found| found.name == name("link")).unwrap();
+        assert_eq!(found.folder, None);
+        drop(register);
+        let link = entry.folder().to_owned();
+        drop(entry);
+        assert!(elsewhere.path().join("precious").exists());
+        let _ = std::fs::remove_file(link);
+    }
+}

@@ -1,0 +1,24 @@
+//! The faults of a plan, made ready before a run begins.
+
+use anyhow::{Result, anyhow};
+use fencepost_nemesis::{Fault, Nemesis, Plan};
+
+/// A fault made ready, with its nemesis.
+pub type PreparedFault = (&'static dyn Nemesis, Box<dyn Fault>);
+
+/// The faults of a plan, ready to be injected.
+///
+/// # Errors
+/// The plan names a nemesis that is not registered, or parameters that it does not take.
+pub fn prepare(plan: &Plan) -> Result<Vec<PreparedFault>> {
+    plan.faults
+        .iter()
+        .map(|planned| {
+            let nemesis = fencepost_nemesis::find(&planned.fault)
+                .ok_or_else(|| anyhow!("the plan names an unknown nemesis {}", planned.fault))?;
+            let fault =
+                nemesis.prepare(&planned.on, &planned.parameters).map_err(|sentence| anyhow!(sentence))?;
+            Ok((nemesis, fault))
+        })
+        .collect()
+}

@@ -1,0 +1,107 @@
+//! `part.json`: what a part is a part of, and what it was dealt. `merge.json` is the same of several parts.
+
+use super::dealing::Deal;
+use fencepost_history::{Seed, Shard};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+/// The file of a part.
+pub const PART_JSON: &str = "part.json";
+/// The file of parts that were merged.
+pub const MERGE_JSON: &str = "merge.json";
+
+/// What a campaign is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CampaignKind {
+    Compare,
+    Scenario,
+    Hunt,
+}
+
+impl fmt::Display for CampaignKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            CampaignKind::Compare => "comparison",
+            CampaignKind::Scenario => "play of scenarios",
+            CampaignKind::Hunt => "hunt",
+        })
+    }
+}
+
+/// A part of a campaign, or several that were merged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct PartFile {
+    /// Version of Fencepost that made it.
+    pub fencepost: String,
+    pub kind: CampaignKind,
+    /// Carries out the whole campaign, undivided.
+    pub command: String,
+    pub seed: Seed,
+    /// How many parts there are in all.
+    pub of: NonZeroU32,
+    /// Tells which runs were dealt to which part: parts fit only if they were dealt alike.
+    pub deal: String,
+    /// What all parts have in common, in the form of the command.
+    pub campaign: Value,
+    /// By their numbers.
+    pub parts: BTreeMap<u32, PartState>,
+}
+
+/// How far a part is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct PartState {
+    /// Whether one sitting after the other, in one folder, has done all that it was dealt.
+    pub finished: bool,
+    /// The runs that it was dealt, by their numbers in the campaign.
+    pub dealt: Vec<u64>,
+    /// Where the folders of its runs lie, from the folder of this file.
+    pub runs_in: Vec<PathBuf>,
+}
+
+impl PartFile {
+    /// Of a part that begins; its runs lie beside its folder.
+    pub fn begun(
+        kind: CampaignKind,
+        command: String,
+        seed: Seed,
+        shard: Shard,
+        deal: &Deal,
+        campaign: Value,
+    ) -> PartFile {
+        let dealt = deal.runs(shard.number());
+        let state = PartState { finished: false, dealt, runs_in: vec!["..".into()] };
+        PartFile {
+            fencepost: env!("CARGO_PKG_VERSION").to_owned(),
+            kind,
+            command,
+            seed,
+            of: shard.of(),
+            deal: deal.digest(),
+            campaign,
+            parts: BTreeMap::from([(shard.number(), state)]),
+        }
+    }
+
+    /// `part 2 of 4`, `parts 1, 2 and 4 of 4`.
+    pub fn label(&self) -> String {
+        let numbers: Vec<u32> = self.parts.keys().copied().collect();
+        format!("{} of {}", numbered(&numbers), self.of)
+    }
+}
+
+/// `part 2`, `parts 1, 2 and 4`.
+pub(super) fn numbered(numbers: &[u32]) -> String {
+    let words: Vec<String> = numbers.iter().map(u32::to_string).collect();
+    match &words[..] {
+        [] => "no part".to_owned(),
+        [one] => format!("part {one}"),
+        [most @ .., last] => format!("parts {} and {last}", most.join(", ")),
+    }
+}

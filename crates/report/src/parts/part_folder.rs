@@ -1,0 +1,149 @@
+//! The folder of a part or of a merge, as a merge reads it.
+
+use super::part_file::{CampaignKind, MERGE_JSON, PART_JSON, PartFile};
+use super::records::{RECORDS, Record, RecordHead, line, read_line, read_records, record_head};
+use super::union::Union;
+use crate::hunt::{HUNT_JSON, HuntFile};
+use anyhow::{Context, Result};
+use fencepost_history::run::{RunError, is_running, open_regular, read_regular};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// The folder of a part, or of parts that were merged.
+pub struct PartFolder {
+    pub path: PathBuf,
+    /// Whether the part is still at work.
+    pub is_running: bool,
+    pub union: Union,
+    records: Lines,
+}
+
+/// Where the lines of records are.
+enum Lines {
+    File(File),
+    /// The line that was made from what a hunt keeps.
+    Hunt(Vec<u8>),
+    Nowhere,
+}
+
+/// The name of the file that makes a folder one of a part.
+fn file_of(folder: &Path) -> Option<PathBuf> {
+    [PART_JSON, MERGE_JSON].map(|name| folder.join(name)).into_iter().find(|file| file.is_file())
+}
+
+/// The folders of parts that a path names: itself, or those in it (a folder of results, or of such folders).
+///
+/// # Errors
+/// The path cannot be read.
+pub fn find_parts(path: &Path) -> std::io::Result<Vec<PathBuf>> {
+    const DEPTH: usize = 3;
+    if file_of(path).is_some() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut level = vec![path.to_owned()];
+    for _ in 0..DEPTH {
+        let mut next = Vec::new();
+        for folder in &level {
+            for entry in fs::read_dir(folder)? {
+                let entry = entry?;
+                if entry.file_type()?.is_dir() {
+                    next.push(entry.path());
+                }
+            }
+        }
+        next.sort();
+        let found: Vec<PathBuf> = next.iter().filter(|folder| file_of(folder).is_some()).cloned().collect();
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        level = next;
+    }
+    Ok(Vec::new())
+}
+
+impl PartFolder {
+    /// Reads a part. `source` is its place among all that are merged.
+    ///
+    /// # Errors
+    /// A file cannot be read, or is damaged: one sentence.
+    pub fn read(path: &Path, source: usize) -> Result<PartFolder> {
+        // Asked first: what is done afterwards is seen or not, but never taken for finished.
+        let is_running = is_running(path);
+        let file =
+            file_of(path).with_context(|| format!("{} is not the folder of a part", path.display()))?;
+        let text = read_regular(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let damaged = |reason: String| RunError::Malformed { path: file.clone(), reason };
+        let mut part: PartFile = serde_json::from_str(&text)
+            .map_err(|error| damaged(format!("it is damaged, or of another version ({error})")))?;
+        if let Some(number) = part.parts.keys().find(|number| **number == 0 || **number > part.of.get()) {
+            return Err(damaged(format!("it is damaged: there is no part {number} of {}", part.of)).into());
+        }
+        for state in part.parts.values_mut() {
+            state.runs_in = state.runs_in.iter().map(|place| path.join(place)).collect();
+        }
+        let (records_path, mut heads) = (path.join(RECORDS), BTreeMap::new());
+        let records = match open_regular(&records_path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Lines::Nowhere,
+            opened => {
+                let records = opened.with_context(|| format!("cannot read {}", records_path.display()))?;
+                heads = read_records(&records, &records_path, source)?;
+                Lines::File(records)
+            }
+        };
+        let records = match (records, part.kind) {
+            (Lines::Nowhere, CampaignKind::Hunt) => {
+                let hunt = hunt_line(path, &part)?;
+                heads.extend(hunt.iter().map(|line| head(line, source)).collect::<Result<Vec<_>>>()?);
+                hunt.map_or(Lines::Nowhere, Lines::Hunt)
+            }
+            (records, _) => records,
+        };
+        let dealt: BTreeSet<u64> = part.parts.values().flat_map(|state| &state.dealt).copied().collect();
+        heads.retain(|run, _| dealt.contains(run));
+        let found_in = part.parts.keys().map(|number| (*number, BTreeSet::from([path.to_owned()]))).collect();
+        let union = Union { file: part, records: heads, found_in };
+        Ok(PartFolder { path: path.to_owned(), is_running, union, records })
+    }
+
+    /// The line of one of its records.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn line(&self, head: &RecordHead) -> Result<Vec<u8>> {
+        let path = self.path.join(RECORDS);
+        match &self.records {
+            Lines::File(file) => {
+                read_line(file, head).with_context(|| format!("cannot read {}", path.display()))
+            }
+            Lines::Hunt(line) => Ok(line.clone()),
+            Lines::Nowhere => anyhow::bail!("{} is gone", path.display()),
+        }
+    }
+}
+
+/// The record of a part of a hunt, whether it goes on or has ended. None where it has not begun.
+fn hunt_line(path: &Path, part: &PartFile) -> Result<Option<Vec<u8>>> {
+    let json = path.join(HUNT_JSON);
+    let text = match read_regular(&json) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        read => read.with_context(|| format!("cannot read {}", json.display()))?,
+    };
+    let file: HuntFile = serde_json::from_str(&text).map_err(|error| RunError::Malformed {
+        path: json,
+        reason: format!("it is damaged, or of another version ({error})"),
+    })?;
+    let Some((run, state)) = part.parts.values().find_map(|state| Some((*state.dealt.first()?, state)))
+    else {
+        return Ok(None);
+    };
+    let took_ms = Some(file.spent_ms);
+    let record = Record { progress: file.schedules, ..Record::new(run, state.finished, took_ms, &file)? };
+    Ok(Some(line(&record)?))
+}
+
+fn head(line: &[u8], source: usize) -> Result<(u64, RecordHead)> {
+    let head = record_head(line, source, 0)?;
+    Ok((head.run, head))
+}

@@ -1,0 +1,116 @@
+//! Writes the folder of a part while it is being made.
+
+use super::durations::{DURATIONS, Durations};
+use super::part_file::{PART_JSON, PartFile};
+use super::part_folder::PartFolder;
+use super::records::{RECORDS, Record, Recording};
+use anyhow::Result;
+use fencepost_history::run::write_whole;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// The runs that a part was dealt, in words.
+const DEALT: &str = "dealt.txt";
+
+/// A run that a part was dealt.
+pub struct DealtRun {
+    /// Its number in the campaign.
+    pub run: u64,
+    /// `redlock under clock-jump, 2 of 5`.
+    pub label: String,
+    /// What is run, as durations name it: the same for runs that take equally long.
+    pub name: String,
+}
+
+/// A part that is being made. While it exists, a merge knows that it is at work.
+pub struct PartWriter {
+    folder: PathBuf,
+    file: PartFile,
+    /// None for a part whose only record is made from what it leaves.
+    recording: Option<Recording>,
+    /// How long each run took.
+    took_ms: Mutex<BTreeMap<u64, u64>>,
+    names: BTreeMap<u64, String>,
+    _at_work: Option<File>,
+}
+
+impl PartWriter {
+    /// Writes what is to be done, and what was done before.
+    ///
+    /// # Errors
+    /// A file of the folder cannot be written.
+    pub fn begin(
+        folder: &Path,
+        file: PartFile,
+        dealt: Vec<DealtRun>,
+        before: Vec<Record>,
+    ) -> Result<PartWriter> {
+        let took_ms = before.iter().filter_map(|record| Some((record.run, record.took_ms?))).collect();
+        let recording = Recording::begin(&folder.join(RECORDS), before.into_iter())?;
+        let part = PartWriter::begin_without_records(folder, file, dealt)?;
+        Ok(PartWriter { recording: Some(recording), took_ms: Mutex::new(took_ms), ..part })
+    }
+
+    /// The same for a hunt, whose `hunt.json` is its record.
+    ///
+    /// # Errors
+    /// A file of the folder cannot be written.
+    pub fn begin_without_records(folder: &Path, file: PartFile, dealt: Vec<DealtRun>) -> Result<PartWriter> {
+        // Where the file system has no locks, the part seems to have ended; a merge says that it is unfinished.
+        let at_work = File::open(folder).ok().filter(|folder| folder.try_lock().is_ok());
+        let mut words = String::new();
+        for run in &dealt {
+            let _ = writeln!(words, "{} {}", run.run, run.label);
+        }
+        write_whole(&folder.join(DEALT), words.as_bytes())?;
+        let names = dealt.into_iter().map(|run| (run.run, run.name)).collect();
+        let folder = folder.to_owned();
+        let took_ms = Mutex::default();
+        let part = PartWriter { folder, file, recording: None, took_ms, names, _at_work: at_work };
+        part.write()?;
+        Ok(part)
+    }
+
+    fn write(&self) -> Result<()> {
+        let text = serde_json::to_string_pretty(&self.file)? + "\n";
+        Ok(write_whole(&self.folder.join(PART_JSON), text.as_bytes())?)
+    }
+
+    /// Keeps what came of a run.
+    ///
+    /// # Errors
+    /// The record cannot be written.
+    pub fn add(&self, record: &Record) -> Result<()> {
+        if let Some(took_ms) = record.took_ms {
+            self.took_ms.lock().insert(record.run, took_ms);
+        }
+        self.recording.as_ref().map_or(Ok(()), |recording| recording.add(record))
+    }
+
+    /// Notes that nothing more will be done; `finished`: all runs were made.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn end(mut self, finished: bool) -> Result<()> {
+        let took = std::mem::take(&mut *self.took_ms.lock());
+        let named = took.into_iter().filter_map(|(run, ms)| Some((self.names.get(&run)?.clone(), ms)));
+        if self.recording.is_some() {
+            write_whole(&self.folder.join(DURATIONS), Durations::of(named).text().as_bytes())?;
+        }
+        self.file.parts.values_mut().for_each(|part| part.finished = finished);
+        self.write()
+    }
+}
+
+/// The records that an earlier sitting wrote in this folder. What cannot be read any more is not there.
+pub fn records_before(folder: &Path) -> BTreeMap<u64, Record> {
+    let Ok(part) = PartFolder::read(folder, 0) else { return BTreeMap::new() };
+    let records = part.union.records.iter().filter_map(|(run, head)| {
+        let record: Record = serde_json::from_slice(&part.line(head).ok()?).ok()?;
+        Some((*run, record))
+    });
+    records.collect()
+}

@@ -1,0 +1,153 @@
+//! `records.jsonl`: a line for each run of a part that was made, or failed. Lines are appended as runs end.
+
+use anyhow::{Context, Result};
+use fencepost_history::run::{RunError, write_whole_by};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// The name of the file in the folder of a part, and of a merge.
+pub const RECORDS: &str = "records.jsonl";
+
+/// What came of one run of a campaign.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// The run's number in the campaign.
+    pub run: u64,
+    /// Whether it need not be made again.
+    pub done: bool,
+    /// Of two records of one run that is not done, the one that is further says more.
+    #[serde(default)]
+    pub progress: u64,
+    /// How long it took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took_ms: Option<u64>,
+    /// What the command keeps of it.
+    pub value: Box<RawValue>,
+}
+
+impl Record {
+    /// A record with this value.
+    ///
+    /// # Errors
+    /// The value cannot be put into JSON.
+    pub fn new(run: u64, done: bool, took_ms: Option<u64>, value: &impl Serialize) -> Result<Record> {
+        Ok(Record { run, done, progress: 0, took_ms, value: serde_json::value::to_raw_value(value)? })
+    }
+}
+
+/// A record without its value, and where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordHead {
+    pub run: u64,
+    pub done: bool,
+    pub progress: u64,
+    /// Tells the line from others.
+    pub digest: [u8; 16],
+    /// Which of the files that are merged has it.
+    pub source: usize,
+    pub offset: u64,
+    pub bytes: usize,
+}
+
+#[derive(Deserialize)]
+struct HeadLine {
+    run: u64,
+    done: bool,
+    #[serde(default)]
+    progress: u64,
+}
+
+/// The heads of all records of a file, by their runs; of two of one run, the later. What a killed part had written half is
+/// passed over. `path` is for messages, `source` the file's place among those that are merged.
+///
+/// # Errors
+/// The file cannot be read, or a whole line is no record: one sentence.
+pub(super) fn read_records(file: &File, path: &Path, source: usize) -> Result<BTreeMap<u64, RecordHead>> {
+    let (mut heads, mut offset, mut line) = (BTreeMap::new(), 0, Vec::new());
+    let mut reader = BufReader::with_capacity(1 << 20, file);
+    for number in 1.. {
+        line.clear();
+        let read = reader.read_until(b'\n', &mut line);
+        let bytes = read.with_context(|| format!("cannot read {}", path.display()))?;
+        if !line.ends_with(b"\n") {
+            break;
+        }
+        let head = record_head(&line, source, offset).map_err(|error| RunError::Malformed {
+            path: path.to_owned(),
+            reason: format!("line {number} is no record of a run ({error}); make this part again"),
+        })?;
+        heads.insert(head.run, head);
+        offset += bytes as u64;
+    }
+    Ok(heads)
+}
+
+/// The head of a record from its line.
+///
+/// # Errors
+/// It is no record.
+pub(super) fn record_head(line: &[u8], source: usize, offset: u64) -> serde_json::Result<RecordHead> {
+    let HeadLine { run, done, progress } = serde_json::from_slice(line)?;
+    let mut digest = [0; 16];
+    digest.copy_from_slice(&Sha256::digest(line)[..16]);
+    Ok(RecordHead { run, done, progress, digest, source, offset, bytes: line.len() })
+}
+
+/// Reads the line of a record.
+///
+/// # Errors
+/// The file cannot be read.
+pub(super) fn read_line(file: &File, head: &RecordHead) -> std::io::Result<Vec<u8>> {
+    let mut line = vec![0; head.bytes];
+    file.read_exact_at(&mut line, head.offset)?;
+    Ok(line)
+}
+
+/// Appends records to the file of a part that is at work.
+pub(super) struct Recording {
+    file: Mutex<File>,
+}
+
+impl Recording {
+    /// Begins the file with what was done before.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn begin(path: &Path, before: impl Iterator<Item = Record>) -> Result<Recording> {
+        write_whole_by(path, |file| -> Result<()> {
+            let mut writer = BufWriter::new(file);
+            for record in before {
+                writer.write_all(&line(&record)?)?;
+            }
+            Ok(writer.flush()?)
+        })?;
+        let file = File::options().append(true).open(path);
+        Ok(Recording { file: Mutex::new(file.with_context(|| format!("cannot write {}", path.display()))?) })
+    }
+
+    /// Adds a record, whole.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn add(&self, record: &Record) -> Result<()> {
+        let line = line(record)?;
+        self.file.lock().write_all(&line).context("cannot write what came of a run")
+    }
+}
+
+/// The line of a record.
+///
+/// # Errors
+/// None in practice: writing to memory.
+pub(super) fn line(record: &Record) -> Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(record)?;
+    line.push(b'\n');
+    Ok(line)
+}

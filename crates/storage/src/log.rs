@@ -1,0 +1,34 @@
+//! The storage's log: each read and write that it carried out, in its own order. A request can be carried out long after its
+//! client gave it up; only this shows when it came.
+
+use fencepost_history::StorageAccess;
+use serde_json::Value;
+use std::fs::File;
+use std::io::{Result, Write};
+use std::path::Path;
+
+/// A file with one [`StorageAccess`] a line.
+pub(crate) struct AccessLog {
+    /// None once it could not be written: what is missing in the middle would look like an access that was not there.
+    file: Option<File>,
+}
+
+impl AccessLog {
+    /// Goes on with the log of a storage that was started before.
+    pub(crate) fn open(path: &Path) -> Result<AccessLog> {
+        let file = File::options().create(true).append(true).open(path)?;
+        Ok(AccessLog { file: Some(file) })
+    }
+
+    /// Each line is written at once, so that a reader of the file finds all that was answered.
+    pub(crate) fn add(&mut self, key: &str, process: u64, f: &str, value: &Value) {
+        let Some(file) = &mut self.file else { return };
+        let access = StorageAccess { key: key.into(), process, f: f.into(), value: value.clone() };
+        let mut line = serde_json::to_vec(&access).expect("it has only text and numbers");
+        line.push(b'\n');
+        if let Err(error) = file.write_all(&line) {
+            eprintln!("the storage's log ends here: {error}");
+            self.file = None;
+        }
+    }
+}

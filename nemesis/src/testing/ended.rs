@@ -1,0 +1,132 @@
+//! A node whose server has always ended by itself when a signal comes: its end is reported with the answer.
+
+use crate::context::{Clients, FaultContext, RunningService};
+use async_trait::async_trait;
+use fencepost_cluster::protocol::{Limits, Output, Service};
+use fencepost_cluster::{Attached, ClusterError, Node, Role};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The number of its first process; each start takes the next.
+const FIRST: i32 = 52;
+
+pub(crate) struct EndedServer {
+    /// The process that counts as running, and how often one was started.
+    state: Mutex<(Option<i32>, i32)>,
+}
+
+/// A context of one node, `n1`.
+pub(crate) fn with_a_server_that_has_ended() -> (FaultContext, Arc<EndedServer>) {
+    let server = Arc::new(EndedServer { state: Mutex::new((Some(FIRST), 0)) });
+    let service = Service { name: "redis".to_owned(), argv: Vec::new(), env: Vec::new() };
+    let services = HashMap::from([("n1".to_owned(), RunningService { service, port: 6379 })]);
+    let node: Arc<dyn Node> = server.clone();
+    (FaultContext::new(&[node], services, Arc::new(NoClients), None, None), server)
+}
+
+impl EndedServer {
+    /// How often it was started again.
+    pub(crate) fn starts(&self) -> i32 {
+        self.state.lock().1
+    }
+}
+
+struct NoClients;
+
+impl Clients for NoClients {
+    fn pid(&self, _client: &str) -> Option<i32> {
+        None
+    }
+}
+
+#[async_trait]
+impl Node for EndedServer {
+    fn name(&self) -> &str {
+        "n1"
+    }
+
+    fn role(&self) -> Role {
+        Role::Server
+    }
+
+    fn address(&self) -> Ipv4Addr {
+        Ipv4Addr::LOCALHOST
+    }
+
+    async fn start(&self, _service: &Service) -> Result<i32, ClusterError> {
+        let mut state = self.state.lock();
+        let starts = state.1 + 1;
+        *state = (Some(FIRST + starts), starts);
+        Ok(FIRST + starts)
+    }
+
+    fn service_pid(&self, _name: &str) -> Option<i32> {
+        self.state.lock().0
+    }
+
+    async fn signal(&self, pid: i32, _signal: i32) -> Result<(), ClusterError> {
+        self.state.lock().0 = None;
+        Err(ClusterError::new(format!("n1: there is no process {pid}")))
+    }
+
+    async fn signal_tree(&self, _pid: i32, _signal: i32) -> Result<bool, ClusterError> {
+        self.state.lock().0 = None;
+        Ok(false)
+    }
+
+    async fn await_exit(&self, _pid: i32, _timeout: Duration) -> Result<(), ClusterError> {
+        Ok(())
+    }
+
+    async fn state(&self, pid: i32) -> Result<Option<char>, ClusterError> {
+        Ok((self.state.lock().0 == Some(pid)).then_some('S'))
+    }
+
+    async fn connect(
+        &self,
+        _address: &str,
+        _timeout: Duration,
+    ) -> Result<Result<Duration, String>, ClusterError> {
+        Ok(Ok(Duration::from_millis(1)))
+    }
+
+    /// Its clock needs nothing; its disk has been written to, and loses nothing.
+    async fn tool(&self, name: &str, args: Value) -> Result<Value, ClusterError> {
+        Ok(match (name, args["do"].as_str()) {
+            ("disk", Some("look")) => json!({"written": 1}),
+            _ => Value::Null,
+        })
+    }
+
+    async fn exec(&self, _argv: &[&str], _timeout: Duration) -> Result<Output, ClusterError> {
+        unused()
+    }
+
+    async fn put(&self, _path: &str, _content: &[u8]) -> Result<(), ClusterError> {
+        unused()
+    }
+
+    async fn get(&self, _path: &str) -> Result<Vec<u8>, ClusterError> {
+        unused()
+    }
+
+    async fn remove(&self, _path: &str) -> Result<(), ClusterError> {
+        unused()
+    }
+
+    async fn limit(&self, _limits: Limits) -> Result<(), ClusterError> {
+        unused()
+    }
+
+    async fn attach(&self, _argv: &[String]) -> Result<Attached, ClusterError> {
+        unused()
+    }
+}
+
+fn unused<T>() -> Result<T, ClusterError> {
+    Err(ClusterError::new("faults on servers that end do not use this"))
+}

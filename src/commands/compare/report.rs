@@ -1,0 +1,109 @@
+//! What a comparison says, in files and on the terminal: of runs that were made, that exist, or of parts that were merged.
+
+use crate::output::say;
+use anyhow::Result;
+use clap::Args;
+use fencepost_engine::BadUsage;
+use fencepost_history::run::write_whole;
+use fencepost_report::comparison::{self, Changes, Comparison, changes, read_baseline};
+use fencepost_report::markdown::escaped;
+use fencepost_report::pipeline::{self, github};
+use fencepost_report::terminal;
+use std::path::{Path, PathBuf};
+
+/// What a finished comparison leaves.
+pub const JSON: &str = "compare.json";
+const PAGE: &str = "compare.html";
+
+/// The files that are written about a comparison, and what it is compared with.
+#[derive(Debug, Default, Args)]
+pub struct ComparisonFiles {
+    /// An earlier compare.json: list the changes since. Exit code 1 if a property that held is violated.
+    #[arg(long, value_name = "FILE")]
+    pub baseline: Option<PathBuf>,
+    /// Write the comparison as a page [default: compare.html in the folder of the comparison].
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Write it as JSON, for --baseline too [default: compare.json, as the page].
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write it as Markdown.
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+    /// Write it as CSV: a line for each run.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Write it as JUnit XML: a case for each property under each nemesis.
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+}
+
+impl ComparisonFiles {
+    /// Reads the baseline, if there is one.
+    ///
+    /// # Errors
+    /// It is no comparison: one sentence.
+    pub fn read_baseline(&self) -> Result<Option<Comparison>, BadUsage> {
+        self.baseline.as_deref().map(read_baseline).transpose().map_err(|error| BadUsage(error.to_string()))
+    }
+}
+
+/// Writes the files that were asked for, and page and JSON into the comparison's folder, the JSON last: it says that all has
+/// been tried.
+pub fn write(files: &ComparisonFiles, comparison: &Comparison, folder: Option<&Path>) -> Result<()> {
+    let json = serde_json::to_string_pretty(comparison)? + "\n";
+    let put_page = |path: &Path| write_whole(path, comparison::html(comparison, &beside(path)).as_bytes());
+    files.html.as_deref().map(put_page).transpose()?;
+    if let Some(path) = &files.json {
+        write_whole(path, json.as_bytes())?;
+    }
+    if let Some(path) = &files.markdown {
+        write_whole(path, comparison::markdown(comparison).as_bytes())?;
+    }
+    if let Some(path) = &files.csv {
+        write_whole(path, comparison::csv(comparison)?.as_bytes())?;
+    }
+    if let Some(path) = &files.junit {
+        write_whole(
+            path,
+            pipeline::junit::xml("fencepost compare", &comparison::junit_suites(comparison))?.as_bytes(),
+        )?;
+    }
+    if let Some(folder) = folder {
+        put_page(&folder.join(PAGE))?;
+        write_whole(&folder.join(JSON), json.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Names the files of the folder on the terminal.
+pub fn name_files(folder: &Path) {
+    for name in [PAGE, JSON] {
+        say!("{}", terminal::rows(&[("written", &folder.join(name).display().to_string())]).trim_end());
+    }
+}
+
+/// The folder that a file lies in.
+fn beside(path: &Path) -> PathBuf {
+    path.parent().map_or(PathBuf::new(), Path::to_owned)
+}
+
+/// Says it on the terminal, and to GitHub. Gives the exit code.
+pub fn tell(comparison: &Comparison, baseline: Option<&Comparison>) -> Result<i32> {
+    say!("{}", comparison::terminal_text(comparison).trim_end());
+    let changes = baseline.map(|baseline| changes(baseline, comparison));
+    for line in changes.iter().flat_map(Changes::lines) {
+        say!("{}", terminal::hang(&line, 8));
+    }
+    if github::is_there() {
+        let lines = changes.iter().flat_map(Changes::lines).map(|line| format!("- {}\n", escaped(&line)));
+        github::summarise(&format!("{}{}", lines.collect::<String>(), comparison::markdown(comparison)))?;
+        let worse = changes.iter().flat_map(|changes| &changes.worse).map(|text| github::Annotation {
+            level: github::Level::Error,
+            title: "a property that held is violated".to_owned(),
+            text: text.clone(),
+        });
+        github::annotate(&worse.collect::<Vec<_>>());
+    }
+    Ok(i32::from(changes.is_some_and(|changes| !changes.worse.is_empty())))
+}

@@ -1,0 +1,35 @@
+//! What a hunt, or its part, keeps for `fencepost merge`. What it found is in its `hunt.json`.
+
+use anyhow::Result;
+use fencepost_history::Shard;
+use fencepost_hunt::hunt::{HuntFolder, HuntRequest};
+use fencepost_report::parts::{CampaignKind, DealtRun, PartFile, PartWriter, deal};
+
+/// The part `number`, in words.
+pub fn label(shard: Shard) -> String {
+    format!("the schedules {}, and every {}th from there on", shard.number(), shard.of())
+}
+
+/// Says in the folder of a hunt which part it is.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn begin(request: &HuntRequest, folder: &HuntFolder) -> Result<PartWriter> {
+    let shard = request.shard.unwrap_or(Shard::WHOLE);
+    let parts = vec![Some(1); shard.of().get() as usize];
+    // What repeats the whole: a part's command says which part it is.
+    let command = request.command.replace(&format!(" --shard {shard}"), "");
+    let mut file = PartFile::begun(
+        CampaignKind::Hunt,
+        command,
+        request.seed,
+        shard,
+        &deal(&parts, shard.of()),
+        serde_json::to_value(request.common())?,
+    );
+    // Its findings lie in its own folder.
+    file.parts.values_mut().for_each(|part| part.runs_in = vec![".".into()]);
+    let run = u64::from(shard.number()) - 1;
+    let dealt = DealtRun { run, label: label(shard), name: "hunt".to_owned() };
+    PartWriter::begin_without_records(&folder.path, file, vec![dealt])
+}

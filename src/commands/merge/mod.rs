@@ -1,0 +1,50 @@
+//! `fencepost merge`: makes one result of the parts of a campaign.
+
+mod args;
+mod compare;
+mod hunt;
+mod scenario;
+mod sources;
+
+use crate::output::say;
+use crate::store;
+use anyhow::{Context, Result};
+pub use args::MergeArgs;
+use fencepost_engine::BadUsage;
+use fencepost_report::parts::{CampaignKind, MERGE_JSON, PART_JSON};
+use fencepost_report::terminal;
+use sources::Sources;
+
+/// A part or a run is missing.
+const INCOMPLETE: i32 = 2;
+
+/// Merges, and gives the exit code.
+pub fn merge(args: &MergeArgs) -> Result<i32> {
+    if args.out.join(PART_JSON).exists() {
+        return Err(BadUsage(format!(
+            "{} is the folder of a part, which a merge would overwrite; name another folder with --out",
+            args.out.display()
+        ))
+        .into());
+    }
+    // Of a store only the parts: the folders of runs beside them can be many.
+    let sources = Sources::read(&store::locals_with(&args.parts, &[PART_JSON, MERGE_JSON])?)?;
+    std::fs::create_dir_all(&args.out)
+        .with_context(|| format!("cannot make the folder {}", args.out.display()))?;
+    announce(&sources);
+    let code = match sources.union.file.kind {
+        CampaignKind::Compare => compare::merge(args, &sources)?,
+        CampaignKind::Scenario => scenario::merge(args, &sources)?,
+        CampaignKind::Hunt => hunt::merge(args, &sources)?,
+    };
+    for sentence in sources.missing() {
+        say!("{}", terminal::rows(&[("missing", &sentence)]).trim_end());
+    }
+    Ok(if sources.union.missing().is_empty() { code } else { INCOMPLETE })
+}
+
+fn announce(sources: &Sources) {
+    let file = &sources.union.file;
+    let rows = [("merged", file.label()), ("command", file.command.clone()), ("seed", file.seed.to_string())];
+    say!("{}", terminal::rows(&rows.each_ref().map(|(name, text)| (*name, text.as_str()))).trim_end());
+}

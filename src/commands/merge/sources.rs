@@ -1,0 +1,150 @@
+//! The parts that are merged, and the files that a merge writes of them.
+
+use anyhow::{Context, Result};
+use fencepost_engine::BadUsage;
+use fencepost_history::run::{write_whole, write_whole_by};
+use fencepost_report::parts::{
+    DURATIONS, Durations, MERGE_JSON, PartFile, PartFolder, PartState, RECORDS, Record, RecordHead, Union,
+    find_parts,
+};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Parts of one campaign, put together.
+pub struct Sources {
+    folders: Vec<PartFolder>,
+    pub union: Union,
+    /// Where the folders of each part's runs lie, by the number of the part.
+    runs_in: BTreeMap<u64, PathBuf>,
+}
+
+impl Sources {
+    /// Reads the parts that these paths name.
+    ///
+    /// # Errors
+    /// There is none, one cannot be read, or they do not fit: one sentence.
+    pub fn read(paths: &[PathBuf]) -> Result<Sources> {
+        let mut found: Vec<PathBuf> = Vec::new();
+        for path in paths {
+            let cannot = |error| BadUsage(format!("cannot read {}: {error}", path.display()));
+            let parts = find_parts(path).map_err(cannot)?;
+            if parts.is_empty() {
+                return Err(BadUsage(format!(
+                    "there is no part in {}; parts are made by compare, scenario and hunt with --shard",
+                    path.display()
+                ))
+                .into());
+            }
+            for part in parts {
+                let part = fs::canonicalize(&part).map_err(cannot)?;
+                if !found.contains(&part) {
+                    found.push(part);
+                }
+            }
+        }
+        let read = |(source, path): (usize, &PathBuf)| PartFolder::read(path, source);
+        let folders: Vec<PartFolder> = found.iter().enumerate().map(read).collect::<Result<_>>()?;
+        let (first, others) = folders.split_first().context("no part was named")?;
+        let version = env!("CARGO_PKG_VERSION");
+        let made_by = &first.union.file.fencepost;
+        if made_by != version {
+            return Err(BadUsage(format!(
+                "{} was made by Fencepost {made_by}, and this is {version}; merge with the version that made the parts",
+                first.path.display()
+            ))
+            .into());
+        }
+        let join = |union: Union, part: &PartFolder| union.join(&part.union);
+        let union =
+            others.iter().try_fold(first.union.clone(), join).map_err(|error| BadUsage(error.to_string()))?;
+        let mut runs_in = BTreeMap::new();
+        for part in union.file.parts.values() {
+            let there = part.runs_in.iter().find(|place| place.is_dir()).cloned().unwrap_or_default();
+            runs_in.extend(part.dealt.iter().map(|run| (*run, there.clone())));
+        }
+        Ok(Sources { folders, union, runs_in })
+    }
+
+    /// What is not there, a sentence each, and which parts are still at work.
+    pub fn missing(&self) -> Vec<String> {
+        let file = &self.union.file;
+        let at_work = self.folders.iter().filter(|folder| folder.is_running).map(|folder| {
+            format!(
+                "{} is still at work in {}: merge again when it has ended",
+                folder.union.file.label(),
+                folder.path.display()
+            )
+        });
+        self.union.missing().sentences(file.of).into_iter().chain(at_work).collect()
+    }
+
+    /// The record of a run, by its number in the campaign. None where it is missing.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn record(&self, run: u64) -> Result<Option<Record>> {
+        let Some(head) = self.union.records.get(&run) else { return Ok(None) };
+        let line = self.line(head)?;
+        let record = serde_json::from_slice(&line);
+        let folder = self.folders[head.source].path.display();
+        Ok(Some(record.with_context(|| format!("the record of run {run} in {folder} is damaged"))?))
+    }
+
+    fn line(&self, head: &RecordHead) -> Result<Vec<u8>> {
+        self.folders[head.source].line(head)
+    }
+
+    /// The folder in which the folder of a run lies.
+    pub fn runs_in(&self, run: u64) -> PathBuf {
+        self.runs_in.get(&run).cloned().unwrap_or_default()
+    }
+
+    /// Writes what another merge reads. `name` gives what was run, for the durations.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn write(&self, out: &Path, name: impl Fn(u64) -> Option<String>) -> Result<()> {
+        let mut took = Vec::new();
+        write_whole_by(&out.join(RECORDS), |file| -> Result<()> {
+            let mut writer = BufWriter::with_capacity(1 << 20, file);
+            for head in self.union.records.values() {
+                let line = self.line(head)?;
+                let record: Took = serde_json::from_slice(&line)?;
+                took.extend(name(head.run).zip(record.took_ms).filter(|_| head.done));
+                writer.write_all(&line)?;
+            }
+            Ok(writer.flush()?)
+        })?;
+        write_whole(&out.join(DURATIONS), Durations::of(took.into_iter()).text().as_bytes())?;
+        self.write_file(out, |_, part| part.runs_in.clone())
+    }
+
+    /// Writes `merge.json`; `runs_in` gives where the folders of a part's runs lie.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write_file(&self, out: &Path, runs_in: impl Fn(u32, &PartState) -> Vec<PathBuf>) -> Result<()> {
+        let mut file: PartFile = self.union.file.clone();
+        for (number, part) in &mut file.parts {
+            part.runs_in = runs_in(*number, part);
+        }
+        let out_whole = fs::canonicalize(out).with_context(|| format!("cannot open {}", out.display()))?;
+        for place in file.parts.values_mut().flat_map(|part| &mut part.runs_in) {
+            let whole = fs::canonicalize(&*place).ok();
+            if let Some(way) = whole.and_then(|whole| pathdiff::diff_paths(whole, &out_whole)) {
+                *place = way;
+            }
+        }
+        let text = serde_json::to_string_pretty(&file)? + "\n";
+        Ok(write_whole(&out.join(MERGE_JSON), text.as_bytes())?)
+    }
+}
+
+/// The part of a record that durations need.
+#[derive(serde::Deserialize)]
+struct Took {
+    #[serde(default)]
+    took_ms: Option<u64>,
+}

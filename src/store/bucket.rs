@@ -1,0 +1,315 @@
+//! A prefix in an object store, in which folders lie. Requests that fail are tried again, with growing pauses, by the crate.
+
+use super::marker::{FileFacts, MARKER, Marker};
+use super::patience::Patience;
+use anyhow::{Context, Result, anyhow, bail};
+use fencepost_engine::BadUsage;
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt, TryStreamExt};
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::buffered::BufWriter;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path as ObjectPath;
+use object_store::{
+    BackoffConfig, Error, ObjectStore, ObjectStoreExt, ObjectStoreScheme, PutPayload, RetryConfig,
+};
+use std::path::Path;
+use std::sync::Arc;
+use tokio::io::AsyncWriteExt;
+use url::Url;
+
+/// Requests under way at once.
+const SIDE_BY_SIDE: usize = 8;
+
+/// A prefix in a store.
+pub struct Bucket {
+    store: Arc<dyn ObjectStore>,
+    /// As the user wrote it.
+    address: String,
+    prefix: ObjectPath,
+}
+
+impl Bucket {
+    /// Credentials are those that the environment names, as for the store's own tools.
+    ///
+    /// # Errors
+    /// It is no address of a store, or bears credentials. Whether the store answers is not asked.
+    pub fn open(address: &str, patience: Patience) -> Result<Bucket> {
+        let invalid = |why: &str| {
+            BadUsage(format!(
+                "invalid address of an object store {address:?}: {why}; expected s3://BUCKET/PREFIX, gs://…, az://… or file:///FOLDER"
+            ))
+        };
+        let url: Url = address.parse().map_err(|_| invalid("it cannot be read"))?;
+        if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
+            return Err(BadUsage(
+                "invalid address of an object store: it bears credentials or options; give them in the environment, such as \
+                 AWS_ACCESS_KEY_ID"
+                    .to_owned(),
+            )
+            .into());
+        }
+        let (scheme, prefix) = ObjectStoreScheme::parse(&url).map_err(|error| invalid(&error.to_string()))?;
+        let retry = RetryConfig {
+            backoff: BackoffConfig::default(),
+            max_retries: usize::MAX,
+            retry_timeout: patience.time(),
+        };
+        let store = connect(&scheme, &url, retry).map_err(|error| invalid(&error.to_string()))?;
+        let store = store.ok_or_else(|| invalid("there is no such kind of store"))?;
+        Ok(Bucket { store, address: address.trim_end_matches('/').to_owned(), prefix })
+    }
+
+    /// Writes an object and removes it again.
+    ///
+    /// # Errors
+    /// The store does not answer, or refuses: no such bucket, no right to write.
+    pub async fn check_writable(&self) -> Result<()> {
+        let at = self.object(&format!(".fencepost-{}-{:016x}", std::process::id(), rand::random::<u64>()));
+        let tried = async {
+            self.store
+                .put(&at, PutPayload::from_static(b"Fencepost looks whether it can write here"))
+                .await?;
+            self.store.delete(&at).await
+        };
+        tried.await.map_err(|error| self.cannot("write to", "", &error))
+    }
+
+    /// Sends a folder under this name, its marker last. False: it lies there already.
+    ///
+    /// # Errors
+    /// A file cannot be read, or the store does not take it. Then there is no marker.
+    pub async fn send(&self, folder: &Path, name: &str) -> Result<bool> {
+        let marker = tokio::task::spawn_blocking({
+            let folder = folder.to_owned();
+            move || Marker::of(&folder)
+        });
+        let marker = marker.await??;
+        match self.read(&format!("{name}/{MARKER}")).await {
+            Ok(json) if Marker::parse(&json).is_ok_and(|there| there == marker) => return Ok(false),
+            Ok(_) | Err(Error::NotFound { .. }) => {}
+            Err(error) => return Err(self.cannot("write to", "", &error)),
+        }
+        // A folder that was sent before and has changed: readers must not take it until it is whole again.
+        self.delete(&format!("{name}/{MARKER}")).await?;
+        side_by_side(marker.files.keys().map(|file| self.send_file(folder, name, file).boxed()).collect())
+            .await?;
+        let put = self.store.put(&self.object(&format!("{name}/{MARKER}")), marker.json().into()).await;
+        put.map_err(|error| self.cannot("write", name, &error))?;
+        Ok(true)
+    }
+
+    async fn send_file(&self, folder: &Path, name: &str, file: &str) -> Result<()> {
+        let path = folder.join(file);
+        let mut source =
+            tokio::fs::File::open(&path).await.with_context(|| format!("cannot read {}", path.display()))?;
+        let object = format!("{name}/{file}");
+        // A large file goes in several parts, so that it need not fit into the memory.
+        let mut target = BufWriter::new(self.store.clone(), self.object(&object));
+        let sent = async {
+            tokio::io::copy(&mut source, &mut target).await?;
+            target.shutdown().await
+        };
+        sent.await.map_err(|error| anyhow!("cannot write {}/{object}: {error}", self.address))
+    }
+
+    /// The folders that lie there whole, with their markers.
+    ///
+    /// # Errors
+    /// The store does not answer, or refuses.
+    pub async fn list(&self) -> Result<Vec<(String, Marker)>> {
+        let listed = self.store.list_with_delimiter(Some(&self.prefix)).await;
+        let listed = listed.map_err(|error| self.cannot("list", "", &error))?;
+        let names = listed.common_prefixes.into_iter().filter_map(|path| Some(path.filename()?.to_owned()));
+        let marked = |name: String| {
+            async move { anyhow::Ok(self.marker(&name).await?.map(|marker| (name, marker))) }.boxed()
+        };
+        Ok(side_by_side(names.map(marked).collect()).await?.into_iter().flatten().collect())
+    }
+
+    /// The marker of the prefix itself, where that is a folder that was sent.
+    ///
+    /// # Errors
+    /// As [`Bucket::list`].
+    pub async fn own_marker(&self) -> Result<Option<Marker>> {
+        self.marker("").await
+    }
+
+    async fn marker(&self, name: &str) -> Result<Option<Marker>> {
+        let object = if name.is_empty() { MARKER.to_owned() } else { format!("{name}/{MARKER}") };
+        match self.read(&object).await {
+            Ok(json) => Marker::parse(&json).with_context(|| format!("{}/{object}", self.address)).map(Some),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(self.cannot("read", &object, &error)),
+        }
+    }
+
+    async fn read(&self, object: &str) -> object_store::Result<Vec<u8>> {
+        Ok(self.store.get(&self.object(object)).await?.bytes().await?.to_vec())
+    }
+
+    /// Brings all files of a folder that lies there; the prefix itself, if the name is empty.
+    ///
+    /// # Errors
+    /// The store does not answer, or a file is not what the marker says: then the folder is not to be used.
+    pub async fn fetch(&self, name: &str, marker: &Marker, folder: &Path) -> Result<()> {
+        let files = marker.files.iter();
+        side_by_side(files.map(|(file, facts)| self.fetch_file(name, file, facts, folder).boxed()).collect())
+            .await?;
+        Ok(())
+    }
+
+    async fn fetch_file(&self, name: &str, file: &str, facts: &FileFacts, folder: &Path) -> Result<()> {
+        let (object, path) = (format!("{name}/{file}"), folder.join(file));
+        let cannot_write = || format!("cannot write {}", path.display());
+        if let Some(parent) = path.parent() {
+            tokio::fs::create_dir_all(parent).await.with_context(cannot_write)?;
+        }
+        let found = self.store.get(&self.object(&object)).await;
+        let mut stream = found.map_err(|error| self.cannot("read", &object, &error))?.into_stream();
+        let mut target = tokio::fs::File::create(&path).await.with_context(cannot_write)?;
+        while let Some(bytes) = stream.next().await {
+            let bytes = bytes.map_err(|error| self.cannot("read", &object, &error))?;
+            target.write_all(&bytes).await.with_context(cannot_write)?;
+        }
+        target.flush().await.with_context(cannot_write)?;
+        match FileFacts::of(&path)? == *facts {
+            true => Ok(()),
+            false => bail!(
+                "{}/{object} is not what its marker says: it was changed after it was sent; send the run again",
+                self.address
+            ),
+        }
+    }
+
+    /// Removes a folder, its marker first.
+    ///
+    /// # Errors
+    /// The store does not answer, or refuses.
+    pub async fn remove(&self, name: &str) -> Result<()> {
+        self.delete(&format!("{name}/{MARKER}")).await?;
+        let all: Vec<_> = self
+            .store
+            .list(Some(&self.object(name)))
+            .try_collect()
+            .await
+            .map_err(|error| self.cannot("list", name, &error))?;
+        for found in all {
+            let deleted = self.store.delete(&found.location).await;
+            deleted.map_err(|error| self.cannot("remove", name, &error))?;
+        }
+        Ok(())
+    }
+
+    async fn delete(&self, object: &str) -> Result<()> {
+        match self.store.delete(&self.object(object)).await {
+            Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(self.cannot("remove", object, &error)),
+        }
+    }
+
+    fn object(&self, name: &str) -> ObjectPath {
+        let parts = name.split('/').filter(|part| !part.is_empty());
+        parts.fold(self.prefix.clone(), |path, part| path.join(part))
+    }
+
+    fn cannot(&self, verb: &str, object: &str, error: &Error) -> anyhow::Error {
+        let slash = if object.is_empty() { "" } else { "/" };
+        // The innermost reason is the one that helps: refused, no such bucket, no credentials.
+        let text = error.to_string();
+        anyhow!("cannot {verb} {}{slash}{object}: {}", self.address, text.lines().next().unwrap_or(&text))
+    }
+}
+
+/// Carries out several at once. The first that fails ends them all.
+async fn side_by_side<T>(requests: Vec<BoxFuture<'_, Result<T>>>) -> Result<Vec<T>> {
+    futures_util::stream::iter(requests).buffer_unordered(SIDE_BY_SIDE).try_collect().await
+}
+
+fn connect(
+    scheme: &ObjectStoreScheme,
+    url: &Url,
+    retry: RetryConfig,
+) -> object_store::Result<Option<Arc<dyn ObjectStore>>> {
+    Ok(match scheme {
+        ObjectStoreScheme::Local => Some(Arc::new(LocalFileSystem::new())),
+        ObjectStoreScheme::AmazonS3 => {
+            let builder = AmazonS3Builder::from_env().with_url(url.as_str()).with_retry(retry);
+            Some(Arc::new(builder.build()?))
+        }
+        ObjectStoreScheme::GoogleCloudStorage => {
+            let builder = GoogleCloudStorageBuilder::from_env().with_url(url.as_str()).with_retry(retry);
+            Some(Arc::new(builder.build()?))
+        }
+        ObjectStoreScheme::MicrosoftAzure => {
+            let builder = MicrosoftAzureBuilder::from_env().with_url(url.as_str()).with_retry(retry);
+            Some(Arc::new(builder.build()?))
+        }
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn run_in(folder: &Path) -> std::path::PathBuf {
+        let run = folder.join("run");
+        fs::create_dir_all(run.join("logs")).unwrap();
+        fs::write(run.join("run.toml"), "seed = 7").unwrap();
+        fs::write(run.join("logs/n 1.log"), vec![7; 100_000]).unwrap();
+        run
+    }
+
+    fn bucket(folder: &Path) -> Bucket {
+        fs::create_dir_all(folder.join("there")).unwrap();
+        Bucket::open(&format!("file://{}/there/", folder.display()), Patience::Short).unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_is_sent_comes_back_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let (run, bucket) = (run_in(folder.path()), bucket(folder.path()));
+        bucket.check_writable().await.unwrap();
+        assert!(bucket.send(&run, "run").await.unwrap());
+        assert!(!bucket.send(&run, "run").await.unwrap(), "it lies there already");
+        let listed = bucket.list().await.unwrap();
+        assert_eq!(listed, [("run".to_owned(), Marker::of(&run).unwrap())]);
+        let back = folder.path().join("back");
+        bucket.fetch("run", &listed[0].1, &back).await.unwrap();
+        assert_eq!(Marker::of(&back).unwrap(), listed[0].1);
+        bucket.remove("run").await.unwrap();
+        assert_eq!(bucket.list().await.unwrap(), []);
+    }
+
+    #[tokio::test]
+    async fn a_folder_without_its_marker_is_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let (run, bucket) = (run_in(folder.path()), bucket(folder.path()));
+        bucket.send(&run, "run").await.unwrap();
+        fs::remove_file(folder.path().join("there/run").join(MARKER)).unwrap();
+        assert_eq!(bucket.list().await.unwrap(), []);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_not_what_the_marker_says_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (run, bucket) = (run_in(folder.path()), bucket(folder.path()));
+        bucket.send(&run, "run").await.unwrap();
+        fs::write(folder.path().join("there/run/run.toml"), "seed = 8").unwrap();
+        let marker = Marker::of(&run).unwrap();
+        let error = bucket.fetch("run", &marker, &folder.path().join("back")).await.unwrap_err().to_string();
+        assert!(error.contains("run/run.toml is not what its marker says"), "{error}");
+    }
+
+    #[test]
+    fn addresses_with_credentials_and_of_no_store_are_refused() {
+        let refusal = |address| Bucket::open(address, Patience::Short).err().unwrap().to_string();
+        assert!(refusal("s3://key:secret@bucket/runs").contains("bears credentials"));
+        assert!(!refusal("s3://key:secret@bucket/runs").contains("secret"));
+        assert!(refusal("ftp://server/runs").contains("expected s3://BUCKET/PREFIX"));
+    }
+}

@@ -1,0 +1,118 @@
+//! Parts of a campaign on real clusters, and what a merge makes of them.
+
+use crate::common::turn::Weight;
+use crate::common::{fencepost, output};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+/// Two locks under two nemeses, once each.
+const COMPARISON: &str = "compare --locks redis-single,canary-nolock --nemeses none,pause --runs 1 --driver local --ttl 500ms \
+     --hold 100ms --time-limit 2s --seed 17";
+
+fn play(words: &str, results: &Path) -> Output {
+    let mut words: Vec<&str> = words.split_whitespace().collect();
+    words.extend(["--results", results.to_str().expect("a path in UTF-8")]);
+    shown(&words, output(&words, Weight::LIGHT))
+}
+
+fn merge(parts: &[&Path], out: &Path) -> Output {
+    let mut words = vec!["merge"];
+    words.extend(parts.iter().map(|part| part.to_str().expect("UTF-8")));
+    words.extend(["--out", out.to_str().expect("UTF-8")]);
+    let output = fencepost(&words).output().expect("it starts");
+    shown(&words, output)
+}
+
+fn shown(words: &[&str], output: Output) -> Output {
+    eprintln!("--- {words:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stdout));
+    eprintln!("{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).expect("it was written")).expect("JSON")
+}
+
+fn folders(results: &Path, is: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(results).expect("a folder").map(|entry| entry.expect("an entry").path());
+    entries.filter(|path| path.is_dir() && !path.is_symlink() && is(path)).collect()
+}
+
+/// The plan of each run of a comparison, by lock, nemesis and seed.
+fn plans(results: &[&Path]) -> BTreeMap<String, String> {
+    let runs = results.iter().flat_map(|results| folders(results, |path| path.join("run.toml").is_file()));
+    let plan = |run: PathBuf| {
+        let read = |name: &str| std::fs::read_to_string(run.join(name));
+        let settings: toml::Table = read("run.toml").expect("settings").parse().expect("TOML");
+        let spec = &settings["spec"];
+        let key = format!("{} {:?} {}", spec["lock"], spec.get("nemesis"), spec["seed"]);
+        (key, read("plan.toml").unwrap_or_default())
+    };
+    runs.map(plan).collect()
+}
+
+#[test]
+fn parts_of_a_comparison_make_the_plans_of_the_whole_and_a_missing_one_is_said() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name);
+    let [alone, one, two] = ["alone", "one", "two"].map(at);
+    assert_eq!(play(COMPARISON, &alone).status.code(), Some(0));
+    assert_eq!(play(&format!("{COMPARISON} --shard 1/2"), &one).status.code(), Some(0));
+
+    let half = merge(&[&one], &at("half"));
+    assert_eq!(half.status.code(), Some(2), "a part is missing");
+    let said = String::from_utf8_lossy(&half.stdout);
+    assert!(said.contains("part 2 of 2 is missing: nothing of it was merged"), "{said}");
+    let page = std::fs::read_to_string(at("half/compare.html")).expect("a page");
+    assert!(page.contains(">missing<"), "missing cells are drawn");
+    assert_eq!(json(&at("half/compare.json"))["missing"].as_array().map(Vec::len), Some(1));
+
+    assert_eq!(play(&format!("{COMPARISON} --shard 2/2"), &two).status.code(), Some(0));
+    let whole = merge(&[&at("half"), &two, &one], &at("whole"));
+    assert_eq!(whole.status.code(), Some(0), "a merge of a merge, with a part twice");
+    let merged = json(&at("whole/compare.json"));
+    let undivided =
+        json(&folders(&alone, |path| path.join("compare.json").is_file())[0].join("compare.json"));
+    assert!(merged["missing"].is_null());
+    for (row, column) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        let runs = |of: &Value| {
+            let runs = of["rows"][row]["cells"][column]["runs"].as_array().expect("runs").clone();
+            runs.iter().map(|run| run["seed"].clone()).collect::<Vec<_>>()
+        };
+        assert_eq!((runs(&merged).len(), runs(&merged)), (1, runs(&undivided)));
+    }
+    assert_eq!(merged["command"], undivided["command"]);
+    let planned = plans(&[&alone]);
+    assert_eq!(planned.len(), 4);
+    assert!(planned.values().any(|plan| plan.contains("pause")), "{planned:?}");
+    assert_eq!(plans(&[&one, &two]), planned, "the plans of parts are those of the whole");
+    assert!(one.read_dir().is_ok() && plans(&[&one]).len() == 2, "parts are of one size");
+    let link = std::fs::read_to_string(at("whole/compare.html")).expect("a page");
+    assert_eq!(link.matches("/report.html\"").count(), 4, "a link to each run");
+}
+
+#[test]
+fn parts_that_cannot_be_are_refused() {
+    let refused = |words: &str, why: &str| {
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let output = fencepost(&words).output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(254) && said.contains(why), "{words:?}: {said}");
+    };
+    for (shard, why) in [
+        ("5/4", "there is no part 5 of 4"),
+        ("0/4", "there is no part 0"),
+        ("1/0", "0 parts"),
+        ("x", "expected K/N"),
+    ] {
+        refused(&format!("compare --seed 1 --shard {shard}"), why);
+    }
+    refused("compare --shard 1/4", "--shard needs --seed");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let empty = folder.path().display();
+    refused(&format!("merge {empty} --out {empty}/out"), "there is no part in");
+    refused(&format!("merge {empty}/nowhere --out {empty}/out"), "cannot read");
+    assert!(!folder.path().join("out").exists(), "nothing was written");
+}
