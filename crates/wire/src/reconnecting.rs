@@ -7,7 +7,7 @@
 use std::future::Future;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -17,6 +17,9 @@ const DIAL_TIMEOUT_MIN: Duration = Duration::from_millis(300);
 const DIAL_TIMEOUT_MAX: Duration = Duration::from_millis(2400);
 /// Rest after a failed attempt: short, so that a server that returns is used at once.
 const DIAL_REST: Duration = Duration::from_millis(25);
+/// A new connection is left on trial this long before another may replace it: a server that accepts connections
+/// and ends them at once is not hammered.
+const TRIAL: Duration = Duration::from_millis(100);
 
 /// A connection that is kept up.
 pub struct Reconnecting<C> {
@@ -97,30 +100,48 @@ async fn keep<C, Dial, Dialled, Driver>(
     Dialled: Future<Output = std::io::Result<(C, Driver)>>,
     Driver: Future<Output = ()> + Send + 'static,
 {
+    let generation = Arc::new(AtomicU64::new(0));
     loop {
         tokio::select! {
             () = doubt.notified() => {}
             () = publish.closed() => return,
         }
-        let mut patience = DIAL_TIMEOUT_MIN;
-        let (connection, driver) = loop {
-            if let Ok(Ok(dialled)) = timeout(patience, dial()).await {
-                break dialled;
-            }
-            if publish.is_closed() {
-                return;
-            }
-            patience = (patience * 2).min(DIAL_TIMEOUT_MAX);
-            sleep(DIAL_REST).await;
-        };
+        let Some((connection, driver)) = dial_until_reached(&dial, &publish).await else { return };
         let dead = Arc::new(AtomicBool::new(false));
+        let own = generation.fetch_add(1, Ordering::Relaxed) + 1;
         publish.send_replace(Some(Connected { connection, dead: dead.clone() }));
-        let doubt = doubt.clone();
+        let (doubt, generation) = (doubt.clone(), generation.clone());
         tokio::spawn(async move {
             driver.await;
             dead.store(true, Ordering::Relaxed);
-            doubt.notify_one();
+            // One that was replaced ends because nothing holds it any longer: its end says nothing of its heir.
+            if generation.load(Ordering::Relaxed) == own {
+                doubt.notify_one();
+            }
         });
+        sleep(TRIAL).await;
+    }
+}
+
+/// Dials until a server has answered; none where the connection is not wanted any longer.
+async fn dial_until_reached<C, Dial, Dialled, Driver>(
+    dial: &Dial,
+    publish: &watch::Sender<Option<Connected<C>>>,
+) -> Option<(C, Driver)>
+where
+    Dial: Fn() -> Dialled,
+    Dialled: Future<Output = std::io::Result<(C, Driver)>>,
+{
+    let mut patience = DIAL_TIMEOUT_MIN;
+    loop {
+        if let Ok(Ok(dialled)) = timeout(patience, dial()).await {
+            return Some(dialled);
+        }
+        if publish.is_closed() {
+            return None;
+        }
+        patience = (patience * 2).min(DIAL_TIMEOUT_MAX);
+        sleep(DIAL_REST).await;
     }
 }
 
@@ -170,5 +191,27 @@ mod tests {
             tokio::task::yield_now().await;
         }
         assert!(!first.is_dead(), "requests in flight on the old connection may still be answered");
+    }
+
+    /// A connection that ends as soon as nothing holds it, as real ones do, must not set off another replacement
+    /// when it has been replaced: two connections would replace each other without end.
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_a_connection_that_was_replaced_replaces_no_other() {
+        let count = Arc::new(AtomicU32::new(0));
+        let dialled = count.clone();
+        let server = Reconnecting::open(move || {
+            dialled.fetch_add(1, Ordering::Relaxed);
+            let (held, mut let_go) = tokio::sync::mpsc::channel::<()>(1);
+            async move {
+                Ok((held, async move {
+                    let _ = let_go.recv().await;
+                }))
+            }
+        });
+        let first = server.wait(Instant::now() + Duration::from_secs(5)).await.expect("connects");
+        server.doubt(&first);
+        drop(first);
+        sleep(Duration::from_secs(10)).await;
+        assert_eq!(count.load(Ordering::Relaxed), 2, "the first connection, and the one that replaced it");
     }
 }
