@@ -53,7 +53,7 @@ impl<C: Clone + Send + Sync + 'static> Reconnecting<C> {
     /// moves its data and ends when it dies.
     pub fn open<Dial, Dialled, Driver>(dial: Dial) -> Reconnecting<C>
     where
-        Dial: Fn() -> Dialled + Send + Sync + 'static,
+        Dial: Fn() -> Dialled + Send + 'static,
         Dialled: Future<Output = std::io::Result<(C, Driver)>> + Send + 'static,
         Driver: Future<Output = ()> + Send + 'static,
     {
@@ -92,7 +92,7 @@ impl<C: Clone + Send + Sync + 'static> Reconnecting<C> {
 }
 
 async fn keep<C, Dial, Dialled, Driver>(
-    dial: Dial,
+    mut dial: Dial,
     publish: watch::Sender<Option<Connected<C>>>,
     doubt: Arc<Notify>,
 ) where
@@ -106,7 +106,7 @@ async fn keep<C, Dial, Dialled, Driver>(
             () = doubt.notified() => {}
             () = publish.closed() => return,
         }
-        let Some((connection, driver)) = dial_until_reached(&dial, &publish).await else { return };
+        let Some((connection, driver)) = dial_until_reached(&mut dial, &publish).await else { return };
         let dead = Arc::new(AtomicBool::new(false));
         let own = generation.fetch_add(1, Ordering::Relaxed) + 1;
         publish.send_replace(Some(Connected { connection, dead: dead.clone() }));
@@ -125,7 +125,7 @@ async fn keep<C, Dial, Dialled, Driver>(
 
 /// Dials until a server has answered; none where the connection is not wanted any longer.
 async fn dial_until_reached<C, Dial, Dialled, Driver>(
-    dial: &Dial,
+    dial: &mut Dial,
     publish: &watch::Sender<Option<Connected<C>>>,
 ) -> Option<(C, Driver)>
 where
