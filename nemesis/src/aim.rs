@@ -116,19 +116,19 @@ pub struct Aim {
     /// Shortest and longest fault, in TTLs, so that what the aim makes possible has the time to happen; left out: as long as
     /// any fault of the nemesis.
     pub around: Option<(f64, f64)>,
-    /// The moment at which it ends, if that comes before its time is over.
-    pub until: Option<Moment>,
+    /// Moments at one of which it ends, if that comes before its time is over; none: when its time is over.
+    pub until: &'static [Moment],
 }
 
 impl Aim {
     /// A fault of nodes.
     pub(crate) const fn at(role: Role, moments: &'static [Moment]) -> Aim {
-        Aim { role, other_end: None, moments, around: None, until: None }
+        Aim { role, other_end: None, moments, around: None, until: &[] }
     }
 
     /// A fault of the packets between nodes.
     pub(crate) const fn between(role: Role, other_end: OtherEnd, moments: &'static [Moment]) -> Aim {
-        Aim { role, other_end: Some(other_end), moments, around: None, until: None }
+        Aim { role, other_end: Some(other_end), moments, around: None, until: &[] }
     }
 
     /// The same, with a shortest and a longest fault of its own, in TTLs.
@@ -136,9 +136,9 @@ impl Aim {
         Aim { around: Some(around), ..self }
     }
 
-    /// The same, which ends at that moment of another process.
-    pub(crate) const fn until(self, moment: Moment) -> Aim {
-        Aim { until: Some(moment), ..self }
+    /// The same, which ends at one of these moments of another process.
+    pub(crate) const fn until(self, moments: &'static [Moment]) -> Aim {
+        Aim { until: moments, ..self }
     }
 
     /// The targets with that many servers that granted; none where no node of this run can play the role, or where a fault
@@ -247,7 +247,7 @@ pub(crate) fn draw_aim(
         on: aim.targets(topology, granting)?,
         peers: peers.clone(),
         then: moments.choose(random)?.clone(),
-        until: aim.until.and_then(|moment| moment.trigger(topology)),
+        until: aim.until.choose(random).and_then(|moment| moment.trigger(topology)),
         length,
     })
 }

@@ -46,10 +46,10 @@ fn draw(topology: &Topology, random: &mut Stream) -> (Impairment, Ways) {
 const AIMS: &[Aim] = &[
     Aim::between(Role::Holder, OtherEnd::ServersAndStorage, &[Moment::BeforeWrite])
         .lasting(LENGTHS)
-        .until(Moment::Read),
+        .until(&[Moment::Read]),
     Aim::between(Role::Holder, OtherEnd::Storage, &[Moment::BeforeWrite])
         .lasting(LENGTHS)
-        .until(Moment::Read),
+        .until(&[Moment::Read]),
     Aim::between(Role::Waiter, OtherEnd::Servers, &[Moment::Collecting]).lasting(LENGTHS),
 ];
 

@@ -71,12 +71,12 @@ impl TypedNemesis for Pause {
 const AIMS: &[Aim] = &[
     Aim::at(Role::Holder, &[Moment::GrantedForLong, Moment::BeforeWrite])
         .lasting(LENGTHS)
-        .until(Moment::Read),
+        .until(&[Moment::Read, Moment::Granted]),
     // In the queue behind that grant, so that its turn comes while it is stopped.
     Aim::at(Role::Waiter, &[Moment::GrantedForLong]).lasting(LENGTHS),
     Aim::at(Role::Holder, &[Moment::Granted, Moment::BeforeWrite, Moment::Releasing]).lasting(LENGTHS),
-    Aim::at(Role::Waiter, &[Moment::AcquirePoint]).lasting(LENGTHS).until(Moment::Read),
-    Aim::at(Role::Holder, &[Moment::HolderPoint]).lasting(LENGTHS).until(Moment::Read),
+    Aim::at(Role::Waiter, &[Moment::AcquirePoint]).lasting(LENGTHS).until(&[Moment::Read]),
+    Aim::at(Role::Holder, &[Moment::HolderPoint]).lasting(LENGTHS).until(&[Moment::Read]),
     Aim::at(Role::Granting, &[Moment::Granted, Moment::Collecting]).lasting(LENGTHS),
 ];
 

@@ -30,8 +30,8 @@ pub struct Trigger {
     /// (`hold_ms`). Where its length is not known, any fits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub section_ms: Option<u64>,
-    /// The write of that section must be planned for so many milliseconds after the grant at least (`write_at_ms`). Where
-    /// that is not known, any fits.
+    /// The write of that section must be planned for so many milliseconds after the grant at least (`write_at_ms`), and if
+    /// it is a read that is waited for, after that (`read_at_ms`). Where that is not known, any fits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_ms: Option<u64>,
     /// Waits for the event to have come this many times.
@@ -69,13 +69,13 @@ impl Trigger {
         self.section_ms.is_some() || self.write_ms.is_some() || self.point.is_some()
     }
 
-    /// Whether a section of that length, with its write at that time, is long enough, as far as either is known.
-    pub fn fits_section(&self, length_ms: Option<f64>, write_at_ms: Option<f64>) -> bool {
+    /// Whether a section of that length, with its write so long after the event, is long enough, as far as either is known.
+    pub fn fits_section(&self, length_ms: Option<f64>, write_after_ms: Option<f64>) -> bool {
         let reaches = |least_ms: Option<u64>, ms: Option<f64>| match (least_ms, ms) {
             (Some(least_ms), Some(ms)) => ms >= least_ms as f64,
             _ => true,
         };
-        reaches(self.section_ms, length_ms) && reaches(self.write_ms, write_at_ms)
+        reaches(self.section_ms, length_ms) && reaches(self.write_ms, write_after_ms)
     }
 
     /// Whether this event fits, but for the length of the section. `client_of` names the client that hosts a process.

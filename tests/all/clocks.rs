@@ -191,10 +191,10 @@ fn the_clocks_of_clients_go_wrong_too(driver: &str) {
 
 fn a_restarted_server_keeps_its_clock(driver: &str) {
     // Long enough for a restart that takes its time on a busy machine.
-    let plan = planned_fault(500, 8000, "clock-jump", "n1", "wall_ms = 60000")
+    let plan = planned_fault(500, 16_000, "clock-jump", "n1", "wall_ms = 60000")
         + &planned_fault(1500, 500, "kill", "n1", "");
     let ran =
-        precise(&plan, &format!("--driver {driver} --lock redis-single --time-limit 10s --workload lock"));
+        precise(&plan, &format!("--driver {driver} --lock redis-single --time-limit 18s --workload lock"));
     ran.assert_faults_real();
     assert_true_before_and_after(&ran, "n1");
     let (_, restarted_s) = in_force(&ran, 1);

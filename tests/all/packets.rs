@@ -90,9 +90,9 @@ fn every_impairment_is_seen_and_healed(driver: &str) {
     ran.assert_faults_real();
     let delayed = seen(&ran, "inject", "delay", "c1");
     assert!(["netem", "emulator"].contains(&delayed["mechanism"].as_str().unwrap()), "{delayed}");
-    assert!((200.0..300.0).contains(&number(&delayed["round_trip_ms"])), "{delayed}");
-    assert!(number(&delayed["round_trip_ms_before"]) < 50.0, "{delayed}");
-    assert!(number(&seen(&ran, "heal", "delay", "c1")["round_trip_ms"]) < 100.0);
+    assert!((200.0..400.0).contains(&number(&delayed["round_trip_ms"])), "{delayed}");
+    assert!(number(&delayed["round_trip_ms_before"]) < 100.0, "{delayed}");
+    assert!(number(&seen(&ran, "heal", "delay", "c1")["round_trip_ms"]) < 150.0);
     assert!(number(&seen(&ran, "heal", "loss", "n1")["packets"]["lost"]) > 0.0);
     assert!(number(&seen(&ran, "inject", "reorder", "c2")["echoes"]["overtaken"]) > 0.0);
     assert!(number(&seen(&ran, "inject", "duplicate", "c1")["echoes"]["duplicates"]) > 0.0);

@@ -31,7 +31,7 @@ impl Store {
         let store = Store { server, port, folder: tempfile::tempdir().expect("a temporary folder") };
         let begun = Instant::now();
         while !store.curl(&["--request", "PUT"], "/bucket").status.success() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "the server does not answer");
+            assert!(begun.elapsed() < Duration::from_secs(180), "the server does not answer");
             std::thread::sleep(Duration::from_millis(200));
         }
         store

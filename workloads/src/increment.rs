@@ -40,6 +40,8 @@ struct Section {
 
 enum At {
     Begin,
+    /// At work that needs no data.
+    Before,
     Reading,
     Held(i64),
     Written,
@@ -49,7 +51,11 @@ enum At {
 impl Work for Section {
     fn next(&mut self, last: Option<&Completion>) -> Option<Do> {
         match self.at {
-            At::Begin => {
+            At::Begin if !self.plan.read_at.is_zero() => {
+                self.at = At::Before;
+                Some(Do::Until(self.plan.read_at))
+            }
+            At::Begin | At::Before => {
                 self.at = At::Reading;
                 Some(Do::Op(f::READ, Value::Null))
             }

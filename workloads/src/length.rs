@@ -22,6 +22,10 @@ const OUTLASTING_TTLS: (f64, f64) = (1.1, 1.6);
 /// past the lease would be a violation without a fault.
 const UNDELAYED_WRITE_TTLS: f64 = 0.4;
 
+/// The share of sections that do something else before they read: a late write of another process that arrives before their
+/// read is seen by it, and one that arrives between read and write is lost.
+const LATE_READ: f64 = 0.3;
+
 /// The share of the rests that are none.
 const NO_REST: f64 = 0.25;
 /// No drawn rest is longer than this many means.
@@ -54,6 +58,8 @@ pub struct Drawn {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SectionPlan {
     pub(crate) length: Duration,
+    /// From the beginning of the section to the read that its write goes by.
+    pub(crate) read_at: Duration,
     /// From the beginning of the section to its write.
     pub(crate) write_at: Duration,
 }
@@ -63,7 +69,13 @@ impl SectionPlan {
     pub(crate) fn note(&self, writes: bool) -> Value {
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         match writes {
-            true => json!({"hold_ms": ms(self.length), "write_at_ms": ms(self.write_at)}),
+            true => {
+                let mut note = json!({"hold_ms": ms(self.length), "write_at_ms": ms(self.write_at)});
+                if !self.read_at.is_zero() {
+                    note["read_at_ms"] = ms(self.read_at).into();
+                }
+                note
+            }
             false => json!({"hold_ms": ms(self.length)}),
         }
     }
@@ -90,10 +102,10 @@ impl Length {
 
     pub(crate) fn plan(&self, random: &mut Stream) -> SectionPlan {
         match *self {
-            Length::Fixed(length) => SectionPlan { length, write_at: length },
+            Length::Fixed(length) => SectionPlan { length, read_at: Duration::ZERO, write_at: length },
             Length::UpTo(longest) => {
                 let length = longest.mul_f64(random.random_range(0.0..=1.0));
-                SectionPlan { length, write_at: length }
+                SectionPlan { length, read_at: Duration::ZERO, write_at: length }
             }
             Length::Drawn(drawn) => {
                 let kind = random.random_range(0.0..1.0);
@@ -107,7 +119,12 @@ impl Length {
                     true => length.min(drawn.ttl.mul_f64(UNDELAYED_WRITE_TTLS)),
                     false => length,
                 };
-                SectionPlan { length, write_at: latest.mul_f64(random.random_range(0.0..=1.0)) }
+                let write_at = latest.mul_f64(random.random_range(0.0..=1.0));
+                let read_at = match random.random_bool(LATE_READ) {
+                    true => write_at.mul_f64(random.random_range(0.0..=1.0)),
+                    false => Duration::ZERO,
+                };
+                SectionPlan { length, read_at, write_at }
             }
         }
     }
@@ -168,6 +185,14 @@ mod tests {
     }
 
     #[test]
+    fn a_third_of_the_sections_reads_later_than_at_its_beginning() {
+        let plans = plans(drawn(true));
+        let late = plans.iter().filter(|plan| !plan.read_at.is_zero()).count();
+        assert!((1080..1320).contains(&late), "{late} of {MANY}");
+        assert!(plans.iter().all(|plan| plan.read_at <= plan.write_at));
+    }
+
+    #[test]
     fn the_write_is_anywhere_in_its_section() {
         let plans = plans(drawn(true));
         assert!(plans.iter().all(|plan| plan.write_at <= plan.length));
@@ -206,8 +231,11 @@ mod tests {
 
     #[test]
     fn a_note_says_what_is_planned() {
-        let plan = SectionPlan { length: Duration::from_millis(1300), write_at: Duration::from_millis(420) };
+        let ms = Duration::from_millis;
+        let plan = SectionPlan { length: ms(1300), read_at: Duration::ZERO, write_at: ms(420) };
         assert_eq!(plan.note(true), json!({"hold_ms": 1300, "write_at_ms": 420}));
+        let late = SectionPlan { read_at: ms(70), ..plan };
+        assert_eq!(late.note(true), json!({"hold_ms": 1300, "read_at_ms": 70, "write_at_ms": 420}));
         assert_eq!(plan.note(false), json!({"hold_ms": 1300}));
     }
 }

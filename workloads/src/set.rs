@@ -52,6 +52,8 @@ struct Section {
 
 enum At {
     Begin,
+    /// At work that needs no data.
+    Before,
     Reading,
     Held(Vec<Value>),
     Written,
@@ -61,7 +63,11 @@ enum At {
 impl Work for Section {
     fn next(&mut self, last: Option<&Completion>) -> Option<Do> {
         match (&mut self.at, last) {
-            (At::Begin, _) => {
+            (At::Begin, _) if !self.plan.read_at.is_zero() => {
+                self.at = At::Before;
+                Some(Do::Until(self.plan.read_at))
+            }
+            (At::Begin | At::Before, _) => {
                 self.at = At::Reading;
                 Some(Do::Op(f::READ, Value::Null))
             }

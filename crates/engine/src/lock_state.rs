@@ -10,8 +10,18 @@ use std::collections::HashMap;
 pub struct Section {
     /// How long it lasts.
     pub length_ms: Option<f64>,
+    /// When it reads, after the grant; left out: at once.
+    pub read_at_ms: Option<f64>,
     /// When it writes, after the grant.
     pub write_at_ms: Option<f64>,
+}
+
+impl Section {
+    /// How long after an operation of it, or else after the grant, it writes.
+    pub fn write_after_ms(&self, operation: &str) -> Option<f64> {
+        let begun = if operation == f::READ { self.read_at_ms.unwrap_or(0.0) } else { 0.0 };
+        Some(self.write_at_ms? - begun)
+    }
 }
 
 /// A grant that is not known to be over.
@@ -65,7 +75,11 @@ impl LockState {
         let is_acquire = event.f == f::ACQUIRE;
         if is_acquire && event.kind == Kind::Invoke {
             let number = |name: &str| event.value.get(name).and_then(Value::as_f64);
-            let section = Section { length_ms: number("hold_ms"), write_at_ms: number("write_at_ms") };
+            let section = Section {
+                length_ms: number("hold_ms"),
+                write_at_ms: number("write_at_ms"),
+                read_at_ms: number("read_at_ms"),
+            };
             self.waiting.insert(process, Waiting { key, since_ns: event.time, section });
             return;
         }

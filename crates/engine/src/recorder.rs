@@ -206,7 +206,8 @@ impl Inner {
         let mut at = 0;
         while at < self.waiting.len() {
             let (trigger, times, _) = &mut self.waiting[at];
-            if trigger.fits(event, client_of) && trigger.fits_section(section.length_ms, section.write_at_ms)
+            if trigger.fits(event, client_of)
+                && trigger.fits_section(section.length_ms, section.write_after_ms(&event.f))
             {
                 *times = times.saturating_sub(1);
                 if *times == 0 {

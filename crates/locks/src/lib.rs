@@ -29,6 +29,7 @@ mod redis;
 mod redis_sentinel;
 mod redlock;
 mod registry;
+mod rest;
 mod sequencers;
 mod service;
 #[cfg(test)]

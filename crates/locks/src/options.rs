@@ -41,7 +41,7 @@ pub struct Options {
     /// Redlock rests for the same time before each new attempt.
     #[arg(long)]
     pub no_retry_jitter: bool,
-    /// Redlock: the mean rest before each new attempt [default: 10ms].
+    /// Redlock: the mean rest before each new attempt [default: a twentieth of the TTL, 10 to 50 ms].
     #[arg(long, value_name = "TIME")]
     pub retry_delay: Option<TimeSpan>,
     /// Where Redlock releases.

@@ -46,6 +46,28 @@ impl ComparisonFiles {
     pub fn read_baseline(&self) -> Result<Option<Comparison>, BadUsage> {
         self.baseline.as_deref().map(read_baseline).transpose().map_err(|error| BadUsage(error.to_string()))
     }
+
+    /// Refuses files that only comparisons have, for a merge of something else.
+    ///
+    /// # Errors
+    /// One of the others is asked for: one sentence.
+    pub fn check_only(&self, possible: &[&str], what: &str) -> Result<(), BadUsage> {
+        let asked = [
+            ("baseline", &self.baseline),
+            ("html", &self.html),
+            ("json", &self.json),
+            ("markdown", &self.markdown),
+            ("csv", &self.csv),
+            ("junit", &self.junit),
+        ];
+        match asked.iter().find(|(name, path)| path.is_some() && !possible.contains(name)) {
+            Some((name, _)) => Err(BadUsage(format!(
+                "--{name} is for comparisons, and these are parts of {what}; there are --{}",
+                possible.join(" and --")
+            ))),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Writes the files that were asked for, and page and JSON into the comparison's folder, the JSON last: it says that all has

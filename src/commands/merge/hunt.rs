@@ -18,6 +18,7 @@ const TAKEN: [&str; 5] = [HUNT_JSON, "hunt.html", "corpus", "findings", "found"]
 /// Writes the whole hunt, and gives its exit code.
 pub fn merge(args: &MergeArgs, sources: &Sources) -> Result<i32> {
     let out = &args.out;
+    args.files.check_only(&["html", "json", "markdown"], "a hunt")?;
     let mut parts: BTreeMap<u32, HuntFile> = BTreeMap::new();
     for (&number, part) in &sources.union.file.parts {
         let Some(&run) = part.dealt.first() else { continue };
@@ -39,12 +40,19 @@ pub fn merge(args: &MergeArgs, sources: &Sources) -> Result<i32> {
     sources.write(out, |_| None)?;
     sources.write_file(out, |number, _| vec![out.join(place(number))])?;
     write_whole(&out.join("hunt.html"), html(&whole, out).as_bytes())?;
+    if let Some(path) = &args.files.html {
+        write_whole(path, html(&whole, out).as_bytes())?;
+    }
     let page = markdown(&whole);
     write_whole(&out.join("hunt.md"), page.as_bytes())?;
     if let Some(path) = &args.files.markdown {
         write_whole(path, page.as_bytes())?;
     }
-    write_whole(&out.join(HUNT_JSON), (serde_json::to_string_pretty(&whole)? + "\n").as_bytes())?;
+    let json = serde_json::to_string_pretty(&whole)? + "\n";
+    if let Some(path) = &args.files.json {
+        write_whole(path, json.as_bytes())?;
+    }
+    write_whole(&out.join(HUNT_JSON), json.as_bytes())?;
     say!("{}", outcome(&whole, out));
     Ok(exit_code(&whole))
 }

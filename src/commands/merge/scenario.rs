@@ -14,6 +14,7 @@ const PAGE: &str = "scenarios.md";
 
 /// Writes the table of all scenarios, and gives its exit code.
 pub fn merge(args: &MergeArgs, sources: &Sources) -> Result<i32> {
+    args.files.check_only(&["json", "markdown", "junit"], "scenarios")?;
     let file = &sources.union.file;
     let campaign: ScenarioCampaign =
         serde_json::from_value(file.campaign.clone()).context("the parts are of another version")?;
@@ -30,7 +31,11 @@ pub fn merge(args: &MergeArgs, sources: &Sources) -> Result<i32> {
     if let Some(markdown) = &args.files.markdown {
         crate::commands::scenario::write_page(&reports, markdown)?;
     }
-    write_whole(&args.out.join(JSON), (serde_json::to_string_pretty(&reports)? + "\n").as_bytes())?;
+    let json = serde_json::to_string_pretty(&reports)? + "\n";
+    if let Some(path) = &args.files.json {
+        write_whole(path, json.as_bytes())?;
+    }
+    write_whole(&args.out.join(JSON), json.as_bytes())?;
     for name in [PAGE, JSON] {
         say!("{}", terminal::rows(&[("written", &args.out.join(name).display().to_string())]).trim_end());
     }

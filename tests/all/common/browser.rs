@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Once;
 
 /// How long a page may take. The machine also runs clusters meanwhile.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(180);
 
 /// Width and height of the window.
 const WINDOW: (u32, u32) = (1280, 900);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 pub const MARK: &str = "FENCEPOST_TESTED";
 
 /// How long the kernel and the engine may take to end what was killed.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The process that controls, or controlled, the run of this name: `PROCESS-NUMBER-SEED`, or `PURPOSE-PROCESS-NUMBER`.
 pub fn controller(run: &str) -> Option<u32> {

@@ -35,6 +35,9 @@ struct CorpusFile {
     plan: Plan,
 }
 
+/// Beneath it lie the runs that showed findings first.
+pub(super) const FOUND: &str = "found";
+
 /// The folder of a hunt that goes on. While it exists, no other process can go on with the same hunt.
 pub struct HuntFolder {
     pub path: PathBuf,
@@ -138,7 +141,18 @@ impl HuntFolder {
 
     /// Where the run that showed a finding first lies until a smaller one takes its place.
     pub fn found(&self, name: &str) -> PathBuf {
-        self.path.join("found").join(name)
+        self.path.join(FOUND).join(name)
+    }
+
+    /// Removes the runs that no finding names any more.
+    pub fn remove_found_but(&self, file: &HuntFile) {
+        let Ok(folders) = fs::read_dir(self.path.join(FOUND)) else { return };
+        for folder in folders.flatten() {
+            let run = format!("{FOUND}/{}", folder.file_name().to_string_lossy());
+            if file.findings.iter().all(|finding| finding.run.as_deref() != Some(&run)) {
+                let _ = fs::remove_dir_all(folder.path());
+            }
+        }
     }
 
     /// Writes the state whole or not at all.

@@ -6,7 +6,7 @@ use super::request::HuntRequest;
 use super::sighting::{Sighting, explains};
 use crate::search::{Learned, Lesson, Proposal, Search, ShownViolation};
 use anyhow::Result;
-use fencepost_report::findings::{FindingFile, RUN};
+use fencepost_report::findings::{Cause, FindingFile, RUN};
 use fencepost_report::hunt::{FindingState, HuntFile, HuntFinding, NearestMiss, SituationCount};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -25,6 +25,8 @@ pub(super) struct Progress {
     /// Time and schedules of earlier sittings.
     before: (u64, u64),
     failures_in_a_row: u64,
+    /// Findings that are replayed and made small at this moment.
+    pub(super) worked_on: Vec<String>,
     /// No schedule follows, so that the time no longer counts: only findings are still worked out.
     is_over: bool,
 }
@@ -39,6 +41,7 @@ impl Progress {
             begun: Instant::now(),
             before,
             failures_in_a_row: 0,
+            worked_on: Vec::new(),
             is_over: false,
         }
     }
@@ -189,10 +192,40 @@ impl Progress {
         });
     }
 
+    /// Whether a finding is still to be worked out: neither was it yet, nor does another explain it by now.
+    pub(super) fn is_open(&self, name: &str) -> bool {
+        self.file.findings.iter().any(|finding| finding.name == name && finding.state == FindingState::Found)
+    }
+
+    /// The place of a finding in the line: first those whose faults no other of their class had that was worked out, then
+    /// those with the fewest causes, which are small already and tell most.
+    pub(super) fn rank(&self, name: &str) -> (bool, usize) {
+        let findings = &self.file.findings;
+        let Some(finding) = findings.iter().find(|finding| finding.name == name) else {
+            return (true, usize::MAX);
+        };
+        let is_begun =
+            |other: &&HuntFinding| other.state != FindingState::Found || self.worked_on.contains(&other.name);
+        let mut begun = findings.iter().filter(is_begun).map(|other| &other.signature);
+        let has_been = begun.any(|other| {
+            let named = |cause: &Cause| finding.signature.causes.iter().any(|own| own.fault == cause.fault);
+            other.class == finding.signature.class && other.causes.iter().all(named)
+        });
+        (has_been, finding.signature.causes.len())
+    }
+
     /// Notes what a finding became: small, under the name of what is left of its causes. Another finding of that signature is
-    /// the same one.
+    /// the same one, and those that it explains need no work of their own.
     pub(super) fn note_small(&mut self, name: &str, small: &FindingFile) {
-        let same = |finding: &HuntFinding| finding.name != name && finding.signature == small.signature;
+        let worked_on = &self.worked_on;
+        let is_explained = |finding: &HuntFinding| {
+            finding.state == FindingState::Found
+                && !worked_on.contains(&finding.name)
+                && explains(&small.signature, &finding.signature)
+        };
+        let same = |finding: &HuntFinding| {
+            finding.name != name && (finding.signature == small.signature || is_explained(finding))
+        };
         let twins: u64 =
             self.file.findings.iter().filter(|finding| same(finding)).map(|twin| twin.times).sum();
         self.file.findings.retain(|finding| !same(finding));

@@ -1,6 +1,6 @@
 //! The loop: a first check, schedules side by side, and the end.
 
-use super::folder::HuntFolder;
+use super::folder::{FOUND, HuntFolder};
 use super::known::{again, known};
 use super::limited::Limited;
 use super::peace::{Peace, check_peace};
@@ -262,7 +262,7 @@ impl Hunt {
         fs::create_dir_all(kept.parent().unwrap_or(&kept))?;
         fs::rename(run, &kept)?;
         fencepost_report::judge(&RunFolder::open(&kept)?)?;
-        Ok(format!("found/{name}"))
+        Ok(format!("{FOUND}/{name}"))
     }
 
     fn note_run(&self, name: &str, run: Option<&str>) {

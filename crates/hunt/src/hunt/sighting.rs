@@ -14,17 +14,29 @@ pub struct Sighting {
     pub sentence: String,
 }
 
-/// The violations of a run, one for each set of causes: two holders at a time lead to lost updates and stale writes, which the
-/// same finding explains.
+/// The violations of a run, but for those that another of them explains.
 pub fn sightings(played: &Played) -> Vec<Sighting> {
     let violations = Violation::all(&played.verdict).into_iter();
+    let mut all: Vec<Sighting> = violations.filter_map(|violation| sighting(played, violation)).collect();
+    all.sort_by_key(|seen| (seen.signature.checker != EXCLUSION, seen.signature.causes.len()));
     let mut seen: Vec<Sighting> = Vec::new();
-    for sighting in violations.filter_map(|violation| sighting(played, violation)) {
-        if seen.iter().all(|other| other.signature.causes != sighting.signature.causes) {
+    for sighting in all {
+        if !seen.iter().any(|other| follows(&other.signature, &sighting.signature)) {
             seen.push(sighting);
         }
     }
     seen
+}
+
+/// The checker of two holders at a time.
+const EXCLUSION: &str = "exclusion";
+
+/// Whether a violation follows from another of the same run: from one with the same causes, one that explains it, or from two
+/// holders at a time, since these lead to lost updates and stale writes.
+fn follows(other: &Signature, seen: &Signature) -> bool {
+    let shares_a_cause = seen.causes.iter().any(|cause| other.causes.contains(cause));
+    let harms_data = other.checker == EXCLUSION && seen.checker != EXCLUSION;
+    other.causes == seen.causes || explains(other, seen) || harms_data && shares_a_cause
 }
 
 fn sighting(played: &Played, violation: Violation) -> Option<Sighting> {
@@ -76,6 +88,18 @@ mod tests {
             class: class.to_owned(),
             causes: causes.iter().map(cause).collect(),
         }
+    }
+
+    #[test]
+    fn harm_to_the_data_follows_from_two_holders() {
+        let pause = ("pause", "client", "held");
+        let jump = ("clock-jump", "granting", "held");
+        let lost =
+            |causes: &[_]| Signature { checker: "lost-updates".to_owned(), ..of("lost-update", causes) };
+        assert!(follows(&of("overstayed", &[pause]), &lost(&[pause, jump])));
+        assert!(follows(&of("overstayed", &[pause]), &of("overstayed", &[pause, jump])));
+        assert!(!follows(&of("overstayed", &[pause]), &lost(&[jump])));
+        assert!(!follows(&of("overstayed", &[pause]), &of("granted-twice", &[jump])));
     }
 
     #[test]

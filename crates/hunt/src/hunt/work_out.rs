@@ -6,14 +6,17 @@ use crate::shrink::{Shrunk, Spending, shrink};
 use anyhow::Result;
 use fencepost_report::findings::FindingFile;
 use fencepost_report::hunt::FindingState;
-use std::fs;
+use futures_util::future::join_all;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The share of a hunt's time that one finding may take, and all of them together after its end; the least and the most.
-const SHARE: u32 = 5;
-const LEAST: Duration = Duration::from_secs(20);
-const MOST: Duration = Duration::from_secs(120);
+/// So many findings are worked out at a time: one of them alone often waits for a single play.
+const AT_A_TIME: usize = 2;
+
+/// The share of a hunt's time that one finding may take, with the least and the most.
+const OF_ONE: (u32, Duration, Duration) = (4, Duration::from_secs(30), Duration::from_secs(180));
+/// The same of all that are left after the hunt's end.
+const AFTER_THE_END: (u32, Duration, Duration) = (2, Duration::from_secs(30), Duration::from_secs(600));
 
 /// How often one looks for a new finding.
 const LOOK: Duration = Duration::from_millis(200);
@@ -21,7 +24,11 @@ const LOOK: Duration = Duration::from_millis(200);
 impl Hunt {
     /// Works out findings as they come, until the hunt has ended and none is left, its time is over, or Ctrl-C.
     pub(super) async fn work_out_beside(&self, hunted: &AtomicBool, deadline: Instant) {
-        let until = deadline + self.time_of_one();
+        let until = deadline + self.share(AFTER_THE_END);
+        join_all((0..AT_A_TIME).map(|_| self.work_out_as_they_come(hunted, until))).await;
+    }
+
+    async fn work_out_as_they_come(&self, hunted: &AtomicBool, until: Instant) {
         loop {
             // Looked at first: what is found last must not be missed.
             let is_last = hunted.load(Ordering::Relaxed);
@@ -33,15 +40,28 @@ impl Hunt {
         }
     }
 
-    fn time_of_one(&self) -> Duration {
-        (self.request.budget.0 / SHARE).clamp(LEAST, MOST)
+    fn share(&self, (share, least, most): (u32, Duration, Duration)) -> Duration {
+        (self.request.budget.0 / share).clamp(least, most)
+    }
+
+    /// Takes the next finding out of the line, the most telling first.
+    fn next_found(&self) -> Option<Found> {
+        let mut progress = self.progress.lock();
+        let mut found = self.found.lock();
+        found.retain(|found| progress.is_open(&found.name));
+        let next = (0..found.len()).min_by_key(|&place| progress.rank(&found[place].name))?;
+        let next = found.remove(next)?;
+        progress.worked_on.push(next.name.clone());
+        Some(next)
     }
 
     /// Works out the findings that are in line, as long as there is time.
     pub(super) async fn work_out_findings(&self, until: Instant) {
         while self.stop.reason().is_none() && Instant::now() < until {
-            let Some(found) = self.found.lock().pop_front() else { return };
-            if let Err(error) = self.work_out(&found, until).await
+            let Some(found) = self.next_found() else { return };
+            let worked_out = self.work_out(&found, until).await;
+            self.progress.lock().worked_on.retain(|name| *name != found.name);
+            if let Err(error) = worked_out
                 && self.stop.reason().is_none()
             {
                 let sentence = format!("the finding {} cannot be made small: {error:#}", found.name);
@@ -52,7 +72,7 @@ impl Hunt {
     }
 
     async fn work_out(&self, found: &Found, until: Instant) -> Result<()> {
-        let until = until.min(Instant::now() + self.time_of_one());
+        let until = until.min(Instant::now() + self.share(OF_ONE));
         let jobs = self.request.jobs.div_ceil(2);
         let spending = Spending { jobs, until: Some(until), stop: &self.stop };
         let Found { name, violation, schedule } = found;
@@ -81,9 +101,9 @@ impl Hunt {
         let mut progress = self.progress.lock();
         progress.note_small(&found.name, &file);
         self.folder.write(&progress.state())?;
-        drop(progress);
         // The run that was found first is larger, and shows the same.
-        let _ = fs::remove_dir_all(self.folder.found(&found.name));
+        self.folder.remove_found_but(&progress.file);
+        drop(progress);
         let FindingFile { name, violations, plays, after, .. } = &file;
         self.observer.said(&format!("{name}: in {violations} of {plays} plays, with {after}"));
         Ok(())

@@ -19,6 +19,9 @@ const LENGTH_TTLS: (u32, u32) = (3, 6);
 /// Clients of a schedule, fewest and most: two compete, and others take over from those that a fault stops.
 const CLIENTS: (usize, usize) = (3, 5);
 
+/// The share of schedules with more processes than clients: each costs a machine as much as another schedule beside.
+const CROWDED: f64 = 0.3;
+
 /// How many of ten drawn faults are aimed at a role, and wait for a moment at which they matter.
 const AIMED_OF_TEN: u32 = 7;
 
@@ -86,7 +89,8 @@ impl Space {
             options.clients = random.random_range(CLIENTS.0..=CLIENTS.1);
         }
         if self.drawn.concurrency {
-            options.concurrency = options.clients + random.random_range(0..=options.clients);
+            let more = if random.random_bool(CROWDED) { random.random_range(1..=options.clients) } else { 0 };
+            options.concurrency = options.clients + more;
         }
     }
 

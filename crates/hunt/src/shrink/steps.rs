@@ -22,6 +22,9 @@ const MARGIN: (u64, u64) = (125, 300);
 /// Round numbers that are tried for each number.
 const ROUND: usize = 4;
 
+/// Clients, and processes, that are tried first.
+const FEW: usize = 3;
+
 /// Faults that are tried alone: those right before the violation.
 const ALONE: usize = 4;
 
@@ -61,6 +64,7 @@ impl<'a, 'b> Search<'a, 'b> {
             let before = self.best().clone();
             self.end_at_the_violation().await;
             self.no_fault().await;
+            self.all_at_once().await;
             self.end_sooner().await;
             self.fewer_faults().await;
             self.fewer_targets().await;
@@ -146,6 +150,19 @@ impl<'a, 'b> Search<'a, 'b> {
     async fn no_fault(&mut self) {
         let none = with_faults(self.best(), Vec::new());
         self.attempt(|| "no fault at all".to_owned(), none).await;
+    }
+
+    /// Few clients with a process each, and one key: most violations need no more, and smaller runs are shorter work.
+    async fn all_at_once(&mut self) {
+        let options = &self.best().options;
+        let (clients, processes) = (options.clients.min(FEW), options.concurrency.min(FEW));
+        if self.best().script.is_some() || processes == options.concurrency {
+            return;
+        }
+        let Some(mut candidate) = with_clients(self.best(), clients, processes) else { return };
+        (candidate.options.keys, candidate.options.readers) = (1, 0);
+        let tried = format!("{clients} clients and {processes} processes, one key, no readers");
+        self.attempt(|| tried, candidate).await;
     }
 
     async fn fewer_faults(&mut self) {

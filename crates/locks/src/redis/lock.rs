@@ -14,6 +14,7 @@ use crate::options::{Acquire, LockValue, Options, Release};
 use crate::pause_points;
 use crate::protocol::Hello;
 use crate::recipe::{Lock, Session};
+use crate::rest::mean_rest;
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, Seed, Stream};
 use rand::RngExt;
@@ -22,9 +23,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Rest between two attempts while the lock is taken, in microseconds: random, so that clients do not march in
-/// step, and short, so that a free lock is soon found.
-const RETRY_DELAY_US: std::ops::RangeInclusive<u64> = 1_000..=10_000;
 /// Of an acquire's time-out, this part is kept for taking back a SET that was not answered.
 const CLEANUP_SHARE: u32 = 4;
 const CLEANUP_MAX: Duration = Duration::from_millis(250);
@@ -255,7 +253,8 @@ impl Lock for RedisLock {
                     }
                 },
             };
-            let delay = Duration::from_micros(self.random.random_range(RETRY_DELAY_US));
+            let mean = mean_rest(ttl);
+            let delay = self.random.random_range(mean / 5..=mean * 2);
             if Instant::now() + delay >= try_until {
                 // Each attempt was answered, was not sent, or was taken back.
                 return Completion::Fail(why_not);

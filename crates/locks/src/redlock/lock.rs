@@ -8,6 +8,7 @@ use crate::options::{Options, ReleaseWhere};
 use crate::pause_points;
 use crate::recipe::Lock;
 use crate::redis::node::{HeldKey, RedisNode, Reply, unique_value};
+use crate::rest::mean_rest;
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, OperationError, Stream};
 use rand::RngExt;
@@ -25,8 +26,6 @@ const NODE_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(5)..=Durati
 /// Redis's own expiry. These are the figures of the reference implementations (redlock-rb, redlock-py).
 const DRIFT_SHARE: u32 = 100;
 const DRIFT_MIN: Duration = Duration::from_millis(2);
-/// The mean rest before a new attempt, where the user names none.
-const RETRY_DELAY: Duration = Duration::from_millis(10);
 /// How often a client that pauses looks whether the nodes have answered.
 const ANSWERED_POLL: Duration = Duration::from_millis(1);
 
@@ -71,8 +70,8 @@ impl RedlockLock {
 
     /// "Retry on failure": a random rest, from a fifth of the mean to twice as long, so that clients that split the votes
     /// do not split them again. Without the randomness (`--no-retry-jitter`) all come back in step.
-    fn retry_delay(&mut self) -> Duration {
-        let mean = self.options.retry_delay.map_or(RETRY_DELAY, |delay| delay.0);
+    fn retry_delay(&mut self, ttl: Duration) -> Duration {
+        let mean = self.options.retry_delay.map_or_else(|| mean_rest(ttl), |delay| delay.0);
         match self.options.no_retry_jitter {
             true => mean,
             false => self.random.random_range(mean / 5..=mean * 2),
@@ -195,7 +194,7 @@ impl Lock for RedlockLock {
             // Step 5. Not waited for: the next attempt has another value, and follows on the same connections.
             let now = Instant::now();
             drop(self.release_from(&votes.granted, key, &value, now + node_timeout(ttl)));
-            let delay = self.retry_delay();
+            let delay = self.retry_delay(ttl);
             if now + delay >= deadline {
                 // By the algorithm a client without a majority in time does not hold the lock, whatever became of
                 // single SETs and releases that were not answered: those keys go with their TTL. So the acquire

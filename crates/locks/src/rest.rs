@@ -1,0 +1,14 @@
+//! How long a process rests between two attempts to take a lock that it must ask for again and again.
+
+use std::time::Duration;
+
+/// The share of the TTL, and its bounds: often enough that a lock that is free is soon taken, and so rarely that asking is
+/// not most of what servers and machine do.
+const SHARE: u32 = 20;
+const SHORTEST: Duration = Duration::from_millis(10);
+const LONGEST: Duration = Duration::from_millis(50);
+
+/// The mean rest for a lock with this TTL.
+pub(crate) fn mean_rest(ttl: Duration) -> Duration {
+    (ttl / SHARE).clamp(SHORTEST, LONGEST)
+}
