@@ -40,7 +40,7 @@ pub use cleaned::{Cleaned, LeftoverKind};
 pub use clock_mechanism::ClockMechanism;
 pub use cluster_folder::PrivateFolder;
 pub use driver::{Cluster, ClusterSpec, Driver, DriverOptions};
-pub use drivers::{DRIVER_NAMES, select, select_with};
+pub use drivers::{DRIVER_NAMES, select, select_for_many, select_with};
 pub use environment::Environment;
 pub use error::ClusterError;
 pub use internal_commands::run_internal_command;

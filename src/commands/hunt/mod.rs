@@ -123,8 +123,12 @@ async fn fitted(args: &HuntArgs) -> Result<(HuntRequest, &'static str)> {
     };
     request.options = request.options.shaped_for(&named, Faults::Drawn, comes_from_file)?;
     // Mistakes in the options are said before anything starts.
-    RunSpec::with_plan(request.options.clone(), Plan::default())?;
-    let driver = fencepost_cluster::select(&request.options.driver).await?;
+    let spec = RunSpec::with_plan(request.options.clone(), Plan::default())?;
+    let environment = spec.lock.recipe.program().and_then(|program| program.environment.as_ref());
+    let driver = match environment.is_some_and(|environment| environment.dockerfile.is_some()) {
+        true => fencepost_cluster::select(&request.options.driver).await?,
+        false => fencepost_cluster::select_for_many(&request.options.driver).await?,
+    };
     let (fit, misfits) = fitting(&request.options, request.drawn, named, &driver.supports().await)?;
     if let Some(misfit) = misfits.first().filter(|_| !all || fit.is_empty()) {
         return Err(BadUsage(format!(

@@ -19,6 +19,14 @@ pub async fn select(name: &str) -> Result<Box<dyn Driver>, ClusterError> {
     select_with(name, DriverOptions::new()?).await
 }
 
+/// As [`select`], for many short runs: for root `auto` is `local`, whose nodes start in a tenth of the time.
+///
+/// # Errors
+/// As [`select`].
+pub async fn select_for_many(name: &str) -> Result<Box<dyn Driver>, ClusterError> {
+    select(if name == "auto" && nix::unistd::geteuid().is_root() { "local" } else { name }).await
+}
+
 /// As [`select`], with options.
 pub async fn select_with(name: &str, options: DriverOptions) -> Result<Box<dyn Driver>, ClusterError> {
     match name {

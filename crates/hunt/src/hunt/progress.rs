@@ -3,7 +3,7 @@
 use super::folder::{HuntFolder, HuntState};
 use super::observer::Status;
 use super::request::HuntRequest;
-use super::sighting::{Sighting, explains};
+use super::sighting::{GRANTED_TWICE, Sighting, explains};
 use crate::search::{Learned, Lesson, Proposal, Search, ShownViolation};
 use anyhow::Result;
 use fencepost_report::findings::{Cause, FindingFile, RUN};
@@ -197,21 +197,22 @@ impl Progress {
         self.file.findings.iter().any(|finding| finding.name == name && finding.state == FindingState::Found)
     }
 
-    /// The place of a finding in the line: first those whose faults no other of their class had that was worked out, then
-    /// those with the fewest causes, which are small already and tell most.
-    pub(super) fn rank(&self, name: &str) -> (bool, usize) {
+    /// The place of a finding in the line: first those whose faults no other had that explains or is of their class and was
+    /// worked out, then those with the fewest causes, which are small already and tell most, and of these the certain ones.
+    pub(super) fn rank(&self, name: &str) -> (bool, usize, bool) {
         let findings = &self.file.findings;
         let Some(finding) = findings.iter().find(|finding| finding.name == name) else {
-            return (true, usize::MAX);
+            return (true, usize::MAX, true);
         };
         let is_begun =
             |other: &&HuntFinding| other.state != FindingState::Found || self.worked_on.contains(&other.name);
         let mut begun = findings.iter().filter(is_begun).map(|other| &other.signature);
         let has_been = begun.any(|other| {
             let named = |cause: &Cause| finding.signature.causes.iter().any(|own| own.fault == cause.fault);
-            other.class == finding.signature.class && other.causes.iter().all(named)
+            [finding.signature.class.as_str(), GRANTED_TWICE].contains(&other.class.as_str())
+                && other.causes.iter().all(named)
         });
-        (has_been, finding.signature.causes.len())
+        (has_been, finding.signature.causes.len(), finding.signature.class != GRANTED_TWICE)
     }
 
     /// Notes what a finding became: small, under the name of what is left of its causes. Another finding of that signature is

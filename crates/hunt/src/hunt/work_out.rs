@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const AT_A_TIME: usize = 2;
 
 /// The share of a hunt's time that one finding may take, with the least and the most.
-const OF_ONE: (u32, Duration, Duration) = (4, Duration::from_secs(30), Duration::from_secs(180));
+const OF_ONE: (u32, Duration, Duration) = (3, Duration::from_secs(30), Duration::from_secs(180));
 /// The same of all that are left after the hunt's end.
 const AFTER_THE_END: (u32, Duration, Duration) = (2, Duration::from_secs(30), Duration::from_secs(600));
 

@@ -17,6 +17,23 @@ pub(super) fn with_faults(schedule: &Schedule, faults: Vec<PlannedFault>) -> Sch
     Schedule { plan, ..schedule.clone() }
 }
 
+/// How often a fault is repeated.
+pub(super) const CHANCES: u64 = 3;
+
+/// The schedule with its only fault several times, in a run that is as much longer; none where it has other faults, or one that
+/// waits for an event of the run in place of its time.
+pub(super) fn repeated(schedule: &Schedule) -> Option<Schedule> {
+    let [fault] = &schedule.plan.faults[..] else { return None };
+    if fault.when.is_some() {
+        return None;
+    }
+    let limit_ms = schedule.options.time_limit.millis();
+    let again = |number: u64| PlannedFault { at_ms: fault.at_ms + number * limit_ms, ..fault.clone() };
+    let mut longer = with_faults(schedule, (0..CHANCES).map(again).collect());
+    longer.options.time_limit = TimeSpan::from_millis(CHANCES * limit_ms);
+    Some(longer)
+}
+
 /// The schedule with a change of one fault.
 pub(super) fn with_fault(
     schedule: &Schedule,
@@ -269,6 +286,15 @@ mod tests {
         assert!(with_servers(&schedule(TWO), 1).is_none());
         assert_eq!(fewer_servers(&schedule(TWO)), [3]);
         assert_eq!(fewer_clients(&schedule(TWO)), [(2, 2), (2, 4), (3, 3), (5, 5)]);
+    }
+
+    #[test]
+    fn a_fault_gets_several_chances() {
+        let one = ended_by(&schedule(TWO), 2000);
+        let often = repeated(&one).unwrap();
+        let times: Vec<u64> = often.plan.faults.iter().map(|fault| fault.at_ms).collect();
+        assert_eq!((times, often.options.time_limit.millis()), (vec![1234, 3234, 5234], 6000));
+        assert!(often.spec().is_ok() && repeated(&often).is_none());
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The steps of shrinking, those that remove most first.
 
 use super::candidates::{
-    ended_by, fewer_clients, fewer_servers, names_nodes, numbers, rounded, set_number, triggers,
-    with_clients, with_fault, with_faults, with_servers, with_trigger,
+    CHANCES, ended_by, fewer_clients, fewer_servers, names_nodes, numbers, repeated, rounded, set_number,
+    triggers, with_clients, with_fault, with_faults, with_servers, with_trigger,
 };
 use super::round;
 use super::size::size_of;
@@ -30,8 +30,8 @@ const ALONE: usize = 4;
 
 /// The smallest schedule so far, and those that it was made from.
 pub(super) struct Search<'a, 'b> {
-    /// Each smaller than the one before, with what its plays showed.
-    found: Vec<(Schedule, Outcome)>,
+    /// Each smaller than the one before, with what its plays showed and the goal that it reached.
+    found: Vec<(Schedule, Outcome, Goal)>,
     /// Candidates that did not reach the goal.
     given_up: Vec<Schedule>,
     goal: Goal,
@@ -47,7 +47,7 @@ impl<'a, 'b> Search<'a, 'b> {
         trial: Trial<'a>,
         tell: &'b mut (dyn FnMut(&Step) + Send),
     ) -> Search<'a, 'b> {
-        Search { found: vec![(base, outcome)], given_up: Vec::new(), goal, trial, tell }
+        Search { found: vec![(base, outcome, goal)], given_up: Vec::new(), goal, trial, tell }
     }
 
     fn best(&self) -> &Schedule {
@@ -67,6 +67,7 @@ impl<'a, 'b> Search<'a, 'b> {
             self.all_at_once().await;
             self.end_sooner().await;
             self.fewer_faults().await;
+            self.more_often().await;
             self.fewer_targets().await;
             self.events_for_times().await;
             self.end_sooner().await;
@@ -110,7 +111,7 @@ impl<'a, 'b> Search<'a, 'b> {
         }
         (self.tell)(&Step { tried: tried(), kept, rate: outcome.rate });
         if kept {
-            self.found.push((candidate, outcome));
+            self.found.push((candidate, outcome, self.goal));
         } else {
             outcome.discard();
             self.given_up.push(candidate);
@@ -131,7 +132,7 @@ impl<'a, 'b> Search<'a, 'b> {
 
     /// Ends the run soon after the latest violation that its plays showed.
     async fn end_sooner(&mut self) {
-        let (best, outcome) = self.found.last().expect("the first is never removed");
+        let (best, outcome, _) = self.found.last().expect("the first is never removed");
         let Some(latest) = outcome.times_ms.iter().max() else { return };
         let limit = round::two_digits_up(latest * MARGIN.0 / 100 + MARGIN.1);
         if limit < best.options.time_limit.millis() {
@@ -176,6 +177,19 @@ impl<'a, 'b> Search<'a, 'b> {
             }
         }
         self.leave_out_parts().await;
+    }
+
+    /// A violation that comes too rarely may come often enough where its fault has several chances.
+    async fn more_often(&mut self) {
+        if self.goal == GOAL {
+            return;
+        }
+        let Some(candidate) = repeated(self.best()) else { return };
+        let goal = std::mem::replace(&mut self.goal, GOAL);
+        let tried = || format!("{CHANCES} times its fault, one after the other");
+        if !self.attempt(tried, candidate).await {
+            self.goal = goal;
+        }
     }
 
     /// Delta debugging (Zeller and Hildebrandt 2002): leaves out halves, then quarters, down to single faults.
@@ -326,7 +340,7 @@ impl<'a, 'b> Search<'a, 'b> {
 
     /// Removes the runs of all schedules on the way.
     pub fn discard(self) {
-        self.found.into_iter().for_each(|(_, outcome)| outcome.discard());
+        self.found.into_iter().for_each(|(_, outcome, _)| outcome.discard());
     }
 
     /// The smallest schedule that reaches the goal when it is played once more, and what these plays showed: a candidate
@@ -334,7 +348,7 @@ impl<'a, 'b> Search<'a, 'b> {
     /// the plays that it had.
     pub async fn confirmed(&mut self) -> (Schedule, Outcome) {
         loop {
-            let (schedule, mut outcome) = self.found.pop().expect("the first is never removed");
+            let (schedule, mut outcome, goal) = self.found.pop().expect("the first is never removed");
             if self.trial.stop.reason().is_some() {
                 return (schedule, outcome);
             }
@@ -342,7 +356,7 @@ impl<'a, 'b> Search<'a, 'b> {
             let mut again = Outcome::default();
             self.trial.measure(&schedule, &mut again, GOAL.plays).await;
             self.trial.until = until;
-            let kept = again.rate.violations >= self.goal.needed || self.found.is_empty();
+            let kept = again.rate.violations >= goal.needed || self.found.is_empty();
             let size = size_of(&schedule);
             (self.tell)(&Step { tried: format!("once more ({size})"), kept, rate: again.rate });
             if kept {

@@ -132,7 +132,8 @@ fn the_curve_keeps_the_ends_of_a_flat_stretch() {
 
 #[test]
 fn parts_are_added_up_and_findings_of_one_signature_are_one() {
-    let (one, mut two) = (hunt(), hunt());
+    let (mut one, mut two) = (hunt(), hunt());
+    one.findings[0].state = FindingState::Found;
     two.findings[0].state = FindingState::Minimised;
     two.findings[0].times = 5;
     two.findings[0].found_ms = 1;
