@@ -122,7 +122,8 @@ fn play(
     let stop = Arc::new(Stop::default());
     let begun = Instant::now();
     let player = servers(work, false, &stop);
-    let spending = Spending { jobs: args.jobs, until: Some(begun + args.budget.0), stop: &stop };
+    let spending =
+        Spending { jobs: args.jobs, until: Some(begun + args.budget.0), stop: &stop, hurries: &|| false };
     let mut tell = |step: &Step| {
         let seconds = begun.elapsed().as_secs();
         say!("{:>3}:{:02}  {step}", seconds / 60, seconds % 60);

@@ -71,10 +71,16 @@ impl Hunt {
         }
     }
 
+    fn others_wait(&self) -> bool {
+        let progress = self.progress.lock();
+        self.found.lock().iter().any(|found| progress.is_open(&found.name))
+    }
+
     async fn work_out(&self, found: &Found, until: Instant) -> Result<()> {
         let until = until.min(Instant::now() + self.share(OF_ONE));
         let jobs = self.request.jobs.div_ceil(2);
-        let spending = Spending { jobs, until: Some(until), stop: &self.stop };
+        let hurries = || self.others_wait();
+        let spending = Spending { jobs, until: Some(until), stop: &self.stop, hurries: &hurries };
         let Found { name, violation, schedule } = found;
         match shrink(schedule, violation, &self.player, spending, &mut |_| {}).await? {
             Some(shrunk) => self.keep_small(found, &shrunk)?,

@@ -36,7 +36,12 @@ pub struct Spending<'a> {
     pub until: Option<Instant>,
     /// Ctrl-C.
     pub stop: &'a Stop,
+    /// Whether other work waits, so that it ends with what is small enough.
+    pub hurries: &'a (dyn Fn() -> bool + Sync),
 }
+
+/// What is small enough where other work waits: so many faults, and so many clients.
+const SMALL: (usize, usize) = (3, 3);
 
 /// The smallest schedule that was found.
 pub struct Shrunk {
@@ -67,10 +72,10 @@ pub async fn shrink(
     tell: &mut (dyn FnMut(&Step) + Send),
 ) -> Result<Option<Shrunk>> {
     schedule.spec()?;
-    let Spending { jobs, until, stop } = spending;
+    let Spending { jobs, until, stop, hurries } = spending;
     let mut trial = Trial { player, violation, jobs, stop, until, plays: 0 };
     let Some((base, outcome, goal)) = begin(schedule, &mut trial, tell).await? else { return Ok(None) };
-    let mut search = Search::new(base, outcome, goal, trial, tell);
+    let mut search = Search::new(base, outcome, goal, trial, hurries, tell);
     let complete = search.run().await;
     let (schedule_found, outcome) = search.confirmed().await;
     let plays = search.trial.plays;

@@ -1,5 +1,6 @@
 //! The steps of shrinking, those that remove most first.
 
+use super::SMALL;
 use super::candidates::{
     CHANCES, ended_by, fewer_clients, fewer_servers, names_nodes, numbers, repeated, rounded, set_number,
     triggers, with_clients, with_fault, with_faults, with_servers, with_trigger,
@@ -36,6 +37,7 @@ pub(super) struct Search<'a, 'b> {
     given_up: Vec<Schedule>,
     goal: Goal,
     pub trial: Trial<'a>,
+    hurries: &'a (dyn Fn() -> bool + Sync),
     tell: &'b mut (dyn FnMut(&Step) + Send),
 }
 
@@ -45,9 +47,10 @@ impl<'a, 'b> Search<'a, 'b> {
         outcome: Outcome,
         goal: Goal,
         trial: Trial<'a>,
+        hurries: &'a (dyn Fn() -> bool + Sync),
         tell: &'b mut (dyn FnMut(&Step) + Send),
     ) -> Search<'a, 'b> {
-        Search { found: vec![(base, outcome, goal)], given_up: Vec::new(), goal, trial, tell }
+        Search { found: vec![(base, outcome, goal)], given_up: Vec::new(), goal, trial, hurries, tell }
     }
 
     fn best(&self) -> &Schedule {
@@ -58,7 +61,16 @@ impl<'a, 'b> Search<'a, 'b> {
         &self.best().plan.faults
     }
 
-    /// Goes through all steps until none makes it smaller. False where the time was up before.
+    /// Whether it is small enough, comes often enough, and other work waits.
+    fn is_enough(&self) -> bool {
+        let best = self.best();
+        self.goal == GOAL
+            && best.plan.faults.len() <= SMALL.0
+            && best.options.clients <= SMALL.1
+            && (self.hurries)()
+    }
+
+    /// Goes through all steps until none makes it smaller. False where the time was up before, or other work waits.
     pub async fn run(&mut self) -> bool {
         loop {
             let before = self.best().clone();
@@ -68,6 +80,9 @@ impl<'a, 'b> Search<'a, 'b> {
             self.end_sooner().await;
             self.fewer_faults().await;
             self.more_often().await;
+            if self.is_enough() {
+                return false;
+            }
             self.fewer_targets().await;
             self.events_for_times().await;
             self.end_sooner().await;
@@ -75,6 +90,9 @@ impl<'a, 'b> Search<'a, 'b> {
             if self.best().script.is_none() {
                 self.fewer_clients().await;
                 self.fewer_keys().await;
+            }
+            if self.is_enough() {
+                return false;
             }
             self.fewer_servers().await;
             self.smaller_numbers().await;

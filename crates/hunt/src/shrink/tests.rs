@@ -96,7 +96,7 @@ fn many() -> Schedule {
 
 fn shrunk(player: &MadeUp, schedule: &Schedule, stop: &Stop) -> (Option<Shrunk>, Vec<Step>) {
     let mut steps = Vec::new();
-    let spending = Spending { jobs: 3, until: None, stop };
+    let spending = Spending { jobs: 3, until: None, stop, hurries: &|| false };
     let mut tell = |step: &Step| steps.push(step.clone());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let violation = granted_twice();
@@ -159,11 +159,24 @@ fn a_candidate_that_reached_the_goal_by_luck_gives_way_when_it_is_played_once_mo
 }
 
 #[test]
+fn what_is_small_enough_gives_way_to_other_work() {
+    let player = MadeUp::new(&[("clock-jump", 1)]);
+    let (stop, violation, schedule) = (Stop::default(), granted_twice(), many());
+    let spending = Spending { jobs: 2, until: None, stop: &stop, hurries: &|| true };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let hurried = runtime.block_on(shrink(&schedule, &violation, &player, spending, &mut |_| {}));
+    let hurried = hurried.unwrap().unwrap();
+    let (unhurried, _) = shrunk(&player, &schedule, &stop);
+    assert!(!hurried.complete && hurried.after.faults <= SMALL.0 && hurried.after.clients <= SMALL.1);
+    assert!(hurried.plays < unhurried.unwrap().plays);
+}
+
+#[test]
 fn ctrl_c_leaves_the_smallest_schedule_so_far() {
     let stop = Stop::default();
     let player = MadeUp::new(&[("clock-jump", 400)]);
     let violation = granted_twice();
-    let spending = Spending { jobs: 2, until: None, stop: &stop };
+    let spending = Spending { jobs: 2, until: None, stop: &stop, hurries: &|| false };
     let mut kept = 0;
     let mut tell = |step: &Step| {
         kept += usize::from(step.kept);
