@@ -1,9 +1,9 @@
 //! What tells one finding from another: which faults, on which roles and in which phase, came before it.
 
 use crate::violation::Violation;
-use fencepost_checker::run_index::Fault;
+use fencepost_checker::run_index::{Fault, Hold};
 use fencepost_checker::{Finding, RunIndex, RunVerdict, Situation, TargetRole, situations_of};
-use fencepost_history::Event;
+use fencepost_history::{Event, Process};
 use fencepost_report::findings::{Cause, Signature};
 use serde_json::{Value, json};
 
@@ -37,11 +37,19 @@ fn behind<'r, 'a>(run: &'r RunIndex<'a>, finding: &Finding) -> Vec<&'r Fault<'a>
     if behind.is_empty() { effective().next_back().into_iter().collect() } else { behind }
 }
 
-/// When the first of the events that prove a finding began: an acquire at its invocation.
+/// When the first of the events that prove a finding began: an operation under a hold with the acquire of that, since a
+/// write does harm for what came in between.
 fn began_ns(run: &RunIndex, finding: &Finding) -> u64 {
     let times = finding.events.iter().filter_map(|&index| {
-        let acquired = run.holds.iter().find(|hold| hold.from == index);
-        acquired.map(|hold| hold.invoke_ns).or_else(|| Some(run.event(index)?.time))
+        let event = run.event(index)?;
+        let is_under = |hold: &&Hold| {
+            event.process == Process::Client(hold.process)
+                && event.key.as_deref() == Some(hold.key)
+                && hold.from <= index
+                && event.time <= hold.end_ns
+        };
+        let hold = run.holds.iter().filter(is_under).max_by_key(|hold| hold.from);
+        Some(hold.map_or(event.time, |hold| hold.invoke_ns))
     });
     times.min().unwrap_or(0)
 }
@@ -68,7 +76,7 @@ fn cause(situations: &[Situation]) -> Option<Cause> {
 mod tests {
     use super::*;
     use fencepost_checker::check_run;
-    use fencepost_history::{Kind, Process};
+    use fencepost_history::Kind;
 
     fn event(index: u64, process: Process, kind: Kind, f: &str, value: Value) -> Event {
         let key = matches!(process, Process::Client(_)).then(|| "k0".into());
@@ -120,6 +128,32 @@ mod tests {
         assert_eq!((signature.to_string().as_str(), finding.class.as_str()), (words, "granted-twice"));
         let other = Violation { class: "overstayed".to_owned(), ..violation };
         assert!(super::signature(&history, &verdict, &other).is_none());
+    }
+
+    #[test]
+    fn a_fault_between_the_grant_and_a_write_is_behind_the_harm() {
+        use Kind::{Invoke, Ok};
+        let (one, nemesis) = (Process::Client(0), Process::Nemesis);
+        let cut = |stage: &str| json!({"id": 0, "stage": stage, "targets": ["n1"], "effective": true});
+        let events = [
+            (one, Invoke, "acquire", json!({"ttl_ms": 2000})),
+            (one, Ok, "acquire", json!({"granted_by": ["n1"]})),
+            (nemesis, Invoke, "power-loss", cut("inject")),
+            (nemesis, Ok, "power-loss", cut("inject")),
+            (nemesis, Invoke, "power-loss", cut("heal")),
+            (nemesis, Ok, "power-loss", cut("heal")),
+            (one, Invoke, "write", json!(7)),
+            (one, Ok, "write", json!(7)),
+            (one, Invoke, "release", Value::Null),
+            (one, Ok, "release", json!({"believed": true})),
+        ];
+        let numbered = (0..).zip(events);
+        let history: Vec<Event> = numbered
+            .map(|(index, (process, kind, f, value))| event(index, process, kind, f, value))
+            .collect();
+        let run = RunIndex::new(&history).unwrap();
+        let lost = Finding { events: vec![7], time: history[7].time, ..Finding::default() };
+        assert_eq!((began_ns(&run, &lost), behind(&run, &lost).len()), (0, 1));
     }
 
     #[test]
