@@ -1,16 +1,19 @@
 //! Keeps a violation that was made small: as a scenario, with the run that shows it and its report.
 
+use crate::play::Played;
 use crate::recorded::SCENARIO;
 use crate::schedule::Schedule;
 use crate::shrink::Shrunk;
 use crate::signature::signature;
 use crate::violation::Violation;
 use anyhow::{Context, Result, bail};
+use fencepost_checker::RunIndex;
 use fencepost_engine::scenario::{read_file, scenario_text};
 use fencepost_engine::{BadUsage, RunOptions};
 use fencepost_history::Seed;
 use fencepost_history::run::{RunFolder, write_whole};
 use fencepost_report::findings::{FINDING, FindingFile, RUN};
+use fencepost_report::pictured;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -44,7 +47,7 @@ pub fn keep(shrunk: &Shrunk, violation: &Violation, findings: &Path, program: &s
         fencepost: env!("CARGO_PKG_VERSION").to_owned(),
         name,
         signature,
-        sentence: finding.sentence,
+        sentence: telling_sentence(example, violation).unwrap_or(finding.sentence),
         lock: options.lock.clone(),
         seed: options.seed.unwrap_or(Seed(0)),
         plays: shrunk.rate.plays,
@@ -67,6 +70,14 @@ pub fn keep(shrunk: &Shrunk, violation: &Violation, findings: &Path, program: &s
     // Written last: where it is, all other files of the finding are.
     file.write(&folder)?;
     Ok(KeptFinding { folder, file })
+}
+
+/// The sentence of the violation that the run's picture shows, if it is of this kind: a run may show it several times, and picture
+/// and sentence are read together.
+fn telling_sentence(example: &Played, violation: &Violation) -> Option<String> {
+    let run = RunIndex::new(&example.history).ok()?;
+    let shown = pictured(&run, &example.verdict).filter(|finding| finding.class == violation.class)?;
+    Some(shown.sentence.clone())
 }
 
 /// Draws the report of the run that is kept; its command is the finding's.

@@ -23,6 +23,14 @@ pub fn exhibits<'a>(run: &RunIndex, verdict: &'a RunVerdict) -> Vec<Exhibit<'a>>
     groups(run, verdict, 1).into_iter().flatten().collect()
 }
 
+/// The finding that a run's picture shows.
+pub fn pictured<'a>(run: &RunIndex, verdict: &'a RunVerdict) -> Option<&'a Finding> {
+    exhibits(run, verdict)
+        .into_iter()
+        .find(|exhibit| !exhibit.holds.is_empty())
+        .map(|exhibit| exhibit.finding)
+}
+
 /// Up to `most` findings of each class of violation, the worst class first and the most telling finding of it first,
 /// and none whose holds another one is about already.
 pub fn groups<'a>(run: &RunIndex, verdict: &'a RunVerdict, most: usize) -> Vec<Vec<Exhibit<'a>>> {

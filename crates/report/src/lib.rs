@@ -28,6 +28,7 @@ mod tests;
 mod words;
 mod worth;
 
+pub use exhibits::pictured;
 pub use heading::{Heading, heading};
 pub use judge::{Judged, judge};
 pub use page::document;

@@ -153,6 +153,11 @@ pub fn background(heading: &Heading, run: &RunIndex) -> String {
     let effective = run.faults.iter().filter(|fault| fault.effective).count();
     let trouble = match run.faults.len() {
         0 => "Nothing was broken on purpose.".to_owned(),
+        1 => format!(
+            "Meanwhile a fault was injected ({}); it took {}effect.",
+            kinds(run),
+            if effective == 1 { "" } else { "no " }
+        ),
         all => {
             format!("Meanwhile {all} faults were injected ({}); {effective} of them took effect.", kinds(run))
         }
