@@ -61,7 +61,7 @@ fn draw_one(
 }
 
 /// Draws the fault that follows these. Every second one is aimed, from the first on, so that the share is certain in a short run,
-/// too; these take the aims in turns. One at a point of the recipe, where it has any, comes between.
+/// too; these take the aims in turns. Those between are at points of the recipe, where it has any.
 fn draw_next(
     faults: &[PlannedFault],
     nemesis: &dyn Nemesis,
@@ -74,10 +74,9 @@ fn draw_next(
         let drawn = draw_aimed(nemesis, topology, settings, which, random);
         drawn.filter(|fault| leaves_two(faults, fault, topology))
     };
-    let fault = match place % 4 {
-        0 | 2 => aimed(WhichAim::InTurn(place / 2)).or_else(|| aimed(WhichAim::InTurn(0))),
-        1 => aimed(WhichAim::AtPoint),
-        _ => None,
+    let fault = match place % 2 {
+        0 => aimed(WhichAim::InTurn(place / 2)).or_else(|| aimed(WhichAim::InTurn(0))),
+        _ => aimed(WhichAim::AtPoint),
     };
     fault.or_else(|| draw_fault(nemesis, topology, settings, false, random))
 }
