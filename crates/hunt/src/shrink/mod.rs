@@ -40,9 +40,6 @@ pub struct Spending<'a> {
     pub hurries: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// What is small enough where other work waits: so many faults, and so many clients.
-const SMALL: (usize, usize) = (3, 3);
-
 /// The smallest schedule that was found.
 pub struct Shrunk {
     pub schedule: Schedule,

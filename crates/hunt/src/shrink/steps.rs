@@ -1,6 +1,5 @@
 //! The steps of shrinking, those that remove most first.
 
-use super::SMALL;
 use super::candidates::{
     CHANCES, ended_by, fewer_clients, fewer_servers, names_nodes, numbers, repeated, rounded, set_number,
     triggers, with_clients, with_fault, with_faults, with_servers, with_trigger,
@@ -22,6 +21,9 @@ const MARGIN: (u64, u64) = (125, 300);
 
 /// Round numbers that are tried for each number.
 const ROUND: usize = 4;
+
+/// What is small enough where other work waits: so many faults, and so many clients.
+pub(super) const SMALL: (usize, usize) = (3, 3);
 
 /// Clients, and processes, that are tried first.
 const FEW: usize = 3;

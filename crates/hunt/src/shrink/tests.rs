@@ -167,7 +167,11 @@ fn what_is_small_enough_gives_way_to_other_work() {
     let hurried = runtime.block_on(shrink(&schedule, &violation, &player, spending, &mut |_| {}));
     let hurried = hurried.unwrap().unwrap();
     let (unhurried, _) = shrunk(&player, &schedule, &stop);
-    assert!(!hurried.complete && hurried.after.faults <= SMALL.0 && hurried.after.clients <= SMALL.1);
+    assert!(
+        !hurried.complete
+            && hurried.after.faults <= steps::SMALL.0
+            && hurried.after.clients <= steps::SMALL.1
+    );
     assert!(hurried.plays < unhurried.unwrap().plays);
 }
 
