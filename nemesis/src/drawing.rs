@@ -250,7 +250,7 @@ mod tests {
             draw_fault(find(name).unwrap(), &topology, &settings, true, &mut random).expect("an aimed fault")
         };
         for _ in 0..100 {
-            assert!((2400..=5000).contains(&aimed("pause").for_ms));
+            assert!((2400..=6000).contains(&aimed("pause").for_ms));
             assert!(aimed("power-loss").for_ms < 1000);
             let jump = aimed("clock-jump");
             let forward = jump.parameters["wall_ms"].as_i64().unwrap() >= 2200;

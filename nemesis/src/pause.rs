@@ -70,17 +70,21 @@ impl TypedNemesis for Pause {
 /// The holder that goes on where it was stopped; and servers that were stopped while they had the say.
 const AIMS: &[Aim] = &[
     Aim::at(Role::Holder, &[Moment::GrantedForLong, Moment::BeforeWrite])
-        .lasting(LENGTHS)
+        .lasting(AWAITING)
         .until(&[Moment::Read, Moment::Granted]),
     // In the queue behind that grant, so that its turn comes while it is stopped.
     Aim::at(Role::Waiter, &[Moment::GrantedForLong]).lasting(LENGTHS),
     Aim::at(Role::Holder, &[Moment::Granted, Moment::BeforeWrite, Moment::Releasing]).lasting(LENGTHS),
-    Aim::at(Role::Waiter, &[Moment::AcquirePoint]).lasting(LENGTHS).until(&[Moment::Read]),
-    Aim::at(Role::Holder, &[Moment::HolderPoint]).lasting(LENGTHS).until(&[Moment::Read]),
+    Aim::at(Role::Waiter, &[Moment::AcquirePoint]).lasting(AWAITING).until(&[Moment::Read]),
+    Aim::at(Role::Holder, &[Moment::HolderPoint]).lasting(AWAITING).until(&[Moment::Read]),
     Aim::at(Role::Granting, &[Moment::Granted, Moment::Collecting]).lasting(LENGTHS),
 ];
 
-/// Shortest and longest pause of an aimed fault, in TTLs.
+/// Shortest and longest pause that ends as soon as another process has come in, in TTLs: leases of some servers end half a TTL
+/// late.
+const AWAITING: (f64, f64) = (1.8, 3.0);
+
+/// Shortest and longest pause of another aimed fault, in TTLs.
 pub(crate) const LENGTHS: (f64, f64) = (1.3, 2.5);
 
 /// Shortest and longest pause, in TTLs.

@@ -81,7 +81,13 @@ impl Lock for AdvisoryLock {
                 let lock = "SELECT pg_advisory_lock(hashtextextended($1, 0))";
                 match answer(connection.client.query_one(lock, &[&key]), deadline).await {
                     Ok(_) => {
-                        connection.hold(key);
+                        if !connection.hold(key) {
+                            self.connection = None;
+                            return Completion::fail(
+                                ErrorCode::SessionExpired,
+                                "the connection ended before the grant was known",
+                            );
+                        }
                         return Completion::Ok(json!({}));
                     }
                     Err(failed) => failed,

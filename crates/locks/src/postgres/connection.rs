@@ -56,9 +56,13 @@ impl Connection {
         !self.client.is_closed()
     }
 
-    /// The process holds this key from now on: a notice is sent when the connection ends.
-    pub(super) fn hold(&self, key: &str) {
+    /// The process holds this key from now on: a notice is sent when the connection ends. False where it has ended already, and the
+    /// lock with it.
+    #[must_use]
+    pub(super) fn hold(&self, key: &str) -> bool {
         self.held.lock().push(key.to_owned());
+        // In this order: what ends in between is seen here, or is told by the notice.
+        self.lives() || !self.let_go(key)
     }
 
     /// The process no longer holds this key. False where it did not.

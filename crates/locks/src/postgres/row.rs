@@ -108,7 +108,13 @@ impl Lock for RowLock {
             Ok(()) => {
                 // The server counts from when it answered, which is now or a little earlier.
                 let now = Instant::now();
-                connection.hold(key);
+                if !connection.hold(key) {
+                    self.connection = None;
+                    return Completion::fail(
+                        ErrorCode::SessionExpired,
+                        "the connection ended before the grant was known",
+                    );
+                }
                 self.open = Some((key.to_owned(), now));
                 // The certain part of it: from when the acquire began.
                 Completion::Ok(json!({"validity_ms": millis_until(begun + ttl)}))
