@@ -6,10 +6,8 @@
 //! acquire; the completion is the one instant by which it certainly had been granted. A's lease ran at least
 //! until its TTL, counted from the invocation of its acquire or from its last renewal (see
 //! [`Hold::expires_ns`]). So if B's acquire was complete before that, the lock service gave away a lock that it
-//! had promised to A, and no observer can deny it: every other choice of the two instants moves the grant
-//! earlier and the end of the lease later. But for one: B's answer may have been on its way for longer than B's own TTL, so
-//! that its lease was over before A was granted the lock ([`Hold::heard_too_late`]). That is the benefit of the doubt, too: then
-//! B, who goes by an old answer, has overstayed.
+//! had promised to A, and no observer can deny it: every other choice of the two instants only moves the grant
+//! earlier and the end of the lease later.
 //!
 //! A hold that is shared (its acquire said `"mode": "shared"`) and another such one may overlap.
 //!
@@ -90,7 +88,6 @@ pub fn overlaps(run: &RunIndex) -> Vec<Overlap> {
 fn overlap(run: &RunIndex, first: usize, second: usize) -> Overlap {
     let (a, b) = (&run.holds[first], &run.holds[second]);
     let class = match (a.expires_ns(b.from), a.cut_ns) {
-        _ if b.heard_too_late() => Class::Overstayed,
         (Some(expires_ns), _) if expires_ns <= b.from_ns => Class::Overstayed,
         (None, Some(cut_ns)) if cut_ns <= b.from_ns => Class::CutOff,
         _ => Class::GrantedTwice,
@@ -101,15 +98,6 @@ fn overlap(run: &RunIndex, first: usize, second: usize) -> Overlap {
 /// Why an overlap is classed as it is, in words that follow "granted twice: " or "overstayed: ".
 pub(crate) fn reason(a: &Hold, b: &Hold) -> String {
     let (first, second) = (a.process, b.process);
-    if b.heard_too_late() {
-        return format!(
-            "process {second} heard of its grant {} after it had asked for it, longer than its TTL ({}), so its lease may have been \
-             over before process {first} got the lock, and the lock service is given the benefit of the doubt; process \
-             {second} took an old answer for a lock",
-            seconds(b.from_ns - b.invoke_ns),
-            seconds(b.ttl_ns.unwrap_or(0))
-        );
-    }
     let Some((expires, ttl)) = a.expires_ns(b.from).zip(a.ttl_ns) else {
         return reason_without_ttl(a, b);
     };

@@ -4,7 +4,6 @@
 //! the last moment at which its process certainly believed in it (see [`Hold`]), and no longer than its lease, counted as
 //! `exclusion` counts it. After that it may end without a sign. So nothing is concluded from
 //!
-//! - an acquire that was answered so late that its lease may have been over by then: `exclusion` reports it as *overstayed*;
 //! - an indeterminate acquire: whether it was granted is unknown, and such a hold might end at once;
 //! - a process that crashed, or was notified that its lock is lost: it shows no belief after that;
 //! - a holder that went on after its lease (*overstayed*): the lock kept its word. `exclusion` reports it;
@@ -139,15 +138,11 @@ fn fits(holds: usize, operations: usize) -> String {
     }
 }
 
-/// The holds of each lock that claims to exclude others, but for those that may have been over when their processes heard of
-/// them: when such a hold was in force is unknown.
+/// The holds of each lock that claims to exclude others.
 fn holds_by_key<'r, 'a>(run: &'r RunIndex<'a>) -> BTreeMap<&'a str, Vec<&'r Hold<'a>>> {
     let mut by_key: BTreeMap<&str, Vec<&Hold>> = BTreeMap::new();
     for hold in run.holds.iter().filter(|hold| hold.exclusive) {
-        let of_key = by_key.entry(hold.key).or_default();
-        if !hold.heard_too_late() {
-            of_key.push(hold);
-        }
+        by_key.entry(hold.key).or_default().push(hold);
     }
     by_key
 }

@@ -108,16 +108,6 @@ impl Hold<'_> {
         Some(self.invoke_ns.saturating_add(ttl.min(validity)))
     }
 
-    /// Whether its lease may have been over when its process heard of the grant: one that ends with its TTL, was asked for longer
-    /// ago than that, and of which the client does not say that it still runs (`validity_ms`).
-    pub fn heard_too_late(&self) -> bool {
-        let says_that_it_runs = self.validity_ms.is_some_and(|ms| ms > 0.0);
-        let renewed = self.renewals.iter().rev().find(|(index, _)| *index <= self.from);
-        let begun_ns = renewed.map_or(self.invoke_ns, |(_, asked)| *asked);
-        let is_over = |ttl_ns: u64| begun_ns.saturating_add(ttl_ns) <= self.from_ns;
-        self.lease == Lease::Ttl && !says_that_it_runs && self.ttl_ns.is_some_and(is_over)
-    }
-
     /// Until when its process claimed the lock. Where that is not known: until the lease ran out, if it does.
     pub fn claimed_until_ns(&self) -> u64 {
         match self.end {

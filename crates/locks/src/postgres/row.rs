@@ -106,6 +106,14 @@ impl Lock for RowLock {
         let Some(connection) = &self.connection else { unreachable!("just connected") };
         match Self::lock_row(connection, key, begun + wait_until(timeout), deadline).await {
             Ok(()) => {
+                // An answer that is older than the TTL may be of a transaction that the server has ended since.
+                let is_old = Instant::now() >= begun + ttl;
+                if is_old
+                    && let Err(failed) = answer(connection.client.batch_execute("SELECT 1"), deadline).await
+                {
+                    self.connection = None;
+                    return Completion::Info(failed.why());
+                }
                 // The server counts from when it answered, which is now or a little earlier.
                 let now = Instant::now();
                 if !connection.hold(key) {

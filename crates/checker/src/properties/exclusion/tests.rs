@@ -61,27 +61,6 @@ fn says_overstayed_after_the_ttl_and_in_doubt() {
     assert_eq!(classes(&go_on(4000)), ["overstayed"]);
 }
 
-#[test]
-fn an_answer_that_came_later_than_its_ttl_may_be_of_an_earlier_grant() {
-    // Process 2 asks first and hears last; process 1 is granted the lock in between.
-    let heard = |at: u32, value: &str| {
-        format!(
-            "0    2 invoke acquire a {{ttl_ms:500}}
-             295  1 invoke acquire a {{ttl_ms:500}}
-             300  1 ok     acquire a {{validity_ms:490}}
-             {at} 2 ok     acquire a {value}
-             720  1 invoke holds   a
-             721  1 ok     holds   a true"
-        )
-    };
-    assert_eq!(classes(&heard(700, "")), ["overstayed"]);
-    assert_eq!(classes(&heard(700, "{validity_ms:0}")), ["overstayed"]);
-    // Its client says that the lease runs, so it is of a later grant.
-    assert_eq!(classes(&heard(700, "{validity_ms:450}")), ["granted-twice"]);
-    // Whenever it was granted, the lease ran when it heard of that.
-    assert_eq!(classes(&heard(499, "")), ["granted-twice"]);
-}
-
 /// Process 2 gets the lock of process 1, which believes in it to the end, long after any TTL.
 fn without_ttl(lease: &str, between: &str) -> String {
     format!(
