@@ -61,7 +61,7 @@ impl Connection {
     #[must_use]
     pub(super) fn hold(&self, key: &str) -> bool {
         self.held.lock().push(key.to_owned());
-        // In this order: what ends in between is seen here, or is told by the notice.
+        // In this order: what ends in between is seen here, or the notice says it.
         self.lives() || !self.let_go(key)
     }
 
