@@ -12,7 +12,7 @@ use fencepost_engine::scenario::{read_file, scenario_text};
 use fencepost_engine::{BadUsage, RunOptions};
 use fencepost_history::Seed;
 use fencepost_history::run::{RunFolder, write_whole};
-use fencepost_report::findings::{FINDING, FindingFile, RUN};
+use fencepost_report::findings::{FINDING, FindingFile, RUN, free_name};
 use fencepost_report::pictured;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -92,14 +92,11 @@ fn draw_report(run: &Path, command: &str) -> Result<()> {
 
 /// The name of the folder: that of the signature, with a number where another finding has it.
 fn name(findings: &Path, signature: &fencepost_report::findings::Signature) -> String {
-    let name = signature.name();
-    let is_free = |name: &String| {
+    free_name(signature.name(), |name| {
         let folder = findings.join(name);
         let same = FindingFile::read(&folder).is_ok_and(|file| file.signature == *signature);
         same || !folder.exists()
-    };
-    let numbered = (2_u64..).map(|number| format!("{name}-{number}"));
-    std::iter::once(name.clone()).chain(numbered).find(is_free).expect("numbers do not end")
+    })
 }
 
 /// The findings in a folder of such, by name; folders without a finding are left out.

@@ -1,5 +1,7 @@
 //! How long a process rests between two attempts to take a lock that it must ask for again and again.
 
+use fencepost_history::Stream;
+use rand::RngExt;
 use std::time::Duration;
 
 /// The share of the TTL, and its bounds: often enough that a lock that is free is soon taken, and so rarely that asking is
@@ -11,4 +13,9 @@ const LONGEST: Duration = Duration::from_millis(50);
 /// The mean rest for a lock with this TTL.
 pub(crate) fn mean_rest(ttl: Duration) -> Duration {
     (ttl / SHARE).clamp(SHORTEST, LONGEST)
+}
+
+/// A rest around this mean, from a fifth of it to twice as long, so that processes that came together do not come back together.
+pub(crate) fn random_rest(mean: Duration, random: &mut Stream) -> Duration {
+    random.random_range(mean / 5..=mean * 2)
 }

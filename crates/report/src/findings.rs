@@ -16,6 +16,12 @@ pub const FINDING: &str = "finding.json";
 pub const RUN: &str = "run";
 pub const SCENARIO: &str = "scenario.toml";
 
+/// The name, or where it is taken the first with a number that is free: `name-2`, `name-3`, …
+pub fn free_name(name: String, is_free: impl Fn(&str) -> bool) -> String {
+    let numbered = (2_u64..).map(|number| format!("{name}-{number}"));
+    std::iter::once(name.clone()).chain(numbered).find(|name| is_free(name)).expect("numbers do not end")
+}
+
 /// A finding, as its folder keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

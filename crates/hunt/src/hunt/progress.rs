@@ -6,16 +6,13 @@ use super::request::HuntRequest;
 use super::sighting::{GRANTED_TWICE, Sighting, explains};
 use crate::search::{Learned, Lesson, Proposal, Search, ShownViolation};
 use anyhow::Result;
-use fencepost_report::findings::{Cause, FindingFile, RUN};
-use fencepost_report::hunt::{FindingState, HuntFile, HuntFinding, NearestMiss, SituationCount};
+use fencepost_report::findings::{Cause, FindingFile, RUN, free_name};
+use fencepost_report::hunt::{FindingState, HuntFile, HuntFinding, NearestMiss, REMARKS_MAX, SituationCount};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// Failures in a row that end a hunt: a server that does not come back may be bad luck, so many are the machine's.
 const FAILURES_IN_A_ROW: u64 = 8;
-
-/// Remarks that are kept; more say nothing new.
-const REMARKS_MAX: usize = 20;
 
 pub(super) struct Progress {
     pub(super) search: Search,
@@ -152,10 +149,7 @@ impl Progress {
             return None;
         }
         let taken: BTreeSet<&str> = self.file.findings.iter().map(|finding| finding.name.as_str()).collect();
-        let free = |name: &String| !taken.contains(name.as_str());
-        let name = seen.signature.name();
-        let more = (2..).map(|number: u32| format!("{name}-{number}"));
-        let name = std::iter::once(name.clone()).chain(more).find(free)?;
+        let name = free_name(seen.signature.name(), |name| !taken.contains(name));
         self.file.findings.push(HuntFinding {
             name: name.clone(),
             signature: seen.signature.clone(),

@@ -14,10 +14,9 @@ use crate::options::{Acquire, LockValue, Options, Release};
 use crate::pause_points;
 use crate::protocol::Hello;
 use crate::recipe::{Lock, Session};
-use crate::rest::mean_rest;
+use crate::rest::{mean_rest, random_rest};
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, Seed, Stream};
-use rand::RngExt;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -253,8 +252,7 @@ impl Lock for RedisLock {
                     }
                 },
             };
-            let mean = mean_rest(ttl);
-            let delay = self.random.random_range(mean / 5..=mean * 2);
+            let delay = random_rest(mean_rest(ttl), &mut self.random);
             if Instant::now() + delay >= try_until {
                 // Each attempt was answered, was not sent, or was taken back.
                 return Completion::Fail(why_not);

@@ -8,10 +8,9 @@ use crate::options::{Options, ReleaseWhere};
 use crate::pause_points;
 use crate::recipe::Lock;
 use crate::redis::node::{HeldKey, RedisNode, Reply, unique_value};
-use crate::rest::mean_rest;
+use crate::rest::{mean_rest, random_rest};
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, OperationError, Stream};
-use rand::RngExt;
 use serde_json::{Value, json};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -74,7 +73,7 @@ impl RedlockLock {
         let mean = self.options.retry_delay.map_or_else(|| mean_rest(ttl), |delay| delay.0);
         match self.options.no_retry_jitter {
             true => mean,
-            false => self.random.random_range(mean / 5..=mean * 2),
+            false => random_rest(mean, &mut self.random),
         }
     }
 

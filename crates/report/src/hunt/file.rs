@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 /// The name of the file in the folder of a hunt.
 pub const HUNT_JSON: &str = "hunt.json";
 
+/// Remarks that are kept; more say nothing new.
+pub const REMARKS_MAX: usize = 20;
+
 /// A hunt, so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HuntFile {

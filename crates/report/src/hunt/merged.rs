@@ -1,10 +1,8 @@
 //! The parts of a hunt as one: situations are added up, findings of one signature are one finding.
 
-use super::file::{CurvePoint, FindingState, HuntFile, HuntFinding};
+use super::file::{CurvePoint, FindingState, HuntFile, HuntFinding, REMARKS_MAX};
+use crate::findings::free_name;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Remarks of all parts that are kept; more say nothing new.
-const REMARKS_MAX: usize = 20;
 
 /// The whole hunt, from its parts by their numbers. The parts hunted side by side: its time is that of the longest. `run_of` gives
 /// the way from the folder of the merge to the run of a part's finding. None without any part.
@@ -82,10 +80,7 @@ fn findings(
     let mut named: Vec<HuntFinding> = Vec::new();
     for (number, mut finding) in findings {
         finding.run = run_of(number, &finding);
-        let name = finding.name.clone();
-        let more = (2..).map(|number: u32| format!("{name}-{number}"));
-        let free = std::iter::once(name.clone()).chain(more).find(|name| !taken.contains(name));
-        finding.name = free.unwrap_or(name);
+        finding.name = free_name(finding.name, |name| !taken.contains(name));
         taken.insert(finding.name.clone());
         named.push(finding);
     }

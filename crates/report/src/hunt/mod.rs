@@ -8,7 +8,9 @@ mod page;
 #[cfg(test)]
 mod tests;
 
-pub use file::{CurvePoint, FindingState, HUNT_JSON, HuntFile, HuntFinding, NearestMiss, SituationCount};
+pub use file::{
+    CurvePoint, FindingState, HUNT_JSON, HuntFile, HuntFinding, NearestMiss, REMARKS_MAX, SituationCount,
+};
 pub use markdown::markdown;
 pub use merged::merged;
 pub use page::html;
