@@ -17,13 +17,13 @@ pub enum Moment {
     Granted,
     /// A process is granted the lock, and will use it for a good part of the TTL.
     GrantedForLong,
-    /// A process has read, and will write in a good while.
+    /// A process has read, and will write so much later that a fault can come between.
     BeforeWrite,
     /// A process begins to release.
     Releasing,
     /// A process begins to acquire: a majority is being collected.
     Collecting,
-    /// A process is between two steps of its acquire.
+    /// A process is between two steps of its acquire, while no other has the lock.
     AcquirePoint,
     /// A process that holds the lock is between two steps of its recipe.
     HolderPoint,
@@ -33,15 +33,21 @@ pub enum Moment {
 
 /// A section that lasts this part of the TTL leaves a fault the time to matter.
 const LONG: f64 = 0.4;
-/// A write that comes so much of the TTL after the grant comes after the injection.
-const WRITE: f64 = 0.25;
-/// A write that comes so much of the TTL after the read comes after what a healing sets free.
-const SOON: f64 = 0.08;
+/// A write that comes so long after the read comes after the injection; so much of the TTL, where that is shorter.
+const WRITE: Duration = Duration::from_millis(150);
+const WRITE_TTLS: f64 = 0.25;
+/// A write that comes so long after the read comes after what a healing sets free; so much of the TTL, where that is shorter.
+const SOON: Duration = Duration::from_millis(20);
+const SOON_TTLS: f64 = 0.05;
 
 impl Moment {
     /// The events of which the fault waits for one; none where this run has no such event.
     fn triggers(self, topology: &Topology) -> Vec<Trigger> {
-        let at = |point: &RecipePoint| Trigger { point: Some(point.name.clone()), ..Trigger::of(f::AT) };
+        let at = |point: &RecipePoint| Trigger {
+            point: Some(point.name.clone()),
+            free: point.is_acquiring,
+            ..Trigger::of(f::AT)
+        };
         let points = |is_acquiring| {
             topology.points.iter().filter(move |point| point.is_acquiring == is_acquiring).map(at)
         };
@@ -54,16 +60,18 @@ impl Moment {
 
     /// The event of a moment that is one of every recipe.
     fn trigger(self, topology: &Topology) -> Option<Trigger> {
-        let part_ms = |part| Some(millis(topology.ttl.mul_f64(part)));
-        let (section_ms, write_ms) = (part_ms(LONG), part_ms(WRITE));
+        let at_most_ms = |time: Duration, ttls| Some(millis(time.min(topology.ttl.mul_f64(ttls))));
+        let section_ms = Some(millis(topology.ttl.mul_f64(LONG)));
         let of = |f: &str, kind: Kind| Trigger { kind: Some(kind), ..Trigger::of(f) };
         match self {
             Moment::Granted => Some(of(f::ACQUIRE, Kind::Ok)),
             Moment::GrantedForLong => Some(Trigger { section_ms, ..of(f::ACQUIRE, Kind::Ok) }),
             Moment::AcquirePoint | Moment::HolderPoint => None,
             Moment::BeforeWrite | Moment::Read if topology.storage.is_none() => None,
-            Moment::Read => Some(Trigger { write_ms: part_ms(SOON), ..of(f::READ, Kind::Ok) }),
-            Moment::BeforeWrite => Some(Trigger { write_ms, ..of(f::READ, Kind::Ok) }),
+            Moment::Read => Some(Trigger { write_ms: at_most_ms(SOON, SOON_TTLS), ..of(f::READ, Kind::Ok) }),
+            Moment::BeforeWrite => {
+                Some(Trigger { write_ms: at_most_ms(WRITE, WRITE_TTLS), ..of(f::READ, Kind::Ok) })
+            }
             Moment::Releasing => Some(of(f::RELEASE, Kind::Invoke)),
             Moment::Collecting => Some(of(f::ACQUIRE, Kind::Invoke)),
         }
@@ -215,7 +223,8 @@ const MAJORITY: f64 = 0.75;
 pub(crate) enum WhichAim {
     /// Any of them, drawn.
     Any,
-    /// The one in that place, in turns, of those that wait for no point of the recipe.
+    /// The one in that place, in turns, of those that wait for no point of the recipe. The first is the one that most locks
+    /// are broken by.
     InTurn(usize),
     /// One that waits for a point of the recipe, drawn.
     AtPoint,

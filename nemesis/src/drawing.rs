@@ -1,5 +1,5 @@
-//! How plans are drawn: half of the faults at nodes and times of their own, half aimed at roles and moments of the lock's
-//! life.
+//! How plans are drawn: of four faults, three are aimed at roles and moments of the lock's life, one is at nodes and a time of its
+//! own.
 
 use crate::aim::{PossibleAim, WhichAim, draw_aim};
 use crate::draws::millis;
@@ -12,7 +12,8 @@ use rand::RngExt;
 
 /// Draws the plan of a run: each nemesis from a random stream of its own, so that adding one shifts no other.
 ///
-/// Faults of one nemesis follow each other with a pause between half and one and a half times the interval.
+/// Faults of one nemesis follow each other with a pause between half and one and a half times the interval; those that end with an
+/// event are expected to end by then.
 /// Faults of different ones overlap freely, but for those that would undo each other: there the nemesis that is named
 /// later gives way. Every fault is healed within `time_limit`.
 pub fn draw(nemeses: &[&dyn Nemesis], topology: &Topology, settings: &Settings, seed: Seed) -> Plan {
@@ -37,6 +38,9 @@ pub(crate) fn draw_beside(
     more
 }
 
+/// When a fault that ends with an event mostly has ended, in TTLs.
+const AWAITED_TTLS: f64 = 1.5;
+
 fn draw_one(
     nemesis: &dyn Nemesis,
     topology: &Topology,
@@ -54,14 +58,19 @@ fn draw_one(
     loop {
         let drawn = draw_next(&faults, nemesis, topology, settings, &mut random);
         let Some(fault) = drawn.filter(|fault| at_ms + fault.for_ms <= limit_ms) else { return faults };
-        let for_ms = fault.for_ms;
+        let lasts_ms = match fault.until {
+            // It ends soon after another process could have the lock.
+            Some(_) => fault.for_ms.min(millis(topology.ttl.mul_f64(AWAITED_TTLS))),
+            None => fault.for_ms,
+        };
         faults.push(PlannedFault { at_ms, ..fault });
-        at_ms += for_ms + gap_ms(&mut random);
+        at_ms += lasts_ms + gap_ms(&mut random);
     }
 }
 
-/// Draws the fault that follows these. Every second one is aimed, from the first on, so that the share is certain in a short run,
-/// too; these take the aims in turns. Those between are at points of the recipe, where it has any.
+/// Draws the fault that follows these. Two of four are at the first aim of the nemesis, so that each run, however short, tries what
+/// most locks are broken by. Of the others one is at a point of the recipe, or, where it has none, at the other aims in turns; and one
+/// is at any nodes and any time.
 fn draw_next(
     faults: &[PlannedFault],
     nemesis: &dyn Nemesis,
@@ -74,9 +83,12 @@ fn draw_next(
         let drawn = draw_aimed(nemesis, topology, settings, which, random);
         drawn.filter(|fault| leaves_two(faults, fault, topology))
     };
-    let fault = match place % 2 {
-        0 => aimed(WhichAim::InTurn(place / 2)).or_else(|| aimed(WhichAim::InTurn(0))),
-        _ => aimed(WhichAim::AtPoint),
+    let first = WhichAim::InTurn(0);
+    let other = WhichAim::InTurn(1 + place / 4);
+    let fault = match place % 4 {
+        0 | 2 => aimed(first),
+        1 => aimed(WhichAim::AtPoint).or_else(|| aimed(other)).or_else(|| aimed(first)),
+        _ => None,
     };
     fault.or_else(|| draw_fault(nemesis, topology, settings, false, random))
 }
@@ -107,6 +119,17 @@ pub fn draw_fault(
     }
     let then = nemesis.description().awaits_holder.then(|| Trigger::of(f::ACQUIRE));
     Some(planned(nemesis, nemesis.draw(topology, settings, random)?, then, None))
+}
+
+/// Draws one fault, at time 0, at the first aim of its nemesis, which most locks are broken by. None where this topology allows none
+/// of its aims.
+pub fn draw_first(
+    nemesis: &dyn Nemesis,
+    topology: &Topology,
+    settings: &Settings,
+    random: &mut Stream,
+) -> Option<PlannedFault> {
+    draw_aimed(nemesis, topology, settings, WhichAim::InTurn(0), random)
 }
 
 /// Draws one fault at one of the aims of its nemesis.
@@ -165,7 +188,10 @@ mod tests {
             }
             for nemesis in registry() {
                 let own: Vec<_> = plan.faults.iter().filter(|fault| fault.fault == nemesis.name()).collect();
-                let apart = |pair: &[&PlannedFault]| pair[0].at_ms + pair[0].for_ms <= pair[1].at_ms;
+                let ends_ms = |fault: &PlannedFault| {
+                    fault.at_ms + if fault.until.is_some() { fault.for_ms.min(3000) } else { fault.for_ms }
+                };
+                let apart = |pair: &[&PlannedFault]| ends_ms(pair[0]) <= pair[1].at_ms;
                 prop_assert!(own.windows(2).all(apart), "faults of one nemesis overlap");
             }
         }

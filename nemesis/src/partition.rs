@@ -76,8 +76,12 @@ impl TypedNemesis for Partition {
     }
 }
 
-/// The holder from its servers, so that its lease ends, or from the storage; the leader from those that follow it.
+/// The holder from its servers, so that its lease ends, and from the storage, where its write arrives once it is joined again; or
+/// from one of the two; the leader from those that follow it.
 const AIMS: &[Aim] = &[
+    Aim::between(Role::Holder, OtherEnd::ServersAndStorage, &[Moment::BeforeWrite])
+        .lasting((1.5, 2.5))
+        .until(&[Moment::Read]),
     Aim::between(
         Role::Holder,
         OtherEnd::Servers,

@@ -69,11 +69,10 @@ impl TypedNemesis for Pause {
 
 /// The holder that goes on where it was stopped; and servers that were stopped while they had the say.
 const AIMS: &[Aim] = &[
-    Aim::at(Role::Holder, &[Moment::GrantedForLong, Moment::BeforeWrite])
-        .lasting(AWAITING)
-        .until(&[Moment::Read, Moment::Granted]),
+    Aim::at(Role::Holder, &[Moment::BeforeWrite]).lasting(AWAITING).until(&[Moment::Read]),
     // In the queue behind that grant, so that its turn comes while it is stopped.
     Aim::at(Role::Waiter, &[Moment::GrantedForLong]).lasting(LENGTHS),
+    Aim::at(Role::Holder, &[Moment::GrantedForLong]).lasting(AWAITING).until(&[Moment::Granted]),
     Aim::at(Role::Holder, &[Moment::Granted, Moment::BeforeWrite, Moment::Releasing]).lasting(LENGTHS),
     Aim::at(Role::Waiter, &[Moment::AcquirePoint]).lasting(AWAITING).until(&[Moment::Read]),
     Aim::at(Role::Holder, &[Moment::HolderPoint]).lasting(AWAITING).until(&[Moment::Read]),

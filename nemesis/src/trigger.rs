@@ -34,6 +34,9 @@ pub struct Trigger {
     /// it is a read that is waited for, after that (`read_at_ms`). Where that is not known, any fits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_ms: Option<u64>,
+    /// No process holds the key of the event, or each that does is releasing it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub free: bool,
     /// Waits for the event to have come this many times.
     #[serde(default = "once", skip_serializing_if = "is_once")]
     pub times: u64,
@@ -60,13 +63,14 @@ impl Trigger {
             stage: None,
             section_ms: None,
             write_ms: None,
+            free: false,
             times: 1,
         }
     }
 
-    /// Whether it waits for a section of some length, as few are, or for a point of the recipe.
+    /// Whether it waits for a section of some length, as few are, for a lock that is free, or for a point of the recipe.
     pub fn is_rare(&self) -> bool {
-        self.section_ms.is_some() || self.write_ms.is_some() || self.point.is_some()
+        self.section_ms.is_some() || self.write_ms.is_some() || self.free || self.point.is_some()
     }
 
     /// Whether a section of that length, with its write so long after the event, is long enough, as far as either is known.
@@ -78,7 +82,7 @@ impl Trigger {
         reaches(self.section_ms, length_ms) && reaches(self.write_ms, write_after_ms)
     }
 
-    /// Whether this event fits, but for the length of the section. `client_of` names the client that hosts a process.
+    /// Whether this event fits, but for the length of the section and the state of the lock. `client_of` names the client that hosts a process.
     pub fn fits(&self, event: &Event, client_of: impl Fn(u64) -> String) -> bool {
         let is = |wanted: &Option<String>, there: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| there == Some(wanted))

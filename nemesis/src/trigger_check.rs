@@ -38,6 +38,7 @@ impl Trigger {
             ("key", self.key.is_some()),
             ("section-ms", self.section_ms.is_some()),
             ("write-ms", self.write_ms.is_some()),
+            ("free", self.free),
         ];
         if let Some((field, _)) = of_operations.into_iter().find(|(_, given)| is_nemesis && *given) {
             return Err(format!(

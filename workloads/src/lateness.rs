@@ -1,14 +1,15 @@
 //! A section's place in time: when its steps are due, and when its process is too late to go on.
 //!
-//! A drawn section that must end with its lease is counted from the beginning of that, as far as its client knows that: a process that got the lock
-//! late works for less long. Its steps are due at fixed times of the section, so delays between them do not add up.
+//! The steps of a drawn section are due at fixed times of it, so delays between them do not add up. One that must end with its lease
+//! is counted from the beginning of that, as far as its client knows that: a process that got the lock late works for less long. Where
+//! faults may delay processes anyway, a section is cut only if it would come too near to the end of its lease.
 //!
 //! A user's section that ends within 0.8 TTL still goes on past the lease on a machine that is busy enough. That would be
 //! a violation, and none that a fault caused. So a process that finds its lease over, but for a tenth of the TTL, abandons
 //! its section where only the machine can have made it late: no fault of the run reaches it, or it was this program, which
 //! no fault touches, that woke up too late. A process that a fault made late goes on, as careless users do.
 
-use crate::length::{Drawn, Length};
+use crate::length::{Drawn, LONGEST_TTLS, Length};
 use crate::workload::Now;
 use serde_json::Value;
 use std::time::Duration;
@@ -21,8 +22,8 @@ const MARGIN: u32 = 10;
 pub(crate) struct Lateness {
     /// When the section began; for a section that is not drawn, its first wait.
     begun: Option<Duration>,
-    /// How much of the lease had passed when the grant was known.
-    used: Duration,
+    /// How much shorter it is than it was drawn, because part of the lease had passed when the grant was known.
+    cut: Duration,
     /// When the lease is over, and whether no fault can delay the process. None where a section may last longer than its lease, or was
     /// not drawn.
     end: Option<(Duration, bool)>,
@@ -35,15 +36,21 @@ pub(crate) struct Lateness {
 }
 
 impl Lateness {
-    /// Of a section whose grant, with this value, is known as of `now`.
-    pub(crate) fn of_grant(length: &Length, granted: &Value, now: Duration) -> Lateness {
+    /// Of a section that was to last for so long, and whose grant, with this value, is known as of `now`.
+    pub(crate) fn of_grant(length: &Length, lasts: Duration, granted: &Value, now: Duration) -> Lateness {
         let Length::Drawn(Drawn { ttl, outlasts, undelayed }) = *length else { return Lateness::default() };
         let validity_ms = granted.get("validity_ms").and_then(Value::as_f64).filter(|ms| ms.is_finite());
         let valid = validity_ms.map_or(ttl, |ms| Duration::from_secs_f64(ms.clamp(0.0, 1e12) / 1e3).min(ttl));
+        let used = ttl - valid;
+        let cut = match (outlasts, undelayed) {
+            (true, _) => Duration::ZERO,
+            (false, true) => used,
+            (false, false) => (lasts + used).saturating_sub(ttl.mul_f64(LONGEST_TTLS)).min(used),
+        };
         let end = (now + valid).saturating_sub(ttl / MARGIN);
         Lateness {
             begun: Some(now),
-            used: if outlasts { Duration::ZERO } else { ttl - valid },
+            cut,
             end: (!outlasts).then_some((end, undelayed)),
             for_write: ttl * (MARGIN - 2) / (2 * MARGIN),
             ..Lateness::default()
@@ -60,7 +67,7 @@ impl Lateness {
     /// How long to wait until the section has lasted for so long; none where it has, or where the run is over.
     pub(crate) fn wait_until(&mut self, lasted: Duration, now: Now) -> Option<Duration> {
         let begun = *self.begun.get_or_insert(now.time);
-        let due = (begun + lasted).saturating_sub(self.used);
+        let due = (begun + lasted).saturating_sub(self.cut);
         if now.closing || due <= now.time {
             return None;
         }
@@ -102,7 +109,12 @@ mod tests {
 
     /// Of a section granted after ten seconds.
     fn lateness(outlasts: bool, undelayed: bool, granted: &Value) -> Lateness {
-        Lateness::of_grant(&Length::Drawn(Drawn { ttl: TTL, outlasts, undelayed }), granted, ms(10_000))
+        lateness_of(900, outlasts, undelayed, granted)
+    }
+
+    fn lateness_of(lasts_ms: u64, outlasts: bool, undelayed: bool, granted: &Value) -> Lateness {
+        let length = Length::Drawn(Drawn { ttl: TTL, outlasts, undelayed });
+        Lateness::of_grant(&length, ms(lasts_ms), granted, ms(10_000))
     }
 
     #[test]
@@ -124,6 +136,18 @@ mod tests {
         for validity in [json!(-5), json!(1e300)] {
             lateness(false, true, &json!({"validity_ms": validity}));
         }
+    }
+
+    #[test]
+    fn where_faults_may_delay_it_a_section_is_cut_only_as_far_as_it_must() {
+        let due = |lasts_ms: u64| {
+            let mut late = lateness_of(lasts_ms, false, false, &json!({"validity_ms": 1700}));
+            late.wait_until(ms(lasts_ms), at(10_000))
+        };
+        // 1.6 s of the lease may be used, 0.3 s had been by the grant.
+        assert_eq!(due(170), Some(ms(170)));
+        assert_eq!(due(1300), Some(ms(1300)));
+        assert_eq!(due(1500), Some(ms(1300)));
     }
 
     #[test]
@@ -156,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_fixed_section_is_counted_from_its_first_wait_and_never_abandoned() {
-        let mut late = Lateness::of_grant(&Length::Fixed(TTL), &json!({"validity_ms": 100}), ms(10_000));
+        let mut late = Lateness::of_grant(&Length::Fixed(TTL), TTL, &json!({"validity_ms": 100}), ms(10_000));
         assert_eq!(late.wait_until(ms(500), at(10_300)), Some(ms(500)));
         late.woke(at(19_000));
         assert_eq!(late.is_to_abandon(ms(19_000)), None);

@@ -15,7 +15,8 @@ const OUTLASTING: f64 = 0.125;
 /// Lengths of sections in TTLs, from and to. A long section leaves a fifth of the TTL for the delays of a machine without
 /// faults, and its write the rest of the section besides.
 const SHORT_TTLS: (f64, f64) = (0.01, 0.09);
-const LONG_TTLS: (f64, f64) = (0.5, 0.8);
+const LONG_TTLS: (f64, f64) = (0.5, LONGEST_TTLS);
+pub(crate) const LONGEST_TTLS: f64 = 0.8;
 const OUTLASTING_TTLS: (f64, f64) = (1.1, 1.6);
 
 /// Where no fault can delay a process, it writes at the latest after this share of the TTL: a write that the machine delays
@@ -25,6 +26,11 @@ const UNDELAYED_WRITE_TTLS: f64 = 0.4;
 /// The share of sections that do something else before they read: a late write of another process that arrives before their
 /// read is seen by it, and one that arrives between read and write is lost.
 const LATE_READ: f64 = 0.3;
+
+/// The share of acquires that wait longer than others, and how many times as long: in a queue they come so far that their turn
+/// comes after a fault that struck them there.
+const PATIENT: f64 = 0.3;
+const PATIENT_TIME_LIMITS: u32 = 4;
 
 /// The share of the rests that are none.
 const NO_REST: f64 = 0.25;
@@ -62,6 +68,8 @@ pub(crate) struct SectionPlan {
     pub(crate) read_at: Duration,
     /// From the beginning of the section to its write.
     pub(crate) write_at: Duration,
+    /// How many times the time limit of an acquire its own may take.
+    pub(crate) acquire_time_limits: u32,
 }
 
 impl SectionPlan {
@@ -101,12 +109,15 @@ impl Length {
     }
 
     pub(crate) fn plan(&self, random: &mut Stream) -> SectionPlan {
+        let simple = |length| SectionPlan {
+            length,
+            read_at: Duration::ZERO,
+            write_at: length,
+            acquire_time_limits: 1,
+        };
         match *self {
-            Length::Fixed(length) => SectionPlan { length, read_at: Duration::ZERO, write_at: length },
-            Length::UpTo(longest) => {
-                let length = longest.mul_f64(random.random_range(0.0..=1.0));
-                SectionPlan { length, read_at: Duration::ZERO, write_at: length }
-            }
+            Length::Fixed(length) => simple(length),
+            Length::UpTo(longest) => simple(longest.mul_f64(random.random_range(0.0..=1.0))),
             Length::Drawn(drawn) => {
                 let kind = random.random_range(0.0..1.0);
                 let (from, to) = match kind {
@@ -124,7 +135,8 @@ impl Length {
                     true => write_at.mul_f64(random.random_range(0.0..=1.0)),
                     false => Duration::ZERO,
                 };
-                SectionPlan { length, read_at, write_at }
+                let acquire_time_limits = if random.random_bool(PATIENT) { PATIENT_TIME_LIMITS } else { 1 };
+                SectionPlan { length, read_at, write_at, acquire_time_limits }
             }
         }
     }
@@ -190,6 +202,14 @@ mod tests {
         let late = plans.iter().filter(|plan| !plan.read_at.is_zero()).count();
         assert!((1080..1320).contains(&late), "{late} of {MANY}");
         assert!(plans.iter().all(|plan| plan.read_at <= plan.write_at));
+    }
+
+    #[test]
+    fn some_acquires_wait_longer_than_others() {
+        let plans = plans(drawn(true));
+        let patient = plans.iter().filter(|plan| plan.acquire_time_limits == 4).count();
+        assert!((1080..1320).contains(&patient), "{patient} of {MANY}");
+        assert!(plans.iter().all(|plan| matches!(plan.acquire_time_limits, 1 | 4)));
     }
 
     #[test]

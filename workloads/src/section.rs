@@ -73,15 +73,15 @@ impl<W: Work + 'static, B: FnMut(SectionPlan) -> W + Send> Sections<B> {
     }
 
     fn op(&self, f: &'static str, value: Value) -> Step {
-        Step::Do(Op { f, key: self.key.clone(), value, note: Value::Null })
+        Step::Do(Op { f, key: self.key.clone(), value, note: Value::Null, time_limits: 1 })
     }
 
     fn acquire(&mut self) -> Step {
         self.key = Cow::Owned(key_name(self.random.random_range(0..self.settings.keys)));
         let plan = self.settings.length.plan(&mut self.random);
-        let note = plan.note(self.writes);
+        let (note, time_limits) = (plan.note(self.writes), plan.acquire_time_limits);
         self.at = At::Acquiring(plan);
-        Step::Do(Op { f: f::ACQUIRE, key: self.key.clone(), value: self.request.clone(), note })
+        Step::Do(Op { f: f::ACQUIRE, key: self.key.clone(), value: self.request.clone(), note, time_limits })
     }
 
     fn rest(&mut self, closing: bool) -> Step {
@@ -132,7 +132,7 @@ impl<W: Work + 'static, B: FnMut(SectionPlan) -> W + Send> Script for Sections<B
                 Some(Completion::Ok(granted)) => {
                     self.at = At::Working;
                     self.work = Some(Box::new((self.begin)(plan)));
-                    self.lateness = Lateness::of_grant(&self.settings.length, granted, now.time);
+                    self.lateness = Lateness::of_grant(&self.settings.length, plan.length, granted, now.time);
                     self.work_on(None, now)
                 }
                 // Not held, or held by a process number that is never used again.

@@ -59,6 +59,8 @@ pub struct Op {
     pub value: Value,
     /// What the history says beside the arguments; it is not sent. An object, or null for nothing.
     pub note: Value,
+    /// How many times the run's time limit of such an operation it may take.
+    pub time_limits: u32,
 }
 
 /// What the command line says about workloads.

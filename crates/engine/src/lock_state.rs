@@ -3,7 +3,8 @@
 
 use fencepost_history::{ErrorCode, Event, Kind, Name, OperationError, Process, f};
 use serde_json::Value;
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 
 /// What an acquire said about the section that it begins, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -50,6 +51,7 @@ impl KnownHold {
 struct Waiting {
     key: Name,
     since_ns: u64,
+    timeout_ms: u64,
     section: Section,
 }
 
@@ -59,6 +61,8 @@ pub struct LockState {
     /// By process: one has few keys at a time, mostly one.
     holds: HashMap<u64, Vec<KnownHold>>,
     waiting: HashMap<u64, Waiting>,
+    /// Processes that are releasing, with the key.
+    releasing: HashSet<(u64, Name)>,
 }
 
 impl LockState {
@@ -80,8 +84,15 @@ impl LockState {
                 write_at_ms: number("write_at_ms"),
                 read_at_ms: number("read_at_ms"),
             };
-            self.waiting.insert(process, Waiting { key, since_ns: event.time, section });
+            let timeout_ms = event.value.get("timeout_ms").and_then(Value::as_u64).unwrap_or(0);
+            self.waiting.insert(process, Waiting { key, since_ns: event.time, timeout_ms, section });
             return;
+        }
+        if event.f == f::RELEASE {
+            match event.kind {
+                Kind::Invoke => self.releasing.insert((process, key.clone())),
+                _ => self.releasing.remove(&(process, key.clone())),
+            };
         }
         let waited = if is_acquire { self.waiting.remove(&process) } else { None };
         match event.kind {
@@ -119,6 +130,12 @@ impl LockState {
         self.holds.get(&process)?.iter().rfind(|hold| hold.key == key)
     }
 
+    /// Whether no process holds a key but those that are releasing it.
+    pub fn is_free(&self, key: &str) -> bool {
+        let mut of_key = self.holds.values().flatten().filter(|hold| hold.key == key);
+        of_key.all(|hold| self.releasing.contains(&(hold.process, hold.key.clone())))
+    }
+
     /// What is known of the section that a process is in, or that it is about to begin.
     pub fn section(&self, process: u64, key: &str) -> Section {
         let waiting = self.waiting.get(&process).filter(|waiting| waiting.key == key);
@@ -133,12 +150,14 @@ impl LockState {
         holds
     }
 
-    /// The processes with an acquire in flight, the one that has waited longest first.
+    /// The processes with an acquire in flight: first those that wait longest before they give up, so that one that is stopped
+    /// may still wait when it goes on; of these, the one that has waited longest.
     pub fn waiters(&self) -> Vec<u64> {
-        let mut waiters: Vec<(u64, u64)> =
-            self.waiting.iter().map(|(process, waiting)| (waiting.since_ns, *process)).collect();
-        waiters.sort_unstable();
-        waiters.into_iter().map(|(_, process)| process).collect()
+        let mut waiters: Vec<_> = self.waiting.iter().collect();
+        waiters.sort_unstable_by_key(|(process, waiting)| {
+            (Reverse(waiting.timeout_ms), waiting.since_ns, **process)
+        });
+        waiters.into_iter().map(|(process, _)| *process).collect()
     }
 }
 
@@ -189,6 +208,17 @@ mod tests {
         let length_ms = |process| held.section(process, "k0").length_ms;
         assert_eq!((length_ms(1), length_ms(2)), (Some(900.0), None));
         assert_eq!(holders(&state(&events)), [0; 0]);
+        assert!(state(&events[..2]).is_free("k0") && !held.is_free("k0") && held.is_free("k1"));
+        assert!(state(&events[..5]).is_free("k0"), "it is being released");
+    }
+
+    #[test]
+    fn a_waiter_that_does_not_give_up_soon_comes_first() {
+        let begin = |process, timeout_ms: u64| {
+            (process, Kind::Invoke, f::ACQUIRE, "k0", json!({"timeout_ms": timeout_ms}))
+        };
+        let waiting = state(&[begin(1, 2000), begin(2, 8000), begin(3, 8000), begin(4, 2000)]);
+        assert_eq!(waiting.waiters(), [2, 3, 1, 4]);
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl ProcessContext {
     /// Sends one operation, and records its invocation and its completion.
     pub async fn perform(&self, client: &ClientConnection, process: u64, op: &Op) -> Completion {
         let limit = if op.f == f::ACQUIRE { self.times.acquire } else { OPERATION };
-        self.perform_within(limit, client, process, op).await
+        self.perform_within(limit * op.time_limits, client, process, op).await
     }
 
     /// As [`ProcessContext::perform`], with a time limit of its own for the client.
@@ -190,6 +190,7 @@ pub async fn closing_reads(
             key: Cow::Owned(fencepost_workloads::key_name(number)),
             value: Value::Null,
             note: Value::Null,
+            time_limits: 1,
         };
         let acquired =
             context.perform_within(context.times.free_again, client, process, &op(f::ACQUIRE)).await;

@@ -207,6 +207,7 @@ impl Inner {
         while at < self.waiting.len() {
             let (trigger, times, _) = &mut self.waiting[at];
             if trigger.fits(event, client_of)
+                && (!trigger.free || self.lock.is_free(key))
                 && trigger.fits_section(section.length_ms, section.write_after_ms(&event.f))
             {
                 *times = times.saturating_sub(1);

@@ -277,7 +277,7 @@ impl LockUser {
     /// One operation on the only key of a directed run. After an indeterminate operation the script goes on under a fresh
     /// process number, as a program that was restarted would.
     async fn perform(&mut self, f: &'static str, value: Value) -> Completion {
-        let op = Op { f, key: Cow::Owned(key_name(0)), value, note: Value::Null };
+        let op = Op { f, key: Cow::Owned(key_name(0)), value, note: Value::Null, time_limits: 1 };
         let process = self.process.load(Ordering::Relaxed);
         let completion = self.context.perform(&self.client, process, &op).await;
         if matches!(completion, Completion::Info(_)) {

@@ -15,13 +15,11 @@ mod space;
 pub use archive::{Archive, Cell, Learned, Use};
 pub use lesson::{Lesson, ShownViolation, SituationName};
 pub use mutation::Change;
-pub use space::{DrawnOptions, FAULTS_MAX, Space};
+pub use space::{Aimed, DrawnOptions, FAULTS_MAX, Space};
 
 use crate::schedule::Schedule;
 use fencepost_history::{Seed, Stream};
-use fencepost_nemesis::Nemesis;
 use rand::RngExt;
-use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -103,16 +101,17 @@ impl Search {
         Some(Proposal { number, schedule, origin })
     }
 
-    /// Draws a schedule: the nemeses take turns, in an order that is drawn for each round.
+    /// Draws a schedule: the nemeses take turns, in an order that is drawn for each round. In the first round each does what most
+    /// locks are broken by.
     fn draw(&self, number: u64, random: &mut Stream) -> Option<(Schedule, Origin)> {
         let count = self.space.nemeses.len() as u64;
         let round = number.checked_sub(1)?.checked_div(count)?;
-        let mut turns: Vec<&'static dyn Nemesis> = self.space.nemeses.clone();
-        turns.shuffle(&mut self.seed.stream(&format!("round-{round}")));
+        let mut turns = self.space.nemeses_by_chance(&mut self.seed.stream(&format!("round-{round}")));
+        let aim = if round == 0 { Aimed::First } else { Aimed::ByChance };
         let first = ((number - 1) % count) as usize;
         turns.rotate_left(first);
         turns.into_iter().find_map(|nemesis| {
-            let schedule = (0..8).find_map(|_| self.space.fresh(nemesis, random))?;
+            let schedule = (0..8).find_map(|_| self.space.fresh(nemesis, aim, random))?;
             Some((schedule, Origin::Fresh { nemesis: nemesis.name().to_owned() }))
         })
     }

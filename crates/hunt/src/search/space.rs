@@ -4,9 +4,9 @@ use super::moments::draw_moment;
 use crate::schedule::Schedule;
 use fencepost_engine::{BadUsage, RunOptions, RunSpec};
 use fencepost_history::{Seed, Stream, TimeSpan};
-use fencepost_nemesis::{Nemesis, Plan, PlannedFault, Topology, Trigger, aims, draw_fault, find};
+use fencepost_nemesis::{Nemesis, Plan, PlannedFault, Topology, Trigger, aims, draw_fault, draw_first, find};
 use rand::RngExt;
-use rand::seq::IndexedRandom;
+use rand::seq::{IndexedRandom, SliceRandom};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -37,6 +37,15 @@ pub struct DrawnOptions {
 impl DrawnOptions {
     pub const ALL: DrawnOptions =
         DrawnOptions { clients: true, concurrency: true, keys: true, time_limit: true };
+}
+
+/// How the fault of a schedule that is drawn anew is aimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aimed {
+    /// At the first aim of its nemesis, which most locks are broken by.
+    First,
+    /// At any of them, or at none.
+    ByChance,
 }
 
 /// All schedules that a hunt may try.
@@ -107,14 +116,26 @@ impl Space {
         }
     }
 
+    /// The nemeses, in an order that is drawn: first those that can be aimed here, whose faults come when they matter.
+    pub(super) fn nemeses_by_chance(&self, random: &mut Stream) -> Vec<&'static dyn Nemesis> {
+        let mut nemeses = self.nemeses.clone();
+        nemeses.shuffle(random);
+        nemeses.sort_by_key(|nemesis| aims(*nemesis, &self.topology).is_empty());
+        nemeses
+    }
+
     /// A schedule that is drawn anew, with a fault of this nemesis and perhaps others. None where that nemesis has no
     /// target here.
-    pub fn fresh(&self, nemesis: &'static dyn Nemesis, random: &mut Stream) -> Option<Schedule> {
-        let options = self.options(random);
-        let mut plan = Plan { faults: vec![self.fault(nemesis, &options, random)?], ..Plan::default() };
+    pub fn fresh(&self, nemesis: &'static dyn Nemesis, aim: Aimed, random: &mut Stream) -> Option<Schedule> {
+        let mut options = self.options(random);
+        if aim == Aimed::First && self.drawn.time_limit {
+            // So that its moment comes, and what follows from it.
+            options.time_limit = TimeSpan(self.ttl() * LENGTH_TTLS.1);
+        }
+        let mut plan = Plan { faults: vec![self.fault(nemesis, aim, &options, random)?], ..Plan::default() };
         while plan.faults.len() < FAULTS_MAX && random.random_bool(0.3) {
             let other = self.nemeses.choose(random)?;
-            plan.faults.extend(self.fault(*other, &options, random));
+            plan.faults.extend(self.fault(*other, Aimed::ByChance, &options, random));
         }
         let mut schedule = Schedule::new(options, plan);
         while !self.settle(&mut schedule) && schedule.plan.faults.len() > 1 {
@@ -127,13 +148,19 @@ impl Space {
     pub(super) fn fault(
         &self,
         nemesis: &'static dyn Nemesis,
+        aim: Aimed,
         options: &RunOptions,
         random: &mut Stream,
     ) -> Option<PlannedFault> {
         let topology = self.topology(options);
         let settings = options.nemesis_settings(&topology).ok()?;
-        let aimed = random.random_ratio(AIMED_OF_TEN, 10);
-        let aimed = aimed.then(|| draw_fault(nemesis, &topology, &settings, true, random)).flatten();
+        let aimed = match aim {
+            Aimed::First => draw_first(nemesis, &topology, &settings, random),
+            Aimed::ByChance if random.random_ratio(AIMED_OF_TEN, 10) => {
+                draw_fault(nemesis, &topology, &settings, true, random)
+            }
+            Aimed::ByChance => None,
+        };
         let mut fault = match aimed {
             Some(fault) => fault,
             None => {
