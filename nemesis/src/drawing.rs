@@ -69,8 +69,8 @@ fn draw_one(
 }
 
 /// Draws the fault that follows these. Two of four are at the first aim of the nemesis, so that each run, however short, tries what
-/// most locks are broken by. Of the others one is at a point of the recipe, or, where it has none, at the other aims in turns; and one
-/// is at any nodes and any time.
+/// most locks are broken by. The others are at a point of the recipe; where it has none, one is at the other aims in turns, and one at
+/// any nodes and any time.
 fn draw_next(
     faults: &[PlannedFault],
     nemesis: &dyn Nemesis,
@@ -88,7 +88,7 @@ fn draw_next(
     let fault = match place % 4 {
         0 | 2 => aimed(first),
         1 => aimed(WhichAim::AtPoint).or_else(|| aimed(other)).or_else(|| aimed(first)),
-        _ => None,
+        _ => aimed(WhichAim::AtPoint),
     };
     fault.or_else(|| draw_fault(nemesis, topology, settings, false, random))
 }
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_faults_are_aimed_and_wait_for_their_moment() {
+    fn of_four_faults_three_are_aimed_and_wait_for_their_moment() {
         let led = Topology { has_leader: true, ..topology(3, 5) };
         for topology in [&topology(5, 5), &topology(1, 3), &led] {
             for (nemesis, seed) in
@@ -220,7 +220,11 @@ mod tests {
             {
                 let plan = draw(&[*nemesis], topology, &settings(40), Seed(seed));
                 let aimed = plan.faults.iter().filter(|fault| is_aimed(fault)).count();
-                assert!(2 * aimed >= plan.faults.len(), "{}, seed {seed}: {aimed}", nemesis.name());
+                assert!(
+                    plan.faults.len() - aimed <= plan.faults.len() / 4,
+                    "{}, seed {seed}: {aimed}",
+                    nemesis.name()
+                );
                 assert!(plan.faults.is_empty() || is_aimed(&plan.faults[0]), "{}", nemesis.name());
             }
         }

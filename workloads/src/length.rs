@@ -252,7 +252,12 @@ mod tests {
     #[test]
     fn a_note_says_what_is_planned() {
         let ms = Duration::from_millis;
-        let plan = SectionPlan { length: ms(1300), read_at: Duration::ZERO, write_at: ms(420) };
+        let plan = SectionPlan {
+            length: ms(1300),
+            read_at: Duration::ZERO,
+            write_at: ms(420),
+            acquire_time_limits: 1,
+        };
         assert_eq!(plan.note(true), json!({"hold_ms": 1300, "write_at_ms": 420}));
         let late = SectionPlan { read_at: ms(70), ..plan };
         assert_eq!(late.note(true), json!({"hold_ms": 1300, "read_at_ms": 70, "write_at_ms": 420}));
