@@ -154,6 +154,12 @@ impl<'a> RunIndex<'a> {
         self.servers_ended.iter().map(|(_, ended)| ended).find(|ended| ended.after_fault.is_some())
     }
 
+    /// The first server that did not serve again after a fault because it cannot read its own data.
+    pub fn unreadable(&self) -> Option<&ServerEnded> {
+        let mut ended = self.servers_ended.iter().map(|(_, ended)| ended);
+        ended.find(|ended| ended.after_fault.is_some() && ended.unreadable.is_some())
+    }
+
     /// The longest time for which any grant lasts by itself; 0 where the end of a grant is no matter of time.
     pub fn longest_ttl_ns(&self) -> u64 {
         let acquires = self.operations.iter().filter(|operation| operation.f() == f::ACQUIRE);

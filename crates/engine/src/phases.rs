@@ -72,7 +72,8 @@ pub(crate) async fn all(
     phase(recorder, "main");
     let moved = fencepost_nemesis::moved_clocks(&spec.plan, &spec.topology());
     let clocks = ClockWatch::watch(moved, deployment.context.clone(), recorder.clone(), run.folder.clocks())?;
-    let log = ServerLog { logs: run.folder.logs(), recorder: recorder.clone() };
+    let unreadable = spec.lock.service.unreadable_data();
+    let log = ServerLog { logs: run.folder.logs(), unreadable, recorder: recorder.clone() };
     let mut watch = ServerWatch::new(servers, deployment.context.clone(), log.clone());
     let ready = prepare(&spec.plan)?;
     let injection = Injection::begin(spec, ready, deployment.context.clone(), log);

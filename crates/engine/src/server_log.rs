@@ -16,6 +16,8 @@ const LINES: usize = 3;
 pub struct ServerLog {
     /// The folder with a file for each node.
     pub logs: PathBuf,
+    /// What servers write into their logs when they cannot read their own data any more.
+    pub unreadable: &'static [&'static str],
     pub recorder: Arc<Recorder>,
 }
 
@@ -23,8 +25,13 @@ impl ServerLog {
     /// Records that a server ended by itself, or, `after_fault`, did not serve again once that fault was healed.
     pub(crate) async fn record_end(&self, server: &str, after_fault: Option<u64>) {
         tokio::time::sleep(LOG_DELAY).await;
-        let log = error_lines(&tail(&self.logs.join(format!("{server}.log"))), LINES);
-        let ended = ServerEnded { node: server.to_owned(), after_fault, log };
+        let text = tail(&self.logs.join(format!("{server}.log")));
+        let says_so = |line: &&str| self.unreadable.iter().any(|sign| line.contains(sign));
+        // Without the time and the program that the node's agent wrote before it.
+        let said = |line: &str| line.split_once(" | ").map_or(line, |(_, said)| said).trim().to_owned();
+        let unreadable = text.lines().rfind(says_so).map(said);
+        let log = error_lines(&text, LINES);
+        let ended = ServerEnded { node: server.to_owned(), after_fault, log, unreadable };
         self.recorder.nemesis(Kind::Info, SERVER_ENDED, json!(ended), None);
     }
 }
@@ -39,20 +46,22 @@ mod tests {
     #[tokio::test]
     async fn an_ended_server_is_recorded_with_the_errors_of_its_log() {
         let folder = tempfile::tempdir().unwrap();
-        let noise = "INFO all is well\n".repeat(2000);
-        std::fs::write(folder.path().join("n1.log"), format!("{noise}ERROR disk is full\nINFO bye\n"))
-            .unwrap();
+        let noise = "INFO the log is damaged\n".to_owned() + &"INFO all is well\n".repeat(2000);
+        let text = format!("{noise}10:00:00.000 server | ERROR disk is full\nINFO bye\n");
+        std::fs::write(folder.path().join("n1.log"), text).unwrap();
         let history = folder.path().join("history.jsonl");
         let placement = Placement { slots: 1, clients: 1 };
         let writer = Writer::create(&history).unwrap();
         let recorder = Arc::new(Recorder::new(writer, placement, Arc::new(Stop::default()), false));
-        let log = ServerLog { logs: folder.path().to_owned(), recorder };
+        let log = ServerLog { logs: folder.path().to_owned(), unreadable: &["is full"], recorder };
         log.record_end("n1", None).await;
         log.record_end("n2", Some(4)).await;
         let events = read_history(&history).unwrap();
         let ended: Vec<ServerEnded> = events.iter().filter_map(ServerEnded::read).collect();
-        assert_eq!(ended[0].log, ["ERROR disk is full"]);
+        assert_eq!(ended[0].log, ["10:00:00.000 server | ERROR disk is full"]);
         assert_eq!((ended[0].node.as_str(), ended[0].after_fault), ("n1", None));
         assert_eq!((ended[1].log.len(), ended[1].after_fault), (0, Some(4)));
+        assert_eq!(ended[0].unreadable.as_deref(), Some("ERROR disk is full"));
+        assert_eq!(ended[1].unreadable, None);
     }
 }

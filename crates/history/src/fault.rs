@@ -137,6 +137,9 @@ pub struct ServerEnded {
     /// The last lines of its log that tell of errors, or else the last lines of all.
     #[serde(default)]
     pub log: Vec<String>,
+    /// The line of its log that says that it cannot read its own data any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
 }
 
 impl ServerEnded {
@@ -151,7 +154,7 @@ impl ServerEnded {
             Some(_) => format!("{} did not serve again after the fault was healed", self.node),
             None => format!("{} ended by itself", self.node),
         };
-        match self.log.last() {
+        match self.unreadable.as_ref().or(self.log.last()) {
             Some(line) => format!("{what}; its log says: {line}"),
             None => what,
         }
@@ -211,7 +214,12 @@ mod tests {
         let log = "starting\nERROR No snapshot found, but there are log entries\n\nbye\n";
         assert_eq!(error_lines(log, 3), ["ERROR No snapshot found, but there are log entries"]);
         assert_eq!(error_lines("one\ntwo\nthree\n", 2), ["two", "three"]);
-        let ended = ServerEnded { node: "n1".into(), after_fault: Some(2), log: error_lines(log, 3) };
+        let ended = ServerEnded {
+            node: "n1".into(),
+            after_fault: Some(2),
+            log: error_lines(log, 3),
+            unreadable: None,
+        };
         let expected = "n1 did not serve again after the fault was healed; its log says: ERROR No snapshot found, but there are \
                     log entries";
         assert_eq!(ended.sentence(), expected);

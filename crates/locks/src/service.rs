@@ -67,6 +67,11 @@ pub trait LockService: Send + Sync {
     /// # Errors
     /// The server could not be asked.
     async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError>;
+    /// What a server writes into its log when it cannot read its own data any more: parts of lines. For servers that make
+    /// durable what they answer, so that this is a failure of theirs, whatever the power did.
+    fn unreadable_data(&self) -> &'static [&'static str] {
+        &[]
+    }
     /// How to find the leader, where one of the servers leads at a time and the others follow it. None: each server
     /// stands for itself, and a fault that is meant for a leader takes a drawn one.
     fn leadership(&self) -> Option<&dyn ServiceLeadership> {

@@ -6,9 +6,9 @@
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::prose::seconds;
-use crate::run_index::{Hold, HoldEnd, Operation, RunIndex};
+use crate::run_index::{Fault, Hold, HoldEnd, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
-use fencepost_history::{Kind, f};
+use fencepost_history::{Kind, ServerEnded, f};
 use std::collections::BTreeMap;
 
 pub struct Progress;
@@ -41,13 +41,17 @@ impl Checker for Progress {
         let Some(heal) = run.phase("liveness").or(run.phase("heal")).or(run.phase("closing")) else {
             return unknown("the history ends before the faults were healed".to_owned());
         };
-        if let Some(fault) = run.faults.iter().find(|fault| fault.effective && fault.healed_ns.is_none()) {
-            let (name, id) = (fault.name, fault.id);
-            return unknown(format!("the fault {name} (number {id}) was never healed for certain"));
-        }
         let keys = attempts(run, heal.from, heal.from_ns);
         let is_stuck = |key: &Key| !key.acquired && !key.failed.is_empty();
         let stuck_any = keys.values().any(is_stuck);
+        // Servers that cannot read what they had made durable are no fault that was not healed: they do not survive it.
+        let unreadable = run.unreadable().filter(|_| stuck_any);
+        let excused = |id: u64| unreadable.is_some_and(|ended| ended.after_fault == Some(id));
+        let is_unhealed = |fault: &&Fault| fault.effective && fault.healed_ns.is_none() && !excused(fault.id);
+        if let Some(fault) = run.faults.iter().find(is_unhealed) {
+            let (name, id) = (fault.name, fault.id);
+            return unknown(format!("the fault {name} (number {id}) was never healed for certain"));
+        }
         let cut_short = run.cut_short.iter().find(|cut_short| {
             keys.iter().any(|(name, key)| is_stuck(key) && may_hold(run, cut_short.process, name))
         });
@@ -57,7 +61,7 @@ impl Checker for Progress {
                 cut_short.client
             )));
         }
-        if let Some(ended) = run.not_back().filter(|_| stuck_any) {
+        if let Some(ended) = run.not_back().filter(|_| stuck_any && unreadable.is_none()) {
             return unknown(format!(
                 "a lock stayed stuck, but not all faults were healed: {}",
                 ended.sentence()
@@ -71,8 +75,9 @@ impl Checker for Progress {
                 1 => "the lock".to_owned(),
                 all => format!("{count} of {all} locks"),
             };
+            let why = unreadable.map_or_else(String::new, |ended| format!("; {}", ended.sentence()));
             let summary = format!(
-                "{of_all} stayed stuck after healing: no process could acquire {name} in {tries} attempts"
+                "{of_all} stayed stuck after healing: no process could acquire {name} in {tries} attempts{why}"
             );
             (Outcome::Violation, summary)
         } else if let [(name, _), ..] = &untried[..] {
@@ -87,7 +92,10 @@ impl Checker for Progress {
             (Outcome::Valid, summary)
         };
         let timed = run.lock.lease.runs_out();
-        let findings = stuck.iter().map(|(name, key)| finding(name, key, timed)).collect();
+        let mut findings: Vec<Finding> = stuck.iter().map(|(name, key)| finding(name, key, timed)).collect();
+        if let Some(ended) = unreadable {
+            findings.iter_mut().for_each(|finding| finding.sentence = blamed(ended, &finding.sentence));
+        }
         let verdict = Verdict::new(self.name(), outcome, summary);
         Ok(verdict.stat("keys", keys.len()).stat("stuck", stuck.len()).with_findings(findings))
     }
@@ -140,6 +148,12 @@ fn finding(name: &str, key: &Key, timed: bool) -> Finding {
         ),
         ..Finding::default()
     }
+}
+
+/// The sentence of a finding, with the server that cannot read its data as the reason.
+fn blamed(ended: &ServerEnded, sentence: &str) -> String {
+    let tried = sentence.split_once(", yet ").map_or(sentence, |(_, tried)| tried);
+    format!("{}; {tried}", ended.sentence())
 }
 
 #[cfg(test)]
@@ -226,7 +240,16 @@ mod tests {
         let unknown = verdict(&Progress, &ended("after_fault:1,"));
         assert_eq!(unknown.outcome, Outcome::Unknown);
         assert!(unknown.summary.contains("its log says: broken"), "{}", unknown.summary);
-        // A server that ended without a fault is the service's own doing.
+        // Nor is one without a fault that ended it, or one that cannot read what it had written, excused.
+        let unreadable = verdict(&Progress, &ended("after_fault:1,unreadable:\"log damaged\","));
+        assert_eq!(unreadable.outcome, Outcome::Violation);
+        let sentence = &unreadable.findings[0].sentence;
+        assert!(
+            sentence.starts_with(
+                "n1 did not serve again after the fault was healed; its log says: log damaged; none of"
+            ),
+            "{sentence}"
+        );
         assert_eq!(verdict(&Progress, &ended("")).outcome, Outcome::Violation);
         let valid =
             format!("{HEALED}\n9002 nemesis info server-ended - {{node:\"n1\",after_fault:1,log:[]}}");

@@ -78,6 +78,10 @@ impl LockService for ZooKeeperEnsemble {
         version(node).await
     }
 
+    fn unreadable_data(&self) -> &'static [&'static str] {
+        &["No snapshot found, but there are log entries", "CRC check failed", "Unreasonable length"]
+    }
+
     fn leadership(&self) -> Option<&dyn ServiceLeadership> {
         Some(self)
     }
