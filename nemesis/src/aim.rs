@@ -36,8 +36,9 @@ const LONG: f64 = 0.4;
 /// A write that comes so long after the read comes after the injection; so much of the TTL, where that is shorter.
 const WRITE: Duration = Duration::from_millis(150);
 const WRITE_TTLS: f64 = 0.25;
-/// A write that comes so long after the read comes after what a healing sets free; so much of the TTL, where that is shorter.
-const SOON: Duration = Duration::from_millis(20);
+/// A write that comes so long after the read mostly comes after what a healing sets free; so much of the TTL, where that is shorter. Not
+/// longer, or the reader that a guard will remember has written by then.
+const SOON: Duration = Duration::from_millis(8);
 const SOON_TTLS: f64 = 0.05;
 
 impl Moment {

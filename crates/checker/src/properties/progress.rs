@@ -241,12 +241,12 @@ mod tests {
         assert_eq!(unknown.outcome, Outcome::Unknown);
         assert!(unknown.summary.contains("its log says: broken"), "{}", unknown.summary);
         // Nor is one without a fault that ended it, or one that cannot read what it had written, excused.
-        let unreadable = verdict(&Progress, &ended("after_fault:1,unreadable:\"log damaged\","));
+        let unreadable = verdict(&Progress, &ended("after_fault:1,unreadable:\"damaged\","));
         assert_eq!(unreadable.outcome, Outcome::Violation);
         let sentence = &unreadable.findings[0].sentence;
         assert!(
             sentence.starts_with(
-                "n1 did not serve again after the fault was healed; its log says: log damaged; none of"
+                "n1 did not serve again after the fault was healed; its log says: damaged; none of"
             ),
             "{sentence}"
         );
