@@ -13,7 +13,7 @@ mod terminal;
 mod tests;
 mod worth;
 
-pub use csv::text as csv;
+pub use csv::write as write_csv;
 pub use junit::suites as junit_suites;
 pub use markdown::text as markdown;
 pub use merged::{CellRecord, CompareCampaign, MadeRun, PlacedRecord, combination, merged};
