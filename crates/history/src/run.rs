@@ -13,7 +13,7 @@ mod write;
 pub use clock_samples::{ClockSample, read_clock_samples};
 pub use file::{RunFile, RunSettings};
 pub use folder::{RunFolder, is_running, point_latest};
-pub use regular::{open_regular, read_regular};
+pub use regular::{open_regular, read_regular, read_settings};
 pub use time::{date, now, timestamp};
 pub use write::{COMPRESS_ABOVE_BYTES, compress_history, write_inside, write_whole, write_whole_by};
 
