@@ -36,6 +36,7 @@ pub fn main() -> i32 {
     if let Some(code) = fencepost_cluster::run_internal_command(agent_tools::all) {
         return code;
     }
+    fencepost_history::run::fail_writes_beyond_limits();
     let arguments = match config::arguments(&Cli::command()) {
         Ok(arguments) => arguments,
         Err(mistake) => {

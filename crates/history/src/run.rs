@@ -15,7 +15,10 @@ pub use file::{RunFile, RunSettings};
 pub use folder::{RunFolder, is_running, point_latest};
 pub use regular::{open_regular, read_regular, read_settings};
 pub use time::{date, now, timestamp};
-pub use write::{COMPRESS_ABOVE_BYTES, compress_history, write_inside, write_whole, write_whole_by};
+pub use write::{
+    COMPRESS_ABOVE_BYTES, compress_history, fail_writes_beyond_limits, write_inside, write_whole,
+    write_whole_by,
+};
 
 use std::path::PathBuf;
 

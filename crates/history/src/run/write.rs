@@ -2,6 +2,7 @@
 
 use super::RunError;
 use crate::{compress, compressed_name};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use std::error::Error;
 use std::fs::{self, File, Permissions};
 use std::io::{BufWriter, Write};
@@ -11,6 +12,15 @@ use std::path::{Path, PathBuf};
 /// A history that is larger than this is compressed when its run has ended. A smaller one stays a text that `grep` and
 /// `jq` read: this many bytes are half a million events, more than most runs have.
 pub const COMPRESS_ABOVE_BYTES: u64 = 64 << 20;
+
+/// Lets a write fail where files may not grow further (`ulimit -f`), in place of ending the program before its verdict. By a handler:
+/// that a signal is ignored, programs that are started would inherit.
+pub fn fail_writes_beyond_limits() {
+    extern "C" fn nothing(_: i32) {}
+    let action = SigAction::new(SigHandler::Handler(nothing), SaFlags::SA_RESTART, SigSet::empty());
+    // SAFETY: the handler does nothing.
+    let _ = unsafe { sigaction(Signal::SIGXFSZ, &action) };
+}
 
 /// Writes a file whole or not at all.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), RunError> {
