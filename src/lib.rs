@@ -25,7 +25,7 @@ use fencepost_history::HistoryError;
 use fencepost_history::run::RunError;
 use output::complain;
 use runtime::{runtime, small_runtime};
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use tracing::Level;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::{Layer, fmt, layer::SubscriberExt, util::SubscriberInitExt};
@@ -36,6 +36,7 @@ pub fn main() -> i32 {
     if let Some(code) = fencepost_cluster::run_internal_command(agent_tools::all) {
         return code;
     }
+    fencepost_history::run::fail_writes_beyond_limits();
     let arguments = match config::arguments(&Cli::command()) {
         Ok(arguments) => arguments,
         Err(mistake) => {
@@ -113,7 +114,10 @@ fn dispatch(command: Command) -> anyhow::Result<i32> {
 fn log_to_stderr() {
     let wanted = std::env::var("RUST_LOG").ok().and_then(|wanted| wanted.parse().ok());
     let filter = wanted.unwrap_or_else(|| Targets::new().with_target("fencepost", Level::WARN));
-    let ansi = std::io::stderr().is_terminal();
-    let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(ansi).without_time().with_target(false);
+    let lines = fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(console::colors_enabled_stderr())
+        .without_time()
+        .with_target(false);
     tracing_subscriber::registry().with(lines.with_filter(filter)).init();
 }

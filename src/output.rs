@@ -1,5 +1,6 @@
 //! Lines on standard output and standard error.
 
+use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
 
@@ -36,21 +37,67 @@ pub fn failure() -> Option<&'static io::Error> {
     FAILURE.get()
 }
 
-/// Prints a line; see [`Output`].
+/// A line without what could steer the terminal that shows it, or end the line early for a program that reads it: names and texts
+/// come from files and clients of anyone. Breaks and tabs stay, and with `colours` what sets colours, which are our own.
+pub fn shown(line: &str, colours: bool) -> Cow<'_, str> {
+    let is_plain = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    if line.chars().all(is_plain) {
+        return Cow::Borrowed(line);
+    }
+    let mut shown = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find(|c| !is_plain(c)) {
+        shown.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let length = colour(rest).filter(|_| colours);
+        shown.push_str(length.map_or("\u{fffd}", |length| &rest[..length]));
+        rest = &rest[length.unwrap_or_else(|| rest.chars().next().map_or(0, char::len_utf8))..];
+    }
+    shown.push_str(rest);
+    Cow::Owned(shown)
+}
+
+/// The length of the escape sequence at the beginning of this text, where it is one that sets a colour.
+fn colour(text: &str) -> Option<usize> {
+    let figures = text.strip_prefix("\u{1b}[")?;
+    let end = figures.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+    figures[end..].starts_with('m').then_some("\u{1b}[".len() + end + 1)
+}
+
+/// Prints a line on standard output; see [`Output`].
+pub fn print(words: std::fmt::Arguments<'_>) {
+    let _ = writeln!(Output, "{}", shown(&words.to_string(), console::colors_enabled()));
+}
+
+/// Prints a line on standard error, which has no colours. Where there is nothing to print to, since the terminal was closed, the
+/// program goes on: the run has to be ended in order.
+pub fn print_error(words: std::fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{}", shown(&words.to_string(), false));
+}
+
+/// Prints a line on standard output; see [`print`].
 macro_rules! say {
-    ($($words:tt)*) => {{
-        use std::io::Write;
-        let _ = writeln!($crate::output::Output, $($words)*);
-    }};
+    ($($words:tt)*) => { $crate::output::print(format_args!($($words)*)) };
 }
 pub(crate) use say;
 
-/// Prints a line on standard error. Where there is nothing to print to, since the terminal was closed, the program goes on:
-/// the run has to be ended in order.
+/// Prints a line on standard error; see [`print_error`].
 macro_rules! complain {
-    ($($words:tt)*) => {{
-        use std::io::Write;
-        let _ = writeln!(std::io::stderr(), $($words)*);
-    }};
+    ($($words:tt)*) => { $crate::output::print_error(format_args!($($words)*)) };
 }
 pub(crate) use complain;
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn what_steers_a_terminal_is_not_printed_and_own_colours_are() {
+        let hostile = "a\u{1b}[2J\u{1b}]0;b\u{7}\r::error::\u{9b}31mc\td\ne";
+        let harmless = "a\u{fffd}[2J\u{fffd}]0;b\u{fffd}\u{fffd}::error::\u{fffd}31mc\td\ne";
+        assert_eq!(shown(hostile, true), harmless);
+        let coloured = "\u{1b}[1;31mred\u{1b}[0m täglich \u{1b}[31";
+        assert_eq!(shown(coloured, true), "\u{1b}[1;31mred\u{1b}[0m täglich \u{fffd}[31");
+        assert_eq!(shown(coloured, false), "\u{fffd}[1;31mred\u{fffd}[0m täglich \u{fffd}[31");
+    }
+}

@@ -5,7 +5,7 @@ use fencepost_checker::{Algorithm, Budget, CheckOptions, ModelName, check_lines}
 use fencepost_engine::client_connection::{ClientConnection, ClientEnd, ClientEvents};
 use fencepost_history::run::RunFolder;
 use fencepost_locks::protocol::{Command, Hello, Notice};
-use fencepost_nemesis::{Plan, PlannedFault, Topology};
+use fencepost_nemesis::{Plan, PlannedFault, RecipePoint, Topology};
 use std::io::Cursor;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -57,6 +57,7 @@ fn plan(text: &str) {
         clients: names("c", 5),
         storage: Some("storage".to_owned()),
         has_leader: true,
+        points: vec![RecipePoint { name: "between-check-and-write".to_owned(), is_acquiring: false }],
         ttl: Duration::from_secs(2),
     };
     if let Ok(plan) = Plan::parse(text, &topology) {

@@ -1,7 +1,7 @@
 //! `fencepost replay`: plays a run again and again, and says how often it shows a violation.
 
 use crate::commands::repeat;
-use crate::output::say;
+use crate::output::{complain, say};
 use crate::runtime::{listen_for_signals, runtime};
 use anyhow::{Result, bail};
 use clap::Args;
@@ -77,10 +77,10 @@ fn finish(replays: &Replays, times: usize, interrupted: bool) -> Result<i32> {
         say!("  {:>4}  plays tested nothing, or could not be decided", replays.undecided);
     }
     if !replays.failed.is_empty() {
-        eprintln!("fencepost: {} of {times} plays failed: {}", replays.failed.len(), replays.failed[0]);
+        complain!("fencepost: {} of {times} plays failed: {}", replays.failed.len(), replays.failed[0]);
     }
     if interrupted {
-        eprintln!("fencepost: interrupted; the rate is that of {} of {times} plays", rate.plays);
+        complain!("fencepost: interrupted; the rate is that of {} of {times} plays", rate.plays);
     }
     Ok(replays.exit_code())
 }

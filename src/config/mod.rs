@@ -10,6 +10,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command};
 use fencepost_engine::BadUsage;
 use fencepost_history::mistake::Mistake;
+use fencepost_history::run::read_settings;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -57,8 +58,8 @@ fn with_file(arguments: Vec<OsString>, command: &Command) -> Result<(Vec<OsStrin
         return unchanged(arguments);
     };
     let Some(path) = file(&arguments) else { return unchanged(arguments) };
-    let text = std::fs::read_to_string(&path)
-        .map_err(|error| BadUsage(format!("cannot read {}: {error}", path.display())))?;
+    let text =
+        read_settings(&path).map_err(|error| BadUsage(format!("cannot read {}: {error}", path.display())))?;
     let settings: Vec<Setting> = parse(&text, command)
         .map_err(|mistake| BadUsage(mistake.in_file(&path.display().to_string(), &text).to_string()))?
         .into_iter()

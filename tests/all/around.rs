@@ -174,3 +174,51 @@ fn the_server_answers_until_ctrl_c() {
     nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGINT).expect("it runs");
     assert_eq!(server.process.wait().expect("it ended").code(), Some(0));
 }
+
+/// The folder of a run with a violation, not judged yet.
+fn violation(results: &Path) -> PathBuf {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/examples/redlock-clock-jump");
+    let folder = results.join("run");
+    fs::create_dir(&folder).expect("a folder");
+    for name in ["run.toml", "history.jsonl"] {
+        fs::copy(example.join(name), folder.join(name)).expect("the example has its files");
+    }
+    folder
+}
+
+#[test]
+fn a_verdict_stands_where_no_file_may_grow() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let folder = violation(results.path());
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -f 1 && exec \"$0\" analyze \"$1\"", env!("CARGO_BIN_EXE_fencepost")]);
+    let output = limited.arg(&folder).output().expect("the program starts");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{:?}: {stderr}", output.status);
+    assert!(stderr.contains("the verdict above is right, but its report is not written"), "{stderr}");
+}
+
+/// A folder that came from elsewhere, whose files are links and pipes.
+#[test]
+fn analyzing_a_folder_writes_nowhere_else() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let (folder, outside) = (violation(results.path()), results.path().join("outside"));
+    fs::create_dir(&outside).expect("a folder");
+    fs::write(outside.join("victim"), "kept").expect("a file");
+    std::os::unix::fs::symlink(outside.join("victim"), folder.join("report.html")).expect("a link");
+    let pipe = folder.join("verdict.json");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    let analyze = || {
+        let output = ran(results.path(), "analyze run");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert_eq!(fs::read_to_string(outside.join("victim")).expect("a file"), "kept");
+        assert_eq!(fs::read_dir(&outside).expect("a folder").count(), 1);
+        stderr
+    };
+    assert_eq!(analyze(), "");
+    assert!(pipe.is_file(), "the pipe was replaced by the verdict");
+    fs::remove_dir_all(folder.join("plots")).expect("plots are drawn");
+    std::os::unix::fs::symlink(&outside, folder.join("plots")).expect("a link");
+    assert!(analyze().contains("plots is a link"));
+}

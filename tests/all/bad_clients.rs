@@ -1,7 +1,7 @@
 //! Clients that misbehave: a run ends with one sentence that names the client, and its last words where it has any.
 
 use crate::common::turn::Weight;
-use crate::common::{Ran, fencepost, output, test};
+use crate::common::{Ran, fencepost, output, test, under};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -11,9 +11,22 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/locks/misbehave
 const SHORT: &str =
     "--driver local --clients 1 --concurrency 2 --ttl 100ms --time-limit 1s --acquire-timeout 200ms";
 
+/// Enough time for a client to use much.
+const LONGER: &str =
+    "--clients 1 --concurrency 2 --ttl 100ms --time-limit 60s --acquire-timeout 200ms --client-memory 200";
+
 /// Runs a client with this habit, which fails the run, and gives the sentence.
 fn sentence_of(habit: &str) -> String {
     failure(&test(&format!("{SHORT} --workload lock --lock {FOLDER}@{habit}")))
+}
+
+/// Clients with these habits end their runs under this driver, with these words.
+fn assert_named(driver: &str, habits: &[(&str, &str)]) {
+    for (habit, words) in habits {
+        let ran = test(&format!("--driver {driver} {LONGER} --workload lock --lock {FOLDER}@{habit}"));
+        let sentence = failure(&ran);
+        assert!(sentence.contains(words), "{habit}: {words}: {sentence}");
+    }
 }
 
 /// The one sentence of a run that failed.
@@ -63,21 +76,44 @@ habits! {
         "client c1 sent the notice lost for process 10", "which is not one of its own";
     an_unknown_notice_ends_the_run: "invents-notices" says
         "client c1 sent the notice \"acquire\", which there is not";
-    a_client_that_fills_its_disk_is_named: "fills-its-disk" says
-        "client c1 filled its disk: it wrote more than 1024 MiB, and was ended";
     a_promise_that_the_hello_does_not_keep_is_named: "breaks-promises" says
         "client c1 does not fit", "does not announce token, which lock.toml promises";
 }
 
+fn a_client_that_uses_too_much_memory_is_named(driver: &str) {
+    let words = "client c1 used more than 200 MiB of memory, the limit of --client-memory, and was ended";
+    assert_named(driver, &[("uses-memory", words), ("forks-and-uses-memory", words)]);
+}
+
+fn a_client_that_starts_too_many_threads_is_named(driver: &str) {
+    let words = "client c1 started more than 5000 programs and threads, and was ended";
+    assert_named(driver, &[("starts-without-end", words)]);
+}
+
+fn a_client_writes_only_where_it_is_counted(driver: &str) {
+    let filled = "client c1 filled its disk: it wrote more than 1024 MiB, and was ended";
+    assert_named(driver, &[("fills-its-disk", filled), ("writes-elsewhere", "`wrote to nothing`")]);
+}
+
+fn a_client_that_breaks_its_streams_is_named(driver: &str) {
+    let left = "client c1 ended, and a program that it started still holds its standard output";
+    let flood = "client c1 sent more than 5000 notices within a second";
+    let binary = "client c1 cannot be read";
+    assert_named(driver, &[("leaves-a-child", left), ("floods", flood), ("is-binary", binary)]);
+}
+
+under!(
+    local: [a_client_that_uses_too_much_memory_is_named, a_client_that_starts_too_many_threads_is_named, a_client_writes_only_where_it_is_counted],
+    docker: [a_client_that_uses_too_much_memory_is_named, a_client_that_starts_too_many_threads_is_named, a_client_writes_only_where_it_is_counted, a_client_that_breaks_its_streams_is_named],
+    docker_by_night: [],
+);
+
+/// Colours in a client's last words would steer the terminal, and stand in the logs of what runs Fencepost.
 #[test]
-fn a_client_that_uses_too_much_memory_is_named() {
-    for habit in ["uses-memory", "forks-and-uses-memory"] {
-        let args =
-            format!("{SHORT} --time-limit 20s --workload lock --lock {FOLDER}@{habit} --client-memory 200");
-        let sentence = failure(&test(&args.replacen("--time-limit 1s ", "", 1)));
-        let words = "client c1 used more than 200 MiB of memory, the limit of --client-memory, and was ended";
-        assert!(sentence.contains(words), "{habit}: {sentence}");
-    }
+fn last_words_in_colour_are_shown_without_it() {
+    let sentence = sentence_of("exits-in-colour");
+    assert!(sentence.contains("[31mImportError\u{fffd}[0m: no module named lock_library`"), "{sentence}");
+    assert!(!sentence.contains(char::is_control), "{sentence:?}");
 }
 
 #[test]

@@ -25,6 +25,16 @@ fn unknown_names_come_with_the_nearest_right_one() {
 }
 
 #[test]
+fn names_cannot_steer_the_terminal() {
+    for args in
+        ["test --lock a\u{1b}[31mb", "analyze a\u{1b}[2Jb", "test --nemesis \u{9b}31m", "scenario a\u{7}"]
+    {
+        let stderr = refused(args);
+        assert!(!stderr.contains(|c: char| c.is_control() && c != '\n'), "{stderr:?}");
+    }
+}
+
+#[test]
 fn locks_may_be_called_backends() {
     assert!(refused("test --backend redlok").contains("did you mean \"redlock\"?"));
     assert!(refused("compare --backends redlok").contains("did you mean \"redlock\"?"));

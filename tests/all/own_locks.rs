@@ -21,7 +21,12 @@ fn check(lock: &str) -> Checked {
 }
 
 fn check_at(path: &str) -> Checked {
-    let checked = output(&["lock", "check", path, "--driver", "local", "--json"], Weight::PRECISE);
+    check_with(path, &[])
+}
+
+fn check_with(path: &str, more: &[&str]) -> Checked {
+    let args = ["lock", "check", path, "--driver", "local", "--json"];
+    let checked = output(&[&args[..], more].concat(), Weight::PRECISE);
     let stderr = String::from_utf8_lossy(&checked.stderr);
     let summary = serde_json::from_slice(&checked.stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"));
     eprintln!("{path}: {:?}\n{summary:#}\n{stderr}", checked.status);
@@ -97,6 +102,21 @@ fn a_client_that_prints_is_found() {
     checked.breaks("grant", "acquired check-");
     checked.says("grant", "own output belongs on standard error");
     assert_eq!(checked.point("peace")["outcome"], "not-tried");
+}
+
+#[test]
+fn a_client_that_takes_too_much_is_ended_and_named() {
+    let path = |habit| format!("{}/tests/locks/misbehaves@{habit}", env!("CARGO_MANIFEST_DIR"));
+    let memory = check_with(&path("uses-memory"), &["--client-memory", "200"]);
+    let disk = check_at(&path("fills-its-disk"));
+    let used = "used more than 200 MiB of memory, the limit of --client-memory, and was ended";
+    let filled = "filled its disk: it wrote more than 1024 MiB, and was ended";
+    for (checked, words) in [(memory, used), (disk, filled)] {
+        assert_eq!(checked.code, Some(1));
+        let points = checked.summary["points"].as_array().expect("a list of points");
+        let seen = points.iter().filter_map(|point| point["seen"].as_str());
+        assert!(seen.clone().any(|seen| seen.contains(words)), "{words}");
+    }
 }
 
 #[test]

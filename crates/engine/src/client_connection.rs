@@ -1,6 +1,6 @@
 //! The controller's end of a client program: sends commands, matches answers to them, passes notices on.
 
-use fencepost_history::{Completion, ErrorCode, f};
+use fencepost_history::{Completion, ErrorCode, f, printable};
 use fencepost_locks::protocol::{
     Answer, AnswerKind, Command, FromClient, Hello, HelloAnswer, Notice, ProcessOver, VERSION,
 };
@@ -257,10 +257,12 @@ impl From<Answer> for Reply {
 fn reading_failed(name: &str, error: &LineError) -> String {
     match error {
         LineError::Garbage(line) => format!(
-            "client {name} printed a line that is not of the client protocol: `{line}` (a client's own output belongs on standard error)"
+            "client {name} printed a line that is not of the client protocol: `{}` (a client's own output belongs on standard error)",
+            printable(line)
         ),
         LineError::Unrequested { id, line } => format!(
-            "client {name} answered with the id {id}, which no open operation has (each is answered once): `{line}`"
+            "client {name} answered with the id {id}, which no open operation has (each is answered once): `{}`",
+            printable(line)
         ),
         error => format!("client {name} cannot be read: {error}"),
     }

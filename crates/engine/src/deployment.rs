@@ -79,7 +79,7 @@ pub async fn start(
     let [servers, storages, clients] =
         [Role::Server, Role::Storage, Role::Client].map(|role| nodes_of(cluster, role));
     let versions = versions(spec, &servers).await?;
-    try_join_all(clients.iter().map(|node| node.limit(client_limits(spec)))).await?;
+    limit(spec, &clients).await?;
     let client_version = client_start::version(spec, &clients).await?;
     let known = KnownNodes { servers: &servers, storages: &storages, logs };
     let connections = client_start::connect_all(spec, &clients, &known, events).await?;
@@ -109,9 +109,12 @@ const CLIENT_MEMORY_MIB: u32 = 2048;
 /// A client keeps its state in a service, and needs its disk for little more than logs.
 const CLIENT_DISK_BYTES: u64 = 1 << 30;
 
-fn client_limits(spec: &RunSpec) -> Limits {
+/// Limits what programs use in these nodes of clients.
+pub(crate) async fn limit(spec: &RunSpec, clients: &[Arc<dyn Node>]) -> Result<()> {
     let memory_mib = spec.options.client_memory.unwrap_or(CLIENT_MEMORY_MIB);
-    Limits { memory_bytes: u64::from(memory_mib) << 20, disk_bytes: CLIENT_DISK_BYTES }
+    let limits = Limits { memory_bytes: u64::from(memory_mib) << 20, disk_bytes: CLIENT_DISK_BYTES };
+    try_join_all(clients.iter().map(|node| node.limit(limits))).await?;
+    Ok(())
 }
 
 /// Starts everything but the clients, and waits until it serves: what runs on each node.

@@ -1,6 +1,7 @@
 //! Reads what the programs of a node printed.
 
 use fencepost_cluster::LIMIT_NOTE;
+use fencepost_history::printable;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
@@ -35,26 +36,32 @@ pub(crate) async fn last_line(path: &Path) -> Option<String> {
     // Of a program's end only its words say why it came; the node's own note of it is better than nothing.
     let is_note = |words: &&str| words.starts_with("-- process ");
     let said = std::iter::once(last).chain(lines).find(|words| !is_note(words)).unwrap_or(last);
-    Some(said.to_owned())
+    Some(printable(said).into_owned())
 }
 
 /// The limit that the programs of a node went over, in the words of its agent, after which they were ended.
 fn limit(path: &Path) -> Option<String> {
     let begin = format!(" agent | {LIMIT_NOTE}");
     let text = tail(path);
-    text.lines().find_map(|line| line.split_once(&begin)).map(|(_, words)| words.trim().to_owned())
+    text.lines()
+        .find_map(|line| line.split_once(&begin))
+        .map(|(_, words)| printable(words.trim()).into_owned())
 }
 
 /// The sentence about a client, with its own last words; `logs` is the folder of the nodes' logs. Where the client was ended
 /// because it used too much, the sentence says that instead.
 pub(crate) async fn with_last_line(sentence: &str, logs: &Path, client: &str) -> String {
-    let log = format!("logs/{client}.log");
+    explained(sentence, logs, client, &format!(" (see logs/{client}.log)")).await
+}
+
+/// The same, with `see` behind the last words in place of the name of the log.
+pub(crate) async fn explained(sentence: &str, logs: &Path, client: &str, see: &str) -> String {
     tokio::time::sleep(LOG_DELAY).await;
     if let Some(limit) = limit(&logs.join(format!("{client}.log"))) {
         return format!("client {client} {limit}, and was ended");
     }
     match last_line(&logs.join(format!("{client}.log"))).await {
-        Some(line) => format!("{sentence}; its last line on standard error is `{line}` (see {log})"),
+        Some(line) => format!("{sentence}; its last line on standard error is `{line}`{see}"),
         None => format!("{sentence}; it wrote nothing to standard error"),
     }
 }
@@ -74,6 +81,8 @@ mod tests {
         )
         .unwrap();
         assert_eq!(last_line(&path).await.as_deref(), Some("ImportError: redis"));
+        std::fs::write(&path, "10:00:00.001 client | \u{1b}[31mImportError\u{1b}[0m\n").unwrap();
+        assert_eq!(last_line(&path).await.as_deref(), Some("\u{fffd}[31mImportError\u{fffd}[0m"));
         let note = "10:00:00.002 client | -- process 6 ended by itself, with code 2\n";
         std::fs::write(&path, format!("10:00:00.001 client | ImportError: redis\n{note}")).unwrap();
         assert_eq!(last_line(&path).await.as_deref(), Some("ImportError: redis"));

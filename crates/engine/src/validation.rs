@@ -5,6 +5,7 @@ use crate::options::RunOptions;
 use crate::shaping::Faults;
 use crate::topology;
 use fencepost_cluster::{Capability, DRIVER_NAMES};
+use fencepost_history::run::read_settings;
 use fencepost_history::{Seed, TimeSpan};
 use fencepost_locks::{LockDefinition, folder};
 use fencepost_nemesis::{FakedClocks, Nemesis, Plan, SWARM, Topology};
@@ -401,7 +402,7 @@ fn check_claims(lock: &LockDefinition) -> Result<(), BadUsage> {
 }
 
 fn read_plan(file: &Path, topology: &Topology) -> Result<Plan, BadUsage> {
-    let text = std::fs::read_to_string(file)
+    let text = read_settings(file)
         .map_err(|error| BadUsage(format!("cannot read the plan {}: {error}", file.display())))?;
     let plan = Plan::parse(&text, topology).map_err(|reason| {
         BadUsage(format!("the plan {} is invalid: {}", file.display(), reason.trim_end()))

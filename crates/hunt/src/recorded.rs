@@ -4,7 +4,7 @@ use crate::player::PLAN;
 use crate::schedule::Schedule;
 use fencepost_engine::scenario::{Scenario, find, read_file};
 use fencepost_engine::{BadUsage, RunOptions, RunSpec, Script};
-use fencepost_history::run::{RunFile, RunFolder};
+use fencepost_history::run::{RunFile, RunFolder, read_regular};
 use fencepost_nemesis::Plan;
 use std::path::Path;
 
@@ -18,7 +18,8 @@ impl Schedule {
     /// # Errors
     /// One sentence: the folder has no such files, another version of Fencepost made them, or they do not fit together.
     pub fn of_run(folder: &RunFolder) -> Result<Schedule, BadUsage> {
-        let file = folder.read_run().map_err(|error| BadUsage(error.to_string()))?;
+        let file =
+            folder.read_run().map_err(|error| BadUsage(format!("{:#}", anyhow::Error::from(error))))?;
         let shown = folder.path.display();
         if file.fencepost != env!("CARGO_PKG_VERSION") {
             return Err(BadUsage(format!(
@@ -51,7 +52,7 @@ fn options(file: &RunFile) -> Result<RunOptions, String> {
 
 fn plan(options: &RunOptions, folder: &Path) -> Result<Plan, BadUsage> {
     let path = folder.join(PLAN);
-    let text = std::fs::read_to_string(&path).map_err(|error| {
+    let text = read_regular(&path).map_err(|error| {
         BadUsage(format!(
             "cannot read the plan {}: {error}; a run keeps it once its faults are drawn",
             path.display()
@@ -117,6 +118,16 @@ mod tests {
     fn refused(plan: &str, edit: impl FnOnce(&mut RunOptions, &mut String)) -> String {
         let (_results, folder) = folder(plan, edit);
         Schedule::of_run(&folder).unwrap_err().0
+    }
+
+    #[test]
+    fn a_pipe_in_place_of_a_plan_is_refused_and_not_waited_for() {
+        let (_results, folder) = folder("fault = []\n", |_, _| {});
+        let plan = folder.path.join(PLAN);
+        std::fs::remove_file(&plan).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&plan).status().unwrap().success());
+        let error = Schedule::of_run(&folder).unwrap_err().0;
+        assert!(error.contains("it is not a regular file"), "{error}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `finding.json`: a violation that was played again, made smaller, and kept as a scenario.
 
 use fencepost_checker::{LockPhase, TargetRole};
-use fencepost_history::run::{RunError, write_whole};
+use fencepost_history::run::{RunError, read_regular, write_inside};
 use fencepost_history::{Seed, TimeSpan};
 use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeOwned, IntoDeserializer};
@@ -56,8 +56,8 @@ impl FindingFile {
     /// There is none, or it is no finding.
     pub fn read(folder: &Path) -> Result<FindingFile, RunError> {
         let path = folder.join(FINDING);
-        let text = std::fs::read(&path).map_err(|source| RunError::Read { path: path.clone(), source })?;
-        serde_json::from_slice(&text)
+        let text = read_regular(&path).map_err(|source| RunError::Read { path: path.clone(), source })?;
+        serde_json::from_str(&text)
             .map_err(|error| RunError::Malformed { path, reason: format!("this is no finding: {error}") })
     }
 
@@ -67,7 +67,7 @@ impl FindingFile {
     /// The file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<(), RunError> {
         let text = serde_json::to_string_pretty(self).expect("a finding is always JSON") + "\n";
-        write_whole(&folder.join(FINDING), text.as_bytes())
+        write_inside(folder, FINDING, text.as_bytes())
     }
 }
 

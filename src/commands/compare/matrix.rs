@@ -5,7 +5,7 @@ use super::report::JSON;
 use crate::config::comes_from_file;
 use anyhow::{Context, Result, bail};
 use fencepost_engine::{BadUsage, Faults, RunOptions, RunSpec, find_lock, pick};
-use fencepost_history::run::{RunFile, now, timestamp, write_whole};
+use fencepost_history::run::{RunFile, now, read_regular, timestamp, write_whole};
 use fencepost_history::{Seed, Shard};
 use fencepost_nemesis::{Nemesis, SWARM};
 use fencepost_report::comparison::{Cell, CompareCampaign, Comparison, Row, cell, combination, servers};
@@ -374,7 +374,7 @@ pub fn kept(results: &Path) -> Vec<(PathBuf, Matrix)> {
     let entries = fs::read_dir(results).into_iter().flatten().flatten();
     let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("compare-"));
     ours.filter_map(|entry| {
-        let text = fs::read_to_string(entry.path().join("matrix.toml")).ok()?;
+        let text = read_regular(&entry.path().join("matrix.toml")).ok()?;
         Some((entry.path(), toml::from_str(&text).ok()?))
     })
     .collect()

@@ -1,6 +1,6 @@
 //! What the terminal shows while a hunt goes on: one line that moves on a terminal, plain lines elsewhere.
 
-use crate::output::say;
+use crate::output::{complain, say};
 use fencepost_hunt::hunt::{HuntObserver, Status};
 use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
@@ -45,7 +45,7 @@ impl HuntObserver for Live {
         let mut printed = self.printed.lock();
         if printed.elapsed() >= PLAIN {
             *printed = Instant::now();
-            eprintln!("{}", line(status));
+            complain!("{}", line(status));
         }
     }
 }

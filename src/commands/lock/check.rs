@@ -26,6 +26,9 @@ pub(super) struct CheckLockArgs {
     /// Options of the lock (its lock.toml lists them), separated by commas.
     #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',')]
     option: Vec<String>,
+    /// Memory of each client and everything that it starts, in MiB, beyond which it is ended [default: 2048].
+    #[arg(long, value_name = "MIB")]
+    client_memory: Option<u32>,
     /// Print one JSON object with all points.
     #[arg(long)]
     json: bool,
@@ -33,8 +36,9 @@ pub(super) struct CheckLockArgs {
 
 /// Checks a lock's client. The exit code is 0 if it keeps the protocol, else 1.
 pub(super) fn check(args: CheckLockArgs) -> Result<i32> {
-    let CheckLockArgs { lock, driver, ttl, option, json } = args;
-    let spec = conformance_spec(RunOptions { lock, driver, ttl, option, ..RunOptions::default() })?;
+    let CheckLockArgs { lock, driver, ttl, option, client_memory, json } = args;
+    let spec =
+        conformance_spec(RunOptions { lock, driver, ttl, option, client_memory, ..RunOptions::default() })?;
     let runtime = runtime()?;
     let code = runtime.block_on(check_and_report(&spec, json));
     runtime.shutdown_background();

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import threading
 import time
 
 habit = sys.argv[1]
@@ -17,6 +18,19 @@ def sleeping_child():
     if os.fork() == 0:
         time.sleep(600)
         os._exit(0)
+
+
+# Not its data, nor /tmp, /run and /dev/shm.
+ELSEWHERE = ["/var/tmp", "/var/lib", "/var/log", "/root", "/home", "/etc", "/usr/bin", "/opt", os.getcwd()]
+
+
+def is_writable(folder):
+    try:
+        with open(folder + "/much", "wb") as file:
+            file.write(b"x" * (1 << 20))
+        return True
+    except OSError:
+        return False
 
 
 def break_later(line):
@@ -54,6 +68,12 @@ def break_later(line):
         with open("/data/much", "wb") as file:
             os.posix_fallocate(file.fileno(), 0, 2 << 30)
         time.sleep(600)
+    if habit == "starts-without-end":
+        threading.stack_size(64 << 10)
+        while True:
+            threading.Thread(target=time.sleep, args=[600]).start()
+    if habit == "writes-elsewhere":
+        sys.exit("wrote to " + (", ".join(filter(is_writable, ELSEWHERE)) or "nothing"))
     if habit == "fills-its-log":
         for _ in range(20000):
             os.write(2, b"x" * 1000 + b"\n")
@@ -65,6 +85,8 @@ if habit == "invents-a-pid":
     time.sleep(600)
 if habit == "exits":
     sys.exit("ImportError: no module named lock_library")
+if habit == "exits-in-colour":
+    sys.exit("\x1b[2J\x1b[31mImportError\x1b[0m: no module named lock_library")
 if habit == "says-nothing":
     print("waiting for a server", file=sys.stderr, flush=True)
     time.sleep(600)

@@ -1,4 +1,4 @@
-//! What a user's programs may use of a node: memory, and room on the disk.
+//! What a user's programs may use of a node: memory, programs and threads, and room on the disk.
 //!
 //! The agent looks from time to time, and ends all programs of a node that use more. Limits of the kernel would not do: a
 //! limit of address space breaks programs that reserve much and use little (Java, Node.js, Go), and control groups are not
@@ -20,24 +20,47 @@ const LOOKS_PER_DISK: u32 = 10;
 /// More files than this are not counted: a walk must not keep the machine busy.
 const FILES_MAX: usize = 20_000;
 
+/// Programs and threads of a node. Runtimes start some dozens; a program that forks without end reaches every number, and
+/// each takes one of the machine's process numbers.
+const TASKS_MAX: u64 = 5000;
+
 /// Watches the programs of this node, for ever.
 pub(super) async fn keep(limits: Limits, data: String, out: Out) {
     // Elsewhere than in a node of its own the agent would end programs that are none of its business.
     if std::process::id() != 1 {
         return;
     }
+    let end = |sentence: String| {
+        out.note("agent", format!("{}{sentence}", crate::LIMIT_NOTE));
+        end_all();
+    };
+    // Programs that fork without end multiply while the memory of thousands is added up: they are counted meanwhile.
+    tokio::join!(watch_tasks(&end), watch_space(limits, data, &end));
+}
+
+async fn watch_tasks(end: &impl Fn(String)) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        if others().count() as u64 > TASKS_MAX || sum(tasks) > TASKS_MAX {
+            end(format!("started more than {TASKS_MAX} programs and threads"));
+        }
+    }
+}
+
+async fn watch_space(limits: Limits, data: String, end: &impl Fn(String)) {
     let places = [PathBuf::from(data), PathBuf::from("/tmp"), PathBuf::from("/dev/shm")];
     for look in 0_u32.. {
         tokio::time::sleep(LOOK).await;
-        if let Some(sentence) = overuse(limits, look, &places).await {
-            out.note("agent", format!("{}{sentence}", crate::LIMIT_NOTE));
-            end_all().await;
+        let places = places.clone();
+        let looked = tokio::task::spawn_blocking(move || overuse(limits, look, &places));
+        if let Ok(Some(sentence)) = looked.await {
+            end(sentence);
         }
     }
 }
 
 /// What is used beyond the limits, in words.
-async fn overuse(limits: Limits, look: u32, places: &[PathBuf]) -> Option<String> {
+fn overuse(limits: Limits, look: u32, places: &[PathBuf]) -> Option<String> {
     let mib = |bytes: u64| bytes >> 20;
     // Pages that processes share count once only in the second, slower sum.
     if sum(resident) > limits.memory_bytes && sum(proportional) > limits.memory_bytes {
@@ -49,9 +72,7 @@ async fn overuse(limits: Limits, look: u32, places: &[PathBuf]) -> Option<String
     if !look.is_multiple_of(LOOKS_PER_DISK) {
         return None;
     }
-    let places = places.to_vec();
-    let used = tokio::task::spawn_blocking(move || disk_use(&places)).await.unwrap_or_default();
-    (used > limits.disk_bytes)
+    (disk_use(places) > limits.disk_bytes)
         .then(|| format!("filled its disk: it wrote more than {} MiB", mib(limits.disk_bytes)))
 }
 
@@ -82,6 +103,13 @@ fn proportional(pid: i32) -> Option<u64> {
     Some(kib << 10)
 }
 
+/// The threads of a process.
+fn tasks(pid: i32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name of the program, in parentheses, may hold anything.
+    text.rsplit_once(") ")?.1.split(' ').nth(17)?.parse().ok()
+}
+
 /// Bytes that the files below these folders take.
 fn disk_use(folders: &[PathBuf]) -> u64 {
     let mut open: Vec<PathBuf> = folders.to_vec();
@@ -102,18 +130,11 @@ fn disk_use(folders: &[PathBuf]) -> u64 {
     bytes
 }
 
-/// Ends all programs of this node, also those that are being started.
-async fn end_all() {
-    for _ in 0..20 {
-        let mut ended = 0;
-        for pid in others() {
-            ended += usize::from(super::children::signal(pid, libc::SIGKILL).is_ok());
-        }
-        if ended == 0 {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+/// Ends all programs of this node at once, so that none of them starts another meanwhile.
+fn end_all() {
+    // To the first process of a node, the agent, "all" are those of the node, but for itself.
+    let all = nix::unistd::Pid::from_raw(-1);
+    let _ = nix::sys::signal::kill(all, nix::sys::signal::Signal::SIGKILL);
 }
 
 #[cfg(test)]
@@ -121,12 +142,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_and_disk_are_counted() {
+    fn memory_threads_and_disk_are_counted() {
         let me = i32::try_from(std::process::id()).unwrap();
         let before = resident(me).unwrap();
         let taken = vec![1_u8; 64 << 20];
         assert!(resident(me).unwrap() >= before + (48 << 20), "{}", taken.len());
         assert!(proportional(me).is_none_or(|bytes| bytes >= 48 << 20));
+        assert!(tasks(me).unwrap() >= 2, "the test has a thread of its own");
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("below")).unwrap();
         std::fs::write(folder.path().join("below/file"), vec![1; 3 << 20]).unwrap();

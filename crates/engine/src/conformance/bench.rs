@@ -58,8 +58,9 @@ pub(super) trait Bench: Send + Sync {
     /// Kills a client program by its process number.
     async fn kill_client(&self, place: usize, pid: i32) -> Result<()>;
 
-    /// The last line that the program in this place wrote to standard error.
-    async fn last_words(&self, place: usize) -> Option<String>;
+    /// The sentence about the program in this place that ended, with the last line that it wrote to standard error; where it was
+    /// ended because it used too much, that.
+    async fn explained(&self, place: usize, sentence: String) -> String;
 
     async fn set_servers(&self, state: Servers) -> Result<()>;
 }

@@ -5,7 +5,7 @@ use super::run::{PointResult, check_all};
 use crate::client_start::{self, KnownNodes};
 use crate::deployment::{self, nodes_of};
 use crate::names::BadUsage;
-use crate::node_log::last_line;
+use crate::node_log;
 use crate::options::RunOptions;
 use crate::runner::{interruptible, run_name};
 use crate::stop::Stop;
@@ -80,6 +80,7 @@ async fn check_on(
     let services = deployment::start_services(spec, cluster).await?;
     let [servers, clients] = [Role::Server, Role::Client].map(|role| nodes_of(cluster, role));
     let versions = deployment::versions(spec, &servers).await?;
+    deployment::limit(spec, &clients).await?;
     let version = client_start::version(spec, &clients).await?;
     observer.started(&versions, version.as_deref());
     let context = FaultContext::new(&cluster.nodes, services, Arc::new(NoClients), None, None);
@@ -147,8 +148,8 @@ impl Bench for NodeBench {
         Ok(())
     }
 
-    async fn last_words(&self, place: usize) -> Option<String> {
-        last_line(&self.logs.join(format!("{}.log", self.clients[place].name()))).await
+    async fn explained(&self, place: usize, sentence: String) -> String {
+        node_log::explained(&sentence, &self.logs, self.clients[place].name(), "").await
     }
 
     async fn set_servers(&self, state: Servers) -> Result<()> {

@@ -98,7 +98,7 @@ impl Stage {
         let opened = ClientConnection::open(&hello, stdin, stdout, patience, events.clone()).await;
         let connection = match opened {
             Ok(connection) => connection,
-            Err(sentence) => return Err(Ended::Gone(self.with_last_words(place, sentence).await)),
+            Err(sentence) => return Err(Ended::Gone(self.bench.explained(place, sentence).await)),
         };
         Ok(Client {
             place,
@@ -109,14 +109,6 @@ impl Stage {
             connection: Mutex::new(Some(Arc::new(connection))),
             events,
         })
-    }
-
-    /// The sentence, with the client's last words where it has any.
-    pub(super) async fn with_last_words(&self, place: usize, sentence: String) -> String {
-        match self.bench.last_words(place).await {
-            Some(line) => format!("{sentence}; its last line on standard error is `{line}`"),
-            None => sentence,
-        }
     }
 }
 
@@ -246,7 +238,7 @@ impl<'a> Scope<'a> {
     async fn gone(&self, client: &Client) -> Ended {
         let reason = client.await_gone(LATE).await;
         let reason = reason.unwrap_or_else(|| format!("client {} ended", client.name));
-        Ended::Gone(self.stage.with_last_words(client.place, reason).await)
+        Ended::Gone(self.stage.bench.explained(client.place, reason).await)
     }
 
     pub(super) async fn acquire(&self, user: &User, key: &str, timeout: Duration) -> Result<Answered, Ended> {

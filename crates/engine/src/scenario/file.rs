@@ -11,6 +11,7 @@ use crate::names::BadUsage;
 use crate::script_player::{ClientScript, Narration, Script, Step};
 use fencepost_history::TimeSpan;
 use fencepost_history::mistake::{Mistake, MistakeInFile, read_table};
+use fencepost_history::run::read_settings;
 use fencepost_nemesis::Trigger;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -84,7 +85,7 @@ pub(super) fn parse(name: &str, file: &str, text: &str) -> Result<Scenario, Mist
 /// # Errors
 /// The file cannot be read, or has a mistake.
 pub fn read_file(path: &Path) -> Result<Scenario, BadUsage> {
-    let text = std::fs::read_to_string(path)
+    let text = read_settings(path)
         .map_err(|error| BadUsage(format!("cannot read the scenario {}: {error}", path.display())))?;
     let scenario = parse(&name_of(path), &path.display().to_string(), &text);
     scenario.map_err(|error| BadUsage(error.to_string()))

@@ -1,6 +1,6 @@
 //! `results/<lock>-<workload>-<nemesis>-<time>-<seed>/`.
 
-use super::{RunError, RunFile, RunSettings, now, read_regular, write_whole};
+use super::{RunError, RunFile, RunSettings, now, read_regular, write_inside};
 use crate::find_history;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -24,13 +24,15 @@ impl RunFolder {
         let name = create_free(results, settings.folder_name(now()))
             .map_err(|source| RunError::Write { path: results.to_owned(), source: source.into() })?;
         let path = results.join(&name);
-        for part in ["logs", "plots"] {
-            make(&path, fs::create_dir(path.join(part)))?;
-        }
+        let parts = ["logs", "plots"].into_iter().try_for_each(|part| fs::create_dir(path.join(part)));
         // Where the file system has no locks, the run seems not to be running; it runs all the same.
         let running = File::open(&path).ok().filter(|folder| folder.lock().is_ok()).map(Arc::new);
-        point_latest(results, &name)?;
-        Ok(RunFolder { path, _running: running })
+        let made = make(&path, parts).and_then(|()| point_latest(results, &name));
+        if made.is_err() {
+            // It holds nothing yet, and would look like a run that was killed.
+            let _ = fs::remove_dir_all(&path);
+        }
+        made.map(|()| RunFolder { path, _running: running })
     }
 
     /// Opens the folder of a run that exists; `results/latest` is as good as its name.
@@ -69,7 +71,7 @@ impl RunFolder {
         let path = self.path.join("run.toml");
         let text = toml::to_string(run)
             .map_err(|error| RunError::Write { path: path.clone(), source: error.into() })?;
-        write_whole(&path, text.as_bytes())
+        write_inside(&self.path, "run.toml", text.as_bytes())
     }
 
     /// Reads `run.toml`.
@@ -90,7 +92,7 @@ impl RunFolder {
             fs::create_dir_all(folder)
                 .map_err(|source| RunError::Write { path: folder.to_owned(), source: source.into() })?;
         }
-        write_whole(&path, content)
+        write_inside(&self.path, name, content)
     }
 }
 
@@ -115,7 +117,7 @@ fn create_free(results: &Path, name: String) -> std::io::Result<String> {
 
 /// Points `results/latest` to the newest run. Renamed into place, since another run may do the same right now.
 pub fn point_latest(results: &Path, name: &str) -> Result<(), RunError> {
-    let (link, latest) = (results.join(format!(".latest-{}", std::process::id())), results.join("latest"));
+    let (link, latest) = (results.join(format!(".latest-{name}")), results.join("latest"));
     let _ = fs::remove_file(&link);
     std::os::unix::fs::symlink(name, &link).and_then(|()| fs::rename(&link, &latest)).map_err(|source| {
         // A folder of that name, say, which is not ours to replace.
@@ -147,6 +149,31 @@ mod tests {
             (0..3).map(|_| RunFolder::create(results.path(), &settings).unwrap()).collect();
         assert!(folders[0].path != folders[1].path && folders[1].path != folders[2].path);
         assert_eq!(create_free(results.path(), "new".to_owned()).unwrap(), "new");
+    }
+
+    #[test]
+    fn where_latest_is_a_folder_the_run_is_refused_and_leaves_nothing() {
+        let results = tempfile::tempdir().unwrap();
+        fs::create_dir(results.path().join("latest")).unwrap();
+        let error = RunFolder::create(results.path(), &run_file().spec).unwrap_err().to_string();
+        assert!(error.contains("latest"), "{error}");
+        let left: Vec<_> =
+            fs::read_dir(results.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["latest"]);
+    }
+
+    #[test]
+    fn runs_that_begin_at_once_in_one_process_all_point_latest_to_themselves() {
+        let results = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let results = results.path();
+                scope.spawn(move || {
+                    (0..200).for_each(|run| point_latest(results, &format!("{number}-{run}")).unwrap());
+                });
+            }
+        });
+        assert!(fs::read_link(results.path().join("latest")).is_ok());
     }
 
     #[test]

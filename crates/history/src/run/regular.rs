@@ -34,9 +34,36 @@ pub fn read_regular(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
+/// The longest file of settings: a plan, a scenario, a `lock.toml`.
+const SETTINGS_MAX: u64 = 16 << 20;
+
+/// The text of a file that a user named, also of a pipe (`<(command)`). It ends even where the file does not.
+///
+/// # Errors
+/// The file cannot be opened, is longer than [`SETTINGS_MAX`], or is not UTF-8.
+pub fn read_settings(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let read = File::open(path)?.take(SETTINGS_MAX + 1).read_to_string(&mut text)?;
+    match read as u64 > SETTINGS_MAX {
+        true => Err(io::Error::other(format!("it is longer than {} MiB", SETTINGS_MAX >> 20))),
+        false => Ok(text),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_without_an_end_is_refused() {
+        let error = read_settings(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert_eq!(error, "it is longer than 16 MiB");
+        let (read, mut write) = io::pipe().unwrap();
+        io::Write::write_all(&mut write, b"text").unwrap();
+        drop(write);
+        let pipe = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&read));
+        assert_eq!(read_settings(Path::new(&pipe)).unwrap(), "text");
+    }
 
     #[test]
     fn links_and_pipes_are_refused() {

@@ -2,6 +2,7 @@
 
 use super::RunError;
 use crate::{compress, compressed_name};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use std::error::Error;
 use std::fs::{self, File, Permissions};
 use std::io::{BufWriter, Write};
@@ -11,6 +12,15 @@ use std::path::{Path, PathBuf};
 /// A history that is larger than this is compressed when its run has ended. A smaller one stays a text that `grep` and
 /// `jq` read: this many bytes are half a million events, more than most runs have.
 pub const COMPRESS_ABOVE_BYTES: u64 = 64 << 20;
+
+/// Lets a write fail where files may not grow further (`ulimit -f`), in place of ending the program before its verdict. By a handler:
+/// that a signal is ignored, programs that are started would inherit.
+pub fn fail_writes_beyond_limits() {
+    extern "C" fn nothing(_: i32) {}
+    let action = SigAction::new(SigHandler::Handler(nothing), SaFlags::SA_RESTART, SigSet::empty());
+    // SAFETY: the handler does nothing.
+    let _ = unsafe { sigaction(Signal::SIGXFSZ, &action) };
+}
 
 /// Writes a file whole or not at all.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), RunError> {
@@ -32,6 +42,18 @@ where
             .and_then(|file| write(&file).map_err(Into::into)),
     };
     written.map_err(|source| RunError::Write { path: path.to_owned(), source })
+}
+
+/// Writes a file of a folder that may come from elsewhere whole or not at all: nothing that lies in the folder leads out of it. What is
+/// there in the file's place, be it a link or a pipe, is replaced and not written to; a folder that is a link is refused.
+pub fn write_inside(folder: &Path, name: &str, content: &[u8]) -> Result<(), RunError> {
+    let path = folder.join(name);
+    let mut between = path.ancestors().skip(1).take_while(|it| *it != folder);
+    let written = match between.find(|it| it.is_symlink()) {
+        Some(link) => Err(format!("{} is a link", link.display()).into()),
+        None => replace(&path, |mut file| file.write_all(content)),
+    };
+    written.map_err(|source| RunError::Write { path, source })
 }
 
 /// What a path leads to.
@@ -150,6 +172,25 @@ mod tests {
         std::os::unix::fs::symlink("later.html", &dangling).unwrap();
         write_whole(&dangling, b"first").unwrap();
         assert_eq!(fs::read_to_string(folder.path().join("later.html")).unwrap(), "first");
+    }
+
+    #[test]
+    fn nothing_in_a_folder_leads_a_writer_out_of_it() {
+        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let victim = outside.path().join("victim");
+        fs::write(&victim, "kept").unwrap();
+        let [link, pipe, plots] = ["link", "pipe", "plots"].map(|name| folder.path().join(name));
+        std::os::unix::fs::symlink(&victim, &link).unwrap();
+        std::os::unix::fs::symlink(outside.path(), &plots).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for name in ["link", "pipe"] {
+            write_inside(folder.path(), name, b"new").unwrap();
+            assert!(fs::symlink_metadata(folder.path().join(name)).unwrap().is_file());
+        }
+        let error = write_inside(folder.path(), "plots/timeline.svg", b"new").unwrap_err();
+        assert!(error.source().unwrap().to_string().ends_with("plots is a link"));
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "kept");
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::schedule::Schedule;
 use crate::search::{Archive, Cell, SituationName, Use};
 use anyhow::{Context, Result, anyhow};
 use fencepost_engine::{BadUsage, RunOptions};
-use fencepost_history::run::{timestamp, write_whole};
+use fencepost_history::run::{read_regular, timestamp, write_inside};
 use fencepost_history::{Seed, Shard};
 use fencepost_nemesis::Plan;
 use fencepost_report::hunt::{HUNT_JSON, HuntFile};
@@ -104,7 +104,7 @@ impl HuntFolder {
 
     fn state(path: &Path) -> Result<HuntState> {
         let json = path.join(HUNT_JSON);
-        let text = fs::read_to_string(&json).map_err(|error| {
+        let text = read_regular(&json).map_err(|error| {
             BadUsage(format!(
                 "{} is not the folder of a hunt: cannot read {HUNT_JSON}: {error}; such folders are named results/hunt-…",
                 path.display()
@@ -161,7 +161,7 @@ impl HuntFolder {
     /// The file cannot be written.
     pub fn write(&self, state: &HuntState) -> Result<()> {
         let text = serde_json::to_string_pretty(state)? + "\n";
-        Ok(write_whole(&self.path.join(HUNT_JSON), text.as_bytes())?)
+        Ok(write_inside(&self.path, HUNT_JSON, text.as_bytes())?)
     }
 
     /// Writes page and Markdown.
@@ -170,8 +170,8 @@ impl HuntFolder {
     /// A file cannot be written.
     pub fn write_report(&self, file: &HuntFile) -> Result<()> {
         let page = fencepost_report::hunt::html(file, &self.path);
-        write_whole(&self.path.join("hunt.html"), page.as_bytes())?;
-        Ok(write_whole(&self.path.join("hunt.md"), fencepost_report::hunt::markdown(file).as_bytes())?)
+        write_inside(&self.path, "hunt.html", page.as_bytes())?;
+        Ok(write_inside(&self.path, "hunt.md", fencepost_report::hunt::markdown(file).as_bytes())?)
     }
 
     /// Keeps a schedule.
@@ -185,13 +185,13 @@ impl HuntFolder {
             options: schedule.options.clone(),
             plan: schedule.plan.clone(),
         };
-        Ok(write_whole(&corpus_file(&self.path, number), toml::to_string(&file)?.as_bytes())?)
+        Ok(write_inside(&self.path, &corpus_file(number), toml::to_string(&file)?.as_bytes())?)
     }
 
     /// Removes schedules that no situation keeps any more. One that cannot be removed costs only space.
     pub fn drop_kept(&self, numbers: &[u64]) {
         for number in numbers {
-            let _ = fs::remove_file(corpus_file(&self.path, *number));
+            let _ = fs::remove_file(self.path.join(corpus_file(*number)));
         }
     }
 
@@ -200,8 +200,8 @@ impl HuntFolder {
     fn archive(folder: &Path, state: &HuntState) -> Result<Archive> {
         let mut archive = Archive { cells: state.cells.clone(), ..Archive::default() };
         for number in state.cells.values().map(|cell| cell.elite) {
-            let path = corpus_file(folder, number);
-            let Ok(text) = fs::read_to_string(&path) else { continue };
+            let path = folder.join(corpus_file(number));
+            let Ok(text) = read_regular(&path) else { continue };
             let CorpusFile { used, options, plan, .. } = toml::from_str(&text)
                 .map_err(|error| BadUsage(format!("{} is damaged: {}", path.display(), error.message())))?;
             archive.kept.insert(number, (Schedule::new(options, plan), used));
@@ -220,6 +220,6 @@ fn short(lock: &str) -> String {
     Path::new(lock).file_name().map_or("lock".into(), |name| name.to_string_lossy().into_owned())
 }
 
-fn corpus_file(folder: &Path, number: u64) -> PathBuf {
-    folder.join("corpus").join(format!("{number}.toml"))
+fn corpus_file(number: u64) -> String {
+    format!("corpus/{number}.toml")
 }

@@ -11,6 +11,7 @@ mod configured;
 mod file;
 mod servers;
 mod service_table;
+mod texts;
 
 use crate::client_program::{ClientProgram, GrantValues};
 use crate::definition::LockDefinition;
@@ -21,6 +22,7 @@ use fencepost_cluster::Environment;
 use fencepost_history::Lease;
 use fencepost_history::mistake::{Mistake, read_table};
 use fencepost_history::prose::unknown;
+use fencepost_history::run::read_settings;
 use file::{CommandWords, LockFile, VariantTable};
 use parking_lot::Mutex;
 use servers::OwnService;
@@ -63,12 +65,13 @@ pub fn load(name: &str) -> Result<&'static LockDefinition, String> {
         let folder =
             std::fs::canonicalize(path).map_err(|error| format!("cannot open the lock {path}: {error}"))?;
         let file = folder.join(FILE);
-        let text = std::fs::read_to_string(&file).map_err(|error| match file.is_file() {
-            false => format!(
+        if !file.is_file() {
+            return Err(format!(
                 "{path} is no lock: it has no {FILE}; `fencepost lock new {path}` makes a folder to begin with"
-            ),
-            true => format!("cannot read {}: {error}", file.display()),
-        })?;
+            ));
+        }
+        let text =
+            read_settings(&file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
         let place = Path::new(path).join(FILE);
         read(&text, &place.display().to_string(), &folder, variant)
     })
@@ -148,6 +151,7 @@ fn kept(
 fn parse(text: &str) -> Result<LockFile<Spanned<ServiceOf>>, Mistake> {
     let document = DeTable::parse(text).map_err(|error| Mistake::of_toml(&error))?;
     let (span, table) = (document.span(), document.into_inner());
+    texts::check(&table)?;
     let file: LockFile<Spanned<ServiceOf>> = read_table(table, span)?;
     let at = file.service.span();
     match file.service.get_ref() {
@@ -182,10 +186,12 @@ fn of_file(
     let variants = file.variants.iter().filter(|_| variant.is_none()).map(about).collect();
     let (mut file, args) = with_variant(file, variant)?;
     let base = folder.file_name().map_or_else(|| "/".to_owned(), |name| name.to_string_lossy().into_owned());
+    texts::check_name(&base)?;
     if let ServiceOf::Own(table) = file.service.get_ref() {
         // Clients and servers run in nodes that are made alike.
         file.packages.extend(table.packages.clone());
     }
+    file.packages.iter().try_for_each(|name| texts::check_package(name))?;
     let environment = Arc::new(Environment {
         name: base.clone(),
         folder: Some(folder.to_owned()),
@@ -213,7 +219,7 @@ fn of_file(
         ttl_step: file.ttl_step,
         properties: file.properties,
         promised: Some(GrantValues { token: file.token, unique: file.unique }),
-        start_time: file.start_time.map_or(START_TIME, |time| time.0),
+        start_time: texts::start_time(file.start_time, START_TIME)?,
         options: file.options,
         variants,
     };

@@ -2,6 +2,7 @@
 
 use super::file::CommandWords;
 use super::service_table::ServiceTable;
+use super::texts;
 use crate::error::OptionError;
 use crate::options::Options;
 use crate::readiness::{Awaited, START_TIME};
@@ -43,6 +44,7 @@ pub(super) struct OwnService {
     clocks: &'static [ClockMechanism],
     leader: Option<Vec<String>>,
     transfer: Option<Vec<String>>,
+    start_time: Duration,
     environment: Arc<Environment>,
 }
 
@@ -64,6 +66,7 @@ impl OwnService {
             leader: words(&table.leader)?,
             transfer: words(&table.transfer)?,
             clocks: table.clocks.clone().leak(),
+            start_time: texts::start_time(table.start_time, START_TIME)?,
             program,
             table,
             environment,
@@ -106,7 +109,7 @@ impl OwnService {
     }
 
     async fn await_one(&self, node: &Arc<dyn Node>) -> Result<(), ClusterError> {
-        let within = self.table.start_time.map_or(START_TIME, |time| time.0);
+        let within = self.start_time;
         let awaited = Awaited { node, server: self.name, services: &[SERVICE], within };
         awaited.serves(|| self.trouble(node)).await
     }

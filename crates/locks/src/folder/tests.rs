@@ -131,3 +131,28 @@ fn a_service_can_be_described() {
     let unknown = parsed(text, None).err().unwrap();
     assert!(unknown.starts_with("lock.toml, line 6: unknown key") && unknown.contains("port"), "{unknown}");
 }
+
+#[test]
+fn texts_that_would_be_something_else_elsewhere_are_refused() {
+    let refused = |from: &str, to: &str| parsed(&LOCK.replace(from, to), None).err().unwrap_or_default();
+    let about = refused("redis-py's Lock", "\\u001b[31mred");
+    assert_eq!(about, "lock.toml, line 2: a text with control characters; leave them out");
+    assert!(
+        refused("python3 client.py", "a\\u0000b")
+            .starts_with("lock.toml, line 4: a text with control characters")
+    );
+    let package = refused("lease = \"ttl\"", "packages = [\"-oDir=/etc\"]");
+    assert_eq!(package, "lock.toml: \"-oDir=/etc\" is no name of a Debian package");
+    let patient = refused("ttl-step = \"1s\"", "start-time = \"2h\"");
+    assert_eq!(patient, "lock.toml: start-time is 3600s at most, not 7200s");
+    let named = read(LOCK, "lock.toml", Path::new("/locks/a\u{1b}[2Jb"), None).err().unwrap_or_default();
+    assert!(named.contains("the folder's name \"a\\u{1b}[2Jb\" has control characters"), "{named}");
+}
+
+#[test]
+fn a_pipe_in_place_of_the_file_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(folder.path().join(FILE)).status().unwrap().success());
+    let error = load(folder.path().to_str().unwrap()).err().unwrap_or_default();
+    assert!(error.contains("it has no lock.toml"), "{error}");
+}

@@ -3,6 +3,9 @@
 use super::curve::curve;
 use super::file::{FindingState, HuntFile, HuntFinding, SituationCount, counted};
 use crate::document;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use fencepost_history::run::read_regular;
 use maud::{Markup, PreEscaped, html};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -105,8 +108,7 @@ fn one_finding(number: usize, finding: &HuntFinding, folder: &Path) -> Markup {
     let run = finding.run.as_deref();
     let there =
         |file: &str| run.map(|run| format!("{run}/{file}")).filter(|path| folder.join(path).is_file());
-    let picture =
-        there("plots/violation.svg").and_then(|path| std::fs::read_to_string(folder.join(path)).ok());
+    let picture = there("plots/violation.svg").and_then(|path| read_regular(&folder.join(path)).ok());
     let shown = match finding.state {
         FindingState::Gone => "valid",
         FindingState::Rare => "unknown",
@@ -118,10 +120,16 @@ fn one_finding(number: usize, finding: &HuntFinding, folder: &Path) -> Markup {
         }
         p { (finding.sentence) }
         p.key { (facts(finding)) }
-        @if let Some(picture) = picture { div.picture { (PreEscaped(picture)) } }
+        @if let Some(picture) = picture { div.picture { (embedded(&picture)) } }
         @if let Some(report) = there("report.html") { p { a href=(encoded(&report)) { "The whole report" } } }
         @if let Some(command) = &finding.command { pre { (command) } }
     }
+}
+
+/// A picture out of a folder that may come from elsewhere: as an image it runs no scripts.
+fn embedded(svg: &str) -> Markup {
+    let address = format!("data:image/svg+xml;base64,{}", STANDARD.encode(svg));
+    html! { img src=(address) alt="the violation over time"; }
 }
 
 /// `reproduced in 9 of 10 replays · 1 fault, 2 clients · found after 12 s, in schedule 14`.

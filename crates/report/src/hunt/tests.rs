@@ -157,3 +157,18 @@ fn parts_are_added_up_and_findings_of_one_signature_are_one() {
     assert_eq!(covered, [(1000, 1), (3000, 2), (4000, 3), (12_000, 4), (80_000, 5), (90_000, 5)]);
     assert_eq!(merged(&BTreeMap::new(), |_, _| None), None);
 }
+
+#[test]
+fn a_picture_from_elsewhere_runs_no_scripts_and_a_link_is_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let plots = folder.path().join("run/plots");
+    std::fs::create_dir_all(&plots).unwrap();
+    std::fs::write(plots.join("violation.svg"), "<svg><script>alert(1)</script></svg>").unwrap();
+    let mut hunt = hunt();
+    hunt.findings[0].run = Some("run".to_owned());
+    let page = html(&hunt, folder.path());
+    assert!(page.contains("<img src=\"data:image/svg+xml;base64,") && !page.contains("alert(1)"));
+    std::fs::remove_file(plots.join("violation.svg")).unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", plots.join("violation.svg")).unwrap();
+    assert!(!html(&hunt, folder.path()).contains("<img"));
+}

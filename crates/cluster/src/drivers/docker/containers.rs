@@ -25,6 +25,13 @@ use tokio::sync::Mutex;
 /// The data folder in every container.
 pub(super) const DATA: &str = "/data";
 
+/// Where nodes whose image cannot be written to write to files, beside their data, and how: as under the local driver.
+const WRITABLE: [(&str, &str); 2] =
+    [("/tmp", "exec,mode=1777,size=256m"), ("/run", "exec,mode=755,size=256m")];
+
+/// Programs and threads of a client's node, where the agent comes too late: it allows half of them.
+const TASKS_MAX: i64 = 10_000;
+
 /// How long the engine may take to take down what was killed.
 const REMOVAL: Duration = Duration::from_secs(20);
 
@@ -45,6 +52,10 @@ pub(super) struct PlannedNode {
     pub(super) may_mount: bool,
     /// Whether a user's programs run in it, in their folder.
     pub(super) in_a_folder: bool,
+    /// Whether it is a client's, of which the agent counts programs and threads.
+    pub(super) is_client: bool,
+    /// Whether the image cannot be written to, but for [`WRITABLE`]: what a client writes is counted where it can write at all.
+    pub(super) read_only: bool,
     /// Whether the image says itself where its programs lie.
     pub(super) own_path: bool,
 }
@@ -153,6 +164,11 @@ impl Plan {
             devices: node.may_mount.then(|| vec![fuse]),
             // Where there is AppArmor, its profile for containers forbids to mount whatever the capabilities.
             security_opt: node.may_mount.then(|| vec!["apparmor=unconfined".to_owned()]),
+            pids_limit: node.is_client.then_some(TASKS_MAX),
+            readonly_rootfs: Some(node.read_only),
+            tmpfs: node
+                .read_only
+                .then(|| WRITABLE.map(|(place, options)| (place.to_owned(), options.to_owned())).into()),
             network_mode: Some(self.prefix()),
             log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
             ..HostConfig::default()

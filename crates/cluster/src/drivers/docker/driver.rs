@@ -12,7 +12,7 @@ use crate::cluster_folder::ClusterFolder;
 use crate::driver::{Cluster, ClusterSpec, Driver, DriverOptions};
 use crate::drivers::capabilities::capabilities_of;
 use crate::environment::Environment;
-use crate::node::{NodeKind, NodeSpec};
+use crate::node::{NodeKind, NodeSpec, Role};
 use crate::node_log::NodeLog;
 use crate::program::{self, Program};
 use crate::subnet::Subnet;
@@ -162,6 +162,11 @@ fn lost_a_race(error: &ClusterError) -> bool {
     error.0.contains("overlaps with other one")
 }
 
+/// Whether its image is a user's own.
+fn has_dockerfile(node: &NodeSpec) -> bool {
+    node.environment.as_ref().is_some_and(|it| it.dockerfile.is_some())
+}
+
 fn plan(
     spec: &ClusterSpec,
     folder: &ClusterFolder,
@@ -174,7 +179,9 @@ fn plan(
         address,
         may_mount: node.may_mount,
         in_a_folder: node.environment.is_some(),
-        own_path: node.environment.as_ref().is_some_and(|it| it.dockerfile.is_some()),
+        is_client: node.role == Role::Client,
+        read_only: node.role == Role::Client && !has_dockerfile(node),
+        own_path: has_dockerfile(node),
     });
     Ok(Plan {
         run: spec.run.clone(),

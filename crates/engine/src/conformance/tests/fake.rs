@@ -111,8 +111,8 @@ impl Bench for FakeBench {
         Ok(())
     }
 
-    async fn last_words(&self, _place: usize) -> Option<String> {
-        Some("a last line".to_owned())
+    async fn explained(&self, _place: usize, sentence: String) -> String {
+        format!("{sentence}; its last line on standard error is `a last line`")
     }
 
     async fn set_servers(&self, state: Servers) -> Result<()> {

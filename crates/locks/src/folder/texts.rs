@@ -1,0 +1,57 @@
+//! What the texts of a `lock.toml` may be: they become words of command lines, names of folders, and lines on a terminal.
+
+use fencepost_history::TimeSpan;
+use fencepost_history::mistake::Mistake;
+use std::time::Duration;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// The longest `start-time`.
+const START_TIME_MAX: Duration = Duration::from_secs(3600);
+
+/// Refuses control characters but for breaks of lines and tabs, in all texts of a table.
+pub(super) fn check(table: &DeTable<'_>) -> Result<(), Mistake> {
+    table.values().try_for_each(check_value)
+}
+
+fn check_value(value: &Spanned<DeValue<'_>>) -> Result<(), Mistake> {
+    match value.get_ref() {
+        DeValue::String(text) if text.contains(is_control) => {
+            Err(Mistake::new(value.span(), "a text with control characters; leave them out"))
+        }
+        DeValue::Array(values) => values.iter().try_for_each(check_value),
+        DeValue::Table(table) => check(table),
+        _ => Ok(()),
+    }
+}
+
+fn is_control(c: char) -> bool {
+    c.is_control() && !matches!(c, '\n' | '\t')
+}
+
+/// Refuses the name of a folder that would be a bad name of a lock: runs, logs and images are called by it.
+pub(super) fn check_name(name: &str) -> Result<(), String> {
+    match name.contains(char::is_control) {
+        true => Err(format!("the folder's name {name:?} has control characters; give it another")),
+        false => Ok(()),
+    }
+}
+
+/// Refuses what is no name of a Debian package, such as an option of the program that downloads it.
+pub(super) fn check_package(name: &str) -> Result<(), String> {
+    let is_of_names = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c);
+    match name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_of_names) {
+        true => Ok(()),
+        false => Err(format!("{name:?} is no name of a Debian package")),
+    }
+}
+
+/// The time that a program has to start.
+pub(super) fn start_time(given: Option<TimeSpan>, usual: Duration) -> Result<Duration, String> {
+    match given.map_or(usual, |time| time.0) {
+        time if time > START_TIME_MAX => {
+            Err(format!("start-time is {} at most, not {}", TimeSpan(START_TIME_MAX), TimeSpan(time)))
+        }
+        time => Ok(time),
+    }
+}
