@@ -28,7 +28,7 @@ const UNDELAYED_WRITE_TTLS: f64 = 0.4;
 const LATE_READ: f64 = 0.3;
 
 /// The share of acquires that wait longer than others, and how many times as long: in a queue they come so far that their turn
-/// comes after a fault that struck them there.
+/// comes after a fault that hit them there.
 const PATIENT: f64 = 0.3;
 const PATIENT_TIME_LIMITS: u32 = 4;
 
