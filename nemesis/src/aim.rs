@@ -171,7 +171,7 @@ impl Aim {
     }
 
     /// Whether it waits for a point of the recipe, which most recipes lack.
-    fn is_at_point(&self) -> bool {
+    pub(crate) fn is_at_point(&self) -> bool {
         self.moments.iter().any(|moment| matches!(moment, Moment::AcquirePoint | Moment::HolderPoint))
     }
 

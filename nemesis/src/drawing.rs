@@ -121,15 +121,22 @@ pub fn draw_fault(
     Some(planned(nemesis, nemesis.draw(topology, settings, random)?, then, None))
 }
 
-/// Draws one fault, at time 0, at the first aim of its nemesis, which most locks are broken by. None where this topology allows none
-/// of its aims.
+/// Draws one fault, at time 0, at the first aim of its nemesis, which most locks are broken by; or with `at_point`, while a client is
+/// between two steps of its recipe. None where this topology allows no such aim.
 pub fn draw_first(
     nemesis: &dyn Nemesis,
     topology: &Topology,
     settings: &Settings,
+    at_point: bool,
     random: &mut Stream,
 ) -> Option<PlannedFault> {
-    draw_aimed(nemesis, topology, settings, WhichAim::InTurn(0), random)
+    let which = if at_point { WhichAim::AtPoint } else { WhichAim::InTurn(0) };
+    draw_aimed(nemesis, topology, settings, which, random)
+}
+
+/// Whether a nemesis can be aimed, in this run, at clients between two steps of their recipe.
+pub fn reaches_points(nemesis: &dyn Nemesis, topology: &Topology) -> bool {
+    nemesis.description().aims.iter().any(|aim| aim.is_at_point() && aim.possible(topology).is_some())
 }
 
 /// Draws one fault at one of the aims of its nemesis.

@@ -19,6 +19,7 @@ pub use space::{Aimed, DrawnOptions, FAULTS_MAX, Space};
 
 use crate::schedule::Schedule;
 use fencepost_history::{Seed, Stream};
+use fencepost_nemesis::Nemesis;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -66,11 +67,14 @@ pub struct Search {
     /// From a schedule's number to the next: other parts of a hunt play those between.
     step: u64,
     learns: bool,
+    /// What the first schedules do.
+    opening: Vec<(&'static dyn Nemesis, Aimed)>,
 }
 
 impl Search {
     pub fn new(space: Space, seed: Seed) -> Search {
-        Search { space, archive: Archive::default(), seed, next: 1, step: 1, learns: true }
+        let opening = space.opening(&mut seed.stream("opening"));
+        Search { space, archive: Archive::default(), seed, next: 1, step: 1, learns: true, opening }
     }
 
     /// The same search without feedback: each schedule is drawn anew. To measure what the feedback is worth.
@@ -93,27 +97,38 @@ impl Search {
         let number = self.next;
         self.next += self.step;
         let mut random = self.seed.stream(&format!("schedule-{number}"));
-        let nemeses = self.space.nemeses.len() as u64;
         // First each nemesis once, so that none waits for its luck.
-        let fresh = number <= nemeses || random.random_ratio(FRESH_OF_TEN, 10) || !self.learns;
+        let opening = usize::try_from(number - 1).ok().and_then(|place| self.opening.get(place)).copied();
+        if let Some((nemesis, aim)) = opening
+            && let Some((schedule, origin)) = self.drawn_with(nemesis, aim, &mut random)
+        {
+            return Some(Proposal { number, schedule, origin });
+        }
+        let fresh = random.random_ratio(FRESH_OF_TEN, 10) || !self.learns;
         let changed = if fresh { None } else { self.change(&mut random) };
         let (schedule, origin) = changed.or_else(|| self.draw(number, &mut random))?;
         Some(Proposal { number, schedule, origin })
     }
 
-    /// Draws a schedule: the nemeses take turns, in an order that is drawn for each round. In the first round each does what most
-    /// locks are broken by.
+    /// Draws a schedule: the nemeses take turns, in an order that is drawn for each round.
     fn draw(&self, number: u64, random: &mut Stream) -> Option<(Schedule, Origin)> {
         let count = self.space.nemeses.len() as u64;
         let round = number.checked_sub(1)?.checked_div(count)?;
         let mut turns = self.space.nemeses_by_chance(&mut self.seed.stream(&format!("round-{round}")));
-        let aim = if round == 0 { Aimed::First } else { Aimed::ByChance };
         let first = ((number - 1) % count) as usize;
         turns.rotate_left(first);
-        turns.into_iter().find_map(|nemesis| {
-            let schedule = (0..8).find_map(|_| self.space.fresh(nemesis, aim, random))?;
-            Some((schedule, Origin::Fresh { nemesis: nemesis.name().to_owned() }))
-        })
+        turns.into_iter().find_map(|nemesis| self.drawn_with(nemesis, Aimed::ByChance, random))
+    }
+
+    /// A schedule that is drawn anew, with a fault of this nemesis.
+    fn drawn_with(
+        &self,
+        nemesis: &'static dyn Nemesis,
+        aim: Aimed,
+        random: &mut Stream,
+    ) -> Option<(Schedule, Origin)> {
+        let schedule = (0..8).find_map(|_| self.space.fresh(nemesis, aim, random))?;
+        Some((schedule, Origin::Fresh { nemesis: nemesis.name().to_owned() }))
     }
 
     fn change(&self, random: &mut Stream) -> Option<(Schedule, Origin)> {

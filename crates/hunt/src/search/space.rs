@@ -4,7 +4,9 @@ use super::moments::draw_moment;
 use crate::schedule::Schedule;
 use fencepost_engine::{BadUsage, RunOptions, RunSpec};
 use fencepost_history::{Seed, Stream, TimeSpan};
-use fencepost_nemesis::{Nemesis, Plan, PlannedFault, Topology, Trigger, aims, draw_fault, draw_first, find};
+use fencepost_nemesis::{
+    Nemesis, Plan, PlannedFault, Role, Topology, Trigger, aims, draw_fault, draw_first, find, reaches_points,
+};
 use rand::RngExt;
 use rand::seq::{IndexedRandom, SliceRandom};
 use serde::{Deserialize, Serialize};
@@ -44,6 +46,8 @@ impl DrawnOptions {
 pub enum Aimed {
     /// At the first aim of its nemesis, which most locks are broken by.
     First,
+    /// At a client between two steps of its recipe.
+    AtPoint,
     /// At any of them, or at none.
     ByChance,
 }
@@ -116,19 +120,40 @@ impl Space {
         }
     }
 
-    /// The nemeses, in an order that is drawn: first those that can be aimed here, whose faults come when they matter.
+    /// The nemeses, in an order that is drawn.
     pub(super) fn nemeses_by_chance(&self, random: &mut Stream) -> Vec<&'static dyn Nemesis> {
         let mut nemeses = self.nemeses.clone();
         nemeses.shuffle(random);
-        nemeses.sort_by_key(|nemesis| aims(*nemesis, &self.topology).is_empty());
         nemeses
+    }
+
+    /// What a hunt begins with, in an order that is partly drawn: each nemesis does what most locks are broken by, first those that
+    /// strike the holder, then those that strike its servers; then those that can strike between two steps of the recipe do; and
+    /// then those come that cannot be aimed here.
+    pub(super) fn opening(&self, random: &mut Stream) -> Vec<(&'static dyn Nemesis, Aimed)> {
+        let is_holders = |nemesis: &dyn Nemesis| {
+            aims(nemesis, &self.topology).first().is_some_and(|aim| aim.on == [Role::Holder.name()])
+        };
+        let (mut aimed, others): (Vec<_>, Vec<_>) = self
+            .nemeses_by_chance(random)
+            .into_iter()
+            .partition(|nemesis| !aims(*nemesis, &self.topology).is_empty());
+        aimed.sort_by_key(|nemesis| !is_holders(*nemesis));
+        let at_points: Vec<_> =
+            aimed.iter().copied().filter(|nemesis| reaches_points(*nemesis, &self.topology)).collect();
+        let of =
+            |nemeses: Vec<&'static dyn Nemesis>, aim| nemeses.into_iter().map(move |nemesis| (nemesis, aim));
+        of(aimed, Aimed::First)
+            .chain(of(at_points, Aimed::AtPoint))
+            .chain(of(others, Aimed::ByChance))
+            .collect()
     }
 
     /// A schedule that is drawn anew, with a fault of this nemesis and perhaps others. None where that nemesis has no
     /// target here.
     pub fn fresh(&self, nemesis: &'static dyn Nemesis, aim: Aimed, random: &mut Stream) -> Option<Schedule> {
         let mut options = self.options(random);
-        if aim == Aimed::First && self.drawn.time_limit {
+        if aim != Aimed::ByChance && self.drawn.time_limit {
             // So that its moment comes, and what follows from it.
             options.time_limit = TimeSpan(self.ttl() * LENGTH_TTLS.1);
         }
@@ -155,7 +180,8 @@ impl Space {
         let topology = self.topology(options);
         let settings = options.nemesis_settings(&topology).ok()?;
         let aimed = match aim {
-            Aimed::First => draw_first(nemesis, &topology, &settings, random),
+            Aimed::First => draw_first(nemesis, &topology, &settings, false, random),
+            Aimed::AtPoint => draw_first(nemesis, &topology, &settings, true, random),
             Aimed::ByChance if random.random_ratio(AIMED_OF_TEN, 10) => {
                 draw_fault(nemesis, &topology, &settings, true, random)
             }
