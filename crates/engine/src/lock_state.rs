@@ -208,8 +208,9 @@ mod tests {
         let length_ms = |process| held.section(process, "k0").length_ms;
         assert_eq!((length_ms(1), length_ms(2)), (Some(900.0), None));
         assert_eq!(holders(&state(&events)), [0; 0]);
-        assert!(state(&events[..2]).is_free("k0") && !held.is_free("k0") && held.is_free("k1"));
-        assert!(state(&events[..5]).is_free("k0"), "it is being released");
+        let is_free = |until: usize| state(&events[..until]).is_free("k0");
+        assert!(is_free(2) && !is_free(3) && state(&events[..3]).is_free("k1"));
+        assert!(is_free(4), "it is being released");
     }
 
     #[test]
