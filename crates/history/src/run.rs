@@ -11,7 +11,7 @@ mod time;
 mod write;
 
 pub use clock_samples::{ClockSample, read_clock_samples};
-pub use file::{RunFile, RunSettings};
+pub use file::{RunFile, RunHead, RunSettings, SettingsHead};
 pub use folder::{RunFolder, is_running, point_latest};
 pub use regular::{open_regular, read_regular};
 pub use time::{date, now, timestamp};

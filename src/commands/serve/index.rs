@@ -1,13 +1,13 @@
 //! What runs there are. Looked at again with each request, and read again only where something changed.
 
 use fencepost_checker::Outcome;
-use fencepost_history::run::{RunSettings, is_running};
-use fencepost_report::runs::{self, Run, State};
+use fencepost_history::run::{SettingsHead, is_running};
+use fencepost_report::runs::{self, HasOutcome, ListedRun, Run, State};
 use parking_lot::Mutex;
 use rayon::prelude::*;
 use serde::Deserialize;
-use std::collections::{BTreeSet, HashMap};
-use std::fs;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -18,7 +18,15 @@ const FRESH: Duration = Duration::from_secs(2);
 /// All runs of a results folder.
 pub struct Index {
     results: PathBuf,
-    entries: Mutex<HashMap<String, Entry>>,
+    known: Mutex<Known>,
+}
+
+/// What the last look found.
+#[derive(Default)]
+struct Known {
+    entries: HashMap<String, Entry>,
+    /// The runs among them, newest first.
+    rows: Arc<Vec<Arc<Row>>>,
 }
 
 /// What was read of a folder, and when the folder had changed last.
@@ -70,9 +78,9 @@ impl RunStatus {
 }
 
 /// What is known of this run.
-pub fn status(run: &Run) -> RunStatus {
+pub fn status<F>(run: &Run<F, impl HasOutcome>) -> RunStatus {
     match &run.state {
-        State::Judged(_, judgement) => RunStatus::Judged(judgement.outcome),
+        State::Judged(_, judgement) => RunStatus::Judged(judgement.outcome()),
         State::NotJudged(..) | State::Damaged(_) if is_running(&run.path) => RunStatus::Running,
         State::NotJudged(..) => RunStatus::NotJudged,
         State::Damaged(_) => RunStatus::Damaged,
@@ -80,7 +88,7 @@ pub fn status(run: &Run) -> RunStatus {
 }
 
 impl Row {
-    fn new(run: &Run) -> Row {
+    fn new(run: &ListedRun) -> Row {
         let status = status(run);
         let said = match (&run.state, status) {
             (_, RunStatus::Running) => String::new(),
@@ -92,7 +100,7 @@ impl Row {
             (State::NotJudged(_, why) | State::Damaged(why), _) => why.clone(),
         };
         let file = run.file();
-        let of_spec = |text: fn(&RunSettings) -> String| file.map(|file| text(&file.spec));
+        let of_spec = |text: fn(&SettingsHead) -> String| file.map(|file| text(&file.spec));
         Row {
             name: run.name.clone(),
             started: file.map_or(0, |file| file.started),
@@ -113,34 +121,44 @@ impl Row {
 
 impl Index {
     pub fn new(results: PathBuf) -> Index {
-        Index { results, entries: Mutex::new(HashMap::new()) }
+        Index { results, known: Mutex::default() }
     }
 
     pub fn results(&self) -> &Path {
         &self.results
     }
 
-    /// All runs as they are now, in no order.
+    /// All runs as they are now, newest first.
     ///
     /// # Errors
     /// The results folder cannot be read.
-    pub fn look(&self) -> std::io::Result<Vec<Arc<Row>>> {
+    pub fn look(&self) -> std::io::Result<Arc<Vec<Arc<Row>>>> {
         let folders = folders(&self.results)?;
-        let mut entries = self.entries.lock();
+        let mut known = self.known.lock();
         let now = SystemTime::now();
-        let looked: HashMap<String, Entry> = folders
-            .into_par_iter()
+        let is_current =
+            |name: &str, changed| known.entries.get(name).is_some_and(|entry| entry.is_current(changed, now));
+        let read: Vec<(String, Entry)> = folders
+            .par_iter()
+            .filter(|(name, changed)| !is_current(name, *changed))
             .map(|(name, changed)| {
-                let same = entries.get(&name).filter(|entry| entry.is_current(changed, now));
-                let row = match same {
-                    Some(entry) => entry.row.clone(),
-                    None => runs::read(&self.results.join(&name)).map(|run| Arc::new(Row::new(&run))),
-                };
-                (name, Entry { changed, row })
+                let row = runs::read_listed(&self.results.join(name)).map(|run| Arc::new(Row::new(&run)));
+                (name.clone(), Entry { changed: *changed, row })
             })
             .collect();
-        *entries = looked;
-        Ok(entries.values().filter_map(|entry| entry.row.clone()).collect())
+        let same = read.is_empty() && known.entries.len() == folders.len();
+        if !same {
+            known.entries.extend(read);
+            let there: HashSet<&str> = folders.iter().map(|(name, _)| name.as_str()).collect();
+            known.entries.retain(|name, _| there.contains(name.as_str()));
+            let mut rows: Vec<Arc<Row>> =
+                known.entries.values().filter_map(|entry| entry.row.clone()).collect();
+            rows.par_sort_by(|one, other| {
+                other.started.cmp(&one.started).then_with(|| one.name.cmp(&other.name))
+            });
+            known.rows = Arc::new(rows);
+        }
+        Ok(known.rows.clone())
     }
 }
 
@@ -155,11 +173,11 @@ impl Entry {
 
 /// Folders, and when a file was last put into each or renamed there: so every file of a run is written.
 fn folders(results: &Path) -> std::io::Result<Vec<(String, SystemTime)>> {
-    let changed = |folder: PathBuf| {
-        let name = folder.file_name()?.to_str()?.to_owned();
-        Some((name, fs::metadata(&folder).and_then(|folder| folder.modified()).ok()?))
+    let changed = |folder: DirEntry| {
+        let name = folder.file_name().into_string().ok()?;
+        Some((name, folder.metadata().and_then(|folder| folder.modified()).ok()?))
     };
-    Ok(runs::folders(results)?.into_par_iter().filter_map(changed).collect())
+    Ok(runs::folder_entries(results)?.into_par_iter().filter_map(changed).collect())
 }
 
 /// Which runs are filter, and in which order. What is empty says nothing.
@@ -189,22 +207,20 @@ impl Filter {
         if known { &self.sort } else { USUAL_ORDER }
     }
 
-    /// The runs that are filter, in order.
-    pub fn of(&self, mut rows: Vec<Arc<Row>>) -> Vec<Arc<Row>> {
+    /// Those of these runs, which have the newest first, that are wanted, in order.
+    pub fn of<'a>(&self, rows: &'a [Arc<Row>]) -> Vec<&'a Row> {
         let text = self.text.to_lowercase();
         let words: Vec<&str> = text.split_whitespace().collect();
         let is = |filter: &str, value: &str| filter.is_empty() || filter == value;
-        rows.retain(|row| {
+        let wanted = |row: &&Row| {
             is(&self.lock, &row.lock)
                 && is(&self.workload, &row.workload)
                 && is(&self.nemesis, &row.nemesis)
                 && is(&self.verdict, row.status.word())
                 && words.iter().all(|word| row.contains(word))
-        });
-        // Equal ones with the newest first.
-        rows.par_sort_by(|one, other| {
-            other.started.cmp(&one.started).then_with(|| one.name.cmp(&other.name))
-        });
+        };
+        let mut rows: Vec<&Row> = rows.iter().map(|row| &**row).filter(wanted).collect();
+        // Equal ones stay with the newest first.
         let order = self.order();
         let by = order.trim_start_matches('-');
         match order.starts_with('-') {
@@ -229,5 +245,6 @@ fn compare(by: &str, one: &Row, other: &Row) -> std::cmp::Ordering {
 
 /// What a column holds, for choosing from.
 pub fn values<'a>(rows: &'a [Arc<Row>], of: impl Fn(&'a Row) -> &'a str) -> BTreeSet<&'a str> {
-    rows.iter().map(|row| of(row)).filter(|value| !value.is_empty()).collect()
+    let distinct: HashSet<&str> = rows.iter().map(|row| of(row)).collect();
+    distinct.into_iter().filter(|value| !value.is_empty()).collect()
 }

@@ -68,7 +68,7 @@ fn chip(status: RunStatus) -> Markup {
 
 /// All runs that are filter, one page of them.
 pub fn list(results: &str, all: &[Arc<Row>], filter: &Filter) -> String {
-    let rows = filter.of(all.to_vec());
+    let rows = filter.of(all);
     let pages = rows.len().div_ceil(ROWS_PER_PAGE).max(1);
     let at = filter.page.min(pages - 1);
     let shown = rows.iter().skip(at * ROWS_PER_PAGE).take(ROWS_PER_PAGE);

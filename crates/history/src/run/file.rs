@@ -55,6 +55,44 @@ pub struct RunSettings {
     pub rest: toml::Table,
 }
 
+/// The part of `run.toml` that a list of runs shows. Of very many runs it is read much sooner than the whole.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct RunHead {
+    pub started: u64,
+    pub spec: SettingsHead,
+}
+
+/// The settings that a list of runs shows.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SettingsHead {
+    #[serde(default)]
+    scenario: Option<String>,
+    pub lock: String,
+    pub workload: String,
+    #[serde(default)]
+    nemesis: Vec<String>,
+    #[serde(default)]
+    nemesis_file: Option<PathBuf>,
+    pub guard: String,
+}
+
+impl SettingsHead {
+    /// As [`RunSettings::nemesis_name`].
+    pub fn nemesis_name(&self) -> String {
+        nemesis_name(self.scenario.is_some(), self.nemesis_file.is_some(), &self.nemesis)
+    }
+}
+
+fn nemesis_name(is_scenario: bool, from_file: bool, nemeses: &[String]) -> String {
+    match nemeses {
+        _ if is_scenario => "scenario".to_owned(),
+        _ if from_file => "plan".to_owned(),
+        [] => "none".to_owned(),
+        names => names.join("+"),
+    }
+}
+
 impl RunFile {
     /// When the run started: `2026-02-14 09:30:15 UTC`.
     pub fn date(&self) -> String {
@@ -74,12 +112,7 @@ impl RunSettings {
 
     /// The nemeses in one word: `none`, `clock-jump+pause`, `plan`, `scenario`.
     pub fn nemesis_name(&self) -> String {
-        match (&self.nemesis_file, self.nemesis.is_empty()) {
-            _ if self.scenario.is_some() => "scenario".to_owned(),
-            (Some(_), _) => "plan".to_owned(),
-            (None, true) => "none".to_owned(),
-            (None, false) => self.nemesis.join("+"),
-        }
+        nemesis_name(self.scenario.is_some(), self.nemesis_file.is_some(), &self.nemesis)
     }
 
     /// The lock's name, where it is a folder the last part of its path: `redis-py@with-statement`.
@@ -138,6 +171,24 @@ acquire = "set-nx-px"
         let again: RunFile = toml::from_str(&toml::to_string(&run).unwrap()).unwrap();
         assert_eq!(again, run);
         assert_eq!(RunSettings::of(&run.spec).unwrap(), run.spec);
+    }
+
+    #[test]
+    fn the_head_of_a_file_says_the_same_as_the_whole() {
+        for (other, nemesis) in
+            [("guard = \"none\"", "clock-jump+pause"), ("guard = \"none\"\nscenario = \"a-1\"", "scenario")]
+        {
+            let text = RUN.replace("guard = \"none\"", other);
+            let (whole, head): (RunFile, RunHead) =
+                (toml::from_str(&text).unwrap(), toml::from_str(&text).unwrap());
+            let of = &whole.spec;
+            assert_eq!((head.started, &head.spec.lock), (whole.started, &of.lock));
+            assert_eq!((&head.spec.workload, &head.spec.guard), (&of.workload, &of.guard));
+            assert_eq!(
+                (head.spec.nemesis_name(), of.nemesis_name()),
+                (nemesis.to_owned(), nemesis.to_owned())
+            );
+        }
     }
 
     #[test]
