@@ -4,7 +4,7 @@ use crate::output::say;
 use anyhow::Result;
 use clap::Args;
 use fencepost_engine::BadUsage;
-use fencepost_history::run::write_whole;
+use fencepost_history::run::{write_whole, write_whole_by};
 use fencepost_report::comparison::{self, Changes, Comparison, changes, read_baseline};
 use fencepost_report::markdown::escaped;
 use fencepost_report::pipeline::{self, github};
@@ -83,7 +83,7 @@ pub fn write(files: &ComparisonFiles, comparison: &Comparison, folder: Option<&P
         write_whole(path, comparison::markdown(comparison).as_bytes())?;
     }
     if let Some(path) = &files.csv {
-        write_whole(path, comparison::csv(comparison)?.as_bytes())?;
+        write_whole_by(path, |file| comparison::write_csv(comparison, file))?;
     }
     if let Some(path) = &files.junit {
         write_whole(

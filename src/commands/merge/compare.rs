@@ -20,7 +20,7 @@ pub fn merge(args: &MergeArgs, sources: &Sources) -> Result<i32> {
             .with_context(|| format!("the record of run {run} is damaged"))?;
         Ok(Some(PlacedRecord { record, runs_in: sources.runs_in(run) }))
     };
-    let mut comparison = merged(&campaign, args.files.csv.is_some(), record)?;
+    let mut comparison = merged(&campaign, record)?;
     comparison.command.clone_from(&file.command);
     comparison.missing = sources.missing();
     sources.write(&args.out, |run| campaign.name(run))?;

@@ -1,16 +1,17 @@
 //! A comparison as CSV: a line for each run, for calculations of one's own.
 
-use super::model::{Comparison, said};
-use anyhow::{Context, Result};
-use fencepost_checker::Coverage;
+use super::figures::RunFigures;
+use super::model::{CellRun, Comparison};
+use anyhow::Result;
+use std::io::Write;
 
-/// All of it.
+/// Writes all of it, line by line. Runs of which no figures are known, as those of a file, are left out.
 ///
 /// # Errors
-/// None in practice: writing to memory.
-pub fn text(comparison: &Comparison) -> Result<String> {
+/// It cannot be written.
+pub fn write(comparison: &Comparison, to: impl Write) -> Result<()> {
     let checkers = comparison.checkers();
-    let mut csv = ::csv::Writer::from_writer(Vec::new());
+    let mut csv = ::csv::Writer::from_writer(to);
     let fixed = ["lock", "guard", "settings", "nemesis", "seed", "run", "outcome"];
     let measured = [
         "lost",
@@ -28,38 +29,32 @@ pub fn text(comparison: &Comparison) -> Result<String> {
     for row in &comparison.rows {
         for (nemesis, cell) in comparison.nemeses.iter().zip(&row.cells) {
             for run in &cell.runs {
-                let Some(judgement) = &run.judgement else { continue };
-                let mut line: Vec<String> = vec![
-                    row.lock.clone(),
-                    row.guard.clone(),
-                    row.settings.clone(),
-                    nemesis.clone(),
-                    run.seed.to_string(),
-                    run.name.clone(),
-                    run.outcome.to_string(),
-                ];
-                let outcome =
-                    |checker: &&str| said(checker, judgement).map_or(String::new(), |(it, _)| it.to_string());
-                line.extend(checkers.iter().map(outcome));
-                let both =
-                    |stat| judgement.count("lost-updates", stat) + judgement.count("lost-additions", stat);
-                let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
-                let costs = &judgement.costs;
-                line.extend([both("lost").to_string(), both("acknowledged").to_string()]);
-                line.extend([number(costs.acquire_median_ms), number(costs.acquire_p99_ms)]);
-                line.extend([costs.acquisitions.to_string(), costs.acquisitions_per_s.to_string()]);
-                line.push(number(costs.recovery_ms));
-                let count = |count: Option<usize>| count.map_or(String::new(), |count| count.to_string());
-                let coverage = judgement.coverage.as_ref();
-                line.extend([
-                    count(coverage.map(Coverage::covered)),
-                    count(coverage.map(Coverage::possible)),
-                ]);
-                let miss = judgement.nearest_miss.as_ref();
-                line.push(number(miss.map(|miss| (miss.distance_ns as f64 / 1e3).round() / 1e3)));
+                let Some(figures) = &run.figures else { continue };
+                let combination = [&row.lock, &row.guard, &row.settings, nemesis].map(String::clone);
+                let mut line = combination.to_vec();
+                line.extend(of_run(run, figures, &checkers));
                 csv.write_record(&line)?;
             }
         }
     }
-    String::from_utf8(csv.into_inner()?).context("cannot write CSV")
+    Ok(csv.flush()?)
+}
+
+/// The columns of a run, from its seed on.
+fn of_run(run: &CellRun, figures: &RunFigures, checkers: &[&str]) -> Vec<String> {
+    let mut line = vec![run.seed.to_string(), run.name.clone(), run.outcome.to_string()];
+    let outcome = |checker: &&str| figures.outcome(checker).map_or(String::new(), |it| it.to_string());
+    line.extend(checkers.iter().map(outcome));
+    let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+    let costs = &figures.costs;
+    line.extend([figures.lost.to_string(), figures.acknowledged.to_string()]);
+    line.extend([number(costs.acquire_median_ms), number(costs.acquire_p99_ms)]);
+    line.extend([costs.acquisitions.to_string(), costs.acquisitions_per_s.to_string()]);
+    line.push(number(costs.recovery_ms));
+    let situations = figures.situations.as_ref();
+    let count = |count: Option<usize>| count.map_or(String::new(), |count| count.to_string());
+    line.push(count(situations.map(|situations| situations.covered)));
+    line.push(count(situations.map(|situations| situations.possible)));
+    line.push(number(figures.nearest_miss_ns.map(|miss_ns| (miss_ns as f64 / 1e3).round() / 1e3)));
+    line
 }

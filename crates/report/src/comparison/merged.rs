@@ -1,6 +1,6 @@
 //! A comparison from the records of its parts, a cell after the other: there may be more runs than fit into memory.
 
-use super::model::{CellRun, Comparison, cell_of, versions};
+use super::model::{Comparison, JudgedRun, cell_of, versions};
 use crate::runs::{Judgement, Run};
 use anyhow::Result;
 use fencepost_history::Seed;
@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What all parts of a comparison have in common.
@@ -94,14 +94,12 @@ pub struct PlacedRecord {
     pub runs_in: PathBuf,
 }
 
-/// The comparison. `record` gives what came of a run, by its number in the campaign; none where it is missing. With `keep`, each
-/// run keeps its judgement, as a table of all runs needs it.
+/// The comparison. `record` gives what came of a run, by its number in the campaign; none where it is missing.
 ///
 /// # Errors
 /// Those of `record`.
 pub fn merged(
     campaign: &CompareCampaign,
-    keep: bool,
     record: impl Fn(u64) -> Result<Option<PlacedRecord>> + Sync,
 ) -> Result<Comparison> {
     let columns = campaign.layout.nemeses.len();
@@ -122,14 +120,11 @@ pub fn merged(
                     Some(PlacedRecord { record: CellRecord::Failed(why), .. }) => failures.push(why),
                     Some(PlacedRecord { record: CellRecord::Made(made), runs_in }) => {
                         servers.extend(made.servers.iter().cloned());
-                        runs.push(cell_run(made, runs_in));
+                        runs.push(judged_run(made, &runs_in));
                     }
                 }
             }
             let mut cell = cell_of(runs);
-            if !keep {
-                cell.runs.iter_mut().for_each(|run| run.judgement = None);
-            }
             (cell.failures, cell.missing) = (failures, missing);
             Ok((row, column, cell, servers))
         })
@@ -147,8 +142,8 @@ pub fn merged(
     Ok(comparison)
 }
 
-fn cell_run(made: MadeRun, runs_in: PathBuf) -> CellRun {
+fn judged_run(made: MadeRun, runs_in: &Path) -> JudgedRun {
     let path = runs_in.join(&made.name);
     let MadeRun { name, seed, command, judgement, .. } = made;
-    CellRun { name, outcome: judgement.outcome, seed, command, path, judgement: Some(judgement) }
+    JudgedRun { name, seed, command, path, judgement }
 }

@@ -1,6 +1,7 @@
 //! Many runs beside each other: a row for each lock, a column for each nemesis, as a text, a page, or a file for another program.
 
 mod csv;
+mod figures;
 mod junit;
 mod markdown;
 mod merged;
@@ -13,7 +14,7 @@ mod terminal;
 mod tests;
 mod worth;
 
-pub use csv::text as csv;
+pub use csv::write as write_csv;
 pub use junit::suites as junit_suites;
 pub use markdown::text as markdown;
 pub use merged::{CellRecord, CompareCampaign, MadeRun, PlacedRecord, combination, merged};

@@ -1,5 +1,6 @@
 //! What many runs say together, as `compare.json` keeps it.
 
+use super::figures::{RunFigures, TEST_ITSELF, said};
 use super::worth::{CellWorth, worth};
 use crate::runs::{Judgement, Run};
 use fencepost_checker::{Metric, Outcome, Unjudged, registry};
@@ -131,8 +132,18 @@ pub struct CellRun {
     /// Where its folder is on this machine.
     #[serde(skip)]
     pub path: PathBuf,
+    /// For a table of all runs. None in a comparison that was read from its file.
     #[serde(skip)]
-    pub judgement: Option<Arc<Judgement>>,
+    pub figures: Option<RunFigures>,
+}
+
+/// A run that a cell is made from.
+pub(super) struct JudgedRun {
+    pub name: String,
+    pub seed: Seed,
+    pub command: String,
+    pub path: PathBuf,
+    pub judgement: Arc<Judgement>,
 }
 
 impl Outcomes {
@@ -213,18 +224,14 @@ impl Comparison {
     }
 }
 
-/// The checker that says whether a run tested anything.
-const TEST_ITSELF: &str = "vacuous";
-
 /// A cell from its runs that were judged.
 pub fn cell(runs: &[&Run]) -> Cell {
-    cell_of(runs.iter().filter_map(|run| entry(run, run.judgement()?)).collect())
+    cell_of(runs.iter().filter_map(|run| judged(run)).collect())
 }
 
-/// A cell from its runs; those that carry no judgement are left out.
-pub(super) fn cell_of(mut runs: Vec<CellRun>) -> Cell {
-    runs.retain(|run| run.judgement.is_some());
-    let judgements: Vec<&Judgement> = runs.iter().filter_map(|run| run.judgement.as_deref()).collect();
+/// A cell from its runs. It keeps no judgement: those of many runs do not fit into memory.
+pub(super) fn cell_of(runs: Vec<JudgedRun>) -> Cell {
+    let judgements: Vec<&Judgement> = runs.iter().map(|run| &*run.judgement).collect();
     let cell = Cell {
         outcomes: judgements.iter().map(|judgement| judgement.outcome).collect(),
         properties: registry().iter().filter_map(|checker| kept(checker.name(), &judgements)).collect(),
@@ -234,18 +241,22 @@ pub(super) fn cell_of(mut runs: Vec<CellRun>) -> Cell {
         worth: (!judgements.is_empty()).then(|| worth(&judgements)),
         ..Cell::default()
     };
-    Cell { runs, ..cell }
+    Cell { runs: runs.into_iter().map(cell_run).collect(), ..cell }
 }
 
-fn entry(run: &Run, judgement: &Arc<Judgement>) -> Option<CellRun> {
-    let file = run.file()?;
-    Some(CellRun {
+fn cell_run(run: JudgedRun) -> CellRun {
+    let (outcome, figures) = (run.judgement.outcome, Some(RunFigures::of(&run.judgement)));
+    CellRun { name: run.name, outcome, seed: run.seed, command: run.command, path: run.path, figures }
+}
+
+fn judged(run: &Run) -> Option<JudgedRun> {
+    let (file, judgement) = (run.file()?, run.judgement()?);
+    Some(JudgedRun {
         name: run.name.clone(),
-        outcome: judgement.outcome,
         seed: file.spec.seed,
         command: file.command.clone(),
         path: run.path.clone(),
-        judgement: Some(judgement.clone()),
+        judgement: judgement.clone(),
     })
 }
 
@@ -258,16 +269,6 @@ fn kept(checker: &str, judgements: &[&Judgement]) -> Option<PropertyOutcomes> {
     let claimed =
         judgements.iter().filter_map(|judgement| judgement.of_checker(checker)).all(|each| each.claimed);
     Some(PropertyOutcomes { checker: checker.to_owned(), claimed, outcomes, summary: (*summary).to_owned() })
-}
-
-/// What came of a property in a run, and the sentence for it: nothing holds that was not put to the test.
-pub fn said<'a>(checker: &str, judgement: &'a Judgement) -> Option<(Outcome, &'a str)> {
-    let property = judgement.of_checker(checker)?;
-    let untested = judgement.of_checker(TEST_ITSELF).filter(|test| test.outcome == Outcome::Vacuous);
-    match untested {
-        Some(test) if property.outcome == Outcome::Valid => Some((Outcome::Vacuous, &test.summary)),
-        _ => Some((property.outcome, &property.summary)),
-    }
 }
 
 /// The checkers that judged none of these runs.
