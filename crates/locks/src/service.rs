@@ -23,7 +23,7 @@ pub trait LockService: Send + Sync {
     fn default_nodes(&self) -> usize;
     /// About how long it takes to start its servers until they serve, and to end them.
     fn setup_time(&self) -> Duration {
-        Duration::from_secs(2)
+        Duration::from_secs(1)
     }
     /// Options of its own that it understands, as on the command line without the dashes (`redis-persistence`).
     fn options(&self) -> &'static [&'static str] {

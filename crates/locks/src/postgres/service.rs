@@ -49,6 +49,10 @@ impl LockService for PostgresServer {
         Some("postgres")
     }
 
+    fn setup_time(&self) -> Duration {
+        Duration::from_secs(3)
+    }
+
     fn default_nodes(&self) -> usize {
         1
     }

@@ -45,6 +45,10 @@ impl LockService for ZooKeeperEnsemble {
         Some("zookeeper")
     }
 
+    fn setup_time(&self) -> Duration {
+        Duration::from_secs(3)
+    }
+
     fn default_nodes(&self) -> usize {
         3
     }
