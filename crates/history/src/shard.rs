@@ -22,6 +22,9 @@ impl Shard {
     /// The only part of a campaign that is not divided.
     pub const WHOLE: Shard = Shard { number: NonZeroU32::MIN, of: NonZeroU32::MIN };
 
+    /// More parts than any engine runs: Kubernetes stops at as many.
+    pub const PARTS_MAX: u32 = 100_000;
+
     /// Part `number` of `of`.
     ///
     /// # Errors
@@ -33,6 +36,12 @@ impl Shard {
                 "nothing can be divided into 0 parts; write K/N, such as 1/4".to_owned(),
             ));
         };
+        if of > Shard::PARTS_MAX {
+            return Err(InvalidShard(format!(
+                "{of} parts are too many: there are at most {}",
+                Shard::PARTS_MAX
+            )));
+        }
         match NonZeroU32::new(number) {
             None => Err(refused("there is no part 0")),
             Some(_) if number > of => Err(refused(&format!("there is no part {number} of {of}"))),
@@ -111,6 +120,7 @@ mod tests {
         assert_eq!(said("5/4"), "there is no part 5 of 4; parts are numbered from 1/4 to 4/4");
         assert_eq!(said("0/4"), "there is no part 0; parts are numbered from 1/4 to 4/4");
         assert_eq!(said("1/0"), "nothing can be divided into 0 parts; write K/N, such as 1/4");
+        assert_eq!(said("1/100001"), "100001 parts are too many: there are at most 100000");
         for garbage in ["", "4", "1/", "/4", "1/4/5", "-1/4", "+1/4", "1.5/4", "a/b", " 1/4", "99999999999/4"]
         {
             assert!(said(garbage).contains("expected K/N"), "{garbage}: {}", said(garbage));

@@ -96,12 +96,19 @@ impl PartFile {
     }
 }
 
-/// `part 2`, `parts 1, 2 and 4`.
+/// `part 2`, `parts 1, 2 and 4`, `parts 1 to 3 and 7`. The numbers ascend.
 pub(super) fn numbered(numbers: &[u32]) -> String {
-    let words: Vec<String> = numbers.iter().map(u32::to_string).collect();
+    let mut words = Vec::new();
+    for range in numbers.chunk_by(|one, next| one + 1 == *next) {
+        match range {
+            [first, _, .., last] => words.push(format!("{first} to {last}")),
+            few => words.extend(few.iter().map(u32::to_string)),
+        }
+    }
     match &words[..] {
         [] => "no part".to_owned(),
-        [one] => format!("part {one}"),
+        [one] if numbers.len() == 1 => format!("part {one}"),
+        [range] => format!("parts {range}"),
         [most @ .., last] => format!("parts {} and {last}", most.join(", ")),
     }
 }

@@ -5,6 +5,7 @@ use super::records::{RECORDS, Record, RecordHead, line, read_line, read_records,
 use super::union::Union;
 use crate::hunt::{HUNT_JSON, HuntFile};
 use anyhow::{Context, Result};
+use fencepost_history::Shard;
 use fencepost_history::run::{RunError, is_running, open_regular, read_regular};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -77,8 +78,8 @@ impl PartFolder {
         let damaged = |reason: String| RunError::Malformed { path: file.clone(), reason };
         let mut part: PartFile = serde_json::from_str(&text)
             .map_err(|error| damaged(format!("it is damaged, or of another version ({error})")))?;
-        if let Some(number) = part.parts.keys().find(|number| **number == 0 || **number > part.of.get()) {
-            return Err(damaged(format!("it is damaged: there is no part {number} of {}", part.of)).into());
+        for number in part.parts.keys() {
+            Shard::new(*number, part.of.get()).map_err(|error| damaged(format!("it is damaged: {error}")))?;
         }
         for state in part.parts.values_mut() {
             state.runs_in = state.runs_in.iter().map(|place| path.join(place)).collect();

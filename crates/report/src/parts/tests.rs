@@ -1,5 +1,6 @@
 //! Parts put together in every order.
 
+use super::part_file::numbered;
 use super::records::{Recording, read_records};
 use super::*;
 use fencepost_history::Seed;
@@ -106,7 +107,8 @@ fn parts_that_do_not_fit_are_refused_by_name() {
     };
     assert_eq!(
         said(&|file| file.seed = Seed(8)),
-        "two does not fit one: they are parts of different seeds (8, 7); merge parts of one command"
+        "two does not fit one: they are parts of different seeds (8, 7); merge parts of one command, made by one \
+         version"
     );
     assert!(
         said(&|file| file.fencepost = "0.2.0".to_owned()).contains("versions of Fencepost (0.2.0, 0.1.0)")
@@ -154,4 +156,12 @@ fn records_survive_a_kill_in_the_middle_of_a_line() {
 
 fn read(path: &Path) -> anyhow::Result<BTreeMap<u64, RecordHead>> {
     read_records(&std::fs::File::open(path).unwrap(), path, 0)
+}
+
+#[test]
+fn numbers_of_parts_are_listed_as_ranges() {
+    let said = [&[2][..], &[1, 2], &[1, 2, 4], &[1, 2, 3], &[1, 2, 3, 5, 6, 8, 9, 10, 11]].map(numbered);
+    let expected =
+        ["part 2", "parts 1 and 2", "parts 1, 2 and 4", "parts 1 to 3", "parts 1 to 3, 5, 6 and 8 to 11"];
+    assert_eq!(said, expected);
 }

@@ -65,7 +65,7 @@ impl Union {
         let differ = |what: &str, ours: &str, theirs: &str| {
             let (here, there) = (self.place(), other.place());
             Err(Refusal(format!(
-                "{there} does not fit {here}: they are parts of different {what} ({theirs}, {ours}); merge parts of one command"
+                "{there} does not fit {here}: they are parts of different {what} ({theirs}, {ours}); merge parts of one command, made by one version"
             )))
         };
         if one.kind != two.kind {
