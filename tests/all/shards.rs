@@ -1,9 +1,10 @@
 //! Parts of a campaign on real clusters, and what a merge makes of them.
 
 use crate::common::turn::Weight;
-use crate::common::{fencepost, output};
+use crate::common::{Running, fencepost, output};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -115,4 +116,102 @@ fn parts_that_cannot_be_are_refused() {
     refused(&format!("merge {empty} --out {empty}/out"), "there is no part in");
     refused(&format!("merge {empty}/nowhere --out {empty}/out"), "cannot read");
     assert!(!folder.path().join("out").exists(), "nothing was written");
+}
+
+/// A part is killed, and started again by its engine; merges see how far it is.
+#[test]
+fn a_part_that_was_killed_is_named_and_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name);
+    let command = "compare --locks redis-single --nemeses none --runs 6 --jobs 1 --driver local --ttl 500ms --hold 100ms \
+                   --time-limit 2s --seed 17 --shard";
+    let one = at("one");
+    let words = format!("{command} 1/2 --results {}", one.display());
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let mut running = Running::start(&words, Weight::LIGHT);
+    let stdout = BufReader::new(running.child().stdout.take().expect("a pipe"));
+    let ended = |line: &String| line.trim_start().starts_with("1/3");
+    assert!(stdout.lines().map_while(Result::ok).any(|line| ended(&line)), "a run ends");
+    let early = merge(&[&one], &at("early"));
+    running.child().kill().expect("it runs");
+    let (_, left) = running.finish_whatever_is_left();
+    let (code, said) = (early.status.code(), String::from_utf8_lossy(&early.stdout).into_owned());
+    assert!(code == Some(2) && said.contains("part 1 of 2 is still at work in"), "{said}");
+
+    assert_eq!(play(&format!("{command} 2/2"), &at("two")).status.code(), Some(0));
+    let half = merge(&[&one, &at("two")], &at("half"));
+    let said = String::from_utf8_lossy(&half.stdout);
+    assert_eq!(half.status.code(), Some(2), "a part is unfinished");
+    assert!(said.contains("part 1 of 2 is unfinished: ") && !said.contains("at work"), "{said}");
+
+    let again = play(&format!("{command} 1/2"), &one);
+    let said = String::from_utf8_lossy(&again.stdout);
+    assert_eq!(again.status.code(), Some(0));
+    assert!(said.contains("done before") && !said.contains(" 0 done before"), "{said}");
+    left.assert_none();
+    assert_eq!(
+        merge(&[&at("half"), &one], &at("whole")).status.code(),
+        Some(0),
+        "it takes the place of its half"
+    );
+    assert_eq!(runs_of(&json(&at("whole/compare.json"))), 6);
+}
+
+fn runs_of(comparison: &Value) -> usize {
+    comparison["rows"][0]["cells"][0]["runs"].as_array().map_or(0, Vec::len)
+}
+
+#[test]
+fn parts_of_scenarios_make_one_table() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name);
+    let names = ["redis-fixed-value", "redis-get-del"];
+    let command = format!("scenario {} --driver local --seed 5 --shard", names.join(" "));
+    // On a busy machine a scenario can miss its moment; here it counts that each was played.
+    let endings = |out: &str| -> Vec<Value> {
+        let reports = json(&at(out).join("scenarios.json"));
+        let reports = reports.as_array().expect("a list");
+        assert_eq!(reports.iter().map(|report| report["name"].clone()).collect::<Vec<_>>(), names);
+        reports.iter().map(|report| report["ending"].clone()).collect()
+    };
+    play(&format!("{command} 1/2"), &at("one"));
+    let half = merge(&[&at("one")], &at("half"));
+    let said = String::from_utf8_lossy(&half.stdout);
+    assert_eq!(half.status.code(), Some(2), "a part is missing");
+    assert!(said.contains("part 2 of 2 is missing: nothing of it was merged"), "{said}");
+    let first = endings("half");
+    assert_eq!(first.iter().filter(|ending| *ending == "missing").count(), 1, "{first:?}");
+
+    play(&format!("{command} 2/2"), &at("two"));
+    let whole = merge(&[&at("two"), &at("half")], &at("whole"));
+    let all = endings("whole");
+    assert!(!all.contains(&Value::from("missing")), "{all:?}");
+    let agree = all.iter().all(|ending| ending == "agrees");
+    assert_eq!(whole.status.code(), Some(i32::from(!agree)), "{all:?}");
+    let page = std::fs::read_to_string(at("whole/scenarios.md")).expect("a page");
+    assert!(names.iter().all(|name| page.contains(name)), "{page}");
+}
+
+#[test]
+fn parts_of_a_hunt_add_up() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name);
+    let command = "hunt --lock redis-single --nemeses duplicate --driver local --ttl 500ms --for 3s --jobs 2 --seed 3 --shard";
+    let hunted = |name: &str, shard: &str| -> u64 {
+        assert_eq!(play(&format!("{command} {shard}"), &at(name)).status.code(), Some(0));
+        let part = folders(&at(name), |path| path.join("part.json").is_file()).remove(0);
+        json(&part.join("hunt.json"))["schedules"].as_u64().expect("a count")
+    };
+    let one = hunted("one", "1/2");
+    let half = merge(&[&at("one")], &at("half"));
+    let said = String::from_utf8_lossy(&half.stdout);
+    assert_eq!(half.status.code(), Some(2), "a part is missing");
+    assert!(said.contains("part 2 of 2 is missing: nothing of it was merged"), "{said}");
+
+    let two = hunted("two", "2/2");
+    assert!(one > 0 && two > 0, "schedules were played: {one}, {two}");
+    assert_eq!(merge(&[&at("half"), &at("two")], &at("whole")).status.code(), Some(0));
+    let whole = json(&at("whole/hunt.json"));
+    assert_eq!(whole["schedules"].as_u64(), Some(one + two));
+    assert!(at("whole/hunt.html").is_file());
 }
