@@ -287,7 +287,8 @@ mod tests {
         let runs = all(results.path()).unwrap();
         for run in &runs {
             let listed = read_listed(&run.path).unwrap();
-            assert_eq!((listed.trouble(), listed.file().is_some()), (run.trouble(), run.file().is_some()));
+            let state = (listed.file().is_some(), listed.trouble().is_some());
+            assert_eq!(state, (run.file().is_some(), run.trouble().is_some()), "{}", run.name);
         }
         let described: Vec<String> = runs
             .iter()

@@ -1,50 +1,9 @@
 //! A comparison as CSV: a line for each run, for calculations of one's own.
 
-use super::model::{CellRun, Comparison, said};
-use crate::runs::Judgement;
+use super::figures::RunFigures;
+use super::model::{CellRun, Comparison};
 use anyhow::Result;
-use fencepost_checker::{Costs, Coverage, Outcome, registry};
 use std::io::Write;
-
-/// What a line holds of a run's judgement, which itself is too large to be kept for each of many runs.
-#[derive(Clone, Debug)]
-pub struct RunFigures {
-    /// One for each checker, in their order.
-    outcomes: Vec<Option<Outcome>>,
-    lost: u64,
-    acknowledged: u64,
-    costs: Costs,
-    situations: Option<Situations>,
-    nearest_miss_ns: Option<i64>,
-}
-
-#[derive(Clone, Debug)]
-struct Situations {
-    covered: usize,
-    possible: usize,
-}
-
-impl RunFigures {
-    pub(super) fn of(judgement: &Judgement) -> RunFigures {
-        let both = |stat| judgement.count("lost-updates", stat) + judgement.count("lost-additions", stat);
-        let outcome = |name| said(name, judgement).map(|(outcome, _)| outcome);
-        let situations =
-            |coverage: &Coverage| Situations { covered: coverage.covered(), possible: coverage.possible() };
-        RunFigures {
-            outcomes: registry().iter().map(|checker| outcome(checker.name())).collect(),
-            lost: both("lost"),
-            acknowledged: both("acknowledged"),
-            costs: judgement.costs.clone(),
-            situations: judgement.coverage.as_ref().map(situations),
-            nearest_miss_ns: judgement.nearest_miss.as_ref().map(|miss| miss.distance_ns),
-        }
-    }
-
-    fn outcome(&self, checker: &str) -> Option<Outcome> {
-        let place = registry().iter().position(|known| known.name() == checker)?;
-        *self.outcomes.get(place)?
-    }
-}
 
 /// Writes all of it, line by line. Runs of which no figures are known, as those of a file, are left out.
 ///

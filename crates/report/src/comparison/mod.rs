@@ -1,6 +1,7 @@
 //! Many runs beside each other: a row for each lock, a column for each nemesis, as a text, a page, or a file for another program.
 
 mod csv;
+mod figures;
 mod junit;
 mod markdown;
 mod merged;

@@ -1,6 +1,6 @@
 //! What many runs say together, as `compare.json` keeps it.
 
-use super::csv::RunFigures;
+use super::figures::{RunFigures, TEST_ITSELF, said};
 use super::worth::{CellWorth, worth};
 use crate::runs::{Judgement, Run};
 use fencepost_checker::{Metric, Outcome, Unjudged, registry};
@@ -224,9 +224,6 @@ impl Comparison {
     }
 }
 
-/// The checker that says whether a run tested anything.
-const TEST_ITSELF: &str = "vacuous";
-
 /// A cell from its runs that were judged.
 pub fn cell(runs: &[&Run]) -> Cell {
     cell_of(runs.iter().filter_map(|run| judged(run)).collect())
@@ -272,16 +269,6 @@ fn kept(checker: &str, judgements: &[&Judgement]) -> Option<PropertyOutcomes> {
     let claimed =
         judgements.iter().filter_map(|judgement| judgement.of_checker(checker)).all(|each| each.claimed);
     Some(PropertyOutcomes { checker: checker.to_owned(), claimed, outcomes, summary: (*summary).to_owned() })
-}
-
-/// What came of a property in a run, and the sentence for it: nothing holds that was not put to the test.
-pub fn said<'a>(checker: &str, judgement: &'a Judgement) -> Option<(Outcome, &'a str)> {
-    let property = judgement.of_checker(checker)?;
-    let untested = judgement.of_checker(TEST_ITSELF).filter(|test| test.outcome == Outcome::Vacuous);
-    match untested {
-        Some(test) if property.outcome == Outcome::Valid => Some((Outcome::Vacuous, &test.summary)),
-        _ => Some((property.outcome, &property.summary)),
-    }
 }
 
 /// The checkers that judged none of these runs.

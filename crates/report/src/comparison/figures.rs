@@ -1,0 +1,57 @@
+//! What came of a run, property by property, and the figures that a table of all runs shows of it.
+
+use crate::runs::Judgement;
+use fencepost_checker::{Costs, Coverage, Outcome, registry};
+
+/// The checker that says whether a run tested anything.
+pub(super) const TEST_ITSELF: &str = "vacuous";
+
+/// What came of a property in a run, and the sentence for it: nothing holds that was not put to the test.
+pub fn said<'a>(checker: &str, judgement: &'a Judgement) -> Option<(Outcome, &'a str)> {
+    let property = judgement.of_checker(checker)?;
+    let untested = judgement.of_checker(TEST_ITSELF).filter(|test| test.outcome == Outcome::Vacuous);
+    match untested {
+        Some(test) if property.outcome == Outcome::Valid => Some((Outcome::Vacuous, &test.summary)),
+        _ => Some((property.outcome, &property.summary)),
+    }
+}
+
+/// What a table of all runs holds of a run's judgement, which itself is too large to be kept for each of many runs.
+#[derive(Clone, Debug)]
+pub struct RunFigures {
+    /// One for each checker, in their order.
+    outcomes: Vec<Option<Outcome>>,
+    pub(super) lost: u64,
+    pub(super) acknowledged: u64,
+    pub(super) costs: Costs,
+    pub(super) situations: Option<Situations>,
+    pub(super) nearest_miss_ns: Option<i64>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Situations {
+    pub(super) covered: usize,
+    pub(super) possible: usize,
+}
+
+impl RunFigures {
+    pub(super) fn of(judgement: &Judgement) -> RunFigures {
+        let both = |stat| judgement.count("lost-updates", stat) + judgement.count("lost-additions", stat);
+        let outcome = |name| said(name, judgement).map(|(outcome, _)| outcome);
+        let situations =
+            |coverage: &Coverage| Situations { covered: coverage.covered(), possible: coverage.possible() };
+        RunFigures {
+            outcomes: registry().iter().map(|checker| outcome(checker.name())).collect(),
+            lost: both("lost"),
+            acknowledged: both("acknowledged"),
+            costs: judgement.costs.clone(),
+            situations: judgement.coverage.as_ref().map(situations),
+            nearest_miss_ns: judgement.nearest_miss.as_ref().map(|miss| miss.distance_ns),
+        }
+    }
+
+    pub(super) fn outcome(&self, checker: &str) -> Option<Outcome> {
+        let place = registry().iter().position(|known| known.name() == checker)?;
+        *self.outcomes.get(place)?
+    }
+}
