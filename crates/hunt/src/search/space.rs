@@ -128,8 +128,8 @@ impl Space {
     }
 
     /// What a hunt begins with, in an order that is partly drawn: each nemesis does what most locks are broken by, first those that
-    /// strike the holder, then those that strike its servers; then those that can strike between two steps of the recipe do; and
-    /// then those come that cannot be aimed here.
+    /// aim at the holder, then those that aim at its servers; then come faults between two steps of the recipe, and then those that
+    /// cannot be aimed here.
     pub(super) fn opening(&self, random: &mut Stream) -> Vec<(&'static dyn Nemesis, Aimed)> {
         let is_holders = |nemesis: &dyn Nemesis| {
             aims(nemesis, &self.topology).first().is_some_and(|aim| aim.on == [Role::Holder.name()])
