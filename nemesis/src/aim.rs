@@ -221,7 +221,7 @@ const MAJORITY: f64 = 0.75;
 
 /// Which of the aims that a run allows is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WhichAim {
+pub enum WhichAim {
     /// Any of them, drawn.
     Any,
     /// The one in that place, in turns, of those that wait for no point of the recipe. The first is the one that most locks

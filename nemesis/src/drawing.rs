@@ -90,7 +90,7 @@ fn draw_next(
         1 => aimed(WhichAim::AtPoint).or_else(|| aimed(other)).or_else(|| aimed(first)),
         _ => aimed(WhichAim::AtPoint),
     };
-    fault.or_else(|| draw_fault(nemesis, topology, settings, false, random))
+    fault.or_else(|| draw_fault(nemesis, topology, settings, None, random))
 }
 
 /// Whether two clients at least go on after these faults: those that are killed are not started again, and one alone has no one to
@@ -105,33 +105,20 @@ fn leaves_two(faults: &[PlannedFault], next: &PlannedFault, topology: &Topology)
     ended == 0 || ended + 2 <= topology.clients.len()
 }
 
-/// Draws one fault, at time 0: with `aimed`, at one of the aims of its nemesis; else at nodes and a time of its own. None
-/// where this topology offers no target.
+/// Draws one fault, at time 0: at this one of the aims of its nemesis; or with none, at nodes and a time of its own. None where this
+/// topology offers no such aim, or no target.
 pub fn draw_fault(
     nemesis: &dyn Nemesis,
     topology: &Topology,
     settings: &Settings,
-    aimed: bool,
+    which: Option<WhichAim>,
     random: &mut Stream,
 ) -> Option<PlannedFault> {
-    if aimed {
-        return draw_aimed(nemesis, topology, settings, WhichAim::Any, random);
+    if let Some(which) = which {
+        return draw_aimed(nemesis, topology, settings, which, random);
     }
     let then = nemesis.description().awaits_holder.then(|| Trigger::of(f::ACQUIRE));
     Some(planned(nemesis, nemesis.draw(topology, settings, random)?, then, None))
-}
-
-/// Draws one fault, at time 0, at the first aim of its nemesis, which most locks are broken by; or with `at_point`, while a client is
-/// between two steps of its recipe. None where this topology allows no such aim.
-pub fn draw_first(
-    nemesis: &dyn Nemesis,
-    topology: &Topology,
-    settings: &Settings,
-    at_point: bool,
-    random: &mut Stream,
-) -> Option<PlannedFault> {
-    let which = if at_point { WhichAim::AtPoint } else { WhichAim::InTurn(0) };
-    draw_aimed(nemesis, topology, settings, which, random)
 }
 
 /// Whether a nemesis can be aimed, in this run, at clients between two steps of their recipe.
@@ -284,7 +271,8 @@ mod tests {
         let (topology, settings) = (topology(5, 5), settings(60));
         let mut random = Seed(3).stream("aimed");
         let mut aimed = |name: &str| {
-            draw_fault(find(name).unwrap(), &topology, &settings, true, &mut random).expect("an aimed fault")
+            let which = Some(WhichAim::Any);
+            draw_fault(find(name).unwrap(), &topology, &settings, which, &mut random).expect("an aimed fault")
         };
         for _ in 0..100 {
             assert!((2400..=6000).contains(&aimed("pause").for_ms));

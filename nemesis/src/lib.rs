@@ -53,12 +53,12 @@ mod topology;
 mod trigger;
 mod trigger_check;
 
-pub use aim::{Aim, DrawnAim, Moment, OtherEnd, PossibleAim};
+pub use aim::{Aim, DrawnAim, Moment, OtherEnd, PossibleAim, WhichAim};
 pub use clock_mechanism::{FakedClocks, fake_clocks, moved_clocks, prepare_clock};
 pub use clock_tool::{ClockLook, ClockTool};
 pub use context::{Clients, FaultContext, Leadership, Readiness, RunningService};
 pub use disk_tool::{DiskTool, prepare_disk};
-pub use drawing::{aims, draw, draw_fault, draw_first, reaches_points};
+pub use drawing::{aims, draw, draw_fault, reaches_points};
 pub use fault::{Fault, FaultError, Observation};
 pub use groups::{Groups, OneWay, parse_partition};
 pub use motion::{Clock, Motions};

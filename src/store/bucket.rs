@@ -112,7 +112,10 @@ impl Bucket {
             tokio::io::copy(&mut source, &mut target).await?;
             target.shutdown().await
         };
-        sent.await.map_err(|error| anyhow!("cannot write {}/{object}: {error}", self.address))
+        sent.await.map_err(|error| match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+            Some(refused) => self.cannot("write", &object, refused),
+            None => anyhow!("cannot write {}/{object}: {error}", self.address),
+        })
     }
 
     /// The folders that lie there whole, with their markers.
@@ -217,9 +220,34 @@ impl Bucket {
 
     fn cannot(&self, verb: &str, object: &str, error: &Error) -> anyhow::Error {
         let slash = if object.is_empty() { "" } else { "/" };
-        // The innermost reason is the one that helps: refused, no such bucket, no credentials.
-        let text = error.to_string();
-        anyhow!("cannot {verb} {}{slash}{object}: {}", self.address, text.lines().next().unwrap_or(&text))
+        anyhow!("cannot {verb} {}{slash}{object}: {}", self.address, reason(error))
+    }
+}
+
+/// Why a request failed, and what to do. The crate's own text holds the whole request and the answer.
+fn reason(error: &Error) -> String {
+    /// Where the crate asks a machine of a cloud for credentials, when the environment has none.
+    const CREDENTIALS_OF_THE_MACHINE: &str = "169.254.169.254";
+    let mut innermost: &dyn std::error::Error = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    match error {
+        Error::NotFound { .. } => {
+            "there is no such bucket, or what lay in it is gone; is the address right?".to_owned()
+        }
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
+            "the store refuses these credentials; do they belong to it, may they list, read, write and remove there, and is the clock of \
+             this machine right?"
+                .to_owned()
+        }
+        _ if error.to_string().contains(CREDENTIALS_OF_THE_MACHINE) => {
+            "there are no credentials; give them in the environment, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY".to_owned()
+        }
+        _ => {
+            let text = innermost.to_string();
+            text.lines().next().unwrap_or("no reason given").to_owned()
+        }
     }
 }
 

@@ -109,7 +109,11 @@ impl Copied {
     }
 }
 
-fn local(path: &Path, with: &'static [&'static str]) -> Result<PathBuf> {
+/// As [`locals_with`], of one path.
+///
+/// # Errors
+/// As [`locals`].
+pub fn local_with(path: &Path, with: &'static [&'static str]) -> Result<PathBuf> {
     match Copied::of_those(path, with)? {
         Some(copied) => {
             runtime()?.block_on(copied.refresh())?;
@@ -132,7 +136,7 @@ pub fn locals(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
 /// # Errors
 /// As [`locals`].
 pub fn locals_with(paths: &[PathBuf], with: &'static [&'static str]) -> Result<Vec<PathBuf>> {
-    paths.iter().map(|path| local(path, with)).collect()
+    paths.iter().map(|path| local_with(path, with)).collect()
 }
 
 /// Renews a copy again and again, until it is dropped. What goes wrong is said once, until it goes well again.

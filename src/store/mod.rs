@@ -17,5 +17,5 @@ mod results;
 use absent::Bucket;
 #[cfg(feature = "object-store")]
 use bucket::Bucket;
-pub use copy::{Copied, follow, locals, locals_with};
+pub use copy::{Copied, follow, local_with, locals, locals_with};
 pub use results::{Results, upload};

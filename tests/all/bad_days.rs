@@ -1,11 +1,12 @@
 //! What is left behind when a run ends before its time: nothing, or nothing that the next start does not remove.
 
-use crate::common::turn::Weight;
+use crate::common::turn::{Turn, Weight};
 use crate::common::{Left, Running, fencepost, test, under};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Starts a test of clock jumps and pauses that would last for a minute.
@@ -218,4 +219,67 @@ fn a_results_folder_that_cannot_be_written_is_named() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("/proc/nowhere"), "{stderr}");
     assert_eq!(stderr.trim().lines().count(), 1, "one sentence: {stderr}");
+}
+
+/// What a local run uses stays where it is until the run has ended.
+#[test]
+fn images_are_not_removed_below_a_run() {
+    let turn = Turn::take(Weight::LIGHT);
+    // A cache of its own with the same root file systems, as links: other tests need theirs.
+    let known = fencepost_cluster::cache_folder().expect("a cache");
+    let own = tempfile::tempdir_in(&known).expect("a folder in the cache");
+    if known.join("rootfs").exists() {
+        let copy = Command::new("cp").arg("-al").arg(known.join("rootfs")).arg(own.path()).status();
+        assert!(copy.expect("cp").success());
+    }
+    let with_own = |args: &[&str]| {
+        let mut command = fencepost(args);
+        command.env("FENCEPOST_CACHE", own.path()).env("DOCKER_HOST", "unix:///nowhere/docker.sock");
+        command
+    };
+    let results = own.path().join("results");
+    let place = results.to_str().expect("UTF-8");
+    let run = with_own(&[
+        "test",
+        "--driver",
+        "local",
+        "--lock",
+        "redis-single",
+        "--time-limit",
+        "8s",
+        "--results",
+        place,
+    ])
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()
+    .expect("the program starts");
+    let begun = Instant::now();
+    let history = results.join("latest/history.jsonl");
+    while !std::fs::read_to_string(&history).is_ok_and(|text| text.contains("\"acquire\"")) {
+        assert!(begun.elapsed() < Duration::from_secs(240), "nothing was acquired");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let used_before = redis_roots(own.path());
+    let removed = with_own(&["images", "remove"]).output().expect("the program starts");
+    let complaint = String::from_utf8_lossy(&removed.stderr).into_owned();
+    // A machine with Redis' programs needs no root file system.
+    let refused =
+        removed.status.code() == Some(255) && complaint.contains("nothing was removed; wait for the end");
+    assert_eq!(refused, used_before > 0, "{complaint}");
+    assert_eq!(redis_roots(own.path()), used_before);
+    let ended = run.wait_with_output().expect("it ends");
+    drop(turn);
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    let removed = with_own(&["images", "remove"]).output().expect("the program starts");
+    assert_eq!(removed.status.code(), Some(0), "{}", String::from_utf8_lossy(&removed.stderr));
+    assert_eq!(redis_roots(own.path()), 0);
+}
+
+/// Root file systems of Redis in a cache.
+fn redis_roots(cache: &Path) -> usize {
+    let entries = std::fs::read_dir(cache.join("rootfs")).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.path().is_dir() && entry.file_name().as_encoded_bytes().starts_with(b"redis-"))
+        .count()
 }

@@ -214,4 +214,13 @@ fn parts_of_a_hunt_add_up() {
     let whole = json(&at("whole/hunt.json"));
     assert_eq!(whole["schedules"].as_u64(), Some(one + two));
     assert!(at("whole/hunt.html").is_file());
+
+    let earlier = at("whole");
+    let again = command.replace("--shard", &format!("--corpus {}", earlier.display()));
+    let began = shown(&["hunt"], play(&again, &at("again")));
+    let said = String::from_utf8_lossy(&began.stdout);
+    assert!(
+        said.contains("corpus ") && said.contains(" begins with ") && !said.contains("begins with 0 of"),
+        "{said}"
+    );
 }

@@ -22,19 +22,24 @@ struct Store {
 
 impl Store {
     fn start() -> Store {
-        let port =
-            TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
-        let mut command = Command::new("moto_server");
-        command.args(["--host", "127.0.0.1", "--port", &port.to_string()]);
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let server = command.spawn().expect("this test needs moto_server: pip install 'moto[server]'");
-        let store = Store { server, port, folder: tempfile::tempdir().expect("a temporary folder") };
+        let store = Store::start_with(&[]);
         let begun = Instant::now();
         while !store.curl(&["--request", "PUT"], "/bucket").status.success() {
             assert!(begun.elapsed() < Duration::from_secs(180), "the server does not answer");
             std::thread::sleep(Duration::from_millis(200));
         }
         store
+    }
+
+    /// With these variables of the environment; it may not serve yet.
+    fn start_with(settings: &[(&str, &str)]) -> Store {
+        let port =
+            TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+        let mut command = Command::new("moto_server");
+        command.args(["--host", "127.0.0.1", "--port", &port.to_string()]);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).envs(settings.iter().copied());
+        let server = command.spawn().expect("this test needs moto_server: pip install 'moto[server]'");
+        Store { server, port, folder: tempfile::tempdir().expect("a temporary folder") }
     }
 
     fn curl(&self, args: &[&str], path: &str) -> Output {
@@ -155,14 +160,43 @@ fn results_are_sent_later_and_removed_there() {
 }
 
 #[test]
+fn a_hunt_begins_with_what_one_before_it_sent() {
+    let store = Store::start();
+    let hunt =
+        "hunt --driver local --lock redis-single --nemeses duplicate --ttl 500ms --for 3s --jobs 2 --seed 3";
+    let (code, _) = store.run(&format!("{hunt} --results s3://bucket/hunts"));
+    assert_eq!(code, 0);
+    // Only the store has it now.
+    std::fs::remove_dir_all(store.folder.path().join("results")).expect("the folder of the hunt");
+    let (code, text) = store.run(&format!("{hunt} --corpus s3://bucket/hunts"));
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("of the schedules that s3://bucket/hunts holds"), "{text}");
+    assert!(!text.contains("begins with 0 of"), "{text}");
+    let (code, text) = store.run(&format!("{hunt} --corpus s3://bucket/empty"));
+    assert_eq!(code, 254, "{text}");
+    assert!(text.contains("there is no result in s3://bucket/empty"), "{text}");
+}
+
+#[test]
 fn a_store_that_cannot_be_written_to_ends_a_command_before_it_begins() {
     let store = Store::start();
     let (code, text) = store.run("test --driver local --lock redis-single --results s3://nowhere/runs");
     assert_eq!(code, 255);
-    assert!(text.contains("cannot write to s3://nowhere/runs"), "{text}");
+    assert!(text.contains("cannot write to s3://nowhere/runs: there is no such bucket"), "{text}");
+    assert!(!text.contains("<?xml") && !text.contains("Error performing"), "raw text of a library: {text}");
     assert!(!store.folder.path().join("results").exists(), "nothing was begun");
     let (code, text) =
         store.run("test --driver local --lock redis-single --results s3://known:secret@bucket/runs");
     assert_eq!(code, 254);
     assert!(text.contains("bears credentials") && !text.contains("known:secret"), "{text}");
+}
+
+/// The server knows no user, and lets none in.
+#[test]
+fn a_store_that_refuses_the_credentials_is_said_so() {
+    let store = Store::start_with(&[("INITIAL_NO_AUTH_ACTION_COUNT", "0")]);
+    let (code, text) = store.run("test --driver local --lock redis-single --results s3://bucket/runs");
+    assert_eq!(code, 255, "{text}");
+    assert!(text.contains("cannot write to s3://bucket/runs: the store refuses these credentials"), "{text}");
+    assert!(!text.contains(SECRET), "{text}");
 }

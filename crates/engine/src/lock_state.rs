@@ -4,7 +4,7 @@
 use fencepost_history::{ErrorCode, Event, Kind, Name, OperationError, Process, f};
 use serde_json::Value;
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// What an acquire said about the section that it begins, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -61,8 +61,8 @@ pub struct LockState {
     /// By process: one has few keys at a time, mostly one.
     holds: HashMap<u64, Vec<KnownHold>>,
     waiting: HashMap<u64, Waiting>,
-    /// Processes that are releasing, with the key.
-    releasing: HashSet<(u64, Name)>,
+    /// The key that a process is releasing.
+    releasing: HashMap<u64, Name>,
 }
 
 impl LockState {
@@ -90,8 +90,8 @@ impl LockState {
         }
         if event.f == f::RELEASE {
             match event.kind {
-                Kind::Invoke => self.releasing.insert((process, key.clone())),
-                _ => self.releasing.remove(&(process, key.clone())),
+                Kind::Invoke => self.releasing.insert(process, key.clone()),
+                _ => self.releasing.remove(&process),
             };
         }
         let waited = if is_acquire { self.waiting.remove(&process) } else { None };
@@ -133,7 +133,7 @@ impl LockState {
     /// Whether no process holds a key but those that are releasing it.
     pub fn is_free(&self, key: &str) -> bool {
         let mut of_key = self.holds.values().flatten().filter(|hold| hold.key == key);
-        of_key.all(|hold| self.releasing.contains(&(hold.process, hold.key.clone())))
+        of_key.all(|hold| self.releasing.get(&hold.process) == Some(&hold.key))
     }
 
     /// What is known of the section that a process is in, or that it is about to begin.

@@ -58,8 +58,9 @@ pub struct HuntArgs {
     /// Needs --seed. The same command goes on with a part that was killed.
     #[arg(long, value_name = "K/N", conflicts_with = "resume")]
     pub shard: Option<Shard>,
-    /// Begin with the schedules that earlier hunts on this lock had kept: a folder of a hunt, of several, or of a merge.
-    #[arg(long, value_name = "FOLDER", conflicts_with = "resume")]
+    /// Begin with the schedules that earlier hunts on this lock had kept: a folder of a hunt, of several, or of a merge, or an object
+    /// store that hunts were sent to.
+    #[arg(long, value_name = "FOLDER|STORE", conflicts_with = "resume")]
     pub corpus: Option<PathBuf>,
     /// Folder of all hunts, or an object store that this one is sent to when it is over (s3://BUCKET/PREFIX, gs://…, az://…, file:///FOLDER).
     #[arg(long, default_value = "results", value_name = "FOLDER|STORE")]

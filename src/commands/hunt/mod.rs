@@ -8,13 +8,14 @@ use crate::commands::repeat;
 use crate::config::comes_from_file;
 use crate::output::say;
 use crate::runtime::{listen_for_signals, runtime};
+use crate::store;
 use anyhow::Result;
 pub use args::HuntArgs;
 use fencepost_engine::{BadUsage, Faults, RunOptions, RunSpec, Stop, pick};
 use fencepost_history::run::now;
 use fencepost_hunt::Servers;
 use fencepost_hunt::hunt::{
-    Hunt, HuntFolder, HuntObserver, HuntParts, HuntRequest, corpus, every_nemesis, fitting, new_file,
+    Hunt, HuntFolder, HuntObserver, HuntParts, HuntRequest, every_nemesis, fitting, kept_in, new_file,
 };
 use fencepost_hunt::search::Archive;
 use fencepost_nemesis::{Nemesis, Plan, registry};
@@ -27,26 +28,29 @@ use std::sync::Arc;
 /// Hunts, and gives the exit code.
 pub fn hunt(args: &HuntArgs) -> Result<i32> {
     let stop = Arc::new(Stop::default());
+    // Of a store a copy. Parts of hunts lie there beside the runs of comparisons.
+    let corpus = args.corpus.as_deref().map(|corpus| store::local_with(corpus, &[HUNT_JSON])).transpose()?;
     let runtime = runtime()?;
     let code = runtime.block_on(async {
         tokio::spawn(listen_for_signals(stop.clone()));
-        begin_or_resume(args, &stop).await
+        begin_or_resume(args, corpus.as_deref(), &stop).await
     });
     // A client that hangs in a blocking call must not keep a finished hunt from ending.
     runtime.shutdown_background();
     code
 }
 
-async fn begin_or_resume(args: &HuntArgs, stop: &Arc<Stop>) -> Result<i32> {
+/// `corpus` is the folder on this machine of what the hunt begins with.
+async fn begin_or_resume(args: &HuntArgs, corpus: Option<&Path>, stop: &Arc<Stop>) -> Result<i32> {
     args.results.check().await?;
     let (request, folder, begun) = match &args.resume {
         Some(path) => resumed(path, args)?,
         None => {
             let (request, driver) = fitted(args).await?;
-            begin_or_go_on(args, request, driver)?
+            begin_or_go_on(args, request, driver, corpus)?
         }
     };
-    announce(&request, &folder);
+    announce(&request, &folder, begun.1.kept.len());
     let part = part::begin(&request, &folder)?;
     let player = Servers {
         results: folder.runs(),
@@ -80,7 +84,12 @@ fn resumed(path: &Path, args: &HuntArgs) -> Result<Begun> {
 }
 
 /// Begins a hunt; goes on with a part that was begun before.
-fn begin_or_go_on(args: &HuntArgs, request: HuntRequest, driver: &str) -> Result<Begun> {
+fn begin_or_go_on(
+    args: &HuntArgs,
+    request: HuntRequest,
+    driver: &str,
+    corpus: Option<&Path>,
+) -> Result<Begun> {
     let place = request
         .shard
         .map(|shard| HuntFolder::of_part(&args.results, &request.options.lock, request.seed, shard));
@@ -96,8 +105,8 @@ fn begin_or_go_on(args: &HuntArgs, request: HuntRequest, driver: &str) -> Result
             .into()),
         };
     }
-    let archive = match &request.corpus {
-        Some(folder) => corpus(folder, &request)?,
+    let archive = match corpus {
+        Some(folder) => kept_in(folder, &request)?,
         None => Archive::default(),
     };
     let folder = match place {
@@ -176,13 +185,16 @@ fn command(request: &HuntRequest, all: bool) -> String {
     words.join(" ")
 }
 
-fn announce(request: &HuntRequest, folder: &HuntFolder) {
-    let rows = [
-        ("hunt", request.options.lock.as_str()),
-        ("nemeses", &request.nemeses.join(", ")),
-        ("repeat", &request.command),
-        ("folder", &folder.path.display().to_string()),
-    ];
+/// `kept` is the number of schedules that the hunt begins with.
+fn announce(request: &HuntRequest, folder: &HuntFolder, kept: usize) {
+    let (nemeses, place) = (request.nemeses.join(", "), folder.path.display().to_string());
+    let corpus = request
+        .corpus
+        .as_ref()
+        .map(|corpus| format!("begins with {kept} of the schedules that {} holds", corpus.display()));
+    let mut rows = vec![("hunt", request.options.lock.as_str()), ("nemeses", &nemeses)];
+    rows.extend(corpus.as_deref().map(|sentence| ("corpus", sentence)));
+    rows.extend([("repeat", request.command.as_str()), ("folder", &place)]);
     say!("{}", terminal::rows(&rows).trim_end());
 }
 

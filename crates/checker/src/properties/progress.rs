@@ -8,7 +8,7 @@ use super::checker::{Checker, FindingClass, NotJudged};
 use crate::prose::seconds;
 use crate::run_index::{Fault, Hold, HoldEnd, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
-use fencepost_history::{Kind, ServerEnded, f};
+use fencepost_history::{Kind, f};
 use std::collections::BTreeMap;
 
 pub struct Progress;
@@ -67,7 +67,7 @@ impl Checker for Progress {
                 ended.sentence()
             ));
         }
-        let stuck: Vec<_> = keys.iter().filter(|(_, key)| !key.acquired && !key.failed.is_empty()).collect();
+        let stuck: Vec<_> = keys.iter().filter(|(_, key)| is_stuck(key)).collect();
         let untried: Vec<_> = keys.iter().filter(|(_, key)| !key.acquired && key.failed.is_empty()).collect();
         let (outcome, summary) = if let [(name, key), ..] = &stuck[..] {
             let (count, tries) = (stuck.len(), key.failed.len());
@@ -92,10 +92,12 @@ impl Checker for Progress {
             (Outcome::Valid, summary)
         };
         let timed = run.lock.lease.runs_out();
-        let mut findings: Vec<Finding> = stuck.iter().map(|(name, key)| finding(name, key, timed)).collect();
-        if let Some(ended) = unreadable {
-            findings.iter_mut().for_each(|finding| finding.sentence = blamed(ended, &finding.sentence));
-        }
+        let before = match unreadable {
+            Some(ended) => format!("{};", ended.sentence()),
+            None if timed => "all faults were healed and every TTL had passed, yet".to_owned(),
+            None => "all faults were healed, yet".to_owned(),
+        };
+        let findings = stuck.iter().map(|(name, key)| finding(name, key, &before)).collect();
         let verdict = Verdict::new(self.name(), outcome, summary);
         Ok(verdict.stat("keys", keys.len()).stat("stuck", stuck.len()).with_findings(findings))
     }
@@ -131,7 +133,8 @@ fn attempts<'a>(run: &'a RunIndex<'a>, heal: u64, heal_ns: u64) -> BTreeMap<&'a 
     keys
 }
 
-fn finding(name: &str, key: &Key, timed: bool) -> Finding {
+/// `before` is what had happened before the attempts.
+fn finding(name: &str, key: &Key, before: &str) -> Finding {
     let (first, last) = (key.failed[0], key.failed[key.failed.len() - 1]);
     let error = last.completion.and_then(|event| event.error.as_deref()).unwrap_or("no reason given");
     Finding {
@@ -140,20 +143,13 @@ fn finding(name: &str, key: &Key, timed: bool) -> Finding {
         time: last.completion.map_or(last.invoke.time, |event| event.time),
         events: key.failed.iter().take(10).map(|acquire| acquire.invoke.index).collect(),
         sentence: format!(
-            "{}, yet none of {} attempts to acquire {name} from {} on \
+            "{before} none of {} attempts to acquire {name} from {} on \
              succeeded; the last ended with: {error}",
-            if timed { "all faults were healed and every TTL had passed" } else { "all faults were healed" },
             key.failed.len(),
             seconds(first.invoke.time),
         ),
         ..Finding::default()
     }
-}
-
-/// The sentence of a finding, with the server that cannot read its data as the reason.
-fn blamed(ended: &ServerEnded, sentence: &str) -> String {
-    let tried = sentence.split_once(", yet ").map_or(sentence, |(_, tried)| tried);
-    format!("{}; {tried}", ended.sentence())
 }
 
 #[cfg(test)]

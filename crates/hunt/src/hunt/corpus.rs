@@ -17,18 +17,18 @@ pub(super) const EARLIER: u64 = 1 << 40;
 /// How deep hunts may lie in the folder: `whole/parts/2`.
 const DEPTH: usize = 3;
 
-/// What the hunts in this folder had kept, as far as it fits what is hunted now.
+/// What the hunts in this folder had kept, as far as it fits what is hunted now. Messages name it as the request does.
 ///
 /// # Errors
 /// There is no hunt, or none on this lock, or one cannot be read: one sentence.
-pub fn corpus(folder: &Path, request: &HuntRequest) -> Result<Archive> {
+pub fn kept_in(folder: &Path, request: &HuntRequest) -> Result<Archive> {
+    let named = request.corpus.as_deref().unwrap_or(folder).display();
     let mut hunts = Vec::new();
     find(folder, DEPTH, &mut hunts)
-        .map_err(|error| BadUsage(format!("cannot read the corpus {}: {error}", folder.display())))?;
+        .map_err(|error| BadUsage(format!("cannot read the corpus {named}: {error}")))?;
     if hunts.is_empty() {
         return Err(BadUsage(format!(
-            "there is no hunt in the corpus {}; name the folder of a hunt, of several, or of their merge",
-            folder.display()
+            "there is no hunt in the corpus {named}; name the folder of a hunt, of several, or of their merge"
         ))
         .into());
     }
@@ -42,8 +42,7 @@ pub fn corpus(folder: &Path, request: &HuntRequest) -> Result<Archive> {
     }
     match (all.kept.is_empty(), others.first()) {
         (true, Some(other)) => Err(BadUsage(format!(
-            "the corpus {} is of hunts on {other}, not on {}",
-            folder.display(),
+            "the corpus {named} is of hunts on {other}, not on {}",
             request.options.lock
         ))
         .into()),

@@ -1,7 +1,7 @@
 //! Which nemeses can be tried: those that fit the lock, its options, and what this machine offers.
 
 use crate::schedule::Schedule;
-use crate::search::{Aimed, DrawnOptions, Space};
+use crate::search::{DrawnOptions, Space};
 use fencepost_cluster::Capability;
 use fencepost_engine::{BadUsage, RunOptions};
 use fencepost_history::Seed;
@@ -45,8 +45,7 @@ fn misfit(nemesis: &'static dyn Nemesis, space: &Space, offered: &[Capability]) 
     }
     // A draw may fail by chance, where its fault would not fit into the schedule that was drawn for it.
     let mut random = Seed(0).stream(nemesis.name());
-    let drawn: Vec<Schedule> =
-        (0..16).filter_map(|_| space.fresh(nemesis, Aimed::ByChance, &mut random)).collect();
+    let drawn: Vec<Schedule> = (0..16).filter_map(|_| space.fresh(nemesis, None, &mut random)).collect();
     if drawn.is_empty() {
         return Some("it has no target there".to_owned());
     }

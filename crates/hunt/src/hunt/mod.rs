@@ -16,7 +16,7 @@ mod state;
 mod tests;
 mod work_out;
 
-pub use corpus::corpus;
+pub use corpus::kept_in;
 pub use fit::{Misfit, every_nemesis, fitting};
 pub use folder::{HuntFolder, HuntState};
 pub use limited::Limited;

@@ -254,7 +254,7 @@ async fn parts_play_other_schedules_and_a_later_one_begins_with_what_they_kept()
         let kept = kept_numbers(&path);
         assert!(!kept.is_empty() && kept.iter().all(|kept| kept % 2 == u64::from(number) % 2), "{kept:?}");
     }
-    let earlier = corpus(results.path(), &request()).unwrap();
+    let earlier = kept_in(results.path(), &request()).unwrap();
     assert!(!earlier.kept.is_empty() && earlier.kept.keys().all(|number| *number >= corpus::EARLIER));
     assert!(earlier.cells.values().all(|cell| earlier.kept.contains_key(&cell.elite)));
 
@@ -267,8 +267,8 @@ async fn parts_play_other_schedules_and_a_later_one_begins_with_what_they_kept()
 
     let other =
         HuntRequest { options: RunOptions { lock: "etcd".to_owned(), ..request().options }, ..request() };
-    let refused = corpus(results.path(), &other).unwrap_err().to_string();
+    let refused = kept_in(results.path(), &other).unwrap_err().to_string();
     assert!(refused.contains("is of hunts on redlock, not on etcd"), "{refused}");
-    let refused = corpus(&results.path().join("nothing"), &request()).unwrap_err().to_string();
+    let refused = kept_in(&results.path().join("nothing"), &request()).unwrap_err().to_string();
     assert!(refused.contains("cannot read the corpus"), "{refused}");
 }

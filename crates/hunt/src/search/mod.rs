@@ -15,11 +15,11 @@ mod space;
 pub use archive::{Archive, Cell, Learned, Use};
 pub use lesson::{Lesson, ShownViolation, SituationName};
 pub use mutation::Change;
-pub use space::{Aimed, DrawnOptions, FAULTS_MAX, Space};
+pub use space::{DrawnOptions, FAULTS_MAX, Space};
 
 use crate::schedule::Schedule;
 use fencepost_history::{Seed, Stream};
-use fencepost_nemesis::Nemesis;
+use fencepost_nemesis::{Nemesis, WhichAim};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -68,7 +68,7 @@ pub struct Search {
     step: u64,
     learns: bool,
     /// What the first schedules do.
-    opening: Vec<(&'static dyn Nemesis, Aimed)>,
+    opening: Vec<(&'static dyn Nemesis, Option<WhichAim>)>,
 }
 
 impl Search {
@@ -117,14 +117,14 @@ impl Search {
         let mut turns = self.space.nemeses_by_chance(&mut self.seed.stream(&format!("round-{round}")));
         let first = ((number - 1) % count) as usize;
         turns.rotate_left(first);
-        turns.into_iter().find_map(|nemesis| self.drawn_with(nemesis, Aimed::ByChance, random))
+        turns.into_iter().find_map(|nemesis| self.drawn_with(nemesis, None, random))
     }
 
     /// A schedule that is drawn anew, with a fault of this nemesis.
     fn drawn_with(
         &self,
         nemesis: &'static dyn Nemesis,
-        aim: Aimed,
+        aim: Option<WhichAim>,
         random: &mut Stream,
     ) -> Option<(Schedule, Origin)> {
         let schedule = (0..8).find_map(|_| self.space.fresh(nemesis, aim, random))?;

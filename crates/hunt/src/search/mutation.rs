@@ -1,7 +1,7 @@
 //! Changes of a schedule: of a fault's target, moment, time, length or size, of the number of faults, and of the options.
 
 use super::moments::draw_moment;
-use super::space::{Aimed, FAULTS_MAX, Space};
+use super::space::{FAULTS_MAX, Space};
 use crate::schedule::Schedule;
 use fencepost_history::{Seed, Stream};
 use fencepost_nemesis::{Plan, PlannedFault, Trigger, find};
@@ -132,12 +132,7 @@ fn apply(
     let Schedule { options, plan, .. } = schedule;
     match change {
         Change::AddFault if plan.faults.len() < FAULTS_MAX => {
-            plan.faults.push(space.fault(
-                *space.nemeses.choose(random)?,
-                Aimed::ByChance,
-                options,
-                random,
-            )?);
+            plan.faults.push(space.fault(*space.nemeses.choose(random)?, None, options, random)?);
         }
         Change::DropFault if plan.faults.len() > 1 => {
             plan.faults.remove(random.random_range(0..plan.faults.len()));
@@ -150,7 +145,7 @@ fn apply(
         Change::Seed => {}
         Change::Target | Change::Moment | Change::Time | Change::Length | Change::Size => {
             let at = random.random_range(0..plan.faults.len());
-            let again = space.fault(find(&plan.faults[at].fault)?, Aimed::ByChance, options, random);
+            let again = space.fault(find(&plan.faults[at].fault)?, None, options, random);
             let limit_ms = options.time_limit.millis();
             let moments = space.moments(&plan.faults[at], options);
             change_fault(change, &mut plan.faults[at], again?, (limit_ms, &moments), random)?;

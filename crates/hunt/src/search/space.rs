@@ -5,7 +5,7 @@ use crate::schedule::Schedule;
 use fencepost_engine::{BadUsage, RunOptions, RunSpec};
 use fencepost_history::{Seed, Stream, TimeSpan};
 use fencepost_nemesis::{
-    Nemesis, Plan, PlannedFault, Role, Topology, Trigger, aims, draw_fault, draw_first, find, reaches_points,
+    Nemesis, Plan, PlannedFault, Role, Topology, Trigger, WhichAim, aims, draw_fault, find, reaches_points,
 };
 use rand::RngExt;
 use rand::seq::{IndexedRandom, SliceRandom};
@@ -39,17 +39,6 @@ pub struct DrawnOptions {
 impl DrawnOptions {
     pub const ALL: DrawnOptions =
         DrawnOptions { clients: true, concurrency: true, keys: true, time_limit: true };
-}
-
-/// How the fault of a schedule that is drawn anew is aimed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Aimed {
-    /// At the first aim of its nemesis, which most locks are broken by.
-    First,
-    /// At a client between two steps of its recipe.
-    AtPoint,
-    /// At any of them, or at none.
-    ByChance,
 }
 
 /// All schedules that a hunt may try.
@@ -130,7 +119,7 @@ impl Space {
     /// What a hunt begins with, in an order that is partly drawn: each nemesis does what most locks are broken by, first those that
     /// aim at the holder, then those that aim at its servers; then come faults between two steps of the recipe, and then those that
     /// cannot be aimed here.
-    pub(super) fn opening(&self, random: &mut Stream) -> Vec<(&'static dyn Nemesis, Aimed)> {
+    pub(super) fn opening(&self, random: &mut Stream) -> Vec<(&'static dyn Nemesis, Option<WhichAim>)> {
         let is_holders = |nemesis: &dyn Nemesis| {
             aims(nemesis, &self.topology).first().is_some_and(|aim| aim.on == [Role::Holder.name()])
         };
@@ -143,24 +132,29 @@ impl Space {
             aimed.iter().copied().filter(|nemesis| reaches_points(*nemesis, &self.topology)).collect();
         let of =
             |nemeses: Vec<&'static dyn Nemesis>, aim| nemeses.into_iter().map(move |nemesis| (nemesis, aim));
-        of(aimed, Aimed::First)
-            .chain(of(at_points, Aimed::AtPoint))
-            .chain(of(others, Aimed::ByChance))
+        of(aimed, Some(WhichAim::InTurn(0)))
+            .chain(of(at_points, Some(WhichAim::AtPoint)))
+            .chain(of(others, None))
             .collect()
     }
 
-    /// A schedule that is drawn anew, with a fault of this nemesis and perhaps others. None where that nemesis has no
-    /// target here.
-    pub fn fresh(&self, nemesis: &'static dyn Nemesis, aim: Aimed, random: &mut Stream) -> Option<Schedule> {
+    /// A schedule that is drawn anew, with a fault of this nemesis, with this aim unless that is left to chance, and perhaps others.
+    /// None where that nemesis has no target here.
+    pub fn fresh(
+        &self,
+        nemesis: &'static dyn Nemesis,
+        aim: Option<WhichAim>,
+        random: &mut Stream,
+    ) -> Option<Schedule> {
         let mut options = self.options(random);
-        if aim != Aimed::ByChance && self.drawn.time_limit {
+        if aim.is_some() && self.drawn.time_limit {
             // So that its moment comes, and what follows from it.
             options.time_limit = TimeSpan(self.ttl() * LENGTH_TTLS.1);
         }
         let mut plan = Plan { faults: vec![self.fault(nemesis, aim, &options, random)?], ..Plan::default() };
         while plan.faults.len() < FAULTS_MAX && random.random_bool(0.3) {
             let other = self.nemeses.choose(random)?;
-            plan.faults.extend(self.fault(*other, Aimed::ByChance, &options, random));
+            plan.faults.extend(self.fault(*other, None, &options, random));
         }
         let mut schedule = Schedule::new(options, plan);
         while !self.settle(&mut schedule) && schedule.plan.faults.len() > 1 {
@@ -169,28 +163,22 @@ impl Space {
         Some(schedule).filter(|schedule| self.is_possible(schedule))
     }
 
-    /// Draws one fault for a schedule with these options.
+    /// Draws one fault for a schedule with these options: with this aim, or where that is left to chance or cannot be, as it comes.
     pub(super) fn fault(
         &self,
         nemesis: &'static dyn Nemesis,
-        aim: Aimed,
+        aim: Option<WhichAim>,
         options: &RunOptions,
         random: &mut Stream,
     ) -> Option<PlannedFault> {
         let topology = self.topology(options);
         let settings = options.nemesis_settings(&topology).ok()?;
-        let aimed = match aim {
-            Aimed::First => draw_first(nemesis, &topology, &settings, false, random),
-            Aimed::AtPoint => draw_first(nemesis, &topology, &settings, true, random),
-            Aimed::ByChance if random.random_ratio(AIMED_OF_TEN, 10) => {
-                draw_fault(nemesis, &topology, &settings, true, random)
-            }
-            Aimed::ByChance => None,
-        };
+        let aim = aim.or_else(|| random.random_ratio(AIMED_OF_TEN, 10).then_some(WhichAim::Any));
+        let aimed = aim.and_then(|aim| draw_fault(nemesis, &topology, &settings, Some(aim), random));
         let mut fault = match aimed {
             Some(fault) => fault,
             None => {
-                let fault = draw_fault(nemesis, &topology, &settings, false, random)?;
+                let fault = draw_fault(nemesis, &topology, &settings, None, random)?;
                 let waits = fault.then.is_none() && random.random_bool(0.5);
                 PlannedFault { then: if waits { Some(draw_moment(random)) } else { fault.then }, ..fault }
             }
