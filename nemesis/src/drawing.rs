@@ -13,7 +13,7 @@ use rand::RngExt;
 /// Draws the plan of a run: each nemesis from a random stream of its own, so that adding one shifts no other.
 ///
 /// Faults of one nemesis follow each other with a pause between half and one and a half times the interval; those that end with an
-/// event are expected to end by then.
+/// event are expected to end by then. The first comes early enough to fit, where any can.
 /// Faults of different ones overlap freely, but for those that would undo each other: there the nemesis that is named
 /// later gives way. Every fault is healed within `time_limit`.
 pub fn draw(nemeses: &[&dyn Nemesis], topology: &Topology, settings: &Settings, seed: Seed) -> Plan {
@@ -55,17 +55,23 @@ fn draw_one(
     };
     let mut faults: Vec<PlannedFault> = Vec::new();
     let mut at_ms = gap_ms(&mut random);
-    loop {
-        let drawn = draw_next(&faults, nemesis, topology, settings, &mut random);
-        let Some(fault) = drawn.filter(|fault| at_ms + fault.for_ms <= limit_ms) else { return faults };
+    while let Some(fault) = draw_next(&faults, nemesis, topology, settings, &mut random) {
         let lasts_ms = match fault.until {
             // It ends soon after another process could have the lock.
             Some(_) => fault.for_ms.min(millis(topology.ttl.mul_f64(AWAITED_TTLS))),
             None => fault.for_ms,
         };
-        faults.push(PlannedFault { at_ms, ..fault });
+        let Some(latest_ms) = limit_ms.checked_sub(lasts_ms) else { break };
+        if faults.is_empty() {
+            at_ms = at_ms.min(latest_ms);
+        }
+        if at_ms > latest_ms {
+            break;
+        }
+        faults.push(PlannedFault { at_ms, for_ms: fault.for_ms.min(limit_ms - at_ms), ..fault });
         at_ms += lasts_ms + gap_ms(&mut random);
     }
+    faults
 }
 
 /// Draws the fault that follows these. Two of four are at the first aim of the nemesis, so that each run, however short, tries what
@@ -199,6 +205,17 @@ mod tests {
         together.faults.retain(|fault| fault.fault == "pause");
         assert_eq!(alone, together);
         assert!(alone.faults.len() > 5);
+    }
+
+    #[test]
+    fn a_short_run_has_a_fault_where_one_fits() {
+        for seed in 0..50 {
+            let plan = draw(&[find("pause").unwrap()], &topology(1, 5), &settings(4), Seed(seed));
+            assert_eq!(plan.faults.len(), 1, "{plan:?}");
+            let PlannedFault { at_ms, for_ms, .. } = plan.faults[0];
+            assert!((2400..=4000 - at_ms).contains(&for_ms), "{plan:?}");
+            assert_eq!(draw(&[find("pause").unwrap()], &topology(1, 5), &settings(2), Seed(seed)).faults, []);
+        }
     }
 
     fn is_aimed(fault: &PlannedFault) -> bool {
