@@ -1,13 +1,13 @@
 //! A made-up lock that is broken in situations that only this file knows, in place of real servers: what the feedback is
 //! worth can be measured on it, and the search can be tested without a clock.
 
+use super::Search;
 use super::lesson::{Lesson, ShownViolation};
 use super::space::{DrawnOptions, FAULTS_MAX, Space};
-use super::{Origin, Search};
 use crate::schedule::Schedule;
 use fencepost_engine::RunOptions;
 use fencepost_history::{Seed, TimeSpan};
-use fencepost_nemesis::{Nemesis, PlannedFault, find};
+use fencepost_nemesis::{PlannedFault, WhichAim, find};
 use proptest::prelude::*;
 
 const TTL_MS: u64 = 500;
@@ -134,23 +134,24 @@ proptest! {
 }
 
 #[test]
-fn each_nemesis_has_its_turn_before_any_has_a_second() {
-    let nemeses = all();
-    let mut search = Search::new(space(&nemeses), Seed(5));
-    let mut first: Vec<String> = (0..nemeses.len())
-        .map(|_| match search.propose().expect("there are targets").origin {
-            Origin::Fresh { nemesis } => nemesis,
-            changed @ Origin::Changed { .. } => panic!("{changed}"),
-        })
-        .collect();
-    first.sort_unstable();
-    let mut expected: Vec<&str> = nemeses
-        .iter()
-        .filter_map(|name| find(name))
-        .map(|nemesis: &'static dyn Nemesis| nemesis.name())
-        .collect();
-    expected.sort_unstable();
-    assert_eq!(first, expected);
+fn a_hunt_begins_with_each_nemesis_and_first_with_what_aims_at_the_holder() {
+    for seed in 0..20 {
+        let opening = space(&all()).opening(&mut Seed(seed).stream("opening"));
+        let place = |name: &str, which: WhichAim| {
+            let at = opening.iter().position(|(nemesis, aim)| nemesis.name() == name && *aim == Some(which));
+            at.unwrap_or_else(|| panic!("no {name} with {which:?}"))
+        };
+        for name in all() {
+            assert!(opening.iter().any(|(nemesis, _)| nemesis.name() == name), "{name}");
+        }
+        let at_holder = ["pause", "partition", "delay"].map(|name| place(name, WhichAim::InTurn(0)));
+        let at_point = ["pause", "kill"].map(|name| place(name, WhichAim::AtPoint));
+        let at_waiter = place("pause", WhichAim::InTurn(1));
+        let at_servers = ["power-loss", "clock-jump", "kill"].map(|name| place(name, WhichAim::InTurn(0)));
+        assert!(at_holder.iter().max() < at_point.iter().min());
+        assert!(at_point.iter().all(|place| *place < at_waiter));
+        assert!(at_servers.iter().all(|place| at_waiter < *place));
+    }
 }
 
 #[test]

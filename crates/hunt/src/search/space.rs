@@ -116,24 +116,33 @@ impl Space {
         nemeses
     }
 
-    /// What a hunt begins with, in an order that is partly drawn: each nemesis does what most locks are broken by, first those that
-    /// aim at the holder, then those that aim at its servers; then come faults between two steps of the recipe, and then those that
-    /// cannot be aimed here.
+    /// What a hunt begins with, in an order that is partly drawn: each nemesis does what most locks are broken by. First come those
+    /// that aim at the holder, then faults between two steps of the recipe, then what stops the waiter whose turn is next, then those that
+    /// aim at the servers of the holder, and then those that cannot be aimed here.
     pub(super) fn opening(&self, random: &mut Stream) -> Vec<(&'static dyn Nemesis, Option<WhichAim>)> {
-        let is_holders = |nemesis: &dyn Nemesis| {
+        let is_at_holder = |nemesis: &dyn Nemesis| {
             aims(nemesis, &self.topology).first().is_some_and(|aim| aim.on == [Role::Holder.name()])
         };
-        let (mut aimed, others): (Vec<_>, Vec<_>) = self
+        let stops_waiters = |nemesis: &dyn Nemesis| {
+            aims(nemesis, &self.topology)
+                .get(1)
+                .is_some_and(|aim| aim.on == [Role::Waiter.name()] && aim.peers.is_empty())
+        };
+        let (aimed, others): (Vec<_>, Vec<_>) = self
             .nemeses_by_chance(random)
             .into_iter()
             .partition(|nemesis| !aims(*nemesis, &self.topology).is_empty());
-        aimed.sort_by_key(|nemesis| !is_holders(*nemesis));
         let at_points: Vec<_> =
             aimed.iter().copied().filter(|nemesis| reaches_points(*nemesis, &self.topology)).collect();
+        let (at_holder, at_servers): (Vec<_>, Vec<_>) =
+            aimed.into_iter().partition(|nemesis| is_at_holder(*nemesis));
+        let at_waiter: Vec<_> = at_holder.iter().copied().filter(|nemesis| stops_waiters(*nemesis)).collect();
         let of =
             |nemeses: Vec<&'static dyn Nemesis>, aim| nemeses.into_iter().map(move |nemesis| (nemesis, aim));
-        of(aimed, Some(WhichAim::InTurn(0)))
+        of(at_holder, Some(WhichAim::InTurn(0)))
             .chain(of(at_points, Some(WhichAim::AtPoint)))
+            .chain(of(at_waiter, Some(WhichAim::InTurn(1))))
+            .chain(of(at_servers, Some(WhichAim::InTurn(0))))
             .chain(of(others, None))
             .collect()
     }
