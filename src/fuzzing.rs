@@ -1,4 +1,4 @@
-//! What the fuzzer reaches of the program's own readers. It is built for the fuzzer alone.
+//! What the fuzzer, and the test of its readers, reach of the program's own.
 
 use crate::cli::Cli;
 use clap::CommandFactory;

@@ -7,9 +7,9 @@ mod cli;
 mod commands;
 mod config;
 mod exit;
-#[cfg(fuzzing)]
 pub mod fuzzing;
 mod output;
+mod panics;
 mod runtime;
 mod store;
 #[cfg(test)]
@@ -32,6 +32,10 @@ use tracing_subscriber::{Layer, fmt, layer::SubscriberExt, util::SubscriberInitE
 
 /// Runs the program and gives its exit code.
 pub fn main() -> i32 {
+    panics::caught(run)
+}
+
+fn run() -> i32 {
     // Some internal commands need a process with a single thread: before anything else.
     if let Some(code) = fencepost_cluster::run_internal_command(agent_tools::all) {
         return code;

@@ -13,10 +13,10 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 
 /// Reads some bytes.
-type Reader = fn(&[u8]);
+pub type Reader = fn(&[u8]);
 
 /// Every reader, by name; the folders of `fuzz/corpus` and of `tools/fuzz` bear the same names.
-const READERS: [(&str, Reader); 10] = [
+pub const READERS: [(&str, Reader); 10] = [
     ("histories", |input| history(input, &mut JsonLines::new(input))),
     ("edn", |input| history(input, &mut Edn::new(input))),
     ("plans", |input| plan(&String::from_utf8_lossy(input))),

@@ -217,8 +217,7 @@ fn accepted(command: &Command, name: &str, words: Vec<String>) -> Result<Vec<Str
     }
 }
 
-/// Reads a file of this text.
-#[cfg(fuzzing)]
+/// Reads a file of this text, for the fuzzer.
 pub fn fuzz(text: &str, command: &Command) {
     if let Err(mistake) = parse(text, command) {
         assert!(!mistake.in_file("fencepost.toml", text).to_string().is_empty());

@@ -20,6 +20,7 @@ mod own_locks;
 mod own_servers;
 mod packets;
 mod peace;
+mod readers;
 mod remote_engine;
 mod scenarios;
 mod shards;

@@ -249,8 +249,7 @@ fn page(status: StatusCode, text: String) -> Response {
     (status, headers, text).into_response()
 }
 
-/// What is answered to these bytes, sent over one connection.
-#[cfg(fuzzing)]
+/// What is answered to these bytes, sent over one connection: for the fuzzer.
 pub async fn fuzz(results: &FilePath, sent: &[u8]) -> Vec<u8> {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let (ours, mut theirs) = tokio::io::duplex(1 << 20);

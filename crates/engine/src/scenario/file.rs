@@ -91,8 +91,7 @@ pub fn read_file(path: &Path) -> Result<Scenario, BadUsage> {
     scenario.map_err(|error| BadUsage(error.to_string()))
 }
 
-/// Reads a scenario of this text, and validates its runs.
-#[cfg(fuzzing)]
+/// Reads a scenario of this text, and validates its runs: for the fuzzer.
 pub fn fuzz(text: &str) {
     if let Ok(scenario) = parse("fuzz", "fuzz.toml", text) {
         for run in &scenario.runs {

@@ -21,9 +21,7 @@ mod text;
 
 pub use builtin::{find, registry};
 pub use expect::{Answer, Expectation};
-#[cfg(fuzzing)]
-pub use file::fuzz;
-pub use file::read_file;
+pub use file::{fuzz, read_file};
 pub use measure::Observed;
 pub use model::{Scenario, ScenarioRun};
 pub use text::scenario_text;

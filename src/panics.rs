@@ -1,0 +1,62 @@
+//! What a panic says: one sentence to the reader, and the exit code of a failure.
+
+use crate::exit::FAILED;
+use crate::output::complain;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook, take_hook};
+
+/// Gives the exit code of `main`, or that of a failure where it panics. `RUST_BACKTRACE=1` shows where that was.
+pub fn caught(main: impl FnOnce() -> i32) -> i32 {
+    let with_trace = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0");
+    let default = take_hook();
+    set_hook(Box::new(move |panic| {
+        complain!("fencepost: {}", sentence(&message(panic.payload()), &place(panic)));
+        if with_trace {
+            default(panic);
+        }
+    }));
+    catch_unwind(AssertUnwindSafe(main)).unwrap_or(FAILED)
+}
+
+fn message(payload: &(dyn Any + Send)) -> String {
+    let said = payload.downcast_ref::<String>().map(String::as_str);
+    said.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no reason was given").to_owned()
+}
+
+fn place(panic: &PanicHookInfo<'_>) -> String {
+    panic.location().map_or_else(|| "a place that is not known".to_owned(), ToString::to_string)
+}
+
+/// A thread that cannot be started is the machine's refusal, which the runtime and the standard library answer with a panic.
+fn sentence(message: &str, place: &str) -> String {
+    if message.contains("spawn") && message.contains("thread") || message.contains("ThreadPoolBuildError") {
+        return format!(
+            "the system starts no more threads ({message}): raise the limit of memory (ulimit -v), of processes (ulimit -u), or of \
+             the control group (pids.max)"
+        );
+    }
+    format!(
+        "a defect of Fencepost at {place}: {message}. Please report it with the command that showed it; with RUST_BACKTRACE=1 it \
+         says more"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_threads_is_told_apart_from_a_defect() {
+        let refused =
+            sentence("OS can't spawn worker thread: Resource temporarily unavailable", "runtime.rs:1:1");
+        assert!(
+            refused.starts_with("the system starts no more threads") && refused.contains("ulimit"),
+            "{refused}"
+        );
+        let defect = sentence("index out of bounds", "src/lib.rs:7:1");
+        assert!(
+            defect.starts_with("a defect of Fencepost at src/lib.rs:7:1: index out of bounds."),
+            "{defect}"
+        );
+    }
+}
