@@ -1,9 +1,10 @@
 //! Hunts on real servers.
 
 use crate::common::turn::Weight;
-use crate::common::{fencepost, output};
+use crate::common::{fencepost, output, planned};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 fn hunts(results: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(results).expect("a folder").map(|entry| entry.expect("an entry").path());
@@ -64,4 +65,23 @@ fn lock_that_is_broken_in_peace_is_said_at_once() {
     let refused = fencepost(&["hunt", "--resume", folder]).output().expect("the program starts");
     assert_eq!(refused.status.code(), Some(254));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("is not the folder of a hunt"));
+}
+
+/// A schedule does not go on for long after what it is for; any other run lasts as long as it was given.
+#[test]
+fn a_brief_run_ends_soon_after_its_last_fault() {
+    let plan = "[[fault]]\nat_ms = 500\nfor_ms = 1000\nfault = \"pause\"\non = [\"c1\"]\n";
+    let ended_after = |more: &str| {
+        let args = format!("--lock redis-single --ttl 500ms --driver local --time-limit 12s --seed 7{more}");
+        let ran = planned(plan, &args);
+        let events = ran.history();
+        let phase = |name: &str| {
+            let event = events.iter().find(|event| event.f == "phase" && event.value == name);
+            Duration::from_nanos(event.expect("a phase").time)
+        };
+        phase("heal").saturating_sub(phase("main"))
+    };
+    let brief = ended_after(" --brief");
+    assert!((Duration::from_millis(2200)..Duration::from_secs(8)).contains(&brief), "{brief:?}");
+    assert!(ended_after("") >= Duration::from_secs(12));
 }

@@ -38,6 +38,8 @@ const HEAL_AGAIN: Duration = Duration::from_millis(200);
 pub struct Injection {
     tasks: JoinSet<()>,
     heal_now: watch::Sender<bool>,
+    /// How many faults of the plan are not over yet.
+    left: watch::Receiver<usize>,
     shared: Arc<InjectionState>,
 }
 
@@ -99,6 +101,8 @@ impl Injection {
             left_out: AtomicU64::new(0),
         });
         let mut tasks = JoinSet::new();
+        let (count, left) = watch::channel(spec.plan.faults.len());
+        let count = Arc::new(count);
         for (id, (planned, (nemesis, fault))) in spec.plan.faults.iter().zip(ready).enumerate() {
             // Listens before anything begins, so that no trigger misses its event.
             let fired = planned.when.clone().map(|trigger| shared.recorder.await_event(trigger));
@@ -114,15 +118,25 @@ impl Injection {
                 observation: Observation::default(),
                 shared: shared.clone(),
             };
-            tasks.spawn(one.run(healing.clone()));
+            let (healing, count) = (healing.clone(), count.clone());
+            tasks.spawn(async move {
+                one.run(healing).await;
+                count.send_modify(|left| *left -= 1);
+            });
         }
-        Injection { tasks, heal_now, shared }
+        Injection { tasks, heal_now, left, shared }
     }
 
     /// The faults in force now, in words: `clock-jump n2,n3`.
     pub fn in_force(&self) -> Vec<String> {
         let in_words = |one: &InForce| format!("{} {}", one.nemesis.name(), one.on.join(","));
         self.shared.in_force().values().map(in_words).collect()
+    }
+
+    /// Returns when each fault of the plan was healed, or left out.
+    pub async fn all_over(&self) {
+        // The sender goes with the last fault.
+        let _ = self.left.clone().wait_for(|left| *left == 0).await;
     }
 
     /// Whether a fault in force, or one that is being healed, holds this server down.

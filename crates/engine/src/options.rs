@@ -132,10 +132,10 @@ pub struct RunOptions {
     /// Stop at the first violation.
     #[arg(long)]
     pub fail_fast: bool,
-    /// End the liveness phase as soon as each lock was granted again: for the short runs of a hunt.
+    /// End each phase as soon as what it is for has come about: for the short runs of a hunt.
     #[arg(long, hide = true)]
     #[serde(skip_serializing_if = "is_false")]
-    pub brief_liveness: bool,
+    pub brief: bool,
     /// Pause of a client at a point of its recipe, for plans that wait for it.
     #[arg(long, value_name = "POINT=TIME", value_delimiter = ',', hide = true)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -182,7 +182,7 @@ impl Default for RunOptions {
             partition: None,
             careful: false,
             fail_fast: false,
-            brief_liveness: false,
+            brief: false,
             pause_at: Vec::new(),
             lock_options: Options::default(),
         }

@@ -31,6 +31,10 @@ use tokio::task::JoinSet;
 /// release was lost; in the second, the lock must be granted again.
 const LIVENESS_TTLS: u32 = 2;
 
+/// How long a brief run goes on after its last fault is over, in TTLs: what was held back arrives, and leases end that were still
+/// running, half a TTL late on some servers.
+const AFTERMATH_TTLS: f64 = 1.5;
+
 /// How long a service may take to be ready again after everything is healed.
 const READY: Duration = Duration::from_secs(15);
 
@@ -81,6 +85,7 @@ pub(crate) async fn all(
     tokio::select! {
         () = tokio::time::sleep(spec.options.time_limit.0) => {}
         () = enough => {}
+        () = all_shown(spec, &injection) => {}
         () = stop.pulled() => {}
         () = all_played(player.as_mut()) => {}
         () = watch.watch(|server| injection.takes_down(server)) => {}
@@ -207,10 +212,20 @@ fn acquired_enough(spec: &RunSpec, recorder: &Recorder) -> impl Future<Output = 
     }
 }
 
+/// Returns when the faults of a brief run are over, and what follows from them has had its time; never in any other run, or
+/// without faults.
+async fn all_shown(spec: &RunSpec, injection: &Injection) {
+    if !spec.options.brief || spec.plan.faults.is_empty() {
+        std::future::pending::<()>().await;
+    }
+    injection.all_over().await;
+    tokio::time::sleep(spec.options.ttl.0.mul_f64(AFTERMATH_TTLS)).await;
+}
+
 /// Returns when each lock was granted once more, which is all that `progress` asks for; never where the phase is to last.
 fn granted_again(spec: &RunSpec, recorder: &Recorder) -> impl Future<Output = ()> + use<> {
     let of = |number| Trigger { key: Some(key_name(number)), ..Trigger::of(f::ACQUIRE) };
-    let is_brief = spec.options.brief_liveness;
+    let is_brief = spec.options.brief;
     let keys = if is_brief { spec.options.keys } else { 0 };
     let grants: Vec<_> = (0..keys).map(|number| recorder.await_event(of(number))).collect();
     async move {

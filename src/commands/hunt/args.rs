@@ -114,7 +114,7 @@ impl HuntArgs {
         set(&mut options.acquire_timeout, TimeSpan::default(), twice);
         set(&mut options.time_limit, TimeSpan::default(), TimeSpan(options.ttl.0 * 6));
         options.nemesis = Vec::new();
-        options.brief_liveness = true;
+        options.brief = true;
         let seed = options.seed.take().unwrap_or_else(Seed::fresh);
         Ok(HuntRequest {
             options,

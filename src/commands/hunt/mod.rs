@@ -159,7 +159,7 @@ async fn fitted(args: &HuntArgs) -> Result<(HuntRequest, &'static str)> {
 fn command(request: &HuntRequest, all: bool) -> String {
     let drawn = request.drawn;
     let unset = RunOptions::default();
-    let mut options = RunOptions { brief_liveness: false, ..request.options.clone() };
+    let mut options = RunOptions { brief: false, ..request.options.clone() };
     let open = |is_drawn: bool, value: &mut usize, default: usize| {
         if is_drawn {
             *value = default;

@@ -194,8 +194,11 @@ impl Space {
         };
         let limit_ms = options.time_limit.millis();
         fault.for_ms = fault.for_ms.clamp(1, limit_ms * 2 / 3);
-        // A fault that waits for its moment still needs the time after it.
-        fault.at_ms = random.random_range(0..=(limit_ms - fault.for_ms) / 2);
+        // A fault that waits for its moment still needs the time after it, and finds it as well early as late.
+        let latest_ms = (limit_ms - fault.for_ms) / 2;
+        let waits = fault.then.is_some();
+        fault.at_ms = random
+            .random_range(0..=if waits { latest_ms.min(self.ttl().as_millis() as u64) } else { latest_ms });
         Some(fault)
     }
 
