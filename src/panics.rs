@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_without_threads_is_told_apart_from_a_defect() {
+    fn a_machine_without_threads_is_no_defect() {
         let refused =
             sentence("OS can't spawn worker thread: Resource temporarily unavailable", "runtime.rs:1:1");
         assert!(

@@ -76,7 +76,7 @@ fn a_brief_run_ends_soon_after_its_last_fault() {
         let ran = planned(plan, &args);
         let events = ran.history();
         let phase = |name: &str| {
-            let event = events.iter().find(|event| event.f == "phase" && event.value == name);
+            let event = events.iter().find(|event| event.f == "phase" && event.value.as_str() == Some(name));
             Duration::from_nanos(event.expect("a phase").time)
         };
         phase("heal").saturating_sub(phase("main"))

@@ -3,6 +3,7 @@
 use crate::play::Played;
 use crate::player::Player;
 use crate::schedule::Schedule;
+use crate::search::DrawnOptions;
 use anyhow::Result;
 use fencepost_checker::Outcome;
 use fencepost_engine::RunOptions;
@@ -15,6 +16,11 @@ pub const PATIENCE: TimeSpan = TimeSpan::from_secs(10);
 /// So many grants without a violation are peace enough.
 const GRANTS: u64 = 15;
 
+/// Where the user left it open: keys, which are granted side by side, so that the check takes seconds also where sections are long;
+/// and processes for each of them to compete.
+const KEYS: usize = 3;
+const PROCESSES: usize = 3 * KEYS;
+
 /// What the first check saw.
 pub enum Peace {
     /// It grants, and nothing is broken.
@@ -25,17 +31,25 @@ pub enum Peace {
     Silent(String),
 }
 
-/// Plays a schedule without faults.
+/// Plays a schedule without faults. `drawn` are the options that the user left open.
 ///
 /// # Errors
 /// Fencepost or the environment failed.
-pub async fn check_peace(options: &RunOptions, seed: Seed, player: &dyn Player) -> Result<Peace> {
-    let options = RunOptions {
+pub async fn check_peace(
+    options: &RunOptions,
+    drawn: DrawnOptions,
+    seed: Seed,
+    player: &dyn Player,
+) -> Result<Peace> {
+    let mut options = RunOptions {
         time_limit: PATIENCE,
         acquisitions: Some(GRANTS),
         seed: Some(Seed(seed.0 ^ 1)),
         ..options.clone()
     };
+    if drawn.keys && drawn.concurrency {
+        (options.keys, options.concurrency) = (KEYS, PROCESSES);
+    }
     let schedule = Schedule::new(options, Plan::default());
     let played = player.play(&schedule).await?;
     if played.verdict.outcome == Outcome::Violation {

@@ -138,7 +138,8 @@ impl Hunt {
     }
 
     async fn passes_first_check(&self) -> Result<bool> {
-        let checked = check_peace(&self.request.options, self.request.seed, &self.player).await;
+        let checked =
+            check_peace(&self.request.options, self.request.drawn, self.request.seed, &self.player).await;
         let checked = match checked {
             Err(_) if self.is_interrupted() => return Ok(false),
             checked => checked.context("the first check, without faults, failed")?,
