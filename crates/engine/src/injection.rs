@@ -38,8 +38,8 @@ const HEAL_AGAIN: Duration = Duration::from_millis(200);
 pub struct Injection {
     tasks: JoinSet<()>,
     heal_now: watch::Sender<bool>,
-    /// How many faults of the plan are not over yet.
-    left: watch::Receiver<usize>,
+    /// Closed once each fault of the plan is over.
+    all_over: watch::Receiver<()>,
     shared: Arc<InjectionState>,
 }
 
@@ -101,8 +101,7 @@ impl Injection {
             left_out: AtomicU64::new(0),
         });
         let mut tasks = JoinSet::new();
-        let (count, left) = watch::channel(spec.plan.faults.len());
-        let count = Arc::new(count);
+        let (not_over, all_over) = watch::channel(());
         for (id, (planned, (nemesis, fault))) in spec.plan.faults.iter().zip(ready).enumerate() {
             // Listens before anything begins, so that no trigger misses its event.
             let fired = planned.when.clone().map(|trigger| shared.recorder.await_event(trigger));
@@ -118,13 +117,13 @@ impl Injection {
                 observation: Observation::default(),
                 shared: shared.clone(),
             };
-            let (healing, count) = (healing.clone(), count.clone());
+            let (healing, not_over) = (healing.clone(), not_over.clone());
             tasks.spawn(async move {
                 one.run(healing).await;
-                count.send_modify(|left| *left -= 1);
+                drop(not_over);
             });
         }
-        Injection { tasks, heal_now, left, shared }
+        Injection { tasks, heal_now, all_over, shared }
     }
 
     /// The faults in force now, in words: `clock-jump n2,n3`.
@@ -135,8 +134,8 @@ impl Injection {
 
     /// Returns when each fault of the plan was healed, or left out.
     pub async fn all_over(&self) {
-        // The sender goes with the last fault.
-        let _ = self.left.clone().wait_for(|left| *left == 0).await;
+        let mut all_over = self.all_over.clone();
+        while all_over.changed().await.is_ok() {}
     }
 
     /// Whether a fault in force, or one that is being healed, holds this server down.

@@ -5,7 +5,8 @@ use crate::schedule::Schedule;
 use fencepost_engine::{BadUsage, RunOptions, RunSpec};
 use fencepost_history::{Seed, Stream, TimeSpan};
 use fencepost_nemesis::{
-    Nemesis, Plan, PlannedFault, Role, Topology, Trigger, WhichAim, aims, draw_fault, find, reaches_points,
+    Nemesis, Plan, PlannedFault, PossibleAim, Role, Topology, Trigger, WhichAim, aims, draw_fault, find,
+    reaches_points,
 };
 use rand::RngExt;
 use rand::seq::{IndexedRandom, SliceRandom};
@@ -120,30 +121,18 @@ impl Space {
     /// that aim at the holder, then faults between two steps of the recipe, then what stops the waiter whose turn is next, then those that
     /// aim at the servers of the holder, and then those that cannot be aimed here.
     pub(super) fn opening(&self, random: &mut Stream) -> Vec<(&'static dyn Nemesis, Option<WhichAim>)> {
-        let is_at_holder = |nemesis: &dyn Nemesis| {
-            aims(nemesis, &self.topology).first().is_some_and(|aim| aim.on == [Role::Holder.name()])
+        let nemeses = self.nemeses_by_chance(random);
+        let aimed: Vec<_> =
+            nemeses.into_iter().map(|nemesis| (nemesis, aims(nemesis, &self.topology))).collect();
+        let those = |fit: fn(&[PossibleAim]) -> bool, aim| {
+            aimed.iter().filter(move |(_, aims)| fit(aims)).map(move |(nemesis, _)| (*nemesis, aim))
         };
-        let stops_waiters = |nemesis: &dyn Nemesis| {
-            aims(nemesis, &self.topology)
-                .get(1)
-                .is_some_and(|aim| aim.on == [Role::Waiter.name()] && aim.peers.is_empty())
-        };
-        let (aimed, others): (Vec<_>, Vec<_>) = self
-            .nemeses_by_chance(random)
-            .into_iter()
-            .partition(|nemesis| !aims(*nemesis, &self.topology).is_empty());
-        let at_points: Vec<_> =
-            aimed.iter().copied().filter(|nemesis| reaches_points(*nemesis, &self.topology)).collect();
-        let (at_holder, at_servers): (Vec<_>, Vec<_>) =
-            aimed.into_iter().partition(|nemesis| is_at_holder(*nemesis));
-        let at_waiter: Vec<_> = at_holder.iter().copied().filter(|nemesis| stops_waiters(*nemesis)).collect();
-        let of =
-            |nemeses: Vec<&'static dyn Nemesis>, aim| nemeses.into_iter().map(move |nemesis| (nemesis, aim));
-        of(at_holder, Some(WhichAim::InTurn(0)))
-            .chain(of(at_points, Some(WhichAim::AtPoint)))
-            .chain(of(at_waiter, Some(WhichAim::InTurn(1))))
-            .chain(of(at_servers, Some(WhichAim::InTurn(0))))
-            .chain(of(others, None))
+        let at_points = aimed.iter().filter(|(nemesis, _)| reaches_points(*nemesis, &self.topology));
+        those(is_at_holder, Some(WhichAim::InTurn(0)))
+            .chain(at_points.map(|(nemesis, _)| (*nemesis, Some(WhichAim::AtPoint))))
+            .chain(those(stops_waiters, Some(WhichAim::InTurn(1))))
+            .chain(those(|aims| !aims.is_empty() && !is_at_holder(aims), Some(WhichAim::InTurn(0))))
+            .chain(those(<[_]>::is_empty, None))
             .collect()
     }
 
@@ -225,4 +214,15 @@ impl Space {
         let Schedule { options, plan, .. } = schedule;
         (1..=FAULTS_MAX).contains(&plan.faults.len()) && plan.check(&self.topology(options)).is_ok()
     }
+}
+
+/// Whether the first of these aims is the holder.
+fn is_at_holder(aims: &[PossibleAim]) -> bool {
+    aims.first().is_some_and(|aim| aim.on == [Role::Holder.name()])
+}
+
+/// Whether the first of these aims is the holder, and the second stops the waiter whose turn is next.
+fn stops_waiters(aims: &[PossibleAim]) -> bool {
+    let waits = |aim: &PossibleAim| aim.on == [Role::Waiter.name()] && aim.peers.is_empty();
+    is_at_holder(aims) && aims.get(1).is_some_and(waits)
 }
