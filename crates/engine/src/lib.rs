@@ -3,7 +3,7 @@
 //! ```text
 //! options ─► validation ─► sections ─► client_connection ─► deployment ─► processes, injection ─► phases ─► runner
 //! ```
-//! Each module uses only those to its left; those from `deployment` on record events through `recorder`. Beside runs, `conformance` checks
+//! Each module uses only those to its left; `recorder` records every event. Beside runs, `conformance` checks
 //! whether a client keeps the client protocol.
 
 mod aiming;
