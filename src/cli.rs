@@ -24,7 +24,7 @@ use std::path::PathBuf;
 #[derive(Debug, Parser)]
 #[command(name = "fencepost", version, arg_required_else_help = true)]
 pub struct Cli {
-    /// Options of all commands, one table for each command; `none` reads no file [default: fencepost.toml, where there is one].
+    /// File of options, with one table for each command; `none` reads no file [default: fencepost.toml, if there is one].
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     #[command(subcommand)]
@@ -42,31 +42,31 @@ pub enum Command {
     Compare(Box<CompareArgs>),
     /// Search for the faults that break a lock: play many short schedules, learn from each, keep what is found.
     Hunt(Box<HuntArgs>),
-    /// Make one result of the parts of a comparison, of scenarios or of a hunt that `--shard` made.
+    /// Merge the parts that `--shard` made, of a comparison, of scenarios or of a hunt, into one result.
     Merge(MergeArgs),
     /// Judge a run again and draw its report, from its folder alone.
     Analyze(AnalyzeArgs),
     /// Play a run again several times, and say how often it shows a violation.
     Replay(ReplayArgs),
-    /// Make a run with a violation as small as it can be, and keep it as a scenario with its report.
+    /// Find the smallest run that still shows a violation, and keep it as a scenario with its report.
     Shrink(ShrinkArgs),
-    /// Decide whether histories are possible, and explain those that are not.
+    /// Decide whether histories are linearizable, and explain those that are not.
     Check(CheckArgs),
     /// Write a run's history for other tools.
     Export(ExportArgs),
-    /// Remove old runs: all with a violation stay, and the newest of each kind.
+    /// Remove old runs, except those with a violation and the newest of each kind.
     Gc(GcArgs),
     /// Send results to an object store.
     Upload(UploadArgs),
-    /// Remove all that runs left on this machine whose program was killed.
+    /// Remove everything that killed runs left on this machine.
     Clean,
     /// Show a results folder in a browser: all runs, finished and running, with their reports and files.
     Serve(ServeArgs),
     /// List locks, workloads, nemeses, guards and checkers.
     List(ListArgs),
-    /// Begin a lock of your own, and check its client.
+    /// Make the folder of a lock of your own, or check its client.
     Lock(LockArgs),
-    /// Show what this machine can do, and how to get the rest.
+    /// Show which drivers and faults work on this machine, and how to enable the others.
     Doctor,
     /// Make, list and remove the images that the nodes are made of.
     Images(ImagesArgs),

@@ -16,23 +16,23 @@ use std::time::{Duration, Instant};
 /// What is to be checked, and how.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// What the history is a history of: mutex, owner-mutex, fenced-mutex, lease-mutex, register, cas-register,
+    /// Model of the object: mutex, owner-mutex, fenced-mutex, lease-mutex, register, cas-register,
     /// counter, fetch-add or set.
     #[arg(long)]
     pub model: ModelName,
-    /// auto takes the model's own algorithm where it applies, and else searches.
+    /// auto uses the model's own algorithm if it applies, and otherwise searches.
     #[arg(long, value_enum, default_value = "auto")]
     pub algorithm: AlgorithmArg,
-    /// One JSON object a file.
+    /// Print one JSON object for each file.
     #[arg(long)]
     pub json: bool,
-    /// For each violation: what cannot be, in a few operations.
+    /// Explain each violation by a few operations that have no order.
     #[arg(long)]
     pub explain: bool,
-    /// For each valid history: an order of its operations that explains it.
+    /// Print for each valid history an order of its operations.
     #[arg(long)]
     pub witness: bool,
-    /// Draws the first violation.
+    /// Draw the first violation as a picture.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
     /// Seconds after which the answer for a file is "unknown".

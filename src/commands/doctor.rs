@@ -37,7 +37,7 @@ pub async fn doctor() -> Result<i32> {
     tell(&checks);
     let drivers = fencepost_cluster::doctor::runnable(&checks).await;
     let tried = join_all(drivers.iter().map(|driver| try_all(driver.as_ref()))).await;
-    say!("\nnemeses: whether each fault takes hold, tried on a throw-away node");
+    say!("\nnemeses: whether each fault takes effect, tried on a throw-away node");
     for (driver, tried) in drivers.iter().zip(&tried) {
         if let Err(error) = tried {
             say!("  {} could not try any: {error}", driver.name());

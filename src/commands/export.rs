@@ -14,10 +14,10 @@ use std::path::PathBuf;
 pub struct ExportArgs {
     /// The run's folder: results/latest, for instance.
     pub run: PathBuf,
-    /// edn as Jepsen's tools read it, or a table as parquet or csv.
+    /// Format: edn for Jepsen's tools, or a table as parquet or csv.
     #[arg(long, value_enum)]
     pub format: Format,
-    /// Where to write it [default: standard output; parquet wants a file].
+    /// File to write [default: standard output; parquet needs a file].
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }

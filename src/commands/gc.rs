@@ -19,7 +19,7 @@ pub struct GcArgs {
     /// Folder of all runs, or the object store with them.
     #[arg(long, default_value = "results", value_name = "FOLDER|STORE")]
     pub results: PathBuf,
-    /// Of each kind (lock, workload, nemesis and guard), so many of the newest runs stay.
+    /// Number of the newest runs to keep of each kind (lock, workload, nemesis and guard).
     #[arg(long, default_value_t = 10)]
     pub keep: usize,
     /// Say what would be removed, and remove nothing.

@@ -19,7 +19,7 @@ impl Workload for Herd {
     }
 
     fn about(&self) -> &'static str {
-        "acquire, hold, release, and come back at once; measures wake-ups a release, and grants out of order of arrival"
+        "acquire, hold, release, and come back at once; measures wake-ups per release, and grants out of the order of arrival"
     }
 
     fn uses_storage(&self) -> bool {

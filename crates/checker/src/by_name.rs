@@ -51,7 +51,7 @@ impl ModelName {
     /// What it is, in one line.
     pub fn about(self) -> &'static str {
         match self {
-            ModelName::Mutex => "acquire and release, by whomever",
+            ModelName::Mutex => "acquire and release, by any process",
             ModelName::OwnerMutex => "acquire and release; only the holder releases",
             ModelName::FencedMutex => "as owner-mutex, and every acquired token is greater than all before",
             ModelName::LeaseMutex => {

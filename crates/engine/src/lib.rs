@@ -1,9 +1,9 @@
 //! One run: its options, its cluster, its clients and faults, and the record of everything that happens.
 //!
 //! ```text
-//! options ─► validation ─► sections ─► deployment ─► client_connection ─► processes, injection ─► phases ─► runner
+//! options ─► validation ─► sections ─► client_connection ─► deployment ─► processes, injection ─► phases ─► runner
 //! ```
-//! Each module uses those to its left only; all of them record events through `recorder`. Beside runs, `conformance` checks
+//! Each module uses only those to its left; `recorder` records every event. Beside runs, `conformance` checks
 //! whether a client keeps the client protocol.
 
 mod aiming;

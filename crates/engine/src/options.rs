@@ -25,15 +25,15 @@ pub struct RunOptions {
     /// The lock under test: a name (see `fencepost list locks`), or a folder with a lock.toml, `FOLDER[@VARIANT]`.
     #[arg(long, visible_alias = "backend", default_value_t = RunOptions::default().lock)]
     pub lock: String,
-    /// A client program of your own in place of Fencepost's, on the servers of --lock: its command line.
+    /// Command line of a client program of your own, which uses the servers of --lock.
     #[arg(long, value_name = "COMMAND")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// The folder of --client, in which it runs.
+    /// Folder with the files of --client, in which it runs.
     #[arg(long, value_name = "FOLDER", requires = "client")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_files: Option<PathBuf>,
-    /// Memory of each client and everything that it starts, in MiB, beyond which it is ended [default: 2048].
+    /// Limit of memory of each client and everything that it starts, in MiB [default: 2048].
     #[arg(long, value_name = "MIB")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_memory: Option<u32>,
@@ -41,7 +41,7 @@ pub struct RunOptions {
     #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub option: Vec<String>,
-    /// Nemeses, separated by commas; `swarm` draws some, `none` is no fault (see `fencepost list nemeses`).
+    /// Nemeses, separated by commas; `swarm` draws some, `none` injects no fault (see `fencepost list nemeses`).
     #[arg(long, value_delimiter = ',', default_value = "none")]
     pub nemesis: Vec<String>,
     /// A plan of faults in TOML, in place of a drawn one (each run keeps its own as plan.toml).
@@ -70,7 +70,7 @@ pub struct RunOptions {
     /// Processes that use the lock, spread over the clients.
     #[arg(long, default_value_t = RunOptions::default().concurrency)]
     pub concurrency: usize,
-    /// Processes, among these, that take the lock shared and only read.
+    /// Processes, of those of --concurrency, that take the lock in shared mode and only read.
     #[arg(long, default_value_t = RunOptions::default().readers)]
     pub readers: usize,
     /// Locks (and counters); each critical section draws one.

@@ -23,19 +23,19 @@ pub struct Options {
     /// How a lock on one Redis is given back.
     #[arg(long, value_enum, default_value_t)]
     pub release: Release,
-    /// What a lock on one Redis holds.
+    /// The value of a lock on one Redis.
     #[arg(long, value_enum, default_value_t)]
     pub value: LockValue,
-    /// Renews the lock at a third of its TTL for as long as it is held.
+    /// Renew the lock every third of its TTL for as long as it is held.
     #[arg(long)]
     pub watchdog: bool,
     /// Replicas that must have acknowledged the lock (WAIT) before it counts.
     #[arg(long, value_name = "REPLICAS")]
     pub wait: Option<u32>,
-    /// Redlock takes a lock however long asking took.
+    /// Redlock accepts a lock however long it took to ask the nodes.
     #[arg(long)]
     pub no_elapsed_check: bool,
-    /// The clock by which Redlock measures how long asking took, and how long a lock is valid.
+    /// The clock by which Redlock measures elapsed time and the validity of a lock.
     #[arg(long, value_enum, default_value_t)]
     pub client_clock: ClientClock,
     /// Redlock rests for the same time before each new attempt.
@@ -44,7 +44,7 @@ pub struct Options {
     /// Redlock: the mean rest before each new attempt [default: a twentieth of the TTL, 10 to 50 ms].
     #[arg(long, value_name = "TIME")]
     pub retry_delay: Option<TimeSpan>,
-    /// Where Redlock releases.
+    /// The nodes on which Redlock releases.
     #[arg(long, value_enum, default_value_t)]
     pub release_where: ReleaseWhere,
     /// Where Redlock gets a fencing token.
@@ -113,7 +113,7 @@ pub enum Release {
     Blind,
 }
 
-/// What a lock on one Redis holds.
+/// The value of a lock on one Redis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LockValue {
@@ -124,7 +124,7 @@ pub enum LockValue {
     Fixed,
 }
 
-/// Where Redlock releases.
+/// The nodes on which Redlock releases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReleaseWhere {

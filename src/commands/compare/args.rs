@@ -7,8 +7,8 @@ use fencepost_engine::{BadUsage, RunOptions};
 use fencepost_history::Shard;
 use std::path::PathBuf;
 
-const SEED: &str = "The seed that all runs draw theirs from [default: that of the same comparison if it was ended early, \
-                    else a fresh one]";
+const SEED: &str = "Seed from which all runs draw their seeds [default: that of the same comparison if it was \
+                    ended early, else a fresh one]";
 
 /// Runs every lock under every nemesis, and shows in one matrix which properties hold. A comparison that was ended early
 /// goes on where it was when the same command is given again.
@@ -44,13 +44,13 @@ pub struct CompareArgs {
     /// Number of runs side by side.
     #[arg(long, default_value_t = 1)]
     pub jobs: usize,
-    /// Make only this part of the runs, such as 1/4; `fencepost merge` makes parts whole. Needs --seed.
+    /// Make only one part of the runs, such as 1/4; `fencepost merge` merges the parts. Needs --seed.
     #[arg(long, value_name = "K/N", conflicts_with = "from")]
     pub shard: Option<Shard>,
-    /// How long runs took: the durations.json of an earlier part or merge. All parts need the same file.
+    /// Lengths of earlier runs: the durations.json of a part or merge. All parts need the same file.
     #[arg(long, value_name = "FILE", requires = "shard")]
     pub durations: Option<PathBuf>,
-    /// Compare runs that exist, in place of making some: folders of runs, or folders or object stores of such folders.
+    /// Compare existing runs, and make no new ones: folders of runs, or folders or object stores that hold such folders.
     #[arg(long, value_name = "FOLDER", num_args = 1.., conflicts_with_all = ["locks", "nemeses", "guards", "runs", "seed"])]
     pub from: Vec<PathBuf>,
     #[command(flatten)]

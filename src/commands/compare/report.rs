@@ -24,7 +24,7 @@ pub struct ComparisonFiles {
     /// Write the comparison as a page [default: compare.html in the folder of the comparison].
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Write it as JSON, for --baseline too [default: compare.json, as the page].
+    /// Write it as JSON, also for --baseline [default: compare.json in the folder of the comparison].
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Write it as Markdown.

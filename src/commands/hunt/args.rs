@@ -9,8 +9,7 @@ use fencepost_hunt::search::DrawnOptions;
 use std::path::PathBuf;
 
 const SEED: &str = "Seed of all random choices of the hunt [default: a fresh one]";
-const TTL: &str =
-    "Time to live of the lock [default: the shortest that the servers keep well, from 500ms on]";
+const TTL: &str = "Time to live of the lock [default: the shortest that the lock accepts, from 500ms on]";
 const CLIENTS: &str = "Client programs [default: drawn for each schedule, from 3 to 5]";
 const CONCURRENCY: &str =
     "Processes that use the lock, spread over the clients [default: drawn for each schedule]";
@@ -48,18 +47,18 @@ pub struct HuntArgs {
     /// Schedules side by side [default: three for each processor].
     #[arg(long)]
     pub jobs: Option<usize>,
-    /// Go on with a hunt that ended early or was killed: its folder. Its options stay; --for is the time of all sittings.
+    /// Folder of a hunt that ended early or was killed: go on with it. Its options stay; --for includes the time before.
     #[arg(long, value_name = "FOLDER")]
     pub resume: Option<PathBuf>,
     /// Replay the findings in this folder first, and say which no longer reproduce.
     #[arg(long, value_name = "FOLDER")]
     pub known: Option<PathBuf>,
-    /// Hunt as one of several, such as 1/4: each plays other schedules of the same seed, and `fencepost merge` makes them one.
+    /// Hunt as one part of several, such as 1/4: each plays other schedules of the same seed, and `fencepost merge` merges them.
     /// Needs --seed. The same command goes on with a part that was killed.
     #[arg(long, value_name = "K/N", conflicts_with = "resume")]
     pub shard: Option<Shard>,
-    /// Begin with the schedules that earlier hunts on this lock had kept: a folder of a hunt, of several, or of a merge, or an object
-    /// store that hunts were sent to.
+    /// Begin with the schedules that earlier hunts on this lock kept: the folder of a hunt, of several hunts or of a merge, or an
+    /// object store that hunts were sent to.
     #[arg(long, value_name = "FOLDER|STORE", conflicts_with = "resume")]
     pub corpus: Option<PathBuf>,
     /// Folder of all hunts, or an object store that this one is sent to when it is over (s3://BUCKET/PREFIX, gs://…, az://…, file:///FOLDER).

@@ -26,7 +26,7 @@ pub(super) struct CheckLockArgs {
     /// Options of the lock (its lock.toml lists them), separated by commas.
     #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',')]
     option: Vec<String>,
-    /// Memory of each client and everything that it starts, in MiB, beyond which it is ended [default: 2048].
+    /// Limit of memory of each client and everything that it starts, in MiB [default: 2048].
     #[arg(long, value_name = "MIB")]
     client_memory: Option<u32>,
     /// Print one JSON object with all points.

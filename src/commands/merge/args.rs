@@ -12,7 +12,7 @@ pub struct MergeArgs {
     /// Folders of parts, folders or object stores of results that hold some, or earlier merges.
     #[arg(required = true, value_name = "PART")]
     pub parts: Vec<PathBuf>,
-    /// Folder of the result; it is made where it is missing.
+    /// Folder of the result; it is made if it is missing.
     #[arg(long, value_name = "FOLDER")]
     pub out: PathBuf,
     #[command(flatten)]

@@ -20,7 +20,7 @@ pub struct ScenarioArgs {
     /// Where the nodes run: docker, local, or auto (docker if an engine answers, else local).
     #[arg(long, default_value = "auto")]
     pub driver: String,
-    /// Repeats the random choices of an earlier call [default: a fresh one].
+    /// Seed of all random choices, such as that of an earlier call [default: a fresh one].
     #[arg(long)]
     pub seed: Option<Seed>,
     /// Scenarios that run side by side.
@@ -29,10 +29,10 @@ pub struct ScenarioArgs {
     /// Play each scenario this many times, and count the outcomes.
     #[arg(long, default_value_t = 1)]
     pub times: usize,
-    /// Play only this part of them, such as 1/4; `fencepost merge` makes parts whole. Needs --seed.
+    /// Play only one part of the scenarios, such as 1/4; `fencepost merge` merges the parts. Needs --seed.
     #[arg(long, value_name = "K/N", requires = "seed")]
     pub shard: Option<Shard>,
-    /// How long they took: the durations.json of an earlier part or merge. All parts need the same file.
+    /// Lengths of earlier runs: the durations.json of a part or merge. All parts need the same file.
     #[arg(long, value_name = "FILE", requires = "shard")]
     pub durations: Option<PathBuf>,
     /// Folder of their runs, or an object store that they are sent to (s3://BUCKET/PREFIX, gs://…, az://…, file:///FOLDER).

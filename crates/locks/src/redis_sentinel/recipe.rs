@@ -14,7 +14,7 @@ use async_trait::async_trait;
 pub(super) static LOCK: LockDefinition = LockDefinition {
     name: "redis-sentinel",
     about: "a Redis primary with two replicas (n1 to n3) and three Sentinels (n4 to n6); locks as redis-single",
-    claims: "exclusion until a failover, which forgets what was not replicated, with --wait less often; ownership; progress; availability with one of each kind down; no fencing",
+    claims: "exclusion until a failover, which forgets locks that were not replicated (fewer with --wait); ownership; progress; availability with one of each kind down; no fencing",
     service: &RedisSentinel,
     recipe: &OnPrimary,
     options: &["acquire", "release", "value", "watchdog", "wait"],

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 /// What a pipeline wants to know of a run.
 #[derive(Debug, Default, Args)]
 pub struct PipelineArgs {
-    /// Expected outcome: exit code 0 if it is the outcome, 1 if any other is.
+    /// Expected outcome: exit code 0 if the run has it, 1 if it has any other.
     #[arg(long, value_enum)]
     pub expect: Option<Expect>,
     /// Write the properties as JUnit XML.
