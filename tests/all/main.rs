@@ -1,9 +1,7 @@
 //! The program as its users run it, most of it on real clusters. One program for all of it, so that its runs share the
 //! limits of `common::turn`. A machine without Docker engine or root fails these tests: they guard everything else.
 
-mod around;
 mod bad_clients;
-mod bad_days;
 mod bad_usage;
 mod browser;
 mod check;
@@ -14,15 +12,17 @@ mod compare;
 mod disks;
 mod findings;
 mod hunt;
+mod interrupted_runs;
 mod kits;
 mod nemeses;
+mod other_commands;
 mod own_locks;
 mod own_servers;
 mod packets;
-mod peace;
 mod readers;
 mod remote_engine;
 mod scenarios;
 mod shards;
 #[cfg(feature = "object-store")]
 mod stores;
+mod without_faults;
