@@ -17,8 +17,8 @@ use std::time::Duration;
 /// On the command line, in place of the name of a nemesis.
 pub const SWARM: &str = "swarm";
 
-/// One nemesis's lot in a swarm. Drawn from a stream of its own, so that a driver which lacks one changes no other.
-struct Lot {
+/// What a swarm draws for one nemesis, from a stream of its own: a driver that lacks one nemesis changes no other.
+struct SwarmDraw {
     nemesis: &'static dyn Nemesis,
     enabled: bool,
     /// Where none is enabled, the one with the lowest rank is.
@@ -27,12 +27,18 @@ struct Lot {
     interval_factor: f64,
 }
 
-impl Lot {
-    fn draw(nemesis: &'static dyn Nemesis, share: f64, seed: Seed) -> Lot {
+impl SwarmDraw {
+    fn draw(nemesis: &'static dyn Nemesis, share: f64, seed: Seed) -> SwarmDraw {
         let random: &mut Stream = &mut seed.stream(&format!("swarm-{}", nemesis.name()));
         let rank = random.random_range(0.0..1.0);
         let strength = draw_log(0.25, 2.0, random);
-        Lot { nemesis, enabled: rank < share, rank, strength, interval_factor: draw_log(0.5, 3.0, random) }
+        SwarmDraw {
+            nemesis,
+            enabled: rank < share,
+            rank,
+            strength,
+            interval_factor: draw_log(0.5, 3.0, random),
+        }
     }
 }
 
@@ -41,15 +47,15 @@ impl Lot {
 pub fn swarm(offered: &[Capability], topology: &Topology, settings: &Settings, seed: Seed) -> Plan {
     let share = seed.stream("swarm").random_range(0.15..0.6);
     let possible = registry().iter().filter(|nemesis| nemesis.description().unmet(offered).is_none());
-    let mut lots: Vec<Lot> = possible.map(|nemesis| Lot::draw(*nemesis, share, seed)).collect();
+    let mut draws: Vec<SwarmDraw> = possible.map(|nemesis| SwarmDraw::draw(*nemesis, share, seed)).collect();
     let mut plan = Plan::default();
-    for lot in lots.iter().filter(|lot| lot.enabled) {
-        plan.enable(lot, topology, settings, seed);
+    for drawn in draws.iter().filter(|drawn| drawn.enabled) {
+        plan.enable(drawn, topology, settings, seed);
     }
-    lots.sort_by(|one, other| one.rank.total_cmp(&other.rank));
-    for lot in lots.iter().filter(|lot| !lot.enabled) {
+    draws.sort_by(|one, other| one.rank.total_cmp(&other.rank));
+    for drawn in draws.iter().filter(|drawn| !drawn.enabled) {
         if plan.faults.is_empty() {
-            plan.enable(lot, topology, settings, seed);
+            plan.enable(drawn, topology, settings, seed);
         }
     }
     plan.faults.sort_by_key(|fault| fault.at_ms);
@@ -57,14 +63,14 @@ pub fn swarm(offered: &[Capability], topology: &Topology, settings: &Settings, s
 }
 
 impl Plan {
-    fn enable(&mut self, lot: &Lot, topology: &Topology, settings: &Settings, seed: Seed) {
-        let topology = Topology { ttl: topology.ttl.mul_f64(lot.strength), ..topology.clone() };
-        let interval = settings.interval.mul_f64(lot.interval_factor).max(Duration::from_millis(1));
+    fn enable(&mut self, drawn: &SwarmDraw, topology: &Topology, settings: &Settings, seed: Seed) {
+        let topology = Topology { ttl: topology.ttl.mul_f64(drawn.strength), ..topology.clone() };
+        let interval = settings.interval.mul_f64(drawn.interval_factor).max(Duration::from_millis(1));
         let settings = Settings { interval, ..settings.clone() };
-        let faults = draw_beside(&self.faults, lot.nemesis, &topology, &settings, seed);
+        let faults = draw_beside(&self.faults, drawn.nemesis, &topology, &settings, seed);
         if !faults.is_empty() {
-            let nemesis = lot.nemesis.name().to_owned();
-            self.swarm.push(Enabled { nemesis, strength: lot.strength, every_ms: millis(interval) });
+            let nemesis = drawn.nemesis.name().to_owned();
+            self.swarm.push(Enabled { nemesis, strength: drawn.strength, every_ms: millis(interval) });
             self.faults.extend(faults);
         }
     }

@@ -4,7 +4,7 @@
 //! looked at. A fault that could not be injected whole is healed at once.
 
 use crate::aiming::Aiming;
-use crate::elsewhere::event_elsewhere;
+use crate::other_clients::event_of_other_client;
 use crate::prepared_fault::PreparedFault;
 use crate::recorder::{Fired, Recorder};
 use crate::server_log::ServerLog;
@@ -204,7 +204,7 @@ enum Claim {
     /// Not before the healing of another fault of its kind, on one of its targets, is done.
     Later,
     /// Another fault of its kind is in force on one of its targets.
-    Misfit,
+    LeftOut,
 }
 
 /// A planned fault, ready.
@@ -242,7 +242,7 @@ impl ScheduledFault {
         let begun = Instant::now();
         let ran = self.shared.context.running(&self.target.on);
         let (until, on) = (self.planned.until.clone(), self.target.on.clone());
-        let ended = event_elsewhere(&self.shared.recorder, until, on);
+        let ended = event_of_other_client(&self.shared.recorder, until, on);
         if self.inject().await {
             let left = Duration::from_millis(self.planned.for_ms).saturating_sub(begun.elapsed());
             tokio::select! {
@@ -280,7 +280,7 @@ impl ScheduledFault {
             healed.as_mut().enable();
             match self.claim() {
                 Claim::InForce => return Ok(true),
-                Claim::Misfit => return Ok(false),
+                Claim::LeftOut => return Ok(false),
                 // After that it aims anew: its moment has passed.
                 Claim::Later => healed.await,
             }
@@ -310,7 +310,7 @@ impl ScheduledFault {
         let mut in_the_way =
             of_kind.filter(|one| one.on.iter().any(|target| self.target.on.contains(target))).peekable();
         if in_the_way.peek().is_some() {
-            return if in_the_way.all(|one| one.healing) { Claim::Later } else { Claim::Misfit };
+            return if in_the_way.all(|one| one.healing) { Claim::Later } else { Claim::LeftOut };
         }
         drop(in_the_way);
         let one = InForce { nemesis: self.nemesis, on: self.target.on.clone(), healing: false };

@@ -28,9 +28,9 @@ mod vdso;
 pub use patch::{Patched, install, observe, observe_by, read_skew};
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-mod elsewhere;
+mod unsupported;
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-pub use elsewhere::{Patched, install, observe, observe_by, read_skew};
+pub use unsupported::{Patched, install, observe, observe_by, read_skew};
 
 /// How the two clocks of one process differ from the true ones. The default is no skew.
 ///

@@ -142,7 +142,7 @@ impl Filesystem for Fuse {
     ) {
         let mut volume = self.volume();
         let result = size.map_or(Ok(()), |size| volume.resize(number.0, size)).and_then(|()| {
-            let meta = &mut volume.thing_mut(number.0)?.meta;
+            let meta = &mut volume.inode_mut(number.0)?.meta;
             meta.permissions = mode.map_or(meta.permissions, |mode| (mode & 0o7777) as u16);
             meta.user = user.unwrap_or(meta.user);
             meta.group = group.unwrap_or(meta.group);

@@ -88,12 +88,12 @@ impl Volume {
         self.inodes.get(&number).ok_or(Errno::ESTALE)
     }
 
-    pub fn thing_mut(&mut self, number: InodeNumber) -> Result<&mut Inode, Errno> {
+    pub fn inode_mut(&mut self, number: InodeNumber) -> Result<&mut Inode, Errno> {
         self.inodes.get_mut(&number).ok_or(Errno::ESTALE)
     }
 
     pub fn content(&mut self, number: InodeNumber) -> Result<&mut Content, Errno> {
-        match &mut self.thing_mut(number)?.kind {
+        match &mut self.inode_mut(number)?.kind {
             Kind::File(content) => Ok(content),
             Kind::Folder => Err(Errno::EISDIR),
             Kind::Link(_) => Err(Errno::EINVAL),
@@ -104,7 +104,7 @@ impl Volume {
     pub fn look_up(&mut self, folder: InodeNumber, name: &OsStr) -> Result<InodeNumber, Errno> {
         self.inode(folder)?;
         let number = self.live.get(folder, name).ok_or(Errno::ENOENT)?;
-        self.thing_mut(number)?.lookups += 1;
+        self.inode_mut(number)?.lookups += 1;
         Ok(number)
     }
 
@@ -171,7 +171,7 @@ impl Volume {
         if self.live.get(folder, name).is_some() {
             return Err(Errno::EEXIST);
         }
-        self.thing_mut(number)?.lookups += 1;
+        self.inode_mut(number)?.lookups += 1;
         self.live.put(folder, name, number);
         self.touch(folder);
         Ok(())

@@ -193,7 +193,7 @@ struct EventLoop {
     copies: OwnedFd,
     wake_receiver: UnixStream,
     shared: Arc<Mutex<Shared>>,
-    held: BinaryHeap<Reverse<Held>>,
+    held: BinaryHeap<Reverse<HeldPacket>>,
     /// How many of those held are in the kernel's keeping.
     originals: usize,
     showing: Show,
@@ -205,15 +205,15 @@ struct EventLoop {
 
 /// A packet that waits for its time. Ordered by that, then by arrival.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Held {
+struct HeldPacket {
     due_ns: u64,
     order: u64,
     destination: Ipv4Addr,
-    what: What,
+    form: PacketForm,
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum PacketForm {
     /// The packet of that number, in the kernel's keeping.
     Original(u32),
     /// A copy, in ours.
@@ -249,12 +249,12 @@ impl EventLoop {
         let mut verdicts = Vec::new();
         while self.held.peek().is_some_and(|Reverse(next)| next.due_ns <= now_ns) {
             let Some(Reverse(held)) = self.held.pop() else { break };
-            match held.what {
-                What::Original(id) => {
+            match held.form {
+                PacketForm::Original(id) => {
                     self.originals -= 1;
                     verdicts.push((id, true));
                 }
-                What::Copy(bytes) => self.send_copy(&bytes, held.destination),
+                PacketForm::Copy(bytes) => self.send_copy(&bytes, held.destination),
             }
         }
         // Numbers wrap around.
@@ -298,16 +298,16 @@ impl EventLoop {
         for packet in packets {
             let Packet { id, destination, length, whole } = packet;
             let Some(link) = shared.links.get_mut(&destination) else {
-                self.hold(now_ns, destination, What::Original(id));
+                self.hold(now_ns, destination, PacketForm::Original(id));
                 continue;
             };
             let fate = link.fate(now_ns, length, &mut self.random);
             match fate.due_ns {
-                Some(due_ns) => self.hold(due_ns, destination, What::Original(id)),
+                Some(due_ns) => self.hold(due_ns, destination, PacketForm::Original(id)),
                 None => lost.push((id, false)),
             }
             if let (Some(due_ns), Some(bytes)) = (fate.copy_due_ns, whole) {
-                self.hold(due_ns, destination, What::Copy(bytes));
+                self.hold(due_ns, destination, PacketForm::Copy(bytes));
             }
         }
         drop(shared);
@@ -315,10 +315,10 @@ impl EventLoop {
         Ok(full)
     }
 
-    fn hold(&mut self, due_ns: u64, destination: Ipv4Addr, what: What) {
+    fn hold(&mut self, due_ns: u64, destination: Ipv4Addr, form: PacketForm) {
         self.taken += 1;
-        self.originals += usize::from(matches!(what, What::Original(_)));
-        self.held.push(Reverse(Held { due_ns, order: self.taken, destination, what }));
+        self.originals += usize::from(matches!(form, PacketForm::Original(_)));
+        self.held.push(Reverse(HeldPacket { due_ns, order: self.taken, destination, form }));
     }
 
     /// Does what the tool asks for; gives whether that is to stop.

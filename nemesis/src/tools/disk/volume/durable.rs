@@ -55,7 +55,7 @@ impl Volume {
 
     fn sync_meta(&mut self, number: InodeNumber) -> Result<(), Errno> {
         self.used.fsyncs += 1;
-        let inode = self.thing_mut(number)?;
+        let inode = self.inode_mut(number)?;
         inode.durable_meta = inode.meta;
         Ok(())
     }

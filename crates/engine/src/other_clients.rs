@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// Returns when an event has come that fits, of a client that is none of `targets`: what these do themselves ends no fault on them.
 /// Listens from the call on. Never returns without an event to wait for.
-pub(crate) fn event_elsewhere(
+pub(crate) fn event_of_other_client(
     recorder: &Arc<Recorder>,
     event: Option<Trigger>,
     targets: Vec<String>,
@@ -45,7 +45,7 @@ mod tests {
             recorder.invoke(process, f::READ, "k0", serde_json::Value::Null);
             recorder.complete(process, f::READ, "k0", &Completion::Ok(1.into()), serde_json::Value::Null);
         };
-        let came = event_elsewhere(&recorder, Some(Trigger::of(f::READ)), vec!["c1".to_owned()]);
+        let came = event_of_other_client(&recorder, Some(Trigger::of(f::READ)), vec!["c1".to_owned()]);
         tokio::pin!(came);
         read(0);
         let early = tokio::time::timeout(Duration::from_millis(20), came.as_mut()).await;
