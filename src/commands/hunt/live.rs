@@ -31,7 +31,7 @@ impl Live {
 }
 
 impl HuntObserver for Live {
-    fn said(&self, sentence: &str) {
+    fn message(&self, sentence: &str) {
         self.bar.suspend(|| say!("{sentence}"));
     }
 

@@ -138,16 +138,16 @@ async fn fitted(args: &HuntArgs) -> Result<(HuntRequest, &'static str)> {
         true => fencepost_cluster::select(&request.options.driver).await?,
         false => fencepost_cluster::select_for_many(&request.options.driver).await?,
     };
-    let (fit, misfits) = fitting(&request.options, request.drawn, named, &driver.supports().await)?;
-    if let Some(misfit) = misfits.first().filter(|_| !all || fit.is_empty()) {
+    let (fit, not_applicable) = fitting(&request.options, request.drawn, named, &driver.supports().await)?;
+    if let Some(left_out) = not_applicable.first().filter(|_| !all || fit.is_empty()) {
         return Err(BadUsage(format!(
             "the nemesis {} cannot be tried on the lock {}: {}",
-            misfit.nemesis, request.options.lock, misfit.why
+            left_out.nemesis, request.options.lock, left_out.why
         ))
         .into());
     }
-    for misfit in &misfits {
-        say!("left out  {}: {}", misfit.nemesis, misfit.why);
+    for left_out in &not_applicable {
+        say!("left out  {}: {}", left_out.nemesis, left_out.why);
     }
     request.nemeses = fit.iter().map(|nemesis| nemesis.name().to_owned()).collect();
     request.options.driver = driver.name().to_owned();

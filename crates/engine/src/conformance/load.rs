@@ -103,7 +103,7 @@ impl Load {
             let most = most.map(|(error, count)| format!("; {count} of them: {error}")).unwrap_or_default();
             return Finding::broken(
                 format!("{infos} of {} operations without any fault ended with `info`{most}", self.operations),
-                "Look at the error: a `no` of the library is a `fail` (`refused-by-library: …`), and no operation should raise in peace",
+                "Look at the error: a `no` of the library is a `fail` (`refused-by-library: …`), and no operation should raise without faults",
             )
             .of_processes(self.processes);
         }

@@ -8,7 +8,7 @@ use fencepost_history::Seed;
 use fencepost_nemesis::{Nemesis, registry};
 
 /// A nemesis that cannot be tried, and why.
-pub struct Misfit {
+pub struct NotApplicable {
     pub nemesis: &'static str,
     pub why: String,
 }
@@ -22,16 +22,16 @@ pub fn fitting(
     drawn: DrawnOptions,
     nemeses: Vec<&'static dyn Nemesis>,
     offered: &[Capability],
-) -> Result<(Vec<&'static dyn Nemesis>, Vec<Misfit>), BadUsage> {
+) -> Result<(Vec<&'static dyn Nemesis>, Vec<NotApplicable>), BadUsage> {
     let space = Space::new(options.clone(), drawn, nemeses.clone())?;
-    let (mut fit, mut misfits) = (Vec::new(), Vec::new());
+    let (mut fit, mut not_applicable) = (Vec::new(), Vec::new());
     for nemesis in nemeses {
-        match misfit(nemesis, &space, offered) {
+        match why_not_applicable(nemesis, &space, offered) {
             None => fit.push(nemesis),
-            Some(why) => misfits.push(Misfit { nemesis: nemesis.name(), why }),
+            Some(why) => not_applicable.push(NotApplicable { nemesis: nemesis.name(), why }),
         }
     }
-    Ok((fit, misfits))
+    Ok((fit, not_applicable))
 }
 
 /// All nemeses.
@@ -39,7 +39,11 @@ pub fn every_nemesis() -> Vec<&'static dyn Nemesis> {
     registry().to_vec()
 }
 
-fn misfit(nemesis: &'static dyn Nemesis, space: &Space, offered: &[Capability]) -> Option<String> {
+fn why_not_applicable(
+    nemesis: &'static dyn Nemesis,
+    space: &Space,
+    offered: &[Capability],
+) -> Option<String> {
     if let Some(unmet) = nemesis.description().unmet(offered) {
         return Some(format!("it needs {unmet}, which the driver does not offer on this machine"));
     }

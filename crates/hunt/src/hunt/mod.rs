@@ -1,12 +1,12 @@
 //! A hunt: plays schedules, several at a time, learns from each, and keeps what it finds.
 
 mod corpus;
+mod first_check;
 mod fit;
 mod folder;
 mod known;
 mod limited;
 mod observer;
-mod peace;
 mod progress;
 mod request;
 mod run;
@@ -17,7 +17,7 @@ mod tests;
 mod work_out;
 
 pub use corpus::kept_in;
-pub use fit::{Misfit, every_nemesis, fitting};
+pub use fit::{NotApplicable, every_nemesis, fitting};
 pub use folder::{HuntFolder, HuntState};
 pub use limited::Limited;
 pub use observer::{HuntObserver, Status};

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Is called as a hunt goes on.
 pub trait HuntObserver: Send + Sync {
     /// Something worth a line: a finding, a failure, the end of a step.
-    fn said(&self, sentence: &str);
+    fn message(&self, sentence: &str);
     /// Called after each schedule.
     fn progress(&self, status: &Status);
 }

@@ -1,9 +1,9 @@
 //! The loop: a first check, schedules side by side, and the end.
 
+use super::first_check::{FirstCheck, check_without_faults};
 use super::folder::{FOUND, HuntFolder};
 use super::known::{again, known};
 use super::limited::Limited;
-use super::peace::{Peace, check_peace};
 use super::progress::Progress;
 use super::request::HuntRequest;
 use super::sighting::{Sighting, sightings};
@@ -125,7 +125,7 @@ impl Hunt {
                 0 => format!("known finding {}: no longer reproduces (0 of {plays} plays)", known.file.name),
                 _ => format!("known finding {}: still reproduces ({seen} of {plays} plays)", known.file.name),
             };
-            self.observer.said(&sentence);
+            self.observer.message(&sentence);
             self.progress.lock().note_known(&known.file, (seen, plays));
         }
         Ok(())
@@ -139,19 +139,20 @@ impl Hunt {
 
     async fn passes_first_check(&self) -> Result<bool> {
         let checked =
-            check_peace(&self.request.options, self.request.drawn, self.request.seed, &self.player).await;
+            check_without_faults(&self.request.options, self.request.drawn, self.request.seed, &self.player)
+                .await;
         let checked = match checked {
             Err(_) if self.is_interrupted() => return Ok(false),
             checked => checked.context("the first check, without faults, failed")?,
         };
         match checked {
-            Peace::Works => Ok(true),
-            Peace::Silent(sentence) => {
+            FirstCheck::Works => Ok(true),
+            FirstCheck::Silent(sentence) => {
                 self.end_for(sentence.clone());
                 self.progress.lock().remark(sentence);
                 Ok(false)
             }
-            Peace::Broken(broken) => {
+            FirstCheck::Broken(broken) => {
                 let (schedule, played) = *broken;
                 let seen = sightings(&played);
                 if seen.iter().all(Sighting::is_of_a_busy_machine) {
@@ -199,7 +200,7 @@ impl Hunt {
     }
 
     fn fail(&self, number: u64, why: &str) {
-        self.observer.said(&format!("schedule {number} failed: {why}"));
+        self.observer.message(&format!("schedule {number} failed: {why}"));
         let too_many = self.progress.lock().note_failure(number, why);
         if let Some(sentence) = too_many {
             self.end_for(sentence);
@@ -236,7 +237,7 @@ impl Hunt {
         let mut run = None;
         for (name, seen) in found.into_iter().zip(seen) {
             let Some(name) = name else { continue };
-            self.observer.said(&format!("finding: {}: {}", seen.signature, seen.sentence));
+            self.observer.message(&format!("finding: {}: {}", seen.signature, seen.sentence));
             if run.is_none() {
                 match self.keep_run(&name, &played.folder) {
                     Ok(kept) => run = Some(kept),

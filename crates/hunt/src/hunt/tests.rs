@@ -109,7 +109,7 @@ impl Player for MadeUp {
 struct Deaf;
 
 impl HuntObserver for Deaf {
-    fn said(&self, _: &str) {}
+    fn message(&self, _: &str) {}
     fn progress(&self, _: &Status) {}
 }
 

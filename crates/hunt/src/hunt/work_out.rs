@@ -65,7 +65,7 @@ impl Hunt {
                 && self.stop.reason().is_none()
             {
                 let sentence = format!("the finding {} cannot be made small: {error:#}", found.name);
-                self.observer.said(&sentence);
+                self.observer.message(&sentence);
                 self.progress.lock().remark(sentence);
             }
         }
@@ -95,7 +95,7 @@ impl Hunt {
     fn note_rare(&self, name: &str) {
         let mut progress = self.progress.lock();
         progress.change_finding(name, |finding| finding.state = FindingState::Rare);
-        self.observer.said(&format!("{name}: {}", FindingState::Rare.words()));
+        self.observer.message(&format!("{name}: {}", FindingState::Rare.words()));
         let _ = self.folder.write(&progress.state());
     }
 
@@ -111,7 +111,7 @@ impl Hunt {
         self.folder.remove_found_but(&progress.file);
         drop(progress);
         let FindingFile { name, violations, plays, after, .. } = &file;
-        self.observer.said(&format!("{name}: in {violations} of {plays} plays, with {after}"));
+        self.observer.message(&format!("{name}: in {violations} of {plays} plays, with {after}"));
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ use fencepost_nemesis::Plan;
 /// How long the lock may take to grant anything.
 pub const PATIENCE: TimeSpan = TimeSpan::from_secs(10);
 
-/// So many grants without a violation are peace enough.
+/// So many grants without a violation are enough.
 const GRANTS: u64 = 15;
 
 /// Where the user left it open: keys, which are granted side by side, so that the check takes seconds also where sections are long;
@@ -21,8 +21,8 @@ const GRANTS: u64 = 15;
 const KEYS: usize = 3;
 const PROCESSES: usize = 3 * KEYS;
 
-/// What the first check saw.
-pub enum Peace {
+/// The result of the first check.
+pub enum FirstCheck {
     /// It grants, and nothing is broken.
     Works,
     /// It is broken without any fault.
@@ -35,12 +35,12 @@ pub enum Peace {
 ///
 /// # Errors
 /// Fencepost or the environment failed.
-pub async fn check_peace(
+pub async fn check_without_faults(
     options: &RunOptions,
     drawn: DrawnOptions,
     seed: Seed,
     player: &dyn Player,
-) -> Result<Peace> {
+) -> Result<FirstCheck> {
     let mut options = RunOptions {
         time_limit: PATIENCE,
         acquisitions: Some(GRANTS),
@@ -53,16 +53,16 @@ pub async fn check_peace(
     let schedule = Schedule::new(options, Plan::default());
     let played = player.play(&schedule).await?;
     if played.verdict.outcome == Outcome::Violation {
-        return Ok(Peace::Broken(Box::new((schedule, played))));
+        return Ok(FirstCheck::Broken(Box::new((schedule, played))));
     }
     let acquires = || played.history.iter().filter(|event| event.f == f::ACQUIRE);
     if acquires().any(|event| event.kind == Kind::Ok) {
-        return Ok(Peace::Works);
+        return Ok(FirstCheck::Works);
     }
     let reason = acquires().filter_map(|event| event.error.as_deref()).next_back();
     let reason =
         reason.map_or("no acquire was answered".to_owned(), |reason| format!("the last error: {reason}"));
-    Ok(Peace::Silent(format!(
+    Ok(FirstCheck::Silent(format!(
         "the lock {} granted nothing within {PATIENCE}, without any fault; {reason}",
         schedule.options.lock
     )))
