@@ -91,7 +91,7 @@ fn run(input: &[u8]) {
 
 fn look_at(folder: &Path) {
     if let Some(run) = fencepost_report::runs::read(folder) {
-        let _ = (run.file().map(|file| file.date()), run.judgement().is_some(), run.trouble().is_some());
+        let _ = (run.file().map(|file| file.date()), run.judgement().is_some(), run.problem().is_some());
     }
     if let Ok(folder) = RunFolder::open(folder) {
         let _ = fencepost_report::judge(&folder);

@@ -34,7 +34,7 @@ pub fn analyze(args: &AnalyzeArgs) -> Result<i32> {
     say!("{}", terminal::heading_text(&heading(&folder.read_run()?)));
     let Judged { verdict, text, unwritten, .. } = judge(&folder)?;
     say!("{text}");
-    let code = pipeline::tell(&args.pipeline, &folder, &verdict)?;
+    let code = pipeline::report(&args.pipeline, &folder, &verdict)?;
     Ok(with_files(code, verdict.outcome, unwritten))
 }
 

@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Exit code 0 if a driver can run, else 255.
 pub async fn doctor() -> Result<i32> {
     let checks = fencepost_cluster::doctor::examine().await;
-    tell(&checks);
+    print_checks(&checks);
     let drivers = fencepost_cluster::doctor::runnable(&checks).await;
     let tried = join_all(drivers.iter().map(|driver| try_all(driver.as_ref()))).await;
     say!("\nnemeses: whether each fault takes effect, tried on a throw-away node");
@@ -75,7 +75,7 @@ fn by_answer<'a>(answers: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     groups.collect::<Vec<_>>().join(" · ")
 }
 
-fn tell(checks: &[Check]) {
+fn print_checks(checks: &[Check]) {
     let width = checks.iter().map(|check| check.name.chars().count()).max().unwrap_or(0);
     let mut area = "";
     for check in checks {

@@ -25,7 +25,7 @@ const LINES_MAX: usize = 40;
 /// Empty for findings in which no two holds meet.
 pub fn story(run: &RunIndex, finding: &Finding) -> Vec<StoryLine> {
     match overlap_of(run, finding) {
-        Some(overlap) => tell(run, &overlap),
+        Some(overlap) => lines_of(run, &overlap),
         None => Vec::new(),
     }
 }
@@ -64,7 +64,7 @@ fn event_ns(run: &RunIndex, index: u64) -> u64 {
     run.event(index).map_or(0, |event| event.time)
 }
 
-fn tell(run: &RunIndex, overlap: &Overlap) -> Vec<StoryLine> {
+fn lines_of(run: &RunIndex, overlap: &Overlap) -> Vec<StoryLine> {
     let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
     let begin = a.invoke_ns;
     let end = a.until_ns.max(b.until_ns).max(b.from_ns);

@@ -146,7 +146,7 @@ impl ClientConnection {
 
     /// Tells the client that this process is over: its number is not used again.
     pub fn end_process(&self, process: u64) {
-        self.requests.tell(&ProcessOver::new(process));
+        self.requests.notify(&ProcessOver::new(process));
     }
 
     /// Sends a command (its id is filled in here) and waits for the answer, at most for `patience`.

@@ -123,7 +123,7 @@ impl<F, J> Run<F, J> {
     }
 
     /// Why there is no judgement.
-    pub fn trouble(&self) -> Option<&str> {
+    pub fn problem(&self) -> Option<&str> {
         match &self.state {
             State::Judged(..) => None,
             State::NotJudged(_, why) | State::Damaged(why) => Some(why),
@@ -287,12 +287,12 @@ mod tests {
         let runs = all(results.path()).unwrap();
         for run in &runs {
             let listed = read_listed(&run.path).unwrap();
-            let state = (listed.file().is_some(), listed.trouble().is_some());
-            assert_eq!(state, (run.file().is_some(), run.trouble().is_some()), "{}", run.name);
+            let state = (listed.file().is_some(), listed.problem().is_some());
+            assert_eq!(state, (run.file().is_some(), run.problem().is_some()), "{}", run.name);
         }
         let described: Vec<String> = runs
             .iter()
-            .map(|run| format!("{}: {}", run.name, run.trouble().unwrap_or("fine")))
+            .map(|run| format!("{}: {}", run.name, run.problem().unwrap_or("fine")))
             .map(|line| line.replace(results.path().to_str().unwrap(), "results"))
             .collect();
         insta::assert_snapshot!(described.join("\n"));

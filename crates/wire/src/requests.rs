@@ -97,7 +97,7 @@ impl<A> RequestClient<A> {
     }
 
     /// Sends a message that has no answer.
-    pub fn tell(&self, message: &impl Serialize) {
+    pub fn notify(&self, message: &impl Serialize) {
         // Where the connection has ended there is nothing to say any more.
         let _ = self.writer.send(message);
     }

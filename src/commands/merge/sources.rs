@@ -111,7 +111,7 @@ impl Sources {
             let mut writer = BufWriter::with_capacity(1 << 20, file);
             for head in self.union.records.values() {
                 let line = self.line(head)?;
-                let record: Took = serde_json::from_slice(&line)?;
+                let record: RecordDuration = serde_json::from_slice(&line)?;
                 took.extend(name(head.run).zip(record.took_ms).filter(|_| head.done));
                 writer.write_all(&line)?;
             }
@@ -144,7 +144,7 @@ impl Sources {
 
 /// The part of a record that durations need.
 #[derive(serde::Deserialize)]
-struct Took {
+struct RecordDuration {
     #[serde(default)]
     took_ms: Option<u64>,
 }

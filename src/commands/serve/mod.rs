@@ -126,7 +126,7 @@ async fn list(State(index): Shared, Query(filter): Query<Filter>) -> Response {
         }
         Err(error) => {
             let sentence = format!("The results folder cannot be read: {error}.");
-            page(StatusCode::INTERNAL_SERVER_ERROR, pages::trouble("No runs", &sentence))
+            page(StatusCode::INTERNAL_SERVER_ERROR, pages::error_page("No runs", &sentence))
         }
     })
     .await
@@ -231,7 +231,7 @@ async fn blocking(answer: impl FnOnce() -> Response + Send + 'static) -> Respons
 }
 
 fn not_found() -> Response {
-    page(StatusCode::NOT_FOUND, pages::trouble("Not found", "There is no such page, run or file here."))
+    page(StatusCode::NOT_FOUND, pages::error_page("Not found", "There is no such page, run or file here."))
 }
 
 /// An own page: its scripts are those of this server, and the one that every page carries.

@@ -43,7 +43,7 @@ fn page(title: &str, body: Markup) -> String {
 }
 
 /// A page that says what is wrong.
-pub fn trouble(title: &str, sentence: &str) -> String {
+pub fn error_page(title: &str, sentence: &str) -> String {
     page(title, html! { h1 { (title) } p { (sentence) } p { a href="/" { "All runs" } } })
 }
 
@@ -179,7 +179,7 @@ pub fn run(run: &Run, files: &Listing) -> String {
         html! {
             p { a href="/" { "All runs" } }
             h1 { (run.name) }
-            p { (chip(status)) " " @if status != RunStatus::Running { (run.trouble().unwrap_or_default()) } }
+            p { (chip(status)) " " @if status != RunStatus::Running { (run.problem().unwrap_or_default()) } }
             @if status == RunStatus::Running { (live(&run.name)) }
             @if has("report.html") { p { a.report href=(file_address(&run.name, "report.html")) { "Open the report" } } }
             @if let Some(judgement) = run.judgement() { (properties(judgement)) }

@@ -80,7 +80,7 @@ async fn run_and_judge(args: &TestArgs, spec: &RunSpec, command: &str, stop: &Ar
     args.results.send(&folder.path).await;
     let outcome = judged.verdict.outcome;
     say!("{}", judged.text);
-    let code = pipeline::tell(&args.pipeline, &folder, &judged.verdict)?;
+    let code = pipeline::report(&args.pipeline, &folder, &judged.verdict)?;
     for error in &cleanup_errors {
         complain!("fencepost: {error}");
     }
@@ -100,7 +100,7 @@ fn after_failure(args: &TestArgs, folder: &RunFolder, error: anyhow::Error) -> R
         Ok(Judged { verdict, text, .. }) if verdict.outcome == Outcome::Violation => {
             say!("{text}");
             complain!("fencepost: the run ended early: {error:#}");
-            pipeline::tell(&args.pipeline, folder, &verdict)
+            pipeline::report(&args.pipeline, folder, &verdict)
         }
         _ => Err(error),
     }

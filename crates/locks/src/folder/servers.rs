@@ -96,7 +96,7 @@ impl OwnService {
     }
 
     /// Why this server does not serve yet; none if it does.
-    async fn trouble(&self, node: &Arc<dyn Node>) -> Result<Option<String>, ClusterError> {
+    async fn why_not_ready(&self, node: &Arc<dyn Node>) -> Result<Option<String>, ClusterError> {
         let Some(command) = &self.ready else {
             let address = format!("{}:{}", node.address(), self.table.port);
             return Ok(node.connect(&address, Duration::from_secs(1)).await?.err());
@@ -111,7 +111,7 @@ impl OwnService {
     async fn await_one(&self, node: &Arc<dyn Node>) -> Result<(), ClusterError> {
         let within = self.start_time;
         let awaited = Awaited { node, server: self.name, services: &[SERVICE], within };
-        awaited.serves(|| self.trouble(node)).await
+        awaited.serves(|| self.why_not_ready(node)).await
     }
 }
 

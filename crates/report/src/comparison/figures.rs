@@ -7,7 +7,7 @@ use fencepost_checker::{Costs, Coverage, Outcome, registry};
 pub(super) const TEST_ITSELF: &str = "vacuous";
 
 /// What came of a property in a run, and the sentence for it: nothing holds that was not put to the test.
-pub fn said<'a>(checker: &str, judgement: &'a Judgement) -> Option<(Outcome, &'a str)> {
+pub fn outcome_of<'a>(checker: &str, judgement: &'a Judgement) -> Option<(Outcome, &'a str)> {
     let property = judgement.of_checker(checker)?;
     let untested = judgement.of_checker(TEST_ITSELF).filter(|test| test.outcome == Outcome::Vacuous);
     match untested {
@@ -37,7 +37,7 @@ pub(super) struct Situations {
 impl RunFigures {
     pub(super) fn of(judgement: &Judgement) -> RunFigures {
         let both = |stat| judgement.count("lost-updates", stat) + judgement.count("lost-additions", stat);
-        let outcome = |name| said(name, judgement).map(|(outcome, _)| outcome);
+        let outcome = |name| outcome_of(name, judgement).map(|(outcome, _)| outcome);
         let situations =
             |coverage: &Coverage| Situations { covered: coverage.covered(), possible: coverage.possible() };
         RunFigures {

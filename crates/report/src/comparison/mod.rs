@@ -1,5 +1,6 @@
 //! Many runs beside each other: a row for each lock, a column for each nemesis, as a text, a page, or a file for another program.
 
+mod baseline;
 mod csv;
 mod figures;
 mod junit;
@@ -7,19 +8,18 @@ mod markdown;
 mod merged;
 mod model;
 mod page;
-mod since;
 mod tables;
 mod terminal;
 #[cfg(test)]
 mod tests;
 mod worth;
 
+pub use baseline::{BaselineError, Changes, changes, read as read_baseline};
 pub use csv::write as write_csv;
 pub use junit::suites as junit_suites;
 pub use markdown::text as markdown;
 pub use merged::{CellRecord, CompareCampaign, MadeRun, PlacedRecord, combination, merged};
 pub use model::{Cell, Comparison, Row, cell, of_runs, servers};
 pub use page::html;
-pub use since::{BaselineError, Changes, changes, read as read_baseline};
 pub use terminal::text as terminal_text;
 pub use worth::CellWorth;

@@ -1,6 +1,6 @@
 //! What many runs say together, as `compare.json` keeps it.
 
-use super::figures::{RunFigures, TEST_ITSELF, said};
+use super::figures::{RunFigures, TEST_ITSELF, outcome_of};
 use super::worth::{CellWorth, worth};
 use crate::runs::{Judgement, Run};
 use fencepost_checker::{Metric, Outcome, Unjudged, registry};
@@ -262,7 +262,7 @@ fn judged(run: &Run) -> Option<JudgedRun> {
 
 fn kept(checker: &str, judgements: &[&Judgement]) -> Option<PropertyOutcomes> {
     let said: Vec<(Outcome, &str)> =
-        judgements.iter().filter_map(|judgement| said(checker, judgement)).collect();
+        judgements.iter().filter_map(|judgement| outcome_of(checker, judgement)).collect();
     let outcomes: Outcomes = said.iter().map(|(outcome, _)| *outcome).collect();
     let whole = outcomes.outcome()?;
     let (_, summary) = said.iter().find(|(outcome, _)| *outcome == whole)?;
@@ -317,7 +317,7 @@ pub fn of_runs(runs: &[Run], nemesis_order: &[&str]) -> Comparison {
     let mut rows: BTreeMap<(String, String, String), BTreeMap<String, Vec<&Run>>> = BTreeMap::new();
     let mut left_out = Vec::new();
     for run in runs {
-        let file = match (run.file(), run.trouble()) {
+        let file = match (run.file(), run.problem()) {
             (Some(file), None) if file.spec.scenario.is_none() => file,
             (Some(_), None) => continue,
             (_, trouble) => {

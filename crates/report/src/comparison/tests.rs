@@ -1,7 +1,7 @@
 //! Comparisons of fixture runs, in every form.
 
+use super::baseline::changes;
 use super::model::{Cell, Comparison, Outcomes, cell, of_runs};
-use super::since::changes;
 use super::{csv, junit, markdown, page, terminal};
 use crate::runs::{Judgement, Run, State};
 use fencepost_checker::{Costs, Outcome, RunVerdict, Verdict};

@@ -117,8 +117,8 @@ fn operations(run: &RunIndex, texts: &mut Dictionary) -> Table {
             texts.place(event.key.as_deref().unwrap_or_default()),
             took_ns / 1000,
             end,
-            texts.place(&said(event)),
-            texts.place(&completion.map_or(String::new(), said)),
+            texts.place(&summary_of(event)),
+            texts.place(&completion.map_or(String::new(), summary_of)),
         ]);
     }
     table
@@ -191,7 +191,7 @@ fn fault_json(run: &RunIndex, fault: &Fault) -> Value {
 }
 
 /// What an event carries, in a few words.
-fn said(event: &Event) -> String {
+fn summary_of(event: &Event) -> String {
     let text = event.error.as_deref().map_or_else(|| plain(&event.value), str::to_owned);
     match text.char_indices().nth(TEXT_MAX) {
         Some((end, _)) => format!("{} …", &text[..end]),
@@ -294,6 +294,6 @@ mod tests {
     fn a_long_value_is_cut() {
         let mut fixture = crate::fixtures::redis_single_none();
         fixture.events[0].value = json!("é".repeat(1000)).into();
-        assert_eq!(said(&fixture.events[0]).chars().count(), TEXT_MAX + 2);
+        assert_eq!(summary_of(&fixture.events[0]).chars().count(), TEXT_MAX + 2);
     }
 }

@@ -60,7 +60,7 @@ impl Expect {
 ///
 /// # Errors
 /// A file cannot be written. Where the exit code says that a property was violated, it stays so, and the failure is only printed.
-pub fn tell(args: &PipelineArgs, folder: &RunFolder, verdict: &RunVerdict) -> Result<i32> {
+pub fn report(args: &PipelineArgs, folder: &RunFolder, verdict: &RunVerdict) -> Result<i32> {
     let code = exit_code(args.expect, verdict.outcome);
     match write(args, folder, verdict) {
         Err(error) if code == 1 => drop(writeln!(std::io::stderr(), "fencepost: {error:#}")),
