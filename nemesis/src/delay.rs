@@ -18,6 +18,7 @@ pub(crate) const DELAY: WorseWay = WorseWay {
     field: "delay_ms",
     asks: |asked| asked.delay_ms > 0.0,
     draw,
+    delays_nothing: false,
     aims: AIMS,
     suit,
     look: Look { echoes: |_| (5, 84), shows },

@@ -14,6 +14,7 @@ pub(crate) const DUPLICATE: WorseWay = WorseWay {
         let duplicate = f64::from(random.random_range(10..=90)) / 100.0;
         (Impairment { duplicate, ..Impairment::default() }, Ways::Both)
     },
+    delays_nothing: true,
     aims: FLOWS,
     suit: as_drawn,
     look: Look { echoes: |_| (60, 84), shows: |_, before, after| after.duplicates > before.duplicates },

@@ -19,6 +19,7 @@ pub(crate) const LOSS: WorseWay = WorseWay {
         let ways = [Ways::Both, Ways::Out, Ways::In].choose(random).copied().unwrap_or_default();
         (Impairment { loss, loss_correlation, ..Impairment::default() }, ways)
     },
+    delays_nothing: false,
     aims: FLOWS,
     suit: as_drawn,
     // With the least share that is drawn, one of 60 is missing in 998 of 1000 looks.

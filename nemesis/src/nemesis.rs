@@ -42,6 +42,8 @@ pub struct NemesisDescription {
     pub servers_only: bool,
     /// Whether it acts on the packets between nodes, so that it can be aimed at a flow.
     pub on_packets: bool,
+    /// Whether nothing comes later for it than without it, so that a process that is late under it is late for another reason.
+    pub delays_nothing: bool,
     /// Whether its parameters are groups of nodes that it parts, instead of targets and their peers.
     pub parts_groups: bool,
     /// What half of its drawn faults are aimed at, and when. A run takes them in turns, so the first are those that most often do
@@ -65,6 +67,7 @@ impl NemesisDescription {
             ends_targets: false,
             servers_only: false,
             on_packets: false,
+            delays_nothing: false,
             parts_groups: false,
             aims: &[],
         }

@@ -23,6 +23,8 @@ pub(crate) struct WorseWay {
     pub field: &'static str,
     pub asks: fn(&Impairment) -> bool,
     pub draw: fn(&Topology, &mut Stream) -> (Impairment, Ways),
+    /// As in the description of the nemesis.
+    pub delays_nothing: bool,
     /// What it is aimed at, and what happens to packets then.
     pub aims: &'static [Aim],
     pub suit: fn(Impairment, Ways, &DrawnAim, &Topology, &mut Stream) -> (Impairment, Ways),
@@ -38,6 +40,7 @@ impl TypedNemesis for WorseWay {
             kind: None,
             needs: &[Capability::PacketFilter],
             on_packets: true,
+            delays_nothing: self.delays_nothing,
             aims: self.aims,
             // Either of them can impair packets.
             needs_one_of: &[Capability::Netem, Capability::PacketQueue],

@@ -17,6 +17,7 @@ pub(crate) const REORDER: WorseWay = WorseWay {
         let reorder = f64::from(random.random_range(10..=50)) / 100.0;
         (Impairment { delay_ms, reorder, ..Impairment::default() }, Ways::Both)
     },
+    delays_nothing: false,
     aims: FLOWS,
     suit: as_drawn,
     look: Look { echoes: |_| (60, 84), shows: |_, before, after| after.overtaken > before.overtaken },

@@ -15,6 +15,7 @@ pub(crate) const SLOW: WorseWay = WorseWay {
         let rate_kbit = draw_log(8.0, 512.0, random).round() as u64;
         (Impairment { rate_kbit, ..Impairment::default() }, Ways::Both)
     },
+    delays_nothing: false,
     aims: FLOWS,
     suit: as_drawn,
     look: Look { echoes, shows },

@@ -3,6 +3,7 @@
 use crate::play::Played;
 use crate::signature::signature;
 use crate::violation::Violation;
+use fencepost_nemesis::find;
 use fencepost_report::findings::{Cause, Signature};
 
 /// A violation as one run showed it.
@@ -57,10 +58,12 @@ fn sighting(played: &Played, violation: Violation) -> Option<Sighting> {
 }
 
 impl Sighting {
-    /// Whether a process held on past its TTL although no fault had anything to do with it: the machine was too busy for the
+    /// Whether a process held on past its TTL although no fault could have made it late: the machine was too busy for the
     /// TTL, which is no finding about the lock.
     pub fn is_of_a_busy_machine(&self) -> bool {
-        self.violation.class == "overstayed" && self.signature.causes.is_empty()
+        let delays_nothing =
+            |cause: &Cause| find(&cause.fault).is_some_and(|nemesis| nemesis.description().delays_nothing);
+        self.violation.class == "overstayed" && self.signature.causes.iter().all(delays_nothing)
     }
 }
 
@@ -93,6 +96,21 @@ mod tests {
             class: class.to_owned(),
             causes: causes.iter().map(cause).collect(),
         }
+    }
+
+    #[test]
+    fn who_is_late_without_a_fault_that_delays_was_on_a_busy_machine() {
+        let is_of_a_busy_machine = |class: &str, causes: &[(&str, &str, &str)]| {
+            let violation = Violation { checker: "exclusion".to_owned(), class: class.to_owned() };
+            Sighting { violation, signature: of(class, causes), sentence: String::new() }
+                .is_of_a_busy_machine()
+        };
+        let copies = ("duplicate", "granting", "free");
+        assert!(is_of_a_busy_machine("overstayed", &[]) && is_of_a_busy_machine("overstayed", &[copies]));
+        assert!(!is_of_a_busy_machine("overstayed", &[copies, ("pause", "holder", "held")]));
+        assert!(
+            !is_of_a_busy_machine("granted-twice", &[copies]) && !is_of_a_busy_machine("granted-twice", &[])
+        );
     }
 
     #[test]

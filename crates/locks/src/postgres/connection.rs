@@ -14,6 +14,7 @@ use tokio_postgres::{Client, Config, Error, NoTls};
 pub(super) struct Connection {
     pub(super) client: Client,
     held: Arc<Mutex<Vec<String>>>,
+    notices: Notices,
 }
 
 impl Connection {
@@ -38,17 +39,17 @@ impl Connection {
             Err(_) => return Err(ErrorCode::Timeout.error("PostgreSQL did not take the connection in time")),
         };
         let held = Arc::<Mutex<Vec<String>>>::default();
-        let holds = held.clone();
+        let (holds, of_end) = (held.clone(), notices.clone());
         tokio::spawn(async move {
             let reason = match driver.await {
                 Ok(()) => "closed: the connection is over".to_owned(),
                 Err(error) => format!("closed: {}", words(&error)),
             };
             for key in holds.lock().drain(..) {
-                notices.lost(&key, reason.clone());
+                of_end.lost(&key, reason.clone());
             }
         });
-        Ok(Connection { client, held })
+        Ok(Connection { client, held, notices })
     }
 
     /// Whether it can be used, as far as this end knows.
@@ -70,6 +71,16 @@ impl Connection {
         let mut held = self.held.lock();
         let place = held.iter().position(|other| other == key);
         place.is_some_and(|place| held.swap_remove(place) == key)
+    }
+
+    /// A statement of the transaction that holds this key failed. Where the connection ended with it, the process knows by that that the
+    /// lock is gone, and not only when the connection is closed, too. Gives whether it ended.
+    pub(super) fn ended_with(&self, key: &str, failed: &Failed) -> bool {
+        let ended = matches!(failed, Failed::Unknown(why) if why.code() == ErrorCode::Disconnected);
+        if ended && self.let_go(key) {
+            self.notices.lost(key, "closed: a statement was answered with the end of the connection");
+        }
+        ended
     }
 
     pub(super) fn holds(&self, key: &str) -> bool {

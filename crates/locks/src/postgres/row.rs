@@ -197,7 +197,12 @@ impl Lock for RowLock {
                 }
                 row.map_or(Completion::Ok(0.into()), |row| parsed(row.get(0)))
             }
-            Err(failed) => Completion::Fail(failed.why()),
+            Err(failed) => {
+                if connection.ended_with(key, &failed) {
+                    (self.connection, self.open) = (None, None);
+                }
+                Completion::Fail(failed.why())
+            }
         }
     }
 
@@ -232,5 +237,53 @@ impl Lock for RowLock {
             // A write without an answer.
             Err(Failed::Unknown(why)) => Completion::Info(why),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::sync::mpsc;
+
+    /// A server that lets a client in and answers its first statement with the end of the connection, which it leaves open.
+    async fn ending_server() -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut sent = [0; 1024];
+            let _ = stream.read(&mut sent).await.unwrap();
+            stream.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").await.unwrap();
+            let _ = stream.read(&mut sent).await.unwrap();
+            let fields =
+                b"SFATAL\0VFATAL\0C25P03\0Mterminating connection due to idle-in-transaction timeout\0\0";
+            let length = u32::try_from(fields.len() + 4).unwrap().to_be_bytes();
+            stream.write_all(&[b"E", &length[..], fields].concat()).await.unwrap();
+            std::future::pending::<()>().await;
+        });
+        address
+    }
+
+    #[tokio::test]
+    async fn a_process_knows_by_the_answer_to_a_statement_that_its_transaction_is_over() {
+        let (out, mut noticed) = mpsc::unbounded_channel();
+        let mut lock = RowLock::new(ending_server().await.into(), Notices::new(1, out, Arc::from([])));
+        let second = Duration::from_secs(1);
+        lock.connect(second, Instant::now() + second).await.unwrap();
+        assert!(lock.connection.as_ref().unwrap().hold("k0"));
+        lock.open = Some(("k0".to_owned(), Instant::now()));
+        let read = lock.read("k0", second).await;
+        let Completion::Fail(error) = read else { panic!("a read that failed, not {read:?}") };
+        assert!(error.to_string().contains("idle-in-transaction timeout"), "{error}");
+        let notice = noticed.try_recv().expect("a notice before the answer");
+        assert_eq!((notice.event.as_str(), notice.key.as_str()), ("lost", "k0"));
+        let released = lock.release("k0", second).await;
+        assert!(
+            matches!(&released, Completion::Fail(error) if error.code() == ErrorCode::NotHeld),
+            "{released:?}"
+        );
+        assert!(noticed.try_recv().is_err(), "it is said once");
     }
 }
