@@ -37,9 +37,31 @@ pub fn failure() -> Option<&'static io::Error> {
     FAILURE.get()
 }
 
-/// A line without what could steer the terminal that shows it, or end the line early for a program that reads it: names and texts
-/// come from files and clients of anyone. Breaks and tabs stay, and with `colours` what sets colours, which are our own.
-pub fn shown(line: &str, colours: bool) -> Cow<'_, str> {
+/// A text without what could steer the terminal that shows it, end a line early for a program that reads it, or be a command to a
+/// runner of GitHub's: names and texts come from files and clients of anyone. Breaks and tabs stay, and with `colours` what sets
+/// colours, which are our own.
+pub fn shown(text: &str, colours: bool) -> Cow<'_, str> {
+    match without_controls(text, colours) {
+        shown if commands_a_runner(&shown) => Cow::Owned(without_commands(&shown)),
+        shown => shown,
+    }
+}
+
+/// Whether a line begins with `::`, with or without blanks before it, or has `##[` anywhere: a runner takes that for a command.
+fn commands_a_runner(text: &str) -> bool {
+    text.contains("##[") || text.lines().any(|line| line.trim_start().starts_with("::"))
+}
+
+fn without_commands(text: &str) -> String {
+    let line = |line: &str| match line.trim_start().starts_with("::") {
+        true => line.replacen("::", ":\u{fffd}:", 1),
+        false => line.to_owned(),
+    };
+    let lines: Vec<String> = text.split('\n').map(line).collect();
+    lines.join("\n").replace("##[", "##\u{fffd}[")
+}
+
+fn without_controls(line: &str, colours: bool) -> Cow<'_, str> {
     let is_plain = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
     if line.chars().all(is_plain) {
         return Cow::Borrowed(line);
@@ -99,5 +121,22 @@ mod tests {
         let coloured = "\u{1b}[1;31mred\u{1b}[0m täglich \u{1b}[31";
         assert_eq!(shown(coloured, true), "\u{1b}[1;31mred\u{1b}[0m täglich \u{fffd}[31");
         assert_eq!(shown(coloured, false), "\u{fffd}[1;31mred\u{fffd}[0m täglich \u{fffd}[31");
+    }
+
+    #[test]
+    fn no_line_is_a_command_to_a_runner() {
+        for (hostile, harmless) in [
+            ("a\n::error file=x::b\nc", "a\n:\u{fffd}:error file=x::b\nc"),
+            ("::add-mask::b", ":\u{fffd}:add-mask::b"),
+            (
+                "lock      a\n  \t\u{2003}::stop-commands::b\n",
+                "lock      a\n  \t\u{2003}:\u{fffd}:stop-commands::b\n",
+            ),
+            ("a ##[error]b", "a ##\u{fffd}[error]b"),
+        ] {
+            assert_eq!(shown(hostile, false), harmless);
+        }
+        let plain = "a::b\n[::1]:80 # [c] ## d";
+        assert_eq!(shown(plain, false), plain);
     }
 }

@@ -52,6 +52,9 @@ const FLOW: &str = "flow";
 /// Keys of a fault that are not parameters.
 const KEYS: [&str; 8] = ["at_ms", "for_ms", "fault", "on", FLOW, "when", "then", "until"];
 
+/// The longest time in a plan.
+const LONGEST_MS: f64 = 100.0 * 365.0 * 24.0 * 3600.0 * 1000.0;
+
 /// A nemesis that a swarm has enabled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -231,6 +234,7 @@ impl PlannedFault {
         if self.for_ms == 0 {
             return Err(Mistake::at("for_ms", "`for_ms` must be longer than 0"));
         }
+        self.check_times()?;
         for name in &self.on {
             nemesis
                 .description()
@@ -247,6 +251,19 @@ impl PlannedFault {
         })?;
         let unknown = fault.names().iter().find_map(|name| topology.check_target(name).err());
         unknown.map_or(Ok(()), |sentence| Err(Mistake { key: None, sentence }))
+    }
+
+    /// Refuses times that no fault can last or clock can jump, with which sums would overflow.
+    fn check_times(&self) -> Result<(), Mistake> {
+        let times = self.parameters.iter().filter(|(key, _)| key.ends_with("_ms"));
+        let times = times.filter_map(|(key, time)| Some((key.as_str(), time.as_f64()?)));
+        let own = [("at_ms", self.at_ms as f64), ("for_ms", self.for_ms as f64)];
+        match own.into_iter().chain(times).find(|(_, ms)| ms.abs() > LONGEST_MS) {
+            Some((key, ms)) => {
+                Err(Mistake::at(key, format!("`{key}` is at most {LONGEST_MS} ms (100 years), not {ms}")))
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -394,6 +411,14 @@ mod tests {
         assert!(refused("on = []").contains("no node"));
         assert!(refused("for_ms = -2").contains("-2"));
         assert!(refused("for_ms = 0").contains("longer than 0"));
+        for key in ["at_ms", "for_ms", "stop_ms"] {
+            let long = refused(&format!("{key} = 9223372036854775807"));
+            assert!(long.contains(&format!("`{key}` is at most 3153600000000 ms (100 years)")), "{long}");
+        }
+        let back = refused("fault = \"clock-jump\"\nwall_ms = -9223372036854775807");
+        assert!(back.starts_with("line 6, fault 1 (clock-jump): `wall_ms` is at most"), "{back}");
+        let often = refused("fault = \"power-loss\"\nflicker_ms = 1\nflickers = 4294967295");
+        assert!(often.contains("`flickers` is from 1 to 100, not 4294967295"), "{often}");
         assert!(refused("fault = \"puase\"").contains("did you mean \"pause\"?"));
         assert!(refused("stop = 7").contains("unknown key \"stop\": did you mean \"stop_ms\"?"));
         assert!(refused("when = { f = \"acquire\", client = \"c7\" }").contains("c7"));

@@ -59,6 +59,9 @@ const FLICKER_MS: RangeInclusive<u32> = 2..=50;
 /// The power stays no longer than this, whether a server writes or not.
 const WRITES_WITHIN: Duration = Duration::from_millis(500);
 
+/// How often a plan may let it flicker: the healing lasts until the last time.
+const FLICKERS: RangeInclusive<u32> = 1..=100;
+
 /// How often the power flickers. Each cut is a chance, none a certainty: a holder may be done before the server is back.
 const TIMES: RangeInclusive<u32> = 2..=4;
 
@@ -124,6 +127,10 @@ impl TypedNemesis for PowerLoss {
     }
 
     fn prepare(&self, on: &[String], parameters: PowerLossParameters) -> Result<Box<dyn Fault>, String> {
+        if let Some(flickers) = parameters.flickers.filter(|flickers| !FLICKERS.contains(flickers)) {
+            let (least, most) = (FLICKERS.start(), FLICKERS.end());
+            return Err(format!("`flickers` is from {least} to {most}, not {flickers}"));
+        }
         Ok(Box::new(PowerLost { on: on.to_vec(), parameters, down: Vec::new() }))
     }
 }

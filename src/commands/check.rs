@@ -1,12 +1,12 @@
 //! `fencepost check`: is this history possible?
 
-use crate::output::{Output, complain};
+use crate::output::{Output, complain, say};
 use anyhow::{Result, anyhow};
 use clap::Args;
 use fencepost_checker::read::{Edn, JsonLines, Lines, ReadError, ReadOptions};
 use fencepost_checker::{Algorithm, Budget, CheckOptions, KeyVerdict, ModelName, Outcome, check_lines};
-use fencepost_history::decompressed;
 use fencepost_history::run::write_whole;
+use fencepost_history::{decompressed, printable};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -98,7 +98,7 @@ pub fn check(args: &CheckArgs) -> Result<i32> {
                 // "FILE, line 3: …", as compilers say it.
                 match error.downcast_ref() {
                     Some(ReadError::Malformed { line, reason }) => {
-                        complain!("fencepost: {name}, line {line}: {reason}")
+                        complain!("fencepost: {name}, line {line}: {}", printable(reason))
                     }
                     _ => complain!("fencepost: {name}: {error:#}"),
                 }
@@ -165,22 +165,21 @@ fn looks_like_edn(text: &[u8]) -> bool {
 }
 
 fn print(args: &CheckArgs, verdict: &FileVerdict) -> Result<()> {
-    let mut out = Output;
     if args.json {
-        serde_json::to_writer(&mut out, verdict)?;
-        writeln!(out)?;
+        serde_json::to_writer(Output, verdict)?;
+        writeln!(Output)?;
         return Ok(());
     }
     let FileVerdict { file, outcome, operations, ms, .. } = verdict;
-    writeln!(out, "{file}  {outcome}  {operations}  {ms:.1}")?;
+    say!("{file}  {outcome}  {operations}  {ms:.1}");
     let mut explained = 0;
     for key in &verdict.keys {
-        let of_key = key.key.as_ref().map_or(String::new(), |key| format!("key {key}: "));
+        let of_key = key.key.as_ref().map_or(String::new(), |key| format!("key {}: ", printable(key)));
         match (key.outcome, &key.evidence) {
             (Outcome::Violation, Some(evidence)) if args.explain => {
                 explained += 1;
                 if explained <= EXPLAINED_MAX {
-                    write!(out, "\n{of_key}{evidence}\n")?;
+                    say!("\n{of_key}{evidence}");
                 }
             }
             (Outcome::Unknown, _) => {
@@ -190,11 +189,11 @@ fn print(args: &CheckArgs, verdict: &FileVerdict) -> Result<()> {
         }
         for (at, step) in key.witness.iter().flatten().enumerate() {
             let unseen = if step.indeterminate { " (its end was not observed)" } else { "" };
-            writeln!(out, "  {of_key}{}  process {}: {}{unseen}", at + 1, step.process, step.operation)?;
+            say!("  {of_key}{}  process {}: {}{unseen}", at + 1, step.process, step.operation);
         }
     }
     if explained > EXPLAINED_MAX {
-        writeln!(out, "and {} more keys with violations\n", explained - EXPLAINED_MAX)?;
+        say!("and {} more keys with violations\n", explained - EXPLAINED_MAX);
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use crate::output::{complain, say};
 use crate::runtime::{listen_for_signals, runtime};
 use anyhow::{Result, bail};
 use clap::Args;
-use fencepost_engine::{BadUsage, Reason, Stop, pick};
+use fencepost_engine::{JOBS_MAX, RUNS_MAX, Reason, Stop, check_count, pick};
 use fencepost_history::run::RunFolder;
 use fencepost_hunt::{Played, Replays, Schedule, Servers, Violation, replay as play_again};
 use fencepost_report::terminal;
@@ -36,9 +36,8 @@ pub struct ReplayArgs {
 
 /// Plays it. Gives the exit code.
 pub fn replay(args: &ReplayArgs) -> Result<i32> {
-    if args.times == 0 || args.jobs == 0 {
-        return Err(BadUsage("--times and --jobs must be at least 1".to_owned()).into());
-    }
+    check_count("--times", args.times, RUNS_MAX)?;
+    check_count("--jobs", args.jobs, JOBS_MAX)?;
     let schedule = schedule(&args.run, args.driver.as_deref())?;
     show(&heading(&args.run, &schedule));
     let stop = Arc::new(Stop::default());

@@ -7,7 +7,7 @@ use crate::runtime::{listen_for_signals, runtime};
 use anyhow::{Result, bail};
 use clap::Args;
 use fencepost_checker::check_run;
-use fencepost_engine::{BadUsage, Stop, unknown};
+use fencepost_engine::{BadUsage, JOBS_MAX, Stop, check_budget, check_count, unknown};
 use fencepost_history::run::RunFolder;
 use fencepost_history::{TimeSpan, read_history};
 use fencepost_hunt::shrink::{Shrunk, Spending, Step, shrink as make_smaller, size_of};
@@ -45,9 +45,8 @@ pub struct ShrinkArgs {
 
 /// Shrinks a run. Gives the exit code.
 pub fn shrink(args: &ShrinkArgs) -> Result<i32> {
-    if args.jobs == 0 {
-        return Err(BadUsage("--jobs must be at least 1".to_owned()).into());
-    }
+    check_count("--jobs", args.jobs, JOBS_MAX)?;
+    check_budget("--for", args.budget)?;
     let schedule = schedule(&args.run, args.driver.as_deref())?;
     let (violation, others) = chosen(args)?;
     if schedule.script.is_some() {

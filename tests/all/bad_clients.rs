@@ -59,6 +59,8 @@ habits! {
     a_client_that_ends_later_is_named_with_its_last_words: "ends-later" says "client c1 ended", "`MemoryError`";
     an_answer_to_no_operation_is_shown: "invents-ids" says "client c1 answered with the id 10000", "`last operation: acquire`";
     a_second_answer_is_shown: "answers-twice" says "client c1 answered with the id 1,", "which no open operation has";
+    an_answer_for_another_operation_is_shown_by_the_second: "answers-for-another" says
+        "client c1 answered with the id", "which no open operation has";
     a_flood_of_notices_ends_the_run: "floods" says "client c1 sent more than 5000 notices within a second";
     a_client_that_never_answers_is_named: "never-answers" says
         "client c1 answered none of its", "`last operation: acquire`";

@@ -116,13 +116,48 @@ fn impossible_numbers_are_refused() {
 }
 
 #[test]
+fn numbers_with_which_no_command_would_end_are_refused() {
+    const HUGE: &str = "18446744073709551615";
+    for (command, option, most) in [
+        ("compare", "--runs", "10000"),
+        ("compare", "--jobs", "1000"),
+        ("scenario redis-no-ttl", "--times", "10000"),
+        ("scenario redis-no-ttl", "--jobs", "1000"),
+        ("replay nowhere", "--times", "10000"),
+        ("replay nowhere", "--jobs", "1000"),
+        ("hunt", "--jobs", "1000"),
+        ("shrink nowhere", "--jobs", "1000"),
+    ] {
+        for number in [HUGE, "0"] {
+            let sentence = refused(&format!("{command} {option} {number}"));
+            let expected = format!("{option} must be from 1 to {most}, not {number}");
+            assert!(sentence.contains(&expected), "{command}: {sentence}");
+        }
+    }
+    for (command, option, most) in [
+        ("hunt", "--for", "31536000s"),
+        ("shrink nowhere", "--for", "31536000s"),
+        ("test --lock redlock", "--retry-delay", "3600s"),
+        ("test --lock chubby", "--lock-delay", "3600s"),
+        ("lock check redlock", "--ttl", "3600s"),
+    ] {
+        let sentence = refused(&format!("{command} {option} {HUGE}s"));
+        let expected = format!("to {most}, not {HUGE}s");
+        assert!(sentence.contains(option) && sentence.contains(&expected), "{command}: {sentence}");
+    }
+    let plan = "[[fault]]\nfault = \"pause\"\non = [\"n1\"]\nfor_ms = 9223372036854775807\n";
+    let sentence = refused_beside("plan.toml", plan, "test --nemesis-file plan.toml");
+    assert!(sentence.contains("line 4, fault 1 (pause): `for_ms` is at most"), "{sentence}");
+}
+
+#[test]
 fn comparisons_that_make_no_sense_are_refused() {
     assert!(refused("compare --locks redlok").contains("did you mean \"redlock\"?"));
     assert!(refused("compare --nemeses none,clock-jmp").contains("did you mean \"clock-jump\"?"));
     assert!(refused("compare --nemeses pause+clok-jump").contains("did you mean \"clock-jump\"?"));
     assert!(refused("compare --guards tokn").contains("did you mean \"token\"?"));
     assert!(refused("compare --nemeses pause,pause").contains("twice"));
-    assert!(refused("compare --runs 0").contains("at least 1"));
+    assert!(refused("compare --runs 0").contains("--runs must be from 1 to"));
     assert!(refused("compare --ttl 0").contains("--ttl must be from 1ms to 3600s"));
     assert!(refused("compare --locks redlock --guards token").contains("needs a fencing token"));
     assert!(refused("compare --baseline /nowhere.json").contains("cannot read the baseline"));

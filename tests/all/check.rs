@@ -175,6 +175,33 @@ fn a_file_without_operations_is_vacuous() {
 }
 
 #[test]
+fn names_of_a_history_cannot_steer_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let hostile = two_holders().replace("\"f\":", "\"key\":\"a\\u001b[2J\\u009b31m\\n::error::b\",\"f\":");
+    let violation = file(folder.path(), "violation.jsonl", hostile.as_bytes());
+    let shown = |output: Output| {
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(!said.contains(|c: char| c.is_control() && c != '\n'), "{said:?}");
+        assert!(!said.lines().any(|line| line.trim_start().starts_with("::")), "{said}");
+        said
+    };
+    let explained = shown(check(&["--model", "owner-mutex", "--explain", &violation]));
+    assert!(explained.contains("key a\u{fffd}[2J\u{fffd}31m ::error::b: "), "{explained}");
+    let elsewhere = hostile.replacen("\"type\":\"ok\",\"key\":\"a", "\"type\":\"ok\",\"key\":\"z", 1);
+    let malformed = file(folder.path(), "malformed.jsonl", elsewhere.as_bytes());
+    let refused = shown(check(&["--model", "owner-mutex", &malformed]));
+    assert!(refused.contains("line 2: process 3 invoked it on another key (a"), "{refused}");
+    assert_eq!(refused.lines().count(), 1, "{refused}");
+    let valid = file(
+        folder.path(),
+        "valid.jsonl",
+        TURNS.replace("\"f\":", "\"key\":\"\\n\\u0007\",\"f\":").as_bytes(),
+    );
+    let order = shown(check(&["--model", "mutex", "--witness", &valid]));
+    assert!(order.contains("key  \u{fffd}: 2  process 3: release"), "{order}");
+}
+
+#[test]
 fn a_closed_pipe_changes_no_exit_code_and_a_full_disk_does() {
     let folder = tempfile::tempdir().unwrap();
     let violation = file(folder.path(), "violation.jsonl", two_holders().as_bytes());

@@ -3,6 +3,7 @@
 
 use crate::common::{Ran, planned, test, test_until, under, until_it_happens};
 use fencepost_checker::Outcome;
+use fencepost_history::fault::SERVER_ENDED;
 use fencepost_history::{Event, Kind, f};
 
 under!(
@@ -15,6 +16,8 @@ under!(
         a_jump_of_nothing_is_vacuous,
         a_partition_is_real,
         a_kill_is_real,
+        postgres_serves_again_after_a_kill,
+        a_lock_is_not_blamed_for_clients_that_are_all_killed,
         etcd_holds_when_wall_clocks_jump,
     ],
     docker: [a_stopped_holder_loses_updates, a_partition_is_real, a_kill_is_real],
@@ -24,6 +27,8 @@ under!(
         a_token_protects_the_data,
         the_canary_is_caught,
         a_jump_of_nothing_is_vacuous,
+        postgres_serves_again_after_a_kill,
+        a_lock_is_not_blamed_for_clients_that_are_all_killed,
         etcd_holds_when_wall_clocks_jump,
     ],
 );
@@ -130,6 +135,25 @@ fn a_partition_is_real(driver: &str) {
 fn a_kill_is_real(driver: &str) {
     let ran = test(&format!("--driver {driver} --nemesis kill --seed 1 --ttl 1s --time-limit 5s"));
     ran.assert_faults_real();
+}
+
+/// A child that outlives the server holds its shared memory, and keeps the next one from starting.
+fn postgres_serves_again_after_a_kill(driver: &str) {
+    let fault = "[[fault]]\nat_ms = 1000\nfor_ms = 1\nfault = \"kill\"\non = [\"n1\"]\n";
+    let ran = planned(fault, &format!("--driver {driver} --lock postgres-advisory --time-limit 4s"));
+    ran.assert_faults_real();
+    assert!(ran.history().iter().all(|event| event.f != SERVER_ENDED), "the server did not come back");
+    assert_eq!(ran.outcome("progress"), Outcome::Valid);
+}
+
+/// They are not started again, and none is left to ask for the lock.
+fn a_lock_is_not_blamed_for_clients_that_are_all_killed(driver: &str) {
+    let fault = "[[fault]]\nat_ms = 800\nfor_ms = 1\nfault = \"kill\"\non = [\"c1\", \"c2\"]\n";
+    let args = "--lock redis-single --clients 2 --concurrency 4 --ttl 1s --time-limit 2s";
+    let ran = planned(fault, &format!("--driver {driver} {args}"));
+    ran.assert_faults_real();
+    assert_eq!(ran.outcome("progress"), Outcome::Unknown);
+    assert_eq!(ran.code, 2);
 }
 
 /// etcd counts leases by the monotonic clock: whatever the time of day does, the lock holds.

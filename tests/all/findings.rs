@@ -59,7 +59,7 @@ fn what_is_no_run_with_a_violation_is_refused_in_a_sentence() {
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/examples");
     assert!(refused(&["replay", example]).contains("is not the folder of a run"));
     assert!(refused(&["shrink", "nowhere"]).contains("cannot open the run nowhere"));
-    assert!(refused(&["replay", "nowhere", "--times", "0"]).contains("must be at least 1"));
+    assert!(refused(&["replay", "nowhere", "--times", "0"]).contains("--times must be from 1 to"));
     let folder = tempfile::tempdir().expect("a temporary folder");
     let run = |version: &str| {
         let text = format!(

@@ -71,6 +71,40 @@ fn an_interrupted_run_takes_everything_down(driver: &str) {
     assert!(stderr.contains("interrupted"), "{stderr}");
 }
 
+/// A terminal that is gone: its signal comes, and nothing can be printed any more.
+fn a_run_without_its_terminal_takes_everything_down(driver: &str) {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let mut running = start(driver, results.path());
+    await_fault(results.path());
+    drop((running.child().stdout.take(), running.child().stderr.take()));
+    signal(&mut running, Signal::SIGHUP);
+    let output = running.finish();
+    assert!(matches!(output.status.code(), Some(255 | 1)), "{:?}", output.status);
+}
+
+/// No file may grow any further in the middle of the run. What its history holds by then is judged.
+fn a_violation_stands_where_the_history_may_not_grow(driver: &str) {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let place = results.path().to_str().expect("a path in UTF-8");
+    let args =
+        format!("test --driver {driver} --lock canary-nolock --time-limit 60s --hold 20ms --results {place}");
+    let mut running = Running::start(&args.split_whitespace().collect::<Vec<_>>(), Weight::of(&args));
+    let begun = Instant::now();
+    let history = results.path().join("latest/history.jsonl");
+    while std::fs::read_to_string(&history).map_or(0, |text| text.matches("\"acquire\"").count()) < 60 {
+        assert!(begun.elapsed() < Duration::from_secs(240), "too little was acquired");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let process = running.child().id().to_string();
+    let limited = Command::new("prlimit").args(["--fsize=1:1", "--pid", &process]).status();
+    assert!(limited.expect("prlimit").success());
+    let output = running.finish();
+    let [said, complaints] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    assert_eq!(output.status.code(), Some(1), "{said}{complaints}");
+    assert!(said.contains("The lock did not hold"), "{said}");
+    assert!(complaints.contains("the run ended early: cannot write the history"), "{complaints}");
+}
+
 /// Ctrl-C while nodes are being started.
 fn an_interrupted_start_takes_everything_down(driver: &str) {
     let results = tempfile::tempdir().expect("a temporary folder");
@@ -191,9 +225,9 @@ fn answer_as_a_broken_engine(mut stream: &std::os::unix::net::UnixStream) {
 }
 
 under!(
-    local: [a_killed_run_is_cleaned_up_by_the_next, an_interrupted_run_takes_everything_down, an_interrupted_start_takes_everything_down, what_killed_runs_left_is_removed_at_once],
+    local: [a_killed_run_is_cleaned_up_by_the_next, an_interrupted_run_takes_everything_down, a_run_without_its_terminal_takes_everything_down, a_violation_stands_where_the_history_may_not_grow, an_interrupted_start_takes_everything_down, what_killed_runs_left_is_removed_at_once],
     docker: [a_killed_run_is_cleaned_up_by_the_next, an_interrupted_run_takes_everything_down, an_interrupted_start_takes_everything_down, what_killed_runs_left_is_removed_at_once],
-    docker_by_night: [],
+    docker_by_night: [a_run_without_its_terminal_takes_everything_down, a_violation_stands_where_the_history_may_not_grow],
 );
 
 #[test]

@@ -138,6 +138,8 @@ fn failed_faults_are_reported_and_undone(driver: &str) {
     assert!(error.contains("n2 is not running"), "{error}");
     let healed = ran.nemesis_events("heal", Kind::Ok);
     let of = |fault: &str| healed.iter().filter(|event| event.f == fault).collect::<Vec<_>>();
+    // Standard error is a pipe here.
+    assert!(ran.stderr.contains("n2 is not running") && !ran.stderr.contains('\u{1b}'), "{:?}", ran.stderr);
     let undone = of("clock-jump")[0];
     assert!(undone.time - failed_ns < 2_000_000_000, "it was undone only at its end");
     let off_ms = undone.value["observed"]["n1"]["wall_ms"].as_i64().expect("the clock of n1 was read");

@@ -196,6 +196,8 @@ fn a_verdict_stands_where_no_file_may_grow() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{:?}: {stderr}", output.status);
     assert!(stderr.contains("the verdict above is right, but its report is not written"), "{stderr}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains("The lock did not hold"), "{stdout}");
 }
 
 /// A folder that came from elsewhere, whose files are links and pipes.
@@ -221,4 +223,113 @@ fn analyzing_a_folder_writes_nowhere_else() {
     fs::remove_dir_all(folder.join("plots")).expect("plots are drawn");
     std::os::unix::fs::symlink(&outside, folder.join("plots")).expect("a link");
     assert!(analyze().contains("plots is a link"));
+}
+
+#[test]
+fn files_that_a_user_names_are_written_through_links_and_devices() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let at = results.path();
+    violation(at);
+    let names = ["run.xml", "run.sarif", "c.html", "c.json", "c.md", "c.csv", "c.xml", "out.edn"];
+    for name in names {
+        std::os::unix::fs::symlink(format!("to-{name}"), at.join(name)).expect("a link");
+    }
+    assert_eq!(ran(at, "analyze run --junit run.xml --sarif run.sarif").status.code(), Some(1));
+    output_of(at, "compare --from . --html c.html --json c.json --markdown c.md --csv c.csv --junit c.xml");
+    assert_eq!(output_of(at, "export run --format edn --out out.edn"), "");
+    for name in names {
+        assert!(at.join(name).is_symlink(), "{name} was replaced");
+        let length = fs::metadata(at.join(format!("to-{name}"))).map(|file| file.len());
+        assert!(length.is_ok_and(|length| length > 0), "{name} was not written");
+    }
+    output_of(at, "compare --from . --html /dev/null");
+    assert!(!Path::new("/dev/null").is_file(), "the device was replaced");
+    let streamed = output_of(at, "export run --format edn --out /dev/stdout");
+    assert_eq!(streamed, fs::read_to_string(at.join("out.edn")).expect("it was written"));
+}
+
+/// To wait for it would be to wait for ever.
+#[test]
+fn no_command_waits_for_a_pipe_in_the_folder_of_a_run() {
+    for name in ["run.toml", "history.jsonl", "clocks.jsonl", "verdict.json"] {
+        let results = tempfile::tempdir().expect("a temporary folder");
+        let pipe = violation(results.path()).join(name);
+        let _ = fs::remove_file(&pipe);
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+        // What collects goes last: it may remove the run.
+        for args in ["export run --format csv", "compare --from .", "analyze run", "gc --results . --keep 0"]
+        {
+            let mut command = std::process::Command::new("timeout");
+            command.args(["60", env!("CARGO_BIN_EXE_fencepost")]).args(args.split(' '));
+            let output = command.current_dir(results.path()).output().expect("timeout");
+            let code = output.status.code();
+            assert!(code.is_some_and(|code| code != 124), "{args} waits for {name}: {:?}", output.status);
+        }
+    }
+}
+
+/// Settings of a folder that came from elsewhere.
+#[test]
+fn what_a_folder_says_of_itself_is_no_command_to_a_runner_nor_markup() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let folder = violation(results.path());
+    let settings = fs::read_to_string(folder.join("run.toml")).expect("its settings");
+    let hostile = r"<img src=x>\n::warning file=x::a\r##[error]b \u001b[2J";
+    let settings = settings.replace("\"redlock\"", &format!("\"{hostile}\""));
+    let settings = settings.replace("\"fencepost test ", &format!("\"{hostile} "));
+    fs::write(folder.join("run.toml"), settings.replace("redis-server 7", &format!("{hostile} 7")))
+        .expect("a file");
+    let summary = results.path().join("summary.md");
+    for args in [["analyze", "run"].as_slice(), &["compare", "--from", "."]] {
+        let mut command = fencepost(args);
+        command.env("GITHUB_ACTIONS", "true").env("GITHUB_STEP_SUMMARY", &summary);
+        let output = command.current_dir(results.path()).output().expect("the program starts");
+        let said =
+            [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("UTF-8")).concat();
+        assert!(said.contains("warning file=x"), "{args:?} shows it as a text: {said}");
+        assert!(!said.contains(|c: char| c.is_control() && c != '\n'), "{said:?}");
+        let is_command = |line: &&str| line.trim_start().starts_with("::") || line.contains("##[");
+        for line in said.lines().filter(is_command) {
+            let own = ["::error title=", "::warning title=", "::notice title="];
+            assert!(own.iter().any(|own| line.starts_with(own)), "{args:?}: {line}");
+        }
+    }
+    let summary = fs::read_to_string(summary).expect("a summary");
+    assert!(!summary.lines().any(|line| line.trim_start().starts_with("::")), "{summary}");
+    assert!(summary.contains("&lt;img src=x&gt;"), "{summary}");
+}
+
+#[test]
+fn a_run_that_began_after_the_year_9999_is_judged() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let folder = violation(results.path());
+    let settings = fs::read_to_string(folder.join("run.toml")).expect("its settings");
+    let began = settings.lines().find(|line| line.starts_with("started = ")).expect("it began at some time");
+    let late = settings.replace(began, "started = 9223372036854775807");
+    fs::write(folder.join("run.toml"), late).expect("a file");
+    assert_eq!(ran(results.path(), "analyze run").status.code(), Some(1));
+    assert!(fs::read_to_string(folder.join("report.html")).expect("a report").contains("9999-12-31"));
+    output_of(results.path(), "compare --from .");
+    output_of(results.path(), "gc --results .");
+}
+
+#[test]
+fn who_listens_for_others_is_warned_and_asks_them_for_a_token() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::start_on("0.0.0.0:0", results.path());
+    let (address, token) = server.address.split_once("/?token=").expect("a token is in the address");
+    assert!(token.len() >= 32, "{token}");
+    let port = address.rsplit(':').next().expect("a port");
+    let ask = |path: &str| {
+        let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).expect("it listens");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        answer
+    };
+    assert!(ask("/").starts_with("HTTP/1.1 403"), "{}", ask("/"));
+    assert!(ask(&format!("/?token={token}")).starts_with("HTTP/1.1 303"));
+    let complaints = server.complaints();
+    assert!(complaints.contains("is reached from other computers"), "{complaints}");
 }

@@ -128,5 +128,5 @@ fn mistakes_are_named() {
     assert!(refusal.contains("line 2: unknown key \"lokc\": did you mean \"lock\"?"), "{refusal}");
     assert!(refused(&["scenario", "redlock-clock-jump", "--lock", "etcd"]).contains("no node n4"));
     assert!(refused(&["scenario"]).contains("name a scenario to play, or use --all"));
-    assert!(refused(&["scenario", "redis-no-ttl", "--jobs", "0"]).contains("at least 1"));
+    assert!(refused(&["scenario", "redis-no-ttl", "--jobs", "0"]).contains("--jobs must be from 1 to"));
 }

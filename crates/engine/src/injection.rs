@@ -3,6 +3,9 @@
 //! A fault's time runs from the beginning of its injection, as its plan says it, and no fault is healed before it was
 //! looked at. A fault that could not be injected whole is healed at once.
 
+#[cfg(test)]
+mod tests;
+
 use crate::aiming::Aiming;
 use crate::other_clients::event_of_other_client;
 use crate::prepared_fault::PreparedFault;
@@ -19,9 +22,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 /// How long a fault whose time has come waits for the event that it names, and then for a node to play the role that it is
 /// aimed at.

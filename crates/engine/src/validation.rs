@@ -2,6 +2,7 @@
 
 use crate::names::{BadUsage, find_lock, pick, unknown};
 use crate::options::RunOptions;
+use crate::ranges::{CENTURY, HOUR, MILLISECOND, WEEK, check_count, check_length};
 use crate::shaping::Faults;
 use crate::topology;
 use fencepost_cluster::{Capability, DRIVER_NAMES};
@@ -134,11 +135,6 @@ impl RunSpec {
     }
 }
 
-// The ranges of numbers; docs/running.md has them, too.
-const MILLISECOND: TimeSpan = TimeSpan::from_millis(1);
-const HOUR: TimeSpan = TimeSpan::from_secs(3600);
-const WEEK: TimeSpan = TimeSpan::from_secs(7 * 24 * 3600);
-const CENTURY: TimeSpan = TimeSpan::from_secs(100 * 365 * 24 * 3600);
 /// What one machine is trusted with. More processes are had by `--concurrency`.
 const CLIENTS_MAX: usize = 50;
 const NODES_MAX: usize = 50;
@@ -245,9 +241,7 @@ impl RunOptions {
             ("--nodes", self.lock_options.nodes.unwrap_or(1), NODES_MAX),
         ];
         for (option, count, most) in counts {
-            if !(1..=most).contains(&count) {
-                return bad(format!("{option} must be from 1 to {most}, not {count}"));
-            }
+            check_count(option, count, most)?;
         }
         if let Some(mib) = self.client_memory.filter(|mib| !CLIENT_MEMORY.contains(mib)) {
             return bad(format!(
@@ -277,27 +271,22 @@ impl RunOptions {
     }
 
     fn check_lengths(&self) -> Result<(), BadUsage> {
+        const NONE: TimeSpan = TimeSpan::from_millis(0);
+        let lock = &self.lock_options;
         let lengths = [
             ("--ttl", self.ttl, MILLISECOND, HOUR),
             ("--time-limit", self.time_limit, MILLISECOND, WEEK),
             ("--acquire-timeout", self.acquire_timeout, MILLISECOND, HOUR),
             ("--nemesis-interval", self.nemesis_interval, MILLISECOND, WEEK),
-            ("--hold", self.hold.unwrap_or(MILLISECOND), TimeSpan::from_millis(0), HOUR),
-            ("--storage-write-delay", self.storage_write_delay, TimeSpan::from_millis(0), HOUR),
-            ("--restart-after", self.restart_after.unwrap_or(MILLISECOND), TimeSpan::from_millis(0), WEEK),
-            (
-                "--clock-amplitude",
-                self.clock_amplitude.unwrap_or(MILLISECOND),
-                TimeSpan::from_millis(0),
-                CENTURY,
-            ),
+            ("--hold", self.hold.unwrap_or(NONE), NONE, HOUR),
+            ("--storage-write-delay", self.storage_write_delay, NONE, HOUR),
+            ("--restart-after", self.restart_after.unwrap_or(NONE), NONE, WEEK),
+            ("--clock-amplitude", self.clock_amplitude.unwrap_or(NONE), NONE, CENTURY),
+            ("--retry-delay", lock.retry_delay.unwrap_or(NONE), NONE, HOUR),
+            ("--lock-delay", lock.lock_delay.unwrap_or(NONE), NONE, HOUR),
         ];
         for (option, length, least, most) in lengths {
-            if !(least..=most).contains(&length) {
-                return bad(format!(
-                    "{option} must be from {least} to {most}, not {length}; try `{option} 2s`"
-                ));
-            }
+            check_length(option, length, least..=most, "2s")?;
         }
         let faults = self.time_limit.0.as_secs_f64() / self.nemesis_interval.0.as_secs_f64();
         if faults > FAULTS_MAX && !self.nemesis.is_empty() {

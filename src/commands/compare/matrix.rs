@@ -4,7 +4,9 @@ use super::args::CompareArgs;
 use super::report::JSON;
 use crate::config::comes_from_file;
 use anyhow::{Context, Result, bail};
-use fencepost_engine::{BadUsage, Faults, RunOptions, RunSpec, find_lock, pick};
+use fencepost_engine::{
+    BadUsage, Faults, JOBS_MAX, RUNS_MAX, RunOptions, RunSpec, check_count, find_lock, pick,
+};
 use fencepost_history::run::{RunFile, now, read_regular, timestamp, write_whole};
 use fencepost_history::{Seed, Shard};
 use fencepost_nemesis::{Nemesis, SWARM};
@@ -126,9 +128,8 @@ impl Matrix {
     /// # Errors
     /// A name that there is not, or nothing that could be run.
     pub fn new(args: &CompareArgs) -> Result<Matrix, BadUsage> {
-        if args.runs == 0 || args.jobs == 0 {
-            return Err(BadUsage("--runs and --jobs must be at least 1".to_owned()));
-        }
+        check_count("--runs", args.runs, RUNS_MAX)?;
+        check_count("--jobs", args.jobs, JOBS_MAX)?;
         args.check_unused()?;
         if args.shard.is_some() && args.options.seed.is_none() {
             return Err(BadUsage(

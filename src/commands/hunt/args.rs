@@ -2,7 +2,7 @@
 
 use crate::store::Results;
 use clap::Args;
-use fencepost_engine::{BadUsage, RunOptions, find_lock};
+use fencepost_engine::{BadUsage, JOBS_MAX, RunOptions, check_count, find_lock};
 use fencepost_history::{Seed, Shard, TimeSpan};
 use fencepost_hunt::hunt::HuntRequest;
 use fencepost_hunt::search::DrawnOptions;
@@ -86,12 +86,7 @@ impl HuntArgs {
                     .to_owned(),
             ));
         }
-        if self.budget.0.is_zero() {
-            return Err(BadUsage("--for must be longer than 0; try `--for 10m`".to_owned()));
-        }
-        if self.jobs == Some(0) {
-            return Err(BadUsage("--jobs must be at least 1".to_owned()));
-        }
+        check_count("--jobs", self.jobs.unwrap_or(1), JOBS_MAX)?;
         if self.shard.is_some() && given.seed.is_none() {
             return Err(BadUsage(
                 "--shard needs --seed: all parts draw their schedules from the same one".to_owned(),
@@ -141,7 +136,8 @@ fn set<T: PartialEq>(option: &mut T, open: T, value: T) -> bool {
 
 /// Most of a schedule is waiting, so a processor carries several.
 fn default_jobs() -> usize {
-    3 * std::thread::available_parallelism().map_or(1, usize::from)
+    let jobs = 3 * std::thread::available_parallelism().map_or(1, usize::from);
+    jobs.min(JOBS_MAX)
 }
 
 /// The shortest TTL that the lock takes.

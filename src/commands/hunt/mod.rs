@@ -11,7 +11,7 @@ use crate::runtime::{listen_for_signals, runtime};
 use crate::store;
 use anyhow::Result;
 pub use args::HuntArgs;
-use fencepost_engine::{BadUsage, Faults, RunOptions, RunSpec, Stop, pick};
+use fencepost_engine::{BadUsage, Faults, RunOptions, RunSpec, Stop, check_budget, pick};
 use fencepost_history::run::now;
 use fencepost_hunt::Servers;
 use fencepost_hunt::hunt::{
@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 /// Hunts, and gives the exit code.
 pub fn hunt(args: &HuntArgs) -> Result<i32> {
+    check_budget("--for", args.budget)?;
     let stop = Arc::new(Stop::default());
     // Of a store a copy. Parts of hunts lie there beside the runs of comparisons.
     let corpus = args.corpus.as_deref().map(|corpus| store::local_with(corpus, &[HUNT_JSON])).transpose()?;

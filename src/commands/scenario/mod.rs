@@ -12,8 +12,7 @@ use crate::output::{complain, say};
 use anyhow::Result;
 pub use args::ScenarioArgs;
 use fencepost_engine::scenario::{Scenario, find, read_file, registry};
-use fencepost_engine::{BadUsage, unknown};
-use fencepost_engine::{Reason, Stop};
+use fencepost_engine::{BadUsage, JOBS_MAX, RUNS_MAX, Reason, Stop, check_count, unknown};
 use fencepost_history::Seed;
 use fencepost_history::mistake::MistakeInFile;
 use fencepost_history::run::write_whole;
@@ -38,9 +37,8 @@ pub fn scenario(args: &ScenarioArgs) -> Result<i32> {
     }
     let chosen = chosen(args)?;
     fencepost_engine::pick("driver", &args.driver, &fencepost_cluster::DRIVER_NAMES, |name| name)?;
-    if args.jobs == 0 || args.times == 0 {
-        return Err(BadUsage("--jobs and --times must be at least 1".to_owned()).into());
-    }
+    check_count("--jobs", args.jobs, JOBS_MAX)?;
+    check_count("--times", args.times, RUNS_MAX)?;
     let seed = args.seed.unwrap_or_else(Seed::fresh);
     let stop = Arc::new(Stop::default());
     for scenario in &chosen {

@@ -38,7 +38,8 @@ pub async fn listen(listener: TcpListener, router: Router) {
 
 /// Answers the requests of one connection.
 pub async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, router: Router) {
-    let mut builder = Builder::new(TokioExecutor::new());
+    // By one version: while the version is still to be found out, no time is over.
+    let mut builder = Builder::new(TokioExecutor::new()).http1_only();
     // A program may close its direction once it has asked, and still wants the answer.
     builder.http1().timer(TokioTimer::new()).header_read_timeout(REQUEST).half_close(true);
     let served = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));

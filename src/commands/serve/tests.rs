@@ -280,16 +280,65 @@ async fn a_run_whose_files_are_links_or_pipes_is_shown_without_them() {
     assert_eq!(listed(&text(&router, "/").await).len(), 5);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_connection_that_asks_for_nothing_is_closed() {
-    use tokio::io::AsyncReadExt;
+#[tokio::test]
+async fn a_run_that_began_after_the_year_9999_is_listed() {
     let results = results();
+    testing::run(results.path(), "late", Some(Outcome::Valid), |file| file.started = i64::MAX as u64);
+    let router = serving(results.path());
+    let list = text(&router, "/").await;
+    assert_eq!(listed(&list)[0], "late");
+    assert!(list.contains("9999-12-31 23:59:59"), "{list}");
+    assert!(text(&router, "/run/late").await.contains("seen in late"));
+}
+
+/// Serves some runs on an address of its own.
+async fn listening(results: &FilePath) -> std::net::SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(listen::listen(listener, serving(results.path())));
-    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-    let mut answer = Vec::new();
-    // Time passes by itself while every task waits.
-    stream.read_to_end(&mut answer).await.unwrap();
-    assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 408"), "{answer:?}");
+    tokio::spawn(listen::listen(listener, serving(results)));
+    address
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_asks_for_nothing_is_closed() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let results = results();
+    let address = listening(results.path()).await;
+    // Nothing, half a request, and the beginning of another version of HTTP.
+    for sent in [&b""[..], b"GET / HTTP/1.1\r\nHost: local", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+        let begun = tokio::time::Instant::now();
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        stream.write_all(sent).await.unwrap();
+        let mut answer = Vec::new();
+        // Time passes by itself while every task waits.
+        let _ = stream.read_to_end(&mut answer).await;
+        assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 4"), "{answer:?}");
+        assert!(
+            begun.elapsed() < Duration::from_secs(15),
+            "{sent:?} was waited for for {:?}",
+            begun.elapsed()
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_more_than_there_is_room_for_waits_until_one_ends() {
+    use std::io::{ErrorKind, Read, Write};
+    use std::net::TcpStream;
+    let results = results();
+    let address = listening(results.path()).await;
+    let waited = tokio::task::spawn_blocking(move || {
+        let mut silent: Vec<TcpStream> = (0..128).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(b"GET /serve.css HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        let early = stream.read(&mut [0]).map_err(|error| error.kind());
+        silent.pop();
+        stream.set_read_timeout(None).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        early
+    });
+    assert_eq!(waited.await.unwrap(), Err(ErrorKind::WouldBlock), "it was answered beside 128 others");
 }

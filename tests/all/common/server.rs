@@ -1,24 +1,30 @@
 //! `fencepost serve` as a user starts it.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// The program while it serves; it ends with this, however the test ends.
 pub struct Server {
     pub process: Child,
-    /// `127.0.0.1:40123`.
+    /// `127.0.0.1:40123`, with the token behind it where it asks for one.
     pub address: String,
 }
 
 impl Server {
-    /// Serves these runs, from when it listens.
+    /// Serves these runs to this machine, from when it listens.
     pub fn start(results: &Path) -> Server {
+        Server::start_on("127.0.0.1:0", results)
+    }
+
+    /// Serves these runs on that address.
+    pub fn start_on(address: &str, results: &Path) -> Server {
         let mut process = Command::new(env!("CARGO_BIN_EXE_fencepost"))
-            .args(["serve", "--config", "none", "--listen", "127.0.0.1:0", "--results"])
+            .args(["serve", "--config", "none", "--listen", address, "--results"])
             .arg(results)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .expect("the program starts");
         let mut lines = BufReader::new(process.stdout.take().expect("piped")).lines().map_while(Result::ok);
@@ -26,6 +32,15 @@ impl Server {
         let line = line.expect("it says where it listens");
         let address = line.split_whitespace().next().expect("an address").to_owned();
         Server { process, address }
+    }
+
+    /// Ends it, and gives what stood on standard error.
+    pub fn complaints(mut self) -> String {
+        let _ = self.process.kill();
+        let mut complaints = String::new();
+        let stderr = self.process.stderr.as_mut().expect("piped");
+        stderr.read_to_string(&mut complaints).expect("text");
+        complaints
     }
 }
 

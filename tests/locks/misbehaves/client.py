@@ -124,6 +124,10 @@ for text in sys.stdin:
         continue
     if answered == 6:
         break_later(line)
+    if answered == 6 and habit == "answers-for-another":
+        other = next(later for later in map(json.loads, sys.stdin) if "id" in later)
+        send({"id": other["id"]} | perform(line))
+        line = other
     answer = {"id": line["id"]} | perform(line)
     if habit == "invents-ids":
         answer["id"] += 1000000

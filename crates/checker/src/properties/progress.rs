@@ -2,13 +2,14 @@
 //!
 //! A key is stuck if somebody tried in earnest after healing and none got it. An attempt counts in the closing
 //! phase (which begins when every lock must be free), and in the healing phase once the longest TTL has passed
-//! since it began. An attempt that never completed says nothing: the run may have been cut there.
+//! since it began. An attempt that never completed says nothing: the run may have been cut there. Nor does one of a client
+//! that had ended.
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::prose::seconds;
 use crate::run_index::{Fault, Hold, HoldEnd, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
-use fencepost_history::{Kind, f};
+use fencepost_history::{ErrorCode, Kind, OperationError, f};
 use std::collections::BTreeMap;
 
 pub struct Progress;
@@ -124,6 +125,7 @@ fn attempts<'a>(run: &'a RunIndex<'a>, heal: u64, heal_ns: u64) -> BTreeMap<&'a 
         let invoke = acquire.invoke;
         match acquire.completion {
             Some(event) if event.kind == Kind::Ok => key.acquired |= event.index > heal,
+            Some(event) if event.error.as_ref().map(OperationError::code) == Some(ErrorCode::ClientGone) => {}
             Some(_) if invoke.index > closing || invoke.index > heal && invoke.time >= free_ns => {
                 key.failed.push(acquire);
             }
@@ -206,6 +208,20 @@ mod tests {
         assert!(maybe_verdict(&Progress, &stuck(1)).is_none());
         // Process 2 was never granted the lock: it stands before it, as all others do.
         assert_eq!(verdict(&Progress, &stuck(2)).outcome, Outcome::Violation);
+    }
+
+    #[test]
+    fn a_client_that_has_ended_tries_nothing() {
+        let dead = |kind: &str| {
+            HEALED.replace("3 ok     acquire a", &format!("3 {kind} acquire a null client-gone"))
+        };
+        for kind in ["fail", "info"] {
+            let judged = verdict(&Progress, &dead(kind));
+            assert_eq!(judged.outcome, Outcome::Unknown);
+            assert_eq!(judged.summary, "no process tried to acquire a once it had to be free");
+        }
+        let tried = "\n9002 4 invoke acquire a {ttl_ms:2000}\n9900 4 fail acquire a null taken";
+        assert_eq!(verdict(&Progress, &(dead("fail") + tried)).outcome, Outcome::Violation);
     }
 
     #[test]

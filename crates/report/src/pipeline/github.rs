@@ -34,7 +34,8 @@ impl fmt::Display for Annotation {
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+    let text = text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
+    text.replace(char::is_control, "\u{fffd}")
 }
 
 /// Whether this runs there.
@@ -62,4 +63,20 @@ pub fn summarise(markdown: &str) -> Result<()> {
     let file = OpenOptions::new().create(true).append(true).open(&path);
     file.and_then(|mut file| writeln!(file, "{markdown}"))
         .with_context(|| format!("cannot append to the job's summary {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_annotation_is_one_command_whatever_its_texts_are() {
+        let title = "a,b::error title=c\r\n::stop-commands::d".to_owned();
+        let annotation =
+            Annotation { level: Level::Warning, title, text: "e\n::error::f\u{1b} 5 %".to_owned() };
+        assert_eq!(
+            annotation.to_string(),
+            "::warning title=a%2Cb%3A%3Aerror title=c%0D%0A%3A%3Astop-commands%3A%3Ad::e%0A::error::f\u{fffd} 5 %25"
+        );
+    }
 }

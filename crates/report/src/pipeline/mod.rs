@@ -253,6 +253,23 @@ mod tests {
     }
 
     #[test]
+    fn texts_of_others_stay_text_in_the_summary_of_a_job() {
+        let [(mut fixture, mut verdict), ..] = both();
+        let hostile = "<img src=x>\n# title\n::error::a | b `c`";
+        fixture.heading.lock = hostile.to_owned();
+        fixture.heading.command = hostile.to_owned();
+        verdict.verdicts[0].summary = hostile.to_owned();
+        let summary = summary(&fixture.heading, &verdict, None);
+        let outside_of_code = summary.split("To repeat: ").next().unwrap();
+        assert!(
+            outside_of_code.contains("&lt;img src=x&gt;") && !outside_of_code.contains("<img"),
+            "{summary}"
+        );
+        let begins = |sign: &str| summary.lines().any(|line| line.starts_with(sign));
+        assert!(!begins("# ") && !begins("::"), "{summary}");
+    }
+
+    #[test]
     fn a_run_as_github_wants_it() {
         let [(fixture, verdict), .., (quiet, valid)] = both();
         let lines = |notes: Vec<github::Annotation>| {

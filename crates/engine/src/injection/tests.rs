@@ -1,0 +1,201 @@
+//! When a fault that took a server down counts as healed: by a server that is late, and by one that never comes back.
+
+use super::*;
+use crate::options::RunOptions;
+use crate::prepared_fault::prepare;
+use crate::recorder::Placement;
+use crate::stop::Stop;
+use async_trait::async_trait;
+use fencepost_cluster::protocol::{Limits, Output, Service};
+use fencepost_cluster::{Attached, ClusterError, Node, Role};
+use fencepost_history::{Event, ServerEnded, Writer, read_history};
+use fencepost_nemesis::{Clients, Readiness, RunningService};
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+/// The server `n1`, which runs at first.
+struct Server {
+    runs: Mutex<bool>,
+    starts: AtomicU64,
+    /// Whether it ends as soon as it is started again.
+    is_broken: bool,
+    /// How often it still says that it does not serve.
+    refusals: Mutex<u64>,
+}
+
+impl Server {
+    fn new(is_broken: bool, refusals: u64) -> Arc<Server> {
+        let refusals = Mutex::new(refusals);
+        Arc::new(Server { runs: Mutex::new(true), starts: AtomicU64::new(0), is_broken, refusals })
+    }
+
+    fn starts(&self) -> u64 {
+        self.starts.load(Ordering::Relaxed)
+    }
+}
+
+#[async_trait]
+impl Readiness for Server {
+    async fn await_serving(&self, _server: &str) -> Result<(), ClusterError> {
+        let mut left = self.refusals.lock();
+        if *left == 0 {
+            return Ok(());
+        }
+        *left -= 1;
+        Err(ClusterError::new("n1 does not serve yet"))
+    }
+}
+
+#[async_trait]
+impl Node for Server {
+    fn name(&self) -> &str {
+        "n1"
+    }
+
+    fn role(&self) -> Role {
+        Role::Server
+    }
+
+    fn address(&self) -> Ipv4Addr {
+        Ipv4Addr::LOCALHOST
+    }
+
+    async fn start(&self, _service: &Service) -> Result<i32, ClusterError> {
+        self.starts.fetch_add(1, Ordering::Relaxed);
+        *self.runs.lock() = !self.is_broken;
+        Ok(5)
+    }
+
+    fn service_pid(&self, _name: &str) -> Option<i32> {
+        self.runs.lock().then_some(5)
+    }
+
+    async fn signal_tree(&self, _pid: i32, _signal: i32) -> Result<bool, ClusterError> {
+        *self.runs.lock() = false;
+        Ok(true)
+    }
+
+    async fn await_exit(&self, _pid: i32, _timeout: Duration) -> Result<(), ClusterError> {
+        Ok(())
+    }
+
+    async fn state(&self, _pid: i32) -> Result<Option<char>, ClusterError> {
+        Ok(self.runs.lock().then_some('S'))
+    }
+
+    async fn connect(
+        &self,
+        _address: &str,
+        _timeout: Duration,
+    ) -> Result<Result<Duration, String>, ClusterError> {
+        let accepts = self.runs.lock().then_some(Duration::from_millis(1));
+        Ok(accepts.ok_or_else(|| "refused".to_owned()))
+    }
+
+    /// Its clock, which no fault has changed.
+    async fn tool(&self, _name: &str, _args: Value) -> Result<Value, ClusterError> {
+        Ok(Value::Null)
+    }
+
+    async fn signal(&self, _pid: i32, _signal: i32) -> Result<(), ClusterError> {
+        unused()
+    }
+
+    async fn exec(&self, _argv: &[&str], _timeout: Duration) -> Result<Output, ClusterError> {
+        unused()
+    }
+
+    async fn put(&self, _path: &str, _content: &[u8]) -> Result<(), ClusterError> {
+        unused()
+    }
+
+    async fn get(&self, _path: &str) -> Result<Vec<u8>, ClusterError> {
+        unused()
+    }
+
+    async fn remove(&self, _path: &str) -> Result<(), ClusterError> {
+        unused()
+    }
+
+    async fn limit(&self, _limits: Limits) -> Result<(), ClusterError> {
+        unused()
+    }
+
+    async fn attach(&self, _argv: &[String]) -> Result<Attached, ClusterError> {
+        unused()
+    }
+}
+
+fn unused<T>() -> Result<T, ClusterError> {
+    Err(ClusterError::new("a kill does not use this"))
+}
+
+struct NoClients;
+
+impl Clients for NoClients {
+    fn pid(&self, _client: &str) -> Option<i32> {
+        None
+    }
+}
+
+/// What came of a kill of this server.
+struct Killed {
+    history: Vec<Event>,
+    errors: Vec<String>,
+    took: Duration,
+}
+
+impl Killed {
+    /// How the healing went, as it was recorded.
+    fn healing(&self) -> Vec<Kind> {
+        let of_healing = |event: &&Event| event.value.get("stage") == Some(&json!("heal"));
+        self.history.iter().filter(of_healing).map(|event| event.kind).collect()
+    }
+}
+
+/// Kills the server for a millisecond. Its log has one line, in this folder.
+async fn kill(server: &Arc<Server>, logs: &Path) -> Killed {
+    std::fs::write(logs.join("n1.log"), "10:00:00.000 redis | FATAL: no memory\n").unwrap();
+    let plan = toml::from_str("[[fault]]\nfault = 'kill'\non = ['n1']\nfor_ms = 1").unwrap();
+    let options = RunOptions { lock: "redis-single".to_owned(), ..RunOptions::default() };
+    let spec = RunSpec::with_plan(options, plan).unwrap();
+    let node: Arc<dyn Node> = server.clone();
+    let service = Service { name: "redis".to_owned(), argv: Vec::new(), env: Vec::new() };
+    let services = HashMap::from([("n1".to_owned(), RunningService { service, port: 6379 })]);
+    let context = FaultContext::new(&[node], services, Arc::new(NoClients), None, Some(server.clone()));
+    let history = logs.join("history.jsonl");
+    let (writer, placement) = (Writer::create(&history).unwrap(), Placement { slots: 1, clients: 1 });
+    let recorder = Arc::new(Recorder::new(writer, placement, Arc::new(Stop::default()), false));
+    let log = ServerLog { logs: logs.to_owned(), unreadable: &[], recorder };
+    let begun = Instant::now();
+    let injection = Injection::begin(&spec, prepare(&spec.plan).unwrap(), Arc::new(context), log);
+    injection.all_over().await;
+    let took = begun.elapsed();
+    let errors = injection.heal_all().await.errors;
+    Killed { history: read_history(&history).unwrap(), errors, took }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kill_is_healed_once_its_server_serves_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(false, 7);
+    let killed = kill(&server, folder.path()).await;
+    assert_eq!((killed.healing(), killed.errors.len()), (vec![Kind::Invoke, Kind::Ok], 0));
+    assert!(killed.took >= 7 * HEAL_AGAIN, "after {:?} it did not serve yet", killed.took);
+    assert_eq!(server.starts(), 1, "it runs, and only has to be waited for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_come_back_is_given_up_and_recorded_with_its_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(true, 0);
+    let killed = kill(&server, folder.path()).await;
+    assert_eq!(killed.healing(), [Kind::Invoke, Kind::Info]);
+    assert_eq!(killed.errors, ["kill on n1 could not be healed: n1 ended as soon as it was started again"]);
+    let ended: Vec<ServerEnded> = killed.history.iter().filter_map(ServerEnded::read).collect();
+    assert_eq!((ended.len(), ended[0].node.as_str(), ended[0].after_fault), (1, "n1", Some(0)));
+    assert_eq!(ended[0].log, ["10:00:00.000 redis | FATAL: no memory"]);
+    assert!(server.starts() > 50, "it was started {} times", server.starts());
+    assert!((HEALING..HEALING + 2 * LAST_HEALING).contains(&killed.took), "{:?}", killed.took);
+}
