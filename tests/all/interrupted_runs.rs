@@ -74,12 +74,14 @@ fn an_interrupted_run_takes_everything_down(driver: &str) {
 /// A terminal that is gone: its signal comes, and nothing can be printed any more.
 fn a_run_without_its_terminal_takes_everything_down(driver: &str) {
     let results = tempfile::tempdir().expect("a temporary folder");
-    let mut running = start(driver, results.path());
+    let mut running = start_for("120s", driver, results.path());
     await_fault(results.path());
     drop((running.child().stdout.take(), running.child().stderr.take()));
+    let begun = Instant::now();
     signal(&mut running, Signal::SIGHUP);
     let output = running.finish();
     assert!(matches!(output.status.code(), Some(255 | 1)), "{:?}", output.status);
+    assert!(begun.elapsed() < Duration::from_secs(90), "it went on to its own end");
 }
 
 /// No file may grow any further in the middle of the run. What its history holds by then is judged.

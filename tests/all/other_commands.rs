@@ -316,7 +316,7 @@ fn a_run_that_began_after_the_year_9999_is_judged() {
 #[test]
 fn who_listens_for_others_is_warned_and_asks_them_for_a_token() {
     let results = tempfile::tempdir().expect("a temporary folder");
-    let server = Server::start_on("0.0.0.0:0", results.path());
+    let mut server = Server::start_on("0.0.0.0:0", results.path());
     let (address, token) = server.address.split_once("/?token=").expect("a token is in the address");
     assert!(token.len() >= 32, "{token}");
     let port = address.rsplit(':').next().expect("a port");
@@ -330,6 +330,9 @@ fn who_listens_for_others_is_warned_and_asks_them_for_a_token() {
     };
     assert!(ask("/").starts_with("HTTP/1.1 403"), "{}", ask("/"));
     assert!(ask(&format!("/?token={token}")).starts_with("HTTP/1.1 303"));
-    let complaints = server.complaints();
+    server.process.kill().expect("it runs");
+    let mut complaints = String::new();
+    let stderr = server.process.stderr.as_mut().expect("piped");
+    stderr.read_to_string(&mut complaints).expect("text");
     assert!(complaints.contains("is reached from other computers"), "{complaints}");
 }

@@ -1,6 +1,6 @@
 //! `fencepost serve` as a user starts it.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -32,15 +32,6 @@ impl Server {
         let line = line.expect("it says where it listens");
         let address = line.split_whitespace().next().expect("an address").to_owned();
         Server { process, address }
-    }
-
-    /// Ends it, and gives what stood on standard error.
-    pub fn complaints(mut self) -> String {
-        let _ = self.process.kill();
-        let mut complaints = String::new();
-        let stderr = self.process.stderr.as_mut().expect("piped");
-        stderr.read_to_string(&mut complaints).expect("text");
-        complaints
     }
 }
 

@@ -10,7 +10,7 @@ use fencepost_storage::{Credentials, Guard, Need, ProtectedStorage};
 use fencepost_wire::LineWriter;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -38,30 +38,60 @@ pub(super) fn start(
         careful: context.careful,
         beliefs: beliefs.clone(),
         marked: HashSet::new(),
+        lost: None,
     };
     tokio::spawn(pass_on(noticed, beliefs, out.clone()));
     tokio::spawn(process.run(inbox, out.clone()));
     commands
 }
 
-/// The keys that a process believes it holds: acquired, not yet begun to release, not reported as lost.
+/// What a process knows of a key.
+enum Belief {
+    /// Its acquire is under way. What was reported as lost meanwhile can only be what is about to be granted.
+    Acquiring(Option<Notice>),
+    /// Acquired, not yet begun to release, not reported as lost.
+    Held,
+}
+
+/// What a process knows of the keys that it holds or asks for.
 #[derive(Default)]
-struct Beliefs(Mutex<Vec<String>>);
+struct Beliefs(Mutex<HashMap<String, Belief>>);
 
 impl Beliefs {
-    fn begin(&self, key: &str) {
+    fn begin_acquire(&self, key: &str) {
+        self.0.lock().entry(key.to_owned()).or_insert(Belief::Acquiring(None));
+    }
+
+    /// The acquire is over, and believed in where it was granted; but for a lock that was lost already, whose notice it gives.
+    fn end_acquire(&self, key: &str, granted: bool) -> Option<Notice> {
         let mut keys = self.0.lock();
-        if !keys.iter().any(|held| held == key) {
-            keys.push(key.to_owned());
+        let before = keys.remove(key);
+        if let Some(Belief::Acquiring(Some(lost))) = before {
+            return granted.then_some(lost);
         }
+        if granted || matches!(before, Some(Belief::Held)) {
+            keys.insert(key.to_owned(), Belief::Held);
+        }
+        None
+    }
+
+    /// A lock is lost. Gives the notice back, or keeps it until the grant of that lock is known.
+    fn lose(&self, notice: Notice) -> Option<Notice> {
+        let mut keys = self.0.lock();
+        if let Some(Belief::Acquiring(lost)) = keys.get_mut(&notice.key) {
+            *lost = Some(notice);
+            return None;
+        }
+        keys.remove(&notice.key);
+        Some(notice)
     }
 
     fn end(&self, key: &str) {
-        self.0.lock().retain(|held| held != key);
+        self.0.lock().remove(key);
     }
 
     fn contain(&self, key: &str) -> bool {
-        self.0.lock().iter().any(|held| held == key)
+        matches!(self.0.lock().get(key), Some(Belief::Held))
     }
 }
 
@@ -76,6 +106,8 @@ struct ClientProcess {
     beliefs: Arc<Beliefs>,
     /// Keys that it has marked as its own since it acquired them.
     marked: HashSet<String>,
+    /// The notice that what the latest acquire was granted is lost already, to be sent after its answer.
+    lost: Option<Notice>,
 }
 
 impl ClientProcess {
@@ -84,6 +116,9 @@ impl ClientProcess {
             let answer = self.perform(&command).await;
             let indeterminate = answer.kind == AnswerKind::Info;
             out.send(&FromClient::Answer(answer));
+            if let Some(lost) = self.lost.take() {
+                out.send(&FromClient::Notice(lost));
+            }
             if indeterminate {
                 // The user of this number is no more, as if it had crashed. Dropping the lock ends its keepalives;
                 // otherwise it would hold, for ever, a lock that is never released.
@@ -122,12 +157,14 @@ impl ClientProcess {
             return Answer::new(command.id, refused);
         };
         let ttl = Duration::from_millis(ttl_ms);
+        self.beliefs.begin_acquire(key);
         let completion = match command.value["mode"].as_str() {
             Some("shared") => self.lock.acquire_shared(key, ttl, timeout).await,
             _ => self.lock.acquire(key, ttl, timeout).await,
         };
-        if matches!(completion, Completion::Ok(_)) {
-            self.beliefs.begin(key);
+        let granted = matches!(completion, Completion::Ok(_));
+        self.lost = self.beliefs.end_acquire(key, granted);
+        if granted {
             self.marked.remove(key);
         }
         let mut answer = Answer::new(command.id, completion);
@@ -254,9 +291,9 @@ fn no_storage() -> Completion {
 /// Passes on what the lock library of one process reports. A lost lock ends the belief in it.
 async fn pass_on(mut noticed: mpsc::UnboundedReceiver<Notice>, beliefs: Arc<Beliefs>, out: LineWriter) {
     while let Some(notice) = noticed.recv().await {
-        if notice.event == f::LOST {
-            beliefs.end(&notice.key);
+        let notice = if notice.event == f::LOST { beliefs.lose(notice) } else { Some(notice) };
+        if let Some(notice) = notice {
+            out.send(&FromClient::Notice(notice));
         }
-        out.send(&FromClient::Notice(notice));
     }
 }

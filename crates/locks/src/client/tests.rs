@@ -11,7 +11,7 @@ use fencepost_history::{Completion, ErrorCode};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, split};
 
-/// A lock without servers. The key says how it behaves: `lost` reports the loss at once, `expired` is no longer valid,
+/// A lock without servers. The key says how it behaves: `lost` reports the loss at once, `lost-early` before the grant, `expired` is no longer valid,
 /// `unsure` ends every acquire as indeterminate, `taken` is always another's.
 static FAKE: LockDefinition = LockDefinition {
     name: "fake",
@@ -54,6 +54,10 @@ impl Lock for FakeLock {
             "unsure" => return Completion::info(ErrorCode::Timeout, "n1"),
             "taken" => return Completion::fail(ErrorCode::Taken, "by another"),
             "slow" => tokio::time::sleep(Duration::from_millis(100)).await,
+            "lost-early" => {
+                self.notices.lost(key, "session expired");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
             "lost" => {
                 let notices = self.notices.clone();
                 let key = key.to_owned();
@@ -165,6 +169,17 @@ async fn a_lost_notice_ends_the_belief() {
     assert_eq!(notice, r#"{"event":"lost","process":3,"key":"lost","reason":"session expired"}"#);
     assert_eq!(talk.op("holds", "lost", "").await, r#"{"id":1,"type":"ok","value":false}"#);
     assert_eq!(talk.op("release", "lost", "").await, r#"{"id":1,"type":"ok","value":{"believed":false}}"#);
+}
+
+#[tokio::test]
+async fn what_is_lost_before_its_grant_is_known_is_not_believed_in() {
+    let mut talk = Talk::hello(json!({})).await;
+    assert_eq!(talk.acquire("lost-early").await, r#"{"id":1,"type":"ok","value":{"token":33}}"#);
+    let notice = talk.next().await;
+    assert_eq!(notice, r#"{"event":"lost","process":3,"key":"lost-early","reason":"session expired"}"#);
+    assert!(talk.op("release", "lost-early", "").await.contains(r#""believed":false"#));
+    assert_eq!(talk.acquire("a").await, r#"{"id":1,"type":"ok","value":{"token":33}}"#);
+    assert!(talk.op("holds", "a", "").await.contains("true"));
 }
 
 #[tokio::test]
