@@ -148,7 +148,9 @@ fn what_killed_runs_left_is_removed_at_once(driver: &str) {
     let cleaned = fencepost(&["clean"]).output().expect("the program starts");
     let (printed, complaints) =
         (String::from_utf8_lossy(&cleaned.stdout), String::from_utf8_lossy(&cleaned.stderr));
-    assert!(printed.contains("removed") && printed.contains("of killed runs"), "{printed}{complaints}");
+    // A run of someone else that begins just then removes what was left, too.
+    let words = ["of killed runs", "nothing was left"];
+    assert!(words.iter().any(|words| printed.contains(words)), "{printed}{complaints}");
     left.iter().for_each(Left::assert_none);
     let held = living.child().try_wait().expect("it is ours").is_none();
     assert!(held, "the run that goes on has ended");
