@@ -18,17 +18,16 @@ mod testing;
 use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};
 use commands::{analyze, check, compare, doctor, export, gc, images, list, manual, serve, test};
+use console::style;
 use exit::{BAD_USAGE, FAILED};
 use fencepost_checker::Malformed;
 use fencepost_engine::BadUsage;
 use fencepost_history::HistoryError;
 use fencepost_history::run::RunError;
+use log::Level;
 use output::complain;
 use runtime::{runtime, small_runtime};
 use std::io::Write;
-use tracing::Level;
-use tracing_subscriber::filter::Targets;
-use tracing_subscriber::{Layer, fmt, layer::SubscriberExt, util::SubscriberInitExt};
 
 /// Runs the program and gives its exit code.
 pub fn main() -> i32 {
@@ -114,14 +113,15 @@ fn dispatch(command: Command) -> anyhow::Result<i32> {
     }
 }
 
-/// Warnings of Fencepost's own parts; `RUST_LOG` asks for more.
+/// Warnings of Fencepost's own parts, one line each; `RUST_LOG` asks for more.
 fn log_to_stderr() {
-    let wanted = std::env::var("RUST_LOG").ok().and_then(|wanted| wanted.parse().ok());
-    let filter = wanted.unwrap_or_else(|| Targets::new().with_target("fencepost", Level::WARN));
-    let lines = fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_ansi(console::colors_enabled_stderr())
-        .without_time()
-        .with_target(false);
-    tracing_subscriber::registry().with(lines.with_filter(filter)).init();
+    let wanted = env_logger::Env::default().default_filter_or("fencepost=warn");
+    let coloured = |level| match level {
+        Level::Error => style(level).for_stderr().red(),
+        Level::Warn => style(level).for_stderr().yellow(),
+        _ => style(level).for_stderr().dim(),
+    };
+    env_logger::Builder::from_env(wanted)
+        .format(move |line, record| writeln!(line, "{} {}", coloured(record.level()), record.args()))
+        .init();
 }

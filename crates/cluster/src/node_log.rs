@@ -54,7 +54,7 @@ impl NodeLog {
         if let Err(error) = inner.file.write_all(line.as_bytes())
             && !std::mem::replace(&mut inner.warned, true)
         {
-            tracing::warn!("cannot write a node's log: {error}");
+            log::warn!("cannot write a node's log: {error}");
         }
     }
 }

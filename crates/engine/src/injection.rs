@@ -350,7 +350,7 @@ impl ScheduledFault {
     }
 
     fn not_injected(&self, error: &FaultError) {
-        tracing::warn!("{}: {error}", self.planned.fault);
+        log::warn!("{}: {error}", self.planned.fault);
         self.record(Kind::Info, FaultStage::Inject, Some(error));
     }
 

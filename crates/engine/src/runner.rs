@@ -110,7 +110,7 @@ async fn compress(folder: &RunFolder) {
     let history = folder.history();
     let compressing = tokio::task::spawn_blocking(move || compress_history(&history, COMPRESS_ABOVE_BYTES));
     if let Ok(Err(error)) = compressing.await {
-        tracing::warn!("the history stays uncompressed: {error:#}");
+        log::warn!("the history stays uncompressed: {error:#}");
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) async fn record(context: &FaultContext, recorder: &Recorder) {
     let accesses = match read(context).await {
         Ok(accesses) => accesses,
         Err(error) => {
-            tracing::warn!("the storage's log cannot be read, so late writes may go unseen: {error}");
+            log::warn!("the storage's log cannot be read, so late writes may go unseen: {error}");
             return;
         }
     };

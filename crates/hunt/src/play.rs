@@ -91,7 +91,7 @@ impl Played {
             return;
         }
         if let Err(error) = std::fs::remove_dir_all(&self.folder) {
-            tracing::warn!("cannot remove the run {}: {error}", self.folder.display());
+            log::warn!("cannot remove the run {}: {error}", self.folder.display());
         }
     }
 }

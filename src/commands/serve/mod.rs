@@ -5,6 +5,7 @@ mod folder;
 mod index;
 mod listen;
 mod pages;
+mod query;
 #[cfg(test)]
 mod tests;
 
@@ -14,7 +15,7 @@ use access::Access;
 use anyhow::{Context, Result};
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{Path, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{self, Next};
@@ -27,6 +28,7 @@ use fencepost_report::runs::{self, Run};
 use folder::inside;
 use index::{Filter, Index, RunStatus, status};
 use maud::html;
+use query::Query;
 use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};

@@ -22,7 +22,7 @@ pub(super) async fn capabilities_of(driver: &dyn Driver, key: &str) -> Vec<Capab
     match found {
         Ok(found) => found.into_iter().filter(|it| it.reason.is_none()).map(|it| it.capability).collect(),
         Err(error) => {
-            tracing::debug!("cannot find out what nodes can do: {error}");
+            log::debug!("cannot find out what nodes can do: {error}");
             Capability::ALL.to_vec()
         }
     }

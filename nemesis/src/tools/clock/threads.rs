@@ -125,7 +125,7 @@ impl Drop for Stopped {
         for thread in self.threads.iter().filter(|thread| !thread.ended) {
             thread.detach();
         }
-        tracing::trace!(pid = self.pid, threads = self.threads.len(), "let go");
+        log::trace!("let go of {} threads of process {}", self.threads.len(), self.pid);
     }
 }
 

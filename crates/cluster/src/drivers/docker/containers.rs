@@ -205,7 +205,7 @@ impl Plan {
     pub(super) async fn remove(&self, docker: &Docker) -> Result<(), ClusterError> {
         remove_run(docker, &self.run).await?;
         if remove_network(docker, &self.prefix(), REMOVAL).await? == Network::Kept {
-            tracing::warn!(
+            log::warn!(
                 "the Docker engine keeps the network {}, to which nothing is attached any more, until it is restarted",
                 self.prefix()
             );
@@ -237,7 +237,7 @@ pub(super) async fn remove_run(docker: &Docker, run: &str) -> Result<(), Cluster
             let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
             // It may be removing itself already. What counts is whether it is gone the next time we look.
             if let Err(error) = docker.remove_container(id, Some(options)).await {
-                tracing::debug!("{}", failed("remove a container", &error));
+                log::debug!("{}", failed("remove a container", &error));
             }
         }))
         .await;

@@ -259,7 +259,7 @@ impl EnvironmentBuild<'_> {
         let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
         if let Err(error) = self.engine.docker.remove_container(container, Some(options)).await {
             // It may be removing itself already.
-            tracing::debug!("{}", failed("remove a container", &error));
+            log::debug!("{}", failed("remove a container", &error));
         }
     }
 }

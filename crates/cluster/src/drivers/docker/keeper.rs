@@ -61,7 +61,7 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         if let Err(error) = self.take_down() {
-            tracing::warn!("{error}");
+            log::warn!("{error}");
         }
     }
 }

@@ -150,6 +150,6 @@ fn command(executable: &Path, inherited: Vec<RawFd>) -> Command {
 
 fn wait(mut sandbox: Child) {
     if let Err(error) = sandbox.wait() {
-        tracing::warn!("cannot wait for the sandbox: {error}");
+        log::warn!("cannot wait for the sandbox: {error}");
     }
 }
