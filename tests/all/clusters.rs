@@ -20,8 +20,10 @@ under!(
         a_lock_is_not_blamed_for_clients_that_are_all_killed,
         etcd_holds_when_wall_clocks_jump,
     ],
-    docker: [a_stopped_holder_loses_updates, a_partition_is_real, a_kill_is_real],
+    docker: [a_stopped_holder_loses_updates],
     docker_by_night: [
+        a_partition_is_real,
+        a_kill_is_real,
         sentinels_promote_a_replica,
         redlock_breaks_when_clocks_jump,
         a_token_protects_the_data,

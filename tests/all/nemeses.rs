@@ -164,7 +164,7 @@ fn a_swarm_says_what_it_is_made_of(driver: &str) {
 
 #[test]
 fn doctor_tries_every_fault() {
-    let output = crate::common::output(&["doctor"], Weight::ALONE);
+    let output = crate::common::output(&["doctor"], Weight { docker: true, ..Weight::PRECISE });
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     assert_eq!(output.status.code(), Some(0), "{text}");
     let nemeses = text.split("throw-away node").nth(1).expect("a section of nemeses");

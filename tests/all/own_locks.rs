@@ -60,12 +60,21 @@ impl Checked {
     }
 }
 
-#[test]
-fn the_examples_of_the_kits_keep_the_protocol() {
-    for language in LANGUAGES {
-        check(&format!("kits/{language}/example")).keeps_the_protocol();
-    }
+/// The example of each kit keeps the protocol: a test for each, so that they go side by side.
+macro_rules! examples {
+    ($($language:ident),*) => {
+        mod example_keeps_the_protocol {
+            $(#[test] fn $language() { super::check(concat!("kits/", stringify!($language), "/example")).keeps_the_protocol(); })*
+        }
+
+        #[test]
+        fn every_kit_has_its_example_checked() {
+            assert_eq!(LANGUAGES, [$(stringify!($language)),*]);
+        }
+    };
 }
+
+examples!(python, go, javascript, rust, java, php);
 
 #[test]
 #[ignore = "runs every night, by .ci/nightly"]

@@ -8,10 +8,10 @@ use std::sync::Once;
 use std::time::Duration;
 
 /// Units of work that go on at once. Most runs wait most of the time; two cores have room for several.
-pub const CAPACITY: usize = 5;
+pub const CAPACITY: usize = 10;
 
 /// Runs under docker that go on at once: the engine miscounts when many containers come and go (see CONTRIBUTING.md).
-const DOCKER: usize = 2;
+const DOCKER: usize = 3;
 
 /// How much of the machine a run needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Weight {
 pub struct Turn(#[expect(dead_code, reason = "the locks last as long as the files are open")] Vec<File>);
 
 impl Turn {
-    /// Waits for it. Light ones pass by heavy ones that wait, so that no core stands idle: there is an end of light ones.
+    /// Waits for it.
     pub fn take(weight: Weight) -> Turn {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("turns");
         create_dir_all(&folder).expect("a writable target folder");
@@ -76,20 +76,22 @@ fn make_images(folder: &Path) {
     });
 }
 
-/// Waits until so many of the locks of this kind are free at once, and takes them.
+/// Waits until it has taken so many of the locks of this kind. A heavy run keeps what it has taken while it waits for the rest, or
+/// light ones would pass by it to the end. Only one run at a time does so: two that took half each would both wait for ever.
 fn take_of(folder: &Path, kind: &str, all: usize, count: usize) -> Vec<File> {
     let open = |name: String| File::create(folder.join(name)).expect("a writable target folder");
     let gate = open(format!("{kind}-gate"));
-    loop {
-        // One looks at a time: two that took half each would see too few both.
+    if count > 1 {
         gate.lock().expect("a file system that knows locks");
-        let files = (0..all).map(|number| open(format!("{kind}-{number}")));
-        let free: Vec<File> = files.filter(is_free).take(count).collect();
-        if free.len() == count {
-            return free;
+    }
+    let mut files: Vec<File> = (0..all).map(|number| open(format!("{kind}-{number}"))).collect();
+    let mut taken = Vec::new();
+    loop {
+        let wanted = count - taken.len();
+        taken.extend(files.extract_if(.., |file| is_free(file)).take(wanted));
+        if taken.len() == count {
+            return taken;
         }
-        drop(free);
-        gate.unlock().expect("a file system that knows locks");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
