@@ -30,7 +30,7 @@
 FROM rust:1-bookworm AS build
 WORKDIR /src
 COPY . .
-RUN cargo build --release --locked --features full && install -D target/release/fencepost /out/fencepost
+RUN cargo build --profile dist --locked --features full && install -D target/dist/fencepost /out/fencepost
 
 FROM debian:bookworm-slim
 LABEL org.opencontainers.image.title="Fencepost" \
