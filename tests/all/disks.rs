@@ -74,8 +74,8 @@ fn keeps_everything(ran: &Ran) {
 
 fn a_full_disk_is_real(driver: &str) {
     let plan =
-        "[[fault]]\nat_ms = 1000\nfor_ms = 1500\nfault = \"disk-full\"\non = [\"n1\"]\nbytes_left = 100\n";
-    let args = "--lock redis-single --redis-persistence always --ttl 1s --time-limit 3s";
+        "[[fault]]\nat_ms = 1000\nfor_ms = 4000\nfault = \"disk-full\"\non = [\"n1\"]\nbytes_left = 100\n";
+    let args = "--lock redis-single --redis-persistence always --ttl 1s --time-limit 6s";
     let ran = planned(plan, &format!("--driver {driver} {args}"));
     ran.assert_faults_real();
     let seen = &ran.stages("inject", Kind::Ok)[0]["observed"]["n1"];
