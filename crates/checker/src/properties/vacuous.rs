@@ -2,12 +2,13 @@
 //!
 //! Two processes compete when one begins to acquire a key while another is acquiring it or holds it. Faults took
 //! effect when at least one of those injected was observed to change something; a run without faults needs none.
+//! A holder that abandons its section, because its lease is over before it could do anything, tests nothing.
 
 use super::checker::{Checker, NotJudged};
 use crate::prose::times;
 use crate::run_index::{HoldEnd, RunIndex};
 use crate::verdict::{Outcome, Verdict};
-use fencepost_history::f;
+use fencepost_history::{SECTION_ABANDONED, f};
 use rustc_hash::FxHashMap;
 
 pub struct Vacuous;
@@ -31,6 +32,8 @@ impl Checker for Vacuous {
             (run.faults.len(), run.faults.iter().filter(|fault| fault.effective).count());
         let (outcome, summary) = if contended == 0 {
             (Outcome::Vacuous, "no two processes ever competed for a lock: nothing was tested".to_owned())
+        } else if let Some(summary) = abandoned(run) {
+            (Outcome::Vacuous, summary)
         } else if faults > 0 && effective == 0 {
             (
                 Outcome::Vacuous,
@@ -57,6 +60,18 @@ impl Checker for Vacuous {
         let verdict = Verdict::new(self.name(), outcome, summary);
         Ok(verdict.stat("contended", contended).stat("faults", faults).stat("effective", effective))
     }
+}
+
+/// Says so where nine of ten holders, or more, gave up before they used the lock.
+fn abandoned(run: &RunIndex) -> Option<String> {
+    let abandoned = run.events.iter().filter(|event| event.f == SECTION_ABANDONED).count();
+    let holds = run.holds.len();
+    (abandoned > 0 && abandoned * 10 >= holds * 9).then(|| {
+        format!(
+            "{abandoned} of {holds} holders gave up, since their lease was over, or nearly, before they could use the lock: \
+             nothing was tested; compare the validity that the client reports (in milliseconds) with the TTL"
+        )
+    })
 }
 
 /// A nemesis of the run none of whose faults took effect.
@@ -140,6 +155,17 @@ mod tests {
         let alone = COMPETING.replace("20 2 invoke acquire a", "").replace("40 2 ok     acquire a", "");
         assert_eq!(verdict(&Vacuous, &alone).outcome, Outcome::Vacuous);
         assert_eq!(verdict(&Vacuous, "").outcome, Outcome::Vacuous);
+    }
+
+    #[test]
+    fn rejects_a_run_whose_holders_all_gave_up() {
+        let gave_up = |process: u8| {
+            format!("\n50 nemesis info section-abandoned - {{process:{process},key:\"a\",late_ms:0}}")
+        };
+        let all = verdict(&Vacuous, &format!("{COMPETING}{}{}", gave_up(1), gave_up(2)));
+        assert_eq!(all.outcome, Outcome::Vacuous);
+        assert!(all.summary.starts_with("2 of 2 holders gave up"), "{}", all.summary);
+        assert_eq!(verdict(&Vacuous, &format!("{COMPETING}{}", gave_up(2))).outcome, Outcome::Valid);
     }
 
     #[test]
