@@ -10,6 +10,9 @@ pub(crate) const WEEK: TimeSpan = TimeSpan::from_secs(7 * 24 * 3600);
 const YEAR: TimeSpan = TimeSpan::from_secs(365 * 24 * 3600);
 pub(crate) const CENTURY: TimeSpan = TimeSpan::from_secs(100 * 365 * 24 * 3600);
 
+/// Acquires after which a run ends: no run comes to more.
+pub(crate) const ACQUISITIONS_MAX: u64 = 1_000_000_000;
+
 /// Runs of one combination, and plays of one scenario or one run.
 pub const RUNS_MAX: usize = 10_000;
 /// Runs side by side. No machine has room for more.

@@ -10,11 +10,19 @@ pub type Stream = ChaCha8Rng;
 
 /// The number from which every random choice of a run follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "u64")]
 pub struct Seed(pub u64);
 
+/// A number that is no seed.
+#[derive(Debug, thiserror::Error)]
+#[error("expected a whole number from 0 to {}", Seed::MAX)]
+pub struct NoSeed;
+
 impl Seed {
-    /// A fresh seed. Kept below 2^53 so that every JSON reader keeps it whole.
+    /// Every JSON reader keeps numbers up to this one whole.
+    pub const MAX: u64 = (1 << 53) - 1;
+
+    /// A fresh seed.
     pub fn fresh() -> Seed {
         Seed(rand::random::<u64>() >> 11)
     }
@@ -38,10 +46,17 @@ impl fmt::Display for Seed {
     }
 }
 
+impl TryFrom<u64> for Seed {
+    type Error = NoSeed;
+    fn try_from(number: u64) -> Result<Seed, NoSeed> {
+        if number <= Seed::MAX { Ok(Seed(number)) } else { Err(NoSeed) }
+    }
+}
+
 impl FromStr for Seed {
-    type Err = std::num::ParseIntError;
-    fn from_str(text: &str) -> Result<Seed, Self::Err> {
-        text.parse().map(Seed)
+    type Err = NoSeed;
+    fn from_str(text: &str) -> Result<Seed, NoSeed> {
+        text.parse::<u64>().map_err(|_| NoSeed)?.try_into()
     }
 }
 
@@ -49,6 +64,16 @@ impl FromStr for Seed {
 mod tests {
     use super::*;
     use rand::RngExt;
+
+    #[test]
+    fn seeds_are_numbers_that_every_reader_keeps_whole() {
+        assert_eq!("9007199254740991".parse::<Seed>().unwrap(), Seed(Seed::MAX));
+        for text in ["9007199254740992", "18446744073709551615", "-1", "1.5", ""] {
+            let error = text.parse::<Seed>().unwrap_err().to_string();
+            assert_eq!(error, "expected a whole number from 0 to 9007199254740991", "{text}");
+        }
+        assert!(serde_json::from_str::<Seed>("18446744073709551615").is_err());
+    }
 
     #[test]
     fn streams_are_repeatable_and_independent() {
