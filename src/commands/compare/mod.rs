@@ -30,8 +30,8 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
     let baseline = args.files.read_baseline()?;
     if !args.from.is_empty() {
         let comparison = existing(&store::locals(&args.from)?)?;
-        write(&args.files, &comparison, None)?;
-        return tell(&comparison, baseline.as_ref());
+        let code = tell(&comparison, baseline.as_ref())?;
+        return Ok(write(&args.files, &comparison, None, code));
     }
     let durations = args.durations.as_deref().map(Durations::read).transpose()?.unwrap_or_default();
     let mut matrix = Matrix::new(args)?;
@@ -71,11 +71,18 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
         bail!("interrupted; {done} runs are done, and the same command makes the other {}", left.len());
     }
     let (left, _) = split(&plan, &runs);
-    part.end(left.is_empty())?;
+    let ended = part.end(left.is_empty());
     let comparison = matrix.comparison(&plan, &runs, &failures);
-    write(&args.files, &comparison, Some(&folder))?;
     let code = tell(&comparison, baseline.as_ref())?;
+    let code = write(&args.files, &comparison, Some(&folder), code);
     name_files(&folder);
+    let code = match ended {
+        Ok(()) => code,
+        Err(error) => {
+            complain!("fencepost: the comparison above is right, but it cannot be merged: {error:#}");
+            if code == 0 { FAILED } else { code }
+        }
+    };
     let code = match failures.len() {
         0 => code,
         count => {

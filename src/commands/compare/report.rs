@@ -1,6 +1,7 @@
 //! What a comparison says, in files and on the terminal: of runs that were made, that exist, or of parts that were merged.
 
-use crate::output::say;
+use crate::exit::FAILED;
+use crate::output::{complain, say};
 use anyhow::Result;
 use clap::Args;
 use fencepost_engine::BadUsage;
@@ -71,31 +72,34 @@ impl ComparisonFiles {
 }
 
 /// Writes the files that were asked for, and page and JSON into the comparison's folder, the JSON last: it says that all has
-/// been tried.
-pub fn write(files: &ComparisonFiles, comparison: &Comparison, folder: Option<&Path>) -> Result<()> {
-    let json = serde_json::to_string_pretty(comparison)? + "\n";
-    let put_page = |path: &Path| write_whole(path, comparison::html(comparison, &beside(path)).as_bytes());
-    files.html.as_deref().map(put_page).transpose()?;
-    if let Some(path) = &files.json {
-        write_whole(path, json.as_bytes())?;
+/// been tried. A file that cannot be written is said on standard error, and keeps no other from being written. Gives the exit
+/// code: `code`, or that of a failure where a file is missing and nothing got worse.
+pub fn write(files: &ComparisonFiles, comparison: &Comparison, folder: Option<&Path>, code: i32) -> i32 {
+    let json = || Ok::<_, anyhow::Error>(serde_json::to_string_pretty(comparison)? + "\n");
+    let put_json = |path: &Path| Ok(write_whole(path, json()?.as_bytes())?);
+    let put_page =
+        |path: &Path| Ok(write_whole(path, comparison::html(comparison, &beside(path)).as_bytes())?);
+    let put_markdown = |path: &Path| Ok(write_whole(path, comparison::markdown(comparison).as_bytes())?);
+    let put_csv = |path: &Path| Ok(write_whole_by(path, |file| comparison::write_csv(comparison, file))?);
+    let put_junit = |path: &Path| {
+        let xml = pipeline::junit::xml("fencepost compare", &comparison::junit_suites(comparison))?;
+        Ok(write_whole(path, xml.as_bytes())?)
+    };
+    let written: [Option<Result<()>>; 7] = [
+        files.html.as_deref().map(put_page),
+        files.json.as_deref().map(put_json),
+        files.markdown.as_deref().map(put_markdown),
+        files.csv.as_deref().map(put_csv),
+        files.junit.as_deref().map(put_junit),
+        folder.map(|folder| put_page(&folder.join(PAGE))),
+        folder.map(|folder| put_json(&folder.join(JSON))),
+    ];
+    let mut failed = false;
+    for error in written.into_iter().flatten().filter_map(Result::err) {
+        failed = true;
+        complain!("fencepost: the comparison above is right, but a file of it is not written: {error:#}");
     }
-    if let Some(path) = &files.markdown {
-        write_whole(path, comparison::markdown(comparison).as_bytes())?;
-    }
-    if let Some(path) = &files.csv {
-        write_whole_by(path, |file| comparison::write_csv(comparison, file))?;
-    }
-    if let Some(path) = &files.junit {
-        write_whole(
-            path,
-            pipeline::junit::xml("fencepost compare", &comparison::junit_suites(comparison))?.as_bytes(),
-        )?;
-    }
-    if let Some(folder) = folder {
-        put_page(&folder.join(PAGE))?;
-        write_whole(&folder.join(JSON), json.as_bytes())?;
-    }
-    Ok(())
+    if failed && code == 0 { FAILED } else { code }
 }
 
 /// Names the files of the folder on the terminal.

@@ -23,9 +23,10 @@ pub fn merge(args: &MergeArgs, sources: &Sources) -> Result<i32> {
     let mut comparison = merged(&campaign, record)?;
     comparison.command.clone_from(&file.command);
     comparison.missing = sources.missing();
-    sources.write(&args.out, |run| campaign.name(run))?;
-    write(&args.files, &comparison, Some(&args.out))?;
     let code = tell(&comparison, baseline.as_ref())?;
+    let parts = sources.write(&args.out, |run| campaign.name(run));
+    let code = write(&args.files, &comparison, Some(&args.out), code);
+    parts?;
     name_files(&args.out);
     let failures: usize =
         comparison.rows.iter().flat_map(|row| &row.cells).map(|cell| cell.failures.len()).sum();
