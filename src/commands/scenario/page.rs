@@ -3,6 +3,7 @@
 use super::play::{Ending, Report};
 use super::repetitions;
 use anyhow::{Context, Result};
+use fencepost_history::run::write_inside;
 use fencepost_report::markdown::{code_in_table, escaped};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -19,13 +20,20 @@ const PICTURES: &str = "pictures/debate";
 /// # Errors
 /// The folder or a picture cannot be written.
 pub fn pictures(reports: &[Report], page: &Path) -> Result<()> {
-    let folder = page.parent().unwrap_or(Path::new("")).join(PICTURES);
-    std::fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    let beside = page.parent().unwrap_or(Path::new(""));
     let shown = repetitions::by_scenario(reports).map(repetitions::shown);
     for (report, picture) in shown.filter_map(|report| Some((report, picture(report)?))) {
-        let to = folder.join(format!("{}.svg", report.name));
-        std::fs::copy(&picture, &to).with_context(|| format!("cannot write {}", to.display()))?;
+        let mut folder = beside.to_owned();
+        for name in Path::new(PICTURES) {
+            folder.push(name);
+            // The folder of the page is the user's to make.
+            if !folder.is_dir() {
+                std::fs::create_dir(&folder)
+                    .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+            }
+        }
+        let drawn = std::fs::read(&picture).with_context(|| format!("cannot read {}", picture.display()))?;
+        write_inside(beside, &format!("{PICTURES}/{}.svg", report.name), &drawn)?;
     }
     Ok(())
 }
