@@ -11,7 +11,7 @@ use fencepost_checker::RunIndex;
 use fencepost_engine::scenario::{read_file, scenario_text};
 use fencepost_engine::{BadUsage, RunOptions};
 use fencepost_history::Seed;
-use fencepost_history::run::{RunFolder, write_whole};
+use fencepost_history::run::{RunFolder, open_regular, write_whole};
 use fencepost_report::findings::{FINDING, FindingFile, RUN, free_name};
 use fencepost_report::pictured;
 use std::fs;
@@ -121,6 +121,8 @@ impl KeptFinding {
     /// One sentence: the file has a mistake, or directs its clients by scripts.
     pub fn schedule(&self, driver: &str) -> Result<Schedule, BadUsage> {
         let path = self.folder.join(SCENARIO);
+        // A pipe would keep the program waiting for ever.
+        open_regular(&path).map_err(|error| BadUsage(format!("cannot read {}: {error}", path.display())))?;
         let scenario = read_file(&path)?;
         let [run] = &scenario.runs[..] else {
             return Err(BadUsage(format!(

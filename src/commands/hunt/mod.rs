@@ -11,7 +11,9 @@ use crate::runtime::{listen_for_signals, runtime};
 use crate::store;
 use anyhow::Result;
 pub use args::HuntArgs;
-use fencepost_engine::{BadUsage, Faults, RunOptions, RunSpec, Stop, check_budget, pick};
+use fencepost_engine::{
+    BadUsage, Faults, JOBS_MAX, RunOptions, RunSpec, Stop, check_budget, check_count, pick,
+};
 use fencepost_history::run::now;
 use fencepost_hunt::Servers;
 use fencepost_hunt::hunt::{
@@ -80,7 +82,9 @@ type Begun = (HuntRequest, HuntFolder, (HuntFile, Archive, u64));
 
 fn resumed(path: &Path, args: &HuntArgs) -> Result<Begun> {
     let (folder, state, archive) = HuntFolder::resume(path)?;
-    let request = HuntRequest { budget: args.budget, ..state.request };
+    let jobs = args.jobs.unwrap_or(state.request.jobs);
+    check_count("the number of jobs", jobs, JOBS_MAX)?;
+    let request = HuntRequest { budget: args.budget, jobs, ..state.request };
     Ok((request, folder, (state.file, archive, state.next)))
 }
 
