@@ -58,6 +58,11 @@ struct RoundsTable {
     contests: usize,
 }
 
+/// The most digits that a value is shown with.
+const DIGITS_MAX: usize = 9;
+/// The most contests of a scenario.
+const CONTESTS_MAX: usize = 10_000;
+
 /// A number, or a duration, which counts in seconds.
 #[derive(Clone, Copy, Debug)]
 struct Bound(f64);
@@ -92,6 +97,18 @@ impl ExpectTable {
                 return Err(refused("`above` and `below` need `metric`, `count`, `time` or `rounds`"));
             }
             _ => {}
+        }
+        if table.digits.is_some_and(|digits| digits > DIGITS_MAX) {
+            return Err(refused(&format!("`digits` must be at most {DIGITS_MAX}")));
+        }
+        if table.rounds.as_ref().is_some_and(|rounds| !(1..=CONTESTS_MAX).contains(&rounds.contests)) {
+            return Err(refused(&format!("`contests` must be from 1 to {CONTESTS_MAX}")));
+        }
+        if table.order.as_ref().is_some_and(Vec::is_empty) {
+            return Err(refused("`order` names no event"));
+        }
+        if [table.above, table.below].into_iter().flatten().any(|bound| !bound.0.is_finite()) {
+            return Err(refused("`above` and `below` must be numbers"));
         }
         let mut conditions = Vec::new();
         if let Some(ViolationTable { checker, class }) = table.violation {
