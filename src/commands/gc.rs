@@ -1,7 +1,7 @@
 //! `fencepost gc`: removes old runs.
 
 use crate::commands::compare::runs_of_unfinished;
-use crate::output::say;
+use crate::output::{complain, say};
 use crate::store::Copied;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -9,7 +9,7 @@ use fencepost_checker::Outcome;
 use fencepost_engine::BadUsage;
 use fencepost_history::run::{RunFolder, is_running, point_latest};
 use fencepost_report::runs::{self, Run, State};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -54,12 +54,16 @@ fn gc_folder(args: &GcArgs) -> Result<i32> {
         BadUsage(format!("cannot read the results folder {}: {error}", results.display()))
     })?;
     let (count, mut removed, mut bytes) = (all.len(), 0, 0);
-    let all = if args.dry_run { all } else { all.into_iter().map(judged).collect() };
+    let mut kept = HashSet::new();
+    let all = if args.dry_run { all } else { all.into_iter().map(|run| judged(run, &mut kept)).collect() };
     if !args.dry_run {
         bytes += finish_removals(results)?;
     }
     let needed = runs_of_unfinished(results, &all);
-    for run in spent(all, args.keep).into_iter().filter(|run| !needed.contains(&run.path)) {
+    for run in spent(all, args.keep)
+        .into_iter()
+        .filter(|run| !needed.contains(&run.path) && !kept.contains(&run.path))
+    {
         let of_run = size_bytes(&run.path);
         if !args.dry_run {
             remove(results, &run)?;
@@ -75,18 +79,37 @@ fn gc_folder(args: &GcArgs) -> Result<i32> {
     Ok(0)
 }
 
-/// A run that ended before it was judged may hold a violation: it is judged first. One that goes on is left alone.
-fn judged(run: Run) -> Run {
+/// A run that ended before it was judged may hold a violation: it is judged first. One that goes on is left alone. Where the verdict is
+/// not known, or cannot be kept, the run is added to those that are kept.
+fn judged(run: Run, kept: &mut HashSet<PathBuf>) -> Run {
     let unjudged = matches!(run.state, State::NotJudged(..)) && !run.path.join("verdict.json").exists();
     if !unjudged || is_running(&run.path) {
         return run;
     }
     let judge = || fencepost_report::judge(&RunFolder::open(&run.path)?);
     match judge() {
-        Ok(_) => runs::read(&run.path).unwrap_or(run),
+        Ok(judged) => {
+            if judged.unwritten.is_some() {
+                kept.insert(run.path.clone());
+            }
+            runs::read(&run.path).unwrap_or(run)
+        }
+        Err(error) if has_history(&run.path) => {
+            complain!("fencepost: the run {} stays, since it cannot be judged: {error:#}", run.name);
+            kept.insert(run.path.clone());
+            run
+        }
         // Without a history there is nothing to judge.
         Err(_) => run,
     }
+}
+
+/// Whether something was recorded.
+fn has_history(run: &Path) -> bool {
+    let entries = fs::read_dir(run).into_iter().flatten().flatten();
+    let is_history =
+        |entry: &fs::DirEntry| entry.file_name().as_encoded_bytes().starts_with(b"history.jsonl");
+    entries.filter(is_history).any(|entry| entry.metadata().map_or(true, |file| file.len() > 0))
 }
 
 /// Those that may go. `all` has the newest first.
