@@ -1,5 +1,6 @@
 //! `fencepost check`: is this history possible?
 
+use crate::exit::{BAD_USAGE, FAILED};
 use crate::output::{Output, complain, say};
 use anyhow::{Result, anyhow};
 use clap::Args;
@@ -78,7 +79,7 @@ const EXPLAINED_MAX: usize = 3;
 /// any is no history.
 pub fn check(args: &CheckArgs) -> Result<i32> {
     let mut worst = Outcome::Valid;
-    let mut refused = false;
+    let (mut refused, mut unwritten) = (false, None);
     let mut svg = args.svg.as_deref();
     for file in &args.files {
         let name = file.display().to_string();
@@ -88,7 +89,8 @@ pub fn check(args: &CheckArgs) -> Result<i32> {
                 print(args, &verdict)?;
                 let evidence = verdict.keys.iter().find_map(|key| key.evidence.as_ref());
                 if let (Some(path), Some(evidence)) = (svg, evidence) {
-                    write_whole(path, fencepost_report::conflict(evidence).as_bytes())?;
+                    let drawn = write_whole(path, fencepost_report::conflict(evidence).as_bytes());
+                    unwritten = drawn.err();
                     svg = None;
                 }
             }
@@ -105,7 +107,14 @@ pub fn check(args: &CheckArgs) -> Result<i32> {
             }
         }
     }
-    Ok(if refused { crate::exit::BAD_USAGE } else { i32::from(worst.exit_code()) })
+    let code = if refused { BAD_USAGE } else { i32::from(worst.exit_code()) };
+    Ok(match unwritten {
+        Some(error) => {
+            complain!("fencepost: the answers above are right, but the picture is not written: {error}");
+            if code == 0 { FAILED } else { code }
+        }
+        None => code,
+    })
 }
 
 fn check_file<'a>(args: &'a CheckArgs, file: &'a Path, draw: bool) -> Result<FileVerdict<'a>> {
