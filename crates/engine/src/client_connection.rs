@@ -1,6 +1,6 @@
 //! The controller's end of a client program: sends commands, matches answers to them, passes notices on.
 
-use fencepost_history::{Completion, ErrorCode, f, printable};
+use fencepost_history::{Completion, ErrorCode, KEY_BYTES_MAX, f, printable};
 use fencepost_locks::protocol::{
     Answer, AnswerKind, Command, FromClient, Hello, HelloAnswer, Notice, ProcessOver, VERSION,
 };
@@ -204,6 +204,11 @@ impl Notices {
                 f::RENEWED,
                 f::AT
             )
+        } else if !is_key(&notice.key) {
+            format!(
+                "sent the notice {event} for a key of {} bytes, which no operation names",
+                notice.key.len()
+            )
         } else if !self.processes.lock().contains(process) {
             format!("sent the notice {event} for process {process}, which is not one of its own")
         } else {
@@ -213,6 +218,11 @@ impl Notices {
         *self.offence.lock() = Some(offence);
         Received::Garbage
     }
+}
+
+/// Whether a text can be the name of a lock: a history with a longer one cannot be read.
+fn is_key(key: &str) -> bool {
+    key.len() <= KEY_BYTES_MAX && !key.chars().any(char::is_control)
 }
 
 /// Counts notices, second by second.

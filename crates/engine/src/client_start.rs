@@ -79,9 +79,10 @@ async fn connect(
         }
     };
     let pid = connection.hello.pid;
-    if node.state(pid).await?.is_none() {
+    // Process 1 is the agent of the node.
+    if pid <= 1 || node.state(pid).await?.is_none() {
         return Err(anyhow!(
-            "client {name} announced the pid {pid}, and there is no such process in its node; announce the number that the \
+            "client {name} announced the pid {pid}, and there is no such process of a client in its node; announce the number that the \
              client sees itself"
         ));
     }
@@ -192,10 +193,16 @@ pub(crate) async fn version(spec: &RunSpec, clients: &[Arc<dyn Node>]) -> Result
     match said(&output.stdout) {
         Some(version) if output.code == Some(0) => Ok(Some(version)),
         _ => Err(anyhow!(
-            "the version command of {} failed: `{}` ended with {:?}: {}",
+            "the version command of {} failed: `{}` {}: {}",
             spec.lock.name,
             command.join(" "),
-            output.code,
+            match output.code {
+                Some(code) => format!("ended with {code}"),
+                None => format!(
+                    "was ended: it takes longer than {} s, or prints too much",
+                    VERSION_TIME.as_secs()
+                ),
+            },
             said(&output.stderr).unwrap_or_else(|| "it printed nothing".to_owned())
         )),
     }

@@ -36,5 +36,5 @@ pub use run_nodes::{NODES, NodeKind, RunNodes};
 pub use seed::{Seed, Stream};
 pub use shard::{InvalidShard, Shard};
 pub use storage_access::{STORAGE_LOG, StorageAccess};
-pub use stored::{Events, compressed_name, find_history, read_history};
+pub use stored::{Events, KEY_BYTES_MAX, compressed_name, find_history, read_history};
 pub use time_span::{InvalidDuration, TimeSpan};

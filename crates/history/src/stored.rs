@@ -75,8 +75,8 @@ impl Events {
     }
 }
 
-/// A key is the name of a lock, and stands in titles, pictures and tables.
-const KEY_BYTES_MAX: usize = 200;
+/// The longest key, in bytes: it is the name of a lock, and stands in titles, pictures and tables.
+pub const KEY_BYTES_MAX: usize = 200;
 
 /// An event from its line, with all texts made printable.
 fn parse(line: &[u8]) -> serde_json::Result<Event> {
