@@ -13,7 +13,7 @@ mod write;
 pub use clock_samples::{ClockSample, read_clock_samples};
 pub use file::{RunFile, RunHead, RunSettings, SettingsHead};
 pub use folder::{RunFolder, is_running, point_latest};
-pub use regular::{open_regular, read_regular, read_settings};
+pub use regular::{open_regular, read_bounded, read_regular, read_settings};
 pub use time::{date, now, timestamp};
 pub use write::{
     COMPRESS_ABOVE_BYTES, compress_history, fail_writes_beyond_limits, write_inside, write_whole,

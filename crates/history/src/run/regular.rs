@@ -42,10 +42,18 @@ const SETTINGS_MAX: u64 = 16 << 20;
 /// # Errors
 /// The file cannot be opened, is longer than [`SETTINGS_MAX`], or is not UTF-8.
 pub fn read_settings(path: &Path) -> io::Result<String> {
+    read_bounded(path, SETTINGS_MAX)
+}
+
+/// As [`read_settings`], for a file of at most so many bytes.
+///
+/// # Errors
+/// The file cannot be opened, is longer, or is not UTF-8.
+pub fn read_bounded(path: &Path, bytes_max: u64) -> io::Result<String> {
     let mut text = String::new();
-    let read = File::open(path)?.take(SETTINGS_MAX + 1).read_to_string(&mut text)?;
-    match read as u64 > SETTINGS_MAX {
-        true => Err(io::Error::other(format!("it is longer than {} MiB", SETTINGS_MAX >> 20))),
+    let read = File::open(path)?.take(bytes_max + 1).read_to_string(&mut text)?;
+    match read as u64 > bytes_max {
+        true => Err(io::Error::other(format!("it is longer than {} MiB", bytes_max >> 20))),
         false => Ok(text),
     }
 }

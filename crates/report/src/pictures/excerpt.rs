@@ -68,7 +68,7 @@ impl<'a> Excerpt<'a> {
         let first = holds.first()?;
         let begin = first.invoke_ns.max(first.from_ns.saturating_sub((end - first.from_ns) / 3));
         let margin = ((end - begin) / 16).max(2_000_000);
-        let (from_ns, to_ns) = (begin.saturating_sub(margin), end + 2 * margin);
+        let (from_ns, to_ns) = (begin.saturating_sub(margin), end.saturating_add(2 * margin));
         let both = both(&holds);
         let faults: Vec<&Fault> = run
             .faults
