@@ -22,6 +22,7 @@ import math
 import os
 import queue
 import random
+import signal
 import socket
 import sys
 import threading
@@ -165,6 +166,8 @@ def run(make: Callable[[Env], Any], can: Iterable[str] = ()) -> NoReturn:
     os.dup2(2, 1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.stdout = sys.stderr
+    # A library that interrupts the main thread, as portalocker does for a lost lock, must not end all processes.
+    signal.signal(signal.SIGINT, lambda *_: print("the main thread was interrupted (SIGINT)", file=sys.stderr))
     problem = _Client(make, can, sink).serve(source)
     print(problem or "", end="\n" if problem else "", file=sys.stderr, flush=True)
     os._exit(254 if problem else 0)  # threads of a library must not keep the client alive

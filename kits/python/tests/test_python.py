@@ -49,6 +49,11 @@ class Python(unittest.TestCase):
         self.assertEqual(("info", "raised: builtins.SystemExit: 7"), (answer["type"], answer["error"]))
         self.assertIn("SystemExit: 7", log)
 
+    def test_library_that_interrupts_the_main_thread_does_not_end_the_client(self):
+        answer, log = self.acquire("import _thread, time; _thread.interrupt_main(); time.sleep(0.1); return True")
+        self.assertEqual("ok", answer["type"])
+        self.assertIn("interrupted", log)
+
     def test_child_processes_have_neither_of_the_protocols_streams(self):
         answer, log = self.acquire("import subprocess; subprocess.run('echo child; cat', shell=True); return True")
         self.assertEqual("ok", answer["type"])
