@@ -151,11 +151,11 @@ pub(super) const SERVERS: &[(&str, &str)] = &[
     ("redis-independent", "five Redis servers that know nothing of each other"),
     (
         "redis-sentinel",
-        "a Redis with two replicas and three Sentinels, in this order: all of them are in the list of servers",
+        "a Redis with two replicas and three Sentinels, in this order: all of them are in the list of servers (group: fencepost)",
     ),
     ("etcd", "an etcd of three servers"),
     ("zookeeper", "a ZooKeeper of three servers"),
-    ("postgres", "one PostgreSQL server"),
+    ("postgres", "one PostgreSQL server (user and database: postgres, no password)"),
 ];
 
 impl Language {
