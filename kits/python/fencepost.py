@@ -10,7 +10,7 @@
         def release(self, key):                  # gives True or False where the library says whether it removed a lock
             self.client.release(key)
 
-kits/README.md of Fencepost describes the behaviour; the numbers of rules below are from there. The file needs only the
+Each of these functions may be `async def`, for a library on asyncio. kits/README.md of Fencepost describes the behaviour; the numbers of rules below are from there. The file needs only the
 standard library, so it can be copied beside the client.
 """
 
@@ -22,10 +22,12 @@ import math
 import os
 import queue
 import random
+import signal
 import socket
 import sys
 import threading
 import traceback
+from collections.abc import Coroutine
 from time import monotonic, sleep
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, NoReturn, Optional, Set, Tuple
 
@@ -116,17 +118,35 @@ class Env:
         """Repeats an attempt that does not block until it gives a grant, which counts from that attempt's begin.
 
         Gives None after `timeout` seconds. Between two attempts it rests for a random time between the two of `rest`.
+        If the attempts are coroutines, it gives a coroutine.
         """
         deadline = monotonic() + timeout * 0.95  # an attempt should have time to end
         while True:
             self._begun = monotonic()
             granted = attempt()
+            if isinstance(granted, Coroutine):
+                return self._poll(granted, attempt, deadline, rest)
             if granted:
                 return granted
             pause = self._random.uniform(*rest)
             if monotonic() + pause >= deadline:
                 return None
             sleep(pause)
+
+    async def _poll(self, begun: Any, attempt: Callable[[], Any], deadline: float, rest: Tuple[float, float]) -> Any:
+        """Polls with coroutines, of which the first has begun."""
+        import asyncio
+
+        while True:
+            granted = await begun
+            if granted:
+                return granted
+            pause = self._random.uniform(*rest)
+            if monotonic() + pause >= deadline:
+                return None
+            await asyncio.sleep(pause)
+            self._begun = monotonic()
+            begun = attempt()
 
     def lost(self, key: str, reason: str) -> None:
         """The library reports that the lock is lost. From any thread."""
@@ -165,6 +185,8 @@ def run(make: Callable[[Env], Any], can: Iterable[str] = ()) -> NoReturn:
     os.dup2(2, 1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.stdout = sys.stderr
+    # A library that interrupts the main thread, as portalocker does for a lost lock, must not end all processes.
+    signal.signal(signal.SIGINT, lambda *_: print("the main thread was interrupted (SIGINT)", file=sys.stderr))
     problem = _Client(make, can, sink).serve(source)
     print(problem or "", end="\n" if problem else "", file=sys.stderr, flush=True)
     os._exit(254 if problem else 0)  # threads of a library must not keep the client alive
@@ -233,12 +255,51 @@ class _Client:
         return f"{type(error).__module__}.{type(error).__qualname__}: {' '.join(str(error).split())[:300]}"
 
 
+class _Coroutines:
+    """Runs the coroutines of a process in one task, as a program would, on an event loop in a thread of its own.
+
+    So context variables and cancel scopes last from one to the next, and the library's own tasks run between them.
+    """
+
+    def __init__(self) -> None:
+        import asyncio
+        import concurrent.futures
+
+        self.new_result: Any = concurrent.futures.Future
+        started = self.new_result()
+        threading.Thread(target=lambda: asyncio.run(self.serve(started)), daemon=True).start()
+        self.loop, self.inbox = started.result()
+
+    async def serve(self, started: Any) -> None:
+        import asyncio
+
+        inbox: Any = asyncio.Queue()
+        started.set_result((asyncio.get_running_loop(), inbox))
+        while True:
+            coroutine, result = await inbox.get()
+            if coroutine is None:
+                return
+            try:
+                result.set_result(await coroutine)
+            except BaseException as error:
+                result.set_exception(error)
+
+    def run(self, coroutine: Any) -> Any:
+        result = self.new_result()
+        self.loop.call_soon_threadsafe(self.inbox.put_nowait, (coroutine, result))
+        return result.result()
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.inbox.put_nowait, (None, None))
+
+
 class _Process:
     """One process: its thread, its lock, and the operations that wait."""
 
     def __init__(self, client: _Client, number: int) -> None:
         self.client, self.env = client, Env(client, number)
         self.lock: Any = None
+        self.coroutines: Optional[_Coroutines] = None
         hello = client.hello
         self.careful = bool(hello.get("careful"))
         addresses = hello.get("storage_replicas") or [hello.get("storage")]
@@ -268,9 +329,19 @@ class _Process:
         if self.storage is not None:
             self.storage.close()
         try:
-            getattr(self.lock, "close", lambda: None)()
+            self.awaited(getattr(self.lock, "close", lambda: None)())
         except BaseException as error:
             self.client.raised(error)
+        if self.coroutines is not None:
+            self.coroutines.close()
+
+    def awaited(self, result: Any) -> Any:
+        """The result of the user's function, which may be `async def`."""
+        if not isinstance(result, Coroutine):
+            return result
+        if self.coroutines is None:
+            self.coroutines = _Coroutines()
+        return self.coroutines.run(result)
 
     def answer(self, op: Dict[str, Any], kind: str, value: Any, error: Optional[str]) -> str:
         message = {"id": op["id"], "type": kind, "value": value, "error": error}
@@ -288,7 +359,7 @@ class _Process:
             return self.answer(op, "fail", None, f"bad-command: this client does not know `{f}`")
         if self.lock is None:
             try:
-                self.lock = self.client.make(self.env)
+                self.lock = self.awaited(self.client.make(self.env))
             except BaseException as error:
                 value = {"believed": False} if f == "release" else None
                 reason = "unreachable: the lock could not be made: " + self.client.raised(error)
@@ -350,7 +421,7 @@ class _Process:
     def call(self, f: str, *arguments: Any) -> Answer:
         """Calls the user's function. Gives its result in the middle, or how the operation has ended."""
         try:
-            result = getattr(self.lock, f)(*arguments)
+            result = self.awaited(getattr(self.lock, f)(*arguments))
             if isinstance(result, Certain):
                 raise result
             if not isinstance(result, (bool, Grant, type(None))):
@@ -369,7 +440,7 @@ class _Process:
         if held.valid_until is not None and monotonic() >= held.valid_until:
             return False
         try:
-            return bool(getattr(self.lock, "holds", lambda key: True)(key))
+            return bool(self.awaited(getattr(self.lock, "holds", lambda key: True)(key)))
         except BaseException as error:
             self.client.raised(error)
             return True

@@ -5,9 +5,14 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 import unittest
+import unittest.mock
 
 KIT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(KIT), "tests"))
+from talk import Talk  # noqa: E402
+
 HELLO = {"hello": 1, "client": "c1", "lock": "own", "seed": 7, "servers": [{"name": "n1", "address": "[::1]:6379"}]}
 ACQUIRE = {"id": 1, "process": 3, "f": "acquire", "key": "a", "ttl_ms": 2000, "timeout_ms": 1000}
 
@@ -39,7 +44,7 @@ class Python(unittest.TestCase):
         return answers[0], log
 
     def test_result_of_another_type_is_no_grant(self):
-        for result in ["return b'OK'", "return object()", "import asyncio; return asyncio.sleep(0)"]:
+        for result in ["return b'OK'", "return object()", "import asyncio; return asyncio.Event()"]:
             answer, _ = self.acquire(result)
             self.assertEqual("info", answer["type"], result)
             self.assertTrue(answer["error"].startswith("raised: builtins.TypeError: acquire returned "), answer)
@@ -49,10 +54,59 @@ class Python(unittest.TestCase):
         self.assertEqual(("info", "raised: builtins.SystemExit: 7"), (answer["type"], answer["error"]))
         self.assertIn("SystemExit: 7", log)
 
+    def test_library_that_interrupts_the_main_thread_does_not_end_the_client(self):
+        answer, log = self.acquire("import _thread, time; _thread.interrupt_main(); time.sleep(0.1); return True")
+        self.assertEqual("ok", answer["type"])
+        self.assertIn("interrupted", log)
+
     def test_child_processes_have_neither_of_the_protocols_streams(self):
         answer, log = self.acquire("import subprocess; subprocess.run('echo child; cat', shell=True); return True")
         self.assertEqual("ok", answer["type"])
         self.assertIn("child", log)
+
+    def test_functions_may_be_coroutines_which_share_a_task_and_a_loop_that_runs_between_them(self):
+        source = """
+            import asyncio, contextvars, time
+            class Lock:
+                async def acquire(self, key, ttl, timeout):
+                    held.set(key)
+                    self.task, self.renewals = asyncio.current_task(), 0
+                    self.renewing = asyncio.create_task(self.renew())
+                    return await self.env.poll(self.attempt, timeout)
+                async def renew(self):
+                    while True:
+                        await asyncio.sleep(0.01)
+                        self.renewals += 1
+                async def attempt(self):
+                    await asyncio.sleep(0)
+                    return self.renewals > 3
+                async def holds(self, key):
+                    return False
+                async def release(self, key):
+                    assert (held.get(), self.task) == (key, asyncio.current_task())
+                    assert self.renewals > 3 + 10, self.renewals
+                    raise fencepost.NotHeld("any more")
+                async def close(self):
+                    print("closed", flush=True)
+            async def make(env):
+                lock = Lock()
+                lock.env = env
+                return lock
+            held = contextvars.ContextVar("held")
+            fencepost.run(make)
+        """
+        client = [sys.executable, "-c", "import fencepost\n" + textwrap.dedent(source)]
+        with unittest.mock.patch.dict(os.environ, PYTHONPATH=KIT):
+            talk = Talk(client, {"careful": True})
+        self.addCleanup(talk.client.kill)
+        granted = talk.do("acquire")
+        time.sleep(0.3)
+        released = talk.do("release")
+        talk.say({"event": "over", "process": 3})
+        self.assertEqual("ok", granted["type"], granted)
+        self.assertEqual(("not-held: any more", {"believed": False, "removed": False}), (released["error"], released["value"]))
+        self.assertTrue(talk.logged("closed"))
+        self.assertEqual(0, talk.exit_code())
 
     def test_factory_may_be_a_function_and_sees_the_run(self):
         source = """

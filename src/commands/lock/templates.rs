@@ -32,9 +32,10 @@ pub(super) const LANGUAGES: &[Language] = &[
         start: r#"client = ["python3", "client.py"]
 # Prints the name and the version of what is under test, in one line.
 version = ["python3", "-c", "import platform; print('my lock, Python', platform.python_version())"]
-# Debian packages that the client and setup need; python3-venv for the lines below.
+# Debian packages that the client and setup need.
 packages = ["python3"]
-# A library from PyPI: write it into requirements.txt, and let .venv/bin/python start the client and the version command.
+# A library from PyPI: write it into requirements.txt, let .venv/bin/python start the client and the version command, and put
+# python3-venv in place of python3 above.
 # setup = ["python3 -m venv .venv", ".venv/bin/pip install -q -r requirements.txt"]
 "#,
     },
@@ -54,6 +55,11 @@ packages = ["python3"]
         start: r#"client = ["./client"]
 # Runs where the client will run, once for each state of this folder.
 setup = ["CGO_ENABLED=0 go build -o client ."]
+# A library from Debian's packages: add its package below, and build with a GOPATH.
+# setup = [
+#     "mkdir -p gopath/src/example && cp -r fencepost gopath/src/example",
+#     "CGO_ENABLED=0 GO111MODULE=off GOPATH=$PWD/gopath:/usr/share/gocode go build -o client .",
+# ]
 # Prints the name and the version of what is under test, in one line.
 version = ["go", "version"]
 packages = ["golang-go"]
@@ -151,11 +157,11 @@ pub(super) const SERVERS: &[(&str, &str)] = &[
     ("redis-independent", "five Redis servers that know nothing of each other"),
     (
         "redis-sentinel",
-        "a Redis with two replicas and three Sentinels, in this order: all of them are in the list of servers",
+        "a Redis with two replicas and three Sentinels, in this order: all of them are in the list of servers (group: fencepost)",
     ),
     ("etcd", "an etcd of three servers"),
     ("zookeeper", "a ZooKeeper of three servers"),
-    ("postgres", "one PostgreSQL server"),
+    ("postgres", "one PostgreSQL server (user and database: postgres, no password)"),
 ];
 
 impl Language {
@@ -172,6 +178,7 @@ impl Language {
                 .replace("module example", &format!("module {name}"))
                 .replace("name = \"example\"", &format!("name = \"{name}\""))
                 .replace("release/example", &format!("release/{name}"))
+                .replace("gopath/src/example", &format!("gopath/src/{name}"))
                 .replace("echo example ", &format!("echo {name} "))
                 .replace("# lock.toml has it copied here.", "# The kit.")
         };

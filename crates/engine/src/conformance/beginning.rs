@@ -15,7 +15,7 @@ pub(super) async fn hello(scope: &Scope<'_>) -> Checked {
     let clients = clients.into_iter().collect::<Result<Vec<_>, Ended>>();
     let clients = match clients {
         Ok(clients) => clients,
-        Err(Ended::Gone(sentence)) => {
+        Err(Ended::Gone(sentence)) if sentence.contains("did not answer the hello") => {
             let change = "Answer the first line of standard input at once with {\"hello\":1,\"can\":[…],\"pid\":…}, before any server is \
                           contacted; start-time in lock.toml allows more time";
             return Err(Finding::broken(sentence, change).into());

@@ -20,7 +20,7 @@ pub(super) async fn grants(scope: &Scope<'_>) -> Checked {
     if !granted.is_ok() {
         return Ok(Finding::broken(
             format!("the acquire of a free lock was answered with {granted}"),
-            "Look at what the library says in this error, and at the address that the client connects to",
+            "Look at this error, which is the library's or that of the client's own code, and at the address that the client connects to",
         ));
     }
     let released = scope.release(&user, &key).await?;
@@ -103,7 +103,7 @@ pub(super) async fn processes(scope: &Scope<'_>) -> Checked {
     Ok(Finding::broken(
         seen,
         "Serve each process in a thread (task, process) of its own, and share no mutex or connection that an acquire keeps while it \
-         waits",
+         waits; and lock the key of the operation, not one name for all keys",
     ))
 }
 
@@ -125,7 +125,7 @@ pub(super) async fn time_out(scope: &Scope<'_>) -> Checked {
                     holder.process
                 ),
                 "`fencepost test` judges that. If the library is not to blame, look at the client's acquire: it must ask the server, \
-                 and answer only after the server did",
+                 answer only after the server did, and pass the TTL on in the library's unit (a lock that ends too early looks like this)",
             )
             .of_processes(vec![holder.process, waiter.process]));
         }
@@ -152,8 +152,8 @@ pub(super) async fn time_out(scope: &Scope<'_>) -> Checked {
     if matches!(fastest.completion, fencepost_history::Completion::Info(_)) {
         return Ok(Finding::note(
             format!("an acquire of a taken lock ended with {fastest}"),
-            "An `info` uses up the process. Where the library says no, answer with `fail`, `refused-by-library: …`, or with \
-             `taken: …` if every request was answered",
+            "An `info` uses up the process. Where the library says no, answer with `fail`, `refused-by-library: …` (in a kit: return \
+             false), or with `taken: …` if every request was answered (in a kit: NotAcquired)",
         ));
     }
     let way = match fastest.fail_code() {
