@@ -157,7 +157,8 @@ fn use_everything() {
         ran.assert_faults_real();
     };
     let in_peace = |lock: &str| {
-        let ran = run("", &format!("--driver local --lock {lock} --hold 20ms --acquisitions 20 --time-limit 60s"));
+        let ran =
+            run("", &format!("--driver local --lock {lock} --hold 20ms --acquisitions 20 --time-limit 60s"));
         assert_eq!(ran.code, 0);
     };
     std::thread::scope(|scope| {

@@ -336,3 +336,52 @@ fn who_listens_for_others_is_warned_and_asks_them_for_a_token() {
     stderr.read_to_string(&mut complaints).expect("text");
     assert!(complaints.contains("is reached from other computers"), "{complaints}");
 }
+
+/// The run of the docs, which holds a violation and was not judged yet.
+fn unjudged(results: &Path) -> PathBuf {
+    let run = results.join("redlock-increment-clock-jump-20260214T093015Z-7");
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/examples/redlock-clock-jump");
+    let copy = std::process::Command::new("cp").args(["-r", example]).arg(&run).status();
+    assert!(copy.expect("cp").success());
+    fs::remove_file(run.join("verdict.json")).expect("a verdict");
+    run
+}
+
+#[test]
+fn a_run_that_cannot_be_judged_is_not_removed() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let run = unjudged(results.path());
+    let history = run.join("history.jsonl");
+    let text = fs::read_to_string(&history).expect("a history");
+    fs::write(&history, format!("garbage{text}")).expect("a file");
+    let output = ran(results.path(), "gc --results . --keep 0");
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(run.is_dir() && complaint.contains("stays, since it cannot be judged"), "{complaint}");
+}
+
+#[test]
+fn a_comparison_is_printed_though_a_file_of_it_cannot_be_written() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let run = unjudged(results.path());
+    output_of(results.path(), &format!("analyze {} --expect violation", run.display()));
+    let args = "compare --from . --html /nowhere/compare.html --json /dev/full --csv compare.csv";
+    let output = ran(results.path(), args);
+    let (printed, complaints) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(255), "{complaints}");
+    assert!(printed.contains("redlock") && results.path().join("compare.csv").is_file(), "{printed}");
+    assert_eq!(complaints.matches("is not written").count(), 2, "{complaints}");
+}
+
+#[test]
+fn seeds_and_acquisitions_are_bounded() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for command in ["test", "hunt", "scenario redis-no-ttl"] {
+        let output = ran(folder.path(), &format!("{command} --seed 9007199254740992"));
+        let refusal = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(254), "{refusal}");
+        assert!(refusal.contains("expected a whole number from 0 to 9007199254740991"), "{refusal}");
+    }
+    let refusal = refused(folder.path(), "test --acquisitions 18446744073709551615");
+    assert!(refusal.contains("--acquisitions must be from 1 to 1000000000"), "{refusal}");
+}

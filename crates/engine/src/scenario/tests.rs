@@ -53,6 +53,25 @@ fn the_example_of_the_documentation_is_a_scenario() {
 }
 
 #[test]
+fn expectations_that_ask_for_nothing_or_too_much_are_refused() {
+    let wanted = "violation = { checker = \"exclusion\", class = \"granted-twice\" }";
+    for (instead, words) in [
+        ("about = 'x'\ncount = 'c1 acquire'\nabove = 0\ndigits = 70000", "`digits` must be at most 9"),
+        (
+            "about = 'x'\nrounds = { contests = 9000000000000000000 }\nabove = 3",
+            "`contests` must be from 1 to",
+        ),
+        ("about = 'x'\norder = []", "`order` names no event"),
+        ("about = 'x'\ncount = 'c1 acquire'\nabove = nan", "`above` and `below` must be numbers"),
+    ] {
+        let text = example().replace(wanted, instead);
+        assert_ne!(text, example());
+        let mistake = validate(&text).unwrap_err().to_string();
+        assert!(mistake.contains(words), "{instead}: {mistake}");
+    }
+}
+
+#[test]
 fn mistakes_are_named_with_their_line_and_the_nearest_right_name() {
     let cases = [
         ("lock = \"redlock\"", "lokc = \"redlock\""),
