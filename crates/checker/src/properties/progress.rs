@@ -69,6 +69,16 @@ impl Checker for Progress {
             ));
         }
         let stuck: Vec<_> = keys.iter().filter(|(_, key)| is_stuck(key)).collect();
+        // A client with a mistake in it, such as a wrong port, gets no lock either.
+        let unanswered = stuck.iter().all(|(_, key)| key.failed.iter().all(|acquire| is_unanswered(acquire)));
+        if !stuck.is_empty() && unreadable.is_none() && unanswered && !ever_acquired(run) {
+            let error = stuck[0].1.failed.last().and_then(|acquire| acquire.completion?.error.as_deref());
+            return unknown(format!(
+                "no process ever acquired a lock, and no attempt was answered by it, so it is not known that one stayed stuck; the \
+                 last attempt ended with: {}",
+                error.unwrap_or("no reason given")
+            ));
+        }
         let untried: Vec<_> = keys.iter().filter(|(_, key)| !key.acquired && key.failed.is_empty()).collect();
         let (outcome, summary) = if let [(name, key), ..] = &stuck[..] {
             let (count, tries) = (stuck.len(), key.failed.len());
@@ -102,6 +112,19 @@ impl Checker for Progress {
         let verdict = Verdict::new(self.name(), outcome, summary);
         Ok(verdict.stat("keys", keys.len()).stat("stuck", stuck.len()).with_findings(findings))
     }
+}
+
+/// Whether an acquire ended without the word of any server: it reached none, or its client raised an error.
+fn is_unanswered(acquire: &Operation) -> bool {
+    acquire.completion.is_none_or(|event| {
+        let code = event.error.as_ref().map(OperationError::code);
+        event.kind == Kind::Info || code == Some(ErrorCode::Unreachable)
+    })
+}
+
+fn ever_acquired(run: &RunIndex) -> bool {
+    let is_ok = |operation: &Operation| operation.completion.is_some_and(|event| event.kind == Kind::Ok);
+    run.operations.iter().any(|operation| operation.f() == f::ACQUIRE && is_ok(operation))
 }
 
 /// Whether a process whose script was cut short may hold a key: it was granted the key and gave no sign of an end, or its last
@@ -180,6 +203,19 @@ mod tests {
         assert_eq!(stuck.outcome, Outcome::Violation);
         // The attempt right after healing does not count: the TTL of the first holder may still have run.
         assert_eq!(stuck.findings[0].events, [6]);
+    }
+
+    #[test]
+    fn does_not_know_where_no_attempt_was_ever_answered() {
+        let later = HEALED
+            .replace("2 fail   acquire a null taken", "2 fail   acquire a null unreachable")
+            .replace("3 ok     acquire a", "3 fail   acquire a null unreachable");
+        let never =
+            verdict(&Progress, &later.replace("1 ok     acquire a", "1 fail   acquire a null unreachable"));
+        assert_eq!(never.outcome, Outcome::Unknown, "{}", never.summary);
+        assert!(never.summary.ends_with("the last attempt ended with: unreachable"), "{}", never.summary);
+        // One that was answered once had a right server.
+        assert_eq!(verdict(&Progress, &later).outcome, Outcome::Violation);
     }
 
     #[test]
