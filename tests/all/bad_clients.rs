@@ -66,6 +66,10 @@ habits! {
         "client c1 answered none of its", "`last operation: acquire`";
     a_pid_that_there_is_not_is_refused: "invents-a-pid" says
         "client c1 announced the pid 99999", "no such process";
+    a_pid_of_another_is_refused: "names-the-first-pid" says
+        "client c1 announced the pid 1,", "no such process";
+    a_notice_for_a_key_without_end_ends_the_run: "sends-long-keys" says
+        "client c1 sent the notice lost for a key of 100000 bytes";
     a_line_that_is_no_message_is_shown: "prints-later" says
         "client c1 printed a line that is not of the client protocol: `Segmentation fault";
     bytes_that_are_no_text_end_the_run: "is-binary" says "client c1 cannot be read", "UTF8";

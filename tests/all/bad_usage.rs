@@ -218,6 +218,12 @@ fn refused_beside(name: &str, content: &str, args: &str) -> String {
 }
 
 #[test]
+fn a_baseline_without_end_is_refused() {
+    let sentence = refused("compare --locks etcd --baseline /dev/zero");
+    assert!(sentence.contains("/dev/zero"), "{sentence}");
+}
+
+#[test]
 fn an_option_in_a_file_is_for_the_runs_that_use_it() {
     let file = "[test]\nrestart-after = \"1s\"\nclock-amplitude = \"3s\"\n";
     // What is refused here comes later: the file's restart-after alone would not do it.

@@ -216,6 +216,34 @@ fn a_closed_pipe_changes_no_exit_code_and_a_full_disk_does() {
     let (code, stderr) = ends("fencepost list > /dev/full");
     assert_eq!(code, Some(255));
     assert!(stderr.contains("cannot write to standard output: No space left on device"), "{stderr}");
+    for command in ["man", "completions bash"] {
+        let (code, stderr) = ends(&format!("fencepost {command} > /dev/full"));
+        assert_eq!(code, Some(255), "{command}");
+        assert!(stderr.contains("cannot write to standard output: No space left on device"), "{stderr}");
+        assert_eq!(ends(&format!("fencepost {command} | true")), (Some(0), String::new()));
+    }
+}
+
+#[test]
+fn a_picture_that_cannot_be_written_hides_no_verdict() {
+    let folder = tempfile::tempdir().unwrap();
+    let valid = file(folder.path(), "valid.jsonl", TURNS.as_bytes());
+    let violation = file(folder.path(), "violation.jsonl", two_holders().as_bytes());
+    let output = check(&["--model", "mutex", "--svg", "/nowhere/picture.svg", &violation, &valid]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let printed = text(&output.stdout);
+    assert!(printed.contains(&format!("{violation}  violation")), "{printed}");
+    assert!(text(&output.stderr).contains("cannot write /nowhere/picture.svg"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn times_at_the_end_of_their_range_are_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let end = u64::MAX.to_string();
+    let late = two_holders().replace("80000000", &end);
+    let violation = file(folder.path(), "violation.jsonl", late.as_bytes());
+    let output = check(&["--model", "mutex", "--svg", "/dev/null", &violation]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -44,6 +44,9 @@ fn hunt_finds_what_breaks_a_lock_and_goes_on_where_it_was() {
     assert!(hunt.join("hunt.json").is_file(), "a hunt is no run that may go");
 
     let path = hunt.to_str().expect("UTF-8");
+    let refused = fencepost(&["hunt", "--resume", path, "--jobs", "0"]).output().expect("the program starts");
+    assert_eq!(refused.status.code(), Some(254));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("the number of jobs"));
     let more = output(&["hunt", "--resume", path, "--for", "50s"], Weight::LIGHT);
     assert_eq!(more.status.code(), Some(1), "{}", String::from_utf8_lossy(&more.stderr));
     let after = state(hunt);

@@ -108,7 +108,10 @@ fn a_file_of_options_is_read_and_the_command_line_wins() {
     let at = folder.path();
     fs::write(at.join("fencepost.toml"), "[test]\nlock = \"nowhere\"\n").expect("a file");
     assert!(refused(at, "test").contains("unknown lock \"nowhere\""));
-    assert!(refused(at, "test --lock elsewhere").contains("unknown lock \"elsewhere\""));
+    let elsewhere = refused(at, "test --lock elsewhere");
+    assert!(elsewhere.contains("unknown lock \"elsewhere\"") && elsewhere.contains("such as ./elsewhere"));
+    fs::create_dir(at.join("elsewhere")).expect("a folder");
+    assert!(refused(at, "test --lock elsewhere").contains("did you mean the folder ./elsewhere?"));
     assert!(refused(at, "test --config none --lock etcd --guard tokn").contains("did you mean \"token\""));
     fs::write(at.join("other.toml"), "[test]\n\ntime_limit = \"3s\"\n").expect("a file");
     let mistake = refused(at, "test --config other.toml");

@@ -2,6 +2,7 @@
 
 pub use fencepost_history::prose::unknown;
 use fencepost_locks::{LockDefinition, folder};
+use std::path::Path;
 
 /// A mistake in what the user asked for: one sentence. Exit code 254.
 #[derive(Debug, thiserror::Error)]
@@ -12,7 +13,14 @@ pub struct BadUsage(pub String);
 pub fn find_lock(name: &str) -> Result<&'static LockDefinition, BadUsage> {
     match folder::is_folder(name) {
         true => folder::load(name).map_err(BadUsage),
-        false => pick("lock", name, fencepost_locks::registry(), |lock| lock.name),
+        false => pick("lock", name, fencepost_locks::registry(), |lock| lock.name).map_err(|error| {
+            let sentence = match Path::new(name).is_dir() {
+                true => format!("unknown lock \"{name}\": did you mean the folder ./{name}?"),
+                false if error.0.ends_with('?') => error.0,
+                false => format!("{}, or the folder of a lock of your own, such as ./{name}", error.0),
+            };
+            BadUsage(sentence)
+        }),
     }
 }
 

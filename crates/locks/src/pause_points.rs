@@ -21,6 +21,9 @@ pub const BEFORE_REPLIES: &str = "before-replies";
 /// After a careful client looked at its validity and before it sends the write: every lock.
 pub const BETWEEN_CHECK_AND_WRITE: &str = "between-check-and-write";
 
+/// The longest pause: that of any run.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
 /// Every point with its description: one line each. A client can pause at these points only.
 pub fn points() -> &'static [(&'static str, &'static str)] {
     &[
@@ -75,6 +78,9 @@ impl FromStr for PauseAt {
             .split_once('=')
             .ok_or_else(|| format!("`{text}` is no point with a time; write {BETWEEN_GET_AND_DEL}=300ms"))?;
         let TimeSpan(time) = time.parse().map_err(|error: InvalidDuration| error.to_string())?;
+        if time > LONGEST {
+            return Err(format!("a client pauses for {} at most, not {}", TimeSpan(LONGEST), TimeSpan(time)));
+        }
         if !points().iter().any(|(name, _)| *name == point) {
             let names: Vec<&str> = points().iter().map(|(name, _)| *name).collect();
             return Err(unknown("point of a recipe", point, &names));
@@ -100,6 +106,7 @@ mod tests {
         let refusal = |text: &str| text.parse::<PauseAt>().unwrap_err();
         assert!(refusal("before-replies").contains("no point with a time"));
         assert!(refusal("before-replies=soon").contains("invalid duration"));
+        assert!(refusal("before-replies=9999999h").contains("86400s at most"));
         assert!(refusal("before-reply=1s").contains("did you mean \"before-replies\"?"));
     }
 }

@@ -74,10 +74,12 @@ fn broken(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
         let were = if lost == 1 { "was" } else { "were" };
         clauses.push(format!("{lost} of {acknowledged} updates {were} lost ({share:.1} %)"));
     } else if accepted > 0 {
-        let late = writes(accepted);
+        let late =
+            if accepted == 1 { "one late write".to_owned() } else { format!("{accepted} late writes") };
         clauses.push(format!("the storage accepted {late} from processes that had lost the lock"));
     } else if rejected > 0 {
-        clauses.push(format!("the storage rejected {}", writes(rejected)));
+        let writes = if rejected == 1 { "one write".to_owned() } else { format!("{rejected} writes") };
+        clauses.push(format!("the storage rejected {writes}"));
     }
     let named = ["exclusion", "lost-updates", "stale-writes"];
     for other in &verdict.verdicts {
@@ -120,10 +122,6 @@ fn held(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
 
 fn outcome(verdict: &RunVerdict, checker: &str) -> Option<Outcome> {
     verdict.of_checker(checker).map(|verdict| verdict.outcome)
-}
-
-fn writes(count: u64) -> String {
-    if count == 1 { "one late write".to_owned() } else { format!("{count} late writes") }
 }
 
 /// Whether a run has not come to its end: it is still running, or it was cut off.

@@ -52,6 +52,8 @@ def break_later(line):
         os._exit(0)
     if habit == "speaks-for-another":
         send({"event": "lost", "process": line["process"] + 1000, "key": line["key"]})
+    if habit == "sends-long-keys":
+        send({"event": "lost", "process": line["process"], "key": "k" * 100000})
     if habit == "invents-notices":
         send({"event": "acquire", "process": line["process"], "key": line["key"]})
     if habit == "uses-memory":
@@ -80,8 +82,8 @@ def break_later(line):
 
 
 sys.stdin.readline()
-if habit == "invents-a-pid":
-    send({"hello": 1, "can": [], "pid": 99999})
+if habit in ("invents-a-pid", "names-the-first-pid"):
+    send({"hello": 1, "can": [], "pid": 99999 if habit == "invents-a-pid" else 1})
     time.sleep(600)
 if habit == "exits":
     sys.exit("ImportError: no module named lock_library")

@@ -114,12 +114,16 @@ pub(crate) fn reason(a: &Hold, b: &Hold) -> String {
             seconds(ttl),
             seconds(b.from_ns - a.invoke_ns)
         ),
-        _ => format!(
-            "the TTL of process {first} ({}) had run out {} before process {second} got the lock, and process \
-             {first} went on as if it held it",
-            seconds(ttl),
-            seconds(b.from_ns - expires)
-        ),
+        _ => {
+            // Counted from its latest end; that of a renewed lease is known by the request only.
+            let over = if a.renewals.is_empty() { a.from_ns.saturating_add(ttl) } else { expires };
+            format!(
+                "the TTL of process {first} ({}) had run out {} before process {second} got the lock, and process \
+                 {first} went on as if it held it",
+                seconds(ttl),
+                seconds(b.from_ns.saturating_sub(over))
+            )
+        }
     }
 }
 

@@ -11,7 +11,7 @@ pub enum PointOutcome {
     Note,
     /// The point has no meaning for this lock.
     NotApplicable,
-    /// The client was gone before.
+    /// The client was gone before, or never granted the lock.
     NotTried,
     /// It could not be found out.
     Unchecked,
@@ -26,6 +26,8 @@ pub(super) struct Finding {
     pub(super) change: Option<String>,
     /// The processes whose lines show it; none for all of the point.
     pub(super) processes: Option<Vec<u64>>,
+    /// Whether the points after it cannot be checked.
+    pub(super) is_last: bool,
 }
 
 /// Why the check of a point ends early.
@@ -41,7 +43,7 @@ pub(super) type Checked = Result<Finding, Ended>;
 
 impl Finding {
     fn new(outcome: PointOutcome, seen: impl Into<String>, change: Option<String>) -> Finding {
-        Finding { outcome, seen: seen.into(), change, processes: None }
+        Finding { outcome, seen: seen.into(), change, processes: None, is_last: false }
     }
 
     pub(super) fn kept(seen: impl Into<String>) -> Finding {
@@ -66,6 +68,12 @@ impl Finding {
 
     pub(super) fn broken(seen: impl Into<String>, change: impl Into<String>) -> Finding {
         Finding::new(PointOutcome::Broken, seen, Some(change.into()))
+    }
+
+    /// What was found here would be found at every other point again.
+    pub(super) fn and_the_last(mut self) -> Finding {
+        self.is_last = true;
+        self
     }
 
     /// Only the lines of these processes show it.

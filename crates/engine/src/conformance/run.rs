@@ -26,7 +26,8 @@ pub struct PointResult {
     pub lines: Vec<String>,
 }
 
-/// Checks all points, and reports each group of them as it is done. After a client that ended the rest is not tried.
+/// Checks all points, and reports each group of them as it is done. After a client that ended, or never grants, the rest is
+/// not tried.
 ///
 /// # Errors
 /// The environment failed: nothing is known of the client.
@@ -44,7 +45,7 @@ pub(super) async fn check_all(
             None => {
                 let all = join_all(numbered.map(|(number, point)| check(&stage, number, point))).await;
                 let all = all.into_iter().collect::<Result<Vec<_>>>()?;
-                ended_at = all.iter().find(|(_, is_gone)| *is_gone).map(|(result, _)| result.point);
+                ended_at = all.iter().find(|(_, is_last)| *is_last).map(|(result, _)| result.point);
                 all.into_iter().map(|(result, _)| result).collect()
             }
         };
@@ -60,12 +61,15 @@ fn not_tried(point: &Point, ended_at: &str) -> PointResult {
     result(point, finding, Vec::new())
 }
 
-/// Checks one point, and says whether the client was gone.
+/// Checks one point, and says whether those after it cannot be checked.
 async fn check(stage: &Stage, number: usize, point: &Point) -> Result<(PointResult, bool)> {
     let scope = Scope::new(stage, number);
     let since = stage.transcript.len();
-    let (finding, is_gone) = match (point.check)(&scope).await {
-        Ok(finding) | Err(Ended::Found(finding)) => (finding, point.name == "hello"),
+    let (finding, is_last) = match (point.check)(&scope).await {
+        Ok(finding) | Err(Ended::Found(finding)) => {
+            let is_last = finding.is_last || point.name == "hello";
+            (finding, is_last)
+        }
         Err(Ended::Gone(sentence)) => {
             let change = "Look at the client's last lines; nothing but lines of the client protocol may go to standard output, and the \
                           client runs until its input ends";
@@ -80,8 +84,8 @@ async fn check(stage: &Stage, number: usize, point: &Point) -> Result<(PointResu
         }
         (Some(_), None) => stage.transcript.lines_of(since, |process| scope.has(process)),
     };
-    let is_gone = is_gone && finding.outcome == PointOutcome::Broken;
-    Ok((result(point, finding, lines), is_gone))
+    let is_last = is_last && finding.outcome == PointOutcome::Broken;
+    Ok((result(point, finding, lines), is_last))
 }
 
 fn result(point: &Point, finding: Finding, lines: Vec<String>) -> PointResult {

@@ -40,7 +40,7 @@ pub(super) struct ExpectTable {
 #[serde(deny_unknown_fields)]
 struct ViolationTable {
     checker: Spanned<String>,
-    class: String,
+    class: Spanned<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -112,7 +112,9 @@ impl ExpectTable {
         }
         let mut conditions = Vec::new();
         if let Some(ViolationTable { checker, class }) = table.violation {
-            conditions.push(Condition::Violation { checker: known_checker(&checker)?, class });
+            let checker = known_checker(&checker)?;
+            let class = known_class(&checker, &class)?;
+            conditions.push(Condition::Violation { checker, class });
         }
         conditions.extend(measured);
         if let Some(checker) = &table.holds {
@@ -155,6 +157,19 @@ impl ExpectTable {
         let (name, unit) = (self.name.clone(), self.unit.clone().or(seconds).unwrap_or_default());
         Some(Condition::Measured(Measured { measure, bounds, name, unit, digits: self.digits }))
     }
+}
+
+/// The class, if this checker finds it: an expectation of another is never met.
+fn known_class(checker: &str, name: &Spanned<String>) -> Result<String, Mistake> {
+    let classes: Vec<&'static str> = fencepost_checker::registry()
+        .iter()
+        .filter(|each| each.name() == checker)
+        .flat_map(|each| each.classes())
+        .map(|class| class.name)
+        .collect();
+    pick(&format!("class of {checker}"), name.get_ref(), &classes, |class| class)
+        .map(str::to_owned)
+        .map_err(|error| Mistake::new(name.span(), error.0))
 }
 
 fn known_checker(name: &Spanned<String>) -> Result<String, Mistake> {

@@ -207,6 +207,8 @@ fn level(mut table: DeTable<'_>, span: Range<usize>) -> Result<Level<'_>, Mistak
 
 /// A run: what holds for all, and what it adds.
 fn run(top: &Level<'_>, own: &Level<'_>) -> Result<ScenarioRun, Mistake> {
+    named_once(&top.table.client)?;
+    named_once(&own.table.client)?;
     let mut clients = top.table.client.clone();
     for client in &own.table.client {
         match clients.iter_mut().find(|each| each.name.get_ref() == client.name.get_ref()) {
@@ -246,6 +248,20 @@ fn run(top: &Level<'_>, own: &Level<'_>) -> Result<ScenarioRun, Mistake> {
         events,
         clients: names,
     })
+}
+
+/// Refuses two scripts of one client.
+fn named_once(clients: &[ClientTable]) -> Result<(), Mistake> {
+    for (at, client) in clients.iter().enumerate() {
+        let name = client.name.get_ref();
+        if clients[..at].iter().any(|earlier| earlier.name.get_ref() == name) {
+            return Err(Mistake::new(
+                client.name.span(),
+                format!("there are two [[client]] of the name {name}"),
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn client_script(client: ClientTable) -> ClientScript {

@@ -95,6 +95,8 @@ fn mistakes_are_named_with_their_line_and_the_nearest_right_name() {
         ("groups = \"c2|n1,n2\"", "groups = \"c2|n9\""),
         ("checker = \"exclusion\"", "checker = \"exclusoin\""),
         ("class = \"granted-twice\"", "clas = \"granted-twice\""),
+        ("class = \"granted-twice\"", "class = \"granted-twise\""),
+        ("name = \"c2\"", "name = \"c1\""),
         ("[expect]", "[expcet]"),
         ("violation = { checker = \"exclusion\", class = \"granted-twice\" }", "above = 3"),
         ("violation = { checker = \"exclusion\", class = \"granted-twice\" }", "count = \"any acquire\""),

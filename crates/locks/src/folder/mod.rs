@@ -215,7 +215,7 @@ fn of_file(
         version: file.version.as_ref().map(CommandWords::words).transpose()?,
         environment: Some(environment),
         lease: file.lease,
-        ttl_step: file.ttl_step,
+        ttl_step: texts::ttl_step(file.ttl_step)?,
         properties: file.properties,
         promised: Some(GrantValues { token: file.token, unique: file.unique }),
         start_time: texts::start_time(file.start_time, START_TIME)?,

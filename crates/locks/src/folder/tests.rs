@@ -145,6 +145,10 @@ fn texts_that_would_be_something_else_elsewhere_are_refused() {
     assert_eq!(package, "lock.toml: \"-oDir=/etc\" is no name of a Debian package");
     let patient = refused("ttl-step = \"1s\"", "start-time = \"2h\"");
     assert_eq!(patient, "lock.toml: start-time is 3600s at most, not 7200s");
+    let at_once = refused("ttl-step = \"1s\"", "start-time = \"0s\"");
+    assert_eq!(at_once, "lock.toml: start-time is 0s: no program starts in no time");
+    let stepless = refused("ttl-step = \"1s\"", "ttl-step = \"0s\"");
+    assert_eq!(stepless, "lock.toml: ttl-step is 0s: leave it out where any TTL can be asked for");
     let named = read(LOCK, "lock.toml", Path::new("/locks/a\u{1b}[2Jb"), None).err().unwrap_or_default();
     assert!(named.contains("the folder's name \"a\\u{1b}[2Jb\" has control characters"), "{named}");
 }

@@ -46,9 +46,20 @@ pub(super) fn check_package(name: &str) -> Result<(), String> {
     }
 }
 
+/// The step in which TTLs are counted.
+pub(super) fn ttl_step(given: Option<TimeSpan>) -> Result<Option<TimeSpan>, String> {
+    match given {
+        Some(TimeSpan(Duration::ZERO)) => {
+            Err("ttl-step is 0s: leave it out where any TTL can be asked for".to_owned())
+        }
+        step => Ok(step),
+    }
+}
+
 /// The time that a program has to start.
 pub(super) fn start_time(given: Option<TimeSpan>, usual: Duration) -> Result<Duration, String> {
     match given.map_or(usual, |time| time.0) {
+        Duration::ZERO => Err("start-time is 0s: no program starts in no time".to_owned()),
         time if time > START_TIME_MAX => {
             Err(format!("start-time is {} at most, not {}", TimeSpan(START_TIME_MAX), TimeSpan(time)))
         }

@@ -39,6 +39,8 @@ pub(super) struct Habits {
     pub(super) is_silent_without_answer: bool,
     pub(super) hides_losses: bool,
     pub(super) is_unsure_without_server: bool,
+    pub(super) refuses: bool,
+    pub(super) is_unsure_of_release: bool,
 }
 
 /// A holder: client and process, and the end of its lease.
@@ -244,6 +246,9 @@ impl FakeClient {
         if self.habits.is_unsure && number.is_multiple_of(10) {
             return Some(json!({"type": "info", "error": "raised: TypeError: no"}));
         }
+        if self.habits.refuses {
+            return Some(json!({"type": "fail", "error": "taken: always"}));
+        }
         let deadline = Instant::now() + if self.habits.overruns { timeout * 2 } else { timeout };
         loop {
             let service = self.service.clone();
@@ -315,6 +320,9 @@ impl FakeClient {
         let value = if self.habits.forgets_believed { json!({}) } else { json!({"believed": believed}) };
         match removed {
             true => json!({"type": "ok", "value": value}),
+            false if self.habits.is_unsure_of_release => {
+                json!({"type": "info", "value": value, "error": "raised: LockNotOwnedError"})
+            }
             false => json!({"type": "fail", "value": value, "error": "not-held: nothing was removed"}),
         }
     }

@@ -82,6 +82,8 @@ habits! {
     a_lease_without_end_is_found: ignores_ttl => "client-gone" Broken "its client was killed, the lock was still taken";
     a_renewal_without_end_is_found: ignores_over => "process-over" Broken "the line `over`, the lock was still taken";
     a_blind_release_is_shown: releases_blindly => "late-release" Note "was then granted the lock that process";
+    an_unsure_late_release_is_shown: is_unsure_of_release => "late-release" Note "the next holder kept the lock";
+    points_without_a_grant_are_not_tried: refuses => "processes" NotTried "not tried after the point grant";
     errors_in_peace_are_found: is_unsure => "peace" Broken "TypeError: no";
     a_lock_that_is_hardly_granted_is_found: keeps_on_release => "peace" Broken "grants in 3 s to 4 processes";
     a_client_that_stays_is_found: outlives_its_input => "end-of-input" Broken "still ran 2 s after";
