@@ -1,5 +1,6 @@
 //! Lines on standard output and standard error.
 
+use fencepost_history::is_steering;
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
@@ -62,7 +63,7 @@ fn without_commands(text: &str) -> String {
 }
 
 fn without_controls(line: &str, colours: bool) -> Cow<'_, str> {
-    let is_plain = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    let is_plain = |c: char| !is_steering(c) || matches!(c, '\n' | '\t');
     if line.chars().all(is_plain) {
         return Cow::Borrowed(line);
     }

@@ -218,6 +218,13 @@ fn refused_beside(name: &str, content: &str, args: &str) -> String {
 }
 
 #[test]
+fn known_findings_are_looked_for_before_anything_is_made() {
+    assert!(refused("hunt --lock etcd --known nowhere --for 1s").contains("nowhere"));
+    let sentence = refused_beside("notes.txt", "", "hunt --lock etcd --known . --for 1s");
+    assert!(sentence.contains("has no known finding"), "{sentence}");
+}
+
+#[test]
 fn a_baseline_without_end_is_refused() {
     let sentence = refused("compare --locks etcd --baseline /dev/zero");
     assert!(sentence.contains("/dev/zero"), "{sentence}");

@@ -31,7 +31,7 @@ pub use fault::{FaultDescription, FaultEvent, FaultStage, ServerEnded};
 pub use file::{HistoryError, Writer};
 pub use lock_facts::{LOCK, Lease, LockFacts};
 pub use name::Name;
-pub use printable::printable;
+pub use printable::{is_steering, printable};
 pub use run_nodes::{NODES, NodeKind, RunNodes};
 pub use seed::{Seed, Stream};
 pub use shard::{InvalidShard, Shard};

@@ -1,17 +1,25 @@
 //! Text from outside that people will read: on terminals, in pictures and in files of other formats. Control characters could
-//! steer a terminal, end a line early, or stand where a format does not allow them.
+//! steer a terminal, end a line early, or stand where a format does not allow them; others turn the direction in which a text
+//! is shown, so that it reads as something else (Boucher and Anderson, "Trojan Source", 2021).
 
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// The text without control characters: those that are white space become blanks, all others the replacement character.
+/// Whether a character is not shown, but changes how others are: a control character, or one that turns the direction of a
+/// text.
+pub fn is_steering(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// The text without [steering](is_steering) characters: those that are white space become blanks, all others the replacement
+/// character.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    if !text.contains(char::is_control) {
+    if !text.contains(is_steering) {
         return Cow::Borrowed(text);
     }
     let replaced = |c: char| match c {
         '\n' | '\r' | '\t' => ' ',
-        c if c.is_control() => char::REPLACEMENT_CHARACTER,
+        c if is_steering(c) => char::REPLACEMENT_CHARACTER,
         c => c,
     };
     Cow::Owned(text.chars().map(replaced).collect())
@@ -51,6 +59,7 @@ mod tests {
     fn control_characters_are_replaced_and_nothing_else() {
         assert!(matches!(printable("täglich <b>"), Cow::Borrowed(_)));
         assert_eq!(printable("a\u{1b}[31mb\nc\u{85}"), "a\u{fffd}[31mb c\u{fffd}");
+        assert_eq!(printable("lock\u{202e}dilav\u{2066}"), "lock\u{fffd}dilav\u{fffd}");
         let mut value = json!({"a\u{7}": ["\u{0}", {"b": "c\td"}], "n": 1});
         make_printable(&mut value);
         assert_eq!(value, json!({"a\u{fffd}": ["\u{fffd}", {"b": "c d"}], "n": 1}));

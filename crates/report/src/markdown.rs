@@ -1,6 +1,8 @@
 //! Text of others in Markdown: names of folders, of locks and of keys, and what clients wrote, stay text there. None of it
 //! becomes HTML, a link, or a cell of its own.
 
+use fencepost_history::is_steering;
+
 /// The text as Markdown that reads the same, on one line, in a table, too.
 pub fn escaped(text: &str) -> String {
     let signs: Vec<char> = text.chars().collect();
@@ -21,7 +23,7 @@ pub fn escaped(text: &str) -> String {
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' => escaped.extend(['\\', sign]),
             // At the beginning these would make a heading or a list of it.
             '#' | '-' | '+' if at == 0 => escaped.extend(['\\', sign]),
-            sign if sign.is_control() => escaped.push(' '),
+            sign if is_steering(sign) => escaped.push(' '),
             sign => escaped.push(sign),
         }
     }
@@ -44,7 +46,7 @@ pub fn code_in_table(text: &str) -> String {
 
 /// The text on one line, for a block of code.
 pub fn line(text: &str) -> String {
-    text.chars().map(|sign| if sign.is_control() { ' ' } else { sign }).collect()
+    text.chars().map(|sign| if is_steering(sign) { ' ' } else { sign }).collect()
 }
 
 #[cfg(test)]

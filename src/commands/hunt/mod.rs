@@ -17,7 +17,8 @@ use fencepost_engine::{
 use fencepost_history::run::now;
 use fencepost_hunt::Servers;
 use fencepost_hunt::hunt::{
-    Hunt, HuntFolder, HuntObserver, HuntParts, HuntRequest, every_nemesis, fitting, kept_in, new_file,
+    Hunt, HuntFolder, HuntObserver, HuntParts, HuntRequest, every_nemesis, fitting, kept_in, known_findings,
+    new_file,
 };
 use fencepost_hunt::search::Archive;
 use fencepost_nemesis::{Nemesis, Plan, registry};
@@ -46,6 +47,9 @@ pub fn hunt(args: &HuntArgs) -> Result<i32> {
 /// `corpus` is the folder on this machine of what the hunt begins with.
 async fn begin_or_resume(args: &HuntArgs, corpus: Option<&Path>, stop: &Arc<Stop>) -> Result<i32> {
     args.results.check().await?;
+    if let Some(folder) = &args.known {
+        known_findings(folder)?;
+    }
     let (request, folder, begun) = match &args.resume {
         Some(path) => resumed(path, args)?,
         None => {

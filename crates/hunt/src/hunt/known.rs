@@ -17,7 +17,7 @@ const PLAYS: usize = 10;
 ///
 /// # Errors
 /// The folder cannot be read, or has no finding.
-pub(super) fn known(folder: &Path) -> Result<Vec<KeptFinding>> {
+pub fn known_findings(folder: &Path) -> Result<Vec<KeptFinding>> {
     let known = kept_findings(folder)?;
     if known.is_empty() {
         return Err(BadUsage(format!(

@@ -19,6 +19,7 @@ mod work_out;
 pub use corpus::kept_in;
 pub use fit::{NotApplicable, every_nemesis, fitting};
 pub use folder::{HuntFolder, HuntState};
+pub use known::known_findings;
 pub use limited::Limited;
 pub use observer::{HuntObserver, Status};
 pub use request::HuntRequest;

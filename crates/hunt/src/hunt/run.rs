@@ -2,7 +2,7 @@
 
 use super::first_check::{FirstCheck, check_without_faults};
 use super::folder::{FOUND, HuntFolder};
-use super::known::{again, known};
+use super::known::{again, known_findings};
 use super::limited::Limited;
 use super::progress::Progress;
 use super::request::HuntRequest;
@@ -114,7 +114,7 @@ impl Hunt {
     /// Replays the findings of earlier hunts.
     async fn replay_known(&self) -> Result<()> {
         let Some(folder) = &self.request.known else { return Ok(()) };
-        for known in known(folder)? {
+        for known in known_findings(folder)? {
             let schedule = known.schedule(&self.request.options.driver)?;
             let (seen, plays) =
                 match again(&known.file, &schedule, &self.player, self.request.jobs, &self.stop).await {

@@ -1,6 +1,7 @@
 //! What the texts of a `lock.toml` may be: they become words of command lines, names of folders, and lines on a terminal.
 
 use fencepost_history::TimeSpan;
+use fencepost_history::is_steering;
 use fencepost_history::mistake::Mistake;
 use std::time::Duration;
 use toml::Spanned;
@@ -26,12 +27,12 @@ fn check_value(value: &Spanned<DeValue<'_>>) -> Result<(), Mistake> {
 }
 
 fn is_control(c: char) -> bool {
-    c.is_control() && !matches!(c, '\n' | '\t')
+    is_steering(c) && !matches!(c, '\n' | '\t')
 }
 
 /// Refuses the name of a folder that would be a bad name of a lock: runs, logs and images are called by it.
 pub(super) fn check_name(name: &str) -> Result<(), String> {
-    match name.contains(char::is_control) {
+    match name.contains(is_steering) {
         true => Err(format!("the folder's name {name:?} has control characters; give it another")),
         false => Ok(()),
     }

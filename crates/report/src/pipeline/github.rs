@@ -1,6 +1,7 @@
 //! GitHub Actions: annotations, and the summary of a job.
 
 use anyhow::{Context, Result};
+use fencepost_history::is_steering;
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -35,7 +36,7 @@ impl fmt::Display for Annotation {
 
 fn escaped(text: &str) -> String {
     let text = text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
-    text.replace(char::is_control, "\u{fffd}")
+    text.replace(is_steering, "\u{fffd}")
 }
 
 /// Whether this runs there.
