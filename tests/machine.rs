@@ -93,6 +93,12 @@ impl Others {
             "process" => rest.split_whitespace().next().is_some_and(|process| self.have_process(process)),
             // The private folder of a run whose controller lives.
             "file" if run_of_mount(rest).and_then(controller).is_some_and(lives) => true,
+            // Its entry in the register.
+            "file"
+                if rest.split_once("/fencepost/").and_then(|(_, run)| controller(run)).is_some_and(lives) =>
+            {
+                true
+            }
             // The engine names one after each of its own.
             "control group" => {
                 rest.split(['/', '-', '.']).any(|part| part.len() == 64 && self.engine.contains(part))

@@ -21,23 +21,13 @@ type zkLock struct {
 
 func (l *zkLock) Acquire(ctx context.Context, key string, ttl time.Duration) (*fencepost.Grant, error) {
 	l.key.Store(key)
-	lock, done := zk.NewLock(l.conn, "/fencepost/"+key, zk.WorldACL(zk.PermAll)), make(chan error, 1)
-	go func() { done <- lock.Lock() }()
-	select {
-	case err := <-done:
-		if err != nil {
-			return nil, err
-		}
-		l.lock, l.session = lock, l.conn.SessionID()
-		return &fencepost.Grant{}, nil
-	case <-ctx.Done():
-		go func() { // Lock has no time-out: the lock is given back when it comes
-			if <-done == nil {
-				lock.Unlock()
-			}
-		}()
-		return nil, nil
+	lock := zk.NewLock(l.conn, "/fencepost/"+key, zk.WorldACL(zk.PermAll))
+	granted, err := fencepost.Wait(ctx, lock.Lock, func() { lock.Unlock() })
+	if !granted {
+		return nil, err
 	}
+	l.lock, l.session = lock, l.conn.SessionID()
+	return &fencepost.Grant{}, nil
 }
 
 func (l *zkLock) Release(ctx context.Context, key string) (fencepost.Removal, error) {
@@ -58,11 +48,7 @@ func (l *zkLock) Close() error {
 }
 
 func connect(env *fencepost.Env) (fencepost.Lock, error) {
-	servers := []string{}
-	for _, server := range env.Servers {
-		servers = append(servers, server.Address)
-	}
-	conn, events, err := zk.Connect(servers, env.TTL)
+	conn, events, err := zk.Connect(env.Addresses(), env.TTL)
 	if err != nil {
 		return nil, err
 	}

@@ -22,33 +22,20 @@ func (l *libkvLock) Acquire(ctx context.Context, key string, ttl time.Duration) 
 	if err != nil {
 		return nil, err
 	}
-	stop, done := make(chan struct{}), make(chan error, 1)
+	stop := make(chan struct{})
 	var lost <-chan struct{}
-	go func() {
-		var err error
-		lost, err = lock.Lock(stop)
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		if err != nil {
-			return nil, err
-		}
-		l.lock = lock
-		go func() {
-			<-lost
-			l.env.Lost(key, "the channel of Lock was closed")
-		}()
-		return &fencepost.Grant{}, nil
-	case <-ctx.Done():
+	wait := func() (err error) { lost, err = lock.Lock(stop); return err }
+	// Its store for ZooKeeper does not look at stop.
+	if granted, err := fencepost.Wait(ctx, wait, func() { lock.Unlock() }); !granted {
 		close(stop)
-		go func() { // its store for ZooKeeper does not look at stop: the lock is given back when it comes
-			if <-done == nil {
-				lock.Unlock()
-			}
-		}()
-		return nil, nil
+		return nil, err
 	}
+	l.lock = lock
+	go func() {
+		<-lost
+		l.env.Lost(key, "the channel of Lock was closed")
+	}()
+	return &fencepost.Grant{}, nil
 }
 
 func (l *libkvLock) Release(ctx context.Context, key string) (fencepost.Removal, error) {
@@ -62,11 +49,7 @@ func (l *libkvLock) Close() error {
 
 func main() {
 	fencepost.Main(func(env *fencepost.Env) (fencepost.Lock, error) {
-		servers := []string{}
-		for _, server := range env.Servers {
-			servers = append(servers, server.Address)
-		}
-		kv, err := zookeeper.New(servers, &store.Config{ConnectionTimeout: env.TTL})
+		kv, err := zookeeper.New(env.Addresses(), &store.Config{ConnectionTimeout: env.TTL})
 		return &libkvLock{env: env, kv: kv}, err
 	})
 }

@@ -124,7 +124,7 @@ impl<'a> RunIndex<'a> {
         }
         let by_itself = [Lease::Ttl, Lease::None].contains(&lock.lease);
         for hold in holds.iter_mut().filter(|_| !by_itself) {
-            hold.cut_ns = cut_ns(hold, &faults, &servers_ended);
+            hold.cut_ns = cut_ns(hold, &faults, &servers_ended, &nodes);
         }
         Ok(RunIndex {
             events,
@@ -191,12 +191,25 @@ impl<'a> RunIndex<'a> {
     }
 }
 
-/// From when on the session or the connection of a hold may have ended: a fault, of whatever effect, was in force at
-/// a node that is no storage, or a server ended by itself.
-fn cut_ns(hold: &Hold, faults: &[Fault], servers_ended: &[(u64, ServerEnded)]) -> Option<u64> {
+/// From when on the session or the connection of a hold may have ended: a fault, of whatever effect, was in force that may
+/// have reached it, or a server ended by itself.
+fn cut_ns(
+    hold: &Hold,
+    faults: &[Fault],
+    servers_ended: &[(u64, ServerEnded)],
+    nodes: &RunNodes,
+) -> Option<u64> {
+    let own = nodes.client_of(hold.process);
     let near = |fault: &&Fault| {
+        let description = &fault.description;
+        // What stops a node or moves its clock changes nothing between other nodes. Packets are another matter.
+        let is_local = description.takes_down || description.moves_clocks;
+        let is_of_others = |target: &str| {
+            target.starts_with("storage")
+                || (is_local && own.is_some_and(|own| own != target) && nodes.is_client(target))
+        };
         fault.healed_ns.is_none_or(|healed| healed >= hold.invoke_ns)
-            && !fault.targets.iter().all(|target| target.starts_with("storage"))
+            && !fault.targets.iter().all(|target| is_of_others(target))
     };
     let by_faults = faults.iter().filter(near).map(|fault| fault.inject_ns.max(hold.invoke_ns));
     let by_ends =
@@ -390,6 +403,9 @@ impl<'a> Reader<'a> {
             (FaultStage::Heal, Some(at)) if event.kind == Kind::Ok => {
                 self.faults[at].healed_ns = Some(event.time);
             }
+            (FaultStage::Heal, Some(at)) if event.kind == Kind::Invoke => {
+                self.faults[at].heal_ns = Some(event.time);
+            }
             (FaultStage::Heal, _) => {}
         }
     }
@@ -427,6 +443,7 @@ fn fault<'a>(event: &'a Event, read: FaultEvent<'a>) -> Fault<'a> {
         inject_ns: event.time,
         injected_ns: None,
         error: None,
+        heal_ns: None,
         healed_ns: None,
     }
 }

@@ -244,11 +244,15 @@ fn tell_fault(fault: &Fault, begin: u64, end: u64, lines: &mut Vec<StoryLine>) {
         return;
     }
     // At its beginning, since it works from then on; that it was seen to work is known a little later.
-    let seen = fault.injected_ns.filter(|seen| seen - fault.inject_ns >= LATER_NS);
-    let later = seen.map_or(String::new(), |seen| format!(" (seen to have happened by {})", seconds(seen)));
-    lines.push(line(fault.inject_ns, fault.description.sentence.clone() + &later));
+    let happened = |began_ns: u64, done_ns: Option<u64>, sentence: &str| {
+        let seen = done_ns.filter(|done_ns| done_ns.saturating_sub(began_ns) >= LATER_NS);
+        let later =
+            seen.map_or(String::new(), |seen| format!(" (seen to have happened by {})", seconds(seen)));
+        line(began_ns, format!("{sentence}{later}"))
+    };
+    lines.push(happened(fault.inject_ns, fault.injected_ns, &fault.description.sentence));
     if let Some(healed) = fault.healed_ns.filter(|healed| *healed <= end) {
-        lines.push(line(healed, fault.description.healing.clone()));
+        lines.push(happened(fault.heal_ns.unwrap_or(healed), Some(healed), &fault.description.healing));
     }
 }
 

@@ -22,6 +22,9 @@ const LINE_MAX: usize = 64 << 20;
 /// fill the history.
 const NOTICES_MAX: u32 = 5000;
 
+/// What a client did that sent nothing at first, as sentences have it.
+pub(crate) const NO_HELLO: &str = "did not answer the hello";
+
 /// A client program that answered the hello.
 pub struct ClientConnection {
     name: String,
@@ -75,7 +78,7 @@ impl ClientConnection {
         let mut input = LineReader::new(stdout, LINE_MAX);
         let seconds = patience.as_secs_f64();
         let back: HelloAnswer = match tokio::time::timeout(patience, input.next()).await {
-            Err(_) => return Err(format!("client {name} did not answer the hello within {seconds} s")),
+            Err(_) => return Err(format!("client {name} {NO_HELLO} within {seconds} s")),
             Ok(Err(error)) => return Err(reading_failed(&name, &error)),
             Ok(Ok(None)) => return Err(format!("client {name} ended before it answered the hello")),
             Ok(Ok(Some(back))) => back,

@@ -1,6 +1,6 @@
 //! Starts the client programs: says hello to each, and holds what it answers against what its lock claims.
 
-use crate::client_connection::{ClientConnection, ClientEvents};
+use crate::client_connection::{ClientConnection, ClientEvents, NO_HELLO};
 use crate::node_log::with_last_line;
 use crate::topology::STORAGE_PORT;
 use crate::validation::RunSpec;
@@ -75,7 +75,11 @@ async fn connect(
         Ok(connection) => connection,
         Err(sentence) => {
             let sentence = with_last_line(&sentence, known.logs, name).await;
-            return Err(anyhow!("{sentence} (started as `{}`)", command(spec).join(" ")));
+            let more = match spec.lock.recipe.program() {
+                Some(_) if sentence.contains(NO_HELLO) => "; start-time in lock.toml allows more time",
+                _ => "",
+            };
+            return Err(anyhow!("{sentence} (started as `{}`){more}", command(spec).join(" ")));
         }
     };
     let pid = connection.hello.pid;

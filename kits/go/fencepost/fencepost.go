@@ -112,6 +112,33 @@ func (env *Env) Poll(ctx context.Context, attempt func(context.Context) (*Grant,
 	}
 }
 
+// Addresses returns host:port of each server.
+func (env *Env) Addresses() []string {
+	addresses := make([]string, len(env.Servers))
+	for i, server := range env.Servers {
+		addresses[i] = server.Address
+	}
+	return addresses
+}
+
+// Wait runs a call that waits for the lock and has no time-out, and says whether it was granted. If ctx is done first, it
+// is not; a grant that comes later is given back by giveBack.
+func Wait(ctx context.Context, call func() error, giveBack func()) (bool, error) {
+	done := make(chan error, 1)
+	go func() { done <- call() }()
+	select {
+	case err := <-done:
+		return err == nil, err
+	case <-ctx.Done():
+		go func() {
+			if <-done == nil {
+				giveBack()
+			}
+		}()
+		return false, nil
+	}
+}
+
 // Lost reports that the library says that the lock is lost.
 func (env *Env) Lost(key, reason string) { env.process.lost(key, reason) }
 

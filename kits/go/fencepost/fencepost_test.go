@@ -310,3 +310,28 @@ func TestProcessesDoNotWaitForEachOther(t *testing.T) {
 		}
 	}
 }
+
+func TestWaitGivesBackWhatComesTooLate(t *testing.T) {
+	never := func() { t.Error("it was given back") }
+	if granted, err := Wait(context.Background(), func() error { return nil }, never); !granted || err != nil {
+		t.Errorf("a grant: %v, %v", granted, err)
+	}
+	if granted, err := Wait(context.Background(), func() error { return errors.New("no") }, never); granted || err == nil {
+		t.Errorf("an error: %v, %v", granted, err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	comes, back := make(chan error), make(chan bool)
+	if granted, err := Wait(ctx, func() error { return <-comes }, func() { close(back) }); granted || err != nil {
+		t.Errorf("too late: %v, %v", granted, err)
+	}
+	comes <- nil
+	<-back
+}
+
+func TestAddressesAreThoseOfTheServers(t *testing.T) {
+	env := Env{Servers: []Server{{Address: "198.18.0.2:6379"}, {Address: "198.18.0.3:6379"}}}
+	if got := env.Addresses(); len(got) != 2 || got[1] != "198.18.0.3:6379" {
+		t.Errorf("addresses: %v", got)
+	}
+}

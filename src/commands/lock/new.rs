@@ -18,7 +18,7 @@ pub(super) struct NewArgs {
     #[arg(long, default_value = LANGUAGES[0].name, value_parser = languages())]
     language: String,
     /// The servers beneath the lock; on redis the client works as it is.
-    #[arg(long, default_value = SERVERS[0].0, value_parser = servers())]
+    #[arg(long, default_value = SERVERS[0].name, value_parser = servers())]
     servers: String,
 }
 
@@ -27,14 +27,14 @@ fn languages() -> PossibleValuesParser {
 }
 
 fn servers() -> PossibleValuesParser {
-    PossibleValuesParser::new(SERVERS.iter().map(|(name, _)| *name))
+    PossibleValuesParser::new(SERVERS.iter().map(|servers| servers.name))
 }
 
 /// Makes the folder, and says what to do next.
 pub(super) fn new(args: &NewArgs) -> Result<i32> {
     let name = name_of(&args.folder)?;
     let language = LANGUAGES.iter().find(|language| language.name == args.language);
-    let servers = SERVERS.iter().find(|(servers, _)| *servers == args.servers);
+    let servers = SERVERS.iter().find(|servers| servers.name == args.servers);
     let (Some(language), Some(servers)) = (language, servers) else {
         return Err(BadUsage("no such language or servers".to_owned()).into());
     };
@@ -44,7 +44,7 @@ pub(super) fn new(args: &NewArgs) -> Result<i32> {
     }
     make(&args.folder, &language.files(name, *servers))
         .with_context(|| format!("cannot make {}", args.folder.display()))?;
-    say!("{}", made(args, language, servers.1).trim_end());
+    say!("{}", made(args, language, servers.about).trim_end());
     Ok(0)
 }
 

@@ -53,16 +53,17 @@ packages = ["python3"]
         ],
         others: &[("go.mod", include_str!("../../../kits/go/example/go.mod"))],
         start: r#"client = ["./client"]
-# Runs where the client will run, once for each state of this folder.
-setup = ["CGO_ENABLED=0 go build -o client ."]
-# A library from Debian's packages: add its package below, and build with a GOPATH.
-# setup = [
-#     "mkdir -p gopath/src/example && cp -r fencepost gopath/src/example",
-#     "CGO_ENABLED=0 GO111MODULE=off GOPATH=$PWD/gopath:/usr/share/gocode go build -o client .",
-# ]
-# Prints the name and the version of what is under test, in one line.
-version = ["go", "version"]
+# A library from Debian's packages: add its package.
 packages = ["golang-go"]
+# Prints the name and the version of what is under test, in one line. Of a library:
+# version = ["dpkg-query", "-W", '-f=LIBRARY ${Version}\n', "golang-LIBRARY-dev"]
+version = ["go", "version"]
+# Builds on Debian's packages, with a GOPATH. Runs where the client will run, once for each state of this folder. A module with
+# dependencies of its own builds on a machine that has Go, with build = ["CGO_ENABLED=0 go build -o client ."] in place of this.
+setup = [
+    "mkdir -p gopath/src/example && cp -r fencepost gopath/src/example",
+    "CGO_ENABLED=0 GO111MODULE=off GOPATH=$PWD/gopath:/usr/share/gocode go build -o client .",
+]
 "#,
     },
     Language {
@@ -151,17 +152,31 @@ packages = ["php8.2-cli"]
     },
 ];
 
-/// Servers that a new lock can be on: their name, and what they are.
-pub(super) const SERVERS: &[(&str, &str)] = &[
-    ("redis", "one Redis server"),
-    ("redis-independent", "five Redis servers that know nothing of each other"),
-    (
+/// Servers that a new lock can be on.
+#[derive(Clone, Copy)]
+pub(super) struct Servers {
+    pub(super) name: &'static str,
+    /// What they are.
+    pub(super) about: &'static str,
+    /// What ends the hold of a client that is gone, with most locks on them.
+    lease: &'static str,
+}
+
+const fn servers(name: &'static str, about: &'static str, lease: &'static str) -> Servers {
+    Servers { name, about, lease }
+}
+
+pub(super) const SERVERS: &[Servers] = &[
+    servers("redis", "one Redis server", "ttl"),
+    servers("redis-independent", "five Redis servers that know nothing of each other", "ttl"),
+    servers(
         "redis-sentinel",
         "a Redis with two replicas and three Sentinels, in this order: all of them are in the list of servers (group: fencepost)",
+        "ttl",
     ),
-    ("etcd", "an etcd of three servers"),
-    ("zookeeper", "a ZooKeeper of three servers"),
-    ("postgres", "one PostgreSQL server (user and database: postgres, no password)"),
+    servers("etcd", "an etcd of three servers", "ttl"),
+    servers("zookeeper", "a ZooKeeper of three servers", "session"),
+    servers("postgres", "one PostgreSQL server (user and database: postgres, no password)", "connection"),
 ];
 
 impl Language {
@@ -171,8 +186,8 @@ impl Language {
     }
 
     /// All files of a new lock of this name, with their paths in its folder.
-    pub(super) fn files(&self, name: &str, servers: (&str, &str)) -> Vec<(String, String)> {
-        let client = if self.works_on(servers.0) { self.on_redis } else { self.empty };
+    pub(super) fn files(&self, name: &str, servers: Servers) -> Vec<(String, String)> {
+        let client = if self.works_on(servers.name) { self.on_redis } else { self.empty };
         let renamed = |text: &str| {
             text.replace("example/fencepost", &format!("{name}/fencepost"))
                 .replace("module example", &format!("module {name}"))
@@ -192,7 +207,7 @@ impl Language {
         files
     }
 
-    fn lock_file(&self, name: &str, (servers, about): (&str, &str)) -> String {
+    fn lock_file(&self, name: &str, Servers { name: servers, about, lease }: Servers) -> String {
         let unique = if self.works_on(servers) && self.on_redis.to_lowercase().contains("unique") {
             "# Each grant has a value that no other has.\nunique = true\n"
         } else {
@@ -204,7 +219,7 @@ impl Language {
              service = \"{servers}\"\n\
              {}\
              # What ends a hold of a client that is gone: ttl, session, connection or none.\n\
-             lease = \"ttl\"\n\
+             lease = \"{lease}\"\n\
              {unique}\
              # What the lock claims; left out, whatever can be judged is judged.\n\
              # properties = [\"exclusion\", \"ownership\", \"progress\"]\n",
@@ -214,7 +229,7 @@ impl Language {
         )
     }
 
-    fn readme(&self, name: &str, (servers, about): (&str, &str)) -> String {
+    fn readme(&self, name: &str, Servers { name: servers, about, .. }: Servers) -> String {
         let state = match self.works_on(servers) {
             true => "It works as it is, without a library; put yours in its place.",
             false => "Its functions are still to be written.",

@@ -137,6 +137,8 @@ pub struct Fault<'a> {
     /// When it was known to be in force, or to have failed.
     pub injected_ns: Option<u64>,
     pub error: Option<&'a str>,
+    /// When its healing began.
+    pub heal_ns: Option<u64>,
     /// When its healing was complete.
     pub healed_ns: Option<u64>,
 }

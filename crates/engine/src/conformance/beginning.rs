@@ -3,6 +3,7 @@
 use super::bench::CLIENTS;
 use super::finding::{Checked, Ended, Finding};
 use super::scope::{Scope, seconds};
+use crate::client_connection::NO_HELLO;
 use futures_util::future::join_all;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -15,7 +16,7 @@ pub(super) async fn hello(scope: &Scope<'_>) -> Checked {
     let clients = clients.into_iter().collect::<Result<Vec<_>, Ended>>();
     let clients = match clients {
         Ok(clients) => clients,
-        Err(Ended::Gone(sentence)) if sentence.contains("did not answer the hello") => {
+        Err(Ended::Gone(sentence)) if sentence.contains(NO_HELLO) => {
             let change = "Answer the first line of standard input at once with {\"hello\":1,\"can\":[…],\"pid\":…}, before any server is \
                           contacted; start-time in lock.toml allows more time";
             return Err(Finding::broken(sentence, change).into());

@@ -27,7 +27,7 @@ pub(super) async fn validity(scope: &Scope<'_>) -> Checked {
         return Ok(Finding::not_applicable(reason));
     }
     if !scope.client(0).await?.can("validity") {
-        return Ok(Finding::not_applicable("the hello does not announce `validity`"));
+        return Ok(Finding::not_applicable("the client's answer to the hello does not announce `validity`"));
     }
     let ttl_ms = TimeSpan(scope.terms().ttl).millis();
     let mut least = ttl_ms;
@@ -49,7 +49,7 @@ pub(super) async fn validity(scope: &Scope<'_>) -> Checked {
 pub(super) async fn tokens(scope: &Scope<'_>) -> Checked {
     if !scope.client(0).await?.can("token") {
         return Ok(Finding::not_applicable(
-            "the lock gives no fencing tokens: the hello does not announce `token`",
+            "the lock gives no fencing tokens: the client's answer to the hello does not announce `token`",
         ));
     }
     let change = "Give the fencing token that the library got from the servers: a whole number, greater at each grant of a key";

@@ -90,7 +90,8 @@ pub(super) async fn late_release(scope: &Scope<'_>) -> Checked {
     scope.grant(&first, &key).await?;
     let Some(second) = next_holder(scope, &key).await? else {
         return Ok(Finding::unchecked(format!(
-            "no other client acquired within {} after a grant that was not released",
+            "no other client acquired within {} after a grant that was not released (lease in lock.toml says that a TTL ends it; of \
+             some locks a session or a connection does)",
             seconds(bound(scope))
         )));
     };

@@ -21,7 +21,7 @@ const RETRIES: Duration = Duration::from_secs(12);
 pub(super) async fn lost(scope: &Scope<'_>) -> Checked {
     let (holder, key) = (scope.user(0).await?, scope.key("a"));
     if !holder.client.can("lost") {
-        return Ok(Finding::not_applicable("the hello does not announce `lost`"));
+        return Ok(Finding::not_applicable("the client's answer to the hello does not announce `lost`"));
     }
     let ttl = scope.terms().ttl;
     scope.grant(&holder, &key).await?;

@@ -93,6 +93,20 @@ fn a_connection_has_no_ttl_but_a_fault_may_end_it() {
         "; a fault at 3.000 s may have ended the connection of process 1, and with it the lock, before process 2 got \
          it; process 1 went on as if it held it"
     ));
+    let nodes = "0 nemesis info nodes - {slots:[\"c1\",\"c2\"]}";
+    let of_client = |client: &str| {
+        let stopped = CUT.replace("n1", client).replace(
+            "3100",
+            "3001 nemesis ok pause - {id:1,stage:\"inject\",effective:true,description:{takes_down:true,sentence:\"x\"}}\n3100",
+        );
+        classes(&format!("{nodes}\n{}", without_ttl("connection", &stopped)))
+    };
+    assert_eq!(of_client("c2"), ["cut-off"], "process 1 lives on it");
+    assert_eq!(
+        of_client("c1"),
+        ["granted-twice"],
+        "another client that stands still ends no connection of process 1"
+    );
     let of_storage = CUT.replace("n1", "storage");
     assert_eq!(classes(&without_ttl("connection", &of_storage)), ["granted-twice"]);
     let healed_before =
