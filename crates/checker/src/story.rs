@@ -301,7 +301,7 @@ mod tests {
             "0.810 s process 7 acquired a on n3, n4 and n5 for 2.000 s, with token 34, while process 3 still held it",
             "0.830 s process 7 read 41",
             "0.850 s process 7 wrote 42",
-            "0.906 s the clock of n3 was set right",
+            "0.905 s the clock of n3 was set right",
             "0.910 s process 3 wrote 42: the same value as process 7",
             "0.950 s process 3 began to release: until here it believed that it held the lock",
             "0.950 s granted twice: process 7 got the lock while the TTL of process 3 (2.000 s) still had 1.251 s to run",

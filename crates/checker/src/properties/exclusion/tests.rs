@@ -97,7 +97,7 @@ fn a_connection_has_no_ttl_but_a_fault_may_end_it() {
     let of_client = |client: &str| {
         let stopped = CUT.replace("n1", client).replace(
             "3100",
-            "3001 nemesis ok pause - {id:1,stage:\"inject\",effective:true,description:{takes_down:true,sentence:\"x\"}}\n3100",
+            "3001 nemesis ok kill - {id:1,stage:\"inject\",effective:true,description:{takes_down:true,sentence:\"x\"}}\n3100",
         );
         classes(&format!("{nodes}\n{}", without_ttl("connection", &stopped)))
     };
