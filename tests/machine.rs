@@ -91,14 +91,8 @@ impl Others {
                     || self.engine.contains(&target.replacen("/run/", "/var/run/", 1))
             }),
             "process" => rest.split_whitespace().next().is_some_and(|process| self.have_process(process)),
-            // The private folder of a run whose controller lives.
-            "file" if run_of_mount(rest).and_then(controller).is_some_and(lives) => true,
-            // Its entry in the register.
-            "file"
-                if rest.split_once("/fencepost/").and_then(|(_, run)| controller(run)).is_some_and(lives) =>
-            {
-                true
-            }
+            // The private folder of a run whose controller lives, or its entry in the register.
+            "file" if run_of_file(rest).and_then(controller).is_some_and(lives) => true,
             // The engine names one after each of its own.
             "control group" => {
                 rest.split(['/', '-', '.']).any(|part| part.len() == 64 && self.engine.contains(part))
@@ -121,6 +115,10 @@ impl Others {
         let parent = parent.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
         in_run || in_container || parent.is_some_and(|parent: u32| parent > 1 && lives(parent))
     }
+}
+
+fn run_of_file(path: &str) -> Option<&str> {
+    run_of_mount(path).or_else(|| path.split_once("/fencepost/").map(|(_, run)| run))
 }
 
 fn lives(process: u32) -> bool {

@@ -1,11 +1,12 @@
 //! Completions for shells and manual pages, made from the definition of the command line.
 
-use anyhow::{Context, Result};
+use crate::output::Output;
+use anyhow::Result;
 use clap::Command;
 use clap_complete::aot;
 use fencepost_engine::BadUsage;
 use fencepost_history::run::write_whole;
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::path::Path;
 
 /// Shells whose completions are written.
@@ -40,15 +41,9 @@ pub fn man(folder: Option<&Path>, program: &Command) -> Result<i32> {
     Ok(0)
 }
 
-/// The reader may have closed the pipe (`| head`): that is no failure.
 fn print(text: &[u8]) -> Result<i32> {
-    let mut out = std::io::stdout();
-    match out.write_all(text).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(error).context("cannot write to standard output")
-        }
-        _ => Ok(0),
-    }
+    Output.write_all(text)?;
+    Ok(0)
 }
 
 /// The pages of the program and of each of its commands, with the names of their files.

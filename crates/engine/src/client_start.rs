@@ -74,11 +74,11 @@ async fn connect(
     let connection = match opened {
         Ok(connection) => connection,
         Err(sentence) => {
-            let sentence = with_last_line(&sentence, known.logs, name).await;
             let more = match spec.lock.recipe.program() {
                 Some(_) if sentence.contains(NO_HELLO) => "; start-time in lock.toml allows more time",
                 _ => "",
             };
+            let sentence = with_last_line(&sentence, known.logs, name).await;
             return Err(anyhow!("{sentence} (started as `{}`){more}", command(spec).join(" ")));
         }
     };

@@ -47,12 +47,13 @@ pub fn hunt(args: &HuntArgs) -> Result<i32> {
 /// `corpus` is the folder on this machine of what the hunt begins with.
 async fn begin_or_resume(args: &HuntArgs, corpus: Option<&Path>, stop: &Arc<Stop>) -> Result<i32> {
     args.results.check().await?;
-    if let Some(folder) = &args.known {
-        known_findings(folder)?;
-    }
     let (request, folder, begun) = match &args.resume {
         Some(path) => resumed(path, args)?,
         None => {
+            // Before a folder is made.
+            if let Some(folder) = &args.known {
+                known_findings(folder)?;
+            }
             let (request, driver) = fitted(args).await?;
             begin_or_go_on(args, request, driver, corpus)?
         }

@@ -19,14 +19,14 @@ pub(super) async fn hello(scope: &Scope<'_>) -> Checked {
         Err(Ended::Gone(sentence)) if sentence.contains(NO_HELLO) => {
             let change = "Answer the first line of standard input at once with {\"hello\":1,\"can\":[…],\"pid\":…}, before any server is \
                           contacted; start-time in lock.toml allows more time";
-            return Err(Finding::broken(sentence, change).into());
+            return Err(Finding::broken(sentence, change).and_the_last().into());
         }
         Err(ended) => return Err(ended),
     };
     for client in &clients {
         if let Err(sentence) = scope.stage.bench.check_announced(&client.can) {
             let change = "Make the list `can` of the hello agree with token, unique and lease in lock.toml";
-            return Ok(Finding::broken(sentence, change));
+            return Ok(Finding::broken(sentence, change).and_the_last());
         }
     }
     let sorted = |can: &[String]| {
@@ -42,7 +42,7 @@ pub(super) async fn hello(scope: &Scope<'_>) -> Checked {
             other.name,
             other.can.join(", ")
         );
-        return Ok(Finding::broken(seen, "Announce the same in every client of a run"));
+        return Ok(Finding::broken(seen, "Announce the same in every client of a run").and_the_last());
     }
     let slowest = clients.iter().map(|client| client.took).max().unwrap_or_default();
     let can = if clients[0].can.is_empty() { "nothing".to_owned() } else { clients[0].can.join(", ") };

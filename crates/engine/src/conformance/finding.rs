@@ -70,7 +70,7 @@ impl Finding {
         Finding::new(PointOutcome::Broken, seen, Some(change.into()))
     }
 
-    /// What was found here would be found at every other point again.
+    /// After this no other point can be checked.
     pub(super) fn and_the_last(mut self) -> Finding {
         self.is_last = true;
         self

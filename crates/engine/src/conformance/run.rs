@@ -65,15 +65,12 @@ fn not_tried(point: &Point, ended_at: &str) -> PointResult {
 async fn check(stage: &Stage, number: usize, point: &Point) -> Result<(PointResult, bool)> {
     let scope = Scope::new(stage, number);
     let since = stage.transcript.len();
-    let (finding, is_last) = match (point.check)(&scope).await {
-        Ok(finding) | Err(Ended::Found(finding)) => {
-            let is_last = finding.is_last || point.name == "hello";
-            (finding, is_last)
-        }
+    let finding = match (point.check)(&scope).await {
+        Ok(finding) | Err(Ended::Found(finding)) => finding,
         Err(Ended::Gone(sentence)) => {
             let change = "Look at the client's last lines; nothing but lines of the client protocol may go to standard output, and the \
                           client runs until its input ends";
-            (Finding::broken(sentence, change), true)
+            Finding::broken(sentence, change).and_the_last()
         }
         Err(Ended::Environment(error)) => return Err(error),
     };
@@ -84,7 +81,7 @@ async fn check(stage: &Stage, number: usize, point: &Point) -> Result<(PointResu
         }
         (Some(_), None) => stage.transcript.lines_of(since, |process| scope.has(process)),
     };
-    let is_last = is_last && finding.outcome == PointOutcome::Broken;
+    let is_last = finding.is_last;
     Ok((result(point, finding, lines), is_last))
 }
 

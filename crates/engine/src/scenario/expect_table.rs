@@ -4,6 +4,7 @@ use super::event::AwaitedEvent;
 use super::expect::{Condition, Expectation};
 use super::measure::{Bounds, Measure, Measured};
 use crate::names::pick;
+use fencepost_checker::Checker;
 use fencepost_history::TimeSpan;
 use fencepost_history::mistake::{Mistake, read_table};
 use serde::Deserialize;
@@ -113,14 +114,14 @@ impl ExpectTable {
         let mut conditions = Vec::new();
         if let Some(ViolationTable { checker, class }) = table.violation {
             let checker = known_checker(&checker)?;
-            let class = known_class(&checker, &class)?;
-            conditions.push(Condition::Violation { checker, class });
+            let class = known_class(checker, &class)?;
+            conditions.push(Condition::Violation { checker: checker.name().to_owned(), class });
         }
         conditions.extend(measured);
         if let Some(checker) = &table.holds {
             conditions.push(match checker.get_ref().as_str() {
                 ALL => Condition::AllHold,
-                _ => Condition::Holds(known_checker(checker)?),
+                _ => Condition::Holds(known_checker(checker)?.name().to_owned()),
             });
         }
         if let Some(event) = table.event {
@@ -160,20 +161,13 @@ impl ExpectTable {
 }
 
 /// The class, if this checker finds it: an expectation of another is never met.
-fn known_class(checker: &str, name: &Spanned<String>) -> Result<String, Mistake> {
-    let classes: Vec<&'static str> = fencepost_checker::registry()
-        .iter()
-        .filter(|each| each.name() == checker)
-        .flat_map(|each| each.classes())
-        .map(|class| class.name)
-        .collect();
-    pick(&format!("class of {checker}"), name.get_ref(), &classes, |class| class)
-        .map(str::to_owned)
+fn known_class(checker: &dyn Checker, name: &Spanned<String>) -> Result<String, Mistake> {
+    pick(&format!("class of {}", checker.name()), name.get_ref(), checker.classes(), |class| class.name)
+        .map(|class| class.name.to_owned())
         .map_err(|error| Mistake::new(name.span(), error.0))
 }
 
-fn known_checker(name: &Spanned<String>) -> Result<String, Mistake> {
+fn known_checker(name: &Spanned<String>) -> Result<&'static dyn Checker, Mistake> {
     pick("checker", name.get_ref(), fencepost_checker::registry(), |checker| checker.name())
-        .map(|checker| checker.name().to_owned())
         .map_err(|error| Mistake::new(name.span(), error.0))
 }
