@@ -68,6 +68,19 @@ pub fn line_at(text: &str, byte: usize) -> usize {
     1 + before.filter(|byte| **byte == b'\n').count()
 }
 
+/// The message, with the name of a number's type at its end in plain words.
+fn without_rust_types(message: &str) -> String {
+    let Some((before, last)) = message.rsplit_once("expected ") else { return message.to_owned() };
+    let plain = match last {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, not negative",
+        "i64" => "a whole number",
+        "f64" => "a number",
+        "a boolean" => "true or false",
+        _ => return message.to_owned(),
+    };
+    format!("{before}expected {plain}")
+}
+
 /// What serde says, in our words: it names unknown keys and values, but not the nearest right one. `more` are right ones
 /// that serde does not know of.
 pub fn with_nearest(message: &str, more: &[&str]) -> String {
@@ -75,7 +88,7 @@ pub fn with_nearest(message: &str, more: &[&str]) -> String {
     let what = match message {
         _ if message.starts_with("unknown field") => "key",
         _ if message.starts_with("unknown variant") => "value",
-        _ => return message.to_owned(),
+        _ => return without_rust_types(message),
     };
     match &names[..] {
         [name, known @ ..] => unknown(what, name, &[known, more].concat()),

@@ -10,6 +10,11 @@ use fencepost_history::f;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 
+/// Wake-ups of all who were granted the lock, a release.
+pub(super) const WAKEUPS: &str = "wake-ups a release";
+/// The share of grants that went to somebody while one who had come earlier still waited.
+pub(super) const PASSED: &str = "grants that went past an earlier waiter";
+
 pub(crate) fn metrics(run: &RunIndex) -> Vec<Metric> {
     let queued = |operation: &&Operation| {
         operation.f() == f::ACQUIRE && operation.invoke.value.get("queue") == Some(&Value::Bool(true))
@@ -21,7 +26,7 @@ pub(crate) fn metrics(run: &RunIndex) -> Vec<Metric> {
     }
     grants.sort_by_key(|grant| grant.completion.map(|event| event.index));
     let mut metrics: Vec<Metric> = wakeups(run, &grants).into_iter().collect();
-    metrics.push(Metric::share("grants that went past an earlier waiter", passed(&grants), grants.len()));
+    metrics.push(Metric::share(PASSED, passed(&grants), grants.len()));
     metrics
 }
 
@@ -34,7 +39,7 @@ fn wakeups(run: &RunIndex, grants: &[&Operation]) -> Option<Metric> {
     let released =
         run.operations.iter().filter(|operation| operation.f() == f::RELEASE && operation.ok().is_some());
     let releases = released.count().max(1);
-    Some(Metric::new("wake-ups a release", reported.iter().sum::<u64>() as f64 / releases as f64, ""))
+    Some(Metric::new(WAKEUPS, reported.iter().sum::<u64>() as f64 / releases as f64, ""))
 }
 
 /// How many grants, in their order, went to somebody while one who had come earlier still waited.

@@ -18,6 +18,9 @@ use std::collections::BTreeMap;
 
 pub struct LostAdditions;
 
+/// The metric: the share of acknowledged additions that were lost.
+pub(crate) const LOST: &str = "acknowledged additions lost";
+
 /// What is known of one set.
 #[derive(Default)]
 struct Set<'a> {
@@ -90,7 +93,7 @@ pub(crate) fn metrics(run: &RunIndex) -> Vec<Metric> {
     if acknowledged == 0 || sets.values().any(|set| set.last.is_none()) {
         return Vec::new();
     }
-    vec![Metric::share("acknowledged additions lost", lost, acknowledged)]
+    vec![Metric::share(LOST, lost, acknowledged)]
 }
 
 /// Additions that are lost for certain, and those that were acknowledged.

@@ -57,7 +57,21 @@ async fn download(image: &Image, progress: &Progress) -> Result<Vec<PathBuf>, Cl
     let apt = Apt::open(apt_folder, progress).await?;
     let packages: Vec<&str> = BASE.into_iter().chain(image.package_names()).collect();
     progress(&format!("downloading the packages of the image {}", image.title()));
-    apt.download(&packages).await
+    apt.download(&packages).await.map_err(|error| match missing_package(&error.to_string()) {
+        Some(name) if image.name == PACKAGES => ClusterError::new(format!(
+            "Debian has no package {name}: correct `packages` in lock.toml (Debian's name of a program's package can be another)"
+        )),
+        _ => error,
+    })
+}
+
+/// The name of the package that apt does not find, from its error.
+fn missing_package(error: &str) -> Option<&str> {
+    if let Some((_, name)) = error.split_once("Unable to locate package ") {
+        return name.split_whitespace().next();
+    }
+    let (before, _) = error.split_once("' has no installation candidate")?;
+    Some(before.rsplit_once("Package '")?.1)
 }
 
 fn check_programs(image: &Image) -> Result<(), ClusterError> {
@@ -178,4 +192,25 @@ async fn try_program(root: &Path, program: &str) -> Result<(), ClusterError> {
     // SAFETY: the closure makes system calls only.
     unsafe { command.pre_exec(enter) };
     run(&mut command, &format!("run {program} in the new root file system")).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::missing_package;
+
+    #[test]
+    fn a_package_that_apt_does_not_find_is_named() {
+        let missing = |error: &str| missing_package(error).map(str::to_owned);
+        let cannot = "cannot find out which of Debian's packages are needed: E: ";
+        let named = |name: &str| Some(name.to_owned());
+        assert_eq!(
+            missing(&format!("{cannot}Unable to locate package python3-redsi")),
+            named("python3-redsi")
+        );
+        assert_eq!(
+            missing(&format!("{cannot}Package 'mysql' has no installation candidate")),
+            named("mysql")
+        );
+        assert_eq!(missing(&format!("{cannot}Unable to fetch some archives")), None);
+    }
 }

@@ -4,7 +4,7 @@ use super::event::AwaitedEvent;
 use super::expect::{Condition, Expectation};
 use super::measure::{Bounds, Measure, Measured};
 use crate::names::pick;
-use fencepost_checker::Checker;
+use fencepost_checker::{Checker, METRICS};
 use fencepost_history::TimeSpan;
 use fencepost_history::mistake::{Mistake, read_table};
 use serde::Deserialize;
@@ -22,7 +22,7 @@ pub(super) struct ExpectTable {
     about: Option<String>,
     violation: Option<ViolationTable>,
     holds: Option<Spanned<String>>,
-    metric: Option<String>,
+    metric: Option<Spanned<String>>,
     count: Option<AwaitedEvent>,
     time: Option<TimeTable>,
     rounds: Option<RoundsTable>,
@@ -90,7 +90,13 @@ impl ExpectTable {
     pub(super) fn read(table: DeTable<'_>, span: Range<usize>) -> Result<Expectation, Mistake> {
         let table: ExpectTable = read_table(table, span.clone())?;
         let refused = |sentence: &str| Mistake::new(span.clone(), sentence);
-        let measured = table.measured();
+        if table.measures() > 1 {
+            return Err(refused("an expectation measures one thing: `metric`, `count`, `time` or `rounds`"));
+        }
+        if table.error.is_some() && table.event.is_none() {
+            return Err(refused("`error` needs `event`: the operation that ends with this error"));
+        }
+        let measured = table.measured()?;
         let bounded = table.above.is_some() || table.below.is_some();
         match (measured.is_some(), bounded) {
             (true, false) => return Err(refused("a measure needs a bound: add `above` or `below`")),
@@ -142,21 +148,29 @@ impl ExpectTable {
         Ok(Expectation { about, conditions, observed: table.observed })
     }
 
-    fn measured(&self) -> Option<Condition> {
+    /// How many things it measures.
+    fn measures(&self) -> usize {
+        let given = [self.metric.is_some(), self.count.is_some(), self.time.is_some(), self.rounds.is_some()];
+        given.into_iter().filter(|given| *given).count()
+    }
+
+    fn measured(&self) -> Result<Option<Condition>, Mistake> {
         let measure = if let Some(name) = &self.metric {
-            Measure::Metric(name.clone())
+            Measure::Metric(known_metric(name)?)
         } else if let Some(event) = &self.count {
             Measure::Count(event.0.clone())
         } else if let Some(TimeTable { from, to, each }) = &self.time {
             Measure::Time { from: from.0.clone(), to: to.0.clone(), each: *each }
+        } else if let Some(RoundsTable { contests }) = &self.rounds {
+            Measure::Rounds { contests: *contests }
         } else {
-            Measure::Rounds { contests: self.rounds.as_ref()?.contests }
+            return Ok(None);
         };
         let bounds =
             Bounds { above: self.above.map(|bound| bound.0), below: self.below.map(|bound| bound.0) };
         let seconds = self.time.as_ref().map(|_| "s".to_owned());
         let (name, unit) = (self.name.clone(), self.unit.clone().or(seconds).unwrap_or_default());
-        Some(Condition::Measured(Measured { measure, bounds, name, unit, digits: self.digits }))
+        Ok(Some(Condition::Measured(Measured { measure, bounds, name, unit, digits: self.digits })))
     }
 }
 
@@ -164,6 +178,13 @@ impl ExpectTable {
 fn known_class(checker: &dyn Checker, name: &Spanned<String>) -> Result<String, Mistake> {
     pick(&format!("class of {}", checker.name()), name.get_ref(), checker.classes(), |class| class.name)
         .map(|class| class.name.to_owned())
+        .map_err(|error| Mistake::new(name.span(), error.0))
+}
+
+/// The metric, if a run can have it: one of another name is never measured.
+fn known_metric(name: &Spanned<String>) -> Result<String, Mistake> {
+    pick("metric", name.get_ref(), METRICS, |metric| metric)
+        .map(str::to_owned)
         .map_err(|error| Mistake::new(name.span(), error.0))
 }
 

@@ -63,6 +63,11 @@ fn expectations_that_ask_for_nothing_or_too_much_are_refused() {
         ),
         ("about = 'x'\norder = []", "`order` names no event"),
         ("about = 'x'\ncount = 'c1 acquire'\nabove = nan", "`above` and `below` must be numbers"),
+        (
+            "about = 'x'\ncount = 'c1 acquire'\nmetric = 'wake-ups a release'\nabove = 1",
+            "measures one thing: `metric`, `count`, `time` or `rounds`",
+        ),
+        ("about = 'x'\nholds = 'all'\nerror = 'taken'", "`error` needs `event`"),
     ] {
         let text = example().replace(wanted, instead);
         assert_ne!(text, example());
@@ -99,6 +104,10 @@ fn mistakes_are_named_with_their_line_and_the_nearest_right_name() {
         ("name = \"c2\"", "name = \"c1\""),
         ("[expect]", "[expcet]"),
         ("violation = { checker = \"exclusion\", class = \"granted-twice\" }", "above = 3"),
+        (
+            "violation = { checker = \"exclusion\", class = \"granted-twice\" }",
+            "metric = \"wake-ups per release\"\nabove = 3",
+        ),
         ("violation = { checker = \"exclusion\", class = \"granted-twice\" }", "count = \"any acquire\""),
         ("about = \"the clock", "abuot = \"the clock"),
     ];

@@ -37,7 +37,10 @@ impl Engine {
             return Ok(tag);
         }
         let Err(reason) = self.build_from_registry(image, &tag, progress).await else { return Ok(tag) };
-        progress(&format!("{reason}; going on without a registry"));
+        progress(&format!(
+            "the image {} is made from Debian's packages, without a registry ({reason})",
+            image.title()
+        ));
         let root = images::root_file_system(image, progress).await?;
         progress(&format!("importing the image {} into the Docker engine", image.title()));
         self.import(&root.folder, &repository, &image.hash()).await?;
@@ -104,11 +107,12 @@ impl Engine {
         if self.has(&tag).await? {
             return Ok(tag);
         }
-        let _lock = lock("layers.lock").await?;
+        let repository = base.split(':').next().unwrap_or(base);
+        let name = repository.rsplit('/').next().unwrap_or(repository);
+        let _lock = lock(&format!("{name}-layer.lock")).await?;
         if self.has(&tag).await? {
             return Ok(tag);
         }
-        let repository = base.split(':').next().unwrap_or(base);
         progress(&format!("adding this build of Fencepost to the image {repository}"));
         let mut context = tar::Builder::new(Vec::new());
         add_file(&mut context, "Dockerfile", &format!("FROM {base}\nCOPY fencepost /fencepost\n"))?;
