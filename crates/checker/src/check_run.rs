@@ -8,6 +8,9 @@ use crate::run_index::RunIndex;
 use crate::verdict::{Outcome, RunVerdict, Unjudged, Verdict};
 use fencepost_history::Event;
 
+/// The names of all metrics that a run can have.
+pub const METRICS: &[&str] = &[lost_additions::LOST, herd::WAKEUPS, herd::PASSED];
+
 /// Judges a run by every checker. Those that have nothing to say about it are listed with their reasons.
 ///
 /// A history that is malformed is `unknown`, said by a checker named `history`.

@@ -100,12 +100,12 @@ mod watch;
 
 pub use budget::Budget;
 pub use by_name::{ModelName, check_lines};
-pub use check_run::{check_index, check_run};
+pub use check_run::{METRICS, check_index, check_run};
 pub use coverage::{Coverage, LockPhase, Reached, Situation, TargetRole, situations_of};
 pub use distance::{Handover, MissEvent, MissKind, NearMiss, handovers, nearest_miss};
 pub use evidence::{Evidence, LeftOut, ShownOperation, explain};
 pub use judge::{Algorithm, Answer, CheckOptions, KeyVerdict, Step, decide, judge};
-pub use metrics::{Costs, METRICS, Metric, quantile, rate_bound};
+pub use metrics::{Costs, Metric, quantile, rate_bound};
 pub use model::{Conflict, Decision, FastPath, History, Model, Role};
 pub use operations::{Builder, Operation, Operations};
 pub use properties::{

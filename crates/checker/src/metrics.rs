@@ -5,12 +5,8 @@ pub(crate) mod herd;
 
 pub use costs::{Costs, costs, quantile};
 
-use crate::properties::lost_additions;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-
-/// The names of all metrics that a run can have.
-pub const METRICS: &[&str] = &[lost_additions::LOST, herd::WAKEUPS, herd::PASSED];
 
 /// One measured figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -11,9 +11,9 @@ use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 /// Wake-ups of all who were granted the lock, a release.
-pub(super) const WAKEUPS: &str = "wake-ups a release";
+pub(crate) const WAKEUPS: &str = "wake-ups a release";
 /// The share of grants that went to somebody while one who had come earlier still waited.
-pub(super) const PASSED: &str = "grants that went past an earlier waiter";
+pub(crate) const PASSED: &str = "grants that went past an earlier waiter";
 
 pub(crate) fn metrics(run: &RunIndex) -> Vec<Metric> {
     let queued = |operation: &&Operation| {

@@ -156,6 +156,13 @@ fn the_documentation_names_every_key() {
 }
 
 #[test]
+fn the_documentation_names_every_metric() {
+    for metric in fencepost_checker::METRICS {
+        assert!(DOCUMENTATION.contains(&format!("`{metric}`")), "{metric}");
+    }
+}
+
+#[test]
 fn every_event_of_the_documentation_is_one() {
     for event in documented("event") {
         assert!(super::event::parse(&event).is_ok(), "{event}");
