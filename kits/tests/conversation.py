@@ -82,7 +82,7 @@ class BeginningAndEnd(Conversation):
         time.sleep(0.1)
         begun = time.monotonic()
         self.assertEqual(0, talk.exit_code())
-        self.assertLess(time.monotonic() - begun, 0.25)
+        self.assertLess(time.monotonic() - begun, 0.39, "the slow acquire would have ended after 0.4 s")
 
     def test_what_a_library_prints_goes_to_standard_error(self):
         talk = self.talk()
@@ -99,7 +99,7 @@ class Processes(Conversation):
         other = talk.send("holds", "slow", 4)
         begun = time.monotonic()
         order = [talk.next()["id"] for _ in range(5)]
-        self.assertLess(time.monotonic() - begun, 1.2, "three that take 0.5 s each")
+        self.assertLess(time.monotonic() - begun, 1.4, "three that take 0.5 s each")
         self.assertEqual(other, order[0])
         self.assertLess(order.index(slow[0]), order.index(queued))
 
@@ -352,7 +352,7 @@ class Replicas(Conversation):
             self.assertEqual({"type": "ok", "value": 8}, talk.do("write", value=8))
             self.assertEqual({"type": "ok", "value": 9}, talk.do("write", value=9))
             self.assertEqual({"type": "ok", "value": 9}, talk.do("read"))
-            self.assertLess(time.monotonic() - begun, 0.5)
+            self.assertLess(time.monotonic() - begun, 2, "each would wait for a second for the silent one")
         numbers = [request["number"] for request in one.requests if request["f"] == "write"]
         self.assertEqual([1, 2, 1, 2], numbers)
 

@@ -3,10 +3,10 @@
 use anyhow::Result;
 use clap::Args;
 use fencepost_engine::BadUsage;
-use fencepost_history::Events;
 use fencepost_history::run::{RunFolder, write_whole_by};
+use fencepost_history::{Events, HistoryError};
 use fencepost_report::export::{Format, HAS_PARQUET, write};
-use std::io::BufWriter;
+use std::io::{BufWriter, ErrorKind};
 use std::path::PathBuf;
 
 /// What is to be exported, and where to.
@@ -41,7 +41,11 @@ pub fn export(args: &ExportArgs) -> Result<i32> {
             let written = write(args.format, &mut events, &mut BufWriter::new(std::io::stdout()));
             match written {
                 // The reader closed the pipe (`| head`).
-                Err(error) if is_broken_pipe(&error) => {}
+                Err(error) if has_io(&error, |kind| kind == ErrorKind::BrokenPipe) => {}
+                // What cannot be read says so by itself.
+                Err(error) if has_io(&error, |_| true) && !error.is::<HistoryError>() => {
+                    return Err(error.context("cannot write to standard output"));
+                }
                 written => written?,
             }
         }
@@ -49,7 +53,8 @@ pub fn export(args: &ExportArgs) -> Result<i32> {
     Ok(0)
 }
 
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let io = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
-    io.into_iter().any(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
+/// Whether the cause is an error of the system of such a kind.
+fn has_io(error: &anyhow::Error, is_such: impl Fn(ErrorKind) -> bool) -> bool {
+    let mut io = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    io.any(|cause| is_such(cause.kind()))
 }

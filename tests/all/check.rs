@@ -216,7 +216,7 @@ fn a_closed_pipe_changes_no_exit_code_and_a_full_disk_does() {
     let (code, stderr) = ends("fencepost list > /dev/full");
     assert_eq!(code, Some(255));
     assert!(stderr.contains("cannot write to standard output: No space left on device"), "{stderr}");
-    for command in ["man", "completions bash"] {
+    for command in ["man", "completions bash", "export docs/examples/redlock-clock-jump --format edn"] {
         let (code, stderr) = ends(&format!("fencepost {command} > /dev/full"));
         assert_eq!(code, Some(255), "{command}");
         assert!(stderr.contains("cannot write to standard output: No space left on device"), "{stderr}");

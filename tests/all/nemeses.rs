@@ -56,6 +56,8 @@ fn every_nemesis_takes_effect(lock: &str, leader: &str, driver: &str) {
         plan += &planned_fault(fault, &[on], at_ms, *for_ms, parameters);
         at_ms += for_ms + GAP_MS;
     }
+    // The last ones wait for a leader, whose election takes seconds on a busy machine.
+    at_ms += 6000;
     let ran = planned_weighed(
         Weight::PRECISE,
         &plan,

@@ -240,19 +240,24 @@ pub(super) fn packed(archive: tar::Builder<Vec<u8>>) -> Result<Archive, ClusterE
 pub(super) fn archive(folder: &Path) -> Result<Archive, ClusterError> {
     let mut command = Command::new("tar");
     command.arg("-C").arg(folder).args(["--owner=0", "--group=0", "--numeric-owner", "-c", "."]);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().map_err(|error| cannot_pack(&error))?;
     let stdout = child.stdout.take().ok_or_else(|| ClusterError::new("cannot read what tar writes"))?;
-    let chunks = futures_util::stream::try_unfold((child, stdout), |(mut child, mut stdout)| async move {
+    let chunks = futures_util::stream::try_unfold((child, stdout), |(child, mut stdout)| async move {
         let mut chunk = vec![0; 256 << 10];
         let length = stdout.read(&mut chunk).await?;
         if length > 0 {
             chunk.truncate(length);
             return Ok(Some((chunk, (child, stdout))));
         }
-        match child.wait().await?.success() {
+        let output = child.wait_with_output().await?;
+        match output.status.success() {
             true => Ok(None),
-            false => Err(std::io::Error::other("tar failed")),
+            false => {
+                let said = String::from_utf8_lossy(&output.stderr).into_owned();
+                let first = said.lines().next().unwrap_or("tar failed without a word");
+                Err(std::io::Error::other(first.to_owned()))
+            }
         }
     });
     Ok(chunks.boxed())
