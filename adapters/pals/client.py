@@ -1,16 +1,17 @@
 """PALs' Lock: an advisory lock of PostgreSQL; `--poll`: attempts that do not block. A Locker, and so a pool, for each process."""
 
-import gc
 import sys
 
 import fencepost
 import pals
+from sqlalchemy import event
 
 
 class Pals:
     def __init__(self, env):
-        self.env, self.lock = env, None
+        self.env, self.lock, self.connections = env, None, []
         self.locker = pals.Locker("fencepost", f"postgresql+psycopg://postgres@{env.servers[0].address}/postgres")
+        event.listen(self.locker.engine, "connect", lambda connection, _: self.connections.append(connection))
         self.locker.engine.connect().close()  # SQLAlchemy connects late: a server that is not there shows here
 
     def acquire(self, key, ttl, timeout):
@@ -27,9 +28,8 @@ class Pals:
         return self.lock.release()
 
     def close(self):
-        self.lock = None
-        gc.collect()  # a Lock whose acquire timed out is in a cycle, and has a connection
-        self.locker.engine.dispose()
+        for connection in self.connections:
+            connection.close()  # as the end of a program would, whatever locks and pools still refer to it
 
 
 fencepost.run(Pals)

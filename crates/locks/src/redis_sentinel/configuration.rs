@@ -28,6 +28,16 @@ const FAILOVER_TIMEOUT: Duration = Duration::from_secs(3);
 const KEEP_CONFIGURATION: &str =
     r#"file=$1; [ -e "$file" ] || printf '%s' "$2" > "$file"; shift 2; exec "$@""#;
 
+/// A Sentinel is started for the first time when the data nodes answer. On a busy machine it would otherwise find the primary down before
+/// that was up, and promote another as the run begins, and not again for twice [`FAILOVER_TIMEOUT`]. Arguments: the file, its first content,
+/// the addresses of the data nodes in one, the server and its arguments.
+const START_AFTER_DATA: &str = r#"file=$1
+[ -e "$file" ] || {
+  for address in $3; do until [ "$(redis-cli -h "$address" PING 2>&1)" = PONG ]; do sleep 0.05; done; done
+  printf '%s' "$2" > "$file"
+}
+shift 3; exec "$@""#;
+
 /// Primary (index 0, to begin with) or replica.
 pub(super) fn data_node(index: usize, addresses: &[Ipv4Addr], options: &Options) -> Service {
     let file = "{data}/redis.conf";
@@ -39,14 +49,16 @@ pub(super) fn data_node(index: usize, addresses: &[Ipv4Addr], options: &Options)
     command.extend(redis::arguments(options));
     // A replica that comes back gets the data at once, and not 5 s later, when others might have come, too.
     command.extend(["--repl-diskless-sync-delay".to_owned(), "0".to_owned()]);
-    service("redis", file, content, command)
+    service("redis", KEEP_CONFIGURATION, [file.to_owned(), content], command)
 }
 
 /// Sentinel number `index`, from 0. Their addresses follow those of the data nodes.
 pub(super) fn sentinel(index: usize, addresses: &[Ipv4Addr]) -> Service {
     let file = "{data}/sentinel.conf";
     let command = ["redis-server", file, "--sentinel"].map(str::to_owned).to_vec();
-    service("sentinel", file, configuration(index, addresses), command)
+    let data: Vec<String> = addresses[..DATA_NODES].iter().map(ToString::to_string).collect();
+    let arguments = [file.to_owned(), configuration(index, addresses), data.join(" ")];
+    service("sentinel", START_AFTER_DATA, arguments, command)
 }
 
 /// Everybody is known to everybody from the start, so that nothing has to be discovered first. It is what Sentinels write
@@ -78,9 +90,15 @@ fn identity(index: usize) -> String {
     format!("{:040x}", index + 1)
 }
 
-fn service(name: &str, file: &str, content: String, command: Vec<String>) -> Service {
-    let mut argv = ["sh", "-c", KEEP_CONFIGURATION, "sh", file].map(str::to_owned).to_vec();
-    argv.push(content);
+/// A server that a script of the shell starts.
+fn service<const N: usize>(
+    name: &str,
+    script: &str,
+    arguments: [String; N],
+    command: Vec<String>,
+) -> Service {
+    let mut argv = ["sh", "-c", script, "sh"].map(str::to_owned).to_vec();
+    argv.extend(arguments);
     argv.extend(command);
     Service { name: name.to_owned(), argv, env: Vec::new() }
 }
@@ -129,5 +147,14 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("198.18.0.6"), "itself: {text}");
+    }
+
+    #[test]
+    fn a_sentinel_waits_for_the_data_nodes() {
+        let addresses: Vec<Ipv4Addr> = (2..8).map(|last| Ipv4Addr::new(198, 18, 0, last)).collect();
+        let argv = sentinel(1, &addresses).argv;
+        assert_eq!(argv[6], "198.18.0.2 198.18.0.3 198.18.0.4");
+        assert_eq!(argv[7..], ["redis-server", "{data}/sentinel.conf", "--sentinel"]);
+        assert_eq!(PORT, 6379, "the script asks at the port that redis-cli takes by itself");
     }
 }
