@@ -1,12 +1,13 @@
 //! `fencepost export`: a run's history for other tools.
 
+use crate::output::Output;
 use anyhow::Result;
 use clap::Args;
 use fencepost_engine::BadUsage;
+use fencepost_history::Events;
 use fencepost_history::run::{RunFolder, write_whole_by};
-use fencepost_history::{Events, HistoryError};
 use fencepost_report::export::{Format, HAS_PARQUET, write};
-use std::io::{BufWriter, ErrorKind};
+use std::io::BufWriter;
 use std::path::PathBuf;
 
 /// What is to be exported, and where to.
@@ -37,24 +38,7 @@ pub fn export(args: &ExportArgs) -> Result<i32> {
             let sentence = "parquet is no text: say with --out FILE where it is to go";
             return Err(BadUsage(sentence.to_owned()).into());
         }
-        None => {
-            let written = write(args.format, &mut events, &mut BufWriter::new(std::io::stdout()));
-            match written {
-                // The reader closed the pipe (`| head`).
-                Err(error) if has_io(&error, |kind| kind == ErrorKind::BrokenPipe) => {}
-                // What cannot be read says so by itself.
-                Err(error) if has_io(&error, |_| true) && !error.is::<HistoryError>() => {
-                    return Err(error.context("cannot write to standard output"));
-                }
-                written => written?,
-            }
-        }
+        None => write(args.format, &mut events, &mut BufWriter::new(Output))?,
     }
     Ok(0)
-}
-
-/// Whether the cause is an error of the system of such a kind.
-fn has_io(error: &anyhow::Error, is_such: impl Fn(ErrorKind) -> bool) -> bool {
-    let mut io = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
-    io.any(|cause| is_such(cause.kind()))
 }

@@ -11,16 +11,22 @@ under!(
     docker_by_night: [redis_that_fsyncs_every_second_gives_a_lock_twice, redis_that_always_fsyncs_loses_nothing, etcd_loses_nothing, a_slow_disk_is_real],
 );
 
-/// Outages that outlast every lock, each with a second cut as soon as the first new locks are given out. Not always at
-/// the same moment: a lock is held for 100 ms, and nothing is given twice where the cut falls just before its end.
+/// Power that is lost, and once more so many milliseconds after the server was started again.
+fn outage(at_ms: u32, for_ms: u32, on: &str, flicker_ms: u32) -> String {
+    format!(
+        "[[fault]]\nat_ms = {at_ms}\nfor_ms = {for_ms}\nfault = \"power-loss\"\non = {on}\nflicker_ms = {flicker_ms}\n"
+    )
+}
+
+/// Outages that outlast every lock, each with a second cut as soon as the first new locks are given out, not always at the
+/// same moment.
 fn outages(count: u32, on: &str) -> String {
-    let fault = |number| {
-        let (at_ms, flicker_ms) = (500 + number * 3400, 140 + number * 20);
-        format!(
-            "[[fault]]\nat_ms = {at_ms}\nfor_ms = 2100\nfault = \"power-loss\"\non = {on}\n\
-             flicker_ms = {flicker_ms}\n"
-        )
-    };
+    (0..count).map(|number| outage(500 + number * 3400, 2100, on, 140 + number * 20)).collect()
+}
+
+/// Short outages, each just after a grant.
+fn outages_after_grants(count: u32) -> String {
+    let fault = |number| outage(500 + number * 5000, 150, "[\"n1\"]", 150) + "then = { f = \"acquire\" }\n";
     (0..count).map(fault).collect()
 }
 
@@ -37,18 +43,6 @@ fn losses(ran: &Ran) -> Vec<Value> {
 
 fn sum(losses: &[Value], field: &str) -> u64 {
     losses.iter().map(|lost| lost[field].as_u64().expect("a number")).sum()
-}
-
-/// Short outages, each just after a grant.
-fn outages_after_grants(count: u32) -> String {
-    let fault = |number| {
-        format!(
-            "[[fault]]\nat_ms = {}\nthen = {{ f = \"acquire\" }}\nfor_ms = 150\nfault = \"power-loss\"\n\
-             on = [\"n1\"]\nflicker_ms = 150\n",
-            500 + number * 5000
-        )
-    };
-    (0..count).map(fault).collect()
 }
 
 /// A hold that was acknowledged is gone, and somebody else gets the lock. Each outage is a chance, none a certainty:

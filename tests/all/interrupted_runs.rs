@@ -24,10 +24,15 @@ fn start_for(time_limit: &str, driver: &str, results: &Path) -> Running {
 
 /// Waits until a fault is in force: the history says so.
 fn await_fault(results: &Path) {
+    await_history(results, "a fault takes effect", |history| history.contains("\"effective\":true"));
+}
+
+/// Waits until the history of the latest run has what is looked for.
+fn await_history(results: &Path, what: &str, has_it: impl Fn(&str) -> bool) {
     let begun = Instant::now();
     let history = results.join("latest/history.jsonl");
-    while !std::fs::read_to_string(&history).is_ok_and(|text| text.contains("\"effective\":true")) {
-        assert!(begun.elapsed() < Duration::from_secs(240), "no fault took effect");
+    while !std::fs::read_to_string(&history).is_ok_and(|text| has_it(&text)) {
+        assert!(begun.elapsed() < Duration::from_secs(240), "still not so: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -91,12 +96,9 @@ fn a_violation_stands_where_the_history_may_not_grow(driver: &str) {
     let args =
         format!("test --driver {driver} --lock canary-nolock --time-limit 60s --hold 20ms --results {place}");
     let mut running = Running::start(&args.split_whitespace().collect::<Vec<_>>(), Weight::of(&args));
-    let begun = Instant::now();
-    let history = results.path().join("latest/history.jsonl");
-    while std::fs::read_to_string(&history).map_or(0, |text| text.matches("\"acquire\"").count()) < 60 {
-        assert!(begun.elapsed() < Duration::from_secs(240), "too little was acquired");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    await_history(results.path(), "enough is acquired", |history| {
+        history.matches("\"acquire\"").count() >= 60
+    });
     let process = running.child().id().to_string();
     let limited = Command::new("prlimit").args(["--fsize=1:1", "--pid", &process]).status();
     assert!(limited.expect("prlimit").success());
@@ -299,12 +301,7 @@ fn images_are_not_removed_below_a_run() {
     .stderr(Stdio::piped())
     .spawn()
     .expect("the program starts");
-    let begun = Instant::now();
-    let history = results.join("latest/history.jsonl");
-    while !std::fs::read_to_string(&history).is_ok_and(|text| text.contains("\"acquire\"")) {
-        assert!(begun.elapsed() < Duration::from_secs(240), "nothing was acquired");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    await_history(&results, "something is acquired", |history| history.contains("\"acquire\""));
     let used_before = redis_roots(own.path());
     let removed = with_own(&["images", "remove"]).output().expect("the program starts");
     let complaint = String::from_utf8_lossy(&removed.stderr).into_owned();

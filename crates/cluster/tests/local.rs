@@ -57,7 +57,7 @@ async fn capabilities() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fast() {
-    scenarios::fast("local", Duration::from_secs(10), Duration::from_secs(10)).await;
+    scenarios::fast("local", Duration::from_millis(1500), Duration::from_secs(4)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

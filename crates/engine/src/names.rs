@@ -1,8 +1,10 @@
 //! Looks up what a user named, and says which name was probably meant.
 
+use fencepost_history::mistake::Mistake;
 pub use fencepost_history::prose::unknown;
 use fencepost_locks::{LockDefinition, folder};
 use std::path::Path;
+use toml::Spanned;
 
 /// A mistake in what the user asked for: one sentence. Exit code 254.
 #[derive(Debug, thiserror::Error)]
@@ -36,4 +38,17 @@ pub fn pick<T: Copy>(
     }
     let names: Vec<&str> = all.iter().map(&name_of).collect();
     Err(BadUsage(unknown(what, name, &names)))
+}
+
+/// As [`pick`], of a name in a file.
+///
+/// # Errors
+/// The mistake at the place of the name.
+pub(crate) fn pick_at<T: Copy>(
+    what: &str,
+    name: &Spanned<String>,
+    all: &[T],
+    name_of: impl Fn(&T) -> &'static str,
+) -> Result<T, Mistake> {
+    pick(what, name.get_ref(), all, name_of).map_err(|error| Mistake::new(name.span(), error.0))
 }

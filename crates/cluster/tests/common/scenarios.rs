@@ -179,15 +179,8 @@ pub async fn dropped(name: &str) {
         let given_up = tokio::time::timeout(Duration::from_millis(after_ms), driver.start(&spec)).await;
         drop(given_up);
         // A container whose agent ended may be on its way out by the engine's own doing, which then refuses to remove it as well.
-        let mut left = leftovers::of_run(name, &spec.run).await;
-        for _ in 0..50 {
-            if left.is_empty() {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            left = leftovers::of_run(name, &spec.run).await;
-        }
-        assert_eq!(left, Vec::<String>::new(), "given up after {after_ms} ms");
+        let what = format!("nothing is left of a start given up after {after_ms} ms");
+        eventually(&what, async || leftovers::of_run(name, &spec.run).await.is_empty()).await;
         let _ = std::fs::remove_dir_all(spec.logs);
     }
 }
@@ -347,8 +340,7 @@ pub async fn capabilities(name: &str) {
     }
 }
 
-/// Eleven nodes come up and go down side by side, and not one after the other by their full times. How fast is printed; the limits
-/// leave room for a machine that is very busy.
+/// Eleven nodes come up and go down fast. The limits leave room for a machine that is busy with other tests.
 pub async fn fast(name: &str, up_max: Duration, down_max: Duration) {
     let driver = driver(name).await;
     let nodes = ["n1", "n2", "n3", "n4", "n5"].map(|name| (name, "redis"));

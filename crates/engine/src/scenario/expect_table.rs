@@ -3,7 +3,7 @@
 use super::event::AwaitedEvent;
 use super::expect::{Condition, Expectation};
 use super::measure::{Bounds, Measure, Measured};
-use crate::names::pick;
+use crate::names::pick_at;
 use fencepost_checker::{Checker, METRICS};
 use fencepost_history::TimeSpan;
 use fencepost_history::mistake::{Mistake, read_table};
@@ -90,13 +90,10 @@ impl ExpectTable {
     pub(super) fn read(table: DeTable<'_>, span: Range<usize>) -> Result<Expectation, Mistake> {
         let table: ExpectTable = read_table(table, span.clone())?;
         let refused = |sentence: &str| Mistake::new(span.clone(), sentence);
-        if table.measures() > 1 {
-            return Err(refused("an expectation measures one thing: `metric`, `count`, `time` or `rounds`"));
-        }
         if table.error.is_some() && table.event.is_none() {
             return Err(refused("`error` needs `event`: the operation that ends with this error"));
         }
-        let measured = table.measured()?;
+        let measured = table.measured(&span)?;
         let bounded = table.above.is_some() || table.below.is_some();
         match (measured.is_some(), bounded) {
             (true, false) => return Err(refused("a measure needs a bound: add `above` or `below`")),
@@ -148,24 +145,22 @@ impl ExpectTable {
         Ok(Expectation { about, conditions, observed: table.observed })
     }
 
-    /// How many things it measures.
-    fn measures(&self) -> usize {
-        let given = [self.metric.is_some(), self.count.is_some(), self.time.is_some(), self.rounds.is_some()];
-        given.into_iter().filter(|given| *given).count()
-    }
-
-    fn measured(&self) -> Result<Option<Condition>, Mistake> {
-        let measure = if let Some(name) = &self.metric {
-            Measure::Metric(known_metric(name)?)
-        } else if let Some(event) = &self.count {
-            Measure::Count(event.0.clone())
-        } else if let Some(TimeTable { from, to, each }) = &self.time {
-            Measure::Time { from: from.0.clone(), to: to.0.clone(), each: *each }
-        } else if let Some(RoundsTable { contests }) = &self.rounds {
-            Measure::Rounds { contests: *contests }
-        } else {
-            return Ok(None);
-        };
+    /// What it measures; none if it measures nothing.
+    fn measured(&self, span: &Range<usize>) -> Result<Option<Condition>, Mistake> {
+        let metric = self.metric.as_ref().map(known_metric).transpose()?;
+        let count = self.count.as_ref().map(|event| Measure::Count(event.0.clone()));
+        let time = self.time.as_ref().map(|TimeTable { from, to, each }| Measure::Time {
+            from: from.0.clone(),
+            to: to.0.clone(),
+            each: *each,
+        });
+        let rounds = self.rounds.as_ref().map(|rounds| Measure::Rounds { contests: rounds.contests });
+        let mut measures = [metric, count, time, rounds].into_iter().flatten();
+        let Some(measure) = measures.next() else { return Ok(None) };
+        if measures.next().is_some() {
+            let sentence = "an expectation measures one thing: `metric`, `count`, `time` or `rounds`";
+            return Err(Mistake::new(span.clone(), sentence));
+        }
         let bounds =
             Bounds { above: self.above.map(|bound| bound.0), below: self.below.map(|bound| bound.0) };
         let seconds = self.time.as_ref().map(|_| "s".to_owned());
@@ -176,19 +171,15 @@ impl ExpectTable {
 
 /// The class, if this checker finds it: an expectation of another is never met.
 fn known_class(checker: &dyn Checker, name: &Spanned<String>) -> Result<String, Mistake> {
-    pick(&format!("class of {}", checker.name()), name.get_ref(), checker.classes(), |class| class.name)
-        .map(|class| class.name.to_owned())
-        .map_err(|error| Mistake::new(name.span(), error.0))
+    let what = format!("class of {}", checker.name());
+    pick_at(&what, name, checker.classes(), |class| class.name).map(|class| class.name.to_owned())
 }
 
 /// The metric, if a run can have it: one of another name is never measured.
-fn known_metric(name: &Spanned<String>) -> Result<String, Mistake> {
-    pick("metric", name.get_ref(), METRICS, |metric| metric)
-        .map(str::to_owned)
-        .map_err(|error| Mistake::new(name.span(), error.0))
+fn known_metric(name: &Spanned<String>) -> Result<Measure, Mistake> {
+    pick_at("metric", name, METRICS, |metric| metric).map(|metric| Measure::Metric(metric.to_owned()))
 }
 
 fn known_checker(name: &Spanned<String>) -> Result<&'static dyn Checker, Mistake> {
-    pick("checker", name.get_ref(), fencepost_checker::registry(), |checker| checker.name())
-        .map_err(|error| Mistake::new(name.span(), error.0))
+    pick_at("checker", name, fencepost_checker::registry(), |checker| checker.name())
 }

@@ -2,7 +2,7 @@
 
 use super::event::AwaitedEvent;
 use super::keys;
-use crate::names::pick;
+use crate::names::pick_at;
 use fencepost_history::TimeSpan;
 use fencepost_history::mistake::{Mistake, read_table};
 use fencepost_nemesis::{Groups, PlannedFault, Topology, Trigger, parse_partition};
@@ -65,9 +65,7 @@ impl FaultEntry {
         let keys: FaultKeys = read_table(own, span.clone())?;
         let parameters = pairs().filter(|(key, _)| !is_own(key)).map(|(key, value)| parameter(&key, value));
         let parameters = parameters.collect::<Result<_, _>>()?;
-        let fault = keys.fault.get_ref();
-        pick("fault", fault, fencepost_nemesis::registry(), |nemesis| nemesis.name())
-            .map_err(|error| Mistake::new(keys.fault.span(), error.0))?;
+        pick_at("fault", &keys.fault, fencepost_nemesis::registry(), |nemesis| nemesis.name())?;
         Ok(FaultEntry { keys, parameters, span })
     }
 

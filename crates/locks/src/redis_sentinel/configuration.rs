@@ -24,14 +24,10 @@ const DOWN_AFTER: Duration = Duration::from_secs(1);
 const FAILOVER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A server and a Sentinel rewrite their configuration when roles change, and must find it again when they are started
-/// anew. So it is made at the first start only. Arguments: the file, its first content, the server and its arguments.
-const KEEP_CONFIGURATION: &str =
-    r#"file=$1; [ -e "$file" ] || printf '%s' "$2" > "$file"; shift 2; exec "$@""#;
-
-/// A Sentinel is started for the first time when the data nodes answer. On a busy machine it would otherwise find the primary down before
-/// that was up, and promote another as the run begins, and not again for twice [`FAILOVER_TIMEOUT`]. Arguments: the file, its first content,
-/// the addresses of the data nodes in one, the server and its arguments.
-const START_AFTER_DATA: &str = r#"file=$1
+/// anew. So it is made at the first start only. A Sentinel waits before that until the data nodes answer: on a busy machine it would
+/// otherwise find the primary down before that was up, promote another as the run begins, and then no server for twice
+/// [`FAILOVER_TIMEOUT`]. Arguments: the file, its first content, the addresses to wait for in one, the server and its arguments.
+const START: &str = r#"file=$1
 [ -e "$file" ] || {
   for address in $3; do until [ "$(redis-cli -h "$address" PING 2>&1)" = PONG ]; do sleep 0.05; done; done
   printf '%s' "$2" > "$file"
@@ -49,16 +45,14 @@ pub(super) fn data_node(index: usize, addresses: &[Ipv4Addr], options: &Options)
     command.extend(redis::arguments(options));
     // A replica that comes back gets the data at once, and not 5 s later, when others might have come, too.
     command.extend(["--repl-diskless-sync-delay".to_owned(), "0".to_owned()]);
-    service("redis", KEEP_CONFIGURATION, [file.to_owned(), content], command)
+    service("redis", file, content, &[], command)
 }
 
 /// Sentinel number `index`, from 0. Their addresses follow those of the data nodes.
 pub(super) fn sentinel(index: usize, addresses: &[Ipv4Addr]) -> Service {
     let file = "{data}/sentinel.conf";
     let command = ["redis-server", file, "--sentinel"].map(str::to_owned).to_vec();
-    let data: Vec<String> = addresses[..DATA_NODES].iter().map(ToString::to_string).collect();
-    let arguments = [file.to_owned(), configuration(index, addresses), data.join(" ")];
-    service("sentinel", START_AFTER_DATA, arguments, command)
+    service("sentinel", file, configuration(index, addresses), &addresses[..DATA_NODES], command)
 }
 
 /// Everybody is known to everybody from the start, so that nothing has to be discovered first. It is what Sentinels write
@@ -90,15 +84,10 @@ fn identity(index: usize) -> String {
     format!("{:040x}", index + 1)
 }
 
-/// A server that a script of the shell starts.
-fn service<const N: usize>(
-    name: &str,
-    script: &str,
-    arguments: [String; N],
-    command: Vec<String>,
-) -> Service {
-    let mut argv = ["sh", "-c", script, "sh"].map(str::to_owned).to_vec();
-    argv.extend(arguments);
+fn service(name: &str, file: &str, content: String, awaited: &[Ipv4Addr], command: Vec<String>) -> Service {
+    let awaited: Vec<String> = awaited.iter().map(ToString::to_string).collect();
+    let mut argv = ["sh", "-c", START, "sh", file].map(str::to_owned).to_vec();
+    argv.extend([content, awaited.join(" ")]);
     argv.extend(command);
     Service { name: name.to_owned(), argv, env: Vec::new() }
 }

@@ -243,22 +243,26 @@ pub(super) fn archive(folder: &Path) -> Result<Archive, ClusterError> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().map_err(|error| cannot_pack(&error))?;
     let stdout = child.stdout.take().ok_or_else(|| ClusterError::new("cannot read what tar writes"))?;
-    let chunks = futures_util::stream::try_unfold((child, stdout), |(child, mut stdout)| async move {
+    let mut stderr = child.stderr.take().ok_or_else(|| ClusterError::new("cannot read what tar says"))?;
+    // Read at the same time: tar would wait with what it says until that is read.
+    let said = tokio::spawn(async move {
+        let mut said = Vec::new();
+        stderr.read_to_end(&mut said).await.map(|_| said)
+    });
+    let begun = (child, stdout, said);
+    let chunks = futures_util::stream::try_unfold(begun, |(mut child, mut stdout, said)| async move {
         let mut chunk = vec![0; 256 << 10];
         let length = stdout.read(&mut chunk).await?;
         if length > 0 {
             chunk.truncate(length);
-            return Ok(Some((chunk, (child, stdout))));
+            return Ok(Some((chunk, (child, stdout, said))));
         }
-        let output = child.wait_with_output().await?;
-        match output.status.success() {
-            true => Ok(None),
-            false => {
-                let said = String::from_utf8_lossy(&output.stderr).into_owned();
-                let first = said.lines().next().unwrap_or("tar failed without a word");
-                Err(std::io::Error::other(first.to_owned()))
-            }
+        if child.wait().await?.success() {
+            return Ok(None);
         }
+        let said = said.await.map_err(std::io::Error::other)??;
+        let said = String::from_utf8_lossy(&said);
+        Err(std::io::Error::other(said.lines().next().unwrap_or("tar failed without a word").to_owned()))
     });
     Ok(chunks.boxed())
 }
