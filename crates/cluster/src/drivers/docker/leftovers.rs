@@ -47,17 +47,29 @@ async fn remove(docker: &Docker, cleaned: &mut Cleaned) -> Result<(), ClusterErr
             Err(error) => cleaned.failures.push(error.0),
         }
     }
+    let mut kept = Vec::new();
     for network in networks.iter().filter(|network| dead_run(network.labels.as_ref()).is_some()) {
         let name = network.name.as_deref().unwrap_or_default();
         match remove_network(docker, name, LET_GO).await {
             Ok(Network::Removed) => cleaned.removed(LeftoverKind::Network, name),
-            Ok(Network::Kept) => cleaned.failures.push(format!(
-                "the Docker engine keeps the network {name}, to which nothing is attached any more, until it is restarted"
-            )),
+            Ok(Network::Kept) => kept.push(name),
             Err(error) => cleaned.failures.push(error.0),
         }
     }
+    cleaned.failures.extend(kept_by_engine(&kept));
     Ok(())
+}
+
+/// One sentence for all networks that the engine does not let go, since every run finds them again.
+fn kept_by_engine(names: &[&str]) -> Option<String> {
+    let networks = match names {
+        [] => return None,
+        [name] => format!("the network {name}"),
+        [name, others @ ..] => format!("{} networks ({name} and {} more)", names.len(), others.len()),
+    };
+    Some(format!(
+        "the Docker engine keeps {networks}, to which nothing is attached any more, until it is restarted"
+    ))
 }
 
 /// The containers of each run that is over.
@@ -106,6 +118,15 @@ mod tests {
         };
         engine.docker.create_container(Some(options), body).await.unwrap();
         folder
+    }
+
+    #[test]
+    fn networks_that_the_engine_keeps_are_one_sentence() {
+        assert_eq!(kept_by_engine(&[]), None);
+        assert!(kept_by_engine(&["a"]).unwrap().contains("keeps the network a, to which"));
+        assert!(
+            kept_by_engine(&["a", "b", "c"]).unwrap().contains("keeps 3 networks (a and 2 more), to which")
+        );
     }
 
     #[tokio::test]
