@@ -1,8 +1,8 @@
 //! Points of a client's beginning and end.
 
-use super::bench::CLIENTS;
-use super::finding::{Checked, Ended, Finding};
-use super::scope::{Scope, seconds};
+use super::check_result::{CheckResult, Checked, Ended};
+use super::session::{PointContext, seconds};
+use super::test_servers::CLIENTS;
 use crate::client_connection::NO_HELLO;
 use futures_util::future::join_all;
 use std::time::Duration;
@@ -11,22 +11,22 @@ use tokio::time::Instant;
 /// How long a client may take to exit.
 const EXIT: Duration = Duration::from_secs(2);
 
-pub(super) async fn hello(scope: &Scope<'_>) -> Checked {
-    let clients = join_all((0..CLIENTS).map(|place| scope.client(place))).await;
+pub(super) async fn hello(context: &PointContext<'_>) -> Checked {
+    let clients = join_all((0..CLIENTS).map(|place| context.client(place))).await;
     let clients = clients.into_iter().collect::<Result<Vec<_>, Ended>>();
     let clients = match clients {
         Ok(clients) => clients,
         Err(Ended::Gone(sentence)) if sentence.contains(NO_HELLO) => {
             let change = "Answer the first line of standard input at once with {\"hello\":1,\"can\":[…],\"pid\":…}, before any server is \
                           contacted; start-time in lock.toml allows more time";
-            return Err(Finding::broken(sentence, change).and_the_last().into());
+            return Err(CheckResult::broken(sentence, change).and_the_last().into());
         }
         Err(ended) => return Err(ended),
     };
     for client in &clients {
-        if let Err(sentence) = scope.stage.bench.check_announced(&client.can) {
+        if let Err(sentence) = context.session.servers.check_announced(&client.can) {
             let change = "Make the list `can` of the hello agree with token, unique and lease in lock.toml";
-            return Ok(Finding::broken(sentence, change).and_the_last());
+            return Ok(CheckResult::broken(sentence, change).and_the_last());
         }
     }
     let sorted = |can: &[String]| {
@@ -42,25 +42,25 @@ pub(super) async fn hello(scope: &Scope<'_>) -> Checked {
             other.name,
             other.can.join(", ")
         );
-        return Ok(Finding::broken(seen, "Announce the same in every client of a run").and_the_last());
+        return Ok(CheckResult::broken(seen, "Announce the same in every client of a run").and_the_last());
     }
     let slowest = clients.iter().map(|client| client.took).max().unwrap_or_default();
     let can = if clients[0].can.is_empty() { "nothing".to_owned() } else { clients[0].can.join(", ") };
-    Ok(Finding::kept(format!("after {}; it can: {can}", seconds(slowest))))
+    Ok(CheckResult::kept(format!("after {}; it can: {can}", seconds(slowest))))
 }
 
-pub(super) async fn end_of_input(scope: &Scope<'_>) -> Checked {
+pub(super) async fn end_of_input(context: &PointContext<'_>) -> Checked {
     // One that holds a lock, and has a connection to the servers.
-    let (user, key) = (scope.user(1).await?, scope.key("a"));
-    let answered = scope.acquire(&user, &key, super::scope::FREE).await?;
+    let (process, key) = (context.process(1).await?, context.key("a"));
+    let answered = context.acquire(&process, &key, super::session::FREE).await?;
     let begun = Instant::now();
-    user.client.close_input();
-    match user.client.await_gone(EXIT).await {
-        Some(_) => Ok(Finding::kept(format!("{} after its input was closed", seconds(begun.elapsed())))),
-        None => Ok(Finding::broken(
+    process.client.close_input();
+    match process.client.await_gone(EXIT).await {
+        Some(_) => Ok(CheckResult::kept(format!("{} after its input was closed", seconds(begun.elapsed())))),
+        None => Ok(CheckResult::broken(
             format!(
                 "{} still ran {} s after its standard input was closed (its acquire before was answered with {answered})",
-                user.client.name,
+                process.client.name,
                 EXIT.as_secs()
             ),
             "Exit with 0 when a read of standard input gives no more lines, even while threads of the library run",

@@ -1,7 +1,7 @@
 //! Points of what a grant hands out.
 
-use super::finding::{Checked, Ended, Finding};
-use super::scope::Scope;
+use super::check_result::{CheckResult, Checked, Ended};
+use super::session::PointContext;
 use fencepost_history::{Lease, TimeSpan};
 use serde_json::Value;
 
@@ -9,61 +9,68 @@ use serde_json::Value;
 const GRANTS: usize = 6;
 
 /// One grant after the other, by two clients in turn: the values of their acquires, with their processes.
-async fn in_turn(scope: &Scope<'_>) -> Result<Vec<(u64, Value)>, Ended> {
-    let key = scope.key("a");
+async fn in_turn(context: &PointContext<'_>) -> Result<Vec<(u64, Value)>, Ended> {
+    let key = context.key("a");
     let mut grants = Vec::new();
     for number in 0..GRANTS {
-        let user = scope.user(number % 2).await?;
-        let granted = scope.grant(&user, &key).await?;
-        grants.push((user.process, granted.value));
-        scope.release(&user, &key).await?;
+        let process = context.process(number % 2).await?;
+        let granted = context.grant(&process, &key).await?;
+        grants.push((process.number, granted.value));
+        context.release(&process, &key).await?;
     }
     Ok(grants)
 }
 
-pub(super) async fn validity(scope: &Scope<'_>) -> Checked {
-    if scope.terms().lease != Lease::Ttl {
-        let reason = format!("a hold does not run out by time: lease = \"{}\"", scope.terms().lease);
-        return Ok(Finding::not_applicable(reason));
+pub(super) async fn validity(context: &PointContext<'_>) -> Checked {
+    if context.terms().lease != Lease::Ttl {
+        let reason = format!("a hold does not run out by time: lease = \"{}\"", context.terms().lease);
+        return Ok(CheckResult::not_applicable(reason));
     }
-    if !scope.client(0).await?.can("validity") {
-        return Ok(Finding::not_applicable("the client's answer to the hello does not announce `validity`"));
+    if !context.client(0).await?.can("validity") {
+        return Ok(CheckResult::not_applicable(
+            "the client's answer to the hello does not announce `validity`",
+        ));
     }
-    let ttl_ms = TimeSpan(scope.terms().ttl).millis();
+    let ttl_ms = TimeSpan(context.terms().ttl).millis();
     let mut least = ttl_ms;
-    for (process, value) in in_turn(scope).await? {
+    for (process, value) in in_turn(context).await? {
         let change = "Give validity_ms in the `ok` of each acquire: the TTL, less the time since the attempt that was granted began";
         let Some(validity_ms) = value["validity_ms"].as_u64() else {
             let seen = format!("a grant had the validity_ms {}", value["validity_ms"]);
-            return Ok(Finding::broken(seen, change).of_processes(vec![process]));
+            return Ok(CheckResult::broken(seen, change).of_processes(vec![process]));
         };
         if validity_ms > ttl_ms {
             let seen = format!("a grant for {ttl_ms} ms was said to be valid for {validity_ms} ms");
-            return Ok(Finding::broken(seen, change).of_processes(vec![process]));
+            return Ok(CheckResult::broken(seen, change).of_processes(vec![process]));
         }
         least = least.min(validity_ms);
     }
-    Ok(Finding::kept(format!("at least {least} ms and at most the TTL of {ttl_ms} ms, in {GRANTS} grants")))
+    Ok(CheckResult::kept(format!(
+        "at least {least} ms and at most the TTL of {ttl_ms} ms, in {GRANTS} grants"
+    )))
 }
 
-pub(super) async fn tokens(scope: &Scope<'_>) -> Checked {
-    if !scope.client(0).await?.can("token") {
-        return Ok(Finding::not_applicable(
+pub(super) async fn tokens(context: &PointContext<'_>) -> Checked {
+    if !context.client(0).await?.can("token") {
+        return Ok(CheckResult::not_applicable(
             "the lock gives no fencing tokens: the client's answer to the hello does not announce `token`",
         ));
     }
     let change = "Give the fencing token that the library got from the servers: a whole number, greater at each grant of a key";
     let mut before: Option<(u64, u64)> = None;
-    for (process, value) in in_turn(scope).await? {
+    for (process, value) in in_turn(context).await? {
         let Some(token) = value["token"].as_u64() else {
             let seen = format!("a grant had the token {}", value["token"]);
-            return Ok(Finding::broken(seen, change).of_processes(vec![process]));
+            return Ok(CheckResult::broken(seen, change).of_processes(vec![process]));
         };
         if let Some((earlier, last)) = before.filter(|(_, last)| token <= *last) {
             let seen = format!("a grant with the token {token} came after one with {last}");
-            return Ok(Finding::broken(seen, change).of_processes(vec![earlier, process]));
+            return Ok(CheckResult::broken(seen, change).of_processes(vec![earlier, process]));
         }
         before = Some((process, token));
     }
-    Ok(Finding::kept(format!("{GRANTS} grants, the last token is {}", before.map_or(0, |(_, token)| token))))
+    Ok(CheckResult::kept(format!(
+        "{GRANTS} grants, the last token is {}",
+        before.map_or(0, |(_, token)| token)
+    )))
 }

@@ -1,7 +1,7 @@
 //! Points of some seconds of ordinary use, without any fault: few indeterminate operations, and grants at all.
 
-use super::finding::{Checked, Ended, Finding, PointOutcome};
-use super::scope::{Answered, Scope};
+use super::check_result::{CheckResult, Checked, Ended, PointOutcome};
+use super::session::{Answered, PointContext};
 use fencepost_history::Completion;
 use futures_util::future::join_all;
 use std::collections::BTreeMap;
@@ -34,17 +34,17 @@ struct Load {
     processes: Vec<u64>,
 }
 
-pub(super) async fn use_in_peace(scope: &Scope<'_>) -> Checked {
-    let first = use_once(scope).await?;
+pub(super) async fn use_in_peace(context: &PointContext<'_>) -> Checked {
+    let first = use_once(context).await?;
     match first.outcome {
         PointOutcome::Kept => Ok(first),
         // Once more: a machine that was busy with other things lets operations end late.
-        _ => use_once(scope).await,
+        _ => use_once(context).await,
     }
 }
 
-async fn use_once(scope: &Scope<'_>) -> Checked {
-    let parts = join_all((0..2 * PROCESSES).map(|number| take_turns(scope, number % 2))).await;
+async fn use_once(context: &PointContext<'_>) -> Checked {
+    let parts = join_all((0..2 * PROCESSES).map(|number| take_turns(context, number % 2))).await;
     let mut load = Load::default();
     for part in parts {
         load.add(part?);
@@ -52,24 +52,24 @@ async fn use_once(scope: &Scope<'_>) -> Checked {
     Ok(load.judge())
 }
 
-async fn take_turns(scope: &Scope<'_>, place: usize) -> Result<Load, Ended> {
-    let (begun, key, mut load) = (Instant::now(), scope.key("a"), Load::default());
-    let mut user = scope.user(place).await?;
+async fn take_turns(context: &PointContext<'_>, place: usize) -> Result<Load, Ended> {
+    let (begun, key, mut load) = (Instant::now(), context.key("a"), Load::default());
+    let mut process = context.process(place).await?;
     while begun.elapsed() < LENGTH {
-        let acquired = scope.acquire(&user, &key, ACQUIRE).await?;
-        load.count(user.process, &acquired);
+        let acquired = context.acquire(&process, &key, ACQUIRE).await?;
+        load.count(process.number, &acquired);
         let mut is_over = matches!(acquired.completion, Completion::Info(_));
         if acquired.is_ok() {
             load.grants += 1;
             tokio::time::sleep(HOLD).await;
-            let released = scope.release(&user, &key).await?;
-            load.count(user.process, &released);
+            let released = context.release(&process, &key).await?;
+            load.count(process.number, &released);
             is_over = matches!(released.completion, Completion::Info(_));
         } else {
             load.last_refusal = Some(acquired.to_string());
         }
         if is_over {
-            user = scope.user(place).await?;
+            process = context.process(place).await?;
         }
         tokio::time::sleep(HOLD).await;
     }
@@ -95,13 +95,13 @@ impl Load {
         self.processes.extend(other.processes);
     }
 
-    fn judge(self) -> Finding {
+    fn judge(self) -> CheckResult {
         let seconds = LENGTH.as_secs();
         let infos: usize = self.infos.values().sum();
         if infos * ONE_IN > self.operations {
             let most = self.infos.iter().max_by_key(|(_, count)| **count);
             let most = most.map(|(error, count)| format!("; {count} of them: {error}")).unwrap_or_default();
-            return Finding::broken(
+            return CheckResult::broken(
                 format!("{infos} of {} operations without any fault ended with `info`{most}", self.operations),
                 "Look at the error: a `no` of the library is a `fail` (`refused-by-library: …`), and no operation should raise without faults",
             )
@@ -110,7 +110,7 @@ impl Load {
         if self.grants < seconds as usize {
             let last =
                 self.last_refusal.map(|last| format!("; an acquire ended with {last}")).unwrap_or_default();
-            return Finding::broken(
+            return CheckResult::broken(
                 format!(
                     "{} grants in {seconds} s to {} processes that took turns{last}",
                     self.grants,
@@ -119,7 +119,7 @@ impl Load {
                 "At least one a second is expected. Look at how the library waits, and whether each release reaches the servers",
             );
         }
-        Finding::kept(format!(
+        CheckResult::kept(format!(
             "{} grants in {seconds} s, {infos} of {} operations with `info`",
             self.grants, self.operations
         ))

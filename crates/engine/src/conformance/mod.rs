@@ -1,13 +1,12 @@
 //! Does a client keep the client protocol? Each point is a short conversation with it, on servers that run.
 //!
 //! ```text
-//! nodes ─► bench ─► scope ─► beginning, operations, grants, lease, load, outage ─► registry ─► run
+//! nodes ─► test_servers ─► session ─► beginning, operations, grants, lease, load, outage ─► registry ─► run
 //! ```
 //! A lock is judged by a run; a client, by these points.
 
 mod beginning;
-mod bench;
-mod finding;
+mod check_result;
 mod grants;
 mod lease;
 mod load;
@@ -16,11 +15,12 @@ mod operations;
 mod outage;
 mod registry;
 mod run;
-mod scope;
+mod session;
+mod test_servers;
 #[cfg(test)]
 mod tests;
 mod transcript;
 
-pub use finding::PointOutcome;
+pub use check_result::PointOutcome;
 pub use nodes::{ConformanceObserver, check_conformance, conformance_spec};
 pub use run::PointResult;

@@ -1,7 +1,7 @@
-//! The bench on real nodes: a driver's servers, and a node for each client.
+//! Test servers on real nodes: a driver's servers, and a node for each client.
 
-use super::bench::{Bench, CLIENTS, LockTerms, Servers, Streams};
 use super::run::{PointResult, check_all};
+use super::test_servers::{CLIENTS, LockTerms, ServersState, Streams, TestServers};
 use crate::client_start::{self, KnownNodes};
 use crate::deployment::{self, nodes_of};
 use crate::names::BadUsage;
@@ -93,11 +93,12 @@ async fn check_on(
         lag: step + capabilities.lock_delay,
         start_time: client_start::start_time(spec),
     };
-    let bench = NodeBench { spec: spec.clone(), terms, context, servers, clients, logs: logs.to_owned() };
-    check_all(Arc::new(bench), &mut |point| observer.checked(point)).await
+    let test_servers =
+        NodeTestServers { spec: spec.clone(), terms, context, servers, clients, logs: logs.to_owned() };
+    check_all(Arc::new(test_servers), &mut |point| observer.checked(point)).await
 }
 
-struct NodeBench {
+struct NodeTestServers {
     spec: RunSpec,
     terms: LockTerms,
     context: FaultContext,
@@ -106,7 +107,7 @@ struct NodeBench {
     logs: std::path::PathBuf,
 }
 
-impl NodeBench {
+impl NodeTestServers {
     async fn signal_servers(&self, signal: Signal) -> Result<()> {
         let signalled = self.servers.iter().map(|node| async move {
             let pid = self.context.pid(node.name())?;
@@ -125,7 +126,7 @@ impl NodeBench {
 }
 
 #[async_trait]
-impl Bench for NodeBench {
+impl TestServers for NodeTestServers {
     fn terms(&self) -> &LockTerms {
         &self.terms
     }
@@ -152,11 +153,11 @@ impl Bench for NodeBench {
         node_log::explained(&sentence, &self.logs, self.clients[place].name(), "").await
     }
 
-    async fn set_servers(&self, state: Servers) -> Result<()> {
+    async fn set_state(&self, state: ServersState) -> Result<()> {
         match state {
-            Servers::Paused => self.signal_servers(Signal::SIGSTOP).await,
-            Servers::Killed => self.signal_servers(Signal::SIGKILL).await,
-            Servers::Resumed => {
+            ServersState::Paused => self.signal_servers(Signal::SIGSTOP).await,
+            ServersState::Killed => self.signal_servers(Signal::SIGKILL).await,
+            ServersState::Resumed => {
                 self.signal_servers(Signal::SIGCONT).await?;
                 let ready = self.spec.lock.service.await_ready(&self.servers);
                 let ready = tokio::time::timeout(READY, ready).await;

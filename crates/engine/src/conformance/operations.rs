@@ -1,7 +1,7 @@
 //! Points of single operations, without any fault.
 
-use super::finding::{Checked, Ended, Finding};
-use super::scope::{Answered, FREE, Scope, seconds};
+use super::check_result::{CheckResult, Checked, Ended};
+use super::session::{Answered, FREE, PointContext, seconds};
 use fencepost_history::ErrorCode;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -10,26 +10,26 @@ use tokio::time::Instant;
 const TRIES: usize = 3;
 
 /// The time-out of an acquire that has to wait: the holder's time must not run out meanwhile.
-fn wait(scope: &Scope<'_>) -> Duration {
-    scope.terms().ttl / 2
+fn wait(context: &PointContext<'_>) -> Duration {
+    context.terms().ttl / 2
 }
 
-pub(super) async fn grants(scope: &Scope<'_>) -> Checked {
-    let (user, key) = (scope.user(0).await?, scope.key("a"));
-    let granted = scope.acquire(&user, &key, FREE).await?;
+pub(super) async fn grants(context: &PointContext<'_>) -> Checked {
+    let (process, key) = (context.process(0).await?, context.key("a"));
+    let granted = context.acquire(&process, &key, FREE).await?;
     if !granted.is_ok() {
-        let broken = Finding::broken(
+        let broken = CheckResult::broken(
             format!("the acquire of a free lock was answered with {granted}"),
             "Look at this error, which is the library's or that of the client's own code, and at the address that the client connects to",
         );
         // Where the lock is never granted every other point would say so again.
-        let again = scope.acquire(&scope.user(0).await?, &scope.key("b"), FREE).await?;
+        let again = context.acquire(&context.process(0).await?, &context.key("b"), FREE).await?;
         return Ok(if again.is_ok() { broken } else { broken.and_the_last() });
     }
-    let released = scope.release(&user, &key).await?;
+    let released = context.release(&process, &key).await?;
     let believed = &released.value["believed"];
     if !believed.is_boolean() || (released.is_ok() && believed != true) {
-        return Ok(Finding::broken(
+        return Ok(CheckResult::broken(
             format!("the release of a held lock had the value {}, answered with {released}", released.value),
             "Give each release the value {\"believed\":true} or {\"believed\":false}: whether the process thought that it held the \
              lock as the release began",
@@ -43,39 +43,40 @@ pub(super) async fn grants(scope: &Scope<'_>) -> Checked {
             }
             _ => "Look at the error; a release that the library carries out without an error is `ok`",
         };
-        return Ok(Finding::broken(
+        return Ok(CheckResult::broken(
             format!("the release of a held lock was answered with {released}"),
             change,
         ));
     }
-    let never = scope.release(&scope.user(0).await?, &key).await?;
+    let never = context.release(&context.process(0).await?, &key).await?;
     if never.value["believed"] != false {
-        return Ok(Finding::broken(
+        return Ok(CheckResult::broken(
             format!("the release of a process that never acquired had the value {}", never.value),
             "Keep what is believed for each process by itself: `believed` is false here",
         ));
     }
-    Ok(Finding::kept(format!(
+    Ok(CheckResult::kept(format!(
         "granted after {}, released after {}",
         seconds(granted.took),
         seconds(released.took)
     )))
 }
 
-pub(super) async fn processes(scope: &Scope<'_>) -> Checked {
+pub(super) async fn processes(context: &PointContext<'_>) -> Checked {
     let mut seen = String::new();
     for number in 0..TRIES {
-        let (holder, waiter, other) = (scope.user(0).await?, scope.user(0).await?, scope.user(0).await?);
+        let (holder, waiter, other) =
+            (context.process(0).await?, context.process(0).await?, context.process(0).await?);
         let (key, free, wait) =
-            (scope.key(&format!("a{number}")), scope.key(&format!("b{number}")), wait(scope));
-        scope.grant(&holder, &key).await?;
+            (context.key(&format!("a{number}")), context.key(&format!("b{number}")), wait(context));
+        context.grant(&holder, &key).await?;
         let begun = Instant::now();
-        let waiting = scope.acquire(&waiter, &key, wait);
+        let waiting = context.acquire(&waiter, &key, wait);
         let others = async {
             // The waiting has begun by then.
             tokio::time::sleep(Duration::from_millis(50)).await;
-            let granted = scope.acquire(&other, &free, FREE).await?;
-            let released = scope.release(&holder, &key).await?;
+            let granted = context.acquire(&other, &free, FREE).await?;
+            let released = context.release(&holder, &key).await?;
             Ok::<_, Ended>((granted, released, begun.elapsed()))
         };
         let (waited, others) = tokio::join!(waiting, others);
@@ -85,52 +86,54 @@ pub(super) async fn processes(scope: &Scope<'_>) -> Checked {
             seen = format!(
                 "while process {} waited for a lock, process {} of the same client got a free one only after {}, and the release of \
                  process {} ended {} after the wait had begun",
-                waiter.process,
-                other.process,
+                waiter.number,
+                other.number,
                 seconds(granted.took),
-                holder.process,
+                holder.number,
                 seconds(after)
             );
             continue;
         }
         if !granted.is_ok() {
-            return Ok(Finding::unchecked(format!("a free lock was not granted: the answer was {granted}")));
+            return Ok(CheckResult::unchecked(format!(
+                "a free lock was not granted: the answer was {granted}"
+            )));
         }
         let fate = if waited.is_ok() { "and then got the lock" } else { "in vain" };
-        return Ok(Finding::kept(format!(
+        return Ok(CheckResult::kept(format!(
             "while one waited ({fate}), another acquired in {} and the holder released in {}",
             seconds(granted.took),
             seconds(released.took)
         )));
     }
-    Ok(Finding::broken(
+    Ok(CheckResult::broken(
         seen,
         "Serve each process in a thread (task, process) of its own, and share no mutex or connection that an acquire keeps while it \
          waits; and lock the key of the operation, not one name for all keys",
     ))
 }
 
-pub(super) async fn time_out(scope: &Scope<'_>) -> Checked {
-    let (wait, mut fastest): (_, Option<Answered>) = (wait(scope), None);
+pub(super) async fn time_out(context: &PointContext<'_>) -> Checked {
+    let (wait, mut fastest): (_, Option<Answered>) = (wait(context), None);
     let bound = wait + wait / 10;
     for number in 0..TRIES {
-        let (holder, waiter) = (scope.user(0).await?, scope.user(1).await?);
-        let key = scope.key(&number.to_string());
-        scope.grant(&holder, &key).await?;
-        let answered = scope.acquire(&waiter, &key, wait).await?;
-        scope.release(&holder, &key).await?;
+        let (holder, waiter) = (context.process(0).await?, context.process(1).await?);
+        let key = context.key(&number.to_string());
+        context.grant(&holder, &key).await?;
+        let answered = context.acquire(&waiter, &key, wait).await?;
+        context.release(&holder, &key).await?;
         if answered.is_ok() && answered.took <= bound {
-            return Ok(Finding::note(
+            return Ok(CheckResult::note(
                 format!(
                     "process {} was granted the lock after {} while process {} held it",
-                    waiter.process,
+                    waiter.number,
                     seconds(answered.took),
-                    holder.process
+                    holder.number
                 ),
                 "`fencepost test` judges that. If the library is not to blame, look at the client's acquire: it must ask the server, \
                  answer only after the server did, and pass the TTL on in the library's unit (a lock that ends too early looks like this)",
             )
-            .of_processes(vec![holder.process, waiter.process]));
+            .of_processes(vec![holder.number, waiter.number]));
         }
         let is_faster = fastest.as_ref().is_none_or(|fastest| answered.took < fastest.took);
         if is_faster {
@@ -140,9 +143,9 @@ pub(super) async fn time_out(scope: &Scope<'_>) -> Checked {
             break;
         }
     }
-    let Some(fastest) = fastest else { return Ok(Finding::unchecked("no acquire was tried")) };
+    let Some(fastest) = fastest else { return Ok(CheckResult::unchecked("no acquire was tried")) };
     if fastest.took > bound {
-        return Ok(Finding::broken(
+        return Ok(CheckResult::broken(
             format!(
                 "an acquire of a taken lock with a time-out of {} ended after {} at the fastest of {TRIES}, with {fastest}",
                 seconds(wait),
@@ -153,7 +156,7 @@ pub(super) async fn time_out(scope: &Scope<'_>) -> Checked {
         ));
     }
     if matches!(fastest.completion, fencepost_history::Completion::Info(_)) {
-        return Ok(Finding::note(
+        return Ok(CheckResult::note(
             format!("an acquire of a taken lock ended with {fastest}"),
             "An `info` uses up the process. Where the library says no, answer with `fail`, `refused-by-library: …` (in a kit: return \
              false), or with `taken: …` if every request was answered (in a kit: NotAcquired)",
@@ -163,46 +166,53 @@ pub(super) async fn time_out(scope: &Scope<'_>) -> Checked {
         Some(ErrorCode::RefusedByLibrary) => "the library said no",
         _ => "no",
     };
-    Ok(Finding::kept(format!("{way} after {}, of a time-out of {}", seconds(fastest.took), seconds(wait))))
+    Ok(CheckResult::kept(format!(
+        "{way} after {}, of a time-out of {}",
+        seconds(fastest.took),
+        seconds(wait)
+    )))
 }
 
-pub(super) async fn next(scope: &Scope<'_>) -> Checked {
-    let (first, second) = (scope.user(0).await?, scope.user(1).await?);
-    let key = scope.key("a");
-    scope.grant(&first, &key).await?;
-    let released = scope.release(&first, &key).await?;
-    let answered = scope.acquire(&second, &key, wait(scope)).await?;
+pub(super) async fn next(context: &PointContext<'_>) -> Checked {
+    let (first, second) = (context.process(0).await?, context.process(1).await?);
+    let key = context.key("a");
+    context.grant(&first, &key).await?;
+    let released = context.release(&first, &key).await?;
+    let answered = context.acquire(&second, &key, wait(context)).await?;
     if !answered.is_ok() {
-        return Ok(Finding::broken(
+        return Ok(CheckResult::broken(
             format!(
                 "after a release that was answered with {released}, another client's acquire ended with {answered}"
             ),
             "Look at the client's release: it must release what the acquire of this process got, on the server, before it answers",
         ));
     }
-    scope.release(&second, &key).await?;
-    Ok(Finding::kept(format!("another client acquired {} after the release", seconds(answered.took))))
+    context.release(&second, &key).await?;
+    Ok(CheckResult::kept(format!("another client acquired {} after the release", seconds(answered.took))))
 }
 
-pub(super) async fn holds(scope: &Scope<'_>) -> Checked {
-    let (user, key) = (scope.user(0).await?, scope.key("a"));
+pub(super) async fn holds(context: &PointContext<'_>) -> Checked {
+    let (process, key) = (context.process(0).await?, context.key("a"));
     let change = "Answer holds with what the process believes, from no request: true from the ok of its acquire until its \
                   release begins or its library reports the lock as lost";
-    let before = scope.holds(&user, &key).await?;
+    let before = context.holds(&process, &key).await?;
     if before.value != false {
-        return Ok(Finding::broken(format!("holds before the first acquire: {}", belief(&before)), change));
+        return Ok(CheckResult::broken(
+            format!("holds before the first acquire: {}", belief(&before)),
+            change,
+        ));
     }
-    scope.grant(&user, &key).await?;
-    let during = scope.holds(&user, &key).await?;
-    scope.release(&user, &key).await?;
-    let after = scope.holds(&user, &key).await?;
+    context.grant(&process, &key).await?;
+    let during = context.holds(&process, &key).await?;
+    context.release(&process, &key).await?;
+    let after = context.holds(&process, &key).await?;
     if after.value != false {
-        return Ok(Finding::broken(format!("holds after the release: {}", belief(&after)), change));
+        return Ok(CheckResult::broken(format!("holds after the release: {}", belief(&after)), change));
     }
     if during.value != true {
-        return Ok(Finding::note(format!("holds right after the grant: {}", belief(&during)), change));
+        return Ok(CheckResult::note(format!("holds right after the grant: {}", belief(&during)), change));
     }
-    Ok(Finding::kept("false before the acquire, true after it, false after the release"))
+    Ok(CheckResult::kept("false before the acquire, true after it, false after the release"))
 }
 
 fn belief(answered: &Answered) -> String {

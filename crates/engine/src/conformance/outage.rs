@@ -1,15 +1,15 @@
 //! Points of servers that do not answer: paused, or down.
 
-use super::bench::Servers;
-use super::finding::{Checked, Finding};
-use super::scope::{Answered, Scope, seconds};
+use super::check_result::{CheckResult, Checked};
+use super::session::{Answered, PointContext, seconds};
+use super::test_servers::ServersState;
 use fencepost_history::{ErrorCode, f};
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// The time-out of an acquire while no server answers. Shorter than the TTL: a request that is carried out later still shows.
-fn time_out(scope: &Scope<'_>) -> Duration {
-    scope.terms().ttl / 2
+fn time_out(context: &PointContext<'_>) -> Duration {
+    context.terms().ttl / 2
 }
 
 /// How far past its time-out an answer counts as in time.
@@ -18,57 +18,57 @@ const SLACK: Duration = Duration::from_millis(300);
 /// How long a library may retry by itself, beyond the time-out, before its acquire counts as not answered.
 const RETRIES: Duration = Duration::from_secs(12);
 
-pub(super) async fn lost(scope: &Scope<'_>) -> Checked {
-    let (holder, key) = (scope.user(0).await?, scope.key("a"));
+pub(super) async fn lost(context: &PointContext<'_>) -> Checked {
+    let (holder, key) = (context.process(0).await?, context.key("a"));
     if !holder.client.can("lost") {
-        return Ok(Finding::not_applicable("the client's answer to the hello does not announce `lost`"));
+        return Ok(CheckResult::not_applicable("the client's answer to the hello does not announce `lost`"));
     }
-    let ttl = scope.terms().ttl;
-    scope.grant(&holder, &key).await?;
-    scope.stage.bench.set_servers(Servers::Paused).await?;
-    tokio::time::sleep(ttl + ttl / 4 + scope.terms().lag).await;
-    scope.stage.bench.set_servers(Servers::Resumed).await?;
-    let Some(notice) = holder.client.await_notice("lost", holder.process, ttl).await else {
-        let other = scope.user(1).await?;
-        let answered = scope.acquire(&other, &key, scope.terms().ttl / 2).await?;
+    let ttl = context.terms().ttl;
+    context.grant(&holder, &key).await?;
+    context.session.servers.set_state(ServersState::Paused).await?;
+    tokio::time::sleep(ttl + ttl / 4 + context.terms().lag).await;
+    context.session.servers.set_state(ServersState::Resumed).await?;
+    let Some(notice) = holder.client.await_notice("lost", holder.number, ttl).await else {
+        let other = context.process(1).await?;
+        let answered = context.acquire(&other, &key, context.terms().ttl / 2).await?;
         return Ok(match answered.is_ok() {
-            true => Finding::broken(
+            true => CheckResult::broken(
                 format!(
                     "process {} was granted the lock after the servers had stood still for longer than the TTL, and process {} sent no \
                      notice `lost`",
-                    other.process, holder.process
+                    other.number, holder.number
                 ),
                 "Report what the library reports: {\"event\":\"lost\",\"process\":…,\"key\":…,\"reason\":…}; or do not announce `lost`",
             ),
-            false => Finding::not_applicable(format!(
+            false => CheckResult::not_applicable(format!(
                 "the lock outlived a pause of all servers that was longer than the TTL (another got {answered})"
             )),
         });
     };
-    let holds = scope.holds(&holder, &key).await?;
+    let holds = context.holds(&holder, &key).await?;
     if holds.value != false {
-        return Ok(Finding::broken(
+        return Ok(CheckResult::broken(
             format!("holds after the notice `lost`: {}", holds.value),
             "End the belief where the notice is sent, in one step",
         ));
     }
     let reason = notice.reason.unwrap_or_default();
-    Ok(Finding::kept(format!("`lost` came ({reason}), and holds was false after it")))
+    Ok(CheckResult::kept(format!("`lost` came ({reason}), and holds was false after it")))
 }
 
-pub(super) async fn unanswered(scope: &Scope<'_>) -> Checked {
-    let (user, warm, key) = (scope.user(0).await?, scope.key("a"), scope.key("b"));
+pub(super) async fn unanswered(context: &PointContext<'_>) -> Checked {
+    let (process, warm, key) = (context.process(0).await?, context.key("a"), context.key("b"));
     // So that it has a connection, if it keeps one.
-    scope.grant(&user, &warm).await?;
-    scope.release(&user, &warm).await?;
-    scope.stage.bench.set_servers(Servers::Paused).await?;
+    context.grant(&process, &warm).await?;
+    context.release(&process, &warm).await?;
+    context.session.servers.set_state(ServersState::Paused).await?;
     let paused = Instant::now();
-    let time_out = time_out(scope);
-    let asking = scope.acquire(&user, &key, time_out);
+    let time_out = time_out(context);
+    let asking = context.acquire(&process, &key, time_out);
     tokio::pin!(asking);
     let during = tokio::time::timeout(time_out + SLACK, &mut asking).await;
     let pause = paused.elapsed();
-    scope.stage.bench.set_servers(Servers::Resumed).await?;
+    context.session.servers.set_state(ServersState::Resumed).await?;
     let Ok(answered) = during else {
         let answered = asking.await?;
         let begun = format!(
@@ -78,78 +78,79 @@ pub(super) async fn unanswered(scope: &Scope<'_>) -> Checked {
         );
         let change = "Give the library's connections a time-out: an operation ends by its time-out also where no server answers";
         return Ok(match answered.is_missing {
-            true => {
-                Finding::broken(format!("{begun}, nor {} after it had begun", seconds(answered.took)), change)
-            }
-            false => Finding::note(
+            true => CheckResult::broken(
+                format!("{begun}, nor {} after it had begun", seconds(answered.took)),
+                change,
+            ),
+            false => CheckResult::note(
                 format!("{begun}; it ended {} after it had begun, with {answered}", seconds(answered.took)),
                 change,
             ),
         });
     };
-    judge_unanswered(scope, &key, &answered?).await
+    judge_unanswered(context, &key, &answered?).await
 }
 
 /// What an acquire may say that ended while no server answered.
-async fn judge_unanswered(scope: &Scope<'_>, key: &str, answered: &Answered) -> Checked {
+async fn judge_unanswered(context: &PointContext<'_>, key: &str, answered: &Answered) -> Checked {
     let seen = format!(
         "while all servers stood still, an acquire ended with {answered} after {}",
         seconds(answered.took)
     );
     if answered.is_ok() {
-        return Ok(Finding::broken(
+        return Ok(CheckResult::broken(
             seen,
             "No server can have granted it. Look at the client's acquire: it must ask the server, and answer `ok` only after the server \
              did",
         ));
     }
-    let Some(code) = answered.fail_code() else { return Ok(Finding::kept(seen)) };
+    let Some(code) = answered.fail_code() else { return Ok(CheckResult::kept(seen)) };
     if code == ErrorCode::RefusedByLibrary {
-        return Ok(Finding::kept(format!("{seen}; no proof rests on that")));
+        return Ok(CheckResult::kept(format!("{seen}; no proof rests on that")));
     }
     // A `fail` says that it will not happen. If the request was in a server's buffer, the lock is taken now.
-    let other = scope.user(1).await?;
-    let next = scope.acquire(&other, key, scope.terms().ttl / 2).await?;
+    let other = context.process(1).await?;
+    let next = context.acquire(&other, key, context.terms().ttl / 2).await?;
     if next.is_ok() {
-        scope.release(&other, key).await?;
-        return Ok(Finding::kept(format!("{seen}, and nothing had taken the lock when they went on")));
+        context.release(&other, key).await?;
+        return Ok(CheckResult::kept(format!("{seen}, and nothing had taken the lock when they went on")));
     }
-    Ok(Finding::broken(
+    Ok(CheckResult::broken(
         format!("{seen}, and when they went on the lock was taken: another's acquire ended with {next}"),
         "Answer with `info`, `timeout: …`, where a request was sent and not answered: it may be carried out yet. In a kit: let the library's \
          error go through",
     ))
 }
 
-pub(super) async fn unreachable(scope: &Scope<'_>) -> Checked {
+pub(super) async fn unreachable(context: &PointContext<'_>) -> Checked {
     // A process of its own, which has sent nothing yet; its client runs.
-    let (user, key) = (scope.user(0).await?, scope.key("a"));
-    scope.stage.bench.set_servers(Servers::Killed).await?;
-    let time_out = time_out(scope);
-    let answered = scope.perform(&user, f::ACQUIRE, &key, time_out, RETRIES).await?;
+    let (process, key) = (context.process(0).await?, context.key("a"));
+    context.session.servers.set_state(ServersState::Killed).await?;
+    let time_out = time_out(context);
+    let answered = context.perform(&process, f::ACQUIRE, &key, time_out, RETRIES).await?;
     let seen = format!("with all servers down, the first acquire of a process ended with {answered}");
     if answered.is_ok() {
-        return Ok(Finding::broken(
+        return Ok(CheckResult::broken(
             seen,
             "No server can have granted it. Look at the client's acquire: it must ask the server",
         ));
     }
     if answered.is_missing {
-        return Ok(Finding::broken(seen, "Answer each operation, also where no server can be reached"));
+        return Ok(CheckResult::broken(seen, "Answer each operation, also where no server can be reached"));
     }
     let seen = format!("{seen} after {}", seconds(answered.took));
     if answered.fail_code().is_none() {
-        return Ok(Finding::note(
+        return Ok(CheckResult::note(
             seen,
             "An `info` is allowed, and uses up the process. Where the connection was refused before anything was sent, answer with `fail`, \
              `unreachable: …` (in a kit: Certain)",
         ));
     }
     if answered.took > time_out + SLACK {
-        return Ok(Finding::note(
+        return Ok(CheckResult::note(
             format!("{seen}, with a time-out of {}", seconds(time_out)),
             "Let the library give up by the time-out: limit its own retries",
         ));
     }
-    Ok(Finding::kept(seen))
+    Ok(CheckResult::kept(seen))
 }

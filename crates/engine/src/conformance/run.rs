@@ -1,9 +1,9 @@
 //! Goes through all points.
 
-use super::bench::Bench;
-use super::finding::{Ended, Finding, PointOutcome};
+use super::check_result::{CheckResult, Ended, PointOutcome};
 use super::registry::{GROUPS, Point};
-use super::scope::{Scope, Stage};
+use super::session::{CheckSession, PointContext};
+use super::test_servers::TestServers;
 use anyhow::Result;
 use futures_util::future::join_all;
 use serde::Serialize;
@@ -32,10 +32,10 @@ pub struct PointResult {
 /// # Errors
 /// The environment failed: nothing is known of the client.
 pub(super) async fn check_all(
-    bench: Arc<dyn Bench>,
+    servers: Arc<dyn TestServers>,
     report: &mut (dyn FnMut(&PointResult) + Send),
 ) -> Result<Vec<PointResult>> {
-    let stage = Stage::new(bench);
+    let session = CheckSession::new(servers);
     let (mut results, mut number) = (Vec::new(), 0);
     let mut ended_at: Option<&str> = None;
     for group in GROUPS {
@@ -43,7 +43,7 @@ pub(super) async fn check_all(
         let found: Vec<PointResult> = match ended_at {
             Some(at) => group.iter().map(|point| not_tried(point, at)).collect(),
             None => {
-                let all = join_all(numbered.map(|(number, point)| check(&stage, number, point))).await;
+                let all = join_all(numbered.map(|(number, point)| check(&session, number, point))).await;
                 let all = all.into_iter().collect::<Result<Vec<_>>>()?;
                 ended_at = all.iter().find(|(_, is_last)| *is_last).map(|(result, _)| result.point);
                 all.into_iter().map(|(result, _)| result).collect()
@@ -57,35 +57,35 @@ pub(super) async fn check_all(
 }
 
 fn not_tried(point: &Point, ended_at: &str) -> PointResult {
-    let finding = Finding::not_tried(format!("not tried after the point {ended_at}"));
-    result(point, finding, Vec::new())
+    let checked = CheckResult::not_tried(format!("not tried after the point {ended_at}"));
+    point_result(point, checked, Vec::new())
 }
 
 /// Checks one point, and says whether those after it cannot be checked.
-async fn check(stage: &Stage, number: usize, point: &Point) -> Result<(PointResult, bool)> {
-    let scope = Scope::new(stage, number);
-    let since = stage.transcript.len();
-    let finding = match (point.check)(&scope).await {
-        Ok(finding) | Err(Ended::Found(finding)) => finding,
+async fn check(session: &CheckSession, number: usize, point: &Point) -> Result<(PointResult, bool)> {
+    let context = PointContext::new(session, number);
+    let since = session.transcript.len();
+    let checked = match (point.check)(&context).await {
+        Ok(checked) | Err(Ended::Found(checked)) => checked,
         Err(Ended::Gone(sentence)) => {
             let change = "Look at the client's last lines; nothing but lines of the client protocol may go to standard output, and the \
                           client runs until its input ends";
-            Finding::broken(sentence, change).and_the_last()
+            CheckResult::broken(sentence, change).and_the_last()
         }
         Err(Ended::Environment(error)) => return Err(error),
     };
-    let lines = match (&finding.change, &finding.processes) {
+    let lines = match (&checked.change, &checked.processes) {
         (None, _) => Vec::new(),
         (Some(_), Some(processes)) => {
-            stage.transcript.lines_of(since, |process| processes.contains(&process))
+            session.transcript.lines_of(since, |process| processes.contains(&process))
         }
-        (Some(_), None) => stage.transcript.lines_of(since, |process| scope.has(process)),
+        (Some(_), None) => session.transcript.lines_of(since, |process| context.has(process)),
     };
-    let is_last = finding.is_last;
-    Ok((result(point, finding, lines), is_last))
+    let is_last = checked.is_last;
+    Ok((point_result(point, checked, lines), is_last))
 }
 
-fn result(point: &Point, finding: Finding, lines: Vec<String>) -> PointResult {
-    let Finding { outcome, seen, change, .. } = finding;
+fn point_result(point: &Point, checked: CheckResult, lines: Vec<String>) -> PointResult {
+    let CheckResult { outcome, seen, change, .. } = checked;
     PointResult { point: point.name, rule: point.rule, outcome, seen, change, lines }
 }

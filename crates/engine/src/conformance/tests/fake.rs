@@ -1,6 +1,6 @@
 //! A lock service and a client in memory, with habits that a client must not have. Time is tokio's, which tests stop.
 
-use crate::conformance::bench::{Bench, LockTerms, Servers, Streams};
+use crate::conformance::test_servers::{LockTerms, ServersState, Streams, TestServers};
 use anyhow::Result;
 use async_trait::async_trait;
 use fencepost_history::Lease;
@@ -46,7 +46,7 @@ pub(super) struct Habits {
 /// A holder: client and process, and the end of its lease.
 type Holds = HashMap<String, ((usize, u64), Instant)>;
 
-pub(super) struct FakeBench {
+pub(super) struct FakeTestServers {
     terms: LockTerms,
     habits: Habits,
     service: Arc<Service>,
@@ -56,25 +56,25 @@ pub(super) struct FakeBench {
 struct Service {
     holds: Mutex<Holds>,
     tokens: AtomicU64,
-    state: watch::Sender<Servers>,
+    state: watch::Sender<ServersState>,
 }
 
-impl FakeBench {
-    pub(super) fn new(lease: Lease, habits: Habits) -> Arc<FakeBench> {
+impl FakeTestServers {
+    pub(super) fn new(lease: Lease, habits: Habits) -> Arc<FakeTestServers> {
         let terms = LockTerms {
             lease,
             ttl: Duration::from_secs(2),
             lag: Duration::ZERO,
             start_time: Duration::from_secs(5),
         };
-        let (state, _) = watch::channel(Servers::Resumed);
+        let (state, _) = watch::channel(ServersState::Resumed);
         let service = Arc::new(Service { holds: Mutex::default(), tokens: AtomicU64::new(0), state });
-        Arc::new(FakeBench { terms, habits, service, kills: Mutex::default() })
+        Arc::new(FakeTestServers { terms, habits, service, kills: Mutex::default() })
     }
 }
 
 #[async_trait]
-impl Bench for FakeBench {
+impl TestServers for FakeTestServers {
     fn terms(&self) -> &LockTerms {
         &self.terms
     }
@@ -117,7 +117,7 @@ impl Bench for FakeBench {
         format!("{sentence}; its last line on standard error is `a last line`")
     }
 
-    async fn set_servers(&self, state: Servers) -> Result<()> {
+    async fn set_state(&self, state: ServersState) -> Result<()> {
         self.service.state.send_replace(state);
         Ok(())
     }
@@ -127,8 +127,8 @@ impl Service {
     /// Sets the key, if it is free. Waits while the servers stand still.
     async fn set(&self, key: &str, owner: (usize, u64), ttl: Duration) -> Result<bool, &'static str> {
         let mut state = self.state.subscribe();
-        let state = *state.wait_for(|state| *state != Servers::Paused).await.expect("the bench lives");
-        if state == Servers::Killed {
+        let state = *state.wait_for(|state| *state != ServersState::Paused).await.expect("the servers live");
+        if state == ServersState::Killed {
             return Err("refused");
         }
         let mut holds = self.holds.lock();
@@ -299,7 +299,7 @@ impl FakeClient {
             if self.habits.ignores_over && is_over && self.service.is_held_by(&key, owner) {
                 self.service.holds.lock().insert(key.clone(), (owner, Instant::now() + ttl));
             }
-            let paused = *self.service.state.borrow() == Servers::Paused;
+            let paused = *self.service.state.borrow() == ServersState::Paused;
             if !paused && !self.service.is_held_by(&key, owner) {
                 break;
             }

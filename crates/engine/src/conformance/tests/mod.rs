@@ -2,17 +2,17 @@
 
 mod fake;
 
-use super::finding::PointOutcome::{self, Broken, Kept, NotApplicable, NotTried, Note};
+use super::check_result::PointOutcome::{self, Broken, Kept, NotApplicable, NotTried, Note};
 use super::registry::GROUPS;
 use super::run::{PointResult, check_all};
-use fake::{FakeBench, Habits};
+use fake::{FakeTestServers, Habits};
 use fencepost_history::Lease;
 
 async fn checked(lease: Lease, habits: Habits) -> Vec<PointResult> {
-    check_all(FakeBench::new(lease, habits), &mut |_| {}).await.expect("the bench never fails")
+    check_all(FakeTestServers::new(lease, habits), &mut |_| {}).await.expect("the servers never fail")
 }
 
-/// Checks a client with a habit; the point is to have this outcome, and a finding with these words.
+/// Checks a client with a habit; the point is to have this outcome, and a result with these words.
 async fn finds(habits: Habits, point: &str, outcome: PointOutcome, words: &str) {
     let results = checked(Lease::Ttl, habits).await;
     let found = results.iter().find(|result| result.point == point).expect("such a point");

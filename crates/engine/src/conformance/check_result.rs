@@ -20,7 +20,7 @@ pub enum PointOutcome {
 
 /// What the check of a point saw.
 #[derive(Clone, Debug)]
-pub(super) struct Finding {
+pub(super) struct CheckResult {
     pub(super) outcome: PointOutcome,
     pub(super) seen: String,
     pub(super) change: Option<String>,
@@ -32,60 +32,60 @@ pub(super) struct Finding {
 
 /// Why the check of a point ends early.
 pub(super) enum Ended {
-    Found(Finding),
+    Found(CheckResult),
     /// The client cannot be spoken to any more: one sentence.
     Gone(String),
     /// Nothing is known of the client: one sentence.
     Environment(anyhow::Error),
 }
 
-pub(super) type Checked = Result<Finding, Ended>;
+pub(super) type Checked = Result<CheckResult, Ended>;
 
-impl Finding {
-    fn new(outcome: PointOutcome, seen: impl Into<String>, change: Option<String>) -> Finding {
-        Finding { outcome, seen: seen.into(), change, processes: None, is_last: false }
+impl CheckResult {
+    fn new(outcome: PointOutcome, seen: impl Into<String>, change: Option<String>) -> CheckResult {
+        CheckResult { outcome, seen: seen.into(), change, processes: None, is_last: false }
     }
 
-    pub(super) fn kept(seen: impl Into<String>) -> Finding {
-        Finding::new(PointOutcome::Kept, seen, None)
+    pub(super) fn kept(seen: impl Into<String>) -> CheckResult {
+        CheckResult::new(PointOutcome::Kept, seen, None)
     }
 
-    pub(super) fn note(seen: impl Into<String>, look: impl Into<String>) -> Finding {
-        Finding::new(PointOutcome::Note, seen, Some(look.into()))
+    pub(super) fn note(seen: impl Into<String>, look: impl Into<String>) -> CheckResult {
+        CheckResult::new(PointOutcome::Note, seen, Some(look.into()))
     }
 
-    pub(super) fn not_applicable(reason: impl Into<String>) -> Finding {
-        Finding::new(PointOutcome::NotApplicable, reason, None)
+    pub(super) fn not_applicable(reason: impl Into<String>) -> CheckResult {
+        CheckResult::new(PointOutcome::NotApplicable, reason, None)
     }
 
-    pub(super) fn not_tried(reason: impl Into<String>) -> Finding {
-        Finding::new(PointOutcome::NotTried, reason, None)
+    pub(super) fn not_tried(reason: impl Into<String>) -> CheckResult {
+        CheckResult::new(PointOutcome::NotTried, reason, None)
     }
 
-    pub(super) fn unchecked(reason: impl Into<String>) -> Finding {
-        Finding::new(PointOutcome::Unchecked, reason, None)
+    pub(super) fn unchecked(reason: impl Into<String>) -> CheckResult {
+        CheckResult::new(PointOutcome::Unchecked, reason, None)
     }
 
-    pub(super) fn broken(seen: impl Into<String>, change: impl Into<String>) -> Finding {
-        Finding::new(PointOutcome::Broken, seen, Some(change.into()))
+    pub(super) fn broken(seen: impl Into<String>, change: impl Into<String>) -> CheckResult {
+        CheckResult::new(PointOutcome::Broken, seen, Some(change.into()))
     }
 
     /// After this no other point can be checked.
-    pub(super) fn and_the_last(mut self) -> Finding {
+    pub(super) fn and_the_last(mut self) -> CheckResult {
         self.is_last = true;
         self
     }
 
     /// Only the lines of these processes show it.
-    pub(super) fn of_processes(mut self, processes: Vec<u64>) -> Finding {
+    pub(super) fn of_processes(mut self, processes: Vec<u64>) -> CheckResult {
         self.processes = Some(processes);
         self
     }
 }
 
-impl From<Finding> for Ended {
-    fn from(finding: Finding) -> Ended {
-        Ended::Found(finding)
+impl From<CheckResult> for Ended {
+    fn from(result: CheckResult) -> Ended {
+        Ended::Found(result)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the check of one point works with: clients, and processes and keys that no other point uses.
 
-use super::bench::{Bench, CLIENTS, LockTerms};
-use super::finding::{Ended, Finding};
+use super::check_result::{CheckResult, Ended};
+use super::test_servers::{CLIENTS, LockTerms, TestServers};
 use super::transcript::{Recorded, Transcript};
 use crate::client_connection::{ClientConnection, ClientEnd, ClientEvents};
 use fencepost_history::{Completion, ErrorCode, TimeSpan, f};
@@ -24,9 +24,9 @@ pub(super) const FREE: Duration = Duration::from_secs(2);
 /// How long a client that did not answer in time is waited for.
 pub(super) const LATE: Duration = Duration::from_secs(3);
 
-/// The bench with the clients that run on it.
-pub(super) struct Stage {
-    pub(super) bench: Arc<dyn Bench>,
+/// The servers with the clients that run on them.
+pub(super) struct CheckSession {
+    pub(super) servers: Arc<dyn TestServers>,
     pub(super) transcript: Arc<Transcript>,
     clients: [AsyncMutex<Option<Arc<Client>>>; CLIENTS],
 }
@@ -50,17 +50,17 @@ struct Events {
     gone: watch::Sender<Option<String>>,
 }
 
-/// The part of the stage that belongs to one point.
-pub(super) struct Scope<'a> {
-    pub(super) stage: &'a Stage,
+/// The part of the session that belongs to one point.
+pub(super) struct PointContext<'a> {
+    pub(super) session: &'a CheckSession,
     number: u64,
     processes: AtomicU64,
 }
 
 /// A process of a client.
-pub(super) struct User {
+pub(super) struct ClientProcess {
     pub(super) client: Arc<Client>,
-    pub(super) process: u64,
+    pub(super) number: u64,
 }
 
 /// How an operation ended.
@@ -74,9 +74,9 @@ pub(super) struct Answered {
     pub(super) is_missing: bool,
 }
 
-impl Stage {
-    pub(super) fn new(bench: Arc<dyn Bench>) -> Stage {
-        Stage { bench, transcript: Transcript::begin(), clients: Default::default() }
+impl CheckSession {
+    pub(super) fn new(servers: Arc<dyn TestServers>) -> CheckSession {
+        CheckSession { servers, transcript: Transcript::begin(), clients: Default::default() }
     }
 
     /// The client in this place; it is started where none runs.
@@ -90,15 +90,15 @@ impl Stage {
 
     async fn start(&self, place: usize) -> Result<Client, Ended> {
         let begun = Instant::now();
-        let (hello, streams) = self.bench.start_client(place).await?;
+        let (hello, streams) = self.servers.start_client(place).await?;
         let stdin = Recorded::new(streams.stdin, &self.transcript, &hello.client, true);
         let stdout = Recorded::new(streams.stdout, &self.transcript, &hello.client, false);
         let events = Arc::new(Events::default());
-        let patience = self.bench.terms().start_time;
+        let patience = self.servers.terms().start_time;
         let opened = ClientConnection::open(&hello, stdin, stdout, patience, events.clone()).await;
         let connection = match opened {
             Ok(connection) => connection,
-            Err(sentence) => return Err(Ended::Gone(self.bench.explained(place, sentence).await)),
+            Err(sentence) => return Err(Ended::Gone(self.servers.explained(place, sentence).await)),
         };
         Ok(Client {
             place,
@@ -165,13 +165,13 @@ impl ClientEvents for Events {
     }
 }
 
-impl<'a> Scope<'a> {
-    pub(super) fn new(stage: &'a Stage, number: usize) -> Scope<'a> {
-        Scope { stage, number: number as u64, processes: AtomicU64::new(0) }
+impl<'a> PointContext<'a> {
+    pub(super) fn new(session: &'a CheckSession, number: usize) -> PointContext<'a> {
+        PointContext { session, number: number as u64, processes: AtomicU64::new(0) }
     }
 
     pub(super) fn terms(&self) -> &LockTerms {
-        self.stage.bench.terms()
+        self.session.servers.terms()
     }
 
     /// Whether this is the number of a process of this point.
@@ -185,20 +185,20 @@ impl<'a> Scope<'a> {
     }
 
     pub(super) async fn client(&self, place: usize) -> Result<Arc<Client>, Ended> {
-        self.stage.client(place).await
+        self.session.client(place).await
     }
 
     /// A process of the client in this place, with a number that was not used yet.
-    pub(super) async fn user(&self, place: usize) -> Result<User, Ended> {
+    pub(super) async fn process(&self, place: usize) -> Result<ClientProcess, Ended> {
         let client = self.client(place).await?;
-        let process = self.number * PROCESSES_OF_POINT + self.processes.fetch_add(1, Ordering::Relaxed);
-        Ok(User { client, process })
+        let number = self.number * PROCESSES_OF_POINT + self.processes.fetch_add(1, Ordering::Relaxed);
+        Ok(ClientProcess { client, number })
     }
 
     /// Performs an operation, and waits for its answer for so long beyond the time that the client has for it.
     pub(super) async fn perform(
         &self,
-        user: &User,
+        process: &ClientProcess,
         f: &'static str,
         key: &str,
         timeout: Duration,
@@ -207,7 +207,7 @@ impl<'a> Scope<'a> {
         let is_acquire = f == f::ACQUIRE;
         let command = Command {
             id: 0,
-            process: user.process,
+            process: process.number,
             f: Cow::Borrowed(f),
             key: Cow::Owned(key.to_owned()),
             value: Value::Null,
@@ -215,18 +215,18 @@ impl<'a> Scope<'a> {
             timeout_ms: Some(TimeSpan(timeout).millis()),
         };
         let (begun, patience) = (Instant::now(), timeout + late);
-        let connection = user.client.connection.lock().clone();
-        let Some(connection) = connection else { return Err(self.gone(&user.client).await) };
+        let connection = process.client.connection.lock().clone();
+        let Some(connection) = connection else { return Err(self.gone(&process.client).await) };
         let reply = connection.call(command, patience).await;
         let took = begun.elapsed();
         let is_missing = took >= patience;
         if let Completion::Fail(error) | Completion::Info(error) = &reply.completion
             && error.code() == ErrorCode::ClientGone
         {
-            return Err(self.gone(&user.client).await);
+            return Err(self.gone(&process.client).await);
         }
         if matches!(reply.completion, Completion::Info(_)) {
-            connection.end_process(user.process);
+            connection.end_process(process.number);
         }
         let value = match &reply.completion {
             Completion::Ok(value) => value.clone(),
@@ -238,31 +238,36 @@ impl<'a> Scope<'a> {
     async fn gone(&self, client: &Client) -> Ended {
         let reason = client.await_gone(LATE).await;
         let reason = reason.unwrap_or_else(|| format!("client {} ended", client.name));
-        Ended::Gone(self.stage.bench.explained(client.place, reason).await)
+        Ended::Gone(self.session.servers.explained(client.place, reason).await)
     }
 
-    pub(super) async fn acquire(&self, user: &User, key: &str, timeout: Duration) -> Result<Answered, Ended> {
-        self.perform(user, f::ACQUIRE, key, timeout, LATE).await
+    pub(super) async fn acquire(
+        &self,
+        process: &ClientProcess,
+        key: &str,
+        timeout: Duration,
+    ) -> Result<Answered, Ended> {
+        self.perform(process, f::ACQUIRE, key, timeout, LATE).await
     }
 
     /// Acquires a lock that is free. Without a grant the point cannot be checked.
-    pub(super) async fn grant(&self, user: &User, key: &str) -> Result<Answered, Ended> {
-        let answered = self.acquire(user, key, FREE).await?;
+    pub(super) async fn grant(&self, process: &ClientProcess, key: &str) -> Result<Answered, Ended> {
+        let answered = self.acquire(process, key, FREE).await?;
         match answered.completion {
             Completion::Ok(_) => Ok(answered),
             _ => {
-                Err(Finding::unchecked(format!("a free lock was not granted: the answer was {answered}"))
+                Err(CheckResult::unchecked(format!("a free lock was not granted: the answer was {answered}"))
                     .into())
             }
         }
     }
 
-    pub(super) async fn release(&self, user: &User, key: &str) -> Result<Answered, Ended> {
-        self.perform(user, f::RELEASE, key, FREE, LATE).await
+    pub(super) async fn release(&self, process: &ClientProcess, key: &str) -> Result<Answered, Ended> {
+        self.perform(process, f::RELEASE, key, FREE, LATE).await
     }
 
-    pub(super) async fn holds(&self, user: &User, key: &str) -> Result<Answered, Ended> {
-        self.perform(user, f::HOLDS, key, FREE, LATE).await
+    pub(super) async fn holds(&self, process: &ClientProcess, key: &str) -> Result<Answered, Ended> {
+        self.perform(process, f::HOLDS, key, FREE, LATE).await
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Streams {
 
 /// What is done to all servers at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Servers {
+pub(super) enum ServersState {
     /// Stopped by a signal: the kernel accepts connections, and nothing is answered.
     Paused,
     /// Going on after a pause, and ready.
@@ -40,7 +40,7 @@ pub(super) enum Servers {
 
 /// Servers, and places for clients. The tests have one in memory.
 #[async_trait]
-pub(super) trait Bench: Send + Sync {
+pub(super) trait TestServers: Send + Sync {
     fn terms(&self) -> &LockTerms;
 
     /// Holds the words that a client announced against what is known of the lock.
@@ -62,5 +62,5 @@ pub(super) trait Bench: Send + Sync {
     /// ended because it used too much, that.
     async fn explained(&self, place: usize, sentence: String) -> String;
 
-    async fn set_servers(&self, state: Servers) -> Result<()>;
+    async fn set_state(&self, state: ServersState) -> Result<()>;
 }
