@@ -1,6 +1,6 @@
 //! `clock-drift`: clocks run fast or slow, each in one of four ways, and are set right at the healing.
 
-use crate::clock_fault::{Moved, Words, WrongClock};
+use crate::clock_fault::{ClockNemesis, Moved, Words};
 use crate::draws::{around_ttl, draw_log};
 use crate::motion::{Clock, Model, Motion};
 use crate::nemesis::Settings;
@@ -10,7 +10,7 @@ use rand::RngExt;
 use rand::seq::IndexedRandom;
 use serde::{Deserialize, Serialize};
 
-pub(crate) const CLOCK_DRIFT: WrongClock<DriftParameters> = WrongClock {
+pub(crate) const CLOCK_DRIFT: ClockNemesis<DriftParameters> = ClockNemesis {
     name: "clock-drift",
     about: "clocks of servers or clients run fast or slow: steadily, in waves, in steps, or like a cheap quartz",
     options: &["clock", "clock-drift-ppm", "clock-mechanism"],

@@ -69,7 +69,7 @@ pub(crate) fn draw_beyond_ttl_ms(topology: &Topology, settings: &Settings, rando
 }
 
 /// A nemesis that makes clocks go wrong for a while. `P` are its parameters.
-pub(crate) struct WrongClock<P: 'static> {
+pub(crate) struct ClockNemesis<P: 'static> {
     pub name: &'static str,
     pub about: &'static str,
     /// Options of the command line that shape its faults.
@@ -119,7 +119,7 @@ impl Moved<'_> {
     }
 }
 
-impl<P: Serialize + DeserializeOwned> TypedNemesis for WrongClock<P> {
+impl<P: Serialize + DeserializeOwned> TypedNemesis for ClockNemesis<P> {
     type Parameters = P;
 
     fn description(&self) -> NemesisDescription {

@@ -1,10 +1,10 @@
 //! `clock-freeze`: clocks stand still, and are set right at the healing: what should have ended meanwhile ends at once.
 
-use crate::clock_fault::{Words, WrongClock};
+use crate::clock_fault::{ClockNemesis, Words};
 use crate::motion::{Clock, Motion};
 use serde::{Deserialize, Serialize};
 
-pub(crate) const CLOCK_FREEZE: WrongClock<FreezeParameters> = WrongClock {
+pub(crate) const CLOCK_FREEZE: ClockNemesis<FreezeParameters> = ClockNemesis {
     name: "clock-freeze",
     about: "clocks of servers or clients stand still for longer than the TTL",
     options: &["clock", "clock-mechanism"],

@@ -1,11 +1,11 @@
 //! `clock-jump`: clocks jump, forward or back, and jump back at the healing.
 
-use crate::clock_fault::{Moved, Words, WrongClock, draw_beyond_ttl_ms, draw_size_ms};
+use crate::clock_fault::{ClockNemesis, Moved, Words, draw_beyond_ttl_ms, draw_size_ms};
 use crate::motion::{Clock, Motion, Motions};
 use fencepost_history::prose::and;
 use serde::{Deserialize, Serialize};
 
-pub(crate) const CLOCK_JUMP: WrongClock<JumpParameters> = WrongClock {
+pub(crate) const CLOCK_JUMP: ClockNemesis<JumpParameters> = ClockNemesis {
     name: "clock-jump",
     about: "clocks of servers or clients jump forward or back, and return at the healing",
     options: &["clock", "clock-amplitude", "clock-mechanism"],

@@ -136,7 +136,8 @@ mod tests {
     fn what_fakes_clocks_is_chosen_before_the_start() {
         let wall = plan(&jump("n1", "wall_ms = 5"));
         let both = plan(&jump("n1", "wall_ms = 5, monotonic_ms = 5"));
-        let choose = |plan: &Plan, asked, offered: &[_]| fake_clocks(plan, &topology(), asked, offered);
+        let choose =
+            |plan: &Plan, requested, offered: &[_]| fake_clocks(plan, &topology(), requested, offered);
         assert_eq!(choose(&wall, None, &[Vdso, Faketime]), Ok(None));
         let faked = |monotonic| Ok(Some(FakedClocks { monotonic }));
         assert_eq!(choose(&wall, Some(Faketime), &[Vdso, Faketime]), faked(false));
@@ -146,7 +147,7 @@ mod tests {
         // Nothing is prepared for servers whose clocks no fault moves.
         assert_eq!(choose(&plan(&jump("c1", "monotonic_ms = 5")), None, &[Faketime, Vdso]), Ok(None));
         let refused =
-            |plan: &str, asked, offered: &[_]| choose(&self::plan(plan), asked, offered).unwrap_err();
+            |plan: &str, requested, offered: &[_]| choose(&self::plan(plan), requested, offered).unwrap_err();
         assert!(refused(&jump("n1", "wall_ms = 5"), Some(Faketime), &[Vdso]).contains("use vdso"));
         let jvm = &[Faketime, Vdso];
         assert!(refused(&jump("n1", "monotonic_ms = 5"), None, jvm).contains("--clock both"));

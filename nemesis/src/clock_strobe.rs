@@ -1,11 +1,11 @@
 //! `clock-strobe`: clocks jump there and back, many times, as under two time services that disagree.
 
-use crate::clock_fault::{Moved, Words, WrongClock, draw_beyond_ttl_ms, draw_size_ms};
+use crate::clock_fault::{ClockNemesis, Moved, Words, draw_beyond_ttl_ms, draw_size_ms};
 use crate::draws::draw_log;
 use crate::motion::{Clock, Motion};
 use serde::{Deserialize, Serialize};
 
-pub(crate) const CLOCK_STROBE: WrongClock<StrobeParameters> = WrongClock {
+pub(crate) const CLOCK_STROBE: ClockNemesis<StrobeParameters> = ClockNemesis {
     name: "clock-strobe",
     about: "clocks of servers or clients jump there and back, many times",
     options: &["clock", "clock-amplitude", "clock-mechanism"],

@@ -3,8 +3,8 @@
 
 use crate::aim::{Aim, DrawnAim, Moment, OtherEnd};
 use crate::draws::draw_log;
-use crate::network::WorseWay;
-use crate::network_parameters::{Look, NetworkParameters, Ways, Words};
+use crate::network::NetworkNemesis;
+use crate::network_parameters::{Direction, Look, NetworkParameters, Words};
 use crate::roles::Role;
 use crate::tools::packets::{Distribution, Echoes, Impairment};
 use crate::topology::Topology;
@@ -12,11 +12,11 @@ use fencepost_history::Stream;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 
-pub(crate) const DELAY: WorseWay = WorseWay {
+pub(crate) const DELAY: NetworkNemesis = NetworkNemesis {
     name: "delay",
     about: "holds packets back, with jitter, so that round trips take from a tenth to twice the TTL",
     field: "delay_ms",
-    asks: |asked| asked.delay_ms > 0.0,
+    has_field: |impairment| impairment.delay_ms > 0.0,
     draw,
     delays_nothing: false,
     aims: AIMS,
@@ -24,15 +24,15 @@ pub(crate) const DELAY: WorseWay = WorseWay {
     look: Look { echoes: |_| (5, 84), shows },
     words: Words {
         sentence: held_back,
-        label: |asked| format!("delay {} ms", asked.delay_ms),
+        label: |impairment| format!("delay {} ms", impairment.delay_ms),
         summary: "packets were held back",
     },
 };
 
-fn draw(topology: &Topology, random: &mut Stream) -> (Impairment, Ways) {
-    let ways = [Ways::Both, Ways::Out, Ways::In].choose(random).copied().unwrap_or_default();
+fn draw(topology: &Topology, random: &mut Stream) -> (Impairment, Direction) {
+    let ways = [Direction::Both, Direction::Out, Direction::In].choose(random).copied().unwrap_or_default();
     let round_trip_ms = topology.ttl.as_secs_f64() * 1e3 * draw_log(0.1, 2.0, random);
-    let both = ways == Ways::Both;
+    let both = ways == Direction::Both;
     let delay_ms = (if both { round_trip_ms / 2.0 } else { round_trip_ms }).round();
     // Half of the delays are steady, which keeps packets in order.
     let jitter_ms =
@@ -60,16 +60,16 @@ const LENGTHS: (f64, f64) = (1.8, 2.6);
 /// What is held back on its way to the storage arrives later than the TTL, and all of it as late: packets stay in order.
 fn suit(
     drawn: Impairment,
-    ways: Ways,
+    ways: Direction,
     aim: &DrawnAim,
     topology: &Topology,
     random: &mut Stream,
-) -> (Impairment, Ways) {
+) -> (Impairment, Direction) {
     if aim.aim.other_end.is_none_or(|end| !end.has_storage()) {
         return (drawn, ways);
     }
     let delay_ms = (topology.ttl.as_secs_f64() * 1e3 * random.random_range(2.0..3.0)).round();
-    (Impairment { delay_ms, ..Impairment::default() }, Ways::Out)
+    (Impairment { delay_ms, ..Impairment::default() }, Direction::Out)
 }
 
 /// Round trips take at least half as much longer as was requested, or none has ended yet.
@@ -78,10 +78,10 @@ fn shows(parameters: &NetworkParameters, before: &Echoes, after: &Echoes) -> boo
     after.median_ms.is_none_or(|is_ms| is_ms >= was_ms + parameters.round_trip_ms() / 2.0)
 }
 
-fn held_back(asked: &Impairment) -> String {
-    let jitter = match asked.jitter_ms {
+fn held_back(impairment: &Impairment) -> String {
+    let jitter = match impairment.jitter_ms {
         jitter_ms if jitter_ms > 0.0 => format!(", give or take {jitter_ms} ms"),
         _ => String::new(),
     };
-    format!("each packet was held back for {} ms{jitter}", asked.delay_ms)
+    format!("each packet was held back for {} ms{jitter}", impairment.delay_ms)
 }

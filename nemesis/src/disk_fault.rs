@@ -31,7 +31,7 @@ pub(crate) async fn break_disks<T: DeserializeOwned>(
 }
 
 /// A nemesis that makes the disks of some servers worse for a while. `P` are its parameters.
-pub(crate) struct WorseDisks<P: 'static> {
+pub(crate) struct DiskNemesis<P: 'static> {
     pub name: &'static str,
     pub about: &'static str,
     /// Shortest and longest fault, in TTLs.
@@ -58,7 +58,7 @@ pub(crate) struct Words<P: 'static> {
     pub summary: &'static str,
 }
 
-impl<P> TypedNemesis for WorseDisks<P>
+impl<P> TypedNemesis for DiskNemesis<P>
 where
     P: Serialize + DeserializeOwned + Send + Sync,
 {

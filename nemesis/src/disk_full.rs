@@ -1,12 +1,12 @@
 //! `disk-full`: the disks of servers have no room left, for a while. A server that ends for want of room is started
 //! again once there is some.
 
-use crate::disk_fault::{Words, WorseDisks};
+use crate::disk_fault::{DiskNemesis, Words};
 use crate::disk_tool::DiskCall;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
-pub(crate) const DISK_FULL: WorseDisks<DiskFullParameters> = WorseDisks {
+pub(crate) const DISK_FULL: DiskNemesis<DiskFullParameters> = DiskNemesis {
     name: "disk-full",
     about: "the disks of some servers run full: writes fail with ENOSPC",
     around: (0.5, 2.0),

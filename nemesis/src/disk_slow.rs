@@ -1,7 +1,7 @@
 //! `disk-slow`: the disks of servers take their time, as a dying disk or a neighbour's backup makes them. A server that
 //! gives up on so slow a disk is started again.
 
-use crate::disk_fault::{Words, WorseDisks};
+use crate::disk_fault::{DiskNemesis, Words};
 use crate::disk_tool::DiskCall;
 use crate::draws::{draw_log, millis};
 use crate::tools::disk::{Probe, Slow};
@@ -9,7 +9,7 @@ use crate::topology::Topology;
 use fencepost_history::Stream;
 use rand::RngExt;
 
-pub(crate) const DISK_SLOW: WorseDisks<Slow> = WorseDisks {
+pub(crate) const DISK_SLOW: DiskNemesis<Slow> = DiskNemesis {
     name: "disk-slow",
     about: "the disks of some servers get slow: each fsync, and often each write and read, takes longer",
     around: (1.0, 3.0),

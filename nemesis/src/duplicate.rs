@@ -1,26 +1,26 @@
 //! `duplicate`: packets arrive twice. TCP throws the second away; what is done over UDP is done twice.
 
-use crate::network::{FLOWS, WorseWay, as_drawn};
-use crate::network_parameters::{Look, Ways, Words, percent};
+use crate::network::{FLOWS, NetworkNemesis, as_drawn};
+use crate::network_parameters::{Direction, Look, Words, percent};
 use crate::tools::packets::Impairment;
 use rand::RngExt;
 
-pub(crate) const DUPLICATE: WorseWay = WorseWay {
+pub(crate) const DUPLICATE: NetworkNemesis = NetworkNemesis {
     name: "duplicate",
     about: "sends a tenth to nine tenths of the packets twice",
     field: "duplicate",
-    asks: |asked| asked.duplicate > 0.0,
+    has_field: |impairment| impairment.duplicate > 0.0,
     draw: |_, random| {
         let duplicate = f64::from(random.random_range(10..=90)) / 100.0;
-        (Impairment { duplicate, ..Impairment::default() }, Ways::Both)
+        (Impairment { duplicate, ..Impairment::default() }, Direction::Both)
     },
     delays_nothing: true,
     aims: FLOWS,
     suit: as_drawn,
     look: Look { echoes: |_| (60, 84), shows: |_, before, after| after.duplicates > before.duplicates },
     words: Words {
-        sentence: |asked| format!("{} of the packets came twice", percent(asked.duplicate)),
-        label: |asked| format!("duplicate {}", percent(asked.duplicate)),
+        sentence: |impairment| format!("{} of the packets came twice", percent(impairment.duplicate)),
+        label: |impairment| format!("duplicate {}", percent(impairment.duplicate)),
         summary: "packets came twice",
     },
 };

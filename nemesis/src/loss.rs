@@ -1,22 +1,23 @@
 //! `loss`: some packets never arrive, one by one or in bursts. TCP sends them again, later: what was lost shows as
 //! time, and as answers that never come to those who do not wait.
 
-use crate::network::{FLOWS, WorseWay, as_drawn};
-use crate::network_parameters::{Look, Ways, Words, percent};
+use crate::network::{FLOWS, NetworkNemesis, as_drawn};
+use crate::network_parameters::{Direction, Look, Words, percent};
 use crate::tools::packets::Impairment;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 
-pub(crate) const LOSS: WorseWay = WorseWay {
+pub(crate) const LOSS: NetworkNemesis = NetworkNemesis {
     name: "loss",
     about: "loses a tenth to two thirds of the packets, one by one or in bursts",
     field: "loss",
-    asks: |asked| asked.loss > 0.0,
+    has_field: |impairment| impairment.loss > 0.0,
     draw: |_, random| {
         let loss = hundredth(random.random_range(0.1..0.67));
         let loss_correlation =
             if random.random_bool(0.5) { hundredth(random.random_range(0.1..0.8)) } else { 0.0 };
-        let ways = [Ways::Both, Ways::Out, Ways::In].choose(random).copied().unwrap_or_default();
+        let ways =
+            [Direction::Both, Direction::Out, Direction::In].choose(random).copied().unwrap_or_default();
         (Impairment { loss, loss_correlation, ..Impairment::default() }, ways)
     },
     delays_nothing: false,
@@ -25,11 +26,11 @@ pub(crate) const LOSS: WorseWay = WorseWay {
     // With the least share that is drawn, one of 60 is missing in 998 of 1000 looks.
     look: Look { echoes: |_| (60, 84), shows: |_, _, after| after.answered < after.sent },
     words: Words {
-        sentence: |asked| {
-            let bursts = if asked.loss_correlation > 0.0 { ", in bursts" } else { "" };
-            format!("{} of the packets were lost{bursts}", percent(asked.loss))
+        sentence: |impairment| {
+            let bursts = if impairment.loss_correlation > 0.0 { ", in bursts" } else { "" };
+            format!("{} of the packets were lost{bursts}", percent(impairment.loss))
         },
-        label: |asked| format!("loss {}", percent(asked.loss)),
+        label: |impairment| format!("loss {}", percent(impairment.loss)),
         summary: "packets were lost",
     },
 };

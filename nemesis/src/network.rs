@@ -6,7 +6,7 @@ use crate::draws::{around_ttl, subset};
 use crate::fault::Fault;
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
 use crate::network_fault::Impaired;
-use crate::network_parameters::{Look, NetworkParameters, Ways, Words};
+use crate::network_parameters::{Direction, Look, NetworkParameters, Words};
 use crate::roles::Role;
 use crate::tools::packets::Impairment;
 use crate::topology::Topology;
@@ -16,23 +16,23 @@ use rand::RngExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A nemesis that makes the way between its targets and some peers worse.
-pub(crate) struct WorseWay {
+pub(crate) struct NetworkNemesis {
     pub name: &'static str,
     pub about: &'static str,
     /// The parameter without which this nemesis does nothing, and whether it is there.
     pub field: &'static str,
-    pub asks: fn(&Impairment) -> bool,
-    pub draw: fn(&Topology, &mut Stream) -> (Impairment, Ways),
+    pub has_field: fn(&Impairment) -> bool,
+    pub draw: fn(&Topology, &mut Stream) -> (Impairment, Direction),
     /// As in the description of the nemesis.
     pub delays_nothing: bool,
     /// What it is aimed at, and what happens to packets then.
     pub aims: &'static [Aim],
-    pub suit: fn(Impairment, Ways, &DrawnAim, &Topology, &mut Stream) -> (Impairment, Ways),
+    pub suit: fn(Impairment, Direction, &DrawnAim, &Topology, &mut Stream) -> (Impairment, Direction),
     pub look: Look,
     pub words: Words,
 }
 
-impl TypedNemesis for WorseWay {
+impl TypedNemesis for NetworkNemesis {
     type Parameters = NetworkParameters;
 
     fn description(&self) -> NemesisDescription {
@@ -75,7 +75,7 @@ impl TypedNemesis for WorseWay {
     }
 
     fn prepare(&self, on: &[String], parameters: NetworkParameters) -> Result<Box<dyn Fault>, String> {
-        if !(self.asks)(&parameters.impairment) {
+        if !(self.has_field)(&parameters.impairment) {
             return Err(format!("it needs the parameter `{}`", self.field));
         }
         static NUMBER: AtomicU64 = AtomicU64::new(1);
@@ -98,11 +98,11 @@ pub(crate) const FLOWS: &[Aim] = &[
 /// What was drawn suits every flow.
 pub(crate) fn as_drawn(
     impairment: Impairment,
-    ways: Ways,
+    ways: Direction,
     _: &DrawnAim,
     _: &Topology,
     _: &mut Stream,
-) -> (Impairment, Ways) {
+) -> (Impairment, Direction) {
     (impairment, ways)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::context::FaultContext;
 use crate::fault::{Fault, FaultError, Observation};
-use crate::network_parameters::{Look, NetworkParameters, Ways, Words};
+use crate::network_parameters::{Direction, Look, NetworkParameters, Words};
 use crate::packets_tool::{Cleared, PacketsCall};
 use crate::tools::packets::{Echoes, Impairment, Mechanism, Probe, State};
 use async_trait::async_trait;
@@ -147,9 +147,9 @@ impl Fault for Impaired {
             and(&self.parameters.peers)
         };
         let way = match self.parameters.ways {
-            Ways::Out => format!("from {targets} to {peers}"),
-            Ways::In => format!("from {peers} to {targets}"),
-            Ways::Both => format!("between {targets} and {peers}"),
+            Direction::Out => format!("from {targets} to {peers}"),
+            Direction::In => format!("from {peers} to {targets}"),
+            Direction::Both => format!("between {targets} and {peers}"),
         };
         let impairment = &self.parameters.impairment;
         FaultDescription {
@@ -165,7 +165,8 @@ impl Fault for Impaired {
     async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
         let peers = self.peers(context);
         self.before = self.probe(context, &peers, 3, 84, PATIENCE_MS).await?;
-        let (outward, inward) = (self.parameters.ways != Ways::In, self.parameters.ways != Ways::Out);
+        let (outward, inward) =
+            (self.parameters.ways != Direction::In, self.parameters.ways != Direction::Out);
         let mut ways: Vec<(&String, &[String])> = Vec::new();
         ways.extend(self.on.iter().filter(|_| outward).map(|target| (target, &peers[..])));
         ways.extend(peers.iter().filter(|_| inward).map(|peer| (peer, &self.on[..])));

@@ -12,13 +12,13 @@ pub(crate) struct NetworkParameters {
     pub impairment: Impairment,
     /// The nodes that the targets have trouble to reach; empty: all others.
     pub peers: Vec<String>,
-    pub ways: Ways,
+    pub ways: Direction,
 }
 
 /// Which packets are impaired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Ways {
+pub(crate) enum Direction {
     /// Those that the targets send, and those sent to them.
     #[default]
     Both,
@@ -46,7 +46,7 @@ impl TryFrom<Map<String, Value>> for NetworkParameters {
 impl NetworkParameters {
     /// By how many milliseconds a round trip should grow, in the mean.
     pub fn round_trip_ms(&self) -> f64 {
-        self.impairment.delay_ms * if self.ways == Ways::Both { 2.0 } else { 1.0 }
+        self.impairment.delay_ms * if self.ways == Direction::Both { 2.0 } else { 1.0 }
     }
 }
 

@@ -1,32 +1,32 @@
 //! `reorder`: packets overtake each other, because some skip the delay that holds the others back.
 
 use crate::draws::draw_log;
-use crate::network::{FLOWS, WorseWay, as_drawn};
-use crate::network_parameters::{Look, Ways, Words, percent};
+use crate::network::{FLOWS, NetworkNemesis, as_drawn};
+use crate::network_parameters::{Direction, Look, Words, percent};
 use crate::tools::packets::Impairment;
 use rand::RngExt;
 
-pub(crate) const REORDER: WorseWay = WorseWay {
+pub(crate) const REORDER: NetworkNemesis = NetworkNemesis {
     name: "reorder",
     about: "lets packets overtake each other by up to a fifth of the TTL",
     field: "reorder",
-    asks: |asked| asked.reorder > 0.0,
+    has_field: |impairment| impairment.reorder > 0.0,
     draw: |topology, random| {
         // At least 5 ms: echoes that are sent a millisecond apart show it then.
         let delay_ms = (topology.ttl.as_secs_f64() * 1e3 * draw_log(0.01, 0.2, random)).round().max(5.0);
         let reorder = f64::from(random.random_range(10..=50)) / 100.0;
-        (Impairment { delay_ms, reorder, ..Impairment::default() }, Ways::Both)
+        (Impairment { delay_ms, reorder, ..Impairment::default() }, Direction::Both)
     },
     delays_nothing: false,
     aims: FLOWS,
     suit: as_drawn,
     look: Look { echoes: |_| (60, 84), shows: |_, before, after| after.overtaken > before.overtaken },
     words: Words {
-        sentence: |asked| {
-            let share = percent(asked.reorder);
+        sentence: |impairment| {
+            let share = percent(impairment.reorder);
             format!("{share} of the packets overtook the others, which were held back")
         },
-        label: |asked| format!("reorder {}", percent(asked.reorder)),
+        label: |impairment| format!("reorder {}", percent(impairment.reorder)),
         summary: "packets overtook each other",
     },
 };

@@ -2,33 +2,33 @@
 //! be very slow to matter to it.
 
 use crate::draws::draw_log;
-use crate::network::{FLOWS, WorseWay, as_drawn};
-use crate::network_parameters::{Look, NetworkParameters, Ways, Words};
+use crate::network::{FLOWS, NetworkNemesis, as_drawn};
+use crate::network_parameters::{Direction, Look, NetworkParameters, Words};
 use crate::tools::packets::{Echoes, Impairment};
 
-pub(crate) const SLOW: WorseWay = WorseWay {
+pub(crate) const SLOW: NetworkNemesis = NetworkNemesis {
     name: "slow",
     about: "limits the line to 8 to 512 kbit/s",
     field: "rate_kbit",
-    asks: |asked| asked.rate_kbit > 0,
+    has_field: |impairment| impairment.rate_kbit > 0,
     draw: |_, random| {
         let rate_kbit = draw_log(8.0, 512.0, random).round() as u64;
-        (Impairment { rate_kbit, ..Impairment::default() }, Ways::Both)
+        (Impairment { rate_kbit, ..Impairment::default() }, Direction::Both)
     },
     delays_nothing: false,
     aims: FLOWS,
     suit: as_drawn,
     look: Look { echoes, shows },
     words: Words {
-        sentence: |asked| format!("no more than {} kbit passed a second", asked.rate_kbit),
-        label: |asked| format!("{} kbit/s", asked.rate_kbit),
+        sentence: |impairment| format!("no more than {} kbit passed a second", impairment.rate_kbit),
+        label: |impairment| format!("{} kbit/s", impairment.rate_kbit),
         summary: "lines were slow",
     },
 };
 
 /// As many as fill the line for 300 ms, four at least.
-fn echoes(asked: &Impairment) -> (u16, usize) {
-    let bytes = asked.rate_kbit as usize * 1000 / 8 * 3 / 10;
+fn echoes(impairment: &Impairment) -> (u16, usize) {
+    let bytes = impairment.rate_kbit as usize * 1000 / 8 * 3 / 10;
     let count = (bytes / 1400).clamp(4, 40);
     (count as u16, (bytes / count).clamp(84, 1400))
 }
