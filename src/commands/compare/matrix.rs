@@ -54,20 +54,20 @@ pub struct MatrixPlan {
     pub campaign: CompareCampaign,
     pub deal: Deal,
     /// The runs that are made here.
-    pub turns: Vec<Turn>,
+    pub runs: Vec<MatrixRun>,
 }
 
 impl MatrixPlan {
     /// The seeds of the runs that are made here, with which the names of their folders end.
     pub fn seeds(&self) -> HashSet<String> {
-        let seeds = self.turns.iter().filter_map(|turn| turn.spec.options.seed);
+        let seeds = self.runs.iter().filter_map(|planned| planned.spec.options.seed);
         seeds.map(|seed| seed.to_string()).collect()
     }
 }
 
 /// A run of the matrix.
 #[derive(Clone)]
-pub struct Turn {
+pub struct MatrixRun {
     /// Its number in the comparison.
     pub run: u64,
     /// `redlock under clock-jump, 2 of 5`.
@@ -77,7 +77,7 @@ pub struct Turn {
     files: Option<String>,
 }
 
-impl Turn {
+impl MatrixRun {
     /// The run that it became, if that has been made and judged.
     pub fn made<'a>(&self, runs: &JudgedRuns<'a>) -> Option<&'a Run> {
         let same_seed = runs.by_seed.get(&self.spec.seed.0)?;
@@ -106,7 +106,7 @@ impl<'a> JudgedRuns<'a> {
     }
 }
 
-impl Turn {
+impl MatrixRun {
     /// Refuses to run a lock whose files are not those with which the comparison began.
     ///
     /// # Errors
@@ -216,10 +216,10 @@ impl Matrix {
         let mut refusal = None;
         for (row, (lock, guard)) in self.rows().into_iter().enumerate() {
             for nemesis in &self.nemeses {
-                let first = self.turn(lock, guard, nemesis, 1);
+                let first = self.run_of_combination(lock, guard, nemesis, 1);
                 let known = durations.of_ms(&combination(lock, guard, nemesis));
-                let expected = |turn: &Turn| turn.spec.expected().as_millis() as u64;
-                let length = first.as_ref().ok().map(|turn| known.unwrap_or_else(|| expected(turn)));
+                let expected = |planned: &MatrixRun| planned.spec.expected().as_millis() as u64;
+                let length = first.as_ref().ok().map(|planned| known.unwrap_or_else(|| expected(planned)));
                 lengths.extend(std::iter::repeat_n(length, self.runs));
                 let not_applicable = first.err();
                 refusal = refusal.or_else(|| not_applicable.clone());
@@ -231,18 +231,18 @@ impl Matrix {
         }
         let shard = self.shard.unwrap_or(Shard::WHOLE);
         let deal = deal(&lengths, shard.of());
-        let turns = deal.runs(shard.number()).into_iter().map(|run| self.turn_of(run));
-        let turns = turns.collect::<Result<_, _>>().map_err(BadUsage)?;
-        Ok(MatrixPlan { campaign, deal, turns })
+        let runs = deal.runs(shard.number()).into_iter().map(|run| self.run_of_number(run));
+        let runs = runs.collect::<Result<_, _>>().map_err(BadUsage)?;
+        Ok(MatrixPlan { campaign, deal, runs })
     }
 
     /// The run of that number in the comparison.
-    fn turn_of(&self, run: u64) -> Result<Turn, String> {
+    fn run_of_number(&self, run: u64) -> Result<MatrixRun, String> {
         let (cell, number) = (run as usize / self.runs, run as usize % self.runs + 1);
         let (row, column) = (cell / self.nemeses.len(), cell % self.nemeses.len());
         let (lock, guard) = self.rows()[row];
-        let turn = self.turn(lock, guard, &self.nemeses[column], number)?;
-        Ok(Turn { run, ..turn })
+        let planned = self.run_of_combination(lock, guard, &self.nemeses[column], number)?;
+        Ok(MatrixRun { run, ..planned })
     }
 
     /// The comparison without any run, or any cell.
@@ -257,7 +257,13 @@ impl Matrix {
         }
     }
 
-    fn turn(&self, lock: &str, guard: &str, nemesis: &str, number: usize) -> Result<Turn, String> {
+    fn run_of_combination(
+        &self,
+        lock: &str,
+        guard: &str,
+        nemesis: &str,
+        number: usize,
+    ) -> Result<MatrixRun, String> {
         let nemeses = nemesis.split('+').filter(|name| *name != "none");
         let seed = self.seed.stream(&format!("{lock} {guard} {nemesis} {number}")).random::<u64>();
         let options = RunOptions {
@@ -271,7 +277,7 @@ impl Matrix {
         let spec = RunSpec::new(options).map_err(|BadUsage(why)| why)?;
         let label = format!("{}, {number} of {}", combination(lock, guard, nemesis), self.runs);
         let files = self.files.get(lock).cloned();
-        Ok(Turn { run: 0, label, spec, files })
+        Ok(MatrixRun { run: 0, label, spec, files })
     }
 
     /// Repeats the comparison.
@@ -291,7 +297,7 @@ impl Matrix {
     pub fn comparison(&self, plan: &MatrixPlan, runs: &[Run], failures: &[(u64, String)]) -> Comparison {
         let runs = JudgedRuns::of(runs);
         let runs_by_number: HashMap<u64, Option<&Run>> =
-            plan.turns.iter().map(|turn| (turn.run, turn.made(&runs))).collect();
+            plan.runs.iter().map(|planned| (planned.run, planned.made(&runs))).collect();
         let mut comparison = plan.campaign.layout.clone();
         comparison.command = self.command();
         for (row, row_of) in comparison.rows.iter_mut().enumerate() {

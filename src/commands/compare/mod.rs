@@ -17,7 +17,7 @@ use fencepost_report::comparison::{Comparison, of_runs};
 use fencepost_report::parts::Durations;
 use fencepost_report::runs::{self, Run};
 use fencepost_report::terminal;
-use matrix::{JudgedRuns, Matrix, MatrixPlan, Turn, lock};
+use matrix::{JudgedRuns, Matrix, MatrixPlan, MatrixRun, lock};
 use part::Part;
 use perform::perform;
 pub use report::{ComparisonFiles, JSON, name_files, tell, write};
@@ -55,7 +55,7 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
     );
     if let Some(shard) = args.shard {
         let all = plan.campaign.possible_runs();
-        let sentence = format!("{shard}: {} of the {all} runs of the comparison", plan.turns.len());
+        let sentence = format!("{shard}: {} of the {all} runs of the comparison", plan.runs.len());
         say!("{}", terminal::rows(&[("part", &sentence)]).trim_end());
     }
     let count = format!("{} to do, {done} done before, {} side by side", todo.len(), args.jobs);
@@ -100,10 +100,10 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
 }
 
 /// Runs that are to be made here, and how many are there.
-fn split(plan: &MatrixPlan, runs: &[Run]) -> (Vec<Turn>, usize) {
+fn split(plan: &MatrixPlan, runs: &[Run]) -> (Vec<MatrixRun>, usize) {
     let runs = JudgedRuns::of(runs);
-    let (done, todo): (Vec<&Turn>, Vec<&Turn>) =
-        plan.turns.iter().partition(|turn| turn.made(&runs).is_some());
+    let (done, todo): (Vec<&MatrixRun>, Vec<&MatrixRun>) =
+        plan.runs.iter().partition(|planned| planned.made(&runs).is_some());
     (todo.into_iter().cloned().collect(), done.len())
 }
 
@@ -115,8 +115,8 @@ pub fn runs_of_unfinished(results: &Path, runs: &[Run]) -> HashSet<PathBuf> {
         Matrix { shard: None, ..matrix }.plan(&Durations::default()).ok()
     });
     let runs = JudgedRuns::of(runs);
-    let turns = plans.flat_map(|plan| plan.turns);
-    turns.filter_map(|turn| Some(turn.made(&runs)?.path.clone())).collect()
+    let planned_runs = plans.flat_map(|plan| plan.runs);
+    planned_runs.filter_map(|planned| Some(planned.made(&runs)?.path.clone())).collect()
 }
 
 /// The runs in these folders: each is a run, or holds some.

@@ -1,6 +1,6 @@
 //! What a comparison, or its part, keeps for `fencepost merge`: what it was dealt, and a record of each run.
 
-use super::matrix::{JudgedRuns, Matrix, MatrixPlan, Turn};
+use super::matrix::{JudgedRuns, Matrix, MatrixPlan, MatrixRun};
 use anyhow::{Context, Result};
 use fencepost_history::Shard;
 use fencepost_report::comparison::{CellRecord, MadeRun};
@@ -26,12 +26,12 @@ impl Part {
             &plan.deal,
             serde_json::to_value(&plan.campaign)?,
         );
-        let dealt = |turn: &Turn| DealtRun {
-            run: turn.run,
-            label: turn.label.clone(),
-            name: plan.campaign.name(turn.run).unwrap_or_default(),
+        let dealt = |planned: &MatrixRun| DealtRun {
+            run: planned.run,
+            label: planned.label.clone(),
+            name: plan.campaign.name(planned.run).unwrap_or_default(),
         };
-        let dealt = plan.turns.iter().map(dealt).collect();
+        let dealt = plan.runs.iter().map(dealt).collect();
         Ok(Part(PartWriter::begin(folder, file, dealt, records_of(folder, plan, runs)?)?))
     }
 
@@ -39,16 +39,16 @@ impl Part {
     ///
     /// # Errors
     /// The record cannot be written.
-    pub fn note(&self, turn: &Turn, played: Result<&Path, String>, took: Duration) -> Result<()> {
+    pub fn note(&self, planned: &MatrixRun, played: Result<&Path, String>, took: Duration) -> Result<()> {
         let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let record = match played {
             Ok(folder) => {
                 let run = runs::read(folder);
                 let made = run.as_ref().and_then(MadeRun::of);
                 let made = made.with_context(|| format!("the run {} was not judged", folder.display()))?;
-                Record::new(turn.run, true, Some(took_ms), &CellRecord::Made(made))?
+                Record::new(planned.run, true, Some(took_ms), &CellRecord::Made(made))?
             }
-            Err(why) => Record::new(turn.run, false, None, &CellRecord::Failed(why))?,
+            Err(why) => Record::new(planned.run, false, None, &CellRecord::Failed(why))?,
         };
         self.0.add(&record)
     }
@@ -67,15 +67,15 @@ fn records_of(folder: &Path, plan: &MatrixPlan, runs: &[Run]) -> Result<Vec<Reco
     let earlier = records_before(folder);
     let judged = JudgedRuns::of(runs);
     let mut records = Vec::new();
-    for turn in &plan.turns {
-        let Some(made) = turn.made(&judged).and_then(MadeRun::of) else { continue };
-        let took_ms = earlier.get(&turn.run).and_then(|record| {
+    for planned in &plan.runs {
+        let Some(made) = planned.made(&judged).and_then(MadeRun::of) else { continue };
+        let took_ms = earlier.get(&planned.run).and_then(|record| {
             match serde_json::from_str(record.value.get()).ok()? {
                 CellRecord::Made(kept) if kept.name == made.name => record.took_ms,
                 _ => None,
             }
         });
-        records.push(Record::new(turn.run, true, took_ms, &CellRecord::Made(made))?);
+        records.push(Record::new(planned.run, true, took_ms, &CellRecord::Made(made))?);
     }
     Ok(records)
 }

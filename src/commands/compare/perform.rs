@@ -1,6 +1,6 @@
 //! Plays the runs of a matrix that are not there yet, several side by side.
 
-use super::matrix::Turn;
+use super::matrix::MatrixRun;
 use super::part::Part;
 use crate::output::say;
 use crate::store::Results;
@@ -18,34 +18,34 @@ use std::time::{Duration, Instant};
 /// Plays them, and keeps in `part` what came of each. Gives the numbers of the runs that failed, each with a sentence; they stay
 /// to be done. After Ctrl-C no new one begins.
 pub async fn perform(
-    turns: Vec<Turn>,
+    planned_runs: Vec<MatrixRun>,
     jobs: usize,
     results: &Results,
     part: &Part,
     stop: &Arc<Stop>,
 ) -> Vec<(u64, String)> {
-    if let Some(turn) = turns.first() {
-        let runs = turns.iter().map(|turn| &turn.spec);
-        fencepost_engine::make_images(&turn.spec.options.driver, runs, stop).await;
+    if let Some(planned) = planned_runs.first() {
+        let runs = planned_runs.iter().map(|planned| &planned.spec);
+        fencepost_engine::make_images(&planned.spec.options.driver, runs, stop).await;
     }
-    let progress = Progress::new(&turns, jobs);
-    let plays = turns.into_iter().map(|turn| {
+    let progress = Progress::new(&planned_runs, jobs);
+    let plays = planned_runs.into_iter().map(|planned| {
         let progress = &progress;
         async move {
             if stop.reason().is_some() {
                 return None;
             }
             let begun = Instant::now();
-            let played = play(&turn, results, stop).await;
+            let played = play(&planned, results, stop).await;
             let interrupted = stop.reason().is_some() && played.is_err();
             if interrupted {
                 return None;
             }
-            progress.ended(&turn, played.as_ref().map(|played| played.verdict.outcome));
+            progress.ended(&planned, played.as_ref().map(|played| played.verdict.outcome));
             let folder = played.as_ref().map(|played| &*played.folder).map_err(|error| format!("{error:#}"));
-            let noted = part.note(&turn, folder, begun.elapsed());
+            let noted = part.note(&planned, folder, begun.elapsed());
             let failed = played.map(drop).and(noted).err();
-            failed.map(|error| (turn.run, format!("{error:#}")))
+            failed.map(|error| (planned.run, format!("{error:#}")))
         }
     });
     let failed: Vec<_> = futures_util::stream::iter(plays).buffer_unordered(jobs).collect().await;
@@ -54,11 +54,11 @@ pub async fn perform(
 }
 
 /// One run, to its verdict.
-async fn play(turn: &Turn, results: &Results, all: &Stop) -> Result<Played> {
-    turn.check_files()?;
-    let command = |_: &Path| crate::commands::repeat::command(&turn.spec.options);
+async fn play(planned: &MatrixRun, results: &Results, all: &Stop) -> Result<Played> {
+    planned.check_files()?;
+    let command = |_: &Path| crate::commands::repeat::command(&planned.spec.options);
     let place = Place { results, report: true, stop: all };
-    let played = play_run(&turn.spec, None, command, place).await?;
+    let played = play_run(&planned.spec, None, command, place).await?;
     results.send(&played.folder).await;
     // A history may be large, and is in its file.
     Ok(Played { history: Vec::new(), ..played })
@@ -74,15 +74,18 @@ struct Progress {
 }
 
 impl Progress {
-    fn new(turns: &[Turn], jobs: usize) -> Progress {
+    fn new(planned_runs: &[MatrixRun], jobs: usize) -> Progress {
         let bar = if std::io::stderr().is_terminal() {
             let style = ProgressStyle::with_template("{bar:24.cyan/dim} {pos}/{len} runs · {msg}")
                 .unwrap_or_else(|_| ProgressStyle::default_bar());
-            ProgressBar::new(turns.len() as u64).with_style(style.progress_chars("━╸─"))
+            ProgressBar::new(planned_runs.len() as u64).with_style(style.progress_chars("━╸─"))
         } else {
-            ProgressBar::with_draw_target(Some(turns.len() as u64), indicatif::ProgressDrawTarget::hidden())
+            ProgressBar::with_draw_target(
+                Some(planned_runs.len() as u64),
+                indicatif::ProgressDrawTarget::hidden(),
+            )
         };
-        let expected = turns.iter().map(|turn| turn.spec.expected()).sum::<Duration>();
+        let expected = planned_runs.iter().map(|planned| planned.spec.expected()).sum::<Duration>();
         let expected = expected / u32::try_from(jobs).unwrap_or(1);
         let progress = Progress { bar, begun: Instant::now(), expected, jobs };
         progress.bar.set_message(progress.left());
@@ -105,7 +108,7 @@ impl Progress {
         }
     }
 
-    fn ended(&self, turn: &Turn, played: Result<Outcome, &anyhow::Error>) {
+    fn ended(&self, planned: &MatrixRun, played: Result<Outcome, &anyhow::Error>) {
         self.bar.inc(1);
         let left = self.left();
         let outcome = match played {
@@ -114,7 +117,7 @@ impl Progress {
         };
         let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0));
         let after = if done < all { format!(" · {left}") } else { String::new() };
-        self.bar.suspend(|| say!("{done:>4}/{all}  {}: {outcome}{after}", turn.label));
+        self.bar.suspend(|| say!("{done:>4}/{all}  {}: {outcome}{after}", planned.label));
         self.bar.set_message(left);
     }
 }
