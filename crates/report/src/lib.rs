@@ -5,7 +5,6 @@
 //! engine.
 
 pub mod comparison;
-mod exhibits;
 pub mod export;
 pub mod findings;
 #[cfg(test)]
@@ -20,6 +19,7 @@ pub mod parts;
 mod pictures;
 pub mod pipeline;
 pub mod runs;
+mod shown_findings;
 #[cfg(test)]
 mod synthetic;
 pub mod terminal;
@@ -28,9 +28,9 @@ mod tests;
 mod words;
 mod worth;
 
-pub use exhibits::pictured;
 pub use heading::{Heading, heading};
 pub use judge::{Judged, judge};
 pub use page::document;
 pub use pictures::conflict::conflict;
+pub use shown_findings::pictured;
 pub use words::property;

@@ -1,7 +1,7 @@
 //! What the terminal shows: what is tested, and at the end what came of it.
 
-use crate::exhibits::{Exhibit, exhibits};
 use crate::heading::Heading;
+use crate::shown_findings::{ShownFinding, shown_findings};
 use crate::words::{UNCLAIMED, count, is_unfinished, observation, property, sentence, unfinished};
 use crate::worth::worth_of_outcome;
 use console::{Style, style};
@@ -67,8 +67,8 @@ pub fn text(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, report: &Pa
         let row = format!("– not judged {name:<18}{}", hang(&each.reason, 31));
         let _ = writeln!(text, "{}", style(row).dim());
     }
-    if let Some(exhibit) = exhibits(run, verdict).first() {
-        story(&mut text, run, exhibit);
+    if let Some(shown) = shown_findings(run, verdict).first() {
+        story(&mut text, run, shown);
     }
     let figures = hang(&figures(run, verdict).join(" · "), 10);
     let _ = writeln!(text, "\n{}{figures}", style("counts    ").dim());
@@ -97,13 +97,13 @@ fn property_row(text: &mut String, verdict: &Verdict) {
     let _ = writeln!(text, "{state}{name:<18}{}", hang(&observation(verdict), 31));
 }
 
-fn story(text: &mut String, run: &RunIndex, exhibit: &Exhibit) {
-    let finding = exhibit.finding;
+fn story(text: &mut String, run: &RunIndex, shown: &ShownFinding) {
+    let finding = shown.finding;
     let lock = if finding.key.is_empty() { String::new() } else { format!(" of lock {}", finding.key) };
     let title =
         format!("How it happened at {} ({}{lock}):", seconds(finding.time), finding.class.replace('-', " "));
     let _ = writeln!(text, "\n{}", style(title).bold());
-    let lines = exhibit.story(run);
+    let lines = shown.story(run);
     if lines.is_empty() {
         let _ = writeln!(text, "  {}", hang(&finding.sentence, 2));
     }

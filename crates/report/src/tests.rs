@@ -1,10 +1,10 @@
 //! Whole reports from small and from large histories.
 
-use crate::exhibits::{findings, groups};
 use crate::fixtures::{Fixture, etcd_pause_token, redis_single_none, redlock_clock_jump, run_file};
 use crate::judge;
 use crate::page::page;
 use crate::pictures::{RunPictures, canvas, plots};
+use crate::shown_findings::{findings, groups};
 use crate::synthetic::{Size, redlock};
 use crate::words::count;
 use fencepost_checker::{Outcome, RunIndex, check_index, overlaps};
@@ -149,7 +149,7 @@ fn every_violation_of_a_class_is_named_and_the_first_ones_are_drawn() {
     assert!(granted_twice > 3, "{granted_twice}");
     let groups = groups(&run, &verdict, 3);
     assert_eq!(groups[0].len(), 3);
-    assert!(groups[0].iter().all(|exhibit| exhibit.finding.class == "granted-twice"));
+    assert!(groups[0].iter().all(|shown| shown.finding.class == "granted-twice"));
     let page = report(&fixture);
     for finding in findings(&verdict) {
         let sentence = finding.sentence.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");

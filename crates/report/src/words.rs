@@ -1,8 +1,8 @@
 //! A verdict in plain words, for somebody who has never heard of the lock that was tested.
 
-use crate::exhibits::own_findings;
 use crate::heading::Heading;
 use crate::pictures::lanes::Lanes;
+use crate::shown_findings::own_findings;
 use fencepost_checker::{Outcome, RunIndex, RunVerdict, Verdict, registry, seconds, times};
 use fencepost_history::{Lease, f};
 use serde_json::Value;

@@ -61,7 +61,7 @@ fn pack(run: &RunIndex, verdict: &RunVerdict, overlaps: &[Overlap]) -> String {
     let tables =
         [operations(run, &mut texts), holds(run, &lanes, &mut texts, &mut servers), overlap_table(overlaps)];
     let columns = || tables.iter().flat_map(|table| &table.columns);
-    let findings = crate::exhibits::findings(verdict)
+    let findings = crate::shown_findings::findings(verdict)
         .filter(|finding| !Class::ALL.iter().any(|class| class.name() == finding.class))
         .map(|finding| json!({"class": finding.class.replace('-', " "), "at": finding.time / 1000, "text": finding.sentence}));
     let phase = |phase: &Phase| json!({"name": phase.name, "at": phase.from_ns / 1000});

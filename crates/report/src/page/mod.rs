@@ -3,11 +3,11 @@
 mod document;
 mod explorer;
 
-use crate::exhibits::{Exhibit, findings, groups, repetitions};
 use crate::heading::Heading;
 use crate::measures::{Tally, tallies};
 use crate::pictures::canvas::span;
 use crate::pictures::{RunPictures, clocks, conflict, violation};
+use crate::shown_findings::{ShownFinding, findings, groups, repetitions};
 use crate::{words, worth};
 pub use document::document;
 use fencepost_checker::run_index::Fault;
@@ -145,7 +145,7 @@ fn violations(run: &RunIndex, verdict: &RunVerdict) -> Markup {
         h2 { "What happened" }
         @for group in &groups {
             @if let Some(class) = find_class(&group[0].finding.class) { p.note { (class.meaning) " " (class.advice) } }
-            @for (at, exhibit) in group.iter().enumerate() { (exhibit_html(run, exhibit, at == 0)) }
+            @for (at, shown) in group.iter().enumerate() { (shown_finding_html(run, shown, at == 0)) }
         }
         @for (checker, same, evidence) in repetitions(verdict) {
             p.note { "The check of " (words::property(checker).0) " came to the same as that of " (words::property(same).0) "." }
@@ -164,19 +164,19 @@ fn violations(run: &RunIndex, verdict: &RunVerdict) -> Markup {
     }
 }
 
-fn exhibit_html(run: &RunIndex, exhibit: &Exhibit, open: bool) -> Markup {
-    let finding = exhibit.finding;
+fn shown_finding_html(run: &RunIndex, shown: &ShownFinding, open: bool) -> Markup {
+    let finding = shown.finding;
     let key = if finding.key.is_empty() { String::new() } else { format!(", lock {}", finding.key) };
-    let story = exhibit.story(run);
+    let story = shown.story(run);
     let last = story.len().saturating_sub(1);
     html! {
         details.violated open[open] {
             summary { (finding.class.replace('-', " ")) " at " (seconds(finding.time)) (key) }
             @if let Some(evidence) = &finding.evidence {
                 (picture(&conflict::conflict(evidence)))
-            } @else if let Some(svg) = violation::violation(run, exhibit) {
+            } @else if let Some(svg) = violation::violation(run, shown) {
                 (picture(&svg))
-                p.key { (words::drawing(run, &exhibit.holds)) }
+                p.key { (words::drawing(run, &shown.holds)) }
             }
             @if story.is_empty() {
                 p { (finding.sentence) "." }

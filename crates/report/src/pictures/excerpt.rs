@@ -1,7 +1,7 @@
 //! What the drawing of one violation shows: the holds, the operations under them, the servers that granted them, and the faults.
 
 use super::palette::{self, Colour};
-use crate::exhibits::Exhibit;
+use crate::shown_findings::ShownFinding;
 use fencepost_checker::RunIndex;
 use fencepost_checker::run_index::{Fault, Hold, HoldEnd, Operation};
 use fencepost_history::f;
@@ -55,9 +55,8 @@ impl Participant<'_> {
 
 impl<'a> Excerpt<'a> {
     /// None where there are no holds to draw.
-    pub fn of(run: &'a RunIndex, exhibit: &Exhibit) -> Option<Excerpt<'a>> {
-        let holds: Vec<&Hold> =
-            exhibit.holds.iter().take(PARTICIPANTS_MAX).map(|&at| &run.holds[at]).collect();
+    pub fn of(run: &'a RunIndex, shown: &ShownFinding) -> Option<Excerpt<'a>> {
+        let holds: Vec<&Hold> = shown.holds.iter().take(PARTICIPANTS_MAX).map(|&at| &run.holds[at]).collect();
         let participants: Vec<Participant> = holds
             .iter()
             .zip(palette::PARTICIPANTS)

@@ -14,7 +14,7 @@ pub(crate) mod rate;
 pub(crate) mod timeline;
 pub(crate) mod violation;
 
-use crate::exhibits::exhibits;
+use crate::shown_findings::shown_findings;
 use fencepost_checker::{Overlap, RunIndex, RunVerdict};
 use fencepost_history::run::ClockSample;
 use rayon::prelude::*;
@@ -40,7 +40,7 @@ impl RunPictures {
 
 /// The files of `plots/` with their names: each picture as SVG, and as PNG with the feature `png`.
 pub fn plots(run: &RunIndex, verdict: &RunVerdict, whole: &RunPictures) -> Vec<(String, Vec<u8>)> {
-    let first = exhibits(run, verdict).into_iter().find_map(|exhibit| violation::violation(run, &exhibit));
+    let first = shown_findings(run, verdict).into_iter().find_map(|shown| violation::violation(run, &shown));
     let findings = verdict.verdicts.iter().flat_map(|each| &each.findings);
     let evidence = findings.filter_map(|finding| finding.evidence.as_deref()).next().map(conflict::conflict);
     let pictures = [

@@ -6,7 +6,7 @@ use super::canvas::{
 use super::excerpt::{Excerpt, Participant};
 use super::faults::{self, Strip};
 use super::palette::{self, Colour};
-use crate::exhibits::Exhibit;
+use crate::shown_findings::ShownFinding;
 use fencepost_checker::{RunIndex, seconds};
 use fencepost_history::{Kind, OperationError, f};
 
@@ -21,12 +21,12 @@ const HALF: i32 = 9;
 const STORAGE: i32 = 26 + 2 * ROW;
 
 /// The drawing of a violation. None where there are no holds to draw.
-pub fn violation(run: &RunIndex, exhibit: &Exhibit) -> Option<String> {
-    let excerpt = Excerpt::of(run, exhibit)?;
+pub fn violation(run: &RunIndex, shown: &ShownFinding) -> Option<String> {
+    let excerpt = Excerpt::of(run, shown)?;
     let axis = TimeAxis { left: LEFT, right: WIDTH - RIGHT, from_ns: excerpt.from_ns, to_ns: excerpt.to_ns };
     let strip = Strip::of(run, excerpt.faults.iter().copied(), axis);
     let places = Places::of(&excerpt, TOP + strip.height());
-    let about = exhibit.finding.sentence.as_str();
+    let about = shown.finding.sentence.as_str();
     Some(canvas::picture(WIDTH, places.bottom + 28, about, |canvas| {
         strip.draw(canvas, TOP);
         places.ground(canvas, &excerpt);

@@ -6,8 +6,8 @@ mod sarif;
 
 pub use sarif::encoded;
 
-use crate::exhibits::own_findings;
 use crate::markdown::{code, escaped};
+use crate::shown_findings::own_findings;
 use crate::words::{UNCLAIMED, observation};
 use crate::worth::worth;
 use crate::{Heading, heading, property};

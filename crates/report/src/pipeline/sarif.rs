@@ -1,6 +1,6 @@
 //! SARIF 2.1.0 (OASIS, "Static Analysis Results Interchange Format"): every finding, where it stands in the history.
 
-use crate::exhibits::own_findings;
+use crate::shown_findings::own_findings;
 use crate::{Heading, property};
 use anyhow::Result;
 use fencepost_checker::{Finding, Outcome, RunVerdict, Unjudged, Verdict};

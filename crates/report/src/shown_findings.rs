@@ -5,13 +5,13 @@ use fencepost_history::Process;
 use std::collections::HashSet;
 
 /// A finding that a report describes in full.
-pub struct Exhibit<'a> {
+pub struct ShownFinding<'a> {
     pub finding: &'a Finding,
     /// The holds that it is about, by their places in [`RunIndex::holds`], in order.
     pub holds: Vec<usize>,
 }
 
-impl Exhibit<'_> {
+impl ShownFinding<'_> {
     /// How it came about; empty for findings in which no two holds meet.
     pub fn story(&self, run: &RunIndex) -> Vec<StoryLine> {
         story(run, self.finding)
@@ -19,21 +19,18 @@ impl Exhibit<'_> {
 }
 
 /// One finding of each class of violation, the worst first, and none whose holds another one is about already.
-pub fn exhibits<'a>(run: &RunIndex, verdict: &'a RunVerdict) -> Vec<Exhibit<'a>> {
+pub fn shown_findings<'a>(run: &RunIndex, verdict: &'a RunVerdict) -> Vec<ShownFinding<'a>> {
     groups(run, verdict, 1).into_iter().flatten().collect()
 }
 
 /// The finding that a run's picture shows.
 pub fn pictured<'a>(run: &RunIndex, verdict: &'a RunVerdict) -> Option<&'a Finding> {
-    exhibits(run, verdict)
-        .into_iter()
-        .find(|exhibit| !exhibit.holds.is_empty())
-        .map(|exhibit| exhibit.finding)
+    shown_findings(run, verdict).into_iter().find(|shown| !shown.holds.is_empty()).map(|shown| shown.finding)
 }
 
 /// Up to `most` findings of each class of violation, the worst class first and the most telling finding of it first,
 /// and none whose holds another one is about already.
-pub fn groups<'a>(run: &RunIndex, verdict: &'a RunVerdict, most: usize) -> Vec<Vec<Exhibit<'a>>> {
+pub fn groups<'a>(run: &RunIndex, verdict: &'a RunVerdict, most: usize) -> Vec<Vec<ShownFinding<'a>>> {
     let lost: HashSet<Vec<usize>> = findings(verdict)
         .filter(|finding| finding.class == "lost-update")
         .map(|finding| holds_of(run, finding))
@@ -47,7 +44,7 @@ pub fn groups<'a>(run: &RunIndex, verdict: &'a RunVerdict, most: usize) -> Vec<V
             if !holds.is_empty() && !described.insert(holds.clone()) {
                 continue;
             }
-            group.push(Exhibit { finding, holds });
+            group.push(ShownFinding { finding, holds });
             if group.len() == most {
                 break;
             }
