@@ -10,7 +10,7 @@ use fencepost_checker::check_run;
 use fencepost_engine::{BadUsage, JOBS_MAX, Stop, check_budget, check_count, unknown};
 use fencepost_history::run::RunFolder;
 use fencepost_history::{TimeSpan, read_history};
-use fencepost_hunt::shrink::{Shrunk, Spending, Step, shrink as make_smaller, size_of};
+use fencepost_hunt::shrink::{ShrinkBudget, Shrunk, Step, shrink as make_smaller, size_of};
 use fencepost_hunt::{KeptFinding, Schedule, Violation, keep};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -121,8 +121,8 @@ fn play(
     let stop = Arc::new(Stop::default());
     let begun = Instant::now();
     let player = servers(work, false, &stop);
-    let spending =
-        Spending { jobs: args.jobs, until: Some(begun + args.budget.0), stop: &stop, hurries: &|| false };
+    let budget =
+        ShrinkBudget { jobs: args.jobs, until: Some(begun + args.budget.0), stop: &stop, hurries: &|| false };
     let mut tell = |step: &Step| {
         let seconds = begun.elapsed().as_secs();
         say!("{:>3}:{:02}  {step}", seconds / 60, seconds % 60);
@@ -132,7 +132,7 @@ fn play(
         tokio::spawn(listen_for_signals(stop.clone()));
         let spec = schedule.spec()?;
         fencepost_engine::make_images(&spec.options.driver, [&spec].into_iter(), &stop).await;
-        make_smaller(schedule, violation, &player, spending, &mut tell).await
+        make_smaller(schedule, violation, &player, budget, &mut tell).await
     });
     runtime.shutdown_background();
     match shrunk {

@@ -1,6 +1,7 @@
 //! A hunt: plays schedules, several at a time, learns from each, and keeps what it finds.
 
 mod corpus;
+mod finding_queue;
 mod first_check;
 mod fit;
 mod folder;
@@ -10,11 +11,10 @@ mod observer;
 mod progress;
 mod request;
 mod run;
-mod sighting;
+mod seen_violation;
 mod state;
 #[cfg(test)]
 mod tests;
-mod work_out;
 
 pub use corpus::kept_in;
 pub use fit::{NotApplicable, every_nemesis, fitting};

@@ -3,8 +3,8 @@
 use super::folder::{HuntFolder, HuntState};
 use super::observer::Status;
 use super::request::HuntRequest;
-use super::sighting::{GRANTED_TWICE, Sighting, explains};
-use crate::search::{Learned, Lesson, Proposal, Search, ShownViolation};
+use super::seen_violation::{GRANTED_TWICE, SeenViolation, explains};
+use crate::search::{Proposal, ScheduleCoverage, ScheduleOutcome, Search, ShownViolation};
 use anyhow::Result;
 use fencepost_report::findings::{Cause, FindingFile, RUN, free_name};
 use fencepost_report::hunt::{FindingState, HuntFile, HuntFinding, NearestMiss, REMARKS_MAX, SituationCount};
@@ -88,38 +88,38 @@ impl Progress {
     pub(super) fn learn(
         &mut self,
         proposal: &Proposal,
-        lesson: &Lesson,
-        sightings: &[Sighting],
+        coverage: &ScheduleCoverage,
+        violations: &[SeenViolation],
         folder: &HuntFolder,
     ) -> Result<Vec<Option<String>>> {
         self.note_time();
         self.failures_in_a_row = 0;
         self.file.schedules += 1;
-        self.note_situations(proposal.number, lesson, !sightings.is_empty());
+        self.note_situations(proposal.number, coverage, !violations.is_empty());
         let found: Vec<Option<String>> =
-            sightings.iter().map(|seen| self.note_violation(proposal.number, seen)).collect();
-        let violation = match (sightings.is_empty(), found.iter().any(Option::is_some)) {
+            violations.iter().map(|seen| self.note_violation(proposal.number, seen)).collect();
+        let violation = match (violations.is_empty(), found.iter().any(Option::is_some)) {
             (true, _) => ShownViolation::None,
             (false, true) => ShownViolation::New,
             (false, false) => ShownViolation::Known,
         };
-        let learned = self.search.learn(proposal, lesson, violation);
-        self.keep(proposal, &learned, folder)?;
+        let outcome = self.search.learn(proposal, coverage, violation);
+        self.keep(proposal, &outcome, folder)?;
         self.file.note_coverage();
         folder.write(&self.state())?;
         Ok(found)
     }
 
-    fn keep(&self, proposal: &Proposal, learned: &Learned, folder: &HuntFolder) -> Result<()> {
-        if learned.is_kept() && !learned.dropped.contains(&proposal.number) {
+    fn keep(&self, proposal: &Proposal, outcome: &ScheduleOutcome, folder: &HuntFolder) -> Result<()> {
+        if outcome.is_kept() && !outcome.dropped.contains(&proposal.number) {
             folder.keep(proposal.number, &proposal.schedule, &proposal.origin.to_string())?;
         }
-        folder.drop_kept(&learned.dropped);
+        folder.drop_kept(&outcome.dropped);
         Ok(())
     }
 
-    fn note_situations(&mut self, number: u64, lesson: &Lesson, is_violation: bool) {
-        for (name, seen) in &lesson.situations {
+    fn note_situations(&mut self, number: u64, coverage: &ScheduleCoverage, is_violation: bool) {
+        for (name, seen) in &coverage.situations {
             let first_ms = (seen.times > 0).then_some(self.file.spent_ms);
             let seen = SituationCount { first_ms, ..seen.clone() };
             match self.file.situations.get_mut(name) {
@@ -129,7 +129,7 @@ impl Progress {
                 Some(known) => known.add(&seen),
             }
         }
-        let miss = lesson.miss.as_ref().filter(|_| !is_violation);
+        let miss = coverage.miss.as_ref().filter(|_| !is_violation);
         if let Some((ms, sentence)) = miss
             && self.file.nearest_miss.as_ref().is_none_or(|known| *ms < known.ms)
         {
@@ -139,7 +139,7 @@ impl Progress {
     }
 
     /// Notes a violation. Gives the name of its finding where it is new.
-    pub(super) fn note_violation(&mut self, schedule: u64, seen: &Sighting) -> Option<String> {
+    pub(super) fn note_violation(&mut self, schedule: u64, seen: &SeenViolation) -> Option<String> {
         let mut findings = self.file.findings.iter_mut();
         if let Some(known) = findings.find(|finding| explains(&finding.signature, &seen.signature)) {
             known.times += 1;

@@ -6,12 +6,12 @@ use super::known::{again, known_findings};
 use super::limited::Limited;
 use super::progress::Progress;
 use super::request::HuntRequest;
-use super::sighting::{Sighting, sightings};
+use super::seen_violation::{SeenViolation, seen_violations};
 use super::state::{Found, Hunt, HuntParts};
 use crate::play::Played;
 use crate::player::Player;
 use crate::schedule::Schedule;
-use crate::search::{Archive, Lesson, Proposal, Search, Space};
+use crate::search::{Archive, Proposal, ScheduleCoverage, Search, Space};
 use anyhow::{Context, Result};
 use fencepost_engine::{BadUsage, Reason, pick};
 use fencepost_history::run::{RunFolder, now};
@@ -154,8 +154,8 @@ impl Hunt {
             }
             FirstCheck::Broken(broken) => {
                 let (schedule, played) = *broken;
-                let seen = sightings(&played);
-                if seen.iter().all(Sighting::is_of_a_busy_machine) {
+                let seen = seen_violations(&played);
+                if seen.iter().all(SeenViolation::is_of_a_busy_machine) {
                     self.progress.lock().note_busy_machine();
                     let _ = fs::remove_dir_all(&played.folder);
                     return Ok(true);
@@ -209,12 +209,12 @@ impl Hunt {
 
     fn learn(&self, proposal: &Proposal, played: Played) -> Result<()> {
         let (late, seen): (Vec<_>, Vec<_>) =
-            sightings(&played).into_iter().partition(Sighting::is_of_a_busy_machine);
+            seen_violations(&played).into_iter().partition(SeenViolation::is_of_a_busy_machine);
         if !late.is_empty() {
             self.progress.lock().note_busy_machine();
         }
-        let lesson = Lesson::of(&played.verdict);
-        let found = self.progress.lock().learn(proposal, &lesson, &seen, &self.folder);
+        let coverage = ScheduleCoverage::of(&played.verdict);
+        let found = self.progress.lock().learn(proposal, &coverage, &seen, &self.folder);
         match found {
             Ok(found) => {
                 let is_new = found.iter().any(Option::is_some);
@@ -232,7 +232,13 @@ impl Hunt {
     }
 
     /// Keeps the run of a new finding, says it, and puts it in line to be worked out; removes the run of a known one.
-    fn take(&self, found: Vec<Option<String>>, seen: Vec<Sighting>, schedule: &Schedule, played: Played) {
+    fn take(
+        &self,
+        found: Vec<Option<String>>,
+        seen: Vec<SeenViolation>,
+        schedule: &Schedule,
+        played: Played,
+    ) {
         // Several new violations of one run lie in the folder of the first; each is worked out for itself.
         let mut run = None;
         for (name, seen) in found.into_iter().zip(seen) {

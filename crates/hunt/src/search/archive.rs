@@ -4,7 +4,7 @@
 //! "Illuminating search spaces by mapping elites", Mouret and Clune 2015). So the archive is never larger than the
 //! number of situations, and no situation is lost to another in which violations are easier to approach.
 
-use super::lesson::{Lesson, SituationName};
+use super::schedule_coverage::{ScheduleCoverage, SituationName};
 use crate::schedule::Schedule;
 use fencepost_history::Stream;
 use rand::RngExt;
@@ -38,7 +38,7 @@ pub struct Use {
 
 /// What became of a schedule.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Learned {
+pub struct ScheduleOutcome {
     /// Situations that no schedule had covered.
     pub new: Vec<SituationName>,
     /// Situations in which it came nearer than any other.
@@ -47,7 +47,7 @@ pub struct Learned {
     pub dropped: Vec<u64>,
 }
 
-impl Learned {
+impl ScheduleOutcome {
     /// Whether the schedule is kept.
     pub fn is_kept(&self) -> bool {
         !self.new.is_empty() || !self.nearer.is_empty()
@@ -64,28 +64,34 @@ pub struct Archive {
 impl Archive {
     /// Learns from a schedule. One that showed a violation (`violated`) is kept for new situations only: to come nearer than
     /// that teaches nothing, and its distance would hide those that are still to be approached.
-    pub fn learn(&mut self, number: u64, schedule: &Schedule, lesson: &Lesson, violated: bool) -> Learned {
-        let mut learned = Learned::default();
-        for (name, seen) in lesson.covered() {
+    pub fn learn(
+        &mut self,
+        number: u64,
+        schedule: &Schedule,
+        coverage: &ScheduleCoverage,
+        violated: bool,
+    ) -> ScheduleOutcome {
+        let mut outcome = ScheduleOutcome::default();
+        for (name, seen) in coverage.covered() {
             let distance = seen.nearest_ms.filter(|_| !violated);
             let is_new = !self.cells.contains_key(name);
             let cell = self.cells.entry(name.clone()).or_insert(Cell { elite: number, ..Cell::default() });
             cell.covered += 1;
             let nearer = is_nearer(distance, cell.nearest_ms);
             if is_new {
-                learned.new.push(name.clone());
+                outcome.new.push(name.clone());
             } else if nearer {
-                learned.nearer.push(name.clone());
+                outcome.nearer.push(name.clone());
             }
             if is_new || nearer {
                 (cell.elite, cell.nearest_ms) = (number, distance.or(cell.nearest_ms));
             }
         }
-        if learned.is_kept() {
+        if outcome.is_kept() {
             self.kept.insert(number, (schedule.clone(), Use::default()));
         }
-        learned.dropped = self.drop_spent();
-        learned
+        outcome.dropped = self.drop_spent();
+        outcome
     }
 
     /// Notes that a schedule was made from another, and whether that repeated a known violation.

@@ -5,16 +5,16 @@
 //! in one.
 
 mod archive;
-mod lesson;
 #[cfg(test)]
 mod model;
 mod moments;
 mod mutation;
+mod schedule_coverage;
 mod space;
 
-pub use archive::{Archive, Cell, Learned, Use};
-pub use lesson::{Lesson, ShownViolation, SituationName};
+pub use archive::{Archive, Cell, ScheduleOutcome, Use};
 pub use mutation::Change;
+pub use schedule_coverage::{ScheduleCoverage, ShownViolation, SituationName};
 pub use space::{DrawnOptions, FAULTS_MAX, Space};
 
 use crate::schedule::Schedule;
@@ -140,10 +140,15 @@ impl Search {
     }
 
     /// Learns what became of a schedule.
-    pub fn learn(&mut self, proposal: &Proposal, lesson: &Lesson, violation: ShownViolation) -> Learned {
+    pub fn learn(
+        &mut self,
+        proposal: &Proposal,
+        coverage: &ScheduleCoverage,
+        violation: ShownViolation,
+    ) -> ScheduleOutcome {
         if let Origin::Changed { parent, .. } = proposal.origin {
             self.archive.note_child(parent, violation == ShownViolation::Known);
         }
-        self.archive.learn(proposal.number, &proposal.schedule, lesson, violation != ShownViolation::None)
+        self.archive.learn(proposal.number, &proposal.schedule, coverage, violation != ShownViolation::None)
     }
 }

@@ -2,7 +2,7 @@
 //! worth can be measured on it, and the search can be tested without a clock.
 
 use super::Search;
-use super::lesson::{Lesson, ShownViolation};
+use super::schedule_coverage::{ScheduleCoverage, ShownViolation};
 use super::space::{DrawnOptions, FAULTS_MAX, Space};
 use crate::schedule::Schedule;
 use fencepost_engine::RunOptions;
@@ -45,9 +45,9 @@ fn situation(fault: &PlannedFault) -> (String, &'static str, &'static str) {
 
 /// The lock is broken where a pause of a client, longer than the TTL and as it writes, goes with a clock that jumps
 /// far enough on a server. Each condition alone brings the run nearer.
-fn play(schedule: &Schedule) -> (Lesson, ShownViolation) {
+fn play(schedule: &Schedule) -> (ScheduleCoverage, ShownViolation) {
     let mut nearest = 400.0;
-    let mut lesson = Lesson::default();
+    let mut coverage = ScheduleCoverage::default();
     let faults: Vec<_> = schedule.plan.faults.iter().map(|fault| (fault, situation(fault))).collect();
     for (fault, (name, role, phase)) in &faults {
         match (name.as_str(), *role, *phase) {
@@ -59,17 +59,17 @@ fn play(schedule: &Schedule) -> (Lesson, ShownViolation) {
         }
     }
     for (_, (name, role, phase)) in &faults {
-        lesson.see(name, role, phase, 1, Some(nearest));
+        coverage.see(name, role, phase, 1, Some(nearest));
     }
-    (lesson, if nearest <= 20.0 { ShownViolation::New } else { ShownViolation::None })
+    (coverage, if nearest <= 20.0 { ShownViolation::New } else { ShownViolation::None })
 }
 
 /// How many schedules it takes to find the violation; `most` where it is not found by then.
 fn schedules_until_found(mut search: Search, most: u64) -> u64 {
     loop {
         let Some(proposal) = search.propose() else { return most };
-        let (lesson, violation) = play(&proposal.schedule);
-        let _ = search.learn(&proposal, &lesson, violation);
+        let (coverage, violation) = play(&proposal.schedule);
+        let _ = search.learn(&proposal, &coverage, violation);
         if violation == ShownViolation::New || proposal.number >= most {
             return proposal.number;
         }
@@ -106,10 +106,10 @@ proptest! {
             prop_assert!((1..=FAULTS_MAX).contains(&plan.faults.len()));
             let healed = |fault: &PlannedFault| fault.at_ms + fault.for_ms <= options.time_limit.millis();
             prop_assert!(plan.faults.iter().all(healed));
-            let (lesson, violation) = play(&proposal.schedule);
-            let learned = search.learn(&proposal, &lesson, violation);
+            let (coverage, violation) = play(&proposal.schedule);
+            let outcome = search.learn(&proposal, &coverage, violation);
             let kept = search.archive.kept.contains_key(&proposal.number);
-            prop_assert_eq!(learned.is_kept() && !learned.dropped.contains(&proposal.number), kept);
+            prop_assert_eq!(outcome.is_kept() && !outcome.dropped.contains(&proposal.number), kept);
         }
         let archive = &search.archive;
         prop_assert!(archive.kept.len() <= archive.cells.len());
@@ -117,14 +117,14 @@ proptest! {
     }
 
     #[test]
-    fn the_same_lessons_lead_to_the_same_schedules(seed in 0..1_u64 << 53) {
+    fn the_same_coverage_leads_to_the_same_schedules(seed in 0..1_u64 << 53) {
         let run = || {
             let mut search = Search::new(space(&["pause", "clock-jump", "kill"]), Seed(seed));
             let mut tried = Vec::new();
             for _ in 0..40 {
                 let proposal = search.propose().expect("there are targets");
-                let (lesson, violation) = play(&proposal.schedule);
-                let _ = search.learn(&proposal, &lesson, violation);
+                let (coverage, violation) = play(&proposal.schedule);
+                let _ = search.learn(&proposal, &coverage, violation);
                 tried.push(proposal.schedule);
             }
             tried
@@ -159,13 +159,13 @@ fn a_known_violation_makes_its_schedule_less_worth_a_change() {
     let mut search = Search::new(space(&["pause", "clock-jump"]), Seed(3));
     let proposal = search.propose().expect("there are targets");
     let other = search.propose().expect("there are targets");
-    let lesson = |fault: &str| {
-        let mut lesson = Lesson::default();
-        lesson.see(fault, "server", "held", 1, Some(100.0));
-        lesson
+    let coverage = |fault: &str| {
+        let mut coverage = ScheduleCoverage::default();
+        coverage.see(fault, "server", "held", 1, Some(100.0));
+        coverage
     };
-    assert!(search.learn(&proposal, &lesson("one"), ShownViolation::None).is_kept());
-    assert!(search.learn(&other, &lesson("two"), ShownViolation::None).is_kept());
+    assert!(search.learn(&proposal, &coverage("one"), ShownViolation::None).is_kept());
+    assert!(search.learn(&other, &coverage("two"), ShownViolation::None).is_kept());
     for _ in 0..20 {
         search.archive.note_child(proposal.number, true);
     }

@@ -25,11 +25,11 @@ use std::time::Instant;
 use step::ENDED_EARLY;
 pub use step::Step;
 use steps::Search;
-use trial::{GOAL, Outcome, Trial};
+use trial::{GOAL, Trial, TrialOutcome};
 
 /// How much may be spent.
 #[derive(Clone, Copy)]
-pub struct Spending<'a> {
+pub struct ShrinkBudget<'a> {
     /// Plays side by side.
     pub jobs: usize,
     /// No play begins after this.
@@ -65,11 +65,11 @@ pub async fn shrink(
     schedule: &Schedule,
     violation: &Violation,
     player: &dyn Player,
-    spending: Spending<'_>,
+    budget: ShrinkBudget<'_>,
     tell: &mut (dyn FnMut(&Step) + Send),
 ) -> Result<Option<Shrunk>> {
     schedule.spec()?;
-    let Spending { jobs, until, stop, hurries } = spending;
+    let ShrinkBudget { jobs, until, stop, hurries } = budget;
     let mut trial = Trial { player, violation, jobs, stop, until, plays: 0 };
     let Some((base, outcome, goal)) = begin(schedule, &mut trial, tell).await? else { return Ok(None) };
     let mut search = Search::new(base, outcome, goal, trial, hurries, tell);
@@ -94,7 +94,7 @@ async fn begin(
     schedule: &Schedule,
     trial: &mut Trial<'_>,
     tell: &mut (dyn FnMut(&Step) + Send),
-) -> Result<Option<(Schedule, Outcome, trial::Goal)>> {
+) -> Result<Option<(Schedule, TrialOutcome, trial::Goal)>> {
     // A run that ends at the first overlap is the same run, and shorter. Other violations are seen only at its end.
     if ENDED_EARLY.contains(&trial.violation.checker.as_str()) && !schedule.options.fail_fast {
         let mut early = schedule.clone();
@@ -106,7 +106,7 @@ async fn begin(
         }
         outcome.discard();
     }
-    let mut outcome = Outcome::default();
+    let mut outcome = TrialOutcome::default();
     trial.measure(schedule, &mut outcome, GOAL.plays).await;
     let rate = outcome.rate;
     let goal = trial::Goal { needed: rate.violations.min(GOAL.needed), plays: GOAL.plays };

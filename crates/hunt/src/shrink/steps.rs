@@ -7,7 +7,7 @@ use super::candidates::{
 use super::round;
 use super::size::size_of;
 use super::step::{ENDED_EARLY, Step};
-use super::trial::{GOAL, Goal, Outcome, Trial};
+use super::trial::{GOAL, Goal, Trial, TrialOutcome};
 use crate::schedule::Schedule;
 use fencepost_history::TimeSpan;
 use fencepost_nemesis::PlannedFault;
@@ -34,7 +34,7 @@ const ALONE: usize = 4;
 /// The smallest schedule so far, and those that it was made from.
 pub(super) struct Search<'a, 'b> {
     /// Each smaller than the one before, with what its plays showed and the goal that it reached.
-    found: Vec<(Schedule, Outcome, Goal)>,
+    found: Vec<(Schedule, TrialOutcome, Goal)>,
     /// Candidates that did not reach the goal.
     given_up: Vec<Schedule>,
     goal: Goal,
@@ -46,7 +46,7 @@ pub(super) struct Search<'a, 'b> {
 impl<'a, 'b> Search<'a, 'b> {
     pub fn new(
         base: Schedule,
-        outcome: Outcome,
+        outcome: TrialOutcome,
         goal: Goal,
         trial: Trial<'a>,
         hurries: &'a (dyn Fn() -> bool + Sync),
@@ -366,14 +366,14 @@ impl<'a, 'b> Search<'a, 'b> {
     /// The smallest schedule that reaches the goal when it is played once more, and what these plays showed: a candidate
     /// that reached it by luck gives way to the one that it was made from. Where the time is up, the smallest one with
     /// the plays that it had.
-    pub async fn confirmed(&mut self) -> (Schedule, Outcome) {
+    pub async fn confirmed(&mut self) -> (Schedule, TrialOutcome) {
         loop {
             let (schedule, mut outcome, goal) = self.found.pop().expect("the first is never removed");
             if self.trial.stop.reason().is_some() {
                 return (schedule, outcome);
             }
             let until = self.trial.until.take();
-            let mut again = Outcome::default();
+            let mut again = TrialOutcome::default();
             self.trial.measure(&schedule, &mut again, GOAL.plays).await;
             self.trial.until = until;
             let kept = again.rate.violations >= goal.needed || self.found.is_empty();

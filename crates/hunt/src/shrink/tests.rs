@@ -2,7 +2,7 @@
 
 use super::*;
 use async_trait::async_trait;
-use fencepost_checker::{Finding, Outcome as CheckOutcome, RunVerdict, Verdict};
+use fencepost_checker::{Finding, Outcome, RunVerdict, Verdict};
 use fencepost_engine::RunOptions;
 use fencepost_history::{Seed, TimeSpan};
 use fencepost_nemesis::PlannedFault;
@@ -50,7 +50,7 @@ impl Player for MadeUp {
             time: at_ms * 1_000_000,
             ..Finding::default()
         };
-        let outcome = if at_ms.is_some() { CheckOutcome::Violation } else { CheckOutcome::Valid };
+        let outcome = if at_ms.is_some() { Outcome::Violation } else { Outcome::Valid };
         let findings = at_ms.map(finding).into_iter().collect();
         let verdict = Verdict::new("exclusion", outcome, "").with_findings(findings);
         Ok(Played { folder: PathBuf::new(), verdict: RunVerdict::of(vec![verdict]), history: Vec::new() })
@@ -96,11 +96,11 @@ fn many() -> Schedule {
 
 fn shrunk(player: &MadeUp, schedule: &Schedule, stop: &Stop) -> (Option<Shrunk>, Vec<Step>) {
     let mut steps = Vec::new();
-    let spending = Spending { jobs: 3, until: None, stop, hurries: &|| false };
+    let budget = ShrinkBudget { jobs: 3, until: None, stop, hurries: &|| false };
     let mut tell = |step: &Step| steps.push(step.clone());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let violation = granted_twice();
-    let shrunk = runtime.block_on(shrink(schedule, &violation, player, spending, &mut tell)).unwrap();
+    let shrunk = runtime.block_on(shrink(schedule, &violation, player, budget, &mut tell)).unwrap();
     (shrunk, steps)
 }
 
@@ -162,9 +162,9 @@ fn a_candidate_that_reached_the_goal_by_luck_gives_way_when_it_is_played_once_mo
 fn what_is_small_enough_gives_way_to_other_work() {
     let player = MadeUp::new(&[("clock-jump", 1)]);
     let (stop, violation, schedule) = (Stop::default(), granted_twice(), many());
-    let spending = Spending { jobs: 2, until: None, stop: &stop, hurries: &|| true };
+    let budget = ShrinkBudget { jobs: 2, until: None, stop: &stop, hurries: &|| true };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let hurried = runtime.block_on(shrink(&schedule, &violation, &player, spending, &mut |_| {}));
+    let hurried = runtime.block_on(shrink(&schedule, &violation, &player, budget, &mut |_| {}));
     let hurried = hurried.unwrap().unwrap();
     let (unhurried, _) = shrunk(&player, &schedule, &stop);
     assert!(
@@ -180,7 +180,7 @@ fn ctrl_c_leaves_the_smallest_schedule_so_far() {
     let stop = Stop::default();
     let player = MadeUp::new(&[("clock-jump", 400)]);
     let violation = granted_twice();
-    let spending = Spending { jobs: 2, until: None, stop: &stop, hurries: &|| false };
+    let budget = ShrinkBudget { jobs: 2, until: None, stop: &stop, hurries: &|| false };
     let mut kept = 0;
     let mut tell = |step: &Step| {
         kept += usize::from(step.kept);
@@ -190,7 +190,7 @@ fn ctrl_c_leaves_the_smallest_schedule_so_far() {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let schedule = many();
-    let shrunk = runtime.block_on(shrink(&schedule, &violation, &player, spending, &mut tell));
+    let shrunk = runtime.block_on(shrink(&schedule, &violation, &player, budget, &mut tell));
     let shrunk = shrunk.unwrap().unwrap();
     assert!(!shrunk.complete);
     assert!(shrunk.after.faults < shrunk.before.faults);

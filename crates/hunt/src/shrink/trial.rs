@@ -55,7 +55,7 @@ impl Goal {
 
 /// What the plays of a candidate showed.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
+pub(super) struct TrialOutcome {
     pub rate: Rate,
     /// When the violation was first complete in the plays that show it, in milliseconds.
     pub times_ms: Vec<u64>,
@@ -65,7 +65,7 @@ pub(super) struct Outcome {
     pub failed: Vec<String>,
 }
 
-impl Outcome {
+impl TrialOutcome {
     /// Removes the folder of the example.
     pub fn discard(self) {
         if let Some(example) = self.example {
@@ -92,8 +92,8 @@ impl Trial<'_> {
     }
 
     /// Plays a candidate until the goal is reached or out of reach. No play is begun that might not be needed.
-    pub async fn test(&mut self, schedule: &Schedule, goal: Goal) -> (bool, Outcome) {
-        let mut outcome = Outcome::default();
+    pub async fn test(&mut self, schedule: &Schedule, goal: Goal) -> (bool, TrialOutcome) {
+        let mut outcome = TrialOutcome::default();
         let reached = self.play(schedule, &mut outcome, |rate, running| match goal.decision(rate) {
             Some(_) => 0,
             None => goal.certainly_needed(rate).saturating_sub(running),
@@ -103,7 +103,7 @@ impl Trial<'_> {
     }
 
     /// Plays a schedule so many times in all, whatever comes of it.
-    pub async fn measure(&mut self, schedule: &Schedule, outcome: &mut Outcome, plays: usize) {
+    pub async fn measure(&mut self, schedule: &Schedule, outcome: &mut TrialOutcome, plays: usize) {
         self.play(schedule, outcome, |rate, running| plays.saturating_sub(rate.plays + running)).await;
     }
 
@@ -111,7 +111,7 @@ impl Trial<'_> {
     async fn play(
         &mut self,
         schedule: &Schedule,
-        outcome: &mut Outcome,
+        outcome: &mut TrialOutcome,
         more: impl Fn(Rate, usize) -> usize,
     ) {
         let mut running = FuturesUnordered::new();
@@ -138,7 +138,7 @@ impl Trial<'_> {
     }
 }
 
-impl Outcome {
+impl TrialOutcome {
     fn add(&mut self, played: Played, violation: &Violation) {
         let first = violation.first_ns(&played.verdict);
         self.rate.add(first.is_some());

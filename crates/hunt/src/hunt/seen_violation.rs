@@ -8,7 +8,7 @@ use fencepost_report::findings::{Cause, Signature};
 
 /// A violation as one run showed it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sighting {
+pub struct SeenViolation {
     pub violation: Violation,
     pub signature: Signature,
     /// What happened, in a sentence.
@@ -16,14 +16,15 @@ pub struct Sighting {
 }
 
 /// The violations of a run, but for those that another of them explains.
-pub fn sightings(played: &Played) -> Vec<Sighting> {
+pub fn seen_violations(played: &Played) -> Vec<SeenViolation> {
     let violations = Violation::all(&played.verdict).into_iter();
-    let mut all: Vec<Sighting> = violations.filter_map(|violation| sighting(played, violation)).collect();
+    let mut all: Vec<SeenViolation> =
+        violations.filter_map(|violation| seen_violation(played, violation)).collect();
     all.sort_by_key(|seen| (seen.signature.checker != EXCLUSION, seen.signature.causes.len()));
-    let mut seen: Vec<Sighting> = Vec::new();
-    for sighting in all {
-        if !seen.iter().any(|other| follows(&other.signature, &sighting.signature)) {
-            seen.push(sighting);
+    let mut seen: Vec<SeenViolation> = Vec::new();
+    for violation in all {
+        if !seen.iter().any(|other| follows(&other.signature, &violation.signature)) {
+            seen.push(violation);
         }
     }
     seen
@@ -43,7 +44,7 @@ fn follows(other: &Signature, seen: &Signature) -> bool {
     other.causes == seen.causes || explains(other, seen) || harms_data && shares_a_cause
 }
 
-fn sighting(played: &Played, violation: Violation) -> Option<Sighting> {
+fn seen_violation(played: &Played, violation: Violation) -> Option<SeenViolation> {
     let known = signature(&played.history, &played.verdict, &violation);
     let (signature, sentence) = match known {
         Some((signature, finding)) => (signature, finding.sentence),
@@ -54,10 +55,10 @@ fn sighting(played: &Played, violation: Violation) -> Option<Sighting> {
             (Signature { checker, class, causes: Vec::new() }, sentence)
         }
     };
-    Some(Sighting { violation, signature, sentence })
+    Some(SeenViolation { violation, signature, sentence })
 }
 
-impl Sighting {
+impl SeenViolation {
     /// Whether a process held on past its TTL although no fault could have made it late: the machine was too busy for the
     /// TTL, which is no finding about the lock.
     pub fn is_of_a_busy_machine(&self) -> bool {
@@ -102,7 +103,7 @@ mod tests {
     fn who_is_late_without_a_fault_that_delays_was_on_a_busy_machine() {
         let is_of_a_busy_machine = |class: &str, causes: &[(&str, &str, &str)]| {
             let violation = Violation { checker: "exclusion".to_owned(), class: class.to_owned() };
-            Sighting { violation, signature: of(class, causes), sentence: String::new() }
+            SeenViolation { violation, signature: of(class, causes), sentence: String::new() }
                 .is_of_a_busy_machine()
         };
         let copies = ("duplicate", "granting", "free");

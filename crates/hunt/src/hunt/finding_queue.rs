@@ -2,7 +2,7 @@
 
 use super::state::{Found, Hunt};
 use crate::finding::keep;
-use crate::shrink::{Shrunk, Spending, shrink};
+use crate::shrink::{ShrinkBudget, Shrunk, shrink};
 use anyhow::Result;
 use fencepost_report::findings::FindingFile;
 use fencepost_report::hunt::FindingState;
@@ -80,9 +80,9 @@ impl Hunt {
         let until = until.min(Instant::now() + self.share(OF_ONE));
         let jobs = self.request.jobs.div_ceil(2);
         let hurries = || self.others_wait();
-        let spending = Spending { jobs, until: Some(until), stop: &self.stop, hurries: &hurries };
+        let budget = ShrinkBudget { jobs, until: Some(until), stop: &self.stop, hurries: &hurries };
         let Found { name, violation, schedule } = found;
-        match shrink(schedule, violation, &self.player, spending, &mut |_| {}).await? {
+        match shrink(schedule, violation, &self.player, budget, &mut |_| {}).await? {
             Some(shrunk) => self.keep_small(found, &shrunk)?,
             // Where the time was up first, nothing is known about how often it comes.
             None if Instant::now() < until => self.note_rare(name),

@@ -9,7 +9,7 @@ pub type SituationName = String;
 
 /// What a schedule taught.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Lesson {
+pub struct ScheduleCoverage {
     /// The situations that were possible, each with how often it came about and how near to a violation.
     pub situations: BTreeMap<SituationName, SituationCount>,
     /// The smallest distance to a violation, and what happened, in a sentence.
@@ -26,19 +26,19 @@ pub enum ShownViolation {
     Known,
 }
 
-impl Lesson {
+impl ScheduleCoverage {
     /// What a judged run teaches.
-    pub fn of(verdict: &RunVerdict) -> Lesson {
-        let mut lesson = Lesson::default();
-        for (situation, reached) in verdict.coverage.iter().flat_map(|coverage| coverage.situations()) {
+    pub fn of(verdict: &RunVerdict) -> ScheduleCoverage {
+        let mut coverage = ScheduleCoverage::default();
+        for (situation, reached) in verdict.coverage.iter().flat_map(|of_run| of_run.situations()) {
             let (role, phase) = (situation.role.words(), situation.phase.words());
             let nearest_ms = reached.nearest_ns.map(|ns| ns as f64 / 1e6);
-            lesson.see(&situation.fault, role, phase, reached.times, nearest_ms);
+            coverage.see(&situation.fault, role, phase, reached.times, nearest_ms);
         }
         // A write that was still on its way at the next grant proves nothing, and is no distance.
         let miss = verdict.nearest_miss.as_ref().filter(|miss| miss.distance_ns >= 0);
-        lesson.miss = miss.map(|miss| (miss.distance_ns as f64 / 1e6, miss.sentence()));
-        lesson
+        coverage.miss = miss.map(|miss| (miss.distance_ns as f64 / 1e6, miss.sentence()));
+        coverage
     }
 
     /// Notes that a situation was possible, and came about so often.
