@@ -6,8 +6,8 @@ pub use parts::{Fault, Hold, HoldEnd, Operation, Phase};
 
 use fencepost_history::fault::FAULT_LEFT_OUT;
 use fencepost_history::{
-    CutShort, Event, FaultDescription, FaultEvent, FaultStage, Kind, Lease, LockFacts, OperationError,
-    Process, RunNodes, SCRIPTS_CUT_SHORT, ServerEnded, f,
+    Event, FaultDescription, FaultEvent, FaultStage, Kind, Lease, LockFacts, OperationError, Process,
+    RunNodes, SCRIPTS_CUT_SHORT, ServerEnded, UnfinishedScript, f,
 };
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
@@ -34,7 +34,7 @@ pub struct RunIndex<'a> {
     /// How many planned faults were left out, since they did not fit with a fault in force.
     pub faults_left_out: usize,
     /// The clients of a directed run that did not come to the end of their script.
-    pub cut_short: Vec<CutShort>,
+    pub unfinished_scripts: Vec<UnfinishedScript>,
     /// What the storage is (`register`); none where it is not in the history.
     pub storage: Option<&'a str>,
     /// The servers of the lock service, by name; empty where the history does not name them.
@@ -115,7 +115,7 @@ impl<'a> RunIndex<'a> {
             nodes,
             servers_ended,
             faults_left_out,
-            cut_short,
+            unfinished_scripts,
             storage,
             ..
         } = reader;
@@ -136,7 +136,7 @@ impl<'a> RunIndex<'a> {
             nemeses,
             servers_ended,
             faults_left_out,
-            cut_short,
+            unfinished_scripts,
             storage,
             servers,
             nodes,
@@ -244,7 +244,7 @@ struct Reader<'a> {
     storage: Option<&'a str>,
     servers_ended: Vec<(u64, ServerEnded)>,
     faults_left_out: usize,
-    cut_short: Vec<CutShort>,
+    unfinished_scripts: Vec<UnfinishedScript>,
     /// The open operation of each process, and the hold that it was invoked under.
     open: FxHashMap<u64, (usize, Option<usize>)>,
     held: FxHashMap<(u64, &'a str), usize>,
@@ -372,7 +372,7 @@ impl<'a> Reader<'a> {
             return;
         }
         if event.f == SCRIPTS_CUT_SHORT {
-            self.cut_short = Vec::deserialize(&*event.value).unwrap_or_default();
+            self.unfinished_scripts = Vec::deserialize(&*event.value).unwrap_or_default();
             return;
         }
         if event.f == FAULT_LEFT_OUT {

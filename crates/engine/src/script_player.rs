@@ -6,7 +6,7 @@
 use crate::client_connection::ClientConnection;
 use crate::processes::ProcessContext;
 use crate::recorder::{Fired, Recorder};
-use fencepost_history::{Completion, CutShort, Kind, SCRIPTS_CUT_SHORT, f};
+use fencepost_history::{Completion, Kind, SCRIPTS_CUT_SHORT, UnfinishedScript, f};
 use fencepost_nemesis::Trigger;
 use fencepost_workloads::{Op, key_name};
 use parking_lot::Mutex;
@@ -23,18 +23,18 @@ pub enum Step {
     /// Acquires the lock; a refused acquire is repeated until the lock is granted.
     Acquire,
     /// Tries to acquire once, and goes on whether it was granted or not.
-    Try,
+    TryAcquire,
     Read,
     /// Writes one more than the value that was read last.
     Write,
     Holds,
     Release,
     /// Waits for an event of the history, which may have come already.
-    After(Trigger),
+    Wait(Trigger),
     /// Works, or waits, for this time.
-    For(Duration),
+    Sleep(Duration),
     /// Ends the script unless the last operation succeeded.
-    OnlyIfOk,
+    StopUnlessOk,
 }
 
 /// The script of one client.
@@ -43,8 +43,8 @@ pub struct ClientScript {
     /// `c1`, `c2`, ….
     pub client: String,
     pub steps: Vec<Step>,
-    /// Whether a fault will keep the client from the end of its script; the run does not wait for it then.
-    pub doomed: bool,
+    /// Whether the client comes to the end of its script; the run does not wait for it where a fault keeps it from that.
+    pub finishes: bool,
 }
 
 /// One sentence of the narration, given when its event comes.
@@ -69,7 +69,7 @@ pub struct ScriptOutcome {
     /// The sentences whose event came, with its time since the run began.
     pub narrated: Vec<(Duration, String)>,
     /// Clients that did not come to the end of their script.
-    pub cut_short: Vec<String>,
+    pub unfinished: Vec<String>,
 }
 
 /// Called with each sentence of the narration when its event comes, and the time since the run began.
@@ -90,7 +90,7 @@ struct ArmedScript {
 /// A script that a client follows.
 struct PlayingScript {
     client: String,
-    doomed: bool,
+    finishes: bool,
     /// The process that follows it.
     process: Arc<AtomicU64>,
     /// Whether it comes to its end.
@@ -145,7 +145,7 @@ impl ScriptPlayer {
         client_of: impl Fn(&str) -> Option<(usize, Arc<ClientConnection>)>,
     ) {
         for armed in std::mem::take(&mut self.armed) {
-            let ClientScript { client, doomed, .. } = armed.script.clone();
+            let ClientScript { client, finishes, .. } = armed.script.clone();
             if let Some((slot, connection)) = client_of(&client) {
                 let process = Arc::new(AtomicU64::new(context.fresh_process(slot)));
                 let user = LockUser {
@@ -156,14 +156,14 @@ impl ScriptPlayer {
                     read: 0,
                 };
                 let task = tokio::spawn(play(armed, user));
-                self.playing.push(PlayingScript { client, doomed, process, task, played: None });
+                self.playing.push(PlayingScript { client, finishes, process, task, played: None });
             }
         }
     }
 
     /// Returns when every script has come to its end.
     pub async fn all_played(&mut self) {
-        for script in self.playing.iter_mut().filter(|script| !script.doomed && !script.task.is_finished()) {
+        for script in self.playing.iter_mut().filter(|script| script.finishes && !script.task.is_finished()) {
             script.played = Some((&mut script.task).await.unwrap_or(false));
         }
     }
@@ -175,24 +175,24 @@ impl ScriptPlayer {
         let ended = futures_util::future::join_all(
             playing.into_iter().map(|script| end(script, self.last_operation)),
         );
-        let cut_short: Vec<CutShort> = ended.await.into_iter().flatten().collect();
-        if !cut_short.is_empty() {
-            self.recorder.nemesis(Kind::Info, SCRIPTS_CUT_SHORT, json!(cut_short), None);
+        let unfinished_scripts: Vec<UnfinishedScript> = ended.await.into_iter().flatten().collect();
+        if !unfinished_scripts.is_empty() {
+            self.recorder.nemesis(Kind::Info, SCRIPTS_CUT_SHORT, json!(unfinished_scripts), None);
         }
-        let cut_short = cut_short.into_iter().map(|cut_short| cut_short.client).collect();
+        let unfinished = unfinished_scripts.into_iter().map(|script| script.client).collect();
         // A sentence whose event has come may still be on its way; one whose event has not come by now never will.
         let last = futures_util::future::join_all(self.narrators.iter_mut());
         let _ = tokio::time::timeout(LAST_SENTENCE, last).await;
         self.narrators.iter().for_each(tokio::task::JoinHandle::abort);
         let mut narrated = std::mem::take(&mut *self.narrated.lock());
         narrated.sort();
-        ScriptOutcome { narrated, cut_short }
+        ScriptOutcome { narrated, unfinished }
     }
 }
 
 /// Ends a script, and says so if it was cut short by that.
-async fn end(mut script: PlayingScript, patience: Duration) -> Option<CutShort> {
-    if script.played.is_none() && !script.doomed {
+async fn end(mut script: PlayingScript, patience: Duration) -> Option<UnfinishedScript> {
+    if script.played.is_none() && script.finishes {
         let played = tokio::time::timeout(patience, &mut script.task).await;
         script.played = Some(matches!(played, Ok(Ok(true))));
     }
@@ -201,12 +201,12 @@ async fn end(mut script: PlayingScript, patience: Duration) -> Option<CutShort> 
     }
     script.task.abort();
     let process = script.process.load(Ordering::Relaxed);
-    (!script.doomed).then_some(CutShort { client: script.client, process })
+    script.finishes.then_some(UnfinishedScript { client: script.client, process })
 }
 
 fn arm(script: &ClientScript, context: &ProcessContext) -> ArmedScript {
     let awaited = script.steps.iter().filter_map(|step| match step {
-        Step::After(trigger) => Some(context.recorder.await_event(trigger.clone())),
+        Step::Wait(trigger) => Some(context.recorder.await_event(trigger.clone())),
         _ => None,
     });
     ArmedScript { awaited: awaited.collect(), script: script.clone() }
@@ -236,7 +236,7 @@ async fn play(armed: ArmedScript, mut user: LockUser) -> bool {
                 }
                 tokio::time::sleep(TRY_AGAIN).await;
             },
-            Step::Try => last = user.perform(f::ACQUIRE, Value::Null).await,
+            Step::TryAcquire => last = user.perform(f::ACQUIRE, Value::Null).await,
             Step::Read => {
                 last = user.perform(f::READ, Value::Null).await;
                 if let Completion::Ok(value) = &last {
@@ -246,7 +246,7 @@ async fn play(armed: ArmedScript, mut user: LockUser) -> bool {
             Step::Write => last = user.perform(f::WRITE, json!(user.read + 1)).await,
             Step::Holds => last = user.perform(f::HOLDS, Value::Null).await,
             Step::Release => last = user.perform(f::RELEASE, Value::Null).await,
-            Step::After(_) => {
+            Step::Wait(_) => {
                 if let Some(event) = awaited.next() {
                     tokio::select! {
                         _ = event => {}
@@ -254,9 +254,9 @@ async fn play(armed: ArmedScript, mut user: LockUser) -> bool {
                     }
                 }
             }
-            Step::For(time) => context.closing.wait(*time).await,
-            Step::OnlyIfOk if matches!(last, Completion::Ok(_)) => {}
-            Step::OnlyIfOk => return true,
+            Step::Sleep(time) => context.closing.wait(*time).await,
+            Step::StopUnlessOk if matches!(last, Completion::Ok(_)) => {}
+            Step::StopUnlessOk => return true,
         }
     }
     true

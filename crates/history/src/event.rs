@@ -30,12 +30,12 @@ pub mod f {
 }
 
 /// The name (`f`) of the event of a directed run in which clients did not come to the end of their script; the value is a
-/// list of [`CutShort`]. Such a client stands in the middle of its script, so it may still hold the lock.
+/// list of [`UnfinishedScript`]. Such a client stands in the middle of its script, so it may still hold the lock.
 pub const SCRIPTS_CUT_SHORT: &str = "scripts-cut-short";
 
 /// A client that did not come to the end of its script.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CutShort {
+pub struct UnfinishedScript {
     /// Its name.
     pub client: String,
     /// The process that followed the script at last.

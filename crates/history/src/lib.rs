@@ -26,7 +26,9 @@ mod time_span;
 pub use completion::Completion;
 pub use compressed::{compress, decompressed};
 pub use error::{ErrorCode, OperationError};
-pub use event::{CutShort, Event, Kind, Process, SCRIPTS_CUT_SHORT, SECTION_ABANDONED, SectionAbandoned, f};
+pub use event::{
+    Event, Kind, Process, SCRIPTS_CUT_SHORT, SECTION_ABANDONED, SectionAbandoned, UnfinishedScript, f,
+};
 pub use fault::{FaultDescription, FaultEvent, FaultStage, ServerEnded};
 pub use file::{HistoryError, Writer};
 pub use lock_facts::{LOCK, Lease, LockFacts};

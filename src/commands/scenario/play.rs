@@ -298,6 +298,6 @@ fn not_come_about(run: &ScenarioRun, outcome: Option<&ScriptOutcome>) -> Vec<Str
         .filter(|sentence| !narrated(sentence))
         .map(|sentence| format!("it never came to this: {sentence}"));
     let cut =
-        outcome.cut_short.iter().map(|client| format!("{client} did not come to the end of its script"));
+        outcome.unfinished.iter().map(|client| format!("{client} did not come to the end of its script"));
     never.chain(cut).collect()
 }

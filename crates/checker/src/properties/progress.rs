@@ -53,13 +53,13 @@ impl Checker for Progress {
             let (name, id) = (fault.name, fault.id);
             return unknown(format!("the fault {name} (number {id}) was never healed for certain"));
         }
-        let cut_short = run.cut_short.iter().find(|cut_short| {
-            keys.iter().any(|(name, key)| is_stuck(key) && may_hold(run, cut_short.process, name))
+        let unfinished = run.unfinished_scripts.iter().find(|script| {
+            keys.iter().any(|(name, key)| is_stuck(key) && may_hold(run, script.process, name))
         });
-        if let Some(cut_short) = cut_short {
+        if let Some(script) = unfinished {
             return Err(NotJudged::because(format!(
                 "{} did not come to the end of its script, so it may still hold the lock",
-                cut_short.client
+                script.client
             )));
         }
         if let Some(ended) = run.not_back().filter(|_| stuck_any && unreadable.is_none()) {

@@ -226,7 +226,7 @@ fn run(top: &Level<'_>, own: &Level<'_>) -> Result<ScenarioRun, Mistake> {
         return Err(Mistake::new(0..0, "nothing is expected: add [[expect]], such as holds = \"all\""));
     }
     let waits = clients.iter().flat_map(|client| &client.script).filter_map(|step| match &step.get_ref().0 {
-        Step::After(event) => Some(Spanned::new(step.span(), event.clone())),
+        Step::Wait(event) => Some(Spanned::new(step.span(), event.clone())),
         _ => None,
     });
     let mut events: Vec<Spanned<Trigger>> = waits.chain(faults.iter().flat_map(FaultEntry::events)).collect();
@@ -268,7 +268,7 @@ fn client_script(client: ClientTable) -> ClientScript {
     ClientScript {
         client: client.name.into_inner(),
         steps: client.script.into_iter().map(|step| step.into_inner().0).collect(),
-        doomed: !client.finishes,
+        finishes: client.finishes,
     }
 }
 

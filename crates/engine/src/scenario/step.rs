@@ -9,12 +9,12 @@ use serde::de::{Deserialize, Deserializer, Error};
 /// Steps of one word or two, and what each does.
 pub(super) const STEPS: &[(&str, Step)] = &[
     ("acquire", Step::Acquire),
-    ("try acquire", Step::Try),
+    ("try acquire", Step::TryAcquire),
     ("read", Step::Read),
     ("write", Step::Write),
     ("holds", Step::Holds),
     ("release", Step::Release),
-    ("stop unless ok", Step::OnlyIfOk),
+    ("stop unless ok", Step::StopUnlessOk),
 ];
 
 /// Reads the text of a step.
@@ -26,9 +26,9 @@ pub(super) fn parse(text: &str) -> Result<Step, String> {
         return Ok(step.clone());
     }
     match text.split_once(' ') {
-        Some(("wait", event)) => event::parse(event).map(Step::After),
+        Some(("wait", event)) => event::parse(event).map(Step::Wait),
         Some(("sleep", time)) => {
-            time.parse().map(|time: TimeSpan| Step::For(time.0)).map_err(|error| error.to_string())
+            time.parse().map(|time: TimeSpan| Step::Sleep(time.0)).map_err(|error| error.to_string())
         }
         _ => {
             let mut known: Vec<&str> = STEPS.iter().map(|(name, _)| *name).collect();
@@ -57,9 +57,9 @@ mod tests {
     #[test]
     fn each_step_is_read() {
         assert_eq!(parse("acquire").unwrap(), Step::Acquire);
-        assert_eq!(parse("stop unless ok").unwrap(), Step::OnlyIfOk);
-        assert_eq!(parse("sleep 300ms").unwrap(), Step::For(Duration::from_millis(300)));
-        assert_eq!(parse("wait c2 acquire").unwrap(), Step::After(event::parse("c2 acquire").unwrap()));
+        assert_eq!(parse("stop unless ok").unwrap(), Step::StopUnlessOk);
+        assert_eq!(parse("sleep 300ms").unwrap(), Step::Sleep(Duration::from_millis(300)));
+        assert_eq!(parse("wait c2 acquire").unwrap(), Step::Wait(event::parse("c2 acquire").unwrap()));
     }
 
     #[test]
