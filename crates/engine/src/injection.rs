@@ -29,9 +29,9 @@ use tokio::time::Instant;
 
 /// How long a fault whose time has come waits for the event that it names, and then for a node to play the role that it is
 /// aimed at.
-const THEN: Duration = Duration::from_secs(2);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The same for an event that few sections have: one section in six is as long as is asked for, and not all come to a point.
-const THEN_RARE: Duration = Duration::from_secs(5);
+const RARE_EVENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long healing is tried, and once more after that, before a fault counts as not healed; and the rest between two tries.
 const HEALING: Duration = Duration::from_secs(15);
@@ -273,7 +273,7 @@ impl ScheduledFault {
         loop {
             if let Some(next) = &self.planned.then {
                 let fired = self.shared.recorder.await_event(next.clone());
-                let patience = if next.is_rare() { THEN_RARE } else { THEN };
+                let patience = if next.is_rare() { RARE_EVENT_TIMEOUT } else { EVENT_TIMEOUT };
                 came = tokio::time::timeout(patience, fired).await.ok().and_then(Result::ok);
             }
             if !self.aimed.is_empty() && !self.aim(came.take()).await? {
@@ -296,7 +296,7 @@ impl ScheduledFault {
         let InjectionState { context, recorder, topology, seed, .. } = &*self.shared;
         let random = seed.stream(&format!("roles-{}", self.id));
         let mut aiming = Aiming { context, recorder, topology, fired, random };
-        let Some(resolution) = aiming.resolve(&self.planned, THEN).await? else { return Ok(false) };
+        let Some(resolution) = aiming.resolve(&self.planned, EVENT_TIMEOUT).await? else { return Ok(false) };
         let resolved = self.planned.resolved(&resolution);
         self.fault = self.nemesis.prepare(&resolved.on, &resolved.parameters).map_err(FaultError::Other)?;
         self.target = resolved;
