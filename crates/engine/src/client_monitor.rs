@@ -23,7 +23,7 @@ pub(crate) struct ClientMonitor {
     /// Set when the clients are about to be taken down.
     ends_expected: AtomicBool,
     /// Clients that a fault kills, or another client.
-    doomed: Vec<String>,
+    may_be_killed: Vec<String>,
     /// Where each client runs, and as which process.
     places: Mutex<HashMap<String, ClientPlace>>,
     /// Whether these clients have ended, and why, is being found out.
@@ -45,12 +45,12 @@ const LOOK: Duration = Duration::from_millis(500);
 const ENDING: Duration = Duration::from_secs(1);
 
 impl ClientMonitor {
-    pub(crate) fn new(stop: Arc<Stop>, doomed: Vec<String>, logs: PathBuf) -> ClientMonitor {
+    pub(crate) fn new(stop: Arc<Stop>, may_be_killed: Vec<String>, logs: PathBuf) -> ClientMonitor {
         ClientMonitor {
             stop,
             recorder: OnceLock::new(),
             ends_expected: AtomicBool::new(false),
-            doomed,
+            may_be_killed,
             places: Mutex::default(),
             inquiries: Mutex::default(),
             logs,
@@ -84,7 +84,7 @@ impl ClientMonitor {
     }
 
     /// Waits until it is known of each client that has ended why it did: a run must not end well meanwhile.
-    pub(crate) async fn settle(&self) {
+    pub(crate) async fn await_inquiries(&self) {
         let inquiries = std::mem::take(&mut *self.inquiries.lock());
         futures_util::future::join_all(inquiries).await;
     }
@@ -108,7 +108,7 @@ impl ClientEvents for ClientMonitor {
     }
 
     fn gone(&self, client: &str, end: ClientEnd) {
-        let expected = self.doomed.iter().any(|doomed| doomed == client);
+        let expected = self.may_be_killed.iter().any(|name| name == client);
         if expected || self.ends_expected.load(Ordering::Acquire) {
             return;
         }

@@ -157,7 +157,8 @@ fn stopped_by(stop: &Stop) -> anyhow::Error {
 
 async fn on_cluster(run: &Run<'_>, mut file: RunFile, cluster: &Cluster) -> Result<RunOutcome> {
     let Run { spec, stop, .. } = *run;
-    let monitor = Arc::new(ClientMonitor::new(stop.clone(), doomed_clients(spec), run.folder.logs()));
+    let monitor =
+        Arc::new(ClientMonitor::new(stop.clone(), clients_that_may_be_killed(spec), run.folder.logs()));
     let logs = run.folder.logs();
     let starting = deployment::start(spec, cluster, &logs, monitor.clone());
     let deployment = interruptible(stop, starting).await?;
@@ -175,7 +176,7 @@ async fn on_cluster(run: &Run<'_>, mut file: RunFile, cluster: &Cluster) -> Resu
     let recorder = Arc::new(Recorder::new(history, placement, stop.clone(), spec.options.fail_fast));
     monitor.record_to(recorder.clone());
     let outcome = phases::all(run, &deployment, &recorder).await;
-    monitor.settle().await;
+    monitor.await_inquiries().await;
     monitor.expect_ends();
     match stop.reason() {
         None | Some(Reason::Violation) => outcome,
@@ -184,7 +185,7 @@ async fn on_cluster(run: &Run<'_>, mut file: RunFile, cluster: &Cluster) -> Resu
 }
 
 /// Clients that the plan kills for good, or that may be killed by each other.
-fn doomed_clients(spec: &RunSpec) -> Vec<String> {
+fn clients_that_may_be_killed(spec: &RunSpec) -> Vec<String> {
     if spec.lock.capabilities(&spec.options.lock_options).fences_clients {
         return topology::client_names(&spec.options);
     }

@@ -320,7 +320,7 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
         }
         after.state = state;
         after.link = self.trail.push(after.link, at);
-        self.settle(&mut after).then_some(after)
+        self.apply_pure(&mut after).then_some(after)
     }
 
     /// Every open write of a closed value takes effect, with its reads.
@@ -355,7 +355,7 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
     }
 
     /// What has no effect takes effect where it can. False if something open never can any more.
-    fn settle(&mut self, config: &mut Config<M::State, W>) -> bool {
+    fn apply_pure(&mut self, config: &mut Config<M::State, W>) -> bool {
         for slot in self.left(config).iter() {
             let at = self.operations[slot];
             let operation = &self.history.list[at as usize];

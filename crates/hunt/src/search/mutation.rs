@@ -104,7 +104,7 @@ pub fn mutate(
                 break;
             }
         }
-        let possible = space.settle(&mut child);
+        let possible = space.put_in_order(&mut child);
         child.options.seed = Some(Seed(random.random_range(0..1 << 53)));
         let only_seed = changes == [Change::Seed];
         if possible && !changes.is_empty() && (only_seed || differs(&child, parent)) {

@@ -155,7 +155,7 @@ impl Space {
             plan.faults.extend(self.fault(*other, None, &options, random));
         }
         let mut schedule = Schedule::new(options, plan);
-        while !self.settle(&mut schedule) && schedule.plan.faults.len() > 1 {
+        while !self.put_in_order(&mut schedule) && schedule.plan.faults.len() > 1 {
             schedule.plan.faults.pop();
         }
         Some(schedule).filter(|schedule| self.is_possible(schedule))
@@ -199,7 +199,7 @@ impl Space {
 
     /// Brings a schedule into order after a change: faults by time, each healed within the time limit. Whether it
     /// is possible now.
-    pub(super) fn settle(&self, schedule: &mut Schedule) -> bool {
+    pub(super) fn put_in_order(&self, schedule: &mut Schedule) -> bool {
         let limit_ms = schedule.options.time_limit.millis();
         for fault in &mut schedule.plan.faults {
             fault.for_ms = fault.for_ms.clamp(1, limit_ms);

@@ -198,13 +198,13 @@ async fn keep_alive(
         let mut answered = (0, Keepalive::Alive);
         // The companion first: it must outlast the session's own lease, and is prolonged whenever that is.
         if let Some(companion) = companion {
-            answered = beat(&members, companion, &mut companion_stream, until).await;
+            answered = send_keepalive(&members, companion, &mut companion_stream, until).await;
         }
         if let Keepalive::Alive = answered.1 {
-            answered = beat(&members, lease, &mut stream, until).await;
+            answered = send_keepalive(&members, lease, &mut stream, until).await;
         }
-        let (place, beat) = answered;
-        match beat {
+        let (place, keepalive) = answered;
+        match keepalive {
             Keepalive::Alive => state.renew(sent, ttl),
             Keepalive::Expired => return state.end("the lease expired: the server no longer knows it"),
             Keepalive::Failed => {
@@ -222,7 +222,7 @@ async fn keep_alive(
 type Stream = (usize, KeepAlive);
 
 /// Sends one keepalive and reads its answer. Gives the member that was asked, too.
-async fn beat(
+async fn send_keepalive(
     members: &Members,
     lease: i64,
     stream: &mut Option<Stream>,
@@ -240,14 +240,14 @@ async fn beat(
             *stream = Some((place, client.keep_alive(lease).await?));
         }
         match stream {
-            Some((_, keep_alive)) => keep_alive.beat().await,
+            Some((_, keep_alive)) => keep_alive.renew().await,
             None => unreachable!("the stream was just opened"),
         }
     };
-    let beat = match timeout_at(deadline, exchange).await {
+    let keepalive = match timeout_at(deadline, exchange).await {
         Ok(Ok(true)) => Keepalive::Alive,
         Ok(Ok(false)) => Keepalive::Expired,
         Ok(Err(_)) | Err(_) => Keepalive::Failed,
     };
-    (place, beat)
+    (place, keepalive)
 }

@@ -182,7 +182,7 @@ impl Lock for RedlockLock {
             let votes = self.collect_votes(key, &value, ttl, node_deadline).await;
             // Steps 3 and 4. Everything since before the first request counts, also a pause of this process.
             let end = validity_end(begun, ttl);
-            let why_not = match self.settle(key, ttl, end, &votes).await {
+            let why_not = match self.check_votes(key, ttl, end, &votes).await {
                 Ok(token) => {
                     let mut granted = self.remember(key, value, end, votes.granted, token);
                     granted["rounds"] = rounds.into();
@@ -244,7 +244,7 @@ impl RedlockLock {
     }
 
     /// Whether these votes are a lock: a majority, and in time. Gives its fencing token, where one is wanted.
-    async fn settle(
+    async fn check_votes(
         &self,
         key: &str,
         ttl: Duration,

@@ -23,7 +23,7 @@ const RESULT: u64 = PAGE - 1024;
 const STACK: u64 = PAGE - 2048 + 8;
 
 /// A thread whose registers are ours until this is dropped.
-pub struct Borrowed<'a> {
+pub struct BorrowedThread<'a> {
     thread: &'a mut Thread,
     saved: Registers,
     /// The registers of floating point and vectors: a library may use them.
@@ -32,12 +32,12 @@ pub struct Borrowed<'a> {
     pid: i32,
 }
 
-impl<'a> Borrowed<'a> {
-    pub fn new(pid: i32, thread: &'a mut Thread) -> Result<Borrowed<'a>, ClockError> {
+impl<'a> BorrowedThread<'a> {
+    pub fn new(pid: i32, thread: &'a mut Thread) -> Result<BorrowedThread<'a>, ClockError> {
         let (saved, vectors, blocked) = (thread.registers()?, thread.vectors()?, thread.blocked()?);
         let ours = [libc::SIGTRAP, libc::SIGSEGV].iter().fold(0, |mask, signal| mask | 1 << (signal - 1));
         thread.block(!ours)?;
-        Ok(Borrowed { thread, saved, vectors, blocked, pid })
+        Ok(BorrowedThread { thread, saved, vectors, blocked, pid })
     }
 
     /// How far one clock, as the process sees it, is ahead of the true one, and the most by which that may be wrong.
@@ -113,7 +113,7 @@ impl<'a> Borrowed<'a> {
     }
 }
 
-impl Drop for Borrowed<'_> {
+impl Drop for BorrowedThread<'_> {
     fn drop(&mut self) {
         // A function that waits for ever must not go on with these registers.
         if self.thread.set_registers(&self.saved).is_err() {

@@ -1,6 +1,6 @@
 //! Puts the stub into a process, sets it, takes it out, and asks the process what it sees.
 
-use super::inject::Borrowed;
+use super::inject::BorrowedThread;
 use super::stub::{self, Entry};
 use super::threads::{Stopped, Thread, living, on_own_thread};
 use super::vdso::{Memory, Vdso};
@@ -132,7 +132,7 @@ fn observe_in(pid: i32, thread: &mut Thread, vdso: &Vdso, function: u64) -> Resu
     let why = "its vDSO has no system call";
     let gate = vdso.find(&[0x0f, 0x05]).ok_or(ClockError::NotPatchable { pid, why })?;
     let gate = vdso.base + gate as u64;
-    let mut thread = Borrowed::new(pid, thread)?;
+    let mut thread = BorrowedThread::new(pid, thread)?;
     let page = thread.map_page(gate)?;
     let wall = thread.ahead_ns(libc::CLOCK_REALTIME, function, page);
     let monotonic = thread.ahead_ns(libc::CLOCK_MONOTONIC, function, page);

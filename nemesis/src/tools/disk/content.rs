@@ -217,7 +217,7 @@ mod tests {
     enum Step {
         Write(u64, Vec<u8>),
         Resize(u64),
-        Settle,
+        Sync,
         Crash,
     }
 
@@ -226,7 +226,7 @@ mod tests {
         prop_oneof![
             5 => (0..20_000_u64, data).prop_map(|(offset, data)| Step::Write(offset, data)),
             3 => (0..20_000_u64).prop_map(Step::Resize),
-            2 => Just(Step::Settle),
+            2 => Just(Step::Sync),
             1 => Just(Step::Crash),
         ]
     }
@@ -247,7 +247,7 @@ mod tests {
                         content.resize(size);
                         live.resize(size as usize, 0);
                     }
-                    Step::Settle => {
+                    Step::Sync => {
                         content.sync().unwrap();
                         durable = live.clone();
                         prop_assert_eq!(content.unsynced(), Unsynced::default());
