@@ -1,7 +1,7 @@
 //! What drawn faults are aimed at: a role of the lock's life, and a moment of it. A nemesis lists its aims in its
 //! description; three of four of its drawn faults take one of them.
 
-use crate::draws::{around_ttl, millis};
+use crate::distributions::{around_ttl, millis};
 use crate::roles::{LEADER, Role};
 use crate::topology::{RecipePoint, Topology};
 use crate::trigger::Trigger;

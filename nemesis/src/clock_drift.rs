@@ -1,7 +1,7 @@
 //! `clock-drift`: clocks run fast or slow, each in one of four ways, and are set right at the healing.
 
 use crate::clock_fault::{ClockNemesis, Moved, Words};
-use crate::draws::{around_ttl, draw_log};
+use crate::distributions::{around_ttl, draw_log};
 use crate::motion::{Clock, Model, Motion};
 use crate::nemesis::Settings;
 use crate::topology::Topology;

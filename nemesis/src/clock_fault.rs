@@ -4,7 +4,7 @@
 use crate::aim::{Aim, DrawnAim, Moment};
 use crate::clock_tool::{ClockCall, ClockLook};
 use crate::context::FaultContext;
-use crate::draws::{around_ttl, draw_log, millis, subset};
+use crate::distributions::{around_ttl, draw_log, millis, subset};
 use crate::fault::{Fault, FaultError, Observation};
 use crate::motion::{Motion, Motions};
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};

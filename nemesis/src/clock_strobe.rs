@@ -1,7 +1,7 @@
 //! `clock-strobe`: clocks jump there and back, many times, as under two time services that disagree.
 
 use crate::clock_fault::{ClockNemesis, Moved, Words, draw_beyond_ttl_ms, draw_size_ms};
-use crate::draws::draw_log;
+use crate::distributions::draw_log;
 use crate::motion::{Clock, Motion};
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 //! arrives when the lease has run out.
 
 use crate::aim::{Aim, DrawnAim, Moment, OtherEnd};
-use crate::draws::draw_log;
+use crate::distributions::draw_log;
 use crate::network::NetworkNemesis;
 use crate::network_parameters::{Direction, Look, NetworkParameters, Words};
 use crate::roles::Role;

@@ -3,7 +3,7 @@
 use crate::aim::{Aim, Moment};
 use crate::context::FaultContext;
 use crate::disk_tool::{DiskCall, DiskHealed, Probed};
-use crate::draws::around_ttl;
+use crate::distributions::around_ttl;
 use crate::fault::{Fault, FaultError, Observation};
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
 use crate::roles::Role;

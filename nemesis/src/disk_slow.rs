@@ -3,7 +3,7 @@
 
 use crate::disk_fault::{DiskNemesis, Words};
 use crate::disk_tool::DiskCall;
-use crate::draws::{draw_log, millis};
+use crate::distributions::{draw_log, millis};
 use crate::tools::disk::{Probe, Slow};
 use crate::topology::Topology;
 use fencepost_history::Stream;

@@ -1,6 +1,6 @@
 //! Which nodes lose the packets of which others, and the shapes that this takes.
 
-use crate::draws::subset;
+use crate::distributions::subset;
 use crate::topology::Topology;
 use fencepost_history::Stream;
 use fencepost_history::prose::and;

@@ -5,7 +5,7 @@
 
 use crate::aim::{Aim, DrawnAim, Moment};
 use crate::context::FaultContext;
-use crate::draws::around_ttl;
+use crate::distributions::around_ttl;
 use crate::fault::{Fault, FaultError, Observation};
 use crate::nemesis::{Draw, NemesisDescription, NoParameters, Settings, TypedNemesis};
 use crate::roles::Role;

@@ -2,7 +2,7 @@
 //! old one wakes and still believes that it leads.
 
 use crate::aim::{Aim, Moment};
-use crate::draws::around_ttl;
+use crate::distributions::around_ttl;
 use crate::fault::Fault;
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
 use crate::pause::{self, AROUND, LENGTHS, PauseParameters};

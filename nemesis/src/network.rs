@@ -2,7 +2,7 @@
 //! peers worse, and counts only when echoes between them show it.
 
 use crate::aim::{Aim, DrawnAim, Moment, OtherEnd};
-use crate::draws::{around_ttl, subset};
+use crate::distributions::{around_ttl, subset};
 use crate::fault::Fault;
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
 use crate::network_fault::Impaired;

@@ -7,7 +7,7 @@
 
 use crate::aim::{Aim, DrawnAim, Moment, OtherEnd};
 use crate::context::FaultContext;
-use crate::draws::around_ttl;
+use crate::distributions::around_ttl;
 use crate::fault::{Fault, FaultError, Observation};
 use crate::groups::{self, Groups};
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};

@@ -6,7 +6,7 @@
 
 use crate::aim::{Aim, DrawnAim, Moment};
 use crate::context::FaultContext;
-use crate::draws::{around_ttl, subset};
+use crate::distributions::{around_ttl, subset};
 use crate::fault::{Fault, FaultError, Observation};
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
 use crate::roles::Role;

@@ -270,7 +270,7 @@ impl PlannedFault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drawing::draw;
+    use crate::draw_plan::draw;
     use crate::roles::LEADER;
     use crate::testing::{settings, topology};
     use fencepost_history::Seed;

@@ -8,7 +8,7 @@ use crate::aim::{Aim, DrawnAim, Moment};
 use crate::context::FaultContext;
 use crate::disk_fault::break_disks;
 use crate::disk_tool::{DiskCall, DiskLook};
-use crate::draws::{around_ttl, millis};
+use crate::distributions::{around_ttl, millis};
 use crate::fault::{Fault, FaultError, Observation};
 use crate::kill::{DOWN, back_soon, kill};
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};

@@ -1,6 +1,6 @@
 //! `reorder`: packets overtake each other, because some skip the delay that holds the others back.
 
-use crate::draws::draw_log;
+use crate::distributions::draw_log;
 use crate::network::{FLOWS, NetworkNemesis, as_drawn};
 use crate::network_parameters::{Direction, Look, Words, percent};
 use crate::tools::packets::Impairment;

@@ -1,7 +1,7 @@
 //! `slow`: the line carries little, so that packets wait for each other. The traffic of a lock is small; a line has to
 //! be very slow to matter to it.
 
-use crate::draws::draw_log;
+use crate::distributions::draw_log;
 use crate::network::{FLOWS, NetworkNemesis, as_drawn};
 use crate::network_parameters::{Direction, Look, NetworkParameters, Words};
 use crate::tools::packets::{Echoes, Impairment};

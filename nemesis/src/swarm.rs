@@ -3,8 +3,8 @@
 //! Faults that are always all there hide each other's effects; a run with a few of them, each run with others, reaches
 //! more ("Swarm Testing", Groce et al., 2012).
 
-use crate::drawing::draw_beside;
-use crate::draws::{draw_log, millis};
+use crate::distributions::{draw_log, millis};
+use crate::draw_plan::draw_beside;
 use crate::nemesis::{Nemesis, Settings};
 use crate::plan::{Enabled, Plan};
 use crate::registry::registry;

@@ -1,6 +1,6 @@
 //! The nodes of a run that a fault can be injected into, by name.
 
-use crate::draws::subset;
+use crate::distributions::subset;
 use crate::roles::{LEADER, Role, RoleTarget};
 use fencepost_history::Stream;
 use fencepost_history::prose::{nearest, unknown};

@@ -29,7 +29,7 @@ mod redis;
 mod redis_sentinel;
 mod redlock;
 mod registry;
-mod rest;
+mod retry_delay;
 mod sequencers;
 mod service;
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::options::{Acquire, LockValue, Options, Release};
 use crate::pause_points;
 use crate::protocol::Hello;
 use crate::recipe::{Lock, Session};
-use crate::rest::{mean_rest, random_rest};
+use crate::retry_delay::{mean_retry_delay, random_retry_delay};
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, Seed, Stream};
 use serde_json::json;
@@ -252,7 +252,7 @@ impl Lock for RedisLock {
                     }
                 },
             };
-            let delay = random_rest(mean_rest(ttl), &mut self.random);
+            let delay = random_retry_delay(mean_retry_delay(ttl), &mut self.random);
             if Instant::now() + delay >= try_until {
                 // Each attempt was answered, was not sent, or was taken back.
                 return Completion::Fail(why_not);

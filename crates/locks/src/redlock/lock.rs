@@ -8,7 +8,7 @@ use crate::options::{Options, ReleaseWhere};
 use crate::pause_points;
 use crate::recipe::Lock;
 use crate::redis::node::{HeldKey, RedisNode, Reply, unique_value};
-use crate::rest::{mean_rest, random_rest};
+use crate::retry_delay::{mean_retry_delay, random_retry_delay};
 use async_trait::async_trait;
 use fencepost_history::{Completion, ErrorCode, OperationError, Stream};
 use serde_json::{Value, json};
@@ -70,10 +70,10 @@ impl RedlockLock {
     /// "Retry on failure": a random rest, from a fifth of the mean to twice as long, so that clients that split the votes
     /// do not split them again. Without the randomness (`--no-retry-jitter`) all come back in step.
     fn retry_delay(&mut self, ttl: Duration) -> Duration {
-        let mean = self.options.retry_delay.map_or_else(|| mean_rest(ttl), |delay| delay.0);
+        let mean = self.options.retry_delay.map_or_else(|| mean_retry_delay(ttl), |delay| delay.0);
         match self.options.no_retry_jitter {
             true => mean,
-            false => random_rest(mean, &mut self.random),
+            false => random_retry_delay(mean, &mut self.random),
         }
     }
 

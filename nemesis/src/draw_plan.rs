@@ -2,7 +2,7 @@
 //! own.
 
 use crate::aim::{PossibleAim, WhichAim, draw_aim};
-use crate::draws::millis;
+use crate::distributions::millis;
 use crate::nemesis::{Draw, Nemesis, Settings};
 use crate::plan::{Plan, PlannedFault};
 use crate::topology::Topology;

@@ -10,12 +10,12 @@ const SHARE: u32 = 20;
 const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(50);
 
-/// The mean rest for a lock with this TTL.
-pub(crate) fn mean_rest(ttl: Duration) -> Duration {
+/// The mean retry delay for a lock with this TTL.
+pub(crate) fn mean_retry_delay(ttl: Duration) -> Duration {
     (ttl / SHARE).clamp(SHORTEST, LONGEST)
 }
 
-/// A rest around this mean, from a fifth of it to twice as long, so that processes that came together do not come back together.
-pub(crate) fn random_rest(mean: Duration, random: &mut Stream) -> Duration {
+/// A retry delay around this mean, from a fifth of it to twice as long, so that processes that came together do not come back together.
+pub(crate) fn random_retry_delay(mean: Duration, random: &mut Stream) -> Duration {
     random.random_range(mean / 5..=mean * 2)
 }
