@@ -41,8 +41,8 @@ fn history(input: &[u8], lines: &mut dyn Lines) {
     let models = ModelName::ALL;
     let reading = ReadOptions { independent: (choice / models.len()).is_multiple_of(4), skip: vec![] };
     let budget = Budget::new(Duration::from_millis(50), 1 << 24);
-    let wanted = CheckOptions { algorithm: Algorithm::Auto, budget, evidence: true, witness: true };
-    for key in check_lines(models[choice % models.len()], lines, &reading, &wanted).into_iter().flatten() {
+    let options = CheckOptions { algorithm: Algorithm::Auto, budget, evidence: true, witness: true };
+    for key in check_lines(models[choice % models.len()], lines, &reading, &options).into_iter().flatten() {
         if let Some(evidence) = key.evidence {
             assert!(!evidence.to_string().is_empty());
             fencepost_report::conflict(&evidence);

@@ -124,7 +124,7 @@ fn check_file<'a>(args: &'a CheckArgs, file: &'a Path, draw: bool) -> Result<Fil
     let reading = ReadOptions { independent: args.independent, skip: args.skip.clone() };
     // Keys are judged at the same time, and share the memory.
     let memory_bytes = args.memory_mb.saturating_mul(1 << 20) / rayon::current_num_threads().max(1);
-    let wanted = CheckOptions {
+    let options = CheckOptions {
         algorithm: match args.algorithm {
             AlgorithmArg::Auto => Algorithm::Auto,
             AlgorithmArg::FastPath => Algorithm::FastPath,
@@ -135,7 +135,7 @@ fn check_file<'a>(args: &'a CheckArgs, file: &'a Path, draw: bool) -> Result<Fil
         witness: args.witness,
     };
     let mut lines = open(file)?;
-    let mut keys = check_lines(args.model, &mut *lines, &reading, &wanted)?;
+    let mut keys = check_lines(args.model, &mut *lines, &reading, &options)?;
     let operations: usize = keys.iter().map(|key| key.operations).sum();
     // Nothing was judged where there is no operation.
     let outcome = keys.iter().map(|key| key.outcome).max().filter(|_| operations > 0);

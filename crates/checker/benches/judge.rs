@@ -118,7 +118,7 @@ fn by_key(criterion: &mut Criterion) {
         KeyHistory { key: Some(key.to_string()), model: Mutex, history: generate(&Mutex, &shape) }
     };
     let parts: Vec<KeyHistory<Mutex>> = (0..50).map(part).collect();
-    let wanted = CheckOptions {
+    let options = CheckOptions {
         algorithm: Algorithm::Auto,
         budget: Budget::unlimited(),
         evidence: false,
@@ -130,7 +130,7 @@ fn by_key(criterion: &mut Criterion) {
         let pool =
             rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads can be started");
         group.bench_function(BenchmarkId::from_parameter(format!("{threads} threads")), |bencher| {
-            bencher.iter(|| pool.install(|| black_box(judge(&parts, &wanted))));
+            bencher.iter(|| pool.install(|| black_box(judge(&parts, &options))));
         });
     }
 }

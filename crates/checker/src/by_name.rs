@@ -1,7 +1,7 @@
 //! The models by name, as the command line calls them.
 
 use crate::judge::{CheckOptions, KeyVerdict, judge};
-use crate::lease;
+use crate::lease_mutex;
 use crate::models::{Counter, FencedMutex, FetchAdd, Mutex, OwnerMutex, Register, Set};
 use crate::read::{Lines, ReadError, ReadOptions, read};
 use std::fmt;
@@ -90,17 +90,17 @@ pub fn check_lines(
     model: ModelName,
     lines: &mut dyn Lines,
     reading: &ReadOptions,
-    wanted: &CheckOptions,
+    options: &CheckOptions,
 ) -> Result<Vec<KeyVerdict>, ReadError> {
     Ok(match model {
-        ModelName::Mutex => judge(&read(&Mutex, lines, reading)?, wanted),
-        ModelName::OwnerMutex => judge(&read(&OwnerMutex, lines, reading)?, wanted),
-        ModelName::FencedMutex => judge(&read(&FencedMutex, lines, reading)?, wanted),
-        ModelName::LeaseMutex => lease::check(lines, reading, wanted)?,
-        ModelName::Register => judge(&read(&Register::default(), lines, reading)?, wanted),
-        ModelName::CasRegister => judge(&read(&Register::with_cas(), lines, reading)?, wanted),
-        ModelName::Counter => judge(&read(&Counter, lines, reading)?, wanted),
-        ModelName::FetchAdd => judge(&read(&FetchAdd, lines, reading)?, wanted),
-        ModelName::Set => judge(&read(&Set::default(), lines, reading)?, wanted),
+        ModelName::Mutex => judge(&read(&Mutex, lines, reading)?, options),
+        ModelName::OwnerMutex => judge(&read(&OwnerMutex, lines, reading)?, options),
+        ModelName::FencedMutex => judge(&read(&FencedMutex, lines, reading)?, options),
+        ModelName::LeaseMutex => lease_mutex::check(lines, reading, options)?,
+        ModelName::Register => judge(&read(&Register::default(), lines, reading)?, options),
+        ModelName::CasRegister => judge(&read(&Register::with_cas(), lines, reading)?, options),
+        ModelName::Counter => judge(&read(&Counter, lines, reading)?, options),
+        ModelName::FetchAdd => judge(&read(&FetchAdd, lines, reading)?, options),
+        ModelName::Set => judge(&read(&Set::default(), lines, reading)?, options),
     })
 }

@@ -108,20 +108,20 @@ pub fn decide<M: FastPath>(
 
 /// Judges each key by itself, on as many cores as there are: a history is linearizable if and only if it is key by
 /// key (M. Herlihy and J. Wing, "Linearizability", ACM TOPLAS 12(3), 1990).
-pub fn judge<M: Codec>(parts: &[KeyHistory<M>], wanted: &CheckOptions) -> Vec<KeyVerdict> {
+pub fn judge<M: Codec>(parts: &[KeyHistory<M>], options: &CheckOptions) -> Vec<KeyVerdict> {
     // Large ones first, so that no core ends up alone with the largest.
     let mut sequence: Vec<usize> = (0..parts.len()).collect();
     sequence.sort_by_key(|&at| std::cmp::Reverse(parts[at].history.len()));
     let mut verdicts: Vec<(usize, KeyVerdict)> =
-        sequence.into_par_iter().with_max_len(1).map(|at| (at, judge_part(&parts[at], wanted))).collect();
+        sequence.into_par_iter().with_max_len(1).map(|at| (at, judge_part(&parts[at], options))).collect();
     verdicts.sort_by_key(|(at, _)| *at);
     verdicts.into_iter().map(|(_, verdict)| verdict).collect()
 }
 
-fn judge_part<M: Codec>(part: &KeyHistory<M>, wanted: &CheckOptions) -> KeyVerdict {
+fn judge_part<M: Codec>(part: &KeyHistory<M>, options: &CheckOptions) -> KeyVerdict {
     let (model, history) = (&part.model, &part.history);
-    let mut order = wanted.witness.then(Vec::new);
-    let answer = decide(model, history, wanted.algorithm, &wanted.budget, order.as_mut());
+    let mut order = options.witness.then(Vec::new);
+    let answer = decide(model, history, options.algorithm, &options.budget, order.as_mut());
     let mut verdict = KeyVerdict {
         key: part.key.clone(),
         outcome: Outcome::Valid,
@@ -141,7 +141,7 @@ fn judge_part<M: Codec>(part: &KeyHistory<M>, wanted: &CheckOptions) -> KeyVerdi
         Answer::Impossible(conflict) => {
             verdict.outcome = Outcome::Violation;
             verdict.reason = Some(conflict.sentence.clone());
-            verdict.evidence = wanted.evidence.then(|| explain(model, history, &conflict, &wanted.budget));
+            verdict.evidence = options.evidence.then(|| explain(model, history, &conflict, &options.budget));
         }
     }
     verdict

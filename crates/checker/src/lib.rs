@@ -52,14 +52,14 @@
 //!     {"process": 1, "type": "ok",     "f": "acquire"}
 //!     {"process": 2, "type": "invoke", "f": "acquire"}
 //!     {"process": 2, "type": "ok",     "f": "acquire"}"#;
-//! let wanted = CheckOptions {
+//! let options = CheckOptions {
 //!     algorithm: Algorithm::Auto,
 //!     budget: Budget::new(Duration::from_secs(10), 1 << 30),
 //!     evidence: true,
 //!     witness: false,
 //! };
 //! let mut lines = JsonLines::new(history.as_bytes());
-//! let verdicts = check_lines(ModelName::OwnerMutex, &mut lines, &ReadOptions::default(), &wanted)?;
+//! let verdicts = check_lines(ModelName::OwnerMutex, &mut lines, &ReadOptions::default(), &options)?;
 //! assert_eq!(verdicts[0].outcome, Outcome::Violation);
 //! println!("{}", verdicts[0].evidence.as_ref().unwrap());
 //! # Ok::<(), fencepost_checker::read::ReadError>(())
@@ -75,7 +75,7 @@ mod distance;
 mod evidence;
 pub mod generate;
 mod judge;
-mod lease;
+mod lease_mutex;
 #[cfg(test)]
 mod literal;
 mod metrics;

@@ -24,18 +24,18 @@ pub(crate) fn storage_order(run: &RunIndex) -> Vec<usize> {
     }
     let mut next: FxHashMap<u64, usize> = FxHashMap::default();
     let mut order = Vec::new();
-    let mut unfit: FxHashSet<u64> = FxHashSet::default();
+    let mut not_in_log_order: FxHashSet<u64> = FxHashSet::default();
     for access in accesses {
         let (Some(sent), next) = (sent.get(&access.process), next.entry(access.process).or_default()) else {
             continue;
         };
         let fitting = (*next..sent.len()).find(|at| is_of(&run.operations[sent[*at]], &access));
         let Some(at) = fitting else {
-            unfit.insert(access.process);
+            not_in_log_order.insert(access.process);
             continue;
         };
         if sent[*next..at].iter().any(|skipped| run.operations[*skipped].ok().is_some()) {
-            unfit.insert(access.process);
+            not_in_log_order.insert(access.process);
         }
         *next = at + 1;
         order.push(sent[at]);
@@ -44,10 +44,10 @@ pub(crate) fn storage_order(run: &RunIndex) -> Vec<usize> {
     for (process, sent) in &sent {
         let rest = &sent[next.get(process).copied().unwrap_or_default()..];
         if rest.iter().any(|missing| run.operations[*missing].ok().is_some()) {
-            unfit.insert(*process);
+            not_in_log_order.insert(*process);
         }
     }
-    order.retain(|at| !unfit.contains(&run.operations[*at].process));
+    order.retain(|at| !not_in_log_order.contains(&run.operations[*at].process));
     order
 }
 

@@ -11,10 +11,10 @@ fn judge(text: &[u8]) -> (usize, usize) {
         for independent in [false, true] {
             let reading = ReadOptions { independent, skip: vec![] };
             let budget = Budget::new(Duration::from_secs(5), 1 << 26);
-            let wanted = CheckOptions { algorithm: Algorithm::Auto, budget, evidence: true, witness: true };
+            let options = CheckOptions { algorithm: Algorithm::Auto, budget, evidence: true, witness: true };
             let readers: [Box<dyn Lines>; 2] = [Box::new(JsonLines::new(text)), Box::new(Edn::new(text))];
             for mut lines in readers {
-                match check_lines(model, &mut *lines, &reading, &wanted) {
+                match check_lines(model, &mut *lines, &reading, &options) {
                     Ok(keys) => {
                         judged += 1;
                         for evidence in keys.iter().filter_map(|key| key.evidence.as_ref()) {

@@ -17,7 +17,7 @@ use serde_json::Value;
 pub(crate) fn check(
     lines: &mut dyn Lines,
     reading: &ReadOptions,
-    wanted: &CheckOptions,
+    options: &CheckOptions,
 ) -> Result<Vec<KeyVerdict>, ReadError> {
     let mut events = Vec::new();
     // Of each event its line and its index in the file.
@@ -42,7 +42,7 @@ pub(crate) fn check(
         Ok(run) => run,
         Err(error) => return malformed(origins[error.index as usize].0, error.reason),
     };
-    Ok(judge(&run, &origins, timed, wanted))
+    Ok(judge(&run, &origins, timed, options))
 }
 
 fn event(line: &Line, index: u64) -> Result<Event, ReadError> {
@@ -86,7 +86,7 @@ fn check_value(event: &Event, line: u64) -> Result<(), ReadError> {
     }
 }
 
-fn judge(run: &RunIndex, origins: &[(u64, u64)], timed: bool, wanted: &CheckOptions) -> Vec<KeyVerdict> {
+fn judge(run: &RunIndex, origins: &[(u64, u64)], timed: bool, options: &CheckOptions) -> Vec<KeyVerdict> {
     let mut verdicts: Vec<KeyVerdict> = Vec::new();
     let found = overlaps(run);
     let mut places = rustc_hash::FxHashMap::default();
@@ -110,7 +110,7 @@ fn judge(run: &RunIndex, origins: &[(u64, u64)], timed: bool, wanted: &CheckOpti
             verdict.outcome = Outcome::Violation;
             let sentence = exclusion_sentence(run, overlap);
             verdict.evidence =
-                wanted.evidence.then(|| evidence(run, overlap, origins, timed, sentence.clone()));
+                options.evidence.then(|| evidence(run, overlap, origins, timed, sentence.clone()));
             verdict.reason = Some(sentence);
         }
     }
@@ -165,13 +165,13 @@ mod tests {
     use crate::{Algorithm, Budget};
 
     fn verdicts(text: &str) -> Result<Vec<KeyVerdict>, String> {
-        let wanted = CheckOptions {
+        let options = CheckOptions {
             algorithm: Algorithm::Auto,
             budget: Budget::unlimited(),
             evidence: true,
             witness: false,
         };
-        check(&mut JsonLines::new(text.as_bytes()), &ReadOptions::default(), &wanted)
+        check(&mut JsonLines::new(text.as_bytes()), &ReadOptions::default(), &options)
             .map_err(|error| error.to_string())
     }
 
