@@ -106,7 +106,7 @@ pub use distance::{Handover, MissEvent, MissKind, NearMiss, handovers, nearest_m
 pub use evidence::{Evidence, LeftOut, ShownOperation, explain};
 pub use judge::{Algorithm, Answer, CheckOptions, KeyVerdict, Step, decide, judge};
 pub use metrics::{Costs, Metric, quantile, rate_bound};
-pub use model::{Conflict, Decision, FastPath, History, Model, Role};
+pub use model::{Conflict, Decision, Effect, FastPath, History, Model};
 pub use operations::{Builder, Operation, Operations};
 pub use properties::{
     Checker, Class, FindingClass, NotJudged, Overlap, claimable, classes, find_class, overlaps, registry,

@@ -6,7 +6,7 @@ use std::hash::Hash;
 
 /// A sequential specification. Pure: a step depends on nothing but its arguments.
 ///
-/// Implement it to check histories of an object of your own; [`role`](Model::role) and
+/// Implement it to check histories of an object of your own; [`effect`](Model::effect) and
 /// [`doomed`](Model::doomed) only make the search faster.
 ///
 /// ```
@@ -73,8 +73,8 @@ pub trait Model: Sync {
     fn step(&self, state: &Self::State, op: &Self::Op, ret: Option<&Self::Ret>) -> Option<Self::State>;
 
     /// What can be said of an operation beforehand. A wrong answer makes verdicts wrong.
-    fn role(&self, _op: &Self::Op, _ret: Option<&Self::Ret>) -> Role {
-        Role::Other
+    fn effect(&self, _op: &Self::Op, _ret: Option<&Self::Ret>) -> Effect {
+        Effect::Other
     }
 
     /// Whether an operation can never happen any more once this state is reached, whatever else happens. A wrong
@@ -83,7 +83,7 @@ pub trait Model: Sync {
         false
     }
 
-    /// The value of the object in this state, if the model gives operations the roles that speak of values.
+    /// The value of the object in this state, if the model gives operations the effects that speak of values.
     fn value(&self, _state: &Self::State) -> Option<u32> {
         None
     }
@@ -121,7 +121,7 @@ pub trait Model: Sync {
 
 /// What is known of an operation without knowing the state. Values are numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum Effect {
     /// Nothing.
     Other,
     /// It never changes any state.
@@ -136,10 +136,10 @@ pub enum Role {
     Swap(u32, u32),
 }
 
-impl Role {
-    /// Whether an operation with this role never changes the state.
+impl Effect {
+    /// Whether an operation with this effect never changes the state.
     pub(crate) fn is_pure(self) -> bool {
-        matches!(self, Role::Pure | Role::Read(_) | Role::Differs(_))
+        matches!(self, Effect::Pure | Effect::Read(_) | Effect::Differs(_))
     }
 }
 

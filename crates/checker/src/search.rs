@@ -10,7 +10,7 @@
 //!
 //! What keeps the set small, each with why it loses nothing:
 //!
-//! 1. *Operations without effect* ([`Role::Pure`] and its kin) take effect as soon as the state allows: they change
+//! 1. *Operations without effect* ([`Effect::Pure`] and its kin) take effect as soon as the state allows: they change
 //!    nothing, and are done.
 //! 2. *Equal operations* (same operation, same result) are taken in order of deadline: exchange two that are not.
 //! 3. *Indeterminate operations* that are equal are a class with a count. A certain one is preferred to an equal
@@ -18,7 +18,7 @@
 //! 4. *Dominance*: of two configurations with the same state and the same open operations done, the one that used
 //!    no more of any class can do all that the other can.
 //! 5. *Doomed*: a configuration in which an open operation can never take effect is dropped.
-//! 6. What [`Role`]s tell about values; see `search/values.rs`.
+//! 6. What [`Effect`]s tell about values; see `search/values.rs`.
 
 mod bits;
 mod frontier;
@@ -32,7 +32,7 @@ pub use outcome::{Exhausted, SearchOutcome, Stuck};
 
 use crate::budget::Budget;
 #[cfg(doc)]
-use crate::model::Role;
+use crate::model::Effect;
 use crate::model::{History, Model};
 
 /// Searches for an order that explains a history.

@@ -5,14 +5,14 @@
 //! *closed*: whatever order the whole history had, its restriction to the part would be an order of the part. Then
 //! a part without an order proves that the whole has none.
 //!
-//! Where roles speak of values, a part is closed if every operation that needs a value has with it all those that
+//! Where effects speak of values, a part is closed if every operation that needs a value has with it all those that
 //! may have given it: those that began before it ended, and that were not overwritten for certain before it
 //! began, by an operation of the part. For the state that an operation sees is what the last one before it gave,
 //! and that one is still there. Elsewhere a part is closed if it has everything that began before any of it ended,
 //! but for operations without effect, which can always go.
 
 use crate::budget::Budget;
-use crate::model::{History, Model, Role};
+use crate::model::{Effect, History, Model};
 use crate::operations::NEVER;
 use crate::search::{SearchOutcome, search};
 use rustc_hash::FxHashMap;
@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 /// A small closed part of an impossible history that is impossible too; the best that was found within the budget.
 /// `stuck` is an operation at whose completion no order is left.
 pub fn shrink<M: Model>(model: &M, history: &History<M>, stuck: u32, budget: &Budget) -> Vec<u32> {
-    let roles = Roles::new(model, history);
+    let effects = Effects::new(model, history);
     let impossible =
         |part: &[u32]| matches!(search(model, &history.only(part), budget), SearchOutcome::Stuck(_));
     let end = history.list[stuck as usize].complete;
@@ -31,7 +31,7 @@ pub fn shrink<M: Model>(model: &M, history: &History<M>, stuck: u32, budget: &Bu
     let mut stretch = 16;
     loop {
         let first = started.saturating_sub(stretch);
-        let candidate = roles.close(history, (first..started).collect());
+        let candidate = effects.close(history, (first..started).collect());
         if impossible(&candidate) {
             part = candidate;
             break;
@@ -48,7 +48,7 @@ pub fn shrink<M: Model>(model: &M, history: &History<M>, stuck: u32, budget: &Bu
         while at < part.len() && !budget.is_over() {
             let mut candidate = part.clone();
             candidate.drain(at..(at + piece).min(part.len()));
-            let candidate = roles.close(history, candidate);
+            let candidate = effects.close(history, candidate);
             if candidate.len() < part.len() && impossible(&candidate) {
                 part = candidate;
             } else {
@@ -57,31 +57,31 @@ pub fn shrink<M: Model>(model: &M, history: &History<M>, stuck: u32, budget: &Bu
         }
         piece = if piece == 1 { 0 } else { piece.div_ceil(2) };
     }
-    if roles.of_values {
-        roles.add_origins(history, &mut part);
+    if effects.of_values {
+        effects.add_origins(history, &mut part);
     }
     part
 }
 
 /// What closing a part needs to know.
-struct Roles {
-    roles: Vec<Role>,
-    /// Whether all roles speak of values.
+struct Effects {
+    effects: Vec<Effect>,
+    /// Whether all effects speak of values.
     of_values: bool,
     /// The operations that give a value: the certain ones in order of completion, and the others.
     givers: FxHashMap<u32, (Vec<u32>, Vec<u32>)>,
 }
 
-impl Roles {
-    fn new<M: Model>(model: &M, history: &History<M>) -> Roles {
-        let role = |operation: &crate::operations::Operation<M::Op, M::Ret>| {
-            model.role(&operation.op, operation.ret.as_ref())
+impl Effects {
+    fn new<M: Model>(model: &M, history: &History<M>) -> Effects {
+        let effect = |operation: &crate::operations::Operation<M::Op, M::Ret>| {
+            model.effect(&operation.op, operation.ret.as_ref())
         };
-        let roles: Vec<Role> = history.list.iter().map(role).collect();
-        let of_values = !roles.iter().any(|role| matches!(role, Role::Other | Role::Pure));
+        let effects: Vec<Effect> = history.list.iter().map(effect).collect();
+        let of_values = !effects.iter().any(|effect| matches!(effect, Effect::Other | Effect::Pure));
         let mut givers: FxHashMap<u32, (Vec<u32>, Vec<u32>)> = FxHashMap::default();
-        for (at, role) in (0..).zip(&roles) {
-            if let Role::Write(value) | Role::Swap(_, value) = role {
+        for (at, effect) in (0..).zip(&effects) {
+            if let Effect::Write(value) | Effect::Swap(_, value) = effect {
                 let (certain, others) = givers.entry(*value).or_default();
                 if history.list[at as usize].certain() { certain.push(at) } else { others.push(at) }
             }
@@ -89,7 +89,7 @@ impl Roles {
         for (certain, _) in givers.values_mut() {
             certain.sort_by_key(|&at| history.list[at as usize].complete);
         }
-        Roles { roles, of_values, givers }
+        Effects { effects, of_values, givers }
     }
 
     /// The part without what cannot stand in it. `part` is ascending, and so is the answer.
@@ -133,17 +133,17 @@ impl Roles {
                 certain[first..].iter().chain(others).filter(|&&giver| giver != at && visible(giver));
             may_give.all(|giver| part.binary_search(giver).is_ok())
         };
-        match self.roles[at as usize] {
-            Role::Read(value) | Role::Swap(value, _) => self.givers.get(&value).is_none_or(present),
+        match self.effects[at as usize] {
+            Effect::Read(value) | Effect::Swap(value, _) => self.givers.get(&value).is_none_or(present),
             // Any other value will do, from any write.
-            Role::Differs(unwanted) => {
+            Effect::Differs(unwanted) => {
                 self.givers.iter().all(|(value, givers)| *value == unwanted || present(givers))
             }
-            Role::Write(_) | Role::Other | Role::Pure => true,
+            Effect::Write(_) | Effect::Other | Effect::Pure => true,
         }
     }
 
-    /// Without roles: everything up to the first gap, and operations without effect wherever they are before it.
+    /// Where effects do not speak of values: everything up to the first gap, and operations without effect wherever they are before it.
     fn close_prefix<Op, Ret>(
         &self,
         history: &crate::operations::Operations<Op, Ret>,
@@ -151,7 +151,7 @@ impl Roles {
     ) -> Vec<u32> {
         loop {
             let missing = (0..history.len() as u32)
-                .find(|&at| !self.roles[at as usize].is_pure() && part.binary_search(&at).is_err());
+                .find(|&at| !self.effects[at as usize].is_pure() && part.binary_search(&at).is_err());
             let end = missing.map_or(NEVER, |at| history.list[at as usize].invoke);
             let before = part.len();
             part.retain(|&at| {
@@ -170,14 +170,14 @@ impl Roles {
     fn add_origins<Op, Ret>(&self, history: &crate::operations::Operations<Op, Ret>, part: &mut Vec<u32>) {
         let mut added = Vec::new();
         for &at in part.iter() {
-            let (Role::Read(value) | Role::Swap(value, _)) = self.roles[at as usize] else { continue };
+            let (Effect::Read(value) | Effect::Swap(value, _)) = self.effects[at as usize] else { continue };
             let Some((certain, others)) = self.givers.get(&value) else { continue };
             let givers = certain.iter().chain(others);
             if givers.clone().all(|giver| part.binary_search(giver).is_err() && !added.contains(giver)) {
                 let end = history.list[at as usize].complete;
                 let early = |giver: &&u32| {
                     history.list[**giver as usize].invoke < end
-                        && matches!(self.roles[**giver as usize], Role::Write(_))
+                        && matches!(self.effects[**giver as usize], Effect::Write(_))
                 };
                 added.extend(givers.rev().find(early).copied());
             }
@@ -195,13 +195,13 @@ struct Setters {
 
 impl Setters {
     fn new<Op, Ret>(
-        roles: &Roles,
+        effects: &Effects,
         history: &crate::operations::Operations<Op, Ret>,
         part: &[u32],
     ) -> Setters {
         let gives = |at: &&u32| {
             let certain = history.list[**at as usize].certain();
-            certain && matches!(roles.roles[**at as usize], Role::Write(_) | Role::Swap(..))
+            certain && matches!(effects.effects[**at as usize], Effect::Write(_) | Effect::Swap(..))
         };
         let times = |&at: &u32| (history.list[at as usize].complete, history.list[at as usize].invoke);
         let mut by_completion: Vec<(u32, u32)> = part.iter().filter(gives).map(times).collect();
@@ -269,9 +269,9 @@ mod tests {
             let model = Register { with_cas: seed % 2 == 0, ..Register::default() };
             let shape = Shape { seed, operations: 9, processes: 4, indeterminate: 0.15 };
             let history = generate(&model, &shape);
-            let roles = Roles::new(&model, &history);
+            let effects = Effects::new(&model, &history);
             let some = (0..history.len() as u32).filter(|_| random.random_ratio(3, 4)).collect();
-            let part = roles.close(&history, some);
+            let part = effects.close(&history, some);
             assert!(
                 brute_force(&model, &history.only(&part)),
                 "{part:?} of {} is impossible",

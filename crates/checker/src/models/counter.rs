@@ -19,7 +19,7 @@ mod operation;
 
 use super::pending::Pending;
 use super::{Codec, Refusal, integer};
-use crate::model::{Decision, FastPath, History, Model, Role};
+use crate::model::{Decision, Effect, FastPath, History, Model};
 pub use operation::CounterOp;
 
 use conflict::conflict;
@@ -46,8 +46,8 @@ impl Model for Counter {
         }
     }
 
-    fn role(&self, op: &CounterOp, _ret: Option<&Option<i64>>) -> Role {
-        if matches!(op, CounterOp::Read | CounterOp::Add(0)) { Role::Pure } else { Role::Other }
+    fn effect(&self, op: &CounterOp, _ret: Option<&Option<i64>>) -> Effect {
+        if matches!(op, CounterOp::Read | CounterOp::Add(0)) { Effect::Pure } else { Effect::Other }
     }
 
     fn doomed(&self, state: &i64, op: &CounterOp, ret: Option<&Option<i64>>) -> bool {

@@ -15,7 +15,7 @@
 //! O(n) time and memory.
 
 use super::{Codec, Refusal, integer};
-use crate::model::{Conflict, Decision, FastPath, History, Model, Role};
+use crate::model::{Conflict, Decision, Effect, FastPath, History, Model};
 use crate::operations::NEVER;
 
 /// A counter whose additions return the value before.
@@ -46,8 +46,8 @@ impl Model for FetchAdd {
         })
     }
 
-    fn role(&self, op: &FetchAddOp, _ret: Option<&i64>) -> Role {
-        if matches!(op, FetchAddOp::Read | FetchAddOp::Add(0)) { Role::Pure } else { Role::Other }
+    fn effect(&self, op: &FetchAddOp, _ret: Option<&i64>) -> Effect {
+        if matches!(op, FetchAddOp::Read | FetchAddOp::Add(0)) { Effect::Pure } else { Effect::Other }
     }
 
     fn starts(&self, part: &History<Self>) -> Vec<i64> {

@@ -6,7 +6,7 @@
 pub mod zones;
 
 use super::{Codec, Refusal, Values};
-use crate::model::{Model, Role};
+use crate::model::{Effect, Model};
 
 /// A register. `with_cas` only says which operations its codec reads.
 #[derive(Clone, Debug, Default)]
@@ -61,13 +61,13 @@ impl Model for Register {
         }
     }
 
-    fn role(&self, op: &RegisterOp, ret: Option<&RegisterRet>) -> Role {
+    fn effect(&self, op: &RegisterOp, ret: Option<&RegisterRet>) -> Effect {
         match (*op, ret) {
-            (RegisterOp::Read, Some(RegisterRet::Value(value))) => Role::Read(*value),
-            (RegisterOp::Read, _) => Role::Pure,
-            (RegisterOp::Write(value), _) => Role::Write(value),
-            (RegisterOp::Cas(from, _), Some(RegisterRet::Mismatch)) => Role::Differs(from),
-            (RegisterOp::Cas(from, to), _) => Role::Swap(from, to),
+            (RegisterOp::Read, Some(RegisterRet::Value(value))) => Effect::Read(*value),
+            (RegisterOp::Read, _) => Effect::Pure,
+            (RegisterOp::Write(value), _) => Effect::Write(value),
+            (RegisterOp::Cas(from, _), Some(RegisterRet::Mismatch)) => Effect::Differs(from),
+            (RegisterOp::Cas(from, to), _) => Effect::Swap(from, to),
         }
     }
 

@@ -19,7 +19,7 @@ pub mod conflict;
 mod operation;
 
 use super::{Codec, Refusal, Values};
-use crate::model::{Decision, FastPath, History, Model, Role, stuck_conflict};
+use crate::model::{Decision, Effect, FastPath, History, Model, stuck_conflict};
 pub use operation::SetOp;
 
 use conflict::conflict;
@@ -57,8 +57,8 @@ impl Model for Set {
         }
     }
 
-    fn role(&self, op: &SetOp, _ret: Option<&Vec<u32>>) -> Role {
-        if *op == SetOp::Read { Role::Pure } else { Role::Other }
+    fn effect(&self, op: &SetOp, _ret: Option<&Vec<u32>>) -> Effect {
+        if *op == SetOp::Read { Effect::Pure } else { Effect::Other }
     }
 
     fn doomed(&self, state: &Vec<u32>, op: &SetOp, ret: Option<&Vec<u32>>) -> bool {

@@ -1,23 +1,23 @@
-//! What the search knows from roles that speak of values.
+//! What the search knows from effects that speak of values.
 //!
-//! It is used only where every operation of the history has such a role. Say that an operation *needs* the value
+//! It is used only where every operation of the history has such an effect. Say that an operation *needs* the value
 //! that it reads or swaps away, and *gives* the one that it writes or swaps in. Three things follow:
 //!
 //! - *Lost.* If the value is about to be overwritten while somebody still needs it, and no write can give it again,
 //!   the configuration leads nowhere.
 //! - *Closed.* A value is closed when all that need it were invoked, and are reads, and no operation is open or to
-//!   come that wants just another value ([`Role::Differs`]). An open write of a closed value can then take effect,
+//!   come that wants just another value ([`Effect::Differs`]). An open write of a closed value can then take effect,
 //!   with all its reads, right before any other write: no read sees it, and four obligations less are all that
 //!   remains of it. It is of no use later either, since no read needs the value any more. So this is always done.
 //! - *Worth.* Any other write takes effect early only if something that is open needs its value at once, or if it
 //!   is not closed and can be spared. An indeterminate write is worth it only if something open needs it.
 
 use super::bits::Bits;
-use crate::model::{History, Model, Role};
+use crate::model::{Effect, History, Model};
 
 /// Counts, by value, of what is to come.
 pub(super) struct Values {
-    /// Whether all roles speak of values; else nothing here is used.
+    /// Whether all effects speak of values; else nothing here is used.
     pub active: bool,
     /// Certain operations that need the value and were not invoked yet.
     needs_to_come: Vec<u32>,
@@ -29,47 +29,47 @@ pub(super) struct Values {
     differs: u32,
 }
 
-/// The open operations of a configuration that have not taken effect, with the roles of all slots.
+/// The open operations of a configuration that have not taken effect, with the effects of all slots.
 #[derive(Clone, Copy)]
 pub(super) struct Left<'a, const W: usize> {
     pub slots: Bits<W>,
-    pub roles: &'a [Role],
+    pub effects: &'a [Effect],
 }
 
 impl<const W: usize> Left<'_, W> {
-    fn roles(&self) -> impl Iterator<Item = Role> {
-        self.slots.iter().map(|slot| self.roles[slot])
+    fn effects(&self) -> impl Iterator<Item = Effect> {
+        self.slots.iter().map(|slot| self.effects[slot])
     }
 }
 
 /// Whether an operation needs a value.
-pub(super) fn needs(role: Role, value: u32) -> bool {
-    matches!(role, Role::Read(needed) | Role::Swap(needed, _) if needed == value)
+pub(super) fn needs(effect: Effect, value: u32) -> bool {
+    matches!(effect, Effect::Read(needed) | Effect::Swap(needed, _) if needed == value)
 }
 
-fn gives(role: Role, value: u32) -> bool {
-    matches!(role, Role::Write(given) | Role::Swap(_, given) if given == value)
+fn gives(effect: Effect, value: u32) -> bool {
+    matches!(effect, Effect::Write(given) | Effect::Swap(_, given) if given == value)
 }
 
 impl Values {
     pub fn new<M: Model>(model: &M, history: &History<M>) -> Values {
-        let roles = || {
-            let role = |operation: &crate::operations::Operation<M::Op, M::Ret>| {
-                (model.role(&operation.op, operation.ret.as_ref()), operation.certain())
+        let effects = || {
+            let effect = |operation: &crate::operations::Operation<M::Op, M::Ret>| {
+                (model.effect(&operation.op, operation.ret.as_ref()), operation.certain())
             };
             // An indeterminate operation without effect does not matter at all.
-            history.list.iter().map(role).filter(|(role, certain)| *certain || !role.is_pure())
+            history.list.iter().map(effect).filter(|(effect, certain)| *certain || !effect.is_pure())
         };
         let mut values =
             Values { active: true, needs_to_come: vec![], gives_to_come: vec![], swaps: vec![], differs: 0 };
         let mut greatest = 0;
-        for (role, _) in roles() {
-            match role {
-                Role::Other | Role::Pure => values.active = false,
-                Role::Read(value) | Role::Write(value) | Role::Differs(value) => {
+        for (effect, _) in effects() {
+            match effect {
+                Effect::Other | Effect::Pure => values.active = false,
+                Effect::Read(value) | Effect::Write(value) | Effect::Differs(value) => {
                     greatest = greatest.max(value)
                 }
-                Role::Swap(from, to) => greatest = greatest.max(from).max(to),
+                Effect::Swap(from, to) => greatest = greatest.max(from).max(to),
             }
         }
         values.active &= greatest as usize <= 4 * history.len() + 1024;
@@ -80,44 +80,44 @@ impl Values {
         for counts in [&mut values.needs_to_come, &mut values.gives_to_come, &mut values.swaps] {
             counts.resize(count, 0);
         }
-        for (role, certain) in roles() {
-            match role {
-                Role::Read(value) => values.needs_to_come[value as usize] += 1,
-                Role::Write(value) => values.gives_to_come[value as usize] += 1,
-                Role::Differs(_) => values.differs += 1,
-                Role::Swap(from, to) => {
+        for (effect, certain) in effects() {
+            match effect {
+                Effect::Read(value) => values.needs_to_come[value as usize] += 1,
+                Effect::Write(value) => values.gives_to_come[value as usize] += 1,
+                Effect::Differs(_) => values.differs += 1,
+                Effect::Swap(from, to) => {
                     values.needs_to_come[from as usize] += u32::from(certain);
                     values.gives_to_come[to as usize] += 1;
                     values.swaps[from as usize] += 1;
                 }
-                Role::Other | Role::Pure => {}
+                Effect::Other | Effect::Pure => {}
             }
         }
         values
     }
 
-    pub fn invoked(&mut self, role: Role, certain: bool) {
+    pub fn invoked(&mut self, effect: Effect, certain: bool) {
         if !self.active {
             return;
         }
-        match role {
-            Role::Read(value) => self.needs_to_come[value as usize] -= 1,
-            Role::Write(value) => self.gives_to_come[value as usize] -= 1,
-            Role::Swap(from, to) => {
+        match effect {
+            Effect::Read(value) => self.needs_to_come[value as usize] -= 1,
+            Effect::Write(value) => self.gives_to_come[value as usize] -= 1,
+            Effect::Swap(from, to) => {
                 self.needs_to_come[from as usize] -= u32::from(certain);
                 self.gives_to_come[to as usize] -= 1;
             }
-            Role::Differs(_) | Role::Other | Role::Pure => {}
+            Effect::Differs(_) | Effect::Other | Effect::Pure => {}
         }
     }
 
-    pub fn completed(&mut self, role: Role) {
+    pub fn completed(&mut self, effect: Effect) {
         if !self.active {
             return;
         }
-        match role {
-            Role::Swap(from, _) => self.swaps[from as usize] -= 1,
-            Role::Differs(_) => self.differs -= 1,
+        match effect {
+            Effect::Swap(from, _) => self.swaps[from as usize] -= 1,
+            Effect::Differs(_) => self.differs -= 1,
             _ => {}
         }
     }
@@ -129,7 +129,7 @@ impl Values {
 
     /// Whether somebody still needs the value.
     pub fn needed<const W: usize>(&self, value: u32, left: Left<W>) -> bool {
-        self.needs_to_come[value as usize] > 0 || left.roles().any(|role| needs(role, value))
+        self.needs_to_come[value as usize] > 0 || left.effects().any(|effect| needs(effect, value))
     }
 
     /// Whether an operation that is to come needs the value. Open reads do not matter to a write: they take effect
@@ -140,16 +140,16 @@ impl Values {
 
     /// Whether the value can come again by a certain operation, or by an indeterminate one that is to come.
     pub fn comes_again<const W: usize>(&self, value: u32, left: Left<W>) -> bool {
-        self.gives_to_come[value as usize] > 0 || left.roles().any(|role| gives(role, value))
+        self.gives_to_come[value as usize] > 0 || left.effects().any(|effect| gives(effect, value))
     }
 
     /// Whether something open wants the value right now: the operation that completes, or a swap, or one that
     /// wants another value than it has now.
-    pub fn wanted_now<const W: usize>(&self, value: u32, completing: Role, left: Left<W>) -> bool {
+    pub fn wanted_now<const W: usize>(&self, value: u32, completing: Effect, left: Left<W>) -> bool {
         needs(completing, value)
-            || left.roles().any(|role| match role {
-                Role::Swap(from, _) => from == value,
-                Role::Differs(other) => other != value,
+            || left.effects().any(|effect| match effect {
+                Effect::Swap(from, _) => from == value,
+                Effect::Differs(other) => other != value,
                 _ => false,
             })
     }

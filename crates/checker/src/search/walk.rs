@@ -7,13 +7,13 @@ use super::trail::{START, Trail};
 use super::used::{NOTHING, UsedSets};
 use super::values::{Left, Values, needs};
 use crate::budget::Budget;
-use crate::model::{History, Model, Role};
+use crate::model::{Effect, History, Model};
 use rustc_hash::FxHashMap;
 
 /// Indeterminate operations that are equal.
 struct Class<Op> {
     op: Op,
-    role: Role,
+    effect: Effect,
     /// Those invoked so far.
     members: Vec<u32>,
 }
@@ -30,7 +30,7 @@ struct Walk<'a, M: Model, const W: usize> {
     history: &'a History<M>,
     /// The operation in each slot, and what is known of it.
     operations: Vec<u32>,
-    roles: Vec<Role>,
+    effects: Vec<Effect>,
     /// Equal open operations that must complete earlier.
     earlier_twins: Vec<Bits<W>>,
     free: Vec<usize>,
@@ -60,7 +60,7 @@ pub(super) fn walk<M: Model, const W: usize>(
         model,
         history,
         operations: vec![0; 64 * W],
-        roles: vec![Role::Other; 64 * W],
+        effects: vec![Effect::Other; 64 * W],
         earlier_twins: vec![Bits::EMPTY; 64 * W],
         free: (0..64 * W).rev().collect(),
         open: Bits::EMPTY,
@@ -103,18 +103,18 @@ pub(super) fn walk<M: Model, const W: usize>(
 impl<M: Model, const W: usize> Walk<'_, M, W> {
     fn invoke(&mut self, at: u32) {
         let operation = &self.history.list[at as usize];
-        let role = self.model.role(&operation.op, operation.ret.as_ref());
+        let effect = self.model.effect(&operation.op, operation.ret.as_ref());
         if !operation.certain() {
-            if !role.is_pure() {
-                self.values.invoked(role, false);
-                self.add_to_class(at, role);
+            if !effect.is_pure() {
+                self.values.invoked(effect, false);
+                self.add_to_class(at, effect);
             }
             return;
         }
-        self.values.invoked(role, true);
+        self.values.invoked(effect, true);
         let slot = self.free.pop().expect("as many slots as are ever open");
         self.operations[slot] = at;
-        self.roles[slot] = role;
+        self.effects[slot] = effect;
         self.earlier_twins[slot] = Bits::EMPTY;
         for other in self.open.iter() {
             let twin = &self.history.list[self.operations[other] as usize];
@@ -125,7 +125,7 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
             }
         }
         self.open.insert(slot);
-        if role.is_pure() {
+        if effect.is_pure() {
             self.pure.insert(slot);
             for config in &mut self.frontier.list {
                 if self.model.step(&config.state, &operation.op, operation.ret.as_ref()).is_some() {
@@ -136,7 +136,7 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
         }
     }
 
-    fn add_to_class(&mut self, at: u32, role: Role) {
+    fn add_to_class(&mut self, at: u32, effect: Effect) {
         let op = &self.history.list[at as usize].op;
         if let Some(&class) = self.class_of.get(op) {
             self.classes[class].members.push(at);
@@ -144,10 +144,10 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
         }
         let class = self.classes.len();
         self.class_of.insert(op.clone(), class);
-        self.classes.push(Class { op: op.clone(), role, members: vec![at] });
-        match role {
-            Role::Write(value) if self.values.active => drop(self.writes.insert(value, class)),
-            Role::Swap(from, _) if self.values.active => self.swaps.entry(from).or_default().push(class),
+        self.classes.push(Class { op: op.clone(), effect, members: vec![at] });
+        match effect {
+            Effect::Write(value) if self.values.active => drop(self.writes.insert(value, class)),
+            Effect::Swap(from, _) if self.values.active => self.swaps.entry(from).or_default().push(class),
             _ => self.others.push(class),
         }
     }
@@ -189,7 +189,7 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
             return Ok(false);
         }
         std::mem::swap(&mut self.frontier, &mut self.next);
-        self.values.completed(self.roles[slot]);
+        self.values.completed(self.effects[slot]);
         self.open.remove(slot);
         self.pure.remove(slot);
         self.free.push(slot);
@@ -233,11 +233,11 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
         if self.values.active && !self.classes.is_empty() {
             let mut wanted: Vec<usize> = Vec::new();
             for slot in left.iter() {
-                match self.roles[slot] {
-                    Role::Read(value) | Role::Swap(value, _) => wanted.extend(self.writes.get(&value)),
+                match self.effects[slot] {
+                    Effect::Read(value) | Effect::Swap(value, _) => wanted.extend(self.writes.get(&value)),
                     // Any other value will do.
-                    Role::Differs(_) => wanted.extend(self.writes.values()),
-                    Role::Other | Role::Pure | Role::Write(_) => {}
+                    Effect::Differs(_) => wanted.extend(self.writes.values()),
+                    Effect::Other | Effect::Pure | Effect::Write(_) => {}
                 }
             }
             // An indeterminate swap may be what makes an indeterminate write worth it.
@@ -254,14 +254,14 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
 
     /// Whether an open write is worth to take effect before the operation that completes; see [`super::values`].
     fn worth(&self, slot: usize, completing: usize, left: Bits<W>) -> bool {
-        let Role::Write(value) = self.roles[slot] else { return true };
+        let Effect::Write(value) = self.effects[slot] else { return true };
         if !self.values.active {
             return true;
         }
         let mut others = left;
         others.remove(slot);
-        let others = Left { slots: others, roles: &self.roles };
-        self.values.wanted_now(value, self.roles[completing], others)
+        let others = Left { slots: others, effects: &self.effects };
+        self.values.wanted_now(value, self.effects[completing], others)
             || self.swaps.contains_key(&value)
             || !self.values.closed(value)
                 && (!self.values.needed_later(value) || self.comes_again(value, others))
@@ -269,7 +269,8 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
 
     /// Whether a value can come again, as far as can be said without counting what was used.
     fn comes_again(&self, value: u32, left: Left<W>) -> bool {
-        let swaps_in = |class: &usize| matches!(self.classes[*class].role, Role::Swap(_, to) if to == value);
+        let swaps_in =
+            |class: &usize| matches!(self.classes[*class].effect, Effect::Swap(_, to) if to == value);
         self.values.comes_again(value, left)
             || self.writes.contains_key(&value)
             || self.swaps.values().flatten().any(swaps_in)
@@ -288,12 +289,12 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
     /// if it leads nowhere.
     fn apply(&mut self, config: &Config<M::State, W>, action: Action) -> Option<Config<M::State, W>> {
         let history = self.history;
-        let (at, role, state) = match action {
+        let (at, effect, state) = match action {
             Action::Slot(slot) => {
                 let at = self.operations[slot];
                 let operation = &history.list[at as usize];
                 let state = self.model.step(&config.state, &operation.op, operation.ret.as_ref())?;
-                (at, self.roles[slot], state)
+                (at, self.effects[slot], state)
             }
             Action::Class(class) => {
                 let class_of = &self.classes[class];
@@ -302,7 +303,7 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
                     .step(&config.state, &class_of.op, None)
                     .filter(|state| *state != config.state)?;
                 let used = self.sets.count(config.used, class as u32);
-                (class_of.members[used as usize], class_of.role, state)
+                (class_of.members[used as usize], class_of.effect, state)
             }
         };
         let mut after = config.clone();
@@ -310,7 +311,7 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
             after.done.insert(slot);
         }
         if self.values.active {
-            if matches!(role, Role::Write(_)) {
+            if matches!(effect, Effect::Write(_)) {
                 self.hide(&mut after);
             }
             self.keeps_what_is_needed(config, &state, &after).then_some(())?;
@@ -326,13 +327,13 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
     /// Every open write of a closed value takes effect, with its reads.
     fn hide(&mut self, config: &mut Config<M::State, W>) {
         for slot in self.left(config).minus(&self.pure).iter() {
-            let Role::Write(value) = self.roles[slot] else { continue };
+            let Effect::Write(value) = self.effects[slot] else { continue };
             if !self.values.closed(value) {
                 continue;
             }
             config.done.insert(slot);
             config.link = self.trail.push(config.link, self.operations[slot]);
-            for read in self.left(config).iter().filter(|&read| needs(self.roles[read], value)) {
+            for read in self.left(config).iter().filter(|&read| needs(self.effects[read], value)) {
                 config.done.insert(read);
                 config.link = self.trail.push(config.link, self.operations[read]);
             }
@@ -350,7 +351,7 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
         if self.model.value(state) == Some(value) {
             return true;
         }
-        let left = Left { slots: self.left(after), roles: &self.roles };
+        let left = Left { slots: self.left(after), effects: &self.effects };
         !self.values.needed(value, left) || self.comes_again(value, left)
     }
 
