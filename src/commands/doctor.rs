@@ -6,8 +6,8 @@ use anyhow::{Result, anyhow};
 use async_trait::async_trait;
 use fencepost_cluster::doctor::{Answer, Check, usable};
 use fencepost_cluster::protocol::Service;
-use fencepost_cluster::{Capability, Cluster, ClusterSpec, Driver, NodeSpec, PrivateFolder, Role};
-use fencepost_history::Seed;
+use fencepost_cluster::{Capability, Cluster, ClusterSpec, Driver, NodeSpec, PrivateFolder};
+use fencepost_history::{NodeKind, Seed};
 use fencepost_nemesis::{Clients, FaultContext, Nemesis, Observation, RunningService, Settings, Topology};
 use futures_util::future::{join_all, try_join_all};
 use std::collections::HashMap;
@@ -100,15 +100,15 @@ fn print_checks(checks: &[Check]) {
 async fn try_all(driver: &dyn Driver) -> Result<HashMap<&'static str, String>> {
     let offered = driver.supports().await;
     let logs = PrivateFolder::create("doctor-logs")?;
-    let node = |name: &str, role| NodeSpec {
+    let node = |name: &str, kind| NodeSpec {
         name: name.to_owned(),
-        role,
+        kind,
         image: "client",
-        may_mount: role == Role::Server && offered.contains(&Capability::Fuse),
+        may_mount: kind == NodeKind::Server && offered.contains(&Capability::Fuse),
         environment: None,
     };
-    let mut nodes: Vec<NodeSpec> = SERVERS.iter().map(|name| node(name, Role::Server)).collect();
-    nodes.push(node(CLIENT, Role::Client));
+    let mut nodes: Vec<NodeSpec> = SERVERS.iter().map(|name| node(name, NodeKind::Server)).collect();
+    nodes.push(node(CLIENT, NodeKind::Client));
     let run = format!("doctor-{}-{}-0", driver.name(), std::process::id());
     let cluster = driver.start(&ClusterSpec { run, nodes, logs: logs.path().to_owned() }).await?;
     let tried = try_on(&cluster, &offered).await;

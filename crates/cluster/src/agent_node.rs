@@ -1,7 +1,7 @@
 //! The controller's end of an agent: one node, whatever driver started it.
 
 use crate::ClusterError;
-use crate::node::{Attached, Node, NodeSpec, Role};
+use crate::node::{Attached, Node, NodeSpec};
 use crate::node_log::NodeLog;
 use crate::protocol::{
     Connected, Content, FromAgent, LINE_MAX, Limits, Op, Output, Request, Service, Signalled, Started, State,
@@ -9,6 +9,7 @@ use crate::protocol::{
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use fencepost_history::NodeKind;
 use fencepost_wire::{LineError, LineReader, LineWriter, NoAnswer, Received, RequestClient};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
@@ -39,7 +40,7 @@ pub(crate) trait Attach: Send + Sync {
 /// A node, by its agent.
 pub(crate) struct AgentNode {
     name: String,
-    role: Role,
+    kind: NodeKind,
     address: Ipv4Addr,
     log: NodeLog,
     agent: RequestClient<Answer>,
@@ -73,7 +74,7 @@ impl AgentNode {
         let reader = tokio::spawn(read(reading, services.clone(), log.clone()));
         let node = AgentNode {
             name: spec.name.clone(),
-            role: spec.role,
+            kind: spec.kind,
             address,
             log,
             agent,
@@ -130,8 +131,8 @@ impl Node for AgentNode {
         &self.name
     }
 
-    fn role(&self) -> Role {
-        self.role
+    fn kind(&self) -> NodeKind {
+        self.kind
     }
 
     fn address(&self) -> Ipv4Addr {

@@ -45,7 +45,7 @@ pub use environment::Environment;
 pub use error::ClusterError;
 pub use internal_commands::run_internal_command;
 pub use leftovers::{CleanUp, clean_up, clean_up_before};
-pub use node::{Attached, Node, NodeSpec, Role};
+pub use node::{Attached, Node, NodeSpec};
 pub use progress::{Progress, progress_to_stderr};
 
 /// The beginning of the agent's line in a node's log that says which limit the node's programs went over.

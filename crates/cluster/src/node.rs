@@ -7,27 +7,19 @@ use crate::ClusterError;
 use crate::environment::Environment;
 use crate::protocol::{Limits, Output, Service};
 use async_trait::async_trait;
+use fencepost_history::NodeKind;
 use serde_json::Value;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// What a node is for; it names the image, too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    Server,
-    Storage,
-    Client,
-}
-
 /// A node to be started.
 #[derive(Clone, Debug)]
 pub struct NodeSpec {
     /// `n1` to `n5`, `storage`, `c1` to `c5`: unique in its cluster.
     pub name: String,
-    pub role: Role,
+    pub kind: NodeKind,
     /// Name of an image in [`crate::images`]: `redis`, `etcd`, `zookeeper`, `postgres`, `client`.
     pub image: &'static str,
     /// Whether its agent may mount a FUSE file system over the data folder ([`crate::Capability::Fuse`]): a right that
@@ -38,14 +30,14 @@ pub struct NodeSpec {
 }
 
 impl NodeSpec {
-    pub(crate) fn kind(&self) -> NodeKind {
-        NodeKind { image: self.image, environment: self.environment.clone() }
+    pub(crate) fn contents(&self) -> NodeContents {
+        NodeContents { image: self.image, environment: self.environment.clone() }
     }
 }
 
-/// What a node is made of. Nodes of a kind are made alike.
+/// What a node is made of. Nodes with the same contents are made alike.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct NodeKind {
+pub(crate) struct NodeContents {
     pub(crate) image: &'static str,
     pub(crate) environment: Option<Arc<Environment>>,
 }
@@ -60,7 +52,7 @@ pub struct Attached {
 #[async_trait]
 pub trait Node: Send + Sync {
     fn name(&self) -> &str;
-    fn role(&self) -> Role;
+    fn kind(&self) -> NodeKind;
     fn address(&self) -> Ipv4Addr;
     /// Starts a service, or starts it again after it ended. Gives its process number inside the node.
     async fn start(&self, service: &Service) -> Result<i32, ClusterError>;

@@ -8,8 +8,8 @@ use crate::validation::RunSpec;
 use anyhow::{Result, anyhow};
 use async_trait::async_trait;
 use fencepost_cluster::protocol::{Limits, Service};
-use fencepost_cluster::{Cluster, ClusterError, Node, NodeSpec, Role};
-use fencepost_history::LockFacts;
+use fencepost_cluster::{Cluster, ClusterError, Node, NodeSpec};
+use fencepost_history::{LockFacts, NodeKind};
 use fencepost_locks::{LockService, ServiceLeadership};
 use fencepost_nemesis::{Clients, FaultContext, Leadership, Readiness, RunningService};
 use fencepost_storage::Need;
@@ -40,27 +40,29 @@ impl Deployment {
 /// The nodes that a spec needs.
 pub fn nodes(spec: &RunSpec) -> Vec<NodeSpec> {
     let environment = spec.lock.recipe.program().and_then(|program| program.environment.clone());
-    let node = |name: String, role, image| {
-        let may_mount = role == Role::Server && breaks_disks(spec);
-        let environment = match role {
-            Role::Client => environment.clone(),
-            Role::Server => spec.lock.service.environment(),
-            Role::Storage => None,
+    let node = |name: String, kind, image| {
+        let may_mount = kind == NodeKind::Server && breaks_disks(spec);
+        let environment = match kind {
+            NodeKind::Client => environment.clone(),
+            NodeKind::Server => spec.lock.service.environment(),
+            NodeKind::Storage => None,
         };
-        NodeSpec { name, role, image, may_mount, environment }
+        NodeSpec { name, kind, image, may_mount, environment }
     };
     let mut nodes = Vec::new();
     if let Some(image) = spec.lock.service.image() {
         nodes.extend(
-            server_names(&spec.options, spec.lock).into_iter().map(|name| node(name, Role::Server, image)),
+            server_names(&spec.options, spec.lock)
+                .into_iter()
+                .map(|name| node(name, NodeKind::Server, image)),
         );
     }
     nodes.extend(
         storage_names(&spec.options, spec.lock, spec.workload)
             .into_iter()
-            .map(|name| node(name, Role::Storage, "client")),
+            .map(|name| node(name, NodeKind::Storage, "client")),
     );
-    nodes.extend(client_names(&spec.options).into_iter().map(|name| node(name, Role::Client, "client")));
+    nodes.extend(client_names(&spec.options).into_iter().map(|name| node(name, NodeKind::Client, "client")));
     nodes
 }
 
@@ -77,7 +79,7 @@ pub async fn start(
 ) -> Result<Deployment> {
     let services = start_services(spec, cluster).await?;
     let [servers, storages, clients] =
-        [Role::Server, Role::Storage, Role::Client].map(|role| nodes_of(cluster, role));
+        [NodeKind::Server, NodeKind::Storage, NodeKind::Client].map(|kind| nodes_of(cluster, kind));
     let versions = versions(spec, &servers).await?;
     limit(spec, &clients).await?;
     let client_version = client_start::version(spec, &clients).await?;
@@ -123,7 +125,7 @@ pub(crate) async fn start_services(
     cluster: &Cluster,
 ) -> Result<HashMap<String, RunningService>> {
     let [servers, storages, clients] =
-        [Role::Server, Role::Storage, Role::Client].map(|role| nodes_of(cluster, role));
+        [NodeKind::Server, NodeKind::Storage, NodeKind::Client].map(|kind| nodes_of(cluster, kind));
     let mut services = HashMap::new();
     for (index, node) in servers.iter().enumerate() {
         let mut service = spec.lock.service.start_command(index, &servers, &spec.options.lock_options);
@@ -155,9 +157,9 @@ pub(crate) async fn start_services(
     Ok(services)
 }
 
-/// The nodes of this role.
-pub(crate) fn nodes_of(cluster: &Cluster, role: Role) -> Vec<Arc<dyn Node>> {
-    cluster.nodes.iter().filter(|node| node.role() == role).cloned().collect()
+/// The nodes of this kind.
+pub(crate) fn nodes_of(cluster: &Cluster, kind: NodeKind) -> Vec<Arc<dyn Node>> {
+    cluster.nodes.iter().filter(|node| node.kind() == kind).cloned().collect()
 }
 
 fn storage(spec: &RunSpec, servers: &[Arc<dyn Node>]) -> Service {

@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use fencepost_cluster::protocol::{Limits, Output, Service};
-use fencepost_cluster::{Attached, ClusterError, Node, Role};
+use fencepost_cluster::{Attached, ClusterError, Node};
+use fencepost_history::NodeKind;
 use serde_json::Value;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -34,8 +35,8 @@ impl Node for StubNode {
         "n1"
     }
 
-    fn role(&self) -> Role {
-        Role::Server
+    fn kind(&self) -> NodeKind {
+        NodeKind::Server
     }
 
     fn address(&self) -> Ipv4Addr {

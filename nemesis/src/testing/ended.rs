@@ -3,7 +3,8 @@
 use crate::context::{Clients, FaultContext, RunningService};
 use async_trait::async_trait;
 use fencepost_cluster::protocol::{Limits, Output, Service};
-use fencepost_cluster::{Attached, ClusterError, Node, Role};
+use fencepost_cluster::{Attached, ClusterError, Node};
+use fencepost_history::NodeKind;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -49,8 +50,8 @@ impl Node for EndedServer {
         "n1"
     }
 
-    fn role(&self) -> Role {
-        Role::Server
+    fn kind(&self) -> NodeKind {
+        NodeKind::Server
     }
 
     fn address(&self) -> Ipv4Addr {

@@ -4,9 +4,10 @@ use crate::capability::Capability;
 use crate::cluster_folder::PrivateFolder;
 use crate::driver::{ClusterSpec, Driver};
 use crate::hash::short_hash;
-use crate::node::{NodeSpec, Role};
+use crate::node::NodeSpec;
 use crate::probe::ProbeResult;
 use crate::{ClusterError, cache};
+use fencepost_history::NodeKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -53,7 +54,7 @@ async fn in_a_node(driver: &dyn Driver) -> Result<Vec<ProbeResult>, ClusterError
     let logs = PrivateFolder::create("probe-logs")?;
     let node = |may_mount| NodeSpec {
         name: "probe".to_owned(),
-        role: Role::Client,
+        kind: NodeKind::Client,
         image: "client",
         may_mount,
         environment: None,

@@ -6,7 +6,8 @@ pub mod leftovers;
 pub mod scenarios;
 
 use fencepost_cluster::protocol::Service;
-use fencepost_cluster::{Cluster, ClusterSpec, Driver, DriverOptions, Node, NodeSpec, Role};
+use fencepost_cluster::{Cluster, ClusterSpec, Driver, DriverOptions, Node, NodeSpec};
+use fencepost_history::NodeKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,7 +38,7 @@ pub fn spec(test: &str, nodes: &[(&str, &'static str)]) -> ClusterSpec {
         .iter()
         .map(|(name, image)| NodeSpec {
             name: (*name).to_owned(),
-            role: if *image == "client" { Role::Client } else { Role::Server },
+            kind: if *image == "client" { NodeKind::Client } else { NodeKind::Server },
             image,
             may_mount: false,
             environment: None,

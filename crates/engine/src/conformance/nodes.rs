@@ -12,7 +12,8 @@ use crate::stop::Stop;
 use crate::validation::RunSpec;
 use anyhow::{Result, anyhow, bail};
 use async_trait::async_trait;
-use fencepost_cluster::{Cluster, ClusterSpec, Node, Role};
+use fencepost_cluster::{Cluster, ClusterSpec, Node};
+use fencepost_history::NodeKind;
 use fencepost_locks::protocol::Hello;
 use fencepost_nemesis::{Clients, FaultContext};
 use futures_util::future::try_join_all;
@@ -78,7 +79,7 @@ async fn check_on(
     observer: &mut dyn ConformanceObserver,
 ) -> Result<Vec<PointResult>> {
     let services = deployment::start_services(spec, cluster).await?;
-    let [servers, clients] = [Role::Server, Role::Client].map(|role| nodes_of(cluster, role));
+    let [servers, clients] = [NodeKind::Server, NodeKind::Client].map(|kind| nodes_of(cluster, kind));
     let versions = deployment::versions(spec, &servers).await?;
     deployment::limit(spec, &clients).await?;
     let version = client_start::version(spec, &clients).await?;

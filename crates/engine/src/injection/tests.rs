@@ -7,8 +7,8 @@ use crate::recorder::Placement;
 use crate::stop::Stop;
 use async_trait::async_trait;
 use fencepost_cluster::protocol::{Limits, Output, Service};
-use fencepost_cluster::{Attached, ClusterError, Node, Role};
-use fencepost_history::{Event, ServerEnded, Writer, read_history};
+use fencepost_cluster::{Attached, ClusterError, Node};
+use fencepost_history::{Event, NodeKind, ServerEnded, Writer, read_history};
 use fencepost_nemesis::{Clients, Readiness, RunningService};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -53,8 +53,8 @@ impl Node for Server {
         "n1"
     }
 
-    fn role(&self) -> Role {
-        Role::Server
+    fn kind(&self) -> NodeKind {
+        NodeKind::Server
     }
 
     fn address(&self) -> Ipv4Addr {

@@ -12,12 +12,13 @@ use crate::cluster_folder::ClusterFolder;
 use crate::driver::{Cluster, ClusterSpec, Driver, DriverOptions};
 use crate::drivers::capabilities::capabilities_of;
 use crate::environment::Environment;
-use crate::node::{NodeKind, NodeSpec, Role};
+use crate::node::{NodeContents, NodeSpec};
 use crate::node_log::NodeLog;
 use crate::program::{self, Program};
 use crate::subnet::Subnet;
 use crate::{ClusterError, images};
 use async_trait::async_trait;
+use fencepost_history::NodeKind;
 use futures_util::future::try_join_all;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -52,20 +53,20 @@ impl DockerDriver {
         &self,
         spec: &ClusterSpec,
         program: &Program,
-    ) -> Result<HashMap<NodeKind, String>, ClusterError> {
-        let kinds: HashSet<NodeKind> = spec.nodes.iter().map(NodeSpec::kind).collect();
-        let tags = kinds.into_iter().map(async |kind| {
-            let tag = self.image(&kind, program).await?;
-            Ok((kind, tag))
+    ) -> Result<HashMap<NodeContents, String>, ClusterError> {
+        let all: HashSet<NodeContents> = spec.nodes.iter().map(NodeSpec::contents).collect();
+        let tags = all.into_iter().map(async |contents| {
+            let tag = self.image(&contents, program).await?;
+            Ok((contents, tag))
         });
         Ok(try_join_all(tags).await?.into_iter().collect())
     }
 
-    async fn image(&self, kind: &NodeKind, program: &Program) -> Result<String, ClusterError> {
+    async fn image(&self, contents: &NodeContents, program: &Program) -> Result<String, ClusterError> {
         self.engine.check_platform().await?;
-        let base = match &kind.environment {
+        let base = match &contents.environment {
             Some(environment) => self.engine.environment(environment, &self.options).await?,
-            None => self.engine.image(images::find(kind.image)?, &self.options.progress).await?,
+            None => self.engine.image(images::find(contents.image)?, &self.options.progress).await?,
         };
         self.engine.layer(&base, program, &self.options.progress).await
     }
@@ -99,7 +100,7 @@ impl DockerDriver {
     async fn is_overtaken(
         &self,
         subnet: Subnet,
-        tags: &HashMap<NodeKind, String>,
+        tags: &HashMap<NodeContents, String>,
     ) -> Result<bool, ClusterError> {
         let networks = self.engine.networks().await?;
         if networks.iter().any(|(network, prefix)| subnet.overlaps(*network, *prefix)) {
@@ -113,10 +114,10 @@ impl DockerDriver {
         Ok(false)
     }
 
-    /// Makes the image of nodes of this kind.
-    async fn prepare_kind(&self, kind: &NodeKind) -> Result<(), ClusterError> {
+    /// Makes the image of nodes with these contents.
+    async fn prepare_contents(&self, contents: &NodeContents) -> Result<(), ClusterError> {
         let program = Program::prepare_aside(&self.options.program).await?;
-        self.image(kind, &program).await.map(drop)
+        self.image(contents, &program).await.map(drop)
     }
 }
 
@@ -131,11 +132,11 @@ impl Driver for DockerDriver {
     }
 
     async fn prepare(&self, image: &'static str) -> Result<(), ClusterError> {
-        self.prepare_kind(&NodeKind { image, environment: None }).await
+        self.prepare_contents(&NodeContents { image, environment: None }).await
     }
 
     async fn prepare_environment(&self, environment: &Arc<Environment>) -> Result<(), ClusterError> {
-        self.prepare_kind(&NodeKind { image: "client", environment: Some(environment.clone()) }).await
+        self.prepare_contents(&NodeContents { image: "client", environment: Some(environment.clone()) }).await
     }
 
     async fn start(&self, spec: &ClusterSpec) -> Result<Cluster, ClusterError> {
@@ -170,17 +171,17 @@ fn has_dockerfile(node: &NodeSpec) -> bool {
 fn plan(
     spec: &ClusterSpec,
     folder: &ClusterFolder,
-    tags: &HashMap<NodeKind, String>,
+    tags: &HashMap<NodeContents, String>,
     program: &Program,
 ) -> Result<Plan, ClusterError> {
     let nodes = spec.nodes.iter().zip(folder.subnet.hosts()).map(|(node, address)| PlannedNode {
         name: node.name.clone(),
-        image: tags[&node.kind()].clone(),
+        image: tags[&node.contents()].clone(),
         address,
         may_mount: node.may_mount,
         in_a_folder: node.environment.is_some(),
-        is_client: node.role == Role::Client,
-        read_only: node.role == Role::Client && !has_dockerfile(node),
+        is_client: node.kind == NodeKind::Client,
+        read_only: node.kind == NodeKind::Client && !has_dockerfile(node),
         own_path: has_dockerfile(node),
     });
     Ok(Plan {

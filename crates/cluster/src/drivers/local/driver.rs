@@ -12,7 +12,7 @@ use crate::driver::{Cluster, ClusterSpec, Driver, DriverOptions};
 use crate::drivers::capabilities::capabilities_of;
 use crate::environment::Environment;
 use crate::images::{self, Image, UnpackedRoot};
-use crate::node::{NodeKind, NodeSpec};
+use crate::node::{NodeContents, NodeSpec};
 use crate::node_log::NodeLog;
 use crate::program::{self, Program};
 use async_trait::async_trait;
@@ -33,7 +33,7 @@ pub(crate) struct LocalDriver {
     options: DriverOptions,
 }
 
-/// What nodes of a kind are made of on this machine.
+/// What nodes with the same contents are made of on this machine.
 struct NodeBase {
     root: NodeRoot,
     environment: Option<Prepared>,
@@ -67,15 +67,15 @@ impl LocalDriver {
         LocalDriver { options }
     }
 
-    /// What the nodes of each kind are made of; made now where it is missing.
-    async fn bases(&self, spec: &ClusterSpec) -> Result<HashMap<NodeKind, NodeBase>, ClusterError> {
-        let kinds: HashSet<NodeKind> = spec.nodes.iter().map(NodeSpec::kind).collect();
-        let bases = kinds.into_iter().map(async |kind| {
-            let base = match &kind.environment {
+    /// The base of nodes with each of these contents; made now where it is missing.
+    async fn bases(&self, spec: &ClusterSpec) -> Result<HashMap<NodeContents, NodeBase>, ClusterError> {
+        let all: HashSet<NodeContents> = spec.nodes.iter().map(NodeSpec::contents).collect();
+        let bases = all.into_iter().map(async |contents| {
+            let base = match &contents.environment {
                 Some(environment) => self.prepared(environment).await?,
-                None => NodeBase { root: self.root(kind.image).await?, environment: None },
+                None => NodeBase { root: self.root(contents.image).await?, environment: None },
             };
-            Ok((kind, base))
+            Ok((contents, base))
         });
         Ok(try_join_all(bases).await?.into_iter().collect())
     }
@@ -161,7 +161,7 @@ pub(crate) async fn try_namespaces(options: &DriverOptions) -> Result<(), Cluste
 fn plan(
     spec: &ClusterSpec,
     folder: &ClusterFolder,
-    bases: &HashMap<NodeKind, NodeBase>,
+    bases: &HashMap<NodeContents, NodeBase>,
     program: &Program,
 ) -> Result<(Plan, Vec<NodeStreams>, Vec<OwnedFd>), ClusterError> {
     let mount_place = folder.path().join("root");
@@ -169,7 +169,7 @@ fn plan(
     let mut plan = Plan { nodes: Vec::new(), mount_place, program: program.folder.clone() };
     let (mut wiring, mut inherited) = (Vec::new(), Vec::new());
     for (node, address) in spec.nodes.iter().zip(folder.subnet.hosts()) {
-        let base = &bases[&node.kind()];
+        let base = &bases[&node.contents()];
         let data = folder.path().join("nodes").join(&node.name);
         make_folder(&data)?;
         let cannot = |error| ClusterError::new(format!("{}: cannot make its streams: {error}", node.name));
