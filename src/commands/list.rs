@@ -38,7 +38,7 @@ fn lock(it: &LockDefinition) -> Row {
 fn own(program: &ClientProgram) -> Vec<String> {
     let mut lines =
         vec![format!("client: {}", program.command.join(" ")), format!("lease: {}", program.lease)];
-    let gives = program.claims();
+    let gives = program.must_announce();
     if !gives.is_empty() {
         lines.push(format!("gives: {}", gives.join(", ")));
     }

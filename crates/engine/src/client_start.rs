@@ -156,7 +156,7 @@ pub(crate) fn hello(spec: &RunSpec, node: &Arc<dyn Node>, known: &KnownNodes<'_>
         seed: rand::RngExt::random(&mut spec.seed.stream(&format!("client-{name}"))),
         options: options(spec)?,
         ttl_ms: spec.options.ttl.millis(),
-        claims: program.map(ClientProgram::claims).unwrap_or_default(),
+        claims: program.map(ClientProgram::must_announce).unwrap_or_default(),
         lease: spec.lock.facts(&spec.options.lock_options, None, &[]).lease,
         pause_at: pauses(spec),
     })

@@ -58,7 +58,7 @@ impl ClientProgram {
     }
 
     /// The words that its hello must have in `can`, as `lock.toml` promises.
-    pub fn claims(&self) -> Vec<String> {
+    pub fn must_announce(&self) -> Vec<String> {
         let promised = self.promised.unwrap_or(GrantValues { token: false, unique: false });
         let words = [(promised.token, "token"), (promised.unique, "unique")];
         words.into_iter().filter(|(is, _)| *is).map(|(_, word)| word.to_owned()).collect()
@@ -74,7 +74,7 @@ impl ClientProgram {
             return Err(fencepost_history::prose::unknown("word in `can` of its hello", unknown, &known));
         }
         let lacks = |word: &str| !can.iter().any(|can| can == word);
-        if let Some(missing) = self.claims().iter().find(|word| lacks(word)) {
+        if let Some(missing) = self.must_announce().iter().find(|word| lacks(word)) {
             return Err(format!("its hello does not announce {missing}, which lock.toml promises"));
         }
         match needs.filter(|word| lacks(word)) {

@@ -37,7 +37,7 @@ fn a_lock_is_what_its_file_says() {
     assert_eq!(program.command, ["python3", "client.py", "--name", "my lock"]);
     assert_eq!((program.lease, program.ttl_step.unwrap().millis()), (Lease::Ttl, 1000));
     assert_eq!(
-        (program.claims(), program.options["blocking-timeout"].default.as_str()),
+        (program.must_announce(), program.options["blocking-timeout"].default.as_str()),
         (vec!["token".to_owned()], "2s")
     );
     assert_eq!(program.variants["forever"], "without a TTL");
@@ -51,7 +51,7 @@ fn a_variant_says_otherwise_only_what_it_names() {
     let program = program(LOCK, Some("forever"));
     assert_eq!(program.command.last().map(String::as_str), Some("--forever"));
     assert_eq!((program.lease, program.ttl_step.unwrap().millis()), (Lease::None, 1000));
-    assert!(program.claims().is_empty());
+    assert!(program.must_announce().is_empty());
     assert_eq!(program.options["blocking-timeout"].default, "5s");
 }
 
