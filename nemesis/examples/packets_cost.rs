@@ -84,7 +84,7 @@ fn one_trip(stream: &mut TcpStream) -> Outcome<f64> {
 fn shares(pair: &Pair, mechanism: Mechanism) -> Outcome<()> {
     let plain = Impairment::default();
     let spread = |distribution| Impairment { delay_ms: 50.0, jitter_ms: 10.0, distribution, ..plain };
-    let asked = [
+    let impairments = [
         Impairment { loss: 0.2, ..plain },
         Impairment { loss: 0.2, loss_correlation: 0.6, ..plain },
         Impairment { duplicate: 0.2, ..plain },
@@ -93,7 +93,7 @@ fn shares(pair: &Pair, mechanism: Mechanism) -> Outcome<()> {
         spread(Distribution::Normal),
         spread(Distribution::Pareto),
     ];
-    for impairment in asked {
+    for impairment in impairments {
         let probe = Probe { to: RIGHT, count: 5000, gap_ms: 0.5, bytes: 84, patience_ms: 500 };
         measure(pair, mechanism, impairment, &probe)?;
     }
