@@ -46,8 +46,8 @@ pub struct NemesisDescription {
     pub delays_nothing: bool,
     /// Whether its parameters are groups of nodes that it parts, instead of targets and their peers.
     pub parts_groups: bool,
-    /// What half of its drawn faults are aimed at, and when. A run takes them in turns, so the first are those that most often do
-    /// harm.
+    /// What three of four of its drawn faults are aimed at, and when. A run takes them in turns, so the first are those that most
+    /// often do harm.
     pub aims: &'static [Aim],
 }
 

@@ -1,4 +1,4 @@
-//! The schedule of a run: which faults are injected into which nodes, when, and for how long. Drawn from the seed before
+//! The plan of a run: which faults are injected into which nodes, when, and for how long. Drawn from the seed before
 //! anything starts, and kept with the results.
 
 use crate::groups::{Flow, OneWay, parse_flow, parse_partition};
@@ -33,8 +33,8 @@ pub struct PlannedFault {
     /// Waits for this event of the history first, so that a directed plan does not rest on sleeps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<Trigger>,
-    /// Once its time has come, waits for the next event that fits (for 2 s at most): a clock that jumps right after an
-    /// acquire finds a holder.
+    /// Once its time has come, waits for the next event that fits (for 2 s at most, and for 5 s if such events are rare): a
+    /// clock that jumps right after an acquire finds a holder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<Trigger>,
     /// Ends when this event has come since the injection began, and after `for_ms` at the latest: a holder that was stopped goes on

@@ -3,9 +3,9 @@
 //! A run without faults is looked at, up to the phase in which it is closed.
 //!
 //! *Figures.* The longest wait is the time that a process spent in acquires of one key until it was granted it. A process
-//! is starved if it spent more than the bound in acquires and was granted nothing. The bound is twice the longest TTL and
-//! the longest time of an acquire, and at least [`BOUND_MIN_NS`]. How long a process waits is no matter of right or wrong, so
-//! neither breaks the property.
+//! is starved if it spent more than the bound in acquires and was granted nothing. The bound is twice the sum of the longest
+//! TTL and the longest time of an acquire, and at least [`BOUND_MIN_NS`]. How long a process waits is no matter of right or
+//! wrong, so neither breaks the property.
 //!
 //! *In vain* is the time in which acquires of a key were under way that failed, while no process held the key, released
 //! it, or was about to be granted it.
