@@ -54,7 +54,7 @@ fn sections(locks: &[&LockDefinition]) -> Vec<(&'static str, Vec<Row>)> {
     let locks = locks.iter().map(|it| lock(it)).collect();
     let workloads = fencepost_workloads::registry().iter().map(|it| row(it.name(), it.about())).collect();
     let mut nemeses: Vec<Row> = vec![
-        row("none", "nothing goes wrong"),
+        row("none", "injects no fault"),
         row(
             fencepost_nemesis::SWARM,
             "each run draws which of the following are enabled, how strongly, and when",

@@ -21,7 +21,7 @@ impl Workload for Set {
     }
 
     fn about(&self) -> &'static str {
-        "acquire, read a set, work, write it back with one value more, release; measures the share of additions that is lost"
+        "acquire, read a set, work, write it back with one more value, release; measures the share of additions that are lost"
     }
 
     fn uses_storage(&self) -> bool {

@@ -102,11 +102,11 @@ pub struct RunOptions {
     /// Clocks that faults move: the time of day, the monotonic clock that time-outs use, or both.
     #[arg(long, default_value = "wall", value_parser = one_of::<Clock>(&["wall", "monotonic", "both"]))]
     pub clock: Clock,
-    /// Size of clock jumps [default: drawn, from half the TTL to 300 times].
+    /// Size of clock jumps [default: drawn, from 0.5 to 300 TTLs].
     #[arg(long, value_name = "TIME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_amplitude: Option<TimeSpan>,
-    /// Rate of drifting clocks, in millionths faster or slower [default: drawn, from a tenth to fifty times].
+    /// Rate of drifting clocks, in millionths faster or slower [default: drawn, from 100000 to 50000000].
     #[arg(long, value_name = "PPM", value_parser = drift)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_drift_ppm: Option<NonZeroU32>,
@@ -114,7 +114,7 @@ pub struct RunOptions {
     #[arg(long, value_parser = one_of::<ClockMechanism>(&["vdso", "faketime"]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_mechanism: Option<ClockMechanism>,
-    /// Time before a killed server is started again [default: drawn, from at once to past the TTL].
+    /// Time before a server that was killed or lost power starts again [default: drawn].
     #[arg(long, value_name = "TIME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart_after: Option<TimeSpan>,

@@ -17,10 +17,10 @@ pub struct Options {
     /// What Redis makes durable, and when.
     #[arg(long, value_enum, default_value_t)]
     pub redis_persistence: Persistence,
-    /// How a lock on one Redis is taken.
+    /// How a lock on one Redis is acquired.
     #[arg(long, value_enum, default_value_t)]
     pub acquire: Acquire,
-    /// How a lock on one Redis is given back.
+    /// How a lock on one Redis is released.
     #[arg(long, value_enum, default_value_t)]
     pub release: Release,
     /// The value of a lock on one Redis.
@@ -87,7 +87,7 @@ pub enum Persistence {
     Always,
 }
 
-/// How a lock on one Redis is taken.
+/// How a lock on one Redis is acquired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Acquire {
@@ -100,7 +100,7 @@ pub enum Acquire {
     NoTtl,
 }
 
-/// How a lock on one Redis is given back.
+/// How a lock on one Redis is released.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Release {
@@ -120,7 +120,7 @@ pub enum LockValue {
     /// A value that no other acquire has.
     #[default]
     Unique,
-    /// The same value for everybody.
+    /// The same value for all clients.
     Fixed,
 }
 

@@ -47,7 +47,7 @@ pub struct HuntArgs {
     /// Schedules side by side [default: three for each processor].
     #[arg(long)]
     pub jobs: Option<usize>,
-    /// Folder of a hunt that ended early or was killed: go on with it. Its options stay, but for --jobs; --for includes the time before.
+    /// Continue the hunt in this folder. All options but --jobs and --for stay; --for includes the time already spent.
     #[arg(long, value_name = "FOLDER")]
     pub resume: Option<PathBuf>,
     /// Replay the findings in this folder first, and say which no longer reproduce.

@@ -23,7 +23,7 @@ pub struct HuntRequest {
     /// The folder of earlier hunts, with whose schedules this one began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corpus: Option<PathBuf>,
-    /// How long to hunt, all sittings together.
+    /// Total time of the hunt, `--resume` included.
     pub budget: TimeSpan,
     /// A folder of earlier findings, to be replayed first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
