@@ -15,8 +15,23 @@ pub fn times(count: u64) -> String {
     }
 }
 
+/// The verb after a share, as in `1 of 31 updates is lost`: "is" for one, "are" for any other number.
+pub fn are(count: usize) -> &'static str {
+    if count == 1 { "is" } else { "are" }
+}
+
 /// Nanoseconds as milliseconds, with a decimal below ten: `84 ms`, `0.4 ms`.
 pub fn milliseconds(ns: u64) -> String {
     let ms = ns as f64 / 1e6;
     if ms == 0.0 || ms >= 9.95 { format!("{ms:.0} ms") } else { format!("{ms:.1} ms") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verb_after_a_share_follows_its_number() {
+        assert_eq!((are(0), are(1), are(2)), ("are", "is", "are"));
+    }
 }

@@ -181,7 +181,9 @@ fn last_belief(hold: &Hold, name: &str) -> String {
         f::WRITE => {
             format!("process {process} sent its last write: here it still believed that it held the lock")
         }
-        _ => format!("process {process} was asked, and still believed that it held the lock"),
+        _ => format!(
+            "process {process} answered `holds` with true: here it still believed that it held the lock"
+        ),
     }
 }
 

@@ -173,7 +173,7 @@ pub fn background(heading: &Heading, run: &RunIndex) -> String {
 fn protected(run: &RunIndex) -> &'static str {
     match run.operations.iter().find(|operation| operation.f() == f::WRITE) {
         Some(write) if write.invoke.value.is_array() => {
-            "Inside, each read a set and wrote it back with one value more. "
+            "Inside, each read a set and wrote it back with one more value. "
         }
         Some(_) => "Inside, each read a counter and wrote it back plus one. ",
         None => "",

@@ -10,7 +10,7 @@
 //!   observed to take effect, and its healing. A *minority* is less than half of the servers that the history names (`servers`).
 //! - Only *stretches* count in which nothing else is wrong: while any other fault is in force, one on a client or in the
 //!   network say, its consequences are no violation of this property.
-//! - Of each key, the time counts in which somebody tried: at least one acquire was under way, none succeeded, and
+//! - Of each key, the time counts in which processes tried: at least one acquire was under way, none succeeded, and
 //!   no process held the lock. A hold counts until its process claimed the lock no more, and where that is not known, until
 //!   its TTL ran out.
 //!
@@ -32,7 +32,7 @@ pub const NOTICE_NS: u64 = 10_000_000_000;
 /// A span of time, in nanoseconds.
 type Span = (u64, u64);
 
-/// The longest time of a key in which somebody tried in vain.
+/// The longest time of a key in which processes tried in vain.
 #[derive(Clone, Copy)]
 struct Drought<'a> {
     key: &'a str,
@@ -231,7 +231,7 @@ fn finding(drought: &Drought, bound_ns: u64) -> Finding {
         events: drought.events.to_vec(),
         sentence: format!(
             "between {} and {} only a minority of the servers was down and no process held {lock}, yet none of {} attempts \
-             to acquire it succeeded; somebody tried for {} of that time, and the bound is {}",
+             to acquire it succeeded; processes tried for {} of that time, and the bound is {}",
             seconds(drought.span.0),
             seconds(drought.span.1),
             drought.attempts,
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(
             verdict.findings[0].sentence,
             "between 1.000 s and 41.001 s only a minority of the servers was down and no process held a, yet none of 40 \
-             attempts to acquire it succeeded; somebody tried for 39.920 s of that time, and the bound is 13.000 s"
+             attempts to acquire it succeeded; processes tried for 39.920 s of that time, and the bound is 13.000 s"
         );
     }
 

@@ -1,6 +1,6 @@
 //! The set: every acknowledged addition is in the final set.
 //!
-//! In the set workload a process reads a list, and writes it back with one value more, which no other process adds and which
+//! In the set workload a process reads a list, and writes it back with one more value, which no other process adds and which
 //! stands last. What was acknowledged and is not in the list that is read in the closing phase is lost. An addition
 //! of unknown end may be there or not.
 //!
@@ -8,7 +8,7 @@
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::metrics::Metric;
-use crate::prose::seconds;
+use crate::prose::{are, seconds};
 use crate::run_index::{Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 use fencepost_history::f;
@@ -71,9 +71,10 @@ impl Checker for LostAdditions {
         let unread = sets.iter().find(|(_, set)| set.last.is_none());
         let (outcome, summary) = if lost > 0 {
             let share = 100.0 * lost as f64 / acknowledged as f64;
+            let are = are(lost);
             (
                 Outcome::Violation,
-                format!("{lost} of {acknowledged} acknowledged additions are lost ({share:.1} %)"),
+                format!("{lost} of {acknowledged} acknowledged additions {are} lost ({share:.1} %)"),
             )
         } else if let Some((key, _)) = unread {
             (Outcome::Unknown, format!("no process read the final set of {key}"))
@@ -86,7 +87,7 @@ impl Checker for LostAdditions {
     }
 }
 
-/// The share of acknowledged additions that is lost, where there is a set and it was read at the end.
+/// The share of acknowledged additions that are lost, where there is a set and it was read at the end.
 pub(crate) fn metrics(run: &RunIndex) -> Vec<Metric> {
     let sets = collect(run);
     let (lost, acknowledged) = counts(&sets);

@@ -7,7 +7,7 @@
 //! acknowledged one might have stood, which makes the true loss greater, never smaller.
 
 use super::checker::{Checker, FindingClass, NotJudged};
-use crate::prose::seconds;
+use crate::prose::{are, seconds};
 use crate::run_index::RunIndex;
 use crate::verdict::{Finding, Outcome, Verdict};
 use fencepost_history::{Kind, f};
@@ -71,9 +71,10 @@ impl Checker for LostUpdates {
 
         let (outcome, summary) = if lost > 0 {
             let percent = share * 100.0;
+            let are = are(lost);
             (
                 Outcome::Violation,
-                format!("{lost} of {acknowledged} acknowledged updates are lost ({percent:.1} %)"),
+                format!("{lost} of {acknowledged} acknowledged updates {are} lost ({percent:.1} %)"),
             )
         } else if let Some(key) = unread.first() {
             let more =
@@ -226,7 +227,7 @@ mod tests {
     #[test]
     fn rejects_a_value_acknowledged_twice() {
         let verdict = verdict(&LostUpdates, &history(&[(1, 1, "ok"), (2, 2, "ok"), (3, 2, "ok")], 2));
-        assert_eq!(verdict.summary, "1 of 3 acknowledged updates are lost (33.3 %)");
+        assert_eq!(verdict.summary, "1 of 3 acknowledged updates is lost (33.3 %)");
         assert_eq!(verdict.findings[0].events, [3, 5]);
         assert_eq!(
             verdict.findings[0].sentence,

@@ -1,6 +1,6 @@
 //! No deadlock: after all faults are healed and the longest TTL has passed, the lock can be acquired again.
 //!
-//! A key is stuck if somebody tried in earnest after healing and none got it. An attempt counts in the closing
+//! A key is stuck if processes tried in earnest after healing and none got it. An attempt counts in the closing
 //! phase (which begins when every lock must be free), and in the healing phase once the longest TTL has passed
 //! since it began. An attempt that never completed says nothing: the run may have been cut there. Nor does one of a client
 //! that had ended.

@@ -177,7 +177,7 @@ fn rounds(contests: usize, run: &Observed) -> Measurement {
     split.retain(|rounds| *rounds > 1);
     split.sort_unstable();
     let Some(&median) = split.get(split.len() / 2) else {
-        let sentence = "somebody was too early in each contest: the votes were never split";
+        let sentence = "a client was too early in each contest: the votes were never split";
         return Measurement::nothing(sentence.to_owned());
     };
     let count = split.len();

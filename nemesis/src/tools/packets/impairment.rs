@@ -78,7 +78,9 @@ impl Impairment {
             return Err("jitter_ms needs a delay_ms around which it spreads".to_owned());
         }
         if *self == Impairment::default() {
-            return Err("nothing is asked for: neither delay, loss, reorder, duplicate nor rate".to_owned());
+            return Err(
+                "no impairment given: expected delay_ms, loss, reorder, duplicate or rate_kbit".to_owned()
+            );
         }
         Ok(())
     }
@@ -143,7 +145,7 @@ mod tests {
         assert!(
             refused(r#"{"loss":0.1,"loss_correlation":1}"#).starts_with("loss_correlation is at least 0")
         );
-        assert!(refused("{}").starts_with("nothing is asked for"));
+        assert!(refused("{}").starts_with("no impairment given"));
         assert!(serde_json::from_str::<Impairment>(r#"{"delay":1}"#).is_err(), "an unknown field");
     }
 
