@@ -20,8 +20,8 @@ INCREMENT = ["--workload", "increment"]
 
 # The conditions of each table: the column's title, what it means, and the arguments of `fencepost test`.
 DRAWN = {
-    "lock": ("peace, `lock`", "no fault; the workload `lock`", ["--workload", "lock", "--hold", "100ms", "--time-limit", "10s"]),
-    "peace": ("peace, `increment`", "no fault; the workload `increment`", [*INCREMENT, "--hold", "200ms", "--time-limit", "10s"]),
+    "lock": ("no fault, `lock`", "the workload `lock`", ["--workload", "lock", "--hold", "100ms", "--time-limit", "10s"]),
+    "peace": ("no fault, `increment`", "the workload `increment`", [*INCREMENT, "--hold", "200ms", "--time-limit", "10s"]),
     "pause": (
         "`pause`",
         "clients or servers are stopped for longer than the TTL; clients look at their lock before they write",
