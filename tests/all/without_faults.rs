@@ -36,7 +36,7 @@ under!(
     ],
 );
 
-/// Acquires after which a run in peace has shown what it can show.
+/// Acquires after which a run without faults has shown what it can show.
 const ENOUGH: usize = 40;
 
 /// Ends after so many acquires; the time limit is for a machine that is busy with other things.
@@ -185,7 +185,7 @@ fn variants_of_redlock_hold_in_peace(driver: &str) {
     }
 }
 
-/// A counter on each node is no fencing token, even in peace: not every lock is granted by all nodes, so the counters
+/// A counter on each node is no fencing token, even without faults: not every lock is granted by all nodes, so the counters
 /// come apart, and tokens repeat sooner or later. The lock itself holds.
 fn counters_on_each_node_leave_the_lock_as_it_is(driver: &str) {
     let ran = test(&format!(
@@ -219,5 +219,5 @@ fn a_watchdog_outlives_the_ttl(driver: &str) {
     let history = ran.history();
     let renewed = history.iter().filter(|event| event.f == f::RENEWED).count();
     assert!(renewed > 4, "only {renewed} renewals");
-    assert!(history.iter().all(|event| event.f != f::LOST), "a lock was lost in peace");
+    assert!(history.iter().all(|event| event.f != f::LOST), "a lock was lost without faults");
 }

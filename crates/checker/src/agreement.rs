@@ -1,4 +1,4 @@
-//! FastPath algorithms, search and brute force must agree: on hundreds of thousands of small histories, some as
+//! The fast paths, search and brute force must agree: on hundreds of thousands of small histories, some as
 //! perfect objects make them, some with a few events out of place, some with anything in them.
 
 use crate::generate::{Behaviour, Shape, generate};

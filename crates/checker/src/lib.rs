@@ -19,7 +19,7 @@
 //!
 //! | model | operations | fast path | exact when |
 //! |---|---|---|---|
-//! | [`Mutex`](models::Mutex) | acquire, release by whomever | lazy, earliest deadline first; O(n log n) | always |
+//! | [`Mutex`](models::Mutex) | acquire; any process may release | lazy, earliest deadline first; O(n log n) | always |
 //! | [`OwnerMutex`](models::OwnerMutex) | release only by the holder | certain holds are disjoint; O(n) | no process goes on after an indeterminate operation |
 //! | [`FencedMutex`](models::FencedMutex) | and growing tokens | the same | the same |
 //! | [`Register`](models::Register) | read, write, cas | zones of values (Gibbons and Korach); O(n) | values are written once, no cas |

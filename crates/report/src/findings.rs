@@ -76,7 +76,7 @@ impl FindingFile {
 pub struct Signature {
     pub checker: String,
     pub class: String,
-    /// In order, each once; empty where the lock is broken in peace.
+    /// In order, each once; empty where the lock is broken without faults.
     pub causes: Vec<Cause>,
 }
 

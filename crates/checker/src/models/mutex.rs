@@ -1,4 +1,4 @@
-//! An anonymous mutex: acquired only when free, released only when held, by whomever.
+//! An anonymous mutex: acquired only when free, released only when held, by any process.
 //!
 //! # The algorithm
 //! Be lazy: an operation takes effect when it must, at its completion. If the state does not allow it then

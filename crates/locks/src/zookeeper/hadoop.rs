@@ -1,4 +1,4 @@
-//! `hadoop`: who is active, and what becomes of who was, as Hadoop's NameNodes decide it by ZooKeeper.
+//! `hadoop`: which client is active, and how the former one is fenced, as Hadoop's NameNodes decide it by ZooKeeper.
 //!
 //! Source: `ActiveStandbyElector` and the fencing of Hadoop's NameNode high availability. The client that creates the ephemeral
 //! znode is elected. Beside it stands a persistent one, the breadcrumb, which says who was active last; it goes only with

@@ -24,8 +24,9 @@ pub struct Patched {
     stub: u64,
 }
 
-/// Makes the clocks of a process settable, without changing what they show. A process patched before, by whomever,
-/// keeps its skew. Stops all threads for a moment (0.3 to 5 ms, more where many threads compete for processors).
+/// Makes the clocks of a process settable, without changing what they show. A process that was patched before, by this
+/// program or another, keeps its skew. Stops all threads for a moment (0.3 to 5 ms, more where many threads compete for
+/// processors).
 pub fn install(pid: i32) -> Result<Patched, ClockError> {
     super::supported()?;
     same_time_offset(pid)?;

@@ -1,4 +1,4 @@
-//! Who stands in which folder under which name. A disk has two such trees: what programs see, and what is durable.
+//! Which file is in which folder, and under which name. A disk has two such trees: what programs see, and what is durable.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};

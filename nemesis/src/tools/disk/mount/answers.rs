@@ -1,4 +1,4 @@
-//! How the kernel is answered: what a inode on the volume is, in FUSE's words.
+//! How the kernel is answered: what an inode on the volume is, in FUSE's words.
 
 use super::super::tree::InodeNumber;
 use super::super::volume::{Inode, Kind, Meta, Volume};
