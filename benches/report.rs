@@ -11,6 +11,7 @@ mod browser;
 mod synthetic;
 
 use browser::{in_browser, run, wait_until};
+use fencepost_history::PHASE;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -36,7 +37,7 @@ fn write_run(folder: &Path) {
     let mut events = redlock(Size { processes: 30, keys: 8, seconds: 1200, hold_ms: 10, unsure: 500 });
     assert!(events.len() >= EVENTS, "only {} events", events.len());
     // A run that ends in order closes; what is cut off here are the last sections before.
-    let closing = events.iter().rposition(|event| event.f == "phase").expect("a phase");
+    let closing = events.iter().rposition(|event| event.f == PHASE).expect("a phase");
     let rest = events.split_off(closing);
     events.truncate(EVENTS - rest.len());
     let mut file =

@@ -87,7 +87,7 @@ fn draw_next(
     let place = faults.len();
     let mut aimed = |which| {
         let drawn = draw_aimed(nemesis, topology, settings, which, random);
-        drawn.filter(|fault| leaves_two(faults, fault, topology))
+        drawn.filter(|fault| leaves_two(nemesis, faults, fault, topology))
     };
     let first = WhichAim::InTurn(0);
     let other = WhichAim::InTurn(1 + place / 4);
@@ -99,13 +99,21 @@ fn draw_next(
     fault.or_else(|| draw_fault(nemesis, topology, settings, None, random))
 }
 
-/// Whether two clients at least go on after these faults: those that are killed are not started again, and one alone has no one to
-/// compete with.
-fn leaves_two(faults: &[PlannedFault], next: &PlannedFault, topology: &Topology) -> bool {
+/// Whether two clients at least go on after these faults of a nemesis: those that are killed are not started again, and one alone has
+/// no one to compete with.
+fn leaves_two(
+    nemesis: &dyn Nemesis,
+    faults: &[PlannedFault],
+    next: &PlannedFault,
+    topology: &Topology,
+) -> bool {
+    if !nemesis.description().ends_clients {
+        return true;
+    }
     let ends_client = |fault: &&PlannedFault| {
         let is_client =
             |name: &String| topology.candidates(name).iter().any(|node| topology.clients.contains(node));
-        fault.fault == "kill" && fault.on.iter().any(is_client)
+        fault.on.iter().any(is_client)
     };
     let ended = faults.iter().chain([next]).filter(ends_client).count();
     ended == 0 || ended + 2 <= topology.clients.len()

@@ -38,6 +38,8 @@ pub struct NemesisDescription {
     pub awaits_holder: bool,
     /// Whether it ends its targets. The storage keeps its data in memory, and must not be ended: that is no fault of the lock.
     pub ends_targets: bool,
+    /// Whether clients among its targets end for good: unlike a server, a client is not started again.
+    pub ends_clients: bool,
     /// Whether only servers can be its targets.
     pub servers_only: bool,
     /// Whether it acts on the packets between nodes, so that it can be aimed at a flow.
@@ -65,6 +67,7 @@ impl NemesisDescription {
             options: &[],
             awaits_holder: false,
             ends_targets: false,
+            ends_clients: false,
             servers_only: false,
             on_packets: false,
             delays_nothing: false,

@@ -18,7 +18,9 @@ use crate::topology::storage_names;
 use crate::validation::RunSpec;
 use anyhow::{Result, bail};
 use fencepost_history::run::RunFolder;
-use fencepost_history::{Kind, f};
+use fencepost_history::{
+    Kind, LOCK, NEMESES, NODES, PHASE, RunPhase, SERVERS, STORAGE, STORAGE_IS_REGISTER, f,
+};
 use fencepost_nemesis::Trigger;
 use fencepost_workloads::key_name;
 use futures_util::future::join_all;
@@ -54,8 +56,6 @@ pub(crate) struct Run<'a> {
 pub struct RunOutcome {
     /// Faults that could not be healed, nodes that could not be removed: one sentence each. No part of the verdict.
     pub cleanup_errors: Vec<String>,
-    /// Planned faults that were left out: another fault of their kind was in force on one of their targets.
-    pub faults_left_out: u64,
     /// Of a directed run.
     pub script: Option<ScriptOutcome>,
 }
@@ -68,12 +68,12 @@ pub(crate) async fn all(
 ) -> Result<RunOutcome> {
     let (spec, stop) = (run.spec, run.stop);
     let context = Arc::new(ProcessContext::new(recorder.clone(), time_limits(run), spec.options.concurrency));
-    recorder.nemesis(Kind::Info, fencepost_history::LOCK, json!(deployment.lock), None);
+    recorder.nemesis(Kind::Info, LOCK, json!(deployment.lock), None);
     let servers = record_settings(spec, recorder);
     let mut player = run.script.map(|script| arm(run, script, &context));
     // Counted from the first event on: processes begin after this.
     let enough = acquired_enough(spec, recorder);
-    phase(recorder, "main");
+    phase(recorder, RunPhase::Main);
     let moved = fencepost_nemesis::moved_clocks(&spec.plan, &spec.topology());
     let clocks = ClockWatch::watch(moved, deployment.context.clone(), recorder.clone(), run.folder.clocks())?;
     let unreadable = spec.lock.service.unreadable_data();
@@ -91,29 +91,13 @@ pub(crate) async fn all(
         () = watch.watch(|server| injection.takes_down(server)) => {}
         () = report_progress(run.observer.as_ref(), recorder, &injection, spec.options.time_limit.0) => {}
     }
-    phase(recorder, "heal");
-    let healed = injection.heal_all().await;
-    if !spec.nemeses.is_empty() {
-        await_ready(run, deployment).await;
-    }
+    let unhealed = heal(run, deployment, recorder, injection).await;
     // A directed run ends where its script ends.
     if !spec.nemeses.is_empty() && player.is_none() {
-        phase(recorder, "liveness");
-        let granted = granted_again(spec, recorder);
-        tokio::select! {
-            () = tokio::time::sleep(LIVENESS_TTLS * spec.options.ttl.0) => {}
-            () = granted => {}
-            () = stop.pulled() => {}
-            () = watch.watch(|_| false) => {}
-        }
+        liveness(run, recorder, &mut watch).await;
     }
     context.closing.set();
-    // Processes end what they are in the middle of. After Ctrl-C or a failure nothing is worth that wait.
-    tokio::select! {
-        () = async { while processes.join_next().await.is_some() {} } => {}
-        () = only_if_failed(stop) => {}
-    }
-    processes.abort_all();
+    await_ends(&mut processes, stop).await;
     let unwritten = match clocks {
         Some(clocks) => clocks.stop().await,
         None => None,
@@ -125,16 +109,58 @@ pub(crate) async fn all(
     if let Some(sentence) = silent_client(run, deployment).await {
         bail!("{sentence}");
     }
-    phase(recorder, "closing");
+    closing(run, deployment, &context, recorder).await;
+    let cleanup_errors = unhealed.into_iter().chain(unwritten).collect();
+    Ok(RunOutcome { cleanup_errors, script })
+}
+
+/// Heals all faults, and waits for the service. Gives one sentence for each fault that could not be healed.
+async fn heal(
+    run: &Run<'_>,
+    deployment: &Deployment,
+    recorder: &Recorder,
+    injection: Injection,
+) -> Vec<String> {
+    phase(recorder, RunPhase::Heal);
+    let unhealed = injection.heal_all().await;
+    if !run.spec.nemeses.is_empty() {
+        await_ready(run, deployment).await;
+    }
+    unhealed
+}
+
+/// Lets the processes go on without faults.
+async fn liveness(run: &Run<'_>, recorder: &Recorder, watch: &mut ServerWatch) {
+    phase(recorder, RunPhase::Liveness);
+    let granted = granted_again(run.spec, recorder);
     tokio::select! {
-        () = closing_reads(&context, spec.options.keys, &deployment.clients, spec.workload.uses_storage()) => {}
+        () = tokio::time::sleep(LIVENESS_TTLS * run.spec.options.ttl.0) => {}
+        () = granted => {}
+        () = run.stop.pulled() => {}
+        () = watch.watch(|_| false) => {}
+    }
+}
+
+/// Processes end what they are in the middle of. After Ctrl-C or a failure nothing is worth that wait.
+async fn await_ends(processes: &mut JoinSet<()>, stop: &Stop) {
+    tokio::select! {
+        () = async { while processes.join_next().await.is_some() {} } => {}
         () = only_if_failed(stop) => {}
+    }
+    processes.abort_all();
+}
+
+/// Reads every key once more, and records the storage's log.
+async fn closing(run: &Run<'_>, deployment: &Deployment, context: &Arc<ProcessContext>, recorder: &Recorder) {
+    let spec = run.spec;
+    phase(recorder, RunPhase::Closing);
+    tokio::select! {
+        () = closing_reads(context, spec.options.keys, &deployment.clients, spec.workload.uses_storage()) => {}
+        () = only_if_failed(run.stop) => {}
     }
     if has_one_storage(spec) {
         storage_log::record(deployment.context.as_ref(), recorder).await;
     }
-    let cleanup_errors = healed.errors.into_iter().chain(unwritten).collect();
-    Ok(RunOutcome { cleanup_errors, faults_left_out: healed.left_out, script })
 }
 
 /// A sentence about a client that answers no more, although no fault keeps it from that.
@@ -151,13 +177,13 @@ async fn silent_client(run: &Run<'_>, deployment: &Deployment) -> Option<String>
 /// Records the nemeses and the servers, for the checkers. Gives the names of the servers.
 fn record_settings(spec: &RunSpec, recorder: &Recorder) -> Vec<String> {
     let nemeses: Vec<&str> = spec.nemeses.iter().map(|nemesis| nemesis.name()).collect();
-    recorder.nemesis(Kind::Info, "nemeses", json!(nemeses), None);
+    recorder.nemesis(Kind::Info, NEMESES, json!(nemeses), None);
     let servers = spec.topology().servers;
-    recorder.nemesis(Kind::Info, "servers", json!(servers), None);
-    recorder.nemesis(Kind::Info, fencepost_history::NODES, json!(run_nodes(spec)), None);
+    recorder.nemesis(Kind::Info, SERVERS, json!(servers), None);
+    recorder.nemesis(Kind::Info, NODES, json!(run_nodes(spec)), None);
     // One storage is one register a key; replicas promise less, and data inside the lock service is another matter.
     if has_one_storage(spec) {
-        recorder.nemesis(Kind::Info, "storage", json!("register"), None);
+        recorder.nemesis(Kind::Info, STORAGE, json!(STORAGE_IS_REGISTER), None);
     }
     servers
 }
@@ -183,8 +209,8 @@ async fn await_ready(run: &Run<'_>, deployment: &Deployment) {
     }
 }
 
-fn phase(recorder: &Recorder, name: &str) {
-    recorder.nemesis(Kind::Info, "phase", json!(name), None);
+fn phase(recorder: &Recorder, phase: RunPhase) {
+    recorder.nemesis(Kind::Info, PHASE, json!(phase.name()), None);
 }
 
 /// How long operations may take in this run.

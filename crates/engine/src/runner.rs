@@ -13,6 +13,7 @@ use anyhow::{Result, anyhow, bail};
 use fencepost_cluster::{Cleaned, Cluster, ClusterSpec, Driver, Environment, NodeSpec};
 use fencepost_history::Writer;
 use fencepost_history::run::{COMPRESS_ABOVE_BYTES, RunFile, RunFolder, compress_history};
+use fencepost_nemesis::PlannedFault;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -189,7 +190,10 @@ fn clients_that_may_be_killed(spec: &RunSpec) -> Vec<String> {
     if spec.lock.capabilities(&spec.options.lock_options).fences_clients {
         return topology::client_names(&spec.options);
     }
-    let kills = spec.plan.faults.iter().filter(|fault| fault.fault == "kill");
+    let ends_clients = |fault: &&PlannedFault| {
+        fencepost_nemesis::find(&fault.fault).is_some_and(|nemesis| nemesis.description().ends_clients)
+    };
+    let kills = spec.plan.faults.iter().filter(ends_clients);
     let topology = spec.topology();
     kills.flat_map(|fault| &fault.on).flat_map(|target| topology.candidates(target)).collect()
 }

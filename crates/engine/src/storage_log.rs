@@ -2,15 +2,12 @@
 //! it up can arrive at any time later; only the log shows that it did, and after what.
 
 use crate::recorder::Recorder;
-use fencepost_history::{Kind, STORAGE_LOG, StorageAccess};
+use fencepost_history::{Kind, STORAGE_LOG, STORAGE_NODE, StorageAccess};
 use fencepost_nemesis::FaultContext;
 use serde_json::json;
 
 /// Where the storage writes it, in its node.
 pub(crate) const PATH: &str = "{data}/accesses.jsonl";
-
-/// The storage's name among the nodes.
-const STORAGE: &str = "storage";
 
 /// So many accesses one event has at most: lines of a history stay short enough to be read by people.
 const ACCESSES_MAX: usize = 500;
@@ -30,7 +27,7 @@ pub(crate) async fn record(context: &FaultContext, recorder: &Recorder) {
 }
 
 async fn read(context: &FaultContext) -> anyhow::Result<Vec<StorageAccess>> {
-    Ok(accesses(&context.node(STORAGE)?.get(PATH).await?))
+    Ok(accesses(&context.node(STORAGE_NODE)?.get(PATH).await?))
 }
 
 /// What the log says. A storage that was ended while it wrote leaves half a line, and nothing after it counts.

@@ -1,6 +1,7 @@
 //! The nodes of a run, by name: what its options and its lock ask for.
 
 use crate::options::RunOptions;
+use fencepost_history::STORAGE_NODE;
 use fencepost_locks::{LockDefinition, is_acquiring};
 use fencepost_nemesis::{RecipePoint, Topology};
 use fencepost_workloads::Workload;
@@ -18,7 +19,7 @@ pub fn topology(options: &RunOptions, lock: &LockDefinition, workload: &dyn Work
     Topology {
         servers: server_names(options, lock),
         clients: client_names(options),
-        storage: has_storage(options, lock, workload).then(|| "storage".to_owned()),
+        storage: has_storage(options, lock, workload).then(|| STORAGE_NODE.to_owned()),
         has_leader: lock.service.leadership().is_some(),
         points: recipe_points(options, lock),
         ttl: options.ttl.0 + lock.capabilities(&options.lock_options).lock_delay,
@@ -53,7 +54,8 @@ pub(crate) fn storage_names(
         return Vec::new();
     }
     let replicas = fencepost_storage::find_guard(&options.guard).map_or(1, |guard| guard.replicas());
-    let name = |number| if number == 1 { "storage".to_owned() } else { format!("storage-{number}") };
+    let name =
+        |number| if number == 1 { STORAGE_NODE.to_owned() } else { format!("{STORAGE_NODE}-{number}") };
     (1..=replicas).map(name).collect()
 }
 

@@ -7,6 +7,20 @@ use std::collections::BTreeMap;
 /// The name (`f`) of the event that describes the nodes of a run.
 pub const NODES: &str = "nodes";
 
+/// The name (`f`) of the event that lists the servers of the lock.
+pub const SERVERS: &str = "servers";
+
+/// The name (`f`) of the event that lists the nemeses of a run.
+pub const NEMESES: &str = "nemeses";
+
+/// The name of the storage among the nodes. Its replicas are `storage-2`, `storage-3`, ….
+pub const STORAGE_NODE: &str = "storage";
+
+/// Whether a node of this name is the storage or a replica of it. A history without the event [`NODES`] has only the name.
+pub fn is_storage(node: &str) -> bool {
+    node.starts_with(STORAGE_NODE)
+}
+
 /// What a node does in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -16,7 +30,7 @@ pub enum NodeKind {
     Storage,
 }
 
-/// The nodes of a run: the value of the event [`NODES`]. Servers have an event of their own, `servers`.
+/// The nodes of a run: the value of the event [`NODES`]. Servers have an event of their own, [`SERVERS`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct RunNodes {

@@ -1,8 +1,14 @@
-//! What a storage did, in its own order.
+//! What a storage is, and what it did, in its own order.
 
 use crate::name::Name;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+/// The name (`f`) of the event that says what the storage is; without it, nothing is known.
+pub const STORAGE: &str = "storage";
+
+/// The value of the event [`STORAGE`] where the storage is one register for each key.
+pub const STORAGE_IS_REGISTER: &str = "register";
 
 /// The name (`f`) of an event that holds a part of the storage's log; the value is a list of [`StorageAccess`]. All such events of a history,
 /// one after the other, are the log.

@@ -1,7 +1,7 @@
 //! Histories of any size for tests: Redlock on five simulated nodes whose clocks jump.
 
 use fencepost_history::prose::and;
-use fencepost_history::{Event, Kind, Process, Seed, Stream, f};
+use fencepost_history::{Event, Kind, PHASE, Process, RunPhase, Seed, Stream, f};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ pub fn redlock(size: Size) -> Vec<Event> {
         faults: 0,
         size,
     };
-    run.push(Process::Nemesis, Kind::Info, "phase", None, json!("main"), None);
+    run.push(Process::Nemesis, Kind::Info, PHASE, None, json!(RunPhase::Main.name()), None);
     let mut actors: Vec<Actor> =
         (0..processes).map(|process| Actor { process, key: 0, at: At::Idle }).collect();
     // The last one is the nemesis.
@@ -239,9 +239,9 @@ impl Simulation {
 
     /// A fresh process acquires, reads and releases each key.
     fn closing(&mut self, processes: u64) {
-        self.push(Process::Nemesis, Kind::Info, "phase", None, json!("heal"), None);
+        self.push(Process::Nemesis, Kind::Info, PHASE, None, json!(RunPhase::Heal.name()), None);
         self.now += TTL;
-        self.push(Process::Nemesis, Kind::Info, "phase", None, json!("closing"), None);
+        self.push(Process::Nemesis, Kind::Info, PHASE, None, json!(RunPhase::Closing.name()), None);
         for key in 0..self.size.keys {
             let actor = Actor { process: 1000 * processes + key as u64, key, at: At::Idle };
             let value = self.storage[key];

@@ -4,7 +4,7 @@ use crate::heading::Heading;
 use crate::pictures::lanes::Lanes;
 use crate::shown_findings::own_findings;
 use fencepost_checker::{Outcome, RunIndex, RunVerdict, Verdict, registry, seconds, times};
-use fencepost_history::{Lease, f};
+use fencepost_history::{Lease, RunPhase, f};
 use serde_json::Value;
 use std::collections::HashSet;
 
@@ -126,7 +126,7 @@ fn outcome(verdict: &RunVerdict, checker: &str) -> Option<Outcome> {
 
 /// Whether a run has not come to its end: it is still running, or it was cut off.
 pub fn is_unfinished(run: &RunIndex) -> bool {
-    run.phase("closing").is_none()
+    run.phase(RunPhase::Closing).is_none()
 }
 
 /// That a run has not come to its end.

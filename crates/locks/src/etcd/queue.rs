@@ -5,7 +5,7 @@
 use super::api::{
     Compare, RangeRequest, RequestOp, Response, SortOrder, TxnRequest, TxnResponse, WatchCreateRequest,
 };
-use super::members::{CallError, Members};
+use super::members::{Answered, CallError, Members};
 use super::session::LeaseSession;
 use fencepost_history::{ErrorCode, OperationError};
 use std::time::Duration;
@@ -61,20 +61,8 @@ pub(super) async fn take(
     deadline: Instant,
 ) -> Result<QueueGrant, Failure> {
     let begun = Instant::now();
-    let oldest = RangeRequest::prefix(prefix).first_created(SortOrder::Ascend);
-    // Executing it twice does no harm: the second time finds the key of the first.
-    let txn = TxnRequest {
-        compare: vec![Compare::created(path, 0)],
-        success: vec![RequestOp::put(path, session.lease), RequestOp::range(oldest.clone())],
-        failure: vec![RequestOp::range(RangeRequest::key(path)), RequestOp::range(oldest)],
-    };
-    let created = members
-        .call(deadline, |client| {
-            let txn = txn.clone();
-            async move { client.txn(txn).await }
-        })
-        .await
-        .map_err(|error| Failure::of(error, true))?;
+    let created = put_key(members, session, prefix, path, deadline).await;
+    let created = created.map_err(|error| Failure::of(error, true))?;
     let doubt = created.doubt;
     let fail = |code: ErrorCode, detail: &str, lease_is_gone| Failure {
         why: code.error(detail),
@@ -95,10 +83,8 @@ pub(super) async fn take(
     }
     if waited {
         // The recheck. The lease may have run out while we waited, and with it our key: the lock is then another's.
-        let found =
-            members.call(deadline, |client| async move { client.range(RangeRequest::key(path)).await }).await;
-        let found = found.map_err(|error| Failure::of(error, doubt))?.answer;
-        if found.kvs.first().is_none_or(|kv| kv.create_revision != create_revision) {
+        let is_there = is_there(members, path, create_revision, deadline).await;
+        if !is_there.map_err(|error| Failure::of(error, doubt))? {
             return Err(fail(
                 ErrorCode::SessionExpired,
                 "the lease ran out while the lock was waited for",
@@ -112,6 +98,40 @@ pub(super) async fn take(
         Ok(()) => Ok(QueueGrant { create_revision, doubt, waited, wakeups }),
         Err(_) => Err(fail(ErrorCode::Timeout, "no keepalive was answered in time", false)),
     }
+}
+
+/// Puts our key if it is not there, and looks for it and for the oldest key, all in one transaction.
+async fn put_key(
+    members: &Members,
+    session: &LeaseSession,
+    prefix: &str,
+    path: &str,
+    deadline: Instant,
+) -> Result<Answered<TxnResponse>, CallError> {
+    let oldest = RangeRequest::prefix(prefix).first_created(SortOrder::Ascend);
+    // Executing it twice does no harm: the second time finds the key of the first.
+    let txn = TxnRequest {
+        compare: vec![Compare::created(path, 0)],
+        success: vec![RequestOp::put(path, session.lease), RequestOp::range(oldest.clone())],
+        failure: vec![RequestOp::range(RangeRequest::key(path)), RequestOp::range(oldest)],
+    };
+    let call = members.call(deadline, |client| {
+        let txn = txn.clone();
+        async move { client.txn(txn).await }
+    });
+    call.await
+}
+
+/// Whether our key is still there, and not a later one of its name.
+async fn is_there(
+    members: &Members,
+    path: &str,
+    create_revision: i64,
+    deadline: Instant,
+) -> Result<bool, CallError> {
+    let found =
+        members.call(deadline, |client| async move { client.range(RangeRequest::key(path)).await }).await?;
+    Ok(found.answer.kvs.first().is_some_and(|kv| kv.create_revision == create_revision))
 }
 
 /// Create revisions of our key and of the oldest key in the answer to the first transaction.

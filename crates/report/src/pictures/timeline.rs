@@ -6,7 +6,7 @@ use super::lanes::Lanes;
 use super::palette::{self, Colour};
 use fencepost_checker::run_index::{Hold, HoldEnd, Operation};
 use fencepost_checker::{Class, Overlap, RunIndex};
-use fencepost_history::{Kind, f};
+use fencepost_history::{Kind, RunPhase, f};
 
 /// What lanes may take of the height; many lanes become thin.
 const LANES_HEIGHT: i32 = 900;
@@ -102,13 +102,13 @@ fn ground(canvas: &Canvas, frame: &Frame, lanes: &Lanes) {
 /// Where the phases after the main one begin.
 fn phases(canvas: &Canvas, run: &RunIndex, frame: &Frame) {
     let mut rows = Rows::new(2);
-    for phase in run.phases.iter().filter(|phase| phase.name != "main") {
+    for phase in run.phases.iter().filter(|phase| RunPhase::named(phase.name) != Some(RunPhase::Main)) {
         let x = frame.axis.x(phase.from_ns);
         canvas.dashes(x, frame.top - 28, frame.bottom, palette::MUTED);
-        let text = match phase.name {
-            "heal" => "all healed",
-            "closing" => "closing reads",
-            name => name,
+        let text = match RunPhase::named(phase.name) {
+            Some(RunPhase::Heal) => "all healed",
+            Some(RunPhase::Closing) => "closing reads",
+            _ => phase.name,
         };
         let width = text_width(text, SMALL);
         // Near the right edge the label stands left of its line, if the one before leaves room.
