@@ -111,6 +111,18 @@ pub(crate) fn split<'a>(line: &'a Line) -> Result<(&'a str, &'a str), ReadError>
     }
 }
 
+/// That the model does not take what a line says.
+fn refused(line: &Line, refusal: Refusal) -> Result<(), ReadError> {
+    let (f, value) = (&line.f, &line.value);
+    let reason = match refusal {
+        Refusal::UnknownOperation(known) => {
+            format!("the model knows {known}, not {f:?} (--skip {f} leaves it out)")
+        }
+        Refusal::WrongValue(wanted) => format!("{f:?} wants {wanted}, and the value is {value}"),
+    };
+    malformed(line.number, reason)
+}
+
 /// An operation that has not completed.
 struct Open {
     part: usize,
@@ -168,30 +180,28 @@ impl<M: Codec + Clone> Collector<M> {
     fn take(&mut self, line: &Line) -> Result<(), ReadError> {
         let process = line.process.expect("the nemesis was left out");
         let stamp = Stamp { index: line.index.unwrap_or(line.number - 1), time_ns: line.time_ns };
-        let refuse = |refusal| match refusal {
-            Refusal::UnknownOperation(known) => malformed(
-                line.number,
-                format!("the model knows {known}, not {:?} (--skip {} leaves it out)", line.f, line.f),
-            ),
-            Refusal::WrongValue(wanted) => {
-                let (f, value) = (&line.f, &line.value);
-                malformed(line.number, format!("{f:?} wants {wanted}, and the value is {value}"))
-            }
-        };
         let f = self.name(&line.f);
-        if line.kind == Kind::Invoke {
-            let part = self.part(line.key.as_deref());
-            let (_, model, builder) = &mut self.parts[part];
-            let op = match model.invoke(process, &line.f, &line.value) {
-                Ok(op) => op,
-                Err(refusal) => return refuse(refusal),
-            };
-            let handle = builder.invoke_at(process, op, stamp);
-            if self.open.insert(process, Open { part, f, handle }).is_some() {
-                return malformed(line.number, format!("process {process} already has an operation open"));
-            }
-            return Ok(());
+        match line.kind {
+            Kind::Invoke => self.invoke(line, process, f, stamp),
+            _ => self.complete(line, process, f, stamp),
         }
+    }
+
+    fn invoke(&mut self, line: &Line, process: u64, f: usize, stamp: Stamp) -> Result<(), ReadError> {
+        let part = self.part(line.key.as_deref());
+        let (_, model, builder) = &mut self.parts[part];
+        let op = match model.invoke(process, &line.f, &line.value) {
+            Ok(op) => op,
+            Err(refusal) => return refused(line, refusal),
+        };
+        let handle = builder.invoke_at(process, op, stamp);
+        if self.open.insert(process, Open { part, f, handle }).is_some() {
+            return malformed(line.number, format!("process {process} already has an operation open"));
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, line: &Line, process: u64, f: usize, stamp: Stamp) -> Result<(), ReadError> {
         let Some(open) = self.open.remove(&process) else {
             return malformed(
                 line.number,
@@ -217,7 +227,7 @@ impl<M: Codec + Clone> Collector<M> {
         match line.kind {
             Kind::Ok => match model.complete(&op, &line.value) {
                 Ok(ret) => builder.complete_at(open.handle, ret, stamp),
-                Err(refusal) => return refuse(refusal),
+                Err(refusal) => return refused(line, refusal),
             },
             // A library that said no after tries of its own may have taken the lock.
             Kind::Fail if line.f == f::ACQUIRE && is_no_of_library(line) => {}

@@ -314,6 +314,14 @@ mod tests {
     }
 
     #[test]
+    fn tells_of_a_server_that_ended_meanwhile() {
+        let ended = "\n        860  nemesis info server-ended - {node:\"n2\",log:[\"no~memory\",\"gave~up\"]}\n        900";
+        let story = story_of(&JUMP.replacen("\n        900", ended, 1), "exclusion");
+        let expected = "0.860 s n2 ended by itself; its log says: no memory / gave up";
+        assert!(story.iter().any(|line| line == expected), "{story:?}");
+    }
+
+    #[test]
     fn tells_of_a_release_that_removed_the_lock() {
         let text = "
             0  1 invoke acquire a {ttl_ms:2000}

@@ -4,16 +4,17 @@
 //! back: what `lease-mutex` and `fenced-mutex` find, event by event.
 //!
 //! *Tokens.* It is enough to keep the greatest token of each key: a token is wrong if it is not greater than the
-//! greatest one that had been granted when its acquire was invoked.
+//! greatest one that had been granted when its acquire was invoked; but a process that has not released may get its own again.
 //!
 //! *Overlaps.* Two holds of a key overlap if the
 //! later one begins between two instants at which the earlier one's process believed. So it is enough to number
 //! the grants of each key: when a process is known to have believed, the grants since its belief was last known
 //! are as many overlaps. An event costs a few look-ups in hash maps; memory is one entry a process and key in
 //! use, since a process is forgotten with its first indeterminate operation. Who shares the lock is counted apart: a
-//! shared hold is broken by exclusive grants only.
+//! shared hold is broken by exclusive grants only. A grant that is over as its process learns of it breaks none, and counts only once that
+//! process shows belief in it: from then on.
 
-use crate::run_index::{asks_shared, is_notice, shows_belief};
+use crate::run_index::{asks_shared, denies_belief, is_notice, shows_belief};
 use fencepost_history::{Event, Kind, Process, f};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
@@ -37,8 +38,9 @@ struct Open {
     /// The hold under which it was invoked: grants when belief was last known, and grants at the invocation.
     /// A release takes the hold with it.
     hold: Option<(u64, u64)>,
-    /// The greatest token granted when it was invoked.
+    /// The greatest token granted when it was invoked, and the process that still has it.
     greatest_token: Option<i64>,
+    has_greatest: Option<u64>,
     key: Key,
     /// An acquire that asks to share.
     shared: bool,
@@ -49,9 +51,17 @@ struct Grants {
     exclusive: u64,
     shared: u64,
     greatest_token: Option<i64>,
+    /// The process that was granted the greatest token and has not released since.
+    has_greatest: Option<u64>,
 }
 
 impl Grants {
+    /// Counts a grant, and says by how many that makes those more that break a hold of its own kind.
+    fn count(&mut self, shared: bool) -> u64 {
+        *(if shared { &mut self.shared } else { &mut self.exclusive }) += 1;
+        u64::from(!shared)
+    }
+
     /// Those that break a hold.
     fn against(self, shared: bool) -> u64 {
         if shared { self.exclusive } else { self.exclusive + self.shared }
@@ -62,6 +72,8 @@ impl Grants {
 struct Known {
     grants: u64,
     shared: bool,
+    /// The grant was over as its process learned of it, and does not count yet.
+    over_at_once: bool,
 }
 
 impl Watch {
@@ -108,32 +120,56 @@ impl Watch {
         };
         let grants = self.grants.get(&owner.1).copied().unwrap_or_default();
         let hold = known.map(|known| (known.grants, grants.against(known.shared)));
-        let (greatest_token, shared) = (grants.greatest_token, asks_shared(event));
-        self.open.insert(process, Open { hold, greatest_token, key: owner.1, shared });
+        let Grants { greatest_token, has_greatest, .. } = grants;
+        let shared = asks_shared(event);
+        self.open.insert(process, Open { hold, greatest_token, has_greatest, key: owner.1, shared });
     }
 
     fn complete(&mut self, process: u64, open: Open, event: &Event) {
+        let owner = (process, open.key.clone());
         if let Some((known, granted)) = open.hold
             && shows_belief(&event.f, event)
         {
             self.overlaps += granted - known;
-            if let Some(known) = self.holds.get_mut(&(process, open.key.clone())) {
+            if let Some(known) = self.holds.get_mut(&owner) {
                 known.grants = granted;
+                if std::mem::take(&mut known.over_at_once) {
+                    let grants = self.grants.entry(open.key.clone()).or_default();
+                    known.grants += grants.count(known.shared);
+                }
             }
+        }
+        if denies_belief(&event.f, event) {
+            self.holds.remove(&owner);
+        }
+        if event.f == f::RELEASE && event.kind != Kind::Fail {
+            let grants = self.grants.entry(open.key.clone()).or_default();
+            grants.has_greatest = grants.has_greatest.filter(|has| *has != process);
         }
         if event.kind == Kind::Info {
             // Its number is never used again: nothing more can become known about its belief.
             self.holds.retain(|(owner, _), _| *owner != process);
         } else if event.kind == Kind::Ok && event.f == f::ACQUIRE {
-            let (grants, shared) = (self.grants.entry(open.key.clone()).or_default(), open.shared);
-            *(if shared { &mut grants.shared } else { &mut grants.exclusive }) += 1;
-            if let Some(token) = event.value.get("token").and_then(Value::as_i64) {
-                self.stale_tokens += u64::from(open.greatest_token >= Some(token));
-                grants.greatest_token = grants.greatest_token.max(Some(token));
-            }
-            let known = Known { grants: grants.against(shared), shared };
-            self.holds.insert((process, open.key), known);
+            self.granted(owner, &open, event);
         }
+    }
+
+    fn granted(&mut self, owner: (u64, Key), open: &Open, event: &Event) {
+        let (process, shared) = (owner.0, open.shared);
+        let grants = self.grants.entry(open.key.clone()).or_default();
+        let over_at_once = event.value.get("validity_ms").and_then(Value::as_f64).is_some_and(|ms| ms <= 0.0);
+        if !over_at_once {
+            grants.count(shared);
+        }
+        if let Some(token) = event.value.get("token").and_then(Value::as_i64) {
+            let own_again = open.greatest_token == Some(token) && open.has_greatest == Some(process);
+            self.stale_tokens += u64::from(open.greatest_token >= Some(token) && !own_again);
+            if grants.greatest_token < Some(token) {
+                (grants.greatest_token, grants.has_greatest) = (Some(token), Some(process));
+            }
+        }
+        let known = Known { grants: grants.against(shared), shared, over_at_once };
+        self.holds.insert(owner, known);
     }
 }
 

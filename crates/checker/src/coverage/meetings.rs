@@ -3,7 +3,7 @@
 use super::moments::{KeyState, at_events};
 use super::situation::{LockPhase, Situation, TargetRole};
 use crate::run_index::{Fault, RunIndex};
-use fencepost_history::NodeKind;
+use fencepost_history::{NodeKind, is_storage};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -33,8 +33,7 @@ pub(super) fn kind_of(run: &RunIndex, node: &str) -> Option<NodeKind> {
     match node {
         _ if run.servers.contains(&node) => Some(NodeKind::Server),
         _ if nodes.is_client(node) => Some(NodeKind::Client),
-        // A storage has this name in histories of before its nodes were recorded, too.
-        _ if nodes.storage.iter().any(|storage| storage == node) || node.starts_with("storage") => {
+        _ if nodes.storage.iter().any(|storage| storage == node) || is_storage(node) => {
             Some(NodeKind::Storage)
         }
         _ => None,

@@ -1,7 +1,7 @@
 //! What a lock costs: how long it takes to get it, how often it is had, and how long it is missed after a fault.
 
 use crate::run_index::{Fault, RunIndex};
-use fencepost_history::f;
+use fencepost_history::{RunPhase, f};
 use serde::{Deserialize, Serialize};
 
 /// What the lock of a run cost.
@@ -28,9 +28,11 @@ pub fn costs(run: &RunIndex) -> Costs {
     let mut latencies: Vec<u64> =
         granted().map(|(acquire, ok)| ok.time.saturating_sub(acquire.invoke.time)).collect();
     latencies.sort_unstable();
-    let from_ns = run.phase("main").map_or(0, |phase| phase.from_ns);
-    let until_ns =
-        ["heal", "closing"].iter().find_map(|name| run.phase(name)).map_or(run.end_ns, |phase| phase.from_ns);
+    let from_ns = run.phase(RunPhase::Main).map_or(0, |phase| phase.from_ns);
+    let until_ns = [RunPhase::Heal, RunPhase::Closing]
+        .into_iter()
+        .find_map(|phase| run.phase(phase))
+        .map_or(run.end_ns, |phase| phase.from_ns);
     let acquisitions = granted().filter(|(_, ok)| (from_ns..=until_ns).contains(&ok.time)).count();
     let seconds = until_ns.saturating_sub(from_ns) as f64 / 1e9;
     Costs {

@@ -284,6 +284,20 @@ mod tests {
     }
 
     #[test]
+    fn a_session_that_was_reported_lost_may_keep_the_lock() {
+        let lost = |lease: &str| {
+            let lock = format!("0 nemesis info lock - {{name:\"x\",lease:\"{lease}\"}}\n");
+            let text = tried("fail acquire a null taken", THREE)
+                .replace("9 1 invoke release a", "9 1 info lost a")
+                .replace("9 1 ok release a", "");
+            let released = "41002 1 invoke release a\n41003 1 ok release a {believed:false}";
+            maybe_verdict(&Availability, &format!("{lock}{text}\n{released}")).map(|verdict| verdict.outcome)
+        };
+        assert_eq!(lost("ttl"), Some(Outcome::Violation));
+        assert_eq!(lost("session"), None, "it was not free");
+    }
+
+    #[test]
     fn does_not_know_where_a_server_did_not_come_back() {
         let ended = "\n41002 nemesis info server-ended - {node:\"n1\",after_fault:1,log:[\"broken\"]}";
         let verdict = verdict(&Availability, &(tried("fail acquire a null no-majority", THREE) + ended));

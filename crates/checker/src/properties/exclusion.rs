@@ -69,12 +69,14 @@ pub struct Overlap {
     pub until_ns: u64,
 }
 
-/// All overlaps, in order of the second acquisition. There are at most as many a hold as there are processes.
+/// All overlaps, in order of the second acquisition. There are at most as many a hold as there are processes. A grant that its client
+/// called over as it learned of it, and under which it did nothing, overlaps with none: it never believed.
 pub fn overlaps(run: &RunIndex) -> Vec<Overlap> {
     let mut found = Vec::new();
     // Per key, the holds whose certain belief may reach beyond the acquisition at hand.
     let mut believing: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
-    for (second, hold) in run.holds.iter().enumerate().filter(|(_, hold)| hold.exclusive) {
+    let believed = |(_, hold): &(usize, &Hold)| hold.exclusive && !hold.was_over_at_once();
+    for (second, hold) in run.holds.iter().enumerate().filter(believed) {
         let earlier = believing.entry(hold.key).or_default();
         earlier.retain(|&first| run.holds[first].until > hold.from);
         // Those who share the lock may hold it together.

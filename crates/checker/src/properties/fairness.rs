@@ -21,7 +21,7 @@ use crate::prose::seconds;
 use crate::run_index::{Operation, RunIndex};
 use crate::spans::{Span, difference, length_ns, union};
 use crate::verdict::{Finding, Outcome, Verdict};
-use fencepost_history::{ErrorCode, Kind, f};
+use fencepost_history::{ErrorCode, Kind, RunPhase, f};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -107,8 +107,8 @@ impl Checker for Fairness {
 
 /// From the beginning of the run to the moment at which it is closed.
 fn open_span(run: &RunIndex) -> Span {
-    let from_ns = run.phase("main").map_or(0, |phase| phase.from_ns);
-    let close = ["heal", "closing"].into_iter().find_map(|name| run.phase(name));
+    let from_ns = run.phase(RunPhase::Main).map_or(0, |phase| phase.from_ns);
+    let close = [RunPhase::Heal, RunPhase::Closing].into_iter().find_map(|phase| run.phase(phase));
     (from_ns, close.map_or(run.end_ns, |phase| phase.from_ns).max(from_ns))
 }
 

@@ -6,8 +6,9 @@
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::prose::seconds;
-use crate::run_index::RunIndex;
+use crate::run_index::{Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
+use fencepost_history::f;
 use rustc_hash::FxHashMap;
 
 pub struct Fencing;
@@ -59,6 +60,7 @@ fn check_key(run: &RunIndex, holds: &[usize]) -> Vec<Finding> {
         let before = holds[..greatest.len()].partition_point(|&earlier| run.holds[earlier].from < invoke);
         if let Some(&best) = before.checked_sub(1).map(|last| &greatest[last])
             && run.holds[best].token >= hold.token
+            && !is_own_again(run, best, at)
         {
             findings.push(finding(run, best, at));
         }
@@ -66,6 +68,18 @@ fn check_key(run: &RunIndex, holds: &[usize]) -> Vec<Finding> {
         greatest.push(best.unwrap_or(at));
     }
     findings
+}
+
+/// Whether a grant is the earlier one once more: its process was not known to have released that, and a lock that can be acquired again
+/// by its holder, or that a session keeps, has one token for both.
+fn is_own_again(run: &RunIndex, earlier: usize, later: usize) -> bool {
+    let (a, b) = (&run.holds[earlier], &run.holds[later]);
+    let between = &run.operations[a.acquire + 1..b.acquire];
+    let released = |operation: &Operation| {
+        let is_own = operation.process == a.process && operation.key == a.key && operation.f() == f::RELEASE;
+        is_own && !operation.certainly_not()
+    };
+    a.process == b.process && a.token == b.token && !between.iter().any(released)
 }
 
 fn finding(run: &RunIndex, earlier: usize, later: usize) -> Finding {
@@ -101,6 +115,23 @@ mod tests {
         3 1 ok     acquire a {token:33}
         4 3 invoke acquire a
         5 3 ok     acquire a {token:35}";
+
+    #[test]
+    fn accepts_the_same_grant_once_more_of_who_has_not_released() {
+        let again = "
+            0 1 invoke acquire a
+            1 1 ok     acquire a {token:5}
+            2 1 invoke release a
+            3 1 fail   release a {believed:true} unreachable
+            4 1 invoke acquire a
+            5 1 ok     acquire a {token:5}";
+        assert_eq!(verdict(&Fencing, again).outcome, Outcome::Valid);
+        let released =
+            again.replace("fail   release a {believed:true} unreachable", "ok release a {believed:true}");
+        assert_eq!(verdict(&Fencing, &released).outcome, Outcome::Violation);
+        let another = again.replace("4 1", "4 2").replace("5 1", "5 2");
+        assert_eq!(verdict(&Fencing, &another).outcome, Outcome::Violation);
+    }
 
     #[test]
     fn accepts_growing_tokens_and_any_order_of_overlapping_acquires() {

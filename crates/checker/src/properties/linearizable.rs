@@ -30,7 +30,7 @@ use crate::models::{LeasedLock, LeasedLockOp, Register, RegisterOp, RegisterRet}
 use crate::operations::{Builder, Stamp};
 use crate::run_index::{Hold, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
-use fencepost_history::{Event, Kind, f};
+use fencepost_history::{Event, Kind, STORAGE_IS_REGISTER, f, is_storage};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
@@ -138,10 +138,10 @@ fn fits(holds: usize, operations: usize) -> String {
     }
 }
 
-/// The holds of each lock that claims to exclude others.
+/// The holds of each lock that claims to exclude others, but for those that were over before their clients knew of them.
 fn holds_by_key<'r, 'a>(run: &'r RunIndex<'a>) -> BTreeMap<&'a str, Vec<&'r Hold<'a>>> {
     let mut by_key: BTreeMap<&str, Vec<&Hold>> = BTreeMap::new();
-    for hold in run.holds.iter().filter(|hold| hold.exclusive) {
+    for hold in run.holds.iter().filter(|hold| hold.exclusive && !hold.was_over_at_once()) {
         by_key.entry(hold.key).or_default().push(hold);
     }
     by_key
@@ -248,9 +248,9 @@ fn named(what: &str, key: &str) -> String {
 /// Whether the storage is one register a key, and kept its memory over all faults.
 fn is_register(run: &RunIndex) -> bool {
     let forgot = run.faults.iter().any(|fault| {
-        fault.targets.iter().any(|target| target.starts_with("storage")) && !fault.description.keeps_memory
+        fault.targets.iter().any(|target| is_storage(target)) && !fault.description.keeps_memory
     });
-    run.storage == Some("register") && !forgot
+    run.storage == Some(STORAGE_IS_REGISTER) && !forgot
 }
 
 type RegisterHistory = (Register, History<Register>);

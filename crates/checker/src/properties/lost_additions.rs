@@ -11,7 +11,7 @@ use crate::metrics::Metric;
 use crate::prose::{are, seconds};
 use crate::run_index::{Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
-use fencepost_history::f;
+use fencepost_history::{RunPhase, f};
 use rustc_hash::FxHashSet;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -105,7 +105,7 @@ fn counts(sets: &BTreeMap<&str, Set>) -> (usize, usize) {
 
 /// The sets of a run by key: there is one where somebody wrote a list.
 fn collect<'a>(run: &'a RunIndex<'a>) -> BTreeMap<&'a str, Set<'a>> {
-    let closing = run.phase("closing").map_or(u64::MAX, |phase| phase.from);
+    let closing = run.phase(RunPhase::Closing).map_or(u64::MAX, |phase| phase.from);
     let mut sets: BTreeMap<&str, Set> = BTreeMap::new();
     for operation in run.operations.iter().filter(|operation| operation.f() == f::WRITE) {
         let Some(added) = operation.invoke.value.as_array().and_then(|list| list.last()) else { continue };

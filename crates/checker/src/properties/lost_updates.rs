@@ -10,7 +10,7 @@ use super::checker::{Checker, FindingClass, NotJudged};
 use crate::prose::{are, seconds};
 use crate::run_index::RunIndex;
 use crate::verdict::{Finding, Outcome, Verdict};
-use fencepost_history::{Kind, f};
+use fencepost_history::{Kind, RunPhase, f};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
@@ -98,7 +98,7 @@ impl Checker for LostUpdates {
 }
 
 fn collect<'a>(run: &RunIndex<'a>) -> BTreeMap<&'a str, Key> {
-    let closing = run.phase("closing").map(|phase| phase.from);
+    let closing = run.phase(RunPhase::Closing).map(|phase| phase.from);
     let mut keys: BTreeMap<&str, Key> = BTreeMap::new();
     for operation in run.operations.iter().filter(|operation| operation.f() == f::WRITE) {
         // A list is a set, and another checker's.

@@ -165,10 +165,12 @@ fn not_its_own(run: &RunIndex, release: &Operation) -> Option<Finding> {
     let later = last_hold(run, release, before, |hold| {
         hold.process != release.process && run.operations[hold.acquire].invoke.index > own.from
     })?;
+    // A renewal may have taken the lock again, once the other had let go of it.
+    let renewed_since = own.renewals.iter().any(|(index, _)| *index > later.from);
     let done_ns = release.completion.map_or(release.invoke.time, |event| event.time);
     let one_place = run.servers.len() <= 1 && !restarted(run, own.from_ns, done_ns);
     // Those who share a lock stand side by side.
-    if acquired_since || own.shared || later.shared || !one_place {
+    if acquired_since || renewed_since || own.shared || later.shared || !one_place {
         return None;
     }
     let sentence = format!(
@@ -229,6 +231,24 @@ mod tests {
             "the release of the lock a by process 1 (from 2.200 s to 2.210 s) removed the lock of process 2, which had \
              acquired it at 2.110 s and not yet begun to release"
         );
+    }
+
+    /// Process 2 came and went while process 1 overstayed.
+    const GONE: &str = "
+        0    1 invoke acquire a {ttl_ms:2000}
+        10   1 ok     acquire a
+        2500 2 invoke acquire a {ttl_ms:2000}
+        2510 2 ok     acquire a
+        2600 2 invoke release a
+        2700 2 ok     release a {believed:true,removed:true}
+        3000 1 info   at      a
+        3200 1 invoke release a
+        3210 1 ok     release a {believed:true,removed:true}";
+
+    #[test]
+    fn a_renewal_may_have_taken_the_lock_again() {
+        assert_eq!(verdict(&Ownership, GONE).outcome, Outcome::Violation);
+        assert_eq!(verdict(&Ownership, &GONE.replace("info   at", "info   renewed")).outcome, Outcome::Valid);
     }
 
     #[test]

@@ -1,23 +1,48 @@
 //! No deadlock: after all faults are healed and the longest TTL has passed, the lock can be acquired again.
 //!
 //! A key is stuck if processes tried in earnest after healing and none got it. An attempt counts in the closing
-//! phase (which begins when every lock must be free), and in the healing phase once the longest TTL has passed
+//! phase (in which all processes have ended), and in the healing phase once the longest TTL has passed
 //! since it began. An attempt that never completed says nothing: the run may have been cut there. Nor does one of a client
 //! that had ended.
+//!
+//! The closing phase decides where the lock answered: a key that was refused there for longer than any TTL, and never granted, is stuck,
+//! though it may have been acquired earlier since healing: the process that got it then has ended, and left it taken.
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::prose::seconds;
 use crate::run_index::{Fault, Hold, HoldEnd, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
-use fencepost_history::{ErrorCode, Kind, OperationError, f};
+use fencepost_history::{ErrorCode, Kind, OperationError, RunPhase, ServerEnded, UnfinishedScript, f};
 use std::collections::BTreeMap;
 
 pub struct Progress;
 
+/// How the attempts to acquire a key went after healing.
 #[derive(Default)]
 struct Key<'a> {
     acquired: bool,
     failed: Vec<&'a Operation<'a>>,
+    /// Of these, in the closing phase.
+    acquired_at_last: bool,
+    failed_at_last: Vec<&'a Operation<'a>>,
+}
+
+impl<'a> Key<'a> {
+    /// The attempts that show that it is stuck; none where it is not.
+    fn stuck(&self, ttl_ns: u64) -> Option<&[&'a Operation<'a>]> {
+        let left_taken = || refused_for_longer(&self.failed_at_last, ttl_ns);
+        match self.acquired {
+            false => (!self.failed.is_empty()).then_some(&self.failed[..]),
+            true => (!self.acquired_at_last && left_taken()).then_some(&self.failed_at_last[..]),
+        }
+    }
+}
+
+/// Whether the lock was refused from the first attempt to one that it answered, and that was longer than a TTL.
+fn refused_for_longer(failed: &[&Operation], ttl_ns: u64) -> bool {
+    let first = failed.first().map_or(u64::MAX, |attempt| attempt.invoke.time);
+    let answered = failed.iter().filter(|attempt| !is_unanswered(attempt));
+    answered.filter_map(|attempt| attempt.completion).any(|event| event.time > first.saturating_add(ttl_ns))
 }
 
 impl Checker for Progress {
@@ -39,78 +64,126 @@ impl Checker for Progress {
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let unknown = |why: String| Ok(Verdict::new(self.name(), Outcome::Unknown, why));
-        let Some(heal) = run.phase("liveness").or(run.phase("heal")).or(run.phase("closing")) else {
+        let Some(heal) =
+            run.phase(RunPhase::Liveness).or(run.phase(RunPhase::Heal)).or(run.phase(RunPhase::Closing))
+        else {
             return unknown("the history ends before the faults were healed".to_owned());
         };
         let keys = attempts(run, heal.from, heal.from_ns);
-        let is_stuck = |key: &Key| !key.acquired && !key.failed.is_empty();
-        let stuck_any = keys.values().any(is_stuck);
+        let ttl_ns = run.longest_ttl_ns();
+        let stuck: Vec<Stuck> = keys
+            .iter()
+            .filter_map(|(name, key)| Some(Stuck { name, attempts: key.stuck(ttl_ns)? }))
+            .collect();
         // Servers that cannot read what they had made durable are no fault that was not healed: they do not survive it.
-        let unreadable = run.unreadable().filter(|_| stuck_any);
-        let excused = |id: u64| unreadable.is_some_and(|ended| ended.after_fault == Some(id));
-        let is_unhealed = |fault: &&Fault| fault.effective && fault.healed_ns.is_none() && !excused(fault.id);
-        if let Some(fault) = run.faults.iter().find(is_unhealed) {
+        let unreadable = run.unreadable().filter(|_| !stuck.is_empty());
+        if let Some(fault) = unhealed(run, unreadable) {
             let (name, id) = (fault.name, fault.id);
             return unknown(format!("the fault {name} (number {id}) was never healed for certain"));
         }
-        let unfinished = run.unfinished_scripts.iter().find(|script| {
-            keys.iter().any(|(name, key)| is_stuck(key) && may_hold(run, script.process, name))
-        });
-        if let Some(script) = unfinished {
+        let may_hold_one =
+            |script: &&UnfinishedScript| stuck.iter().any(|key| may_hold(run, script.process, key.name));
+        if let Some(script) = run.unfinished_scripts.iter().find(may_hold_one) {
             return Err(NotJudged::because(format!(
                 "{} did not come to the end of its script, so it may still hold the lock",
                 script.client
             )));
         }
-        if let Some(ended) = run.not_back().filter(|_| stuck_any && unreadable.is_none()) {
-            return unknown(format!(
-                "a lock stayed stuck, but not all faults were healed: {}",
-                ended.sentence()
-            ));
+        if let Some(why) = doubt(run, &stuck).filter(|_| unreadable.is_none()) {
+            return unknown(why);
         }
-        let stuck: Vec<_> = keys.iter().filter(|(_, key)| is_stuck(key)).collect();
-        // A client with a mistake in it, such as a wrong port, gets no lock either.
-        let unanswered = stuck.iter().all(|(_, key)| key.failed.iter().all(|acquire| is_unanswered(acquire)));
-        if !stuck.is_empty() && unreadable.is_none() && unanswered && !ever_acquired(run) {
-            let error = stuck[0].1.failed.last().and_then(|acquire| acquire.completion?.error.as_deref());
-            return unknown(format!(
-                "no process ever acquired a lock, and no attempt was answered by it, so it is not known that one stayed stuck; the \
-                 last attempt ended with: {}",
-                error.unwrap_or("no reason given")
-            ));
-        }
-        let untried: Vec<_> = keys.iter().filter(|(_, key)| !key.acquired && key.failed.is_empty()).collect();
-        let (outcome, summary) = if let [(name, key), ..] = &stuck[..] {
-            let (count, tries) = (stuck.len(), key.failed.len());
-            let of_all = match keys.len() {
-                1 => "the lock".to_owned(),
-                all => format!("{count} of {all} locks"),
-            };
-            let why = unreadable.map_or_else(String::new, |ended| format!("; {}", ended.sentence()));
-            let summary = format!(
-                "{of_all} stayed stuck after healing: no process could acquire {name} in {tries} attempts{why}"
-            );
-            (Outcome::Violation, summary)
-        } else if let [(name, _), ..] = &untried[..] {
-            (Outcome::Unknown, format!("no process tried to acquire {name} once it had to be free"))
-        } else if keys.is_empty() {
-            (Outcome::Unknown, "no process ever tried to acquire a lock".to_owned())
-        } else {
-            let summary = match keys.len() {
-                1 => "the lock was acquired again after healing".to_owned(),
-                count => format!("each of {count} locks was acquired again after healing"),
-            };
-            (Outcome::Valid, summary)
-        };
+        let stuck: Vec<Stuck> =
+            stuck.into_iter().filter(|key| unreadable.is_some() || !key.is_doubtful()).collect();
+        let (outcome, summary) = summed_up(&keys, &stuck, unreadable);
         let timed = run.lock.lease.runs_out();
         let before = match unreadable {
             Some(ended) => format!("{};", ended.sentence()),
             None if timed => "all faults were healed and every TTL had passed, yet".to_owned(),
             None => "all faults were healed, yet".to_owned(),
         };
-        let findings = stuck.iter().map(|(name, key)| finding(name, key, &before)).collect();
+        let findings = stuck.iter().map(|key| finding(key, &before)).collect();
         let verdict = Verdict::new(self.name(), outcome, summary);
         Ok(verdict.stat("keys", keys.len()).stat("stuck", stuck.len()).with_findings(findings))
+    }
+}
+
+/// A fault that may still have been in force at the end, but for one after which a server could not read its own data.
+fn unhealed<'r, 'a>(run: &'r RunIndex<'a>, unreadable: Option<&ServerEnded>) -> Option<&'r Fault<'a>> {
+    let excused = |id: u64| unreadable.is_some_and(|ended| ended.after_fault == Some(id));
+    // One that failed halfway, or whose healing failed, may be in force as well.
+    let was_there = |fault: &Fault| fault.effective || fault.error.is_some() || fault.heal_ns.is_some();
+    run.faults.iter().find(|fault| was_there(fault) && fault.healed_ns.is_none() && !excused(fault.id))
+}
+
+/// Why it is not known that keys stayed stuck, though no process could acquire them.
+fn doubt(run: &RunIndex, stuck: &[Stuck]) -> Option<String> {
+    let first = stuck.first()?;
+    if let Some(ended) = run.not_back() {
+        return Some(format!("a lock stayed stuck, but not all faults were healed: {}", ended.sentence()));
+    }
+    // A client with a mistake in it, such as a wrong port, gets no lock either.
+    let unanswered = stuck.iter().all(|key| key.attempts.iter().all(|acquire| is_unanswered(acquire)));
+    if unanswered && !ever_acquired(run) {
+        return Some(format!(
+            "no process ever acquired a lock, and no attempt was answered by it, so it is not known that one stayed stuck; the \
+             last attempt ended with: {}",
+            first.last_error()
+        ));
+    }
+    // An attempt of unknown outcome may have been granted.
+    stuck.iter().all(Stuck::is_doubtful).then(|| {
+        format!(
+            "it is not known how any of the attempts to acquire {} ended once it had to be free; the last ended with: {}",
+            first.name,
+            first.last_error()
+        )
+    })
+}
+
+fn summed_up(
+    keys: &BTreeMap<&str, Key>,
+    stuck: &[Stuck],
+    unreadable: Option<&ServerEnded>,
+) -> (Outcome, String) {
+    let untried = keys.iter().find(|(_, key)| !key.acquired && key.failed.is_empty());
+    if let [Stuck { name, attempts }, ..] = stuck {
+        let (count, tries) = (stuck.len(), attempts.len());
+        let of_all = match keys.len() {
+            1 => "the lock".to_owned(),
+            all => format!("{count} of {all} locks"),
+        };
+        let why = unreadable.map_or_else(String::new, |ended| format!("; {}", ended.sentence()));
+        let summary = format!(
+            "{of_all} stayed stuck after healing: no process could acquire {name} in {tries} attempts{why}"
+        );
+        (Outcome::Violation, summary)
+    } else if let Some((name, _)) = untried {
+        (Outcome::Unknown, format!("no process tried to acquire {name} once it had to be free"))
+    } else if keys.is_empty() {
+        (Outcome::Unknown, "no process ever tried to acquire a lock".to_owned())
+    } else {
+        let summary = match keys.len() {
+            1 => "the lock was acquired again after healing".to_owned(),
+            count => format!("each of {count} locks was acquired again after healing"),
+        };
+        (Outcome::Valid, summary)
+    }
+}
+
+/// A key that no process could acquire, and the attempts that show it.
+struct Stuck<'r, 'a> {
+    name: &'a str,
+    attempts: &'r [&'a Operation<'a>],
+}
+
+impl Stuck<'_, '_> {
+    fn last_error(&self) -> &str {
+        let last = self.attempts.last().and_then(|acquire| acquire.completion?.error.as_deref());
+        last.unwrap_or("no reason given")
+    }
+
+    fn is_doubtful(&self) -> bool {
+        self.attempts.iter().all(|acquire| acquire.completion.is_none_or(|event| event.kind == Kind::Info))
     }
 }
 
@@ -139,18 +212,23 @@ fn may_hold(run: &RunIndex, process: u64, key: &str) -> bool {
 
 /// Of each key that anybody ever tried to acquire: whether and how it went after healing.
 fn attempts<'a>(run: &'a RunIndex<'a>, heal: u64, heal_ns: u64) -> BTreeMap<&'a str, Key<'a>> {
-    let closing = run.phase("closing").map_or(u64::MAX, |phase| phase.from);
+    let closing = run.phase(RunPhase::Closing).map_or(u64::MAX, |phase| phase.from);
     let acquires = || run.operations.iter().filter(|operation| operation.f() == f::ACQUIRE);
     let free_ns = heal_ns.saturating_add(run.longest_ttl_ns());
     let mut keys: BTreeMap<&str, Key> = BTreeMap::new();
     for acquire in acquires() {
         let key = keys.entry(acquire.key).or_default();
         let invoke = acquire.invoke;
+        let at_last = invoke.index > closing;
         match acquire.completion {
-            Some(event) if event.kind == Kind::Ok => key.acquired |= event.index > heal,
+            Some(event) if event.kind == Kind::Ok => {
+                key.acquired |= event.index > heal;
+                key.acquired_at_last |= at_last;
+            }
             Some(event) if event.error.as_ref().map(OperationError::code) == Some(ErrorCode::ClientGone) => {}
-            Some(_) if invoke.index > closing || invoke.index > heal && invoke.time >= free_ns => {
+            Some(_) if at_last || invoke.index > heal && invoke.time >= free_ns => {
                 key.failed.push(acquire);
+                key.failed_at_last.extend(at_last.then_some(acquire));
             }
             _ => {}
         }
@@ -159,19 +237,20 @@ fn attempts<'a>(run: &'a RunIndex<'a>, heal: u64, heal_ns: u64) -> BTreeMap<&'a 
 }
 
 /// `before` is what had happened before the attempts.
-fn finding(name: &str, key: &Key, before: &str) -> Finding {
-    let (first, last) = (key.failed[0], key.failed[key.failed.len() - 1]);
-    let error = last.completion.and_then(|event| event.error.as_deref()).unwrap_or("no reason given");
+fn finding(key: &Stuck, before: &str) -> Finding {
+    let Stuck { name, attempts } = key;
+    let (first, last) = (attempts[0], attempts[attempts.len() - 1]);
     Finding {
         class: "stuck".to_owned(),
-        key: name.to_owned(),
+        key: (*name).to_owned(),
         time: last.completion.map_or(last.invoke.time, |event| event.time),
-        events: key.failed.iter().take(10).map(|acquire| acquire.invoke.index).collect(),
+        events: attempts.iter().take(10).map(|acquire| acquire.invoke.index).collect(),
         sentence: format!(
             "{before} none of {} attempts to acquire {name} from {} on \
-             succeeded; the last ended with: {error}",
-            key.failed.len(),
+             succeeded; the last ended with: {}",
+            attempts.len(),
             seconds(first.invoke.time),
+            key.last_error(),
         ),
         ..Finding::default()
     }
@@ -203,6 +282,60 @@ mod tests {
         assert_eq!(stuck.outcome, Outcome::Violation);
         // The attempt right after healing does not count: the TTL of the first holder may still have run.
         assert_eq!(stuck.findings[0].events, [6]);
+    }
+
+    /// Acquired and released after healing, and taken for good since.
+    const LEFT_TAKEN: &str = "
+        0    nemesis info phase - \"liveness\"
+        1000 1 invoke acquire a {ttl_ms:2000}
+        1010 1 ok     acquire a
+        1100 1 invoke release a
+        1110 1 ok     release a {believed:true}
+        4000 nemesis info phase - \"closing\"
+        4001 2 invoke acquire a {ttl_ms:2000,timeout_ms:9000}
+        13001 2 fail  acquire a null taken";
+
+    #[test]
+    fn the_closing_attempts_decide() {
+        let stuck = verdict(&Progress, LEFT_TAKEN);
+        assert_eq!((stuck.outcome, &stuck.findings[0].events[..]), (Outcome::Violation, &[6][..]));
+        let outcome = |by: &str| {
+            verdict(&Progress, &LEFT_TAKEN.replace("13001 2 fail  acquire a null taken", by)).outcome
+        };
+        // Refused no longer than a TTL may run, or by a client that reaches nothing: then what came before counts.
+        assert_eq!(outcome("5001 2 fail acquire a null taken"), Outcome::Valid);
+        assert_eq!(outcome("13001 2 fail acquire a null unreachable"), Outcome::Valid);
+        assert_eq!(outcome("13001 2 info acquire a null timeout"), Outcome::Valid);
+        let granted_at_last =
+            "13001 2 fail acquire a null taken\n13002 3 invoke acquire a {ttl_ms:2000}\n13003 3 ok acquire a";
+        assert_eq!(outcome(granted_at_last), Outcome::Valid);
+    }
+
+    #[test]
+    fn does_not_know_where_the_last_attempts_are_of_unknown_outcome() {
+        let text = HEALED.replace("3 ok     acquire a", "3 info   acquire a null raised: reset");
+        let text =
+            text.replace("6001 2 fail   acquire a null taken", "6001 2 info acquire a null raised: reset");
+        let verdict = verdict(&Progress, &text);
+        assert_eq!(verdict.outcome, Outcome::Unknown);
+        assert!(verdict.summary.ends_with("the last ended with: raised: reset"), "{}", verdict.summary);
+    }
+
+    #[test]
+    fn a_server_that_came_back_at_the_last_try_and_a_fault_that_failed_halfway() {
+        let stuck = HEALED.replace("3 ok     acquire a", "3 fail acquire a null taken");
+        let faults = "0 nemesis invoke kill - {id:1,stage:\"inject\",targets:[\"n1\"]}
+             1 nemesis ok kill - {id:1,stage:\"inject\",effective:true}
+             2 nemesis invoke kill - {id:1,stage:\"heal\"}
+             3 nemesis info server-ended - {node:\"n1\",after_fault:1,log:[]}";
+        let back = format!("{faults}\n4 nemesis ok kill - {{id:1,stage:\"heal\"}}\n{stuck}");
+        assert_eq!(verdict(&Progress, &back).outcome, Outcome::Violation);
+        assert_eq!(verdict(&Progress, &format!("{faults}\n{stuck}")).outcome, Outcome::Unknown);
+        let halfway = "0 nemesis invoke kill - {id:1,stage:\"inject\",targets:[\"n1\"]}
+             1 nemesis info kill - {id:1,stage:\"inject\"} half
+             2 nemesis invoke kill - {id:1,stage:\"heal\"}
+             3 nemesis info kill - {id:1,stage:\"heal\"} failed";
+        assert_eq!(verdict(&Progress, &format!("{halfway}\n{stuck}")).outcome, Outcome::Unknown);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A holder is superseded, as far as a storage can know, once a later holder has read or written there: from
 //! then on a write of the earlier one changes the value behind the later one's back. A write that comes before
 //! the later holder's first request does no harm, and no fencing can tell it from one in time. So a finding is a
-//! write acknowledged to holder A, invoked after the storage had answered a holder B whose hold began after A's; or,
+//! write acknowledged to holder A, invoked after the storage had answered a holder B whose hold came after A's; or,
 //! where the history has the storage's log, a write of A that the log has after a read or write of B. The log also shows
 //! the writes that arrived when their client had given them up.
 
@@ -97,7 +97,7 @@ fn stale_by_log(run: &RunIndex) -> Vec<Finding> {
     let mut findings = Vec::new();
     for operation in order.iter().map(|at| &run.operations[*at]) {
         let Some(&hold) = holds.get(&operation.invoke.index) else { continue };
-        let later = latest.get(operation.key).filter(|(latest, _)| *latest > hold);
+        let later = latest.get(operation.key).filter(|(latest, _)| came_after(run, *latest, hold));
         match later {
             Some(&(later, access)) if operation.f() == f::WRITE => {
                 findings.push(late(run, operation, hold, access, later));
@@ -109,6 +109,11 @@ fn stale_by_log(run: &RunIndex) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Whether one hold came after another.
+fn came_after(run: &RunIndex, later: usize, earlier: usize) -> bool {
+    run.holds[later].came_after(&run.holds[earlier], &run.operations)
 }
 
 /// The hold of each operation, by the index of its invocation: the last of its process on the key, whether released or not.
@@ -194,10 +199,10 @@ fn stale_by_answers(run: &RunIndex) -> Vec<Finding> {
         if event.kind != Kind::Ok || !(wrote || operation.f() == f::READ) {
             continue;
         }
-        if let Some(seen) = seen.filter(|seen| wrote && seen.hold > hold) {
+        if let Some(seen) = seen.filter(|seen| wrote && came_after(run, seen.hold, hold)) {
             findings.push(finding(run, operation, hold, seen));
         }
-        let seen = latest.get(operation.key).filter(|seen| seen.hold > hold);
+        let seen = latest.get(operation.key).filter(|seen| came_after(run, seen.hold, hold));
         if seen.is_none() {
             latest.insert(operation.key, Access { hold, answer: event.index, answer_ns: event.time, wrote });
         }
@@ -256,6 +261,31 @@ mod tests {
         let verdict = verdict(&StaleWrites, &guarded);
         assert_eq!(verdict.outcome, Outcome::Valid);
         assert_eq!(verdict.summary, "the storage rejected 1 write and accepted no stale one");
+    }
+
+    /// The answer to the first grant, of token 33, comes after the second was granted and used.
+    const LATE_GRANT: &str = "
+        0  2 invoke acquire a {ttl_ms:2}
+        4  1 invoke acquire a {ttl_ms:2}
+        5  1 ok     acquire a {token:40}
+        6  1 invoke read    a
+        7  1 ok     read    a 0
+        8  2 ok     acquire a {token:33}
+        9  2 invoke read    a
+        10 2 ok     read    a 0
+        11 1 invoke write   a 1
+        12 1 ok     write   a 1";
+
+    #[test]
+    fn of_grants_that_were_asked_for_together_the_greater_token_is_the_later() {
+        assert_eq!(verdict(&StaleWrites, LATE_GRANT).outcome, Outcome::Valid);
+        let stale = format!("{LATE_GRANT}\n13 2 invoke write a 1\n14 2 ok write a 1");
+        let verdict_of_stale = verdict(&StaleWrites, &stale);
+        assert_eq!(verdict_of_stale.outcome, Outcome::Violation);
+        assert_eq!(verdict_of_stale.findings[0].events, [5, 2, 9, 10, 11]);
+        // Without tokens, the order of the answers, but for one that came when all was over.
+        let without = LATE_GRANT.replace(" {token:40}", "").replace(" {token:33}", " {validity_ms:0}");
+        assert_eq!(verdict(&StaleWrites, &without).outcome, Outcome::Valid);
     }
 
     const UNANSWERED: &str = "

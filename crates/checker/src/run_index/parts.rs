@@ -67,6 +67,9 @@ pub struct Hold<'a> {
     /// When the process stopped to claim the lock, or the history stopped.
     pub end_ns: u64,
     pub end: HoldEnd,
+    /// Of a lock that was reported lost: until when its session may have kept it all the same, at the latest: until its process
+    /// released or acquired the key again, or was over.
+    pub kept_until_ns: u64,
     /// How long the lock was granted for, if its end is a matter of time.
     pub ttl_ns: Option<u64>,
     /// What ends the grant if its process does not release it.
@@ -101,17 +104,50 @@ impl Hold<'_> {
         if self.lease == Lease::Session && self.validity_ms.is_none() && self.renewals.is_empty() {
             return None;
         }
-        if let Some(&(_, asked)) = self.renewals.iter().rev().find(|(index, _)| *index <= at) {
-            return Some(asked.saturating_add(ttl));
-        }
         let validity = self.validity_ms.map_or(ttl, |ms| (ms.max(0.0) * 1e6) as u64);
-        Some(self.invoke_ns.saturating_add(ttl.min(validity)))
+        let granted_until = self.invoke_ns.saturating_add(ttl.min(validity));
+        // A TTL that has run out, counted from its latest beginning, cannot be prolonged: what was asked for later may have been granted
+        // anew. A session tells of itself.
+        let mut ends = (granted_until, self.from_ns.saturating_add(ttl));
+        for &(_, asked) in self.renewals.iter().filter(|(index, _)| *index <= at) {
+            if self.lease != Lease::Ttl || asked < ends.1 {
+                ends = (asked.saturating_add(ttl), asked.saturating_add(ttl).max(ends.1));
+            }
+        }
+        Some(ends.0)
     }
 
-    /// Until when its process claimed the lock. Where that is not known: until the lease ran out, if it does.
+    /// Whether its client learned of the grant only when it was over, and showed no belief in it: it said so itself, by a validity of 0.
+    pub fn was_over_at_once(&self) -> bool {
+        self.until == self.from && self.validity_ms.is_some_and(|ms| ms <= 0.0)
+    }
+
+    /// Whether this hold came after another of its key, as far as a storage can know: it was asked for once the other had been
+    /// granted; of two that were asked for together, it has the greater token, or was granted later.
+    pub fn came_after(&self, other: &Hold, operations: &[Operation]) -> bool {
+        let invoked = |hold: &Hold| operations[hold.acquire].invoke.index;
+        if invoked(self) > other.from || invoked(other) > self.from {
+            return invoked(self) > other.from;
+        }
+        if let (Some(own), Some(token)) = (self.token, other.token)
+            && own != token
+        {
+            return own > token;
+        }
+        // Of a grant whose answer was that late, only the beginning is known.
+        let granted = |hold: &Hold| match hold.validity_ms {
+            Some(ms) if ms <= 0.0 => invoked(hold),
+            _ => hold.from,
+        };
+        granted(self) > granted(other)
+    }
+
+    /// Until when the lock was taken for its process, as far as is known: as long as it claimed the lock, and of a session or a connection
+    /// that was reported lost as long as it may have gone on. Where the end is not known: until the lease ran out, if it does.
     pub fn claimed_until_ns(&self) -> u64 {
         match self.end {
             HoldEnd::Open => self.expires_ns(u64::MAX).map_or(u64::MAX, |expires| expires.max(self.until_ns)),
+            HoldEnd::Lost if matches!(self.lease, Lease::Session | Lease::Connection) => self.kept_until_ns,
             _ => self.end_ns,
         }
     }

@@ -12,26 +12,11 @@ use crate::model::Conflict;
 /// Finds the nearest earlier read against which this one is wrong; see the top of the file.
 pub(super) fn conflict(history: &CounterHistory, stuck: u32) -> Conflict {
     let later = &history.list[stuck as usize];
-    let saw = later.ret.flatten().unwrap_or(0);
-    let by = |at: u32| match history.list[at as usize].op {
-        CounterOp::Add(by) => by,
-        CounterOp::Read => 0,
-    };
+    let saw = saw(history, stuck);
     // Walking back from the later read: additions that began and ended in between, and those that only overlap.
     let (mut within, mut sum_within) = (Vec::new(), 0_i64);
-    let (mut maybe, mut sum_maybe) = (Vec::new(), 0_i64);
-    for &event in &history.order[later.invoke as usize..later.complete as usize] {
-        if event & 1 == 0 {
-            maybe.push(event >> 1);
-        }
-    }
-    for &event in &history.order[..later.invoke as usize] {
-        if event & 1 == 0 && history.list[(event >> 1) as usize].complete > later.invoke {
-            maybe.push(event >> 1);
-        }
-    }
-    maybe.retain(|&at| by(at) != 0);
-    sum_maybe += maybe.iter().map(|&at| by(at)).sum::<i64>();
+    let mut maybe = open_during(history, stuck);
+    let mut sum_maybe: i64 = maybe.iter().map(|&at| amount(history, at)).sum();
     // The greatest lower bound so far seen for a read whose window reaches back beyond its own invocation.
     let mut open_reads: Vec<(u32, i64)> = Vec::new();
     for &event in history.order[..later.invoke as usize].iter().rev() {
@@ -70,9 +55,37 @@ pub(super) fn conflict(history: &CounterHistory, stuck: u32) -> Conflict {
     if sum_maybe < saw {
         return too_much(history, stuck, None, maybe);
     }
+    no_sum(history, stuck)
+}
+
+/// What an operation adds.
+fn amount(history: &CounterHistory, at: u32) -> i64 {
+    match history.list[at as usize].op {
+        CounterOp::Add(amount) => amount,
+        CounterOp::Read => 0,
+    }
+}
+
+/// The additions that were under way at some moment of a read.
+fn open_during(history: &CounterHistory, read: u32) -> Vec<u32> {
+    let read = &history.list[read as usize];
+    let (invoke, complete) = (read.invoke as usize, read.complete as usize);
+    let during = begun(&history.order[invoke..complete]);
+    let before = begun(&history.order[..invoke]);
+    let still_open = before.filter(|&at| history.list[at as usize].complete > read.invoke);
+    during.chain(still_open).filter(|&at| amount(history, at) != 0).collect()
+}
+
+/// The operations that begin with one of these events.
+fn begun(events: &[u32]) -> impl Iterator<Item = u32> {
+    events.iter().filter(|&event| event & 1 == 0).map(|event| event >> 1)
+}
+
+fn no_sum(history: &CounterHistory, stuck: u32) -> Conflict {
     let sentence = format!(
-        "process {} read {saw} by {}, which is no sum of additions",
+        "process {} read {} by {}, which is no sum of additions",
         history.process(stuck),
+        saw(history, stuck),
         history.completed(stuck)
     );
     Conflict::new(vec![stuck], stuck, sentence)

@@ -241,3 +241,88 @@ fn a_shared_hold_overlaps_without_violation() {
     assert!(crate::literal::maybe_verdict(&Exclusion, &text("{exclusive:false}")).is_none());
     assert_eq!(crate::literal::verdict(&Exclusion, &text("{}")).outcome, Outcome::Violation);
 }
+
+/// Process 2 asked first, and learned of its grant when that was over.
+const LATE_ANSWER: &str = "
+    1000 2 invoke acquire a {ttl_ms:2000,timeout_ms:8000}
+    4000 1 invoke acquire a {ttl_ms:2000}
+    4001 1 ok     acquire a {validity_ms:1999}
+    5000 2 ok     acquire a {validity_ms:0}
+    5100 1 invoke write   a 1
+    5101 1 ok     write   a 1
+    5200 2 invoke write   a 1
+    5201 2 fail   write   a null gave-up: late
+    5210 2 invoke release a
+    5211 2 fail   release a {believed:false} not-held";
+
+#[test]
+fn a_grant_that_is_over_when_its_client_learns_of_it_counts_if_it_is_used() {
+    let outcomes = |history: &str| {
+        let events = crate::literal::events(history);
+        let verdict = crate::check_run(&events);
+        let outcome = |name| verdict.of_checker(name).map(|of| of.outcome);
+        let mut watch = crate::Watch::new();
+        events.iter().for_each(|event| watch.push(event));
+        (outcome("exclusion"), outcome("linearizable"), outcome("stale-writes"), watch.overlaps())
+    };
+    let valid = Some(Outcome::Valid);
+    assert_eq!(outcomes(LATE_ANSWER), (valid, valid, valid, 0));
+    // Its client goes on all the same.
+    let used = LATE_ANSWER.replace(
+        "5201 2 fail   write   a null gave-up: late",
+        "5150 1 invoke holds a\n5151 1 ok holds a true\n5201 2 ok write a 1",
+    );
+    let used = used.replace("5200 2 invoke write   a 1", "5120 2 invoke write a 1");
+    let (exclusion, linearizable, ..) = outcomes(&used);
+    assert_eq!((exclusion, linearizable), (Some(Outcome::Violation), Some(Outcome::Violation)));
+    assert_eq!(classes(&used), ["granted-twice"]);
+}
+
+#[test]
+fn who_said_that_it_does_not_hold_is_not_believed_to_hold_later() {
+    let history = "
+        0    1 invoke acquire a {ttl_ms:2000}
+        10   1 ok     acquire a
+        2100 1 invoke holds   a
+        2110 1 ok     holds   a false
+        2140 2 invoke acquire a {ttl_ms:2000}
+        2150 2 ok     acquire a
+        2600 1 invoke holds   a
+        2610 1 ok     holds   a true";
+    assert_eq!(classes(history), Vec::<&str>::new());
+    assert_eq!(classes(&history.replace("a false", "a true")), ["overstayed"]);
+}
+
+#[test]
+fn a_stopped_client_believed_in_the_write_that_was_asked_of_it_meanwhile() {
+    // It hears that the lock is lost as it wakes, and sends the write all the same.
+    let history = "
+        0    1 invoke acquire a {ttl_ms:2000}
+        10   1 ok     acquire a
+        2140 2 invoke acquire a {ttl_ms:2000}
+        2150 2 ok     acquire a
+        2160 1 invoke write   a 1
+        2170 1 info   lost    a
+        2180 1 ok     write   a 1";
+    assert_eq!(classes(history), ["overstayed"]);
+}
+
+#[test]
+fn a_ttl_that_has_run_out_is_not_prolonged() {
+    let history = |renewed: u64| {
+        format!(
+            "0    1 invoke acquire a {{ttl_ms:2000}}
+            10   1 ok     acquire a
+            5000 1 info   renewed a {{age_ms:{renewed}}}
+            5100 3 invoke acquire a {{ttl_ms:2000}}
+            5110 3 ok     acquire a
+            5200 1 invoke holds   a
+            5210 1 ok     holds   a true"
+        )
+    };
+    assert_eq!(classes(&history(0)), ["overstayed"]);
+    assert_eq!(classes(&history(3500)), ["overstayed"], "it ran out at 3.5 s");
+    // Granted at last after a long wait, and prolonged in time.
+    let waited = history(0).replace("10   1 ok     acquire a", "4000 1 ok     acquire a");
+    assert_eq!(classes(&waited), ["granted-twice"]);
+}

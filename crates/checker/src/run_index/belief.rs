@@ -1,0 +1,42 @@
+//! What an event says of the belief of its process.
+
+use fencepost_history::{Event, Kind, OperationError, f};
+use serde_json::Value;
+
+/// Whether an operation proves that its process believed, as it invoked it, that it held the key.
+///
+/// Belief only ever ends: after a `holds` that answered false, or a notice that the lock is lost, nothing shows belief in that hold any
+/// more. A library that takes the lock again by itself says so by no operation.
+///
+/// - `holds` that answered true: who believed at the answer did at the question.
+/// - A write that the storage took, or that its guard rejected: the client chose to send it. A client that
+///   looked first and held back ends with another code, and an indeterminate write may never have been sent
+///   (its client may have slept through it, looked at its clock and given up), so neither proves anything.
+/// - A release whose client says that it still believed as it began.
+pub fn shows_belief(name: &str, completion: &Event) -> bool {
+    match name {
+        f::HOLDS => completion.kind == Kind::Ok && *completion.value == Value::Bool(true),
+        f::WRITE => match completion.kind {
+            Kind::Ok => true,
+            Kind::Fail => completion.error.as_ref().is_some_and(OperationError::is_rejected),
+            Kind::Invoke | Kind::Info => false,
+        },
+        f::RELEASE => completion.value.get("believed") == Some(&Value::Bool(true)),
+        _ => false,
+    }
+}
+
+/// Whether an operation proves that its process did not believe any more, as it answered, that it held the key.
+pub fn denies_belief(name: &str, completion: &Event) -> bool {
+    name == f::HOLDS && completion.kind == Kind::Ok && *completion.value == Value::Bool(false)
+}
+
+/// Whether an acquire asks for the lock together with others who only read.
+pub fn asks_shared(invoke: &Event) -> bool {
+    invoke.value.get("mode").and_then(Value::as_str) == Some("shared")
+}
+
+/// Whether this is a client's notice, which has no invocation and can come at any time.
+pub fn is_notice(event: &Event) -> bool {
+    event.kind == Kind::Info && f::is_notice(&event.f)
+}
