@@ -33,6 +33,8 @@ pub struct ClientConnection {
     unanswered: AtomicU64,
     /// Processes that were sent an operation.
     processes: Arc<Mutex<HashSet<u64>>>,
+    /// The numbers of the operations `holds` that were not answered yet.
+    asked_whether_held: Arc<Mutex<HashSet<u64>>>,
     /// What the client said it can do, and its process number inside its node.
     pub hello: HelloAnswer,
     requests: RequestClient<Answer>,
@@ -76,19 +78,7 @@ impl ClientConnection {
         let (output, _) = LineWriter::start(stdin);
         output.send(hello);
         let mut input = LineReader::new(stdout, LINE_MAX);
-        let seconds = patience.as_secs_f64();
-        let back: HelloAnswer = match tokio::time::timeout(patience, input.next()).await {
-            Err(_) => return Err(format!("client {name} {NO_HELLO} within {seconds} s")),
-            Ok(Err(error)) => return Err(reading_failed(&name, &error)),
-            Ok(Ok(None)) => return Err(format!("client {name} ended before it answered the hello")),
-            Ok(Ok(Some(back))) => back,
-        };
-        if back.hello != VERSION {
-            return Err(format!(
-                "client {name} speaks version {} of the client protocol, and this is version {VERSION}",
-                back.hello
-            ));
-        }
+        let back = hello_answer(&name, &mut input, patience).await?;
         let processes: Arc<Mutex<HashSet<u64>>> = Arc::default();
         let offence: Arc<Mutex<Option<String>>> = Arc::default();
         let mut notices = Notices {
@@ -97,24 +87,18 @@ impl ClientConnection {
             offence: offence.clone(),
             rate: NoticeRate::default(),
         };
+        let asked_whether_held: Arc<Mutex<HashSet<u64>>> = Arc::default();
+        let mut inquiries = Inquiries { open: asked_whether_held.clone(), offence: offence.clone() };
         let receive = move |line: &str| match serde_json::from_str(line) {
-            Ok(FromClient::Answer(answer)) => Received::Answer { id: answer.id, answer },
+            Ok(FromClient::Answer(answer)) => inquiries.receive(answer),
             Ok(FromClient::Notice(notice)) => notices.receive(notice),
             Err(_) => Received::Garbage,
         };
         let (requests, reading) = RequestClient::open(input, output, receive);
         let client = name.clone();
         tokio::spawn(async move {
-            let end = match reading.await {
-                Ok(()) => ClientEnd::Closed,
-                // It ended while lines to it were under way.
-                Err(LineError::Io(error)) if error.kind() == ErrorKind::ConnectionReset => ClientEnd::Closed,
-                Err(error) => ClientEnd::Broke(match offence.lock().take() {
-                    Some(offence) => format!("client {client} {offence}"),
-                    None => reading_failed(&client, &error),
-                }),
-            };
-            events.gone(&client, end);
+            let end = reading.await;
+            events.gone(&client, client_end(&client, end, &offence));
         });
         Ok(ClientConnection {
             name,
@@ -123,6 +107,7 @@ impl ClientConnection {
             operations: AtomicU64::new(0),
             unanswered: AtomicU64::new(0),
             processes,
+            asked_whether_held,
         })
     }
 
@@ -156,7 +141,13 @@ impl ClientConnection {
     pub async fn call(&self, command: Command, patience: Duration) -> Reply {
         self.operations.fetch_add(1, Ordering::Relaxed);
         self.processes.lock().insert(command.process);
-        let answer = self.requests.request(|id| Command { id, ..command }, Instant::now() + patience).await;
+        let numbered = |id| {
+            if command.f == f::HOLDS {
+                self.asked_whether_held.lock().insert(id);
+            }
+            Command { id, ..command }
+        };
+        let answer = self.requests.request(numbered, Instant::now() + patience).await;
         match &answer {
             Ok(_) => self.unanswered.store(0, Ordering::Relaxed),
             Err(NoAnswer::TimedOut) => drop(self.unanswered.fetch_add(1, Ordering::Relaxed)),
@@ -179,6 +170,26 @@ impl ClientConnection {
                 Completion::info(ErrorCode::Timeout, detail)
             }
         })
+    }
+}
+
+/// Takes in the answers of a client.
+struct Inquiries {
+    /// The numbers of the operations `holds` that were not answered yet.
+    open: Arc<Mutex<HashSet<u64>>>,
+    offence: Arc<Mutex<Option<String>>>,
+}
+
+impl Inquiries {
+    /// Passes an answer on, unless it says of a lock neither that it is held nor that it is not: the checkers would pass over it.
+    fn receive(&mut self, answer: Answer) -> Received<Answer> {
+        let is_inquiry = self.open.lock().remove(&answer.id);
+        if is_inquiry && answer.kind == AnswerKind::Ok && !answer.value.is_boolean() {
+            *self.offence.lock() =
+                Some(format!("answered `{}` with {}: expected true or false", f::HOLDS, answer.value));
+            return Received::Garbage;
+        }
+        Received::Answer { id: answer.id, answer }
     }
 }
 
@@ -264,6 +275,41 @@ impl From<Answer> for Reply {
             AnswerKind::Info => Completion::Info(error()),
         };
         Reply { completion, value: answer.value }
+    }
+}
+
+/// Waits for the answer to the hello, and checks its version.
+async fn hello_answer(
+    name: &str,
+    input: &mut LineReader<impl AsyncRead + Unpin>,
+    patience: Duration,
+) -> Result<HelloAnswer, String> {
+    let seconds = patience.as_secs_f64();
+    let back: HelloAnswer = match tokio::time::timeout(patience, input.next()).await {
+        Err(_) => return Err(format!("client {name} {NO_HELLO} within {seconds} s")),
+        Ok(Err(error)) => return Err(reading_failed(name, &error)),
+        Ok(Ok(None)) => return Err(format!("client {name} ended before it answered the hello")),
+        Ok(Ok(Some(back))) => back,
+    };
+    if back.hello != VERSION {
+        return Err(format!(
+            "client {name} speaks version {} of the client protocol, and this is version {VERSION}",
+            back.hello
+        ));
+    }
+    Ok(back)
+}
+
+/// What the end of a client's lines means.
+fn client_end(name: &str, end: Result<(), LineError>, offence: &Mutex<Option<String>>) -> ClientEnd {
+    match end {
+        Ok(()) => ClientEnd::Closed,
+        // It ended while lines to it were under way.
+        Err(LineError::Io(error)) if error.kind() == ErrorKind::ConnectionReset => ClientEnd::Closed,
+        Err(error) => ClientEnd::Broke(match offence.lock().take() {
+            Some(offence) => format!("client {name} {offence}"),
+            None => reading_failed(name, &error),
+        }),
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// What the processes of a run share.
 pub struct ProcessContext {
@@ -36,6 +37,10 @@ pub struct TimeLimits {
 
 /// How long a client may try for everything but an acquire.
 const OPERATION: Duration = Duration::from_millis(2000);
+
+/// Rest between two attempts to acquire a lock that must be free, and the time that another attempt needs.
+const TRY_AGAIN: Duration = Duration::from_millis(100);
+const LAST_ATTEMPT: Duration = Duration::from_millis(500);
 
 /// A flag that can be waited for.
 #[derive(Debug, Default)]
@@ -172,6 +177,30 @@ pub async fn run_process(
     }
 }
 
+/// Acquires a key with a fresh process, and tries again until `deadline` where that fails: a lock may say no at once, while it need not be
+/// free yet. Gives how the last attempt ended, and the process that goes on.
+async fn acquire_at_last(
+    context: &ProcessContext,
+    client: &ClientConnection,
+    slot: usize,
+    acquire: &Op,
+    deadline: Instant,
+) -> (Completion, u64) {
+    let mut process = context.fresh_process(slot);
+    let mut limit = context.times.free_again;
+    loop {
+        let acquired = context.perform_within(limit, client, process, acquire).await;
+        if matches!(acquired, Completion::Info(_)) {
+            process = context.fresh_process(slot);
+        }
+        limit = deadline.saturating_duration_since(Instant::now() + TRY_AGAIN);
+        if matches!(acquired, Completion::Ok(_)) || client.is_gone() || limit < LAST_ATTEMPT {
+            return (acquired, process);
+        }
+        tokio::time::sleep(TRY_AGAIN).await;
+    }
+}
+
 /// Acquires each key once more with a fresh process, reads it and releases it: whether the locks became free again,
 /// and the final values.
 pub async fn closing_reads(
@@ -182,9 +211,10 @@ pub async fn closing_reads(
 ) {
     // Clients that a fault killed answer no more.
     let alive: Vec<usize> = (0..clients.len()).filter(|at| !clients[*at].is_gone()).collect();
+    let deadline = Instant::now() + context.times.free_again;
     for number in 0..keys {
         let Some(&slot) = alive.get(number % alive.len().max(1)) else { return };
-        let (process, client) = (context.fresh_process(slot), &clients[slot]);
+        let client = &clients[slot];
         let op = |f: &'static str| Op {
             f,
             key: Cow::Owned(fencepost_workloads::key_name(number)),
@@ -192,13 +222,7 @@ pub async fn closing_reads(
             note: Value::Null,
             time_limits: 1,
         };
-        let acquired =
-            context.perform_within(context.times.free_again, client, process, &op(f::ACQUIRE)).await;
-        let process = match acquired {
-            // Its number is used up; the value can be read all the same.
-            Completion::Info(_) => context.fresh_process(slot),
-            _ => process,
-        };
+        let (acquired, process) = acquire_at_last(context, client, slot, &op(f::ACQUIRE), deadline).await;
         if reads {
             let mut read = context.perform(client, process, &op(f::READ)).await;
             // A client may have been cut off from the storage for good, by another client that fenced it.

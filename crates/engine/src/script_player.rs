@@ -91,8 +91,9 @@ struct ArmedScript {
 struct PlayingScript {
     client: String,
     finishes: bool,
-    /// The process that follows it.
+    /// The process that follows it, and its client.
     process: Arc<AtomicU64>,
+    connection: Arc<ClientConnection>,
     /// Whether it comes to its end.
     task: tokio::task::JoinHandle<bool>,
     /// What the task said, once it was asked: a task cannot be asked twice.
@@ -151,12 +152,19 @@ impl ScriptPlayer {
                 let user = LockUser {
                     process: process.clone(),
                     slot,
-                    client: connection,
+                    client: connection.clone(),
                     context: context.clone(),
                     read: 0,
                 };
                 let task = tokio::spawn(play(armed, user));
-                self.playing.push(PlayingScript { client, finishes, process, task, played: None });
+                self.playing.push(PlayingScript {
+                    client,
+                    finishes,
+                    process,
+                    connection,
+                    task,
+                    played: None,
+                });
             }
         }
     }
@@ -196,11 +204,13 @@ async fn end(mut script: PlayingScript, patience: Duration) -> Option<Unfinished
         let played = tokio::time::timeout(patience, &mut script.task).await;
         script.played = Some(matches!(played, Ok(Ok(true))));
     }
+    let process = script.process.load(Ordering::Relaxed);
     if script.played == Some(true) {
+        // As a program does that has come to its end: a session would keep for ever what the script did not release.
+        script.connection.end_process(process);
         return None;
     }
     script.task.abort();
-    let process = script.process.load(Ordering::Relaxed);
     script.finishes.then_some(UnfinishedScript { client: script.client, process })
 }
 

@@ -54,7 +54,7 @@ impl ClientProgram {
     pub fn capabilities(&self) -> Capabilities {
         let GrantValues { token, unique } =
             self.promised.unwrap_or(GrantValues { token: true, unique: true });
-        Capabilities { token, unique_value: unique, ..Capabilities::NONE }
+        Capabilities { token, unique_value: unique, lease: self.lease, ..Capabilities::NONE }
     }
 
     /// The words that its hello must have in `can`, as `lock.toml` promises.

@@ -147,7 +147,8 @@ pub struct Answer {
     pub error: Option<OperationError>,
 }
 
-/// The value of an answer. What a grant hands out has its type: the checkers would pass over another as if nothing were there.
+/// The value of an answer. What a grant hands out, and what a release says, has its type: the checkers would pass over another as if
+/// nothing were there.
 fn answered_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
     let value = Value::deserialize(deserializer)?;
     let is_of_type = |name: &str, is: fn(&Value) -> bool| match value.get(name) {
@@ -157,6 +158,9 @@ fn answered_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D
     };
     is_of_type("token", Value::is_i64)?;
     is_of_type("validity_ms", Value::is_number)?;
+    is_of_type("believed", Value::is_boolean)?;
+    is_of_type("removed", Value::is_boolean)?;
+    is_of_type("removed_owner", Value::is_u64)?;
     is_of_type("granted_by", |names| {
         names.as_array().is_some_and(|names| names.iter().all(Value::is_string))
     })?;
