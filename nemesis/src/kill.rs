@@ -1,4 +1,4 @@
-//! `kill`: ends servers with SIGKILL and starts them again.
+//! `kill`: ends servers with SIGKILL and starts them again, or ends clients for good.
 //!
 //! The page cache survives, so what was written but not fsynced is still there: this is a crash of the process, not
 //! a loss of power.
@@ -25,10 +25,11 @@ impl TypedNemesis for Kill {
     type Parameters = NoParameters;
 
     fn description(&self) -> NemesisDescription {
-        let about = "ends servers with SIGKILL and starts them again (clients, in a plan, for good); the page cache survives";
+        let about = "ends servers with SIGKILL and starts them again, or ends a client for good; the page cache survives";
         NemesisDescription {
             takes_down: true,
             ends_targets: true,
+            ends_clients: true,
             options: &["restart-after"],
             aims: AIMS,
             ..NemesisDescription::new("kill", about)
@@ -97,16 +98,31 @@ pub(crate) async fn kill(context: &FaultContext, target: &str, pid: i32) -> Resu
     Ok(reached)
 }
 
-/// Servers that are killed, and started again at the healing.
+/// Servers that are killed, and started again at the healing; and clients, which are not.
 pub(crate) struct Killed {
     on: Vec<String>,
-    /// Those that were killed and are to be started again.
+    /// Those that were killed.
     down: Vec<String>,
+    /// The clients among them: what they knew ended with them.
+    for_good: Vec<String>,
 }
 
 impl Killed {
     pub fn new(on: &[String]) -> Killed {
-        Killed { on: on.to_vec(), down: Vec::new() }
+        Killed { on: on.to_vec(), down: Vec::new(), for_good: Vec::new() }
+    }
+
+    /// What healing does.
+    fn healing(&self) -> String {
+        let (clients, servers): (Vec<String>, Vec<String>) =
+            self.on.iter().cloned().partition(|target| self.for_good.contains(target));
+        let part =
+            |targets: &[String], what| (!targets.is_empty()).then(|| format!("{} {what}", and(targets)));
+        let again =
+            part(&servers, if servers.len() == 1 { "was started again" } else { "were started again" });
+        let parts =
+            again.into_iter().chain(part(&clients, "stayed down, since a client is not started again"));
+        parts.collect::<Vec<_>>().join("; ")
     }
 }
 
@@ -117,9 +133,9 @@ impl Fault for Killed {
         FaultDescription {
             takes_down: true,
             sentence: format!("{targets} {was} killed (SIGKILL)"),
-            healing: format!("{targets} {was} started again"),
+            healing: self.healing(),
             label: format!("{} killed", self.on.join(" ")),
-            summary: "servers were killed and started again".to_owned(),
+            summary: "servers or clients were killed".to_owned(),
             ..FaultDescription::default()
         }
     }
@@ -129,6 +145,9 @@ impl Fault for Killed {
         for target in &self.on {
             let pid = context.pid(target)?;
             self.down.push(target.clone());
+            if context.server_address(target).is_none() {
+                self.for_good.push(target.clone());
+            }
             let reached = kill(context, target, pid).await?;
             let state = context.node(target)?.state(pid).await?;
             let mut seen = json!({"pid": pid, "gone": state.is_none()});
@@ -144,9 +163,9 @@ impl Fault for Killed {
     }
 
     async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
+        let for_good = &self.for_good;
         let pids = try_join_all(self.down.iter().map(|target| async move {
-            // A client is not started again: what it knew ended with it.
-            if context.server_address(target).is_none() {
+            if for_good.contains(target) {
                 return Ok((target.clone(), json!({"gone": true})));
             }
             if context.pid(target).is_err() {
@@ -163,6 +182,20 @@ impl Fault for Killed {
 mod tests {
     use super::*;
     use crate::testing::ended::with_a_server_that_has_ended;
+
+    #[test]
+    fn only_servers_are_said_to_be_started_again() {
+        let healing = |on: &[&str], for_good: &[&str]| {
+            let [on, for_good] =
+                [on, for_good].map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+            Killed { on, down: Vec::new(), for_good }.describe(&Map::new()).healing
+        };
+        assert_eq!(healing(&["n1"], &[]), "n1 was started again");
+        assert_eq!(healing(&["n1", "n2"], &[]), "n1 and n2 were started again");
+        assert_eq!(healing(&["c2"], &["c2"]), "c2 stayed down, since a client is not started again");
+        let both = "n1 was started again; c2 stayed down, since a client is not started again";
+        assert_eq!(healing(&["n1", "c2"], &["c2"]), both);
+    }
 
     /// Between the look at its number and the signal.
     #[tokio::test]

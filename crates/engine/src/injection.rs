@@ -21,7 +21,6 @@ use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
@@ -37,6 +36,8 @@ const RARE_EVENT_TIMEOUT: Duration = Duration::from_secs(5);
 const HEALING: Duration = Duration::from_secs(15);
 const LAST_HEALING: Duration = Duration::from_secs(5);
 const HEAL_AGAIN: Duration = Duration::from_millis(200);
+/// How long a server that may serve is waited for before it is recorded as one that does not.
+const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// The faults of a run, in force or still to come.
 pub struct Injection {
@@ -59,17 +60,6 @@ struct InjectionState {
     log: ServerLog,
     /// Healings that failed, one sentence each.
     unhealed: Mutex<Vec<String>>,
-    /// How many faults were left out.
-    left_out: AtomicU64,
-}
-
-/// The result of all injections of a run.
-pub struct Healed {
-    /// Healings that failed, one sentence each.
-    pub errors: Vec<String>,
-    /// Planned faults that were left out: another fault of their kind was in force on one of their targets, or no node played
-    /// the role that they were aimed at.
-    pub left_out: u64,
 }
 
 struct InForce {
@@ -102,7 +92,6 @@ impl Injection {
             in_force: Mutex::default(),
             healed: Notify::new(),
             unhealed: Mutex::default(),
-            left_out: AtomicU64::new(0),
         });
         let mut tasks = JoinSet::new();
         let (not_over, all_over) = watch::channel(());
@@ -147,16 +136,15 @@ impl Injection {
         self.shared.in_force().values().any(|one| one.takes_down(server))
     }
 
-    /// Heals everything that is in force, and begins nothing more.
-    pub async fn heal_all(mut self) -> Healed {
+    /// Heals everything that is in force, and begins nothing more. Gives the healings that failed, one sentence each.
+    pub async fn heal_all(mut self) -> Vec<String> {
         self.heal_now.send_replace(true);
         while let Some(ended) = self.tasks.join_next().await {
             if let Err(error) = ended {
                 self.shared.is_unhealed(format!("a fault's task broke down: {error}"));
             }
         }
-        let errors = std::mem::take(&mut *self.shared.unhealed.lock());
-        Healed { errors, left_out: self.shared.left_out.load(Ordering::Relaxed) }
+        std::mem::take(&mut *self.shared.unhealed.lock())
     }
 }
 
@@ -169,12 +157,24 @@ impl InjectionState {
         self.unhealed.lock().push(sentence);
     }
 
+    /// Whether a fault other than this one holds servers down.
+    fn others_take_down(&self, id: u64) -> bool {
+        self.in_force().iter().any(|(other, one)| *other != id && one.nemesis.description().takes_down)
+    }
+
+    /// Whether a server has ended after fault `id`, or runs and does not serve.
+    async fn stays_away(&self, id: u64, server: &str) -> bool {
+        if self.context.pid(server).is_err() {
+            return true;
+        }
+        let served = tokio::time::timeout(LAST_LOOK, self.context.await_serving(server)).await;
+        !matches!(served, Ok(Ok(()))) && !self.others_take_down(id)
+    }
+
     /// Waits until these servers, which fault `id` held down or ended, serve again. While another fault holds servers down, a
     /// service may be unable to serve, and that a server answers has to do.
     async fn await_serving(&self, id: u64, servers: &[String]) -> Result<(), FaultError> {
-        let others_down =
-            self.in_force().iter().any(|(other, one)| *other != id && one.nemesis.description().takes_down);
-        if others_down {
+        if self.others_take_down(id) {
             return Ok(());
         }
         for server in servers {
@@ -322,7 +322,7 @@ impl ScheduledFault {
         Claim::InForce
     }
 
-    /// Records that the fault does not fit, and counts it.
+    /// Records that the fault does not fit.
     fn left_out(&self) {
         let PlannedFault { fault, on, .. } = &self.target;
         let mut value = json!({"id": self.id, "fault": fault, "targets": on});
@@ -330,7 +330,6 @@ impl ScheduledFault {
             value["aimed"] = json!(self.aimed);
         }
         self.shared.recorder.nemesis(Kind::Info, FAULT_LEFT_OUT, value, None);
-        self.shared.left_out.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether the fault was injected, whole.
@@ -370,8 +369,10 @@ impl ScheduledFault {
 
     /// Records the servers that do not serve again, and tries a last time.
     async fn heal_at_last(&mut self, ran: &[String]) {
-        for server in ran.iter().filter(|server| self.shared.context.pid(server).is_err()) {
-            self.shared.log.record_end(server, Some(self.id)).await;
+        for server in ran {
+            if self.shared.stays_away(self.id, server).await {
+                self.shared.log.record_end(server, Some(self.id)).await;
+            }
         }
         match self.heal_within(LAST_HEALING, ran).await {
             Ok(()) => self.record(Kind::Ok, FaultStage::Heal, None),

@@ -148,15 +148,16 @@ impl ServerEnded {
         (event.f == SERVER_ENDED).then(|| ServerEnded::deserialize(&*event.value).ok())?
     }
 
-    /// What happened, as a clause in the past tense, with the last line of the log.
+    /// What happened, as a clause in the past tense, with what the log says of it.
     pub fn sentence(&self) -> String {
         let what = match self.after_fault {
             Some(_) => format!("{} did not serve again after the fault was healed", self.node),
             None => format!("{} ended by itself", self.node),
         };
-        match self.unreadable.as_ref().or(self.log.last()) {
-            Some(line) => format!("{what}; its log says: {line}"),
-            None => what,
+        let lines = self.unreadable.as_ref().map_or(&self.log[..], std::slice::from_ref);
+        match lines {
+            [] => what,
+            lines => format!("{what}; its log says: {}", lines.join(" / ")),
         }
     }
 }

@@ -13,6 +13,7 @@ use fencepost_nemesis::{Clients, Readiness, RunningService};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The server `n1`, which runs at first.
 struct Server {
@@ -172,7 +173,7 @@ async fn kill(server: &Arc<Server>, logs: &Path) -> Killed {
     let injection = Injection::begin(&spec, prepare(&spec.plan).unwrap(), Arc::new(context), log);
     injection.all_over().await;
     let took = begun.elapsed();
-    let errors = injection.heal_all().await.errors;
+    let errors = injection.heal_all().await;
     Killed { history: read_history(&history).unwrap(), errors, took }
 }
 
@@ -198,4 +199,14 @@ async fn a_server_that_does_not_come_back_is_given_up_and_recorded_with_its_log(
     assert_eq!(ended[0].log, ["10:00:00.000 redis | FATAL: no memory"]);
     assert!(server.starts() > 50, "it was started {} times", server.starts());
     assert!((HEALING..HEALING + 2 * LAST_HEALING).contains(&killed.took), "{:?}", killed.took);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_runs_and_does_not_serve_is_recorded_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let killed = kill(&Server::new(false, u64::MAX), folder.path()).await;
+    assert_eq!(killed.healing(), [Kind::Invoke, Kind::Info]);
+    let ended: Vec<ServerEnded> = killed.history.iter().filter_map(ServerEnded::read).collect();
+    assert_eq!((ended.len(), ended[0].node.as_str(), ended[0].after_fault), (1, "n1", Some(0)));
+    assert_eq!(ended[0].log, ["10:00:00.000 redis | FATAL: no memory"]);
 }
