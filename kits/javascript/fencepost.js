@@ -286,7 +286,7 @@ class Process {
     if (!this.#client.careful) return true;
     if (held.validUntil !== null && now() >= held.validUntil) return false;
     try {
-      return (await this.#lock.holds?.(key)) !== false;
+      return this.#lock.holds ? Boolean(await this.#lock.holds(key)) : true;
     } catch (error) {
       console.error(`holds of process ${this.number}:`, error);
       return true;

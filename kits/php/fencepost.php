@@ -394,7 +394,7 @@ final class Process
             return false;
         }
         try {
-            return !method_exists($this->lock, 'holds') || $this->lock->holds($key) !== false;
+            return !method_exists($this->lock, 'holds') || $this->lock->holds($key);
         } catch (\Throwable $error) {
             note("process $this->number, holds: $error");
             return true;

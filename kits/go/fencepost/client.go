@@ -51,6 +51,8 @@ type client struct {
 	writes  uint64        // numbers of writes to replicas
 	mutex   sync.Mutex
 	out     io.Writer
+	// Whether the hello announced that grants have a token.
+	hasTokens bool
 }
 
 // Serve serves one controller until its input ends.
@@ -71,7 +73,11 @@ func Serve(in io.Reader, out io.Writer, newLock NewLock, can ...string) error {
 	if err := c.prepare(); err != nil {
 		return err
 	}
-	c.send(map[string]any{"hello": 1, "can": c.can(can), "pid": os.Getpid()})
+	announced := c.can(can)
+	for _, word := range announced {
+		c.hasTokens = c.hasTokens || word == Token
+	}
+	c.send(map[string]any{"hello": 1, "can": announced, "pid": os.Getpid()})
 	processes := map[uint64]*process{}
 	for {
 		line, err := lines.ReadBytes('\n')

@@ -41,7 +41,7 @@ const (
 
 // Grant is what an acquire brought. Every field is optional.
 type Grant struct {
-	Token     uint64        // fencing token, greater with each grant
+	Token     uint64        // fencing token, greater with each grant; 0 is none, unless the lock announces tokens
 	Unique    string        // value that no other grant has
 	Validity  time.Duration // time that the library states, from now on; without it the kit counts from the attempt's begin
 	GrantedBy []string      // names of the servers that granted it

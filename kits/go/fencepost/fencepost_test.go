@@ -47,6 +47,8 @@ func (l *fakeLock) Acquire(ctx context.Context, key string, ttl time.Duration) (
 			}
 			return nil, nil
 		})
+	case "zero":
+		return &Grant{}, nil
 	case "never":
 		return l.env.Poll(ctx, func(context.Context) (*Grant, error) { return nil, nil })
 	}
@@ -216,6 +218,9 @@ func TestAcquire(t *testing.T) {
 		if refused := k.op(1, "acquire", "a", extra); !strings.Contains(refused, `"fail","error":"bad-command`) {
 			t.Error(refused)
 		}
+	}
+	if granted := greet(t, `,"lease":"session","claims":["token"]`).acquire(1, "zero"); !strings.Contains(granted, `"token":0`) {
+		t.Error("a token of 0 is one of a lock that announces tokens:", granted)
 	}
 	if granted := greet(t, `,"lease":"session"`).acquire(1, "a"); validity(granted) != -1 {
 		t.Error("a session has no validity:", granted)

@@ -193,15 +193,20 @@ func (p *process) acquire(ctx context.Context, op command) {
 }
 
 type grantValue struct {
-	Token     uint64   `json:"token,omitempty"`
+	Token     *uint64  `json:"token,omitempty"`
 	Validity  *int64   `json:"validity_ms,omitempty"`
 	GrantedBy []string `json:"granted_by,omitempty"`
 }
 
 // granted records the hold and answers. The mutex is held.
 func (p *process) granted(op command, grant Grant, pending *pending, ttl time.Duration) {
-	hold := &hold{credentials: credentials{grant.Token, grant.Unique}, believed: true, ttl: ttl}
-	value := grantValue{Token: grant.Token, GrantedBy: grant.GrantedBy}
+	var token *uint64
+	// Of a lock that announces tokens, 0 is one, too: of a counter that lost its memory, say.
+	if grant.Token != 0 || p.client.hasTokens {
+		token = &grant.Token
+	}
+	hold := &hold{credentials: credentials{token, grant.Unique}, believed: true, ttl: ttl}
+	value := grantValue{Token: token, GrantedBy: grant.GrantedBy}
 	if p.client.hello.Lease == "ttl" {
 		now := time.Now()
 		since := pending.begun

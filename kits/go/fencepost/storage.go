@@ -23,8 +23,8 @@ type storage struct {
 
 // credentials are what a request carries of the grant under which it is made.
 type credentials struct {
-	Token  uint64 `json:"token,omitempty"`
-	Unique string `json:"unique,omitempty"`
+	Token  *uint64 `json:"token,omitempty"`
+	Unique string  `json:"unique,omitempty"`
 }
 
 type request struct {

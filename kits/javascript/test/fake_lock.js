@@ -47,7 +47,7 @@ function make(env) {
     },
     holds(key) {
       if (key === "confused") throw new Error("confused");
-      return key !== "doubted";
+      return key === "doubted" ? undefined : true;
     },
     close() {
       console.error(`closed ${env.process}`);

@@ -75,9 +75,9 @@ final class FakeLock implements Lock
         };
     }
 
-    public function holds(string $key): bool
+    public function holds(string $key): ?bool
     {
-        return $key === 'confused' ? throw new RuntimeException('confused') : $key !== 'doubted';
+        return $key === 'confused' ? throw new RuntimeException('confused') : ($key === 'doubted' ? null : true);
     }
 
     public function close(): void
