@@ -163,10 +163,14 @@ fn confinement_of_service(argv: &[String]) -> Confinement {
     }
 }
 
-/// Fencepost itself tries what the agent can do; every other command is a tool of the network, or asks a server something.
+/// Fencepost itself tries what the agent can do, and changes the packet filter; every other command asks a server something, and may be
+/// a user's own.
 fn confinement_of_command(argv: &[String]) -> Option<Confinement> {
-    let own = argv.first().is_some_and(|name| name == program::NAME);
-    (!own).then_some(Confinement::NetworkCommand)
+    match argv.first().map_or("", String::as_str) {
+        program::NAME => None,
+        "iptables" => Some(Confinement::NetworkCommand),
+        _ => Some(Confinement::Program),
+    }
 }
 
 /// What a command has printed so far.

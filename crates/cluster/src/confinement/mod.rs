@@ -21,7 +21,7 @@ use std::process::Command;
 pub(crate) enum Confinement {
     /// Servers, storages, clients: files of all users of the node, other users' names, low ports.
     Program,
-    /// Commands by which Fencepost asks servers or changes the node's network: the packet filter, too.
+    /// What changes the packet filter of its node.
     NetworkCommand,
 }
 

@@ -249,13 +249,14 @@ pub async fn controller(name: &str) {
     tokio::time::sleep(Duration::from_secs(60)).await;
 }
 
-/// Servers and clients cannot do what would let them out of their node, also where the agent may mount a disk.
+/// Servers and clients cannot do what would let them out of their node, also where the agent may mount a disk. The agent can do what
+/// faults need, and no more.
 pub async fn programs_are_confined(name: &str) {
     let driver = driver(name).await;
-    let mut spec = spec(&format!("confined-{name}"), &[("n1", "client")]);
+    let mut spec = spec(&format!("confined-{name}"), &[("n1", "client"), ("n2", "client")]);
     spec.nodes[0].may_mount = true;
     let cluster = start(&*driver, &spec).await;
-    let node = cluster.node("n1").unwrap();
+    let [node, without_mounts] = ["n1", "n2"].map(|name| cluster.node(name).unwrap());
     let argv =
         ["sh", "-c", "cat /proc/self/status > {data}/new && mv {data}/new {data}/status; exec sleep 60"];
     let service =
@@ -263,40 +264,68 @@ pub async fn programs_are_confined(name: &str) {
     node.start(&service).await.unwrap();
     let of_service = async || node.get("{data}/status").await.map(|text| String::from_utf8(text).unwrap());
     eventually("the service has looked", async || of_service().await.is_ok()).await;
-    let attached = async |script: &str| {
-        let Attached { stdin: _stdin, mut stdout } =
-            node.attach(&["sh", "-c", script].map(str::to_owned)).await.unwrap();
-        let mut text = String::new();
-        stdout.read_to_string(&mut text).await.unwrap();
-        text
-    };
-    for status in [of_service().await.unwrap(), attached("cat /proc/self/status").await] {
-        let field =
-            |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+    let of_command = output(node, &["cat", "/proc/self/status"]).await;
+    for status in [of_service().await.unwrap(), attached(node, "cat /proc/self/status").await, of_command] {
         for set in ["CapEff:", "CapPrm:", "CapBnd:", "CapInh:", "CapAmb:"] {
-            let capabilities = u64::from_str_radix(&field(set), 16).unwrap();
             // NET_ADMIN, NET_RAW, SYS_MODULE, SYS_RAWIO, SYS_PTRACE, SYS_ADMIN, SYS_BOOT, SYS_TIME, MKNOD, and all later ones.
-            let dangerous = [12, 13, 16, 17, 19, 21, 22, 25].into_iter().chain(27..=40);
-            let held: Vec<u64> = dangerous.filter(|number| capabilities & (1 << number) != 0).collect();
-            assert_eq!(held, Vec::<u64>::new(), "{set} {capabilities:x}");
+            let dangerous = |number: &u64| [12, 13, 16, 17, 19, 21, 22, 25].contains(number) || *number > 26;
+            let held: Vec<u64> = held(&status, set).into_iter().filter(dangerous).collect();
+            assert_eq!(held, Vec::<u64>::new(), "{set} of {status}");
         }
-        assert_eq!((field("NoNewPrivs:").as_str(), field("Seccomp:").as_str()), ("1", "2"));
+        assert_eq!((field(&status, "NoNewPrivs:"), field(&status, "Seccomp:")), ("1", "2"));
     }
+    // Those of programs, SETPCAP, NET_ADMIN, NET_RAW, SYS_PTRACE; and SYS_ADMIN for mounts.
+    let of_agent = vec![0, 1, 3, 4, 5, 6, 7, 8, 10, 12, 13, 19];
+    for (node, more) in [(node, vec![21]), (without_mounts, vec![])] {
+        let status = attached(node, "cat /proc/1/status").await;
+        for set in ["CapEff:", "CapBnd:"] {
+            assert_eq!(held(&status, set), [of_agent.clone(), more.clone()].concat(), "{set} of {status}");
+        }
+    }
+    // What is masked takes what is written, and does nothing.
     let tries = "for try in 'mount -t tmpfs none /tmp' 'unshare --user true' 'unshare --mount true' 'mknod /tmp/disk b 254 0' \
-         'echo core > /proc/sys/kernel/core_pattern' 'echo 1 > /proc/sys/kernel/sysrq' 'echo t > /proc/sysrq-trigger' \
+         'echo core > /proc/sys/kernel/core_pattern' 'echo 1 > /proc/sys/kernel/sysrq' \
+         'test ! -c /proc/sysrq-trigger && echo t > /proc/sysrq-trigger' \
          'iptables -A INPUT -j DROP' 'kill -9 1 && sleep 0.2 && ! test -d /proc/1' 'cat /proc/1/environ'; do \
          if sh -c \"$try\" > /dev/null 2>&1; then echo \"possible: $try\"; fi; done; echo tried";
-    assert_eq!(attached(tries).await, "tried\n");
+    assert_eq!(attached(node, tries).await, "tried\n");
+    let masked = "cd /proc; cat kcore keys kmsg latency_stats sched_debug timer_list 2> /dev/null | head -c 1; ls -A acpi scsi 2> /dev/null \
+         | grep -v ':$' | head -c 1";
+    assert_eq!(attached(node, masked).await.trim(), "");
     if name == "local" {
-        let devices = attached("ls /dev | tr '\\n' ' '").await;
-        assert_eq!(devices, "fd full fuse null ptmx pts random shm stderr stdin stdout tty urandom zero ");
+        let devices = async |node: &Arc<dyn Node>| attached(node, "ls /dev | tr '\\n' ' '").await;
+        assert_eq!(
+            devices(node).await,
+            "fd full fuse null ptmx pts random shm stderr stdin stdout tty urandom zero "
+        );
+        assert!(!devices(without_mounts).await.contains("fuse"));
         // What this machine's users and its own services keep to themselves.
         assert_eq!(
-            attached("ls -A /root /home 2>&1; cat /etc/shadow /etc/gshadow").await,
+            attached(node, "ls -A /root /home 2>&1; cat /etc/shadow /etc/gshadow").await,
             "/home:\n\n/root:\n"
         );
     }
     stop(cluster, &spec).await;
+}
+
+/// What a script prints as an attached program.
+async fn attached(node: &Arc<dyn Node>, script: &str) -> String {
+    let Attached { stdin: _stdin, mut stdout } =
+        node.attach(&["sh", "-c", script].map(str::to_owned)).await.unwrap();
+    let mut text = String::new();
+    stdout.read_to_string(&mut text).await.unwrap();
+    text
+}
+
+/// A field of a process's status in /proc.
+fn field<'a>(status: &'a str, name: &str) -> &'a str {
+    status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim()
+}
+
+/// The numbers of the capabilities in a set.
+fn held(status: &str, set: &str) -> Vec<u64> {
+    let held = u64::from_str_radix(field(status, set), 16).unwrap();
+    (0..64).filter(|number| held & (1 << number) != 0).collect()
 }
 
 /// A node reaches no service of this machine, and this machine none of a node.
