@@ -8,6 +8,7 @@ use super::model::{Scenario, ScenarioRun, name_of};
 use super::step::StepText;
 use super::{keys, run_options};
 use crate::names::BadUsage;
+use crate::ranges::{HOUR, MILLISECOND};
 use crate::script_player::{ClientScript, Narration, Script, Step};
 use fencepost_history::TimeSpan;
 use fencepost_history::mistake::{Mistake, MistakeInFile, read_table};
@@ -42,7 +43,7 @@ struct ScenarioTable {
 struct RunTable {
     title: Option<String>,
     undisturbed: Option<bool>,
-    progress_within: Option<TimeSpan>,
+    progress_within: Option<Spanned<TimeSpan>>,
     #[serde(default)]
     client: Vec<ClientTable>,
     #[serde(default)]
@@ -232,11 +233,12 @@ fn run(top: &Level<'_>, own: &Level<'_>) -> Result<ScenarioRun, Mistake> {
     let mut events: Vec<Spanned<Trigger>> = waits.chain(faults.iter().flat_map(FaultEntry::events)).collect();
     events.extend(narration.iter().map(|each| Spanned::new(each.span(), each.get_ref().when.clone())));
     let names = clients.iter().map(|client| client.name.clone()).collect();
-    let progress_within = own.table.progress_within.or(top.table.progress_within);
+    let progress_within = own.table.progress_within.as_ref().or(top.table.progress_within.as_ref());
+    let progress_within = progress_within.map_or(Ok(PROGRESS_WITHIN), length_within)?;
     let script = (!clients.is_empty()).then(|| Script {
         clients: clients.into_iter().map(client_script).collect(),
         narration: narration.into_iter().map(Spanned::into_inner).collect(),
-        free_again: Some(progress_within.map_or(PROGRESS_WITHIN, |length| length.0)),
+        free_again: Some(progress_within),
     });
     Ok(ScenarioRun {
         title: own.table.title.clone().or_else(|| top.table.title.clone()).unwrap_or_default(),
@@ -248,6 +250,18 @@ fn run(top: &Level<'_>, own: &Level<'_>) -> Result<ScenarioRun, Mistake> {
         events,
         clients: names,
     })
+}
+
+/// The longest time until the lock is free again, if it is within its range.
+fn length_within(length: &Spanned<TimeSpan>) -> Result<Duration, Mistake> {
+    let given = *length.get_ref();
+    match (MILLISECOND..=HOUR).contains(&given) {
+        true => Ok(given.0),
+        false => Err(Mistake::new(
+            length.span(),
+            format!("`progress-within` must be from {MILLISECOND} to {HOUR}, not {given}"),
+        )),
+    }
 }
 
 /// Refuses two scripts of one client.
