@@ -5,7 +5,8 @@ use crate::{compress, compressed_name};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use std::error::Error;
 use std::fs::{self, File, Permissions};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -35,13 +36,28 @@ where
 {
     let written = match target(path) {
         Target::File(file) => replace(&file, write),
-        Target::Stream => File::options()
-            .write(true)
-            .open(path)
-            .map_err(Into::into)
-            .and_then(|file| write(&file).map_err(Into::into)),
+        Target::Stream => {
+            open_stream(path).map_err(Into::into).and_then(|file| write(&file).map_err(Into::into))
+        }
     };
     written.map_err(|source| RunError::Write { path: path.to_owned(), source })
+}
+
+/// Opens what is no file to be replaced. This program's own standard output and error are written to from where they stand: opened again,
+/// a file to which the shell has them redirected would be written from its beginning.
+fn open_stream(path: &Path) -> io::Result<File> {
+    let is = |number: u8, name: &str| {
+        let names = [format!("/dev/{name}"), format!("/dev/fd/{number}"), format!("/proc/self/fd/{number}")];
+        names.iter().any(|own| path == Path::new(own))
+    };
+    if is(1, "stdout") {
+        io::stdout().flush()?;
+        return io::stdout().as_fd().try_clone_to_owned().map(File::from);
+    }
+    if is(2, "stderr") {
+        return io::stderr().as_fd().try_clone_to_owned().map(File::from);
+    }
+    File::options().write(true).open(path)
 }
 
 /// Writes a file of a folder that may come from elsewhere whole or not at all: nothing that lies in the folder leads out of it. What is
@@ -127,7 +143,7 @@ pub fn compress_history(history: &Path, above_bytes: u64) -> Result<bool, RunErr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{self, Read};
+    use std::io::Read;
 
     #[test]
     fn a_large_history_is_compressed_and_a_small_one_is_not() {

@@ -36,8 +36,14 @@ pub fn picture(width: i32, height: i32, about: &str, draw: impl FnOnce(&Canvas))
     }
     // What plotters writes and SVG assumes anyway: a third of a large picture.
     let svg = svg.replace(" opacity=\"1\"", "").replace(" stroke=\"none\"", "");
-    let about = about.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
+    let about = in_xml(about).replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
     svg.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{about}\" "), 1)
+}
+
+/// The text without the characters that XML cannot hold, however they are written ("Extensible Markup Language (XML) 1.0", 2.2).
+fn in_xml(text: &str) -> String {
+    let forbidden = |c: char| matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}');
+    text.replace(forbidden, "\u{fffd}")
 }
 
 const IN_MEMORY: &str = "drawing into memory does not fail";
@@ -99,7 +105,7 @@ impl Canvas<'_> {
         };
         // Plotters' size of a font is 1.24 times that of SVG.
         let font = ("sans-serif", size * 1.24, style).into_font().color(&colour.rgb());
-        self.put(&Text::new(text.to_owned(), at, font.pos(Pos::new(h_pos, VPos::Center))));
+        self.put(&Text::new(in_xml(text), at, font.pos(Pos::new(h_pos, VPos::Center))));
     }
 
     fn put<'b, E>(&self, element: &'b E)

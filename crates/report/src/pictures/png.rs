@@ -46,4 +46,13 @@ mod tests {
         assert!(dark > 50, "{dark} dark pixels");
         assert_ne!(drawn("word"), drawn("sword"));
     }
+
+    #[test]
+    fn any_text_is_drawn() {
+        let all = (0..=0xffff).filter_map(char::from_u32).collect::<String>();
+        let svg = picture(80, 20, &all, |canvas| {
+            canvas.text((10, 10), &all, 12.0, palette::INK, Anchor::Start);
+        });
+        assert!(Tree::from_str(&svg, &Options::default()).is_ok());
+    }
 }
