@@ -1,6 +1,8 @@
 //! Files inside the results folder, and nothing outside of it.
 
 use fencepost_history::run::open_regular;
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
@@ -8,12 +10,37 @@ use std::path::{Component, Path, PathBuf};
 /// The file or folder of that path below the results folder; links are followed. None: there is no such thing, or it is
 /// elsewhere.
 pub fn inside(results: &Path, path: &str) -> Option<PathBuf> {
-    let plain = |part: Component| matches!(part, Component::Normal(_));
-    if path.is_empty() || path.contains('\0') || !Path::new(path).components().all(plain) {
+    if !is_plain(path) {
         return None;
     }
     let found = fs::canonicalize(results.join(path)).ok()?;
     found.starts_with(fs::canonicalize(results).ok()?).then_some(found)
+}
+
+/// Whether it names something, by names alone.
+fn is_plain(path: &str) -> bool {
+    let plain = |part: Component| matches!(part, Component::Normal(_));
+    !path.is_empty() && !path.contains('\0') && Path::new(path).components().all(plain)
+}
+
+/// Opens the regular file of that path below the results folder. The kernel itself checks the way while it opens, so that no link can
+/// be put into it between a check and the opening. Links are followed as long as they stay below the folder; one with an absolute path
+/// is refused, wherever it leads. None: there is no such file, or it is elsewhere.
+pub fn open_beneath(results: &Path, path: &str) -> Option<fs::File> {
+    if !is_plain(path) {
+        return None;
+    }
+    // Without O_NONBLOCK a pipe would be waited for.
+    let how = OpenHow::new()
+        .flags(OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC)
+        .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+    let file = match openat2(fs::File::open(results).ok()?, path, how) {
+        Ok(opened) => fs::File::from(opened),
+        // Kernels before 5.6 do not have this call, and old filters of system calls refuse it.
+        Err(Errno::ENOSYS | Errno::EPERM) => open_regular(&inside(results, path)?).ok()?,
+        Err(_) => return None,
+    };
+    file.metadata().ok()?.is_file().then_some(file)
 }
 
 /// The files of a run.
@@ -99,6 +126,44 @@ pub fn new_lines(file: &Path, from: Option<u64>) -> std::io::Result<NewLines> {
 mod tests {
     use super::*;
     use std::io::Write;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn the_opening_itself_refuses_what_leads_out_and_what_is_no_file() {
+        let (results, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let at = results.path();
+        fs::create_dir_all(at.join("run/logs")).unwrap();
+        fs::write(at.join("run/report.html"), "inside").unwrap();
+        fs::write(outside.path().join("secret"), "secret").unwrap();
+        symlink("run", at.join("latest")).unwrap();
+        symlink("../run/report.html", at.join("run/again")).unwrap();
+        let up = Path::new("../..").join(outside.path().file_name().unwrap()).join("secret");
+        symlink(&up, at.join("run/up")).unwrap();
+        assert_eq!(fs::read_to_string(at.join("run/up")).unwrap(), "secret", "without a check it leads out");
+        symlink(outside.path().join("secret"), at.join("run/absolute")).unwrap();
+        symlink(outside.path(), at.join("out")).unwrap();
+        symlink("/proc/self/fd/0", at.join("run/magic")).unwrap();
+        let pipe = at.join("run/pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for path in ["run/report.html", "latest/report.html", "run/again"] {
+            let mut text = String::new();
+            open_beneath(at, path).unwrap().read_to_string(&mut text).unwrap();
+            assert_eq!(text, "inside", "{path}");
+        }
+        for path in [
+            "run/up",
+            "run/absolute",
+            "out/secret",
+            "run/magic",
+            "run/pipe",
+            "run/logs",
+            "run/../run/report.html",
+            "nowhere",
+            "",
+        ] {
+            assert!(open_beneath(at, path).is_none(), "{path} was opened");
+        }
+    }
 
     #[test]
     fn a_file_that_grows_is_read_in_whole_lines() {

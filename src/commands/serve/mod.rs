@@ -25,7 +25,7 @@ use base64::Engine;
 use clap::Args;
 use fencepost_engine::BadUsage;
 use fencepost_report::runs::{self, Run};
-use folder::inside;
+use folder::{inside, open_beneath};
 use index::{Filter, Index, RunStatus, status};
 use maud::html;
 use query::Query;
@@ -33,6 +33,7 @@ use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -195,11 +196,12 @@ async fn compare(State(index): Shared, Query(wishes): Query<Vec<(String, String)
 async fn file(State(index): Shared, Path(path): Path<String>, request: Request) -> Response {
     const SANDBOX: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:; \
          sandbox allow-scripts allow-popups allow-popups-to-escape-sandbox allow-downloads";
-    let Some(found) = inside(index.results(), &path).filter(|found| found.is_file()) else {
-        return not_found();
-    };
-    let Ok(mime) = content_type(&found).parse() else { return not_found() };
-    let Ok(served) = ServeFile::new_with_mime(&found, &mime).oneshot(request).await;
+    let Some(opened) = open_beneath(index.results(), &path) else { return not_found() };
+    let Ok(mime) = content_type(FilePath::new(&path)).parse() else { return not_found() };
+    // The library opens files by their paths. This one is of the file that was opened, not of any name; it ends with `opened`.
+    let of_opened = format!("/proc/self/fd/{}", opened.as_raw_fd());
+    let Ok(served) = ServeFile::new_with_mime(of_opened, &mime).oneshot(request).await;
+    drop(opened);
     let mut response = served.map(Body::new);
     response.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(SANDBOX));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));

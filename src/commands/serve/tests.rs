@@ -321,6 +321,49 @@ async fn a_connection_that_asks_for_nothing_is_closed() {
     }
 }
 
+#[tokio::test]
+async fn a_part_of_a_file_is_served_and_its_head() {
+    let results = results();
+    fs::write(results.path().join("redlock-a/report.html"), "0123456789").unwrap();
+    let router = serving(results.path());
+    let ask = async |method, range: &str| {
+        let request =
+            Request::builder().method(method).uri("/files/latest/report.html").header(HOST, "localhost");
+        let request = request.header("range", range).body(Body::empty()).unwrap();
+        let response = router.clone().oneshot(request).await.unwrap();
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let body = axum::body::to_bytes(response.into_body(), 1 << 24).await.unwrap();
+        (status, headers, String::from_utf8_lossy(&body).into_owned())
+    };
+    let (status, headers, text) = ask(Method::GET, "bytes=2-4").await;
+    assert_eq!((status, text.as_str()), (206, "234"));
+    assert_eq!(headers["content-range"], "bytes 2-4/10");
+    assert!(headers.contains_key("last-modified"), "{headers:?}");
+    assert_eq!(ask(Method::GET, "bytes=20-30").await.0, 416);
+    let (status, headers, text) = ask(Method::HEAD, "bytes=0-").await;
+    assert_eq!((status, text.as_str()), (206, ""));
+    assert_eq!(headers["content-type"], "text/html; charset=utf-8");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_not_read_is_given_up_after_ten_minutes() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    const BYTES: u64 = 64 << 20;
+    let results = results();
+    // More than the buffers of a connection hold.
+    fs::File::create(results.path().join("long.log")).unwrap().set_len(BYTES).unwrap();
+    let address = listening(results.path()).await;
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let request = b"GET /files/long.log HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    // The time passes by itself, once every task waits.
+    tokio::time::sleep(Duration::from_secs(601)).await;
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    assert!(answer.starts_with(b"HTTP/1.1 200"), "it was not answered at all");
+    assert!((answer.len() as u64) < BYTES, "it was kept for longer");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_more_than_there_is_room_for_waits_until_one_ends() {
     use std::io::{ErrorKind, Read, Write};
