@@ -14,6 +14,7 @@ mod runtime;
 mod store;
 #[cfg(test)]
 mod testing;
+mod unwritten;
 
 use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};

@@ -1,10 +1,9 @@
 //! `fencepost analyze`: judges a run again from its folder.
 
-use crate::exit::FAILED;
-use crate::output::{complain, say};
+use crate::output::say;
+use crate::unwritten::with_files;
 use anyhow::Result;
 use clap::Args;
-use fencepost_checker::Outcome;
 use fencepost_engine::BadUsage;
 use fencepost_history::run::RunFolder;
 use fencepost_report::pipeline::PipelineArgs;
@@ -34,20 +33,12 @@ pub fn analyze(args: &AnalyzeArgs) -> Result<i32> {
     say!("{}", terminal::heading_text(&heading(&folder.read_run()?)));
     let Judged { verdict, text, unwritten, .. } = judge(&folder)?;
     say!("{text}");
-    let code = pipeline::report(&args.pipeline, &folder, &verdict)?;
-    Ok(with_files(code, verdict.outcome, unwritten))
+    let (code, written) = pipeline::report(&args.pipeline, &folder, &verdict);
+    Ok(with_files("the verdict", unwritten.map(Err).into_iter().chain([written]), code))
 }
 
 /// Whether a process is writing this run right now. Where locks do not work that is not known, and no reason to refuse.
 fn goes_on(folder: &Path) -> bool {
     let folder = File::open(folder);
     folder.is_ok_and(|folder| matches!(folder.try_lock_shared(), Err(TryLockError::WouldBlock)))
-}
-
-/// The exit code of a run whose report may not have been written, which is said on standard error: a violation stays a
-/// violation; of any other verdict nothing is kept, which is no success.
-pub(crate) fn with_files(code: i32, outcome: Outcome, unwritten: Option<anyhow::Error>) -> i32 {
-    let Some(error) = unwritten else { return code };
-    complain!("fencepost: the verdict above is right, but its report is not written: {error:#}");
-    if outcome == Outcome::Violation { code } else { FAILED }
 }

@@ -2,15 +2,17 @@
 
 use crate::exit::{BAD_USAGE, FAILED};
 use crate::output::{Output, complain, say};
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use clap::Args;
 use fencepost_checker::read::{Edn, JsonLines, Lines, ReadError, ReadOptions};
 use fencepost_checker::{Algorithm, Budget, CheckOptions, KeyVerdict, ModelName, Outcome, check_lines};
+use fencepost_engine::BadUsage;
 use fencepost_history::run::write_whole;
 use fencepost_history::{decompressed, printable};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -72,12 +74,19 @@ struct FileVerdict<'a> {
     keys: Vec<KeyVerdict>,
 }
 
+/// In seconds, up to a year. docs/running.md has the ranges, too.
+const BUDGET: RangeInclusive<f64> = 0.001..=31_536_000.0;
+
+/// In MiB.
+const MEMORY: RangeInclusive<usize> = 1..=1 << 20;
+
 /// Keys of a file that are explained at most.
 const EXPLAINED_MAX: usize = 3;
 
 /// Checks all files. The exit code is 0 if all are valid, 1 if any is a violation, else 2 if any is unknown or has no operation; 254 if
 /// any is no history.
 pub fn check(args: &CheckArgs) -> Result<i32> {
+    check_ranges(args)?;
     let mut worst = Outcome::Valid;
     let (mut refused, mut unwritten) = (false, None);
     let mut svg = args.svg.as_deref();
@@ -117,13 +126,31 @@ pub fn check(args: &CheckArgs) -> Result<i32> {
     })
 }
 
+fn check_ranges(args: &CheckArgs) -> Result<(), BadUsage> {
+    let refused = |option: &str, least: String, most: String, given: String| {
+        Err(BadUsage(format!("{option} must be from {least} to {most}, not {given}")))
+    };
+    let (time, memory) = (args.budget_s, args.memory_mb);
+    if !BUDGET.contains(&time) {
+        return refused("--budget-s", BUDGET.start().to_string(), BUDGET.end().to_string(), time.to_string());
+    }
+    if !MEMORY.contains(&memory) {
+        return refused(
+            "--memory-mb",
+            MEMORY.start().to_string(),
+            MEMORY.end().to_string(),
+            memory.to_string(),
+        );
+    }
+    Ok(())
+}
+
 fn check_file<'a>(args: &'a CheckArgs, file: &'a Path, draw: bool) -> Result<FileVerdict<'a>> {
     let began = Instant::now();
-    let time = Duration::try_from_secs_f64(args.budget_s)
-        .map_err(|_| anyhow!("--budget-s {} is no time", args.budget_s))?;
+    let time = Duration::from_secs_f64(args.budget_s);
     let reading = ReadOptions { independent: args.independent, skip: args.skip.clone() };
     // Keys are judged at the same time, and share the memory.
-    let memory_bytes = args.memory_mb.saturating_mul(1 << 20) / rayon::current_num_threads().max(1);
+    let memory_bytes = (args.memory_mb << 20) / rayon::current_num_threads().max(1);
     let options = CheckOptions {
         algorithm: match args.algorithm {
             AlgorithmArg::Auto => Algorithm::Auto,

@@ -1,7 +1,7 @@
 //! `fencepost export`: a run's history for other tools.
 
 use crate::output::Output;
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::Args;
 use fencepost_engine::BadUsage;
 use fencepost_history::Events;
@@ -29,16 +29,28 @@ pub fn export(args: &ExportArgs) -> Result<i32> {
         let sentence = "this program was built without Parquet: use a released one, or build it with --features parquet (--format csv needs neither)";
         return Err(BadUsage(sentence.to_owned()).into());
     }
-    let mut events = Events::open(&RunFolder::open(&args.run)?.history())?.map(|event| Ok(event?));
-    match &args.out {
-        Some(path) => {
-            write_whole_by(path, |file| write(args.format, &mut events, &mut BufWriter::new(file)))?
-        }
+    // It is the mistake of the history, and not one of writing, in whatever way the writing ends because of it.
+    let mut malformed = None;
+    let events = Events::open(&RunFolder::open(&args.run)?.history())?;
+    let mut events = events.map(|event| {
+        event.map_err(|error| {
+            let sentence = error.to_string();
+            malformed = Some(error);
+            anyhow!(sentence)
+        })
+    });
+    let written = match &args.out {
+        Some(path) => write_whole_by(path, |file| write(args.format, &mut events, &mut BufWriter::new(file)))
+            .map_err(anyhow::Error::from),
         None if args.format == Format::Parquet => {
             let sentence = "parquet is no text: say with --out FILE where it is to go";
-            return Err(BadUsage(sentence.to_owned()).into());
+            Err(BadUsage(sentence.to_owned()).into())
         }
-        None => write(args.format, &mut events, &mut BufWriter::new(Output))?,
+        None => write(args.format, &mut events, &mut BufWriter::new(Output)),
+    };
+    drop(events);
+    match malformed {
+        Some(error) => Err(error.into()),
+        None => written.map(|()| 0),
     }
-    Ok(0)
 }

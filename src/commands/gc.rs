@@ -22,7 +22,7 @@ pub struct GcArgs {
     /// Number of the newest runs to keep of each kind (lock, workload, nemesis and guard).
     #[arg(long, default_value_t = 10)]
     pub keep: usize,
-    /// Say what would be removed, and remove nothing.
+    /// Say what would be removed, and remove nothing. Runs that were not judged yet are judged.
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -30,8 +30,14 @@ pub struct GcArgs {
 /// Under such a name a folder is being removed: no longer a run, and never half of one.
 const REMOVING: &str = ".removing-";
 
+/// As many runs of a kind no folder holds. docs/running.md has the range, too.
+const KEEP_MAX: usize = 1_000_000;
+
 /// Removes runs, in a folder or in a store; see [`gc_folder`].
 pub fn gc(args: &GcArgs) -> Result<i32> {
+    if args.keep > KEEP_MAX {
+        return Err(BadUsage(format!("--keep must be from 0 to {KEEP_MAX}, not {}", args.keep)).into());
+    }
     let Some(copied) = Copied::of(&args.results)? else { return gc_folder(args) };
     let runtime = crate::runtime::runtime()?;
     runtime.block_on(copied.refresh())?;
@@ -47,7 +53,8 @@ pub fn gc(args: &GcArgs) -> Result<i32> {
 }
 
 /// Removes runs. Every run with a violation stays, the newest of each kind, runs that go on, runs of a comparison that is not
-/// finished, runs that cannot be understood, and whatever is no run. A run that was not judged is judged first.
+/// finished, runs that cannot be understood, and whatever is no run. A run that was not judged is judged first, also where nothing is to
+/// be removed: what is said must be what would happen.
 fn gc_folder(args: &GcArgs) -> Result<i32> {
     let results = &args.results;
     let all = runs::all(results).map_err(|error| {
@@ -55,7 +62,7 @@ fn gc_folder(args: &GcArgs) -> Result<i32> {
     })?;
     let (count, mut removed, mut bytes) = (all.len(), 0, 0);
     let mut kept = HashSet::new();
-    let all = if args.dry_run { all } else { all.into_iter().map(|run| judged(run, &mut kept)).collect() };
+    let all: Vec<Run> = all.into_iter().map(|run| judged(run, &mut kept)).collect();
     if !args.dry_run {
         bytes += finish_removals(results)?;
     }
@@ -269,9 +276,10 @@ mod tests {
         let violation = include_str!("../../crates/report/src/fixtures/redlock-clock-jump.jsonl");
         fs::write(cut_off.join("history.jsonl"), violation).unwrap();
         run(results.path(), "redlock-2", "redlock", 20, None);
+        collect(results.path(), 0, true);
+        assert!(cut_off.join("verdict.json").is_file(), "a dry run must not call it removable");
         collect(results.path(), 0, false);
         assert_eq!(names(results.path()), BTreeSet::from(["redlock-1".to_owned()]));
-        assert!(cut_off.join("verdict.json").is_file());
     }
 
     #[test]

@@ -25,4 +25,5 @@ mod scenarios;
 mod shards;
 #[cfg(feature = "object-store")]
 mod stores;
+mod unwritten_files;
 mod without_faults;

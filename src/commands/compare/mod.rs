@@ -20,7 +20,7 @@ use fencepost_report::terminal;
 use matrix::{JudgedRuns, Matrix, MatrixPlan, MatrixRun, lock};
 use part::Part;
 use perform::perform;
-pub use report::{ComparisonFiles, JSON, name_files, tell, write};
+pub use report::{ComparisonFiles, JSON, SUBJECT, name_files, tell, write};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
     let baseline = args.files.read_baseline()?;
     if !args.from.is_empty() {
         let comparison = existing(&store::locals(&args.from)?)?;
-        let code = tell(&comparison, baseline.as_ref())?;
+        let code = tell(&comparison, baseline.as_ref());
         return Ok(write(&args.files, &comparison, None, code));
     }
     let durations = args.durations.as_deref().map(Durations::read).transpose()?.unwrap_or_default();
@@ -73,7 +73,7 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
     let (left, _) = split(&plan, &runs);
     let ended = part.end(left.is_empty());
     let comparison = matrix.comparison(&plan, &runs, &failures);
-    let code = tell(&comparison, baseline.as_ref())?;
+    let code = tell(&comparison, baseline.as_ref());
     let code = write(&args.files, &comparison, Some(&folder), code);
     name_files(&folder);
     let code = match ended {

@@ -1,7 +1,7 @@
 //! What a comparison says, in files and on the terminal: of runs that were made, that exist, or of parts that were merged.
 
-use crate::exit::FAILED;
-use crate::output::{complain, say};
+use crate::output::say;
+use crate::unwritten::with_files;
 use anyhow::Result;
 use clap::Args;
 use fencepost_engine::BadUsage;
@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 /// What a finished comparison leaves.
 pub const JSON: &str = "compare.json";
 const PAGE: &str = "compare.html";
+/// Stands on the terminal before any file is written.
+pub const SUBJECT: &str = "the comparison";
 
 /// The files that are written about a comparison, and what it is compared with.
 #[derive(Debug, Default, Args)]
@@ -72,8 +74,7 @@ impl ComparisonFiles {
 }
 
 /// Writes the files that were asked for, and page and JSON into the comparison's folder, the JSON last: it says that all has
-/// been tried. A file that cannot be written is said on standard error, and keeps no other from being written. Gives the exit
-/// code: `code`, or that of a failure where a file is missing and nothing got worse.
+/// been tried. A file that cannot be written keeps no other from being written. Gives the exit code; see [`with_files`].
 pub fn write(files: &ComparisonFiles, comparison: &Comparison, folder: Option<&Path>, code: i32) -> i32 {
     let json = || Ok::<_, anyhow::Error>(serde_json::to_string_pretty(comparison)? + "\n");
     let put_json = |path: &Path| Ok(write_whole(path, json()?.as_bytes())?);
@@ -94,12 +95,7 @@ pub fn write(files: &ComparisonFiles, comparison: &Comparison, folder: Option<&P
         folder.map(|folder| put_page(&folder.join(PAGE))),
         folder.map(|folder| put_json(&folder.join(JSON))),
     ];
-    let mut failed = false;
-    for error in written.into_iter().flatten().filter_map(Result::err) {
-        failed = true;
-        complain!("fencepost: the comparison above is right, but a file of it is not written: {error:#}");
-    }
-    if failed && code == 0 { FAILED } else { code }
+    with_files(SUBJECT, written.into_iter().flatten(), code)
 }
 
 /// Names the files of the folder on the terminal.
@@ -115,15 +111,18 @@ fn beside(path: &Path) -> PathBuf {
 }
 
 /// Says it on the terminal, and to GitHub. Gives the exit code.
-pub fn tell(comparison: &Comparison, baseline: Option<&Comparison>) -> Result<i32> {
+pub fn tell(comparison: &Comparison, baseline: Option<&Comparison>) -> i32 {
     say!("{}", comparison::terminal_text(comparison).trim_end());
     let changes = baseline.map(|baseline| changes(baseline, comparison));
     for line in changes.iter().flat_map(Changes::lines) {
         say!("{}", terminal::hang(&line, 8));
     }
+    let code = i32::from(changes.as_ref().is_some_and(|changes| !changes.worse.is_empty()));
+    let mut summarised = Ok(());
     if github::is_there() {
         let lines = changes.iter().flat_map(Changes::lines).map(|line| format!("- {}\n", escaped(&line)));
-        github::summarise(&format!("{}{}", lines.collect::<String>(), comparison::markdown(comparison)))?;
+        summarised =
+            github::summarise(&format!("{}{}", lines.collect::<String>(), comparison::markdown(comparison)));
         let worse = changes.iter().flat_map(|changes| &changes.worse).map(|text| github::Annotation {
             level: github::Level::Error,
             title: "a property that held is violated".to_owned(),
@@ -131,5 +130,5 @@ pub fn tell(comparison: &Comparison, baseline: Option<&Comparison>) -> Result<i3
         });
         github::annotate(&worse.collect::<Vec<_>>());
     }
-    Ok(i32::from(changes.is_some_and(|changes| !changes.worse.is_empty())))
+    with_files(SUBJECT, [summarised], code)
 }

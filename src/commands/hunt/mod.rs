@@ -9,6 +9,7 @@ use crate::config::comes_from_file;
 use crate::output::say;
 use crate::runtime::{listen_for_signals, runtime};
 use crate::store;
+use crate::unwritten::with_files;
 use anyhow::Result;
 pub use args::HuntArgs;
 use fencepost_engine::{
@@ -17,8 +18,8 @@ use fencepost_engine::{
 use fencepost_history::run::now;
 use fencepost_hunt::Servers;
 use fencepost_hunt::hunt::{
-    Hunt, HuntFolder, HuntObserver, HuntParts, HuntRequest, every_nemesis, fitting, kept_in, known_findings,
-    new_file,
+    Hunt, HuntEnd, HuntFolder, HuntObserver, HuntParts, HuntRequest, every_nemesis, fitting, kept_in,
+    known_findings, new_file,
 };
 use fencepost_hunt::search::Archive;
 use fencepost_nemesis::{Nemesis, Plan, registry};
@@ -75,11 +76,14 @@ async fn begin_or_resume(args: &HuntArgs, corpus: Option<&Path>, stop: &Arc<Stop
         observer,
     };
     let hunt = Hunt::new(request, begun, folder, around)?;
-    let file = hunt.hunt().await?;
-    part.end(stop.reason().is_none())?;
-    say!("{}", outcome(&file, &hunt.folder.path));
+    let HuntEnd { file, written } = hunt.hunt().await?;
+    say!("{}", outcome(&file));
+    if written.is_ok() {
+        say!("{}", page_row(&hunt.folder.path));
+    }
+    let code = with_files(SUBJECT, [written, part.end(stop.reason().is_none())], exit_code(&file));
     args.results.send(&hunt.folder.path).await;
-    Ok(args.results.finish(exit_code(&file)).await)
+    Ok(args.results.finish(code).await)
 }
 
 /// What a hunt begins with.
@@ -215,8 +219,11 @@ async fn prepare(request: &HuntRequest, stop: &Stop) -> Result<()> {
     Ok(())
 }
 
-/// What a hunt found, for the terminal; `folder` has its page.
-pub fn outcome(file: &HuntFile, folder: &Path) -> String {
+/// What stands on the terminal before it is known whether the last files could be written.
+pub const SUBJECT: &str = "the outcome";
+
+/// What a hunt found, for the terminal.
+pub fn outcome(file: &HuntFile) -> String {
     let mut text = format!("\n{}, {}", file.summary(), file.coverage());
     if let Some(miss) = &file.nearest_miss {
         text += &format!(", nearest miss {:.0} ms ({})", miss.ms, miss.sentence);
@@ -233,7 +240,12 @@ pub fn outcome(file: &HuntFile, folder: &Path) -> String {
             finding.sentence
         );
     }
-    format!("{text}\n\nwritten   {}", folder.join("hunt.html").display())
+    text
+}
+
+/// Where the page of a hunt lies, for the terminal.
+pub fn page_row(folder: &Path) -> String {
+    format!("\nwritten   {}", folder.join("hunt.html").display())
 }
 
 /// 1 a violation was found, 0 none, 2 nothing could be tested.

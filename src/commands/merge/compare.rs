@@ -2,9 +2,10 @@
 
 use super::args::MergeArgs;
 use super::sources::Sources;
-use crate::commands::compare::{name_files, tell, write};
+use crate::commands::compare::{SUBJECT, name_files, tell, write};
 use crate::exit::FAILED;
 use crate::output::complain;
+use crate::unwritten::with_files;
 use anyhow::{Context, Result};
 use fencepost_report::comparison::{CellRecord, CompareCampaign, PlacedRecord, merged};
 
@@ -23,10 +24,10 @@ pub fn merge(args: &MergeArgs, sources: &Sources) -> Result<i32> {
     let mut comparison = merged(&campaign, record)?;
     comparison.command.clone_from(&file.command);
     comparison.missing = sources.missing();
-    let code = tell(&comparison, baseline.as_ref())?;
+    let code = tell(&comparison, baseline.as_ref());
     let parts = sources.write(&args.out, |run| campaign.name(run));
     let code = write(&args.files, &comparison, Some(&args.out), code);
-    parts?;
+    let code = with_files(SUBJECT, [parts], code);
     name_files(&args.out);
     let failures: usize =
         comparison.rows.iter().flat_map(|row| &row.cells).map(|cell| cell.failures.len()).sum();

@@ -2,8 +2,9 @@
 
 use super::args::MergeArgs;
 use super::sources::Sources;
-use crate::commands::hunt::{exit_code, outcome};
+use crate::commands::hunt::{SUBJECT, exit_code, outcome, page_row};
 use crate::output::say;
+use crate::unwritten::with_files;
 use anyhow::{Context, Result};
 use fencepost_engine::BadUsage;
 use fencepost_history::run::write_whole;
@@ -15,17 +16,18 @@ use std::path::{Path, PathBuf};
 /// What a part of a hunt leaves, and a merge takes with it: findings and kept schedules are few and small.
 const TAKEN: [&str; 5] = [HUNT_JSON, "hunt.html", "corpus", "findings", "found"];
 
-/// Writes the whole hunt, and gives its exit code.
+/// Prints what the whole hunt found, writes it, and gives its exit code.
 pub fn merge(args: &MergeArgs, sources: &Sources) -> Result<i32> {
     let out = &args.out;
     args.files.check_only(&["html", "json", "markdown"], "a hunt")?;
     let mut parts: BTreeMap<u32, HuntFile> = BTreeMap::new();
+    let mut taken = Vec::new();
     for (&number, part) in &sources.union.file.parts {
         let Some(&run) = part.dealt.first() else { continue };
         let Some(record) = sources.record(run)? else { continue };
         let hunt = serde_json::from_str(record.value.get());
         parts.insert(number, hunt.with_context(|| format!("the record of part {number} is damaged"))?);
-        take(&sources.runs_in(run), &out.join(place(number)))?;
+        taken.push(take(&sources.runs_in(run), &out.join(place(number))));
     }
     let run_of = |part: u32, finding: &fencepost_report::hunt::HuntFinding| {
         let run = format!("{}/{}", place(part).display(), finding.run.as_deref()?);
@@ -37,24 +39,35 @@ pub fn merge(args: &MergeArgs, sources: &Sources) -> Result<i32> {
     })?;
     whole.command.clone_from(&sources.union.file.command);
     whole.missing = sources.missing();
-    sources.write(out, |_| None)?;
-    sources.write_file(out, |number, _| vec![out.join(place(number))])?;
-    write_whole(&out.join("hunt.html"), html(&whole, out).as_bytes())?;
-    if let Some(path) = &args.files.html {
-        write_whole(path, html(&whole, out).as_bytes())?;
+    say!("{}", outcome(&whole));
+    let code = with_files(SUBJECT, taken, exit_code(&whole));
+    write(args, sources, &whole, code)
+}
+
+/// Writes the files that were asked for, and those of the folder. Gives the exit code; see [`with_files`].
+fn write(args: &MergeArgs, sources: &Sources, whole: &HuntFile, code: i32) -> Result<i32> {
+    let (out, files) = (&args.out, &args.files);
+    let (page, json) = (markdown(whole), serde_json::to_string_pretty(whole)? + "\n");
+    let put = |path: &Path, text: &str| Ok(write_whole(path, text.as_bytes())?);
+    let put_html = |path: &Path| put(path, &html(whole, out));
+    let of_parts = sources
+        .write(out, |_| None)
+        .and_then(|()| sources.write_file(out, |number, _| vec![out.join(place(number))]));
+    let in_folder = put_html(&out.join("hunt.html"));
+    let row = in_folder.is_ok().then(|| page_row(out));
+    let written = [
+        Some(of_parts),
+        Some(in_folder),
+        files.html.as_deref().map(put_html),
+        files.markdown.as_deref().map(|path| put(path, &page)),
+        files.json.as_deref().map(|path| put(path, &json)),
+        Some(put(&out.join("hunt.md"), &page)),
+        Some(put(&out.join(HUNT_JSON), &json)),
+    ];
+    if let Some(row) = row {
+        say!("{row}");
     }
-    let page = markdown(&whole);
-    write_whole(&out.join("hunt.md"), page.as_bytes())?;
-    if let Some(path) = &args.files.markdown {
-        write_whole(path, page.as_bytes())?;
-    }
-    let json = serde_json::to_string_pretty(&whole)? + "\n";
-    if let Some(path) = &args.files.json {
-        write_whole(path, json.as_bytes())?;
-    }
-    write_whole(&out.join(HUNT_JSON), json.as_bytes())?;
-    say!("{}", outcome(&whole, out));
-    Ok(exit_code(&whole))
+    Ok(with_files(SUBJECT, written.into_iter().flatten(), code))
 }
 
 /// Where a part lies in the folder of the merge.

@@ -2,11 +2,13 @@
 
 use super::args::MergeArgs;
 use super::sources::Sources;
-use crate::commands::scenario::{Report, ScenarioCampaign, ScenarioFiles, exit_code, merged, show};
+use crate::commands::scenario::{Report, SUBJECT, ScenarioCampaign, ScenarioFiles, merged, show, write_page};
 use crate::output::say;
+use crate::unwritten::with_files;
 use anyhow::{Context, Result};
 use fencepost_history::run::write_whole;
 use fencepost_report::terminal;
+use std::path::Path;
 
 /// The files of the folder of the result.
 const JSON: &str = "scenarios.json";
@@ -24,20 +26,22 @@ pub fn merge(args: &MergeArgs, sources: &Sources) -> Result<i32> {
             .with_context(|| format!("the record of play {play} is damaged"))?;
         Ok(Some((report, sources.runs_in(play))))
     })?;
-    sources.write(&args.out, |play| campaign.name(play))?;
-    let page = args.out.join(PAGE);
-    let files = |markdown, junit| ScenarioFiles { json: false, markdown, junit };
-    show(files(Some(&page), args.files.junit.as_deref()), &reports, true)?;
-    if let Some(markdown) = &args.files.markdown {
-        crate::commands::scenario::write_page(&reports, markdown)?;
-    }
+    let files = ScenarioFiles { json: false, markdown: None, junit: args.files.junit.as_deref() };
+    let code = show(files, &reports, true)?;
     let json = serde_json::to_string_pretty(&reports)? + "\n";
-    if let Some(path) = &args.files.json {
-        write_whole(path, json.as_bytes())?;
+    let put_json = |path: &Path| Ok(write_whole(path, json.as_bytes())?);
+    let put_page = |path: &Path| write_page(&reports, path);
+    let written = [
+        Some(sources.write(&args.out, |play| campaign.name(play))),
+        args.files.markdown.as_deref().map(put_page),
+        args.files.json.as_deref().map(put_json),
+    ];
+    let code = with_files(SUBJECT, written.into_iter().flatten(), code);
+    let in_folder = [PAGE, JSON].map(|name| args.out.join(name));
+    let [page, json] = &in_folder;
+    let written = [put_page(page), put_json(json)];
+    for (path, _) in in_folder.iter().zip(&written).filter(|(_, written)| written.is_ok()) {
+        say!("{}", terminal::rows(&[("written", &path.display().to_string())]).trim_end());
     }
-    write_whole(&args.out.join(JSON), json.as_bytes())?;
-    for name in [PAGE, JSON] {
-        say!("{}", terminal::rows(&[("written", &args.out.join(name).display().to_string())]).trim_end());
-    }
-    Ok(exit_code(&reports))
+    Ok(with_files(SUBJECT, written, code))
 }

@@ -9,6 +9,7 @@ mod repetitions;
 mod table;
 
 use crate::output::{complain, say};
+use crate::unwritten::with_files;
 use anyhow::Result;
 pub use args::ScenarioArgs;
 use fencepost_engine::scenario::{Scenario, find, read_file, registry};
@@ -49,14 +50,14 @@ pub fn scenario(args: &ScenarioArgs) -> Result<i32> {
     let part = part_of(args, &chosen, &options(args, seed, &stop, false))?;
     let (reports, stopped) = runtime.block_on(play_all(args, &chosen, seed, part.as_ref(), &stop));
     let many = chosen.len() > 1 || args.times > 1;
-    show(args.into(), &reports, many)?;
+    let mut code = show(args.into(), &reports, many)?;
     let dealt = part.as_ref().map_or(0, |part| part.dealt.len());
     if let Some(part) = part {
         let finished = part.dealt.len() == reports.len() && reports.iter().all(part::is_done);
-        part.writer.end(finished)?;
+        code = with_files(SUBJECT, [part.writer.end(finished)], code);
         runtime.block_on(args.results.send(&part.folder));
     }
-    let code = runtime.block_on(args.results.finish(exit_code(&reports)));
+    let code = runtime.block_on(args.results.finish(code));
     runtime.shutdown_background();
     if stopped {
         anyhow::bail!(
@@ -213,11 +214,14 @@ impl<'a> From<&'a ScenarioArgs> for ScenarioFiles<'a> {
     }
 }
 
-/// Prints the outcomes, and writes the files that were asked for.
+/// What stands on the terminal before any file is written.
+pub const SUBJECT: &str = "the outcome";
+
+/// Prints the outcomes, and then writes the files that were asked for. Gives the exit code; see [`with_files`].
 ///
 /// # Errors
-/// A file cannot be written.
-pub fn show(args: ScenarioFiles, reports: &[Report], many: bool) -> Result<()> {
+/// A report cannot be printed as JSON.
+pub fn show(args: ScenarioFiles, reports: &[Report], many: bool) -> Result<i32> {
     if args.json {
         say!("{}", serde_json::to_string_pretty(reports)?);
     } else if many {
@@ -225,13 +229,10 @@ pub fn show(args: ScenarioFiles, reports: &[Report], many: bool) -> Result<()> {
     } else {
         reports.iter().for_each(|report| say!("\n{}", table::closing(report).trim_end()));
     }
-    if let Some(path) = args.markdown {
-        write_page(reports, path)?;
-    }
-    if let Some(path) = args.junit {
-        write_whole(path, junit::xml("fencepost scenario", &[suite(reports)])?.as_bytes())?;
-    }
-    Ok(())
+    let put_junit =
+        |path: &Path| Ok(write_whole(path, junit::xml("fencepost scenario", &[suite(reports)])?.as_bytes())?);
+    let written = [args.markdown.map(|path| write_page(reports, path)), args.junit.map(put_junit)];
+    Ok(with_files(SUBJECT, written.into_iter().flatten(), exit_code(reports)))
 }
 
 /// Writes the page, with the pictures that it shows beside it.
@@ -271,7 +272,7 @@ fn suite(reports: &[Report]) -> junit::Suite {
 }
 
 /// 0 all agree, 1 one does not, 2 one did not happen or is missing.
-pub fn exit_code(reports: &[Report]) -> i32 {
+fn exit_code(reports: &[Report]) -> i32 {
     match repetitions::worst(reports) {
         Ending::Disagrees | Ending::DiffersFromTheSource | Ending::Broken => 1,
         Ending::DidNotHappen | Ending::Missing => 2,

@@ -2,13 +2,13 @@
 
 mod live;
 
-use crate::commands::analyze::with_files;
 use crate::commands::repeat;
 use crate::config::comes_from_file;
 use crate::exit::FAILED;
 use crate::output::{complain, say};
 use crate::runtime::{listen_for_signals, runtime};
 use crate::store::Results;
+use crate::unwritten::with_files;
 use anyhow::Result;
 use clap::Args;
 use fencepost_checker::Outcome;
@@ -80,7 +80,8 @@ async fn run_and_judge(args: &TestArgs, spec: &RunSpec, command: &str, stop: &Ar
     args.results.send(&folder.path).await;
     let outcome = judged.verdict.outcome;
     say!("{}", judged.text);
-    let code = pipeline::report(&args.pipeline, &folder, &judged.verdict)?;
+    let (code, written) = pipeline::report(&args.pipeline, &folder, &judged.verdict);
+    let code = with_files("the verdict", judged.unwritten.map(Err).into_iter().chain([written]), code);
     for error in &cleanup_errors {
         complain!("fencepost: {error}");
     }
@@ -88,7 +89,7 @@ async fn run_and_judge(args: &TestArgs, spec: &RunSpec, command: &str, stop: &Ar
     if outcome != Outcome::Violation && !cleanup_errors.is_empty() {
         return Ok(args.results.finish(FAILED).await);
     }
-    Ok(args.results.finish(with_files(code, outcome, judged.unwritten)).await)
+    Ok(args.results.finish(code).await)
 }
 
 /// A run that failed may have recorded a violation before it did: a violation outranks everything.
@@ -100,7 +101,8 @@ fn after_failure(args: &TestArgs, folder: &RunFolder, error: anyhow::Error) -> R
         Ok(Judged { verdict, text, .. }) if verdict.outcome == Outcome::Violation => {
             say!("{text}");
             complain!("fencepost: the run ended early: {error:#}");
-            pipeline::report(&args.pipeline, folder, &verdict)
+            let (code, written) = pipeline::report(&args.pipeline, folder, &verdict);
+            Ok(with_files("the verdict", [written], code))
         }
         _ => Err(error),
     }

@@ -23,5 +23,5 @@ pub use known::known_findings;
 pub use limited::Limited;
 pub use observer::{HuntObserver, Status};
 pub use request::HuntRequest;
-pub use run::new_file;
+pub use run::{HuntEnd, new_file};
 pub use state::{Hunt, HuntParts};

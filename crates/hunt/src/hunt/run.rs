@@ -24,6 +24,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// What a hunt comes to.
+#[derive(Debug)]
+pub struct HuntEnd {
+    pub file: HuntFile,
+    /// Whether the folder has all of it. What was found is known all the same.
+    pub written: Result<()>,
+}
+
 /// A new hunt's file. `driver` is the one that plays.
 pub fn new_file(request: &HuntRequest, driver: &str) -> HuntFile {
     HuntFile {
@@ -86,11 +94,11 @@ impl Hunt {
     }
 
     /// Hunts until its time is over, Ctrl-C, or something makes it senseless to go on. Whatever happens, everything that was
-    /// found so far lies in the folder. Gives the hunt's file.
+    /// found so far lies in the folder, as far as that can be written.
     ///
     /// # Errors
-    /// The folder cannot be written, or the first check failed.
-    pub async fn hunt(&self) -> Result<HuntFile> {
+    /// The folder cannot be written as the hunt begins, or the first check failed.
+    pub async fn hunt(&self) -> Result<HuntEnd> {
         let begins = self.progress.lock().file.schedules == 0;
         self.folder.write(&self.progress.lock().state())?;
         if begins {
@@ -108,7 +116,7 @@ impl Hunt {
             };
             tokio::join!(hunting, self.work_out_beside(&hunted, deadline));
         }
-        self.end()
+        Ok(self.end())
     }
 
     /// Replays the findings of earlier hunts.
@@ -286,7 +294,7 @@ impl Hunt {
     }
 
     /// Writes everything for the last time.
-    fn end(&self) -> Result<HuntFile> {
+    fn end(&self) -> HuntEnd {
         let mut progress = self.progress.lock();
         progress.note_time();
         progress.file.note_coverage();
@@ -298,8 +306,8 @@ impl Hunt {
         };
         progress.file.ended = Some(reason);
         self.folder.remove_runs();
-        self.folder.write(&progress.state())?;
-        self.folder.write_report(&progress.file)?;
-        Ok(progress.file.clone())
+        let written =
+            self.folder.write(&progress.state()).and_then(|()| self.folder.write_report(&progress.file));
+        HuntEnd { file: progress.file.clone(), written }
     }
 }

@@ -156,7 +156,9 @@ async fn hunt_on(
     };
     let path = folder.path.clone();
     let hunt = Hunt::new(request, begun, folder, around).unwrap();
-    (hunt.hunt().await.unwrap(), path)
+    let HuntEnd { file, written } = hunt.hunt().await.unwrap();
+    written.unwrap();
+    (file, path)
 }
 
 #[tokio::test]
@@ -172,6 +174,33 @@ async fn violation_becomes_one_finding_and_everything_else_is_removed() {
     assert!(!path.join("runs").exists(), "schedules that taught nothing leave nothing");
     assert!(path.join("hunt.html").is_file() && path.join("hunt.md").is_file());
     assert_eq!(file.ended.as_deref(), Some("it was interrupted"));
+    assert!(file.has_violation());
+}
+
+#[tokio::test]
+async fn violation_is_said_though_the_folder_can_no_longer_be_written() {
+    let results = tempfile::tempdir().unwrap();
+    let folder = HuntFolder::create(results.path(), "redlock", 0, Seed(7)).unwrap();
+    // In the place of a file a folder: not even root can write it.
+    std::fs::create_dir_all(folder.path.join("hunt.md/in-the-way")).unwrap();
+    let stop = Arc::new(Stop::default());
+    let player = MadeUp {
+        habit: Habit::BrokenInPeace,
+        runs: folder.runs(),
+        plays: AtomicU64::new(0),
+        interrupt: None,
+    };
+    let around = HuntParts {
+        player: Arc::new(player),
+        program: "fencepost".to_owned(),
+        stop,
+        observer: Arc::new(Deaf),
+    };
+    // No time for more than the first check.
+    let request = HuntRequest { budget: TimeSpan::from_millis(1), ..request() };
+    let begun = (new_file(&request, "local"), Archive::default(), 1);
+    let HuntEnd { file, written } = Hunt::new(request, begun, folder, around).unwrap().hunt().await.unwrap();
+    assert!(written.is_err());
     assert!(file.has_violation());
 }
 

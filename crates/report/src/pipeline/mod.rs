@@ -15,7 +15,6 @@ use anyhow::Result;
 use clap::Args;
 use fencepost_checker::{Outcome, RunVerdict, Verdict};
 use fencepost_history::run::{RunFolder, write_whole};
-use std::io::Write;
 use std::path::PathBuf;
 
 /// What a pipeline wants to know of a run.
@@ -56,17 +55,10 @@ impl Expect {
     }
 }
 
-/// Writes what was asked for, and gives the exit code: the outcome's own, or whether it is the one expected.
-///
-/// # Errors
-/// A file cannot be written. Where the exit code says that a property was violated, it stays so, and the failure is only printed.
-pub fn report(args: &PipelineArgs, folder: &RunFolder, verdict: &RunVerdict) -> Result<i32> {
-    let code = exit_code(args.expect, verdict.outcome);
-    match write(args, folder, verdict) {
-        Err(error) if code == 1 => drop(writeln!(std::io::stderr(), "fencepost: {error:#}")),
-        written => written?,
-    }
-    Ok(code)
+/// Writes what was asked for. Gives the exit code, the outcome's own or whether it is the one expected, and whether the files could
+/// be written: the verdict stands without them.
+pub fn report(args: &PipelineArgs, folder: &RunFolder, verdict: &RunVerdict) -> (i32, Result<()>) {
+    (exit_code(args.expect, verdict.outcome), write(args, folder, verdict))
 }
 
 fn exit_code(expect: Option<Expect>, outcome: Outcome) -> i32 {

@@ -1,0 +1,33 @@
+//! Files about an outcome that stands on the terminal already. It is right whether or not they can be written.
+
+use crate::exit::FAILED;
+use crate::output::complain;
+use anyhow::Result;
+
+/// Names on standard error each file that was not written, and gives the exit code. 1 stays, because it says what was found. Any
+/// other becomes that of a failure, because somebody counts on a file that is not there.
+///
+/// `subject` is the outcome that was printed above, such as "the verdict"; `written` is what came of each file.
+pub fn with_files(subject: &str, written: impl IntoIterator<Item = Result<()>>, code: i32) -> i32 {
+    let mut failed = false;
+    for error in written.into_iter().filter_map(Result::err) {
+        failed = true;
+        complain!("fencepost: {subject} above is right, but a file of it is not written: {error:#}");
+    }
+    if failed && code != 1 { FAILED } else { code }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::anyhow;
+
+    #[test]
+    fn a_missing_file_is_no_success_and_hides_no_violation() {
+        for (code, with_one_missing) in [(0, FAILED), (1, 1), (2, FAILED), (FAILED, FAILED)] {
+            assert_eq!(with_files("the verdict", [Ok(()), Ok(())], code), code);
+            let written = [Ok(()), Err(anyhow!("the disk is full")), Ok(())];
+            assert_eq!(with_files("the verdict", written, code), with_one_missing);
+        }
+    }
+}
