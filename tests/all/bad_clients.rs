@@ -79,6 +79,10 @@ habits! {
         "client c1 ended, and a program that it started still holds its standard output";
     a_notice_for_a_foreign_process_ends_the_run: "speaks-for-another" says
         "client c1 sent the notice lost for process 10", "which is not one of its own";
+    an_answer_about_belief_of_another_type_ends_the_run: "counts-holds" says
+        "client c1 answered `holds` with 1: expected true or false";
+    a_release_that_reports_belief_in_words_ends_the_run: "believes-in-words" says
+        "client c1 printed a line that is not of the client protocol", "\"believed\": \"yes\"";
     an_unknown_notice_ends_the_run: "invents-notices" says
         "client c1 sent the notice \"acquire\", which there is not";
     a_promise_that_the_hello_does_not_keep_is_named: "breaks-promises" says
@@ -97,7 +101,17 @@ fn a_client_that_starts_too_many_threads_is_named(driver: &str) {
 
 fn a_client_writes_only_where_it_is_counted(driver: &str) {
     let filled = "client c1 filled its disk: it wrote more than 1024 MiB, and was ended";
-    assert_named(driver, &[("fills-its-disk", filled), ("writes-elsewhere", "`wrote to nothing`")]);
+    let many =
+        "client c1 has more than 20000 files in its data folder, /tmp and /dev/shm, or open, and was ended";
+    assert_named(
+        driver,
+        &[
+            ("fills-its-disk", filled),
+            ("fills-its-disk-without-a-name", filled),
+            ("makes-files-without-end", many),
+            ("writes-elsewhere", "`wrote to nothing`"),
+        ],
+    );
 }
 
 fn a_client_that_breaks_its_streams_is_named(driver: &str) {

@@ -70,6 +70,14 @@ def break_later(line):
         with open("/data/much", "wb") as file:
             os.posix_fallocate(file.fileno(), 0, 2 << 30)
         time.sleep(600)
+    if habit == "fills-its-disk-without-a-name":
+        with open("/data/much", "wb") as file:
+            os.unlink("/data/much")
+            os.posix_fallocate(file.fileno(), 0, 2 << 30)
+            time.sleep(600)
+    if habit == "makes-files-without-end":
+        for number in range(1 << 30):
+            open(f"/data/{number}", "wb").close()
     if habit == "starts-without-end":
         threading.stack_size(64 << 10)
         while True:
@@ -111,8 +119,9 @@ def perform(line):
     if line["f"] == "release":
         if held:
             del holders[key]
-        return {"type": "ok" if held else "fail", "value": {"believed": held}} | ({} if held else {"error": "not-held: it was not taken"})
-    return {"type": "ok", "value": held}
+        believed = "yes" if habit == "believes-in-words" else held
+        return {"type": "ok" if held else "fail", "value": {"believed": believed}} | ({} if held else {"error": "not-held: it was not taken"})
+    return {"type": "ok", "value": int(held) if habit == "counts-holds" else held}
 
 
 for text in sys.stdin:

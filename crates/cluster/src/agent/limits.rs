@@ -7,8 +7,10 @@
 use super::output::Out;
 use crate::protocol::Limits;
 use nix::libc;
+use std::collections::HashSet;
+use std::fs::{DirEntry, Metadata};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A program that takes memory as fast as it can takes some hundred megabytes meanwhile.
@@ -17,7 +19,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// One look at the disk for so many looks at the memory.
 const LOOKS_PER_DISK: u32 = 10;
 
-/// More files than this are not counted: a walk must not keep the machine busy.
+/// More files than this, or open ones, are too many: a walk through all of them every second would keep the machine busy, and among
+/// those that are not looked at could be a large one.
 const FILES_MAX: usize = 20_000;
 
 /// Programs and threads of a node. Runtimes start some dozens; a program that forks without end reaches every number, and
@@ -72,8 +75,15 @@ fn overuse(limits: Limits, look: u32, places: &[PathBuf]) -> Option<String> {
     if !look.is_multiple_of(LOOKS_PER_DISK) {
         return None;
     }
-    (disk_use(places) > limits.disk_bytes)
-        .then(|| format!("filled its disk: it wrote more than {} MiB", mib(limits.disk_bytes)))
+    match disk_use(places, others()) {
+        None => {
+            Some(format!("has more than {FILES_MAX} files in its data folder, /tmp and /dev/shm, or open"))
+        }
+        Some(bytes) if bytes > limits.disk_bytes => {
+            Some(format!("filled its disk: it wrote more than {} MiB", mib(limits.disk_bytes)))
+        }
+        Some(_) => None,
+    }
 }
 
 /// The processes of this node but for the agent.
@@ -110,15 +120,16 @@ fn tasks(pid: i32) -> Option<u64> {
     text.rsplit_once(") ")?.1.split(' ').nth(17)?.parse().ok()
 }
 
-/// Bytes that the files below these folders take.
-fn disk_use(folders: &[PathBuf]) -> u64 {
-    let mut open: Vec<PathBuf> = folders.to_vec();
+/// Bytes that files take: those below these folders, and those of them whose names were removed while a program has them open. None:
+/// there are more than can be looked at.
+fn disk_use(folders: &[PathBuf], programs: impl Iterator<Item = i32>) -> Option<u64> {
     let (mut bytes, mut files) = (0, 0);
+    let mut open: Vec<PathBuf> = folders.to_vec();
     while let Some(folder) = open.pop() {
-        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+        for entry in entries(&folder) {
             files += 1;
             if files > FILES_MAX {
-                return bytes;
+                return None;
             }
             let Ok(found) = entry.metadata() else { continue };
             bytes += found.blocks() * 512;
@@ -127,7 +138,33 @@ fn disk_use(folders: &[PathBuf]) -> u64 {
             }
         }
     }
-    bytes
+    let mut counted = HashSet::new();
+    for descriptor in programs.flat_map(|pid| entries(Path::new(&format!("/proc/{pid}/fd")))) {
+        files += 1;
+        if files > FILES_MAX {
+            return None;
+        }
+        let Some(file) = removed(&descriptor.path(), folders) else { continue };
+        if counted.insert((file.dev(), file.ino())) {
+            bytes += file.blocks() * 512;
+        }
+    }
+    Some(bytes)
+}
+
+fn entries(folder: &Path) -> impl Iterator<Item = DirEntry> + use<> {
+    std::fs::read_dir(folder).into_iter().flatten().flatten()
+}
+
+/// The file that a program has open, if it lay below one of these folders, and has no name any more.
+fn removed(descriptor: &Path, folders: &[PathBuf]) -> Option<Metadata> {
+    let name = std::fs::read_link(descriptor).ok()?;
+    let lay_there = folders.iter().any(|folder| name.starts_with(folder));
+    if !lay_there || !name.to_string_lossy().ends_with(" (deleted)") {
+        return None;
+    }
+    let file = std::fs::metadata(descriptor).ok()?;
+    (file.is_file() && file.nlink() == 0).then_some(file)
 }
 
 /// Ends all programs of this node at once, so that none of them starts another meanwhile.
@@ -152,7 +189,42 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("below")).unwrap();
         std::fs::write(folder.path().join("below/file"), vec![1; 3 << 20]).unwrap();
-        let used = disk_use(&[folder.path().to_owned(), "/nowhere".into()]);
+        let used = disk_use(&[folder.path().to_owned(), "/nowhere".into()], std::iter::empty()).unwrap();
         assert!((3 << 20..4 << 20).contains(&used), "{used}");
+    }
+
+    #[test]
+    fn a_file_that_is_open_without_a_name_is_counted_once() {
+        use std::io::Write;
+        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let removed = |at: &Path| {
+            let mut file = std::fs::File::create(at.join("file")).unwrap();
+            file.write_all(&vec![1; 3 << 20]).unwrap();
+            std::fs::remove_file(at.join("file")).unwrap();
+            file
+        };
+        let open = removed(folder.path());
+        let (_again, _other) = (open.try_clone().unwrap(), removed(elsewhere.path()));
+        let me = i32::try_from(std::process::id()).unwrap();
+        let used = || disk_use(&[folder.path().to_owned()], std::iter::once(me)).unwrap();
+        assert!((3 << 20..4 << 20).contains(&used()), "{}", used());
+    }
+
+    #[test]
+    fn more_files_than_can_be_looked_at_are_too_many() {
+        let folder = tempfile::tempdir().unwrap();
+        let below = folder.path().join("below");
+        std::fs::create_dir(&below).unwrap();
+        // With the folder that they are in.
+        for number in 1..FILES_MAX {
+            std::fs::File::create(below.join(number.to_string())).unwrap();
+        }
+        let folders = [folder.path().to_owned()];
+        assert!(disk_use(&folders, std::iter::empty()).is_some());
+        std::fs::File::create(below.join("one-more")).unwrap();
+        assert_eq!(disk_use(&folders, std::iter::empty()), None);
+        let limits = Limits { memory_bytes: u64::MAX, disk_bytes: u64::MAX };
+        let sentence = overuse(limits, 0, &folders).unwrap();
+        assert!(sentence.starts_with("has more than 20000 files"), "{sentence}");
     }
 }
