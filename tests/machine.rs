@@ -1,6 +1,6 @@
 //! What no run may change on this machine, looked at as a whole, around runs of both drivers that use every kind of thing
 //! that could stay behind. What bears a run's name is looked for by each test by itself (`common::leftovers`); here it is
-//! what bears none: links, rules, mounts, files in shared folders, shared memory, control groups, processes of servers.
+//! what bears none: links, rules, mounts, files in shared folders, shared memory, volumes, control groups, processes of servers.
 
 #[path = "all/common/mod.rs"]
 #[allow(dead_code, unused_imports, unused_macros, reason = "the other test program uses all of it")]
@@ -29,6 +29,7 @@ const LOOKS: &[(&str, &str)] = &[
         "System V",
         "for kind in shm sem msg; do tail -n +2 /proc/sysvipc/$kind | awk -v kind=$kind '{ print kind, $1, $2 }'; done",
     ),
+    ("volume", "docker volume ls -q"),
     ("control group", "find /sys/fs/cgroup -type d | grep -E 'docker|fencepost'"),
     ("file", "ls -dA /tmp/* /tmp/.[!.]* /run/* /var/tmp/* /var/run/*/* 2>/dev/null"),
     (
@@ -90,6 +91,8 @@ impl Others {
                 self.engine.contains(target)
                     || self.engine.contains(&target.replacen("/run/", "/var/run/", 1))
             }),
+            // Of a container that is there.
+            "volume" => self.engine.contains(rest),
             "process" => rest.split_whitespace().next().is_some_and(|process| self.have_process(process)),
             // The private folder of a run whose controller lives, or its entry in the register.
             "file" if run_of_file(rest).and_then(controller).is_some_and(lives) => true,
