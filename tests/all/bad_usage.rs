@@ -145,9 +145,35 @@ fn numbers_with_which_no_command_would_end_are_refused() {
         let expected = format!("to {most}, not {HUGE}s");
         assert!(sentence.contains(option) && sentence.contains(&expected), "{command}: {sentence}");
     }
+    const CHECK: &str = "check --model mutex nowhere.jsonl";
+    for (command, option, number, range) in [
+        (CHECK, "--budget-s", "0", "0.001 to 31536000"),
+        (CHECK, "--budget-s", "1e300", "0.001 to 31536000"),
+        (CHECK, "--budget-s", "NaN", "0.001 to 31536000"),
+        (CHECK, "--memory-mb", "0", "1 to 1048576"),
+        (CHECK, "--memory-mb", HUGE, "1 to 1048576"),
+        ("gc --results .", "--keep", HUGE, "0 to 1000000"),
+        ("test --nemesis clock-drift", "--clock-drift-ppm", "0", "millionths from 1 to 99000000"),
+        ("test --nemesis clock-drift", "--clock-drift-ppm", HUGE, "millionths from 1 to 99000000"),
+        ("test --lock redis-sentinel", "--wait", "3", "use --wait 1 or --wait 2"),
+        ("test --lock chubby", "--readers", "10", "leaves none of 10 processes"),
+    ] {
+        let sentence = refused(&format!("{command} {option} {number}"));
+        assert!(sentence.contains(option) && sentence.contains(range), "{command}: {sentence}");
+    }
     let plan = "[[fault]]\nfault = \"pause\"\non = [\"n1\"]\nfor_ms = 9223372036854775807\n";
     let sentence = refused_beside("plan.toml", plan, "test --nemesis-file plan.toml");
     assert!(sentence.contains("line 4, fault 1 (pause): `for_ms` is at most"), "{sentence}");
+}
+
+#[test]
+fn a_scenario_waits_no_longer_than_it_may() {
+    let text = "about = \"x\"\nprogress-within = \"18446744073709551615s\"\n[expect]\nholds = \"all\"\n";
+    let sentence = refused_beside("s.toml", text, "scenario s.toml");
+    assert!(
+        sentence.contains("line 2: `progress-within` must be from 1ms to 3600s, not 18446744073709551615s"),
+        "{sentence}"
+    );
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! Every nemesis, against a lock on independent servers and one with a leader, under both drivers: each takes hold, is
 //! healed, and leaves nothing behind.
 
-use crate::common::turn::Weight;
-use crate::common::{planned_weighed, test, test_until, under};
+use crate::common::turn::{Turn, Weight};
+use crate::common::{Running, fencepost, planned_weighed, test, test_until, under};
 use fencepost_history::fault::FAULT_LEFT_OUT;
 use fencepost_history::{Event, Kind};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 under!(
     local: [every_nemesis_takes_effect_on_redlock, every_nemesis_takes_effect_on_etcd, other_nemeses_take_effect_when_drawn, failed_faults_are_reported_and_undone, a_swarm_says_what_it_is_made_of],
@@ -165,8 +166,31 @@ fn a_swarm_says_what_it_is_made_of(driver: &str) {
 }
 
 #[test]
-fn doctor_tries_every_fault() {
-    let output = crate::common::output(&["doctor"], Weight { docker: true, ..Weight::PRECISE });
+fn doctor_tries_every_fault_in_folders_with_random_names() {
+    let weight = Weight { docker: true, ..Weight::PRECISE };
+    let folders = tempfile::tempdir().expect("a temporary folder");
+    let mut command = fencepost(&["doctor"]);
+    command.env("TMPDIR", folders.path());
+    let mut running = Running::start_command(Some(Turn::take(weight)), command, weight);
+    let names = || {
+        let entries = std::fs::read_dir(folders.path()).expect("a folder").flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect::<Vec<_>>()
+    };
+    let mut seen = BTreeSet::new();
+    // What it prints fits into the pipe.
+    while running.child().try_wait().expect("it was started").is_none() {
+        seen.extend(names());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let output = running.finish();
+    assert!(seen.iter().any(|name| name.starts_with("fencepost-doctor-")), "{seen:?}");
+    for name in &seen {
+        let random =
+            name.strip_prefix("fencepost-").and_then(|name| name.rsplit('-').next()).unwrap_or_default();
+        let is_random = random.len() == 12 && random.chars().all(|letter| letter.is_ascii_alphanumeric());
+        assert!(is_random, "{name} can be guessed");
+    }
+    assert_eq!(names(), Vec::<String>::new(), "left in the folder for temporary files");
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     assert_eq!(output.status.code(), Some(0), "{text}");
     let nemeses = text.split("throw-away node").nth(1).expect("a section of nemeses");

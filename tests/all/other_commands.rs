@@ -21,7 +21,7 @@ fn run(results: &Path) -> PathBuf {
     folder
 }
 
-fn ran(folder: &Path, args: &str) -> Output {
+pub fn ran(folder: &Path, args: &str) -> Output {
     let mut command = fencepost(&args.split_whitespace().collect::<Vec<_>>());
     command.current_dir(folder).output().expect("the program starts")
 }
@@ -95,10 +95,9 @@ fn a_failed_export_leaves_nothing_and_says_what_to_do() {
     let parquet = if cfg!(feature = "parquet") { "--out FILE" } else { "--features parquet" };
     assert!(refused(&folder, "export . --format parquet").contains(parquet));
     fs::write(folder.join("history.jsonl"), HISTORY.replacen("\"acquire\"", "acquire", 1)).expect("a file");
-    let output = ran(&folder, "export . --format csv --out out.csv");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(255), "{stderr}");
-    assert!(stderr.contains("history.jsonl, line 2"), "{stderr}");
+    let refusal = refused(&folder, "export . --format csv --out out.csv");
+    assert!(refusal.contains("history.jsonl, line 2"), "{refusal}");
+    assert!(refused(&folder, "export . --format csv").contains("history.jsonl, line 2"));
     assert!(!folder.join("out.csv").exists() && !folder.join("out.csv.partial").exists());
 }
 
@@ -121,6 +120,33 @@ fn a_file_of_options_is_read_and_the_command_line_wins() {
     );
     assert!(refused(at, "--config missing.toml test").contains("cannot read missing.toml"));
     output_of(at, "list guards");
+}
+
+#[test]
+fn lines_of_the_log_have_colours_only_where_they_are_shown() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // `script` gives a terminal; no engine answers there, and the log says so.
+    let stderr_on_a_terminal = |redirection: &str| {
+        let words = format!("{} images list {redirection}", env!("CARGO_BIN_EXE_fencepost"));
+        let mut script = std::process::Command::new("script");
+        script
+            .args(["-qec", &words, "/dev/null"])
+            .current_dir(folder.path())
+            .stdin(std::process::Stdio::null());
+        script.env("DOCKER_HOST", "tcp://127.0.0.1:1").env("RUST_LOG", "trace").env("SHELL", "/bin/sh");
+        script
+            .env("TERM", "xterm")
+            .env_remove("NO_COLOR")
+            .env_remove("CLICOLOR")
+            .env_remove("CLICOLOR_FORCE");
+        String::from_utf8(script.output().expect("script, of util-linux").stdout).expect("UTF-8")
+    };
+    let shown = stderr_on_a_terminal("");
+    assert!(shown.contains("TRACE") && shown.contains("\u{1b}["), "{shown:?}");
+    // Standard output is a terminal still.
+    stderr_on_a_terminal("2>log");
+    let log = fs::read_to_string(folder.path().join("log")).expect("it was written");
+    assert!(log.contains("TRACE") && !log.contains('\u{1b}'), "{log:?}");
 }
 
 #[test]
@@ -179,7 +205,7 @@ fn the_server_answers_until_ctrl_c() {
 }
 
 /// The folder of a run with a violation, not judged yet.
-fn violation(results: &Path) -> PathBuf {
+pub fn violation(results: &Path) -> PathBuf {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/examples/redlock-clock-jump");
     let folder = results.join("run");
     fs::create_dir(&folder).expect("a folder");
@@ -198,7 +224,7 @@ fn a_verdict_stands_where_no_file_may_grow() {
     let output = limited.arg(&folder).output().expect("the program starts");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{:?}: {stderr}", output.status);
-    assert!(stderr.contains("the verdict above is right, but its report is not written"), "{stderr}");
+    assert!(stderr.contains("the verdict above is right, but a file of it is not written"), "{stderr}");
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(stdout.contains("The lock did not hold"), "{stdout}");
 }
@@ -249,6 +275,13 @@ fn files_that_a_user_names_are_written_through_links_and_devices() {
     assert!(!Path::new("/dev/null").is_file(), "the device was replaced");
     let streamed = output_of(at, "export run --format edn --out /dev/stdout");
     assert_eq!(streamed, fs::read_to_string(at.join("out.edn")).expect("it was written"));
+    // Redirected to a file, it continues where the shell, or another program, has come to.
+    let mut redirected = fs::File::create(at.join("redirected")).expect("a file");
+    redirected.write_all(b"before\n").expect("it is written");
+    let mut export = fencepost(&["export", "run", "--format", "edn", "--out", "/dev/stdout"]);
+    assert!(export.current_dir(at).stdout(redirected).status().expect("the program starts").success());
+    let whole = fs::read_to_string(at.join("redirected")).expect("it was written");
+    assert_eq!(whole, format!("before\n{streamed}"));
 }
 
 /// To wait for it would be to wait for ever.

@@ -54,9 +54,13 @@ impl Running {
 
     /// Starts it at once; None where the test itself has taken its turn.
     pub fn start_in(turn: Option<Turn>, args: &[&str], weight: Weight) -> Running {
+        Running::start_command(turn, fencepost(args), weight)
+    }
+
+    /// As [`Running::start_in`], for a command of [`fencepost`] that was given more.
+    pub fn start_command(turn: Option<Turn>, mut command: Command, weight: Weight) -> Running {
         static STARTED: AtomicU64 = AtomicU64::new(0);
         let mark = format!("{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
-        let mut command = fencepost(args);
         command.env(leftovers::MARK, &mark).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().expect("the program starts");
         Running { child, mark: format!("{}={mark}", leftovers::MARK), weight, turn }
