@@ -52,8 +52,8 @@ fn every_fault_of_servers_takes_effect_on_mariadb(driver: &str) {
         plan += &format!(
             "[[fault]]\nat_ms = {at_ms}\nfault = '{fault}'\non = ['n1']\nfor_ms = {for_ms}\n{parameters}\n\n"
         );
-        // For the healing, and the server's start.
-        at_ms += for_ms + 2500;
+        // For the healing; and on a busy machine a killed server takes its time to start.
+        at_ms += for_ms + if *fault == "kill" { 7000 } else { 2500 };
     }
     let ran = planned_weighed(
         Weight::PRECISE,
