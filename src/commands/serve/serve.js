@@ -16,12 +16,20 @@
 
   // Of several answers on their way only the last one counts, and what is asked for overtakes what was to be asked soon:
   // a field that is left by turning the page must not turn it back.
-  let waiting;
+  let waiting = null;
+  // What the list is to show, whether or not its answer has come: a look for news must not take back what was asked for.
+  let wanted = location.pathname + location.search;
   const show = async (address) => {
     clearTimeout(waiting);
+    waiting = null;
+    wanted = address;
     const mine = ++asked;
     const answer = await fetch(address).catch(() => null);
-    if (!answer?.ok) return;
+    if (!answer?.ok) {
+      // A browser gives requests up when the machine's networks change, and a server may be started again.
+      if (mine === asked) waiting = setTimeout(() => show(address), AGAIN_MS);
+      return;
+    }
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (mine !== asked) return;
     // What has not changed stays, so that nothing moves away under a click.
@@ -66,7 +74,8 @@
     location.href = "/compare?" + new URLSearchParams([...chosen].map((name) => ["run", name]));
   });
   setInterval(() => {
-    if (!document.hidden && !document.activeElement?.closest("#runs")) show(location.pathname + location.search);
+    const mayMove = waiting === null && !document.hidden && !document.activeElement?.closest("#runs");
+    if (mayMove) show(wanted);
   }, AGAIN_MS);
 })();
 
