@@ -177,11 +177,14 @@ impl Engine {
     /// Removes a tag, unless a container uses the image.
     async fn remove_image(&self, tag: &str) -> Result<(), ClusterError> {
         let options = RemoveImageOptionsBuilder::default().build();
-        match self.docker.remove_image(tag, Some(options), None).await {
-            Err(error) if !has_status(&error, 404) && !has_status(&error, 409) => {
-                Err(failed(&format!("remove the image {tag}"), &error))
-            }
-            _ => Ok(()),
+        let Err(error) = self.docker.remove_image(tag, Some(options), None).await else { return Ok(()) };
+        if has_status(&error, 404) || has_status(&error, 409) {
+            return Ok(());
+        }
+        // Another program that removes it at the same moment makes the engine fail with words of its own.
+        match self.docker.inspect_image(tag).await {
+            Err(gone) if has_status(&gone, 404) => Ok(()),
+            _ => Err(failed(&format!("remove the image {tag}"), &error)),
         }
     }
 
