@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use fencepost_checker::read::{Edn, JsonLines, Lines, ReadError, ReadOptions};
 use fencepost_checker::{Algorithm, Budget, CheckOptions, KeyVerdict, ModelName, Outcome, check_lines};
-use fencepost_engine::BadUsage;
+use fencepost_engine::check_range;
 use fencepost_history::run::write_whole;
 use fencepost_history::{decompressed, printable};
 use serde::Serialize;
@@ -86,7 +86,8 @@ const EXPLAINED_MAX: usize = 3;
 /// Checks all files. The exit code is 0 if all are valid, 1 if any is a violation, else 2 if any is unknown or has no operation; 254 if
 /// any is no history.
 pub fn check(args: &CheckArgs) -> Result<i32> {
-    check_ranges(args)?;
+    check_range("--budget-s", args.budget_s, &BUDGET)?;
+    check_range("--memory-mb", args.memory_mb, &MEMORY)?;
     let mut worst = Outcome::Valid;
     let (mut refused, mut unwritten) = (false, None);
     let mut svg = args.svg.as_deref();
@@ -124,25 +125,6 @@ pub fn check(args: &CheckArgs) -> Result<i32> {
         }
         None => code,
     })
-}
-
-fn check_ranges(args: &CheckArgs) -> Result<(), BadUsage> {
-    let refused = |option: &str, least: String, most: String, given: String| {
-        Err(BadUsage(format!("{option} must be from {least} to {most}, not {given}")))
-    };
-    let (time, memory) = (args.budget_s, args.memory_mb);
-    if !BUDGET.contains(&time) {
-        return refused("--budget-s", BUDGET.start().to_string(), BUDGET.end().to_string(), time.to_string());
-    }
-    if !MEMORY.contains(&memory) {
-        return refused(
-            "--memory-mb",
-            MEMORY.start().to_string(),
-            MEMORY.end().to_string(),
-            memory.to_string(),
-        );
-    }
-    Ok(())
 }
 
 fn check_file<'a>(args: &'a CheckArgs, file: &'a Path, draw: bool) -> Result<FileVerdict<'a>> {

@@ -6,7 +6,7 @@ use crate::store::Copied;
 use anyhow::{Context, Result};
 use clap::Args;
 use fencepost_checker::Outcome;
-use fencepost_engine::BadUsage;
+use fencepost_engine::{BadUsage, check_range};
 use fencepost_history::run::{RunFolder, is_running, point_latest};
 use fencepost_report::runs::{self, Run, State};
 use std::collections::{HashMap, HashSet};
@@ -35,9 +35,7 @@ const KEEP_MAX: usize = 1_000_000;
 
 /// Removes runs, in a folder or in a store; see [`gc_folder`].
 pub fn gc(args: &GcArgs) -> Result<i32> {
-    if args.keep > KEEP_MAX {
-        return Err(BadUsage(format!("--keep must be from 0 to {KEEP_MAX}, not {}", args.keep)).into());
-    }
+    check_range("--keep", args.keep, &(0..=KEEP_MAX))?;
     let Some(copied) = Copied::of(&args.results)? else { return gc_folder(args) };
     let runtime = crate::runtime::runtime()?;
     runtime.block_on(copied.refresh())?;

@@ -2,6 +2,7 @@
 
 use crate::names::BadUsage;
 use fencepost_history::TimeSpan;
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 pub(crate) const MILLISECOND: TimeSpan = TimeSpan::from_millis(1);
@@ -23,9 +24,23 @@ pub const JOBS_MAX: usize = 1000;
 /// # Errors
 /// One sentence that names the option.
 pub fn check_count(option: &str, count: usize, most: usize) -> Result<(), BadUsage> {
-    match (1..=most).contains(&count) {
+    check_range(option, count, &(1..=most))
+}
+
+/// Refuses a value beyond its range.
+///
+/// # Errors
+/// One sentence that names the option, or the key.
+pub fn check_range<T: PartialOrd + Display>(
+    name: &str,
+    given: T,
+    range: &RangeInclusive<T>,
+) -> Result<(), BadUsage> {
+    match range.contains(&given) {
         true => Ok(()),
-        false => Err(BadUsage(format!("{option} must be from 1 to {most}, not {count}"))),
+        false => {
+            Err(BadUsage(format!("{name} must be from {} to {}, not {given}", range.start(), range.end())))
+        }
     }
 }
 
@@ -44,9 +59,6 @@ pub(crate) fn check_length(
     range: RangeInclusive<TimeSpan>,
     example: &str,
 ) -> Result<(), BadUsage> {
-    if range.contains(&length) {
-        return Ok(());
-    }
-    let (least, most) = (range.start(), range.end());
-    Err(BadUsage(format!("{option} must be from {least} to {most}, not {length}; try `{option} {example}`")))
+    check_range(option, length, &range)
+        .map_err(|BadUsage(refusal)| BadUsage(format!("{refusal}; try `{option} {example}`")))
 }

@@ -2,7 +2,9 @@
 
 use crate::names::{BadUsage, find_lock, pick, unknown};
 use crate::options::RunOptions;
-use crate::ranges::{ACQUISITIONS_MAX, CENTURY, HOUR, MILLISECOND, WEEK, check_count, check_length};
+use crate::ranges::{
+    ACQUISITIONS_MAX, CENTURY, HOUR, MILLISECOND, WEEK, check_count, check_length, check_range,
+};
 use crate::shaping::Faults;
 use crate::topology;
 use fencepost_cluster::{Capability, DRIVER_NAMES};
@@ -250,8 +252,8 @@ impl RunOptions {
                 CLIENT_MEMORY.end()
             ));
         }
-        if let Some(count) = self.acquisitions.filter(|count| !(1..=ACQUISITIONS_MAX).contains(count)) {
-            return bad(format!("--acquisitions must be from 1 to {ACQUISITIONS_MAX}, not {count}"));
+        if let Some(count) = self.acquisitions {
+            check_range("--acquisitions", count, &(1..=ACQUISITIONS_MAX))?;
         }
         if self.concurrency < self.clients {
             return bad(format!(

@@ -8,7 +8,7 @@ use super::model::{Scenario, ScenarioRun, name_of};
 use super::step::StepText;
 use super::{keys, run_options};
 use crate::names::BadUsage;
-use crate::ranges::{HOUR, MILLISECOND};
+use crate::ranges::{HOUR, MILLISECOND, check_range};
 use crate::script_player::{ClientScript, Narration, Script, Step};
 use fencepost_history::TimeSpan;
 use fencepost_history::mistake::{Mistake, MistakeInFile, read_table};
@@ -255,13 +255,9 @@ fn run(top: &Level<'_>, own: &Level<'_>) -> Result<ScenarioRun, Mistake> {
 /// The longest time until the lock is free again, if it is within its range.
 fn length_within(length: &Spanned<TimeSpan>) -> Result<Duration, Mistake> {
     let given = *length.get_ref();
-    match (MILLISECOND..=HOUR).contains(&given) {
-        true => Ok(given.0),
-        false => Err(Mistake::new(
-            length.span(),
-            format!("`progress-within` must be from {MILLISECOND} to {HOUR}, not {given}"),
-        )),
-    }
+    check_range("`progress-within`", given, &(MILLISECOND..=HOUR))
+        .map(|()| given.0)
+        .map_err(|refusal| Mistake::new(length.span(), refusal.0))
 }
 
 /// Refuses two scripts of one client.
