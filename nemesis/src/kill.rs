@@ -116,12 +116,11 @@ impl Killed {
     fn healing(&self) -> String {
         let (clients, servers): (Vec<String>, Vec<String>) =
             self.on.iter().cloned().partition(|target| self.for_good.contains(target));
-        let part =
-            |targets: &[String], what| (!targets.is_empty()).then(|| format!("{} {what}", and(targets)));
         let again =
-            part(&servers, if servers.len() == 1 { "was started again" } else { "were started again" });
-        let parts =
-            again.into_iter().chain(part(&clients, "stayed down, since a client is not started again"));
+            (!servers.is_empty()).then(|| format!("{} {} started again", and(&servers), was(&servers)));
+        let gone = (!clients.is_empty())
+            .then(|| format!("{} stayed down, since a client is not started again", and(&clients)));
+        let parts = again.into_iter().chain(gone);
         parts.collect::<Vec<_>>().join("; ")
     }
 }

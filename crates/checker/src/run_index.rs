@@ -4,7 +4,7 @@ mod belief;
 mod parts;
 mod reader;
 
-pub use belief::{asks_shared, denies_belief, is_notice, shows_belief};
+pub use belief::{asks_shared, denies_belief, is_notice, is_over, shows_belief};
 pub use parts::{Fault, Hold, HoldEnd, Operation, Phase};
 pub use reader::Malformed;
 

@@ -14,7 +14,7 @@
 //! shared hold is broken by exclusive grants only. A grant that is over as its process learns of it breaks none, and counts only once that
 //! process shows belief in it: from then on.
 
-use crate::run_index::{asks_shared, denies_belief, is_notice, shows_belief};
+use crate::run_index::{asks_shared, denies_belief, is_notice, is_over, shows_belief};
 use fencepost_history::{Event, Kind, Process, f};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
@@ -157,7 +157,7 @@ impl Watch {
     fn granted(&mut self, owner: (u64, Key), open: &Open, event: &Event) {
         let (process, shared) = (owner.0, open.shared);
         let grants = self.grants.entry(open.key.clone()).or_default();
-        let over_at_once = event.value.get("validity_ms").and_then(Value::as_f64).is_some_and(|ms| ms <= 0.0);
+        let over_at_once = is_over(event.value.get("validity_ms").and_then(Value::as_f64));
         if !over_at_once {
             grants.count(shared);
         }

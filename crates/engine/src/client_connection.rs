@@ -88,9 +88,9 @@ impl ClientConnection {
             rate: NoticeRate::default(),
         };
         let asked_whether_held: Arc<Mutex<HashSet<u64>>> = Arc::default();
-        let mut inquiries = Inquiries { open: asked_whether_held.clone(), offence: offence.clone() };
+        let mut answers = Answers { open: asked_whether_held.clone(), offence: offence.clone() };
         let receive = move |line: &str| match serde_json::from_str(line) {
-            Ok(FromClient::Answer(answer)) => inquiries.receive(answer),
+            Ok(FromClient::Answer(answer)) => answers.receive(answer),
             Ok(FromClient::Notice(notice)) => notices.receive(notice),
             Err(_) => Received::Garbage,
         };
@@ -174,13 +174,13 @@ impl ClientConnection {
 }
 
 /// Takes in the answers of a client.
-struct Inquiries {
+struct Answers {
     /// The numbers of the operations `holds` that were not answered yet.
     open: Arc<Mutex<HashSet<u64>>>,
     offence: Arc<Mutex<Option<String>>>,
 }
 
-impl Inquiries {
+impl Answers {
     /// Passes an answer on, unless it says of a lock neither that it is held nor that it is not: the checkers would pass over it.
     fn receive(&mut self, answer: Answer) -> Received<Answer> {
         let is_inquiry = self.open.lock().remove(&answer.id);

@@ -31,6 +31,11 @@ pub fn denies_belief(name: &str, completion: &Event) -> bool {
     name == f::HOLDS && completion.kind == Kind::Ok && *completion.value == Value::Bool(false)
 }
 
+/// Whether a grant was over when its client learned of it, as the client said itself: by a validity of 0.
+pub fn is_over(validity_ms: Option<f64>) -> bool {
+    validity_ms.is_some_and(|ms| ms <= 0.0)
+}
+
 /// Whether an acquire asks for the lock together with others who only read.
 pub fn asks_shared(invoke: &Event) -> bool {
     invoke.value.get("mode").and_then(Value::as_str) == Some("shared")

@@ -1,5 +1,6 @@
 //! What a run index holds: operations, holds, faults and phases.
 
+use super::belief::is_over;
 use fencepost_history::{ErrorCode, Event, FaultDescription, Kind, Lease, f};
 use serde_json::Value;
 
@@ -119,7 +120,7 @@ impl Hold<'_> {
 
     /// Whether its client learned of the grant only when it was over, and showed no belief in it: it said so itself, by a validity of 0.
     pub fn was_over_at_once(&self) -> bool {
-        self.until == self.from && self.validity_ms.is_some_and(|ms| ms <= 0.0)
+        self.until == self.from && is_over(self.validity_ms)
     }
 
     /// Whether this hold came after another of its key, as far as a storage can know: it was asked for once the other had been
@@ -135,10 +136,7 @@ impl Hold<'_> {
             return own > token;
         }
         // Of a grant whose answer was that late, only the beginning is known.
-        let granted = |hold: &Hold| match hold.validity_ms {
-            Some(ms) if ms <= 0.0 => invoked(hold),
-            _ => hold.from,
-        };
+        let granted = |hold: &Hold| if is_over(hold.validity_ms) { invoked(hold) } else { hold.from };
         granted(self) > granted(other)
     }
 
