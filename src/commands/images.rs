@@ -3,7 +3,7 @@
 use crate::output::say;
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use fencepost_cluster::{image_store, images};
+use fencepost_cluster::{DriverOptions, image_store, images};
 use fencepost_engine::BadUsage;
 
 /// What to do with the images.
@@ -33,7 +33,7 @@ pub async fn images(command: ImagesCommand) -> Result<i32> {
             for name in &names {
                 images::find(name).map_err(|error| BadUsage(error.0))?;
             }
-            image_store::build(&names, &fencepost_cluster::progress_to_stderr()).await?
+            image_store::build(&names, &DriverOptions::new()?).await?
         }
         ImagesCommand::Remove => image_store::remove(&fencepost_cluster::progress_to_stderr()).await?,
         ImagesCommand::List => {}

@@ -5,8 +5,8 @@ use crate::driver::{Driver, DriverOptions};
 use crate::drivers::docker::{DockerDriver, Engine};
 use crate::drivers::local::{self, LocalDriver};
 use crate::drivers::{select, try_afresh};
-use crate::images::{self, installed};
 use crate::{ClusterError, Progress};
+use crate::{debian, images};
 use std::sync::Arc;
 
 /// Names of the checks that say whether a driver can start nodes at all.
@@ -54,7 +54,7 @@ pub async fn examine_with(options: DriverOptions) -> Vec<Check> {
     let options = DriverOptions { progress: silent, ..options };
     let mut checks = docker(&options).await;
     checks.extend(local(&options).await);
-    checks.extend(images());
+    checks.extend(images(&options));
     checks
 }
 
@@ -150,22 +150,14 @@ async fn local(options: &DriverOptions) -> Vec<Check> {
     };
     for image in &images::ALL {
         let name = format!("programs of {}", image.name);
-        let missing = image.missing_here();
-        let unpacked = images::is_unpacked(image);
-        checks.push(match (missing.is_empty(), unpacked) {
-            (true, _) => Check::yes(AREA, name, "installed"),
-            (false, true) => Check::yes(AREA, name, "in an unpacked root file system"),
-            (false, false) => {
-                let detail = format!("not installed: {}", missing.join(", "));
-                match missing_makers().is_empty() {
-                    true => Check::not_needed(AREA, name, detail, MADE_LATER),
-                    false => Check::no(AREA, name, detail, "install them"),
-                }
+        checks.push(match images::is_unpacked(image) {
+            true => {
+                Check::yes(AREA, name, format!("in a root file system of Debian's suite {}", image.suite))
             }
+            false => Check::not_needed(AREA, name, "not made yet", MADE_LATER),
         });
     }
-    if images::find("client").is_ok_and(|image| image.missing_here().is_empty() || images::is_unpacked(image))
-    {
+    if images::find("client").is_ok_and(images::is_unpacked) {
         checks.extend({
             let driver = LocalDriver::new(options.clone());
             let key = driver.identity();
@@ -215,21 +207,12 @@ fn describe(capability: Capability, area: &str) -> (&'static str, &'static str) 
     }
 }
 
-fn images() -> Vec<Check> {
+/// Whether images can be made: where their packages come from. Nothing is downloaded.
+fn images(options: &DriverOptions) -> Vec<Check> {
     const NAME: &str = "Debian's packages";
-    let missing = missing_makers();
-    vec![match missing.is_empty() {
-        true => Check::yes("images", NAME, "images can be made from them, without a registry"),
-        false => Check::no(
-            "images",
-            NAME,
-            format!("images cannot be made from them: there is no {}", missing.join(", ")),
-            "use a Debian or Ubuntu machine, or a Docker engine that reaches a registry",
-        ),
+    vec![match debian::mirror_in_use(&options.downloads) {
+        Ok(mirror) => Check::yes("images", NAME, format!("come from {mirror}")),
+        // An engine may know one: the image of Debian names it.
+        Err(error) => Check::not_needed("images", NAME, "no mirror is known on this machine", error.0),
     }]
-}
-
-/// Programs that making an image from packages needs, and that are not here.
-fn missing_makers() -> Vec<&'static str> {
-    images::MAKERS.into_iter().filter(|program| installed(program).is_none()).collect()
 }

@@ -1,6 +1,7 @@
 //! What a driver is: it starts nodes, and takes them down.
 
 use crate::capability::Capability;
+use crate::debian::DownloadSettings;
 use crate::environment::Environment;
 use crate::node::{Node, NodeSpec};
 use crate::subnet::Subnet;
@@ -42,13 +43,18 @@ pub struct Cluster {
     pub(crate) stop: Box<dyn Stop>,
 }
 
+/// The variable by which the driver `local` runs this machine's own programs: `machine`.
+pub const PROGRAMS: &str = "FENCEPOST_PROGRAMS";
+
 /// Options of all drivers.
 #[derive(Clone)]
 pub struct DriverOptions {
     /// The program that is to be the agent; its `main` begins with [`crate::run_internal_command`].
     pub program: PathBuf,
-    /// Run servers out of the images' root file systems even where this machine has them (local driver).
-    pub prefer_rootfs: bool,
+    /// Where Debian's packages are downloaded from.
+    pub downloads: DownloadSettings,
+    /// Run this machine's own programs where it has them, in place of those of Debian's suite (local driver).
+    pub machine_programs: bool,
     /// How long each command of `build` and `setup` of a user's folder may take.
     pub setup_time_limit: Duration,
     /// Receives a line for each step that takes long.
@@ -62,7 +68,8 @@ impl DriverOptions {
             .map_err(|error| ClusterError::new(format!("cannot find the running program: {error}")))?;
         Ok(DriverOptions {
             program,
-            prefer_rootfs: false,
+            downloads: DownloadSettings::current(),
+            machine_programs: std::env::var_os(PROGRAMS).is_some_and(|value| value == "machine"),
             setup_time_limit: Duration::from_secs(600),
             progress: crate::progress_to_stderr(),
         })

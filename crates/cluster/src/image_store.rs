@@ -3,7 +3,7 @@
 use crate::drivers::docker::Engine;
 use crate::drivers::local;
 use crate::images::{self, ALL, Image, StoredItem};
-use crate::{ClusterError, Progress, cache, program};
+use crate::{ClusterError, DriverOptions, Progress, cache, debian, program};
 
 /// Everything that was made, here and in the container engine.
 pub async fn list() -> Result<Vec<StoredItem>, ClusterError> {
@@ -18,24 +18,22 @@ pub async fn list() -> Result<Vec<StoredItem>, ClusterError> {
 }
 
 /// Makes the images of these names (all, if there are no names) for the engine, if one answers; else root file systems
-/// for the driver `local`, of those images whose programs this machine lacks.
-pub async fn build(names: &[String], progress: &Progress) -> Result<(), ClusterError> {
+/// for the driver `local`.
+pub async fn build(names: &[String], options: &DriverOptions) -> Result<(), ClusterError> {
     let wanted: Vec<&Image> = match names {
         [] => ALL.iter().collect(),
         names => names.iter().map(|name| images::find(name)).collect::<Result<_, _>>()?,
     };
     let engine = Engine::connect().await;
+    let progress = &options.progress;
     for image in wanted {
         match &engine {
             Ok(engine) => {
-                let tag = engine.image(image, progress).await?;
+                let tag = engine.image(image, options).await?;
                 progress(&format!("the image {} is there: {tag}", image.name));
             }
-            Err(_) if names.is_empty() && image.missing_here().is_empty() => {
-                progress(&format!("the image {} is not needed: this machine has its programs", image.name));
-            }
             Err(_) => {
-                let root = images::root_file_system(image, progress).await?;
+                let root = images::root_file_system(image, &options.downloads, progress).await?;
                 progress(&format!("the root file system {} is there: {}", image.name, root.folder.display()));
             }
         }
@@ -52,7 +50,7 @@ pub async fn remove(progress: &Progress) -> Result<(), ClusterError> {
     if let Ok(engine) = Engine::connect().await {
         engine.remove_images(progress).await?;
     }
-    for name in ["rootfs", "apt", "probes"] {
+    for name in ["rootfs", debian::FOLDER, "probes"] {
         let folder = cache::folder()?.join(name);
         if folder.exists() {
             progress(&format!("removing {}", folder.display()));

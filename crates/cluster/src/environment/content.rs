@@ -75,6 +75,9 @@ impl Content {
         for part in [&environment.build, &environment.setup, &environment.packages] {
             hash.update(format!("{part:?}\n"));
         }
+        if let Some(suite) = environment.suite {
+            hash.update(format!("{suite}\n"));
+        }
         if let Some(dockerfile) = &environment.dockerfile {
             let path = root.join(dockerfile);
             hash.update(std::fs::read(&path).map_err(|error| cannot("read", &path, &error))?);

@@ -1,5 +1,6 @@
 //! What an environment is.
 
+use crate::debian::{DEFAULT_SUITE, Suite};
 use std::path::PathBuf;
 
 /// Where a node sees the prepared folder. It is the working directory of the node's programs.
@@ -20,6 +21,20 @@ pub struct Environment {
     pub setup: Vec<String>,
     /// Debian packages that the programs, or `setup`, need.
     pub packages: Vec<String>,
+    /// The suite of the packages, where it is not the default.
+    pub suite: Option<Suite>,
     /// Builds the image under the driver `docker`, in place of the packages.
     pub dockerfile: Option<PathBuf>,
+}
+
+impl Environment {
+    /// Where its packages come from.
+    pub(crate) fn suite(&self) -> Suite {
+        self.suite.unwrap_or(DEFAULT_SUITE)
+    }
+
+    /// Whether nothing is said of the programs that it needs: under the driver `local` they are then this machine's.
+    pub(crate) fn names_no_origin(&self) -> bool {
+        self.packages.is_empty() && self.suite.is_none()
+    }
 }

@@ -1,18 +1,14 @@
 //! Which images there are, and what each is made of.
 
 use crate::ClusterError;
+use crate::debian::{Contents, DEFAULT_SUITE, Suite};
 use crate::hash::short_hash;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Programs that make a root file system.
-pub(crate) const MAKERS: [&str; 3] = ["apt-get", "dpkg-deb", "tar"];
-
 /// Changes when root file systems are put together in another way.
-const RECIPE: &str = "1";
-/// The same for those with packages of users.
-const RECIPE_OF_PACKAGES: &str = "1 with versions";
+const RECIPE: &str = "2";
 
 /// Debian's Java 17. The links by which it could be called shortly are set by scripts that unpacking does not run.
 pub const JAVA: &str = if cfg!(target_arch = "aarch64") {
@@ -30,7 +26,8 @@ pub struct Image {
     pub(super) programs: &'static [&'static str],
     /// Other files that a node needs.
     pub(super) files: &'static [&'static str],
-    pub(crate) dockerfile: &'static str,
+    /// Where the packages come from.
+    pub(crate) suite: Suite,
     /// Debian packages, one a line.
     pub(crate) packages: Cow<'static, str>,
 }
@@ -44,14 +41,14 @@ pub static ALL: [Image; 5] = [
         name: Cow::Borrowed("redis"),
         programs: &["redis-server", "redis-cli", "iptables"],
         files: &[],
-        dockerfile: include_str!("../../../../docker/redis/Dockerfile"),
+        suite: DEFAULT_SUITE,
         packages: Cow::Borrowed(include_str!("../../../../docker/redis/packages")),
     },
     Image {
         name: Cow::Borrowed("etcd"),
         programs: &["etcd", "etcdctl", "iptables"],
         files: &[],
-        dockerfile: include_str!("../../../../docker/etcd/Dockerfile"),
+        suite: DEFAULT_SUITE,
         packages: Cow::Borrowed(include_str!("../../../../docker/etcd/packages")),
     },
     Image {
@@ -59,7 +56,7 @@ pub static ALL: [Image; 5] = [
         programs: &["iptables"],
         // Java cannot be tried where there is no /proc yet: it finds its libraries by it.
         files: &[JAVA, "/usr/share/java/zookeeper.jar"],
-        dockerfile: include_str!("../../../../docker/zookeeper/Dockerfile"),
+        suite: DEFAULT_SUITE,
         packages: Cow::Borrowed(include_str!("../../../../docker/zookeeper/packages")),
     },
     Image {
@@ -72,14 +69,14 @@ pub static ALL: [Image; 5] = [
             "iptables",
         ],
         files: &[],
-        dockerfile: include_str!("../../../../docker/postgres/Dockerfile"),
+        suite: DEFAULT_SUITE,
         packages: Cow::Borrowed(include_str!("../../../../docker/postgres/packages")),
     },
     Image {
         name: Cow::Borrowed("client"),
         programs: &["iptables"],
         files: &[],
-        dockerfile: include_str!("../../../../docker/client/Dockerfile"),
+        suite: DEFAULT_SUITE,
         packages: Cow::Borrowed(include_str!("../../../../docker/client/packages")),
     },
 ];
@@ -98,8 +95,7 @@ pub fn find(name: &str) -> Result<&'static Image, ClusterError> {
 impl Image {
     /// Names what it is made of.
     pub(crate) fn hash(&self) -> String {
-        let recipe = if self.name == PACKAGES { RECIPE_OF_PACKAGES } else { RECIPE };
-        short_hash(format!("{recipe}\n{}\n{}", self.dockerfile, self.packages).as_bytes())
+        short_hash(format!("{RECIPE}\n{}\n{}", self.suite, self.packages).as_bytes())
     }
 
     /// Programs that this machine would have to have to run its nodes without the image.
@@ -107,17 +103,18 @@ impl Image {
         self.programs.iter().chain(self.files).filter(|name| installed(name).is_none()).copied().collect()
     }
 
-    /// The image of clients with more packages in it.
-    pub(crate) fn with_packages(packages: &[String]) -> Image {
+    /// The image of clients with more packages in it, from this suite.
+    pub(crate) fn with_packages(packages: &[String], suite: Suite) -> Image {
         let client = &ALL[CLIENT];
         let more: BTreeSet<&str> = packages.iter().map(String::as_str).collect();
-        if more.is_empty() {
+        if more.is_empty() && suite == client.suite {
             return Image { name: client.name.clone(), packages: client.packages.clone(), ..*client };
         }
         let lines: String = more.iter().map(|name| format!("{name}\n")).collect();
         Image {
             name: PACKAGES.into(),
             packages: format!("{}\n{lines}", client.packages.trim_end()).into(),
+            suite,
             ..*client
         }
     }
@@ -129,12 +126,21 @@ impl Image {
         }
         let known: Vec<&str> = ALL[CLIENT].package_names().collect();
         let more: Vec<&str> = self.package_names().filter(|name| !known.contains(name)).collect();
-        format!("with {}", more.join(", "))
+        match more.is_empty() {
+            true => format!("of {}", self.suite),
+            false => format!("with {}", more.join(", ")),
+        }
     }
 
     /// Whether this Fencepost would make an image of this name and hash; those of users' packages are not known here.
     pub(crate) fn is_current(name: &str, hash: &str) -> bool {
         name == PACKAGES || find(name).is_ok_and(|image| image.hash() == hash)
+    }
+
+    /// What its root file system is made of; the title is given back by [`Image::title`].
+    pub(super) fn contents<'a>(&'a self, title: &'a str) -> Contents<'a> {
+        let (programs, files) = (self.programs, self.files);
+        Contents { title, suite: self.suite, packages: self.package_names().collect(), programs, files }
     }
 
     pub(super) fn package_names(&self) -> impl Iterator<Item = &str> {
@@ -143,7 +149,7 @@ impl Image {
 }
 
 /// Where a program is installed on this machine. Those of root are looked for, too, whatever the user's PATH.
-pub(crate) fn installed(name: &str) -> Option<PathBuf> {
+fn installed(name: &str) -> Option<PathBuf> {
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
         .iter()
         .map(|folder| Path::new(folder).join(name))
@@ -155,11 +161,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_image_names_packages_and_a_dockerfile_that_installs_them() {
+    fn every_image_names_packages() {
         assert_eq!(ALL[CLIENT].name, "client");
         for image in &ALL {
             assert!(image.package_names().any(|name| name == "iptables"), "{}", image.name);
-            assert!(image.dockerfile.contains("COPY packages"), "{}", image.name);
             assert_eq!(find(&image.name).unwrap().hash(), image.hash());
         }
     }
@@ -167,8 +172,11 @@ mod tests {
     #[test]
     fn packages_make_an_image_of_their_own_in_any_order() {
         let with = |names: &[&str]| {
-            Image::with_packages(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            Image::with_packages(&names, DEFAULT_SUITE)
         };
+        let trixie = Image::with_packages(&["php-cli".to_owned()], Suite::find("trixie").unwrap());
+        assert_ne!(trixie.hash(), with(&["php-cli"]).hash());
         let image = with(&["python3-venv", "php-cli", "php-cli"]);
         assert_eq!(image.title(), "with php-cli, python3-venv");
         assert_eq!(image.hash(), with(&["php-cli", "python3-venv"]).hash());

@@ -1,9 +1,9 @@
 //! Unpacked root file systems, in the cache.
 
-use super::commands::folder_size;
-use super::debian;
 use super::definitions::Image;
+use super::folders::folder_size;
 use super::stored_item::{Kind, StoredItem};
+use crate::debian::{self, DownloadSettings};
 use crate::file_lock::{self, FileLock};
 use crate::{ClusterError, Progress, cache};
 use std::path::PathBuf;
@@ -18,6 +18,7 @@ pub(crate) struct UnpackedRoot {
 /// The unpacked root file system of an image; made now if it is not there.
 pub(crate) async fn root_file_system(
     image: &Image,
+    settings: &DownloadSettings,
     progress: &Progress,
 ) -> Result<UnpackedRoot, ClusterError> {
     let folder = folder(image)?;
@@ -29,7 +30,7 @@ pub(crate) async fn root_file_system(
     // Another run may be making it: then this one waits, and finds it made.
     let _lock = file_lock::lock_aside(all()?.join(format!("{}.lock", image.name))).await?;
     if !folder.exists() {
-        debian::make(image, &folder, progress).await?;
+        debian::make(&image.contents(&image.title()), &folder, settings, progress).await?;
     }
     Ok(UnpackedRoot { folder, _used: used })
 }

@@ -32,6 +32,8 @@ pub struct LockFile<S> {
     /// Debian packages that the client and its setup need.
     #[serde(default)]
     pub packages: Vec<String>,
+    /// The suite of Debian that the packages come from; left out, the default one.
+    pub suite: Option<String>,
     /// Files and folders from elsewhere, relative to the folder, that are copied into it.
     #[serde(default)]
     pub files: Vec<PathBuf>,

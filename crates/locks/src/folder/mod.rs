@@ -18,7 +18,7 @@ use crate::definition::LockDefinition;
 use crate::registry;
 use crate::service::LockService;
 use configured::ConfiguredService;
-use fencepost_cluster::Environment;
+use fencepost_cluster::{Environment, Suite};
 use fencepost_history::Lease;
 use fencepost_history::mistake::{Mistake, read_table};
 use fencepost_history::prose::unknown;
@@ -198,6 +198,7 @@ fn of_file(
         build: file.build,
         setup: file.setup,
         packages: file.packages,
+        suite: file.suite.as_deref().map(Suite::find).transpose()?,
         dockerfile: Some(PathBuf::from("Dockerfile")).filter(|file| folder.join(file).is_file()),
     });
     let at = file.service.span();

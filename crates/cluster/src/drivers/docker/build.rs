@@ -1,18 +1,22 @@
-//! Images in the engine: built from a Dockerfile where a registry answers, else from Debian's packages; and on top a
-//! layer with this very program.
+//! Images in the engine: root file systems of Debian's packages, imported; and on top a layer with this very program.
 
 use super::engine::{Engine, failed, has_status};
+use super::environments::labels;
 use crate::environment::source_is_gone;
 use crate::file_lock::{self, FileLock};
 use crate::images::{self, Image, Kind, StoredItem};
 use crate::program::Program;
-use crate::{ClusterError, Progress, cache};
+use crate::{ClusterError, DownloadSettings, DriverOptions, Progress, Suite, cache};
+use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::{
-    BuildImageOptionsBuilder, CreateImageOptionsBuilder, ListImagesOptionsBuilder, RemoveImageOptionsBuilder,
+    BuildImageOptionsBuilder, CreateContainerOptions, CreateImageOptionsBuilder,
+    DownloadFromContainerOptionsBuilder, ListImagesOptionsBuilder, RemoveContainerOptionsBuilder,
+    RemoveImageOptionsBuilder,
 };
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
 use std::collections::HashMap;
+use std::io::Read;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -25,8 +29,8 @@ pub(super) const REPOSITORY: &str = "fencepost";
 const REGISTRY: Duration = Duration::from_secs(15);
 
 impl Engine {
-    /// The tag of the image; made now if it is not there.
-    pub(crate) async fn image(&self, image: &Image, progress: &Progress) -> Result<String, ClusterError> {
+    /// The tag of the image; made now if it is not there, out of the same root file system that the driver `local` uses.
+    pub(crate) async fn image(&self, image: &Image, options: &DriverOptions) -> Result<String, ClusterError> {
         let repository = format!("{REPOSITORY}/{}", image.name);
         let tag = format!("{repository}:{}", image.hash());
         if self.has(&tag).await? {
@@ -36,12 +40,9 @@ impl Engine {
         if self.has(&tag).await? {
             return Ok(tag);
         }
-        let Err(reason) = self.build_from_registry(image, &tag, progress).await else { return Ok(tag) };
-        progress(&format!(
-            "the image {} is made from Debian's packages, without a registry ({reason})",
-            image.title()
-        ));
-        let root = images::root_file_system(image, progress).await?;
+        let progress = &options.progress;
+        let downloads = self.knowing_a_mirror(&options.downloads, image.suite, progress).await;
+        let root = images::root_file_system(image, &downloads, progress).await?;
         progress(&format!("importing the image {} into the Docker engine", image.title()));
         self.import(&root.folder, &repository, &image.hash()).await?;
         Ok(tag)
@@ -55,33 +56,73 @@ impl Engine {
         }
     }
 
-    async fn build_from_registry(
+    /// The settings, with a mirror. A machine that is no Debian learns of one from Debian's own image, where the engine reaches a
+    /// registry that has it.
+    async fn knowing_a_mirror(
         &self,
-        image: &Image,
-        tag: &str,
+        settings: &DownloadSettings,
+        suite: Suite,
         progress: &Progress,
-    ) -> Result<(), ClusterError> {
-        let base =
-            image.dockerfile.lines().find_map(|line| line.strip_prefix("FROM ")).unwrap_or_default().trim();
-        if !self.has(base).await? {
-            let options = CreateImageOptionsBuilder::default().from_image(base).build();
-            let mut pull = Box::pin(self.docker.create_image(Some(options), None, None));
-            let what = format!("pull {base}");
-            // Where no registry answers this must show at once; a slow one may take its time after its first word.
-            let first = tokio::time::timeout(REGISTRY, pull.next()).await;
-            let first =
-                first.map_err(|_| ClusterError::new(format!("cannot {what}: no registry answers")))?;
-            if let Some(first) = first {
-                first.map_err(|error| failed(&what, &error))?;
-            }
-            progress(&format!("pulling {base}"));
-            pull.try_for_each(|_| async { Ok(()) }).await.map_err(|error| failed(&what, &error))?;
+    ) -> DownloadSettings {
+        if settings.knows_a_mirror() {
+            return settings.clone();
         }
-        progress(&format!("building the image {}", image.title()));
-        let mut context = tar::Builder::new(Vec::new());
-        add_file(&mut context, "Dockerfile", image.dockerfile)?;
-        add_file(&mut context, "packages", &image.packages)?;
-        self.build("Dockerfile", packed(context)?, tag, |_| ()).await
+        match self.sources_of_image(&format!("debian:{suite}-slim"), progress).await {
+            Ok(sources) => settings.with_sources(&sources),
+            Err(error) => {
+                log::debug!("no mirror of Debian is known from a registry: {error}");
+                settings.clone()
+            }
+        }
+    }
+
+    /// The sources of apt in an image.
+    async fn sources_of_image(&self, image: &str, progress: &Progress) -> Result<String, ClusterError> {
+        self.pull(image, progress).await?;
+        let lock_name = "mirror.lock";
+        let _alone = lock(lock_name).await?;
+        let (image, labels) = (Some(image.to_owned()), Some(labels(lock_name)?));
+        let body = ContainerCreateBody { image, labels, ..Default::default() };
+        let created = self.docker.create_container(None::<CreateContainerOptions>, body).await;
+        let container = created.map_err(|error| failed("make a container", &error))?.id;
+        let options = DownloadFromContainerOptionsBuilder::default().path("/etc/apt").build();
+        let archive = self.docker.download_from_container(&container, Some(options));
+        let archive = archive.try_fold(Vec::new(), |mut all, part| async move {
+            all.extend_from_slice(&part);
+            Ok(all)
+        });
+        let archive = archive.await;
+        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
+        let _ = self.docker.remove_container(&container, Some(options)).await;
+        let archive = archive.map_err(|error| failed("read the sources of Debian's image", &error))?;
+        let mut sources = String::new();
+        let cannot = |error: std::io::Error| ClusterError::new(error.to_string());
+        for entry in tar::Archive::new(&archive[..]).entries().map_err(cannot)? {
+            let mut entry = entry.map_err(cannot)?;
+            let is_of_sources = entry.path().is_ok_and(|path| path.to_string_lossy().contains("sources"));
+            if is_of_sources && entry.header().entry_type().is_file() {
+                entry.read_to_string(&mut sources).map_err(cannot)?;
+                sources.push('\n');
+            }
+        }
+        Ok(sources)
+    }
+
+    async fn pull(&self, image: &str, progress: &Progress) -> Result<(), ClusterError> {
+        if self.has(image).await? {
+            return Ok(());
+        }
+        let options = CreateImageOptionsBuilder::default().from_image(image).build();
+        let mut pull = Box::pin(self.docker.create_image(Some(options), None, None));
+        let what = format!("pull {image}");
+        // Where no registry answers this must show at once; a slow one may take its time after its first word.
+        let first = tokio::time::timeout(REGISTRY, pull.next()).await;
+        let first = first.map_err(|_| ClusterError::new(format!("cannot {what}: no registry answers")))?;
+        if let Some(first) = first {
+            first.map_err(|error| failed(&what, &error))?;
+        }
+        progress(&format!("pulling {image}, which knows a mirror of Debian"));
+        pull.try_for_each(|_| async { Ok(()) }).await.map_err(|error| failed(&what, &error))
     }
 
     async fn import(&self, root: &Path, repository: &str, hash: &str) -> Result<(), ClusterError> {

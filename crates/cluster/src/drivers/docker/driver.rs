@@ -57,7 +57,7 @@ impl DockerDriver {
         let all: HashSet<NodeContents> = spec.nodes.iter().map(NodeSpec::contents).collect();
         let tags = all.into_iter().map(async |contents| {
             let tag = self.image(&contents, program).await?;
-            Ok((contents, tag))
+            Ok::<_, ClusterError>((contents, tag))
         });
         Ok(try_join_all(tags).await?.into_iter().collect())
     }
@@ -66,7 +66,7 @@ impl DockerDriver {
         self.engine.check_platform().await?;
         let base = match &contents.environment {
             Some(environment) => self.engine.environment(environment, &self.options).await?,
-            None => self.engine.image(images::find(contents.image)?, &self.options.progress).await?,
+            None => self.engine.image(images::find(contents.image)?, &self.options).await?,
         };
         self.engine.layer(&base, program, &self.options.progress).await
     }

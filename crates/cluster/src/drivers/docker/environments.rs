@@ -50,10 +50,10 @@ impl Engine {
         options: &DriverOptions,
     ) -> Result<String, ClusterError> {
         let content = Content::read(environment).await?;
-        let image = images::Image::with_packages(&environment.packages);
+        let image = images::Image::with_packages(&environment.packages, environment.suite());
         let base = match environment.dockerfile {
             Some(_) => String::new(),
-            None => self.image(&image, &options.progress).await?,
+            None => self.image(&image, options).await?,
         };
         let source = source_name(environment);
         let hash = short_hash(format!("{} {base}", content.hash).as_bytes());
@@ -89,7 +89,7 @@ impl Engine {
 }
 
 /// By them a container is found again whose controller was killed.
-fn labels(lock_name: &str) -> Result<HashMap<String, String>, ClusterError> {
+pub(super) fn labels(lock_name: &str) -> Result<HashMap<String, String>, ClusterError> {
     let lock = cache::folder()?.join("locks").join(lock_name).display().to_string();
     let labels = [(RUN, ClusterSpec::own_name("setup")), (LOCK, lock), (MACHINE, machine())];
     Ok(labels.map(|(name, value)| (name.to_owned(), value)).into())

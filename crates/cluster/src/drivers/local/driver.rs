@@ -75,20 +75,18 @@ impl LocalDriver {
                 Some(environment) => self.prepared(environment).await?,
                 None => NodeBase { root: self.root(contents.image).await?, environment: None },
             };
-            Ok((contents, base))
+            Ok::<_, ClusterError>((contents, base))
         });
         Ok(try_join_all(bases).await?.into_iter().collect())
     }
 
-    /// A user's programs run with those of this machine, unless it lacks a package that they need.
+    /// A user's programs run with those of this machine only where nothing says what they need.
     async fn prepared(&self, environment: &Arc<Environment>) -> Result<NodeBase, ClusterError> {
         let packages = &environment.packages;
-        let root = match !self.options.prefer_rootfs && images::are_installed(packages) {
+        let of_this_machine = self.options.machine_programs && images::are_installed(packages);
+        let root = match environment.names_no_origin() || of_this_machine {
             true => NodeRoot::ThisMachine,
-            false => {
-                let image = Image::with_packages(packages);
-                NodeRoot::Unpacked(images::root_file_system(&image, &self.options.progress).await?)
-            }
+            false => self.unpacked(&Image::with_packages(packages, environment.suite())).await?,
         };
         let prepared = Prepared::make(environment, root.folder(), &self.options).await?;
         Ok(NodeBase { root, environment: Some(prepared) })
@@ -104,10 +102,15 @@ impl LocalDriver {
 
     async fn root(&self, name: &'static str) -> Result<NodeRoot, ClusterError> {
         let image = images::find(name)?;
-        if !self.options.prefer_rootfs && image.missing_here().is_empty() {
+        if self.options.machine_programs && image.missing_here().is_empty() {
             return Ok(NodeRoot::ThisMachine);
         }
-        Ok(NodeRoot::Unpacked(images::root_file_system(image, &self.options.progress).await?))
+        self.unpacked(image).await
+    }
+
+    async fn unpacked(&self, image: &Image) -> Result<NodeRoot, ClusterError> {
+        let DriverOptions { downloads, progress, .. } = &self.options;
+        Ok(NodeRoot::Unpacked(images::root_file_system(image, downloads, progress).await?))
     }
 }
 

@@ -1,0 +1,135 @@
+//! A small root file system with Debian's apt in it, which resolves packages on every machine in the same way.
+//!
+//! Its packages are pinned by their hashes, since nothing is there yet that could check a signature. `tools/base-packages` makes
+//! the lists anew from Debian's signed ones.
+
+use super::download::{Downloader, Failure, RemoteFile, cannot_store};
+use super::settings::Mirror;
+use super::store::Store;
+use super::suite::{Archive, KEYS, architecture};
+use super::unpack::{MERGED, Unpacking, unpack_all};
+use crate::hash::short_hash;
+use crate::{ClusterError, Progress};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Changes when the base is put together in another way.
+const RECIPE: &str = "1";
+
+/// A line for each package: archive, path, size, SHA-256.
+fn pinned() -> Option<&'static str> {
+    match architecture() {
+        "amd64" => Some(include_str!("base-amd64")),
+        "arm64" => Some(include_str!("base-arm64")),
+        _ => None,
+    }
+}
+
+/// Where the base of this version of Fencepost lies in this folder.
+pub(super) fn folder(all: &Path) -> PathBuf {
+    let keys = short_hash(KEYS);
+    all.join(format!(
+        "base-{}",
+        short_hash(format!("{RECIPE} {keys} {}", pinned().unwrap_or_default()).as_bytes())
+    ))
+}
+
+/// Makes the base where it is missing.
+///
+/// # Errors
+/// [`Failure::Missing`] where the mirror has newer packages only.
+pub(super) async fn make(
+    all: &Path,
+    mirror: &Mirror,
+    downloader: &Downloader,
+    store: &Store,
+    progress: &Progress,
+) -> Result<PathBuf, Failure> {
+    let folder = folder(all);
+    if folder.exists() {
+        return Ok(folder);
+    }
+    let list = pinned().ok_or_else(|| {
+        Failure::Here(format!(
+            "there are no packages for the processors of this machine ({})",
+            std::env::consts::ARCH
+        ))
+    })?;
+    progress("downloading apt, which resolves Debian's packages; this is done once");
+    let files: Vec<RemoteFile> = list.lines().filter_map(|line| remote_file(line, mirror)).collect();
+    let packages = store.fetch(downloader, &files, progress).await?;
+    let unfinished = all.join("base.unfinished");
+    remove_folder(&unfinished)?;
+    prepare(&unfinished).map_err(|error| cannot_store(&unfinished, &error))?;
+    unpack(packages, &unfinished).await.map_err(|error| Failure::Here(error.0))?;
+    fs::rename(&unfinished, &folder).map_err(|error| cannot_store(&folder, &error))?;
+    remove_others(all, &folder);
+    Ok(folder)
+}
+
+fn remote_file(line: &str, mirror: &Mirror) -> Option<RemoteFile> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [archive, path, bytes, hash] = words[..] else { return None };
+    let address = mirror.address(Archive::of_folder(archive)?, path);
+    Some(RemoteFile { address, bytes: bytes.parse().ok()?, hash: hash.to_owned() })
+}
+
+fn prepare(root: &Path) -> std::io::Result<()> {
+    for name in MERGED {
+        fs::create_dir_all(root.join("usr").join(name))?;
+        symlink(format!("usr/{name}"), root.join(name))?;
+    }
+    for name in ["dev", "proc", "tmp", "empty", "suites"] {
+        fs::create_dir_all(root.join(name))?;
+    }
+    // Nothing is mounted there; apt opens it for programs that read nothing.
+    fs::write(root.join("dev/null"), "")?;
+    fs::write(root.join("keys.gpg"), KEYS)
+}
+
+/// Unpacks packages, aside from asynchronous code; ends soon after it is given up. A package that cannot be read is forgotten.
+pub(super) async fn unpack(packages: Vec<PathBuf>, root: &Path) -> Result<Vec<String>, ClusterError> {
+    /// Has the threads stop when nobody waits for them any more.
+    struct Stop(Arc<AtomicBool>);
+    impl Drop for Stop {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let stop = Stop(Arc::new(AtomicBool::new(false)));
+    let (stopped, to) = (stop.0.clone(), root.to_owned());
+    let unpacking = tokio::task::spawn_blocking(move || unpack_all(&packages, &to, &stopped));
+    let done = unpacking.await.map_err(|error| ClusterError::new(error.to_string()))?;
+    drop(stop);
+    done.map_err(|Unpacking { package, error }| {
+        if error.raw_os_error().is_some() {
+            return cannot_store(root, &error).into();
+        }
+        Store::forget(&package);
+        ClusterError::new(format!(
+            "cannot unpack {}: {error}; it was removed, so try again",
+            package.display()
+        ))
+    })
+}
+
+fn remove_folder(folder: &Path) -> Result<(), Failure> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(cannot_store(folder, &error)),
+        _ => Ok(()),
+    }
+}
+
+/// Those of other versions of Fencepost: lists are downloaded anew where one is used again.
+fn remove_others(all: &Path, kept: &Path) {
+    let Ok(entries) = fs::read_dir(all) else { return };
+    for folder in entries.flatten().map(|entry| entry.path()).filter(|path| path != kept) {
+        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if name.starts_with("base-") {
+            let _ = fs::remove_dir_all(folder);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Debian's packages: from a suite that is named, with its updates, whatever this machine's own system is.
+//!
+//! ```text
+//! settings.rs (mirror) ─► lists.rs ─► apt.rs (checks lists, resolves packages; in base.rs) ─► store.rs ─► unpack.rs ─► a root
+//!                              └───────────── download.rs ─────────────────────────────────────┘
+//! ```
+//!
+//! Fencepost downloads everything by itself; apt sees files alone. So proxies, certificates, retries and progress are the same
+//! for all, and what was downloaded once is there for all images.
+
+mod apt;
+mod base;
+mod download;
+mod lists;
+mod root;
+mod settings;
+mod store;
+mod suite;
+mod unpack;
+
+pub(crate) use root::{Contents, make};
+pub use settings::{DownloadSettings, MIRROR};
+pub use suite::{DEFAULT_SUITE, SUITES, Suite};
+
+use crate::{ClusterError, Progress, cache, file_lock};
+use apt::{Apt, Runner};
+use download::{Downloader, Failure, Limits};
+use settings::Mirror;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use store::Store;
+
+/// The folder of the cache in which everything of this lies.
+pub(crate) const FOLDER: &str = "debian";
+
+/// How long downloaded lists of packages are good for.
+const LISTS_AGE_MAX: Duration = Duration::from_secs(3600);
+
+/// The address of the mirror that packages come from.
+pub(crate) fn mirror_in_use(settings: &DownloadSettings) -> Result<String, ClusterError> {
+    Mirror::find(settings).map(|mirror| mirror.name(suite::Archive::Main).to_owned())
+}
+
+/// Downloads these packages, and all that they need, and gives their files. One caller at a time: the folder is everyone's.
+async fn download(
+    suite: Suite,
+    packages: &[&str],
+    settings: &DownloadSettings,
+    progress: &Progress,
+) -> Result<Vec<PathBuf>, ClusterError> {
+    let all = cache::folder()?.join(FOLDER);
+    let _alone = file_lock::lock_aside(all.with_extension("lock")).await?;
+    let downloads = Downloads {
+        mirror: Mirror::find(settings)?,
+        downloader: Downloader::new(settings, Limits::default())?,
+        store: Store::open(all.join("store"))?,
+        all,
+        progress,
+    };
+    downloads.packages(suite, packages).await
+}
+
+/// What all steps of a download share.
+struct Downloads<'a> {
+    all: PathBuf,
+    mirror: Mirror,
+    downloader: Downloader,
+    store: Store,
+    progress: &'a Progress,
+}
+
+impl Downloads<'_> {
+    async fn packages(&self, suite: Suite, packages: &[&str]) -> Result<Vec<PathBuf>, ClusterError> {
+        let apt = self.apt(suite).await?;
+        let is_new = self.refresh(&apt, suite, LISTS_AGE_MAX).await?;
+        match self.fetch(&apt, packages).await {
+            // The mirror has newer packages than its lists of an hour ago say.
+            Err(Fetching::Failed(Failure::Missing(_))) if !is_new => {
+                self.refresh(&apt, suite, Duration::ZERO).await?;
+                Ok(self.fetch(&apt, packages).await?)
+            }
+            fetched => Ok(fetched?),
+        }
+    }
+
+    async fn fetch(&self, apt: &Apt, packages: &[&str]) -> Result<Vec<PathBuf>, Fetching> {
+        let files = apt.resolve(packages, &self.mirror).await.map_err(Fetching::Unresolved)?;
+        self.store.fetch(&self.downloader, &files, self.progress).await.map_err(Fetching::Failed)
+    }
+
+    async fn apt(&self, suite: Suite) -> Result<Apt, ClusterError> {
+        let made = base::make(&self.all, &self.mirror, &self.downloader, &self.store, self.progress).await;
+        let runner = match made {
+            Ok(root) => Runner::Base(root),
+            Err(Failure::Missing(reason)) if Path::new("/usr/bin/apt-get").exists() => {
+                (self.progress)(&format!("this machine's own apt resolves the packages ({reason})"));
+                Runner::Machine
+            }
+            Err(Failure::Missing(reason)) => {
+                return Err(ClusterError::new(format!(
+                    "{reason}: the mirror no longer has a package that this version of Fencepost begins with; use a newer Fencepost, or \
+                     set {MIRROR} to a snapshot of the archive"
+                )));
+            }
+            Err(failure) => return Err(failure.into()),
+        };
+        Apt::open(runner, &self.all, suite, self.mirror.is_snapshot())
+    }
+
+    /// Brings lists that are no older than this, and says whether they are new. Where the mirror does not answer, those of before
+    /// do.
+    async fn refresh(&self, apt: &Apt, suite: Suite, age_max: Duration) -> Result<bool, ClusterError> {
+        if apt.age(&self.mirror).is_some_and(|age| age < age_max) {
+            return Ok(false);
+        }
+        (self.progress)(&format!("downloading the lists of Debian's packages ({suite})"));
+        match lists::download(suite, &self.mirror, &self.downloader, &apt.lists(), self.progress).await {
+            Ok(()) => apt.update(&self.mirror).await.map(|()| true),
+            Err(Failure::Unreachable(reason)) if apt.age_of_any().is_some() => {
+                (self.progress)(&format!("the lists of packages of an earlier run are used: {reason}"));
+                Ok(false)
+            }
+            Err(failure) => Err(failure.into()),
+        }
+    }
+}
+
+/// Why packages could not be had.
+enum Fetching {
+    Unresolved(ClusterError),
+    Failed(Failure),
+}
+
+impl From<Fetching> for ClusterError {
+    fn from(fetching: Fetching) -> ClusterError {
+        match fetching {
+            Fetching::Unresolved(error) => error,
+            Fetching::Failed(failure) => failure.into(),
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! A root file system out of Debian's packages, without a registry, an engine, or the right to install anything.
+//!
+//! Packages are unpacked, not installed, so what their scripts would have set up is set up here: the links of the
+//! merged /usr, the alternatives of iptables, and a few files in /etc.
+
+use super::base::unpack;
+use super::settings::DownloadSettings;
+use super::suite::Suite;
+use super::unpack::MERGED;
+use crate::{ClusterError, Progress};
+use nix::libc;
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Stdio;
+use tokio::process::Command;
+
+/// What every root file system has: the shell and the commands that locks and faults run.
+const BASE: [&str; 10] =
+    ["base-files", "bash", "coreutils", "dash", "findutils", "grep", "hostname", "libc-bin", "procps", "sed"];
+
+const FILES: [(&str, &str); 4] = [
+    ("etc/passwd", include_str!("etc/passwd")),
+    ("etc/group", "root:x:0:\nnogroup:x:65534:\n"),
+    ("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"),
+    ("etc/hosts", "127.0.0.1 localhost\n::1 localhost\n"),
+];
+
+/// What a root file system is to hold.
+pub(crate) struct Contents<'a> {
+    /// For messages.
+    pub(crate) title: &'a str,
+    pub(crate) suite: Suite,
+    pub(crate) packages: Vec<&'a str>,
+    /// Programs that are tried: each must tell its version.
+    pub(crate) programs: &'a [&'a str],
+    /// Other files that must be there.
+    pub(crate) files: &'a [&'a str],
+}
+
+/// Makes it under another name, tries it, and then gives it its name: what bears the name is whole.
+pub(crate) async fn make(
+    contents: &Contents<'_>,
+    folder: &Path,
+    settings: &DownloadSettings,
+    progress: &Progress,
+) -> Result<(), ClusterError> {
+    let Contents { title, suite, .. } = contents;
+    progress(&format!("making the image {title} from the packages of Debian's suite {suite}, once"));
+    let packages: Vec<&str> = BASE.into_iter().chain(contents.packages.iter().copied()).collect();
+    let files = super::download(*suite, &packages, settings, progress).await?;
+    progress(&format!("unpacking {} packages of the image {title}", files.len()));
+    let unfinished = folder.with_extension("unfinished");
+    remove(&unfinished).await?;
+    let made = fill(contents, &unfinished, files).await;
+    if made.is_err() {
+        let _ = remove(&unfinished).await;
+    }
+    made?;
+    fs::rename(&unfinished, folder).map_err(|error| cannot("make", folder, &error))
+}
+
+async fn remove(folder: &Path) -> Result<(), ClusterError> {
+    match tokio::fs::remove_dir_all(folder).await {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot("remove", folder, &error)),
+        _ => Ok(()),
+    }
+}
+
+fn cannot(what: &str, path: &Path, error: &io::Error) -> ClusterError {
+    ClusterError::new(format!("cannot {what} {}: {error}", path.display()))
+}
+
+async fn fill(
+    contents: &Contents<'_>,
+    root: &Path,
+    packages: Vec<std::path::PathBuf>,
+) -> Result<(), ClusterError> {
+    for name in MERGED {
+        let folder = root.join("usr").join(name);
+        fs::create_dir_all(&folder).map_err(|error| cannot("make the folder", &folder, &error))?;
+        link(&format!("usr/{name}"), &root.join(name))?;
+    }
+    let descriptions = unpack(packages, root).await?;
+    note_versions(&descriptions, root)?;
+    for (path, text) in FILES {
+        write(&root.join(path), text)?;
+    }
+    for family in ["iptables", "ip6tables"] {
+        for suffix in ["", "-save", "-restore"] {
+            link("xtables-nft-multi", &root.join(format!("usr/sbin/{family}{suffix}")))?;
+        }
+    }
+    link("dash", &root.join("usr/bin/sh"))?;
+    for program in contents.programs {
+        try_program(root, program).await?;
+    }
+    for file in contents.files {
+        if !root.join(file.trim_start_matches('/')).is_file() {
+            return Err(ClusterError::new(format!("Debian's packages of {} hold no {file}", contents.title)));
+        }
+    }
+    // Before it gets its name: a loss of power must not leave half of it under that name.
+    let folder = fs::File::open(root).map_err(|error| cannot("open", root, &error))?;
+    let synced = tokio::task::spawn_blocking(move || nix::unistd::syncfs(folder)).await;
+    let synced = synced.map_err(|error| ClusterError::new(error.to_string()))?;
+    synced.map_err(|error| cannot("write", root, &error.into()))
+}
+
+/// Notes the packages as installed, so that `dpkg-query` tells their versions: some libraries tell them nowhere else.
+fn note_versions(descriptions: &[String], root: &Path) -> Result<(), ClusterError> {
+    let status: String =
+        descriptions.iter().map(|fields| format!("{fields}\nStatus: install ok installed\n\n")).collect();
+    let folder = root.join("var/lib/dpkg/info");
+    fs::create_dir_all(&folder).map_err(|error| cannot("make the folder", &folder, &error))?;
+    write(&root.join("var/lib/dpkg/status"), &status)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), ClusterError> {
+    fs::write(path, text).map_err(|error| cannot("write", path, &error))
+}
+
+/// Unless something is there already.
+fn link(to: &str, at: &Path) -> Result<(), ClusterError> {
+    match symlink(to, at) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(ClusterError::new(format!("cannot make the link {}: {error}", at.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Runs the program inside, so that a root file system that lacks something never counts.
+async fn try_program(root: &Path, program: &str) -> Result<(), ClusterError> {
+    let path =
+        CString::new(root.as_os_str().as_bytes()).map_err(|error| ClusterError::new(error.to_string()))?;
+    let is_root = nix::unistd::geteuid().is_root();
+    let mut command = Command::new(program);
+    let version = if program == "etcdctl" { "version" } else { "--version" };
+    command.arg(version).env_clear().env("PATH", "/usr/sbin:/usr/bin").env("ETCDCTL_API", "3");
+    let enter = move || {
+        // SAFETY: system calls only, as is right between fork and exec; the path ends in a zero byte.
+        let entered = unsafe {
+            (is_root || libc::unshare(libc::CLONE_NEWUSER) == 0)
+                && libc::chroot(path.as_ptr()) == 0
+                && libc::chdir(c"/".as_ptr()) == 0
+        };
+        if entered { Ok(()) } else { Err(io::Error::last_os_error()) }
+    };
+    // SAFETY: the closure makes system calls only.
+    unsafe { command.pre_exec(enter) };
+    let what = format!("run {program} in the new root file system");
+    let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await;
+    let output = output.map_err(|error| ClusterError::new(format!("cannot {what}: {error}")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(ClusterError::new(format!(
+        "cannot {what}: {}",
+        said.lines().last().unwrap_or("it failed without a word")
+    )))
+}

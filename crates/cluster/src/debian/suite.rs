@@ -1,0 +1,86 @@
+//! Suites of Debian: the origin of everything in the nodes, and the keys that sign their lists of packages.
+
+use fencepost_history::prose::unknown;
+use std::fmt;
+
+/// The keys of Debian's archive, as in its package debian-archive-keyring. They are public and change with each release of
+/// Debian; `tools/base-packages` brings the present ones.
+pub(super) const KEYS: &[u8] = include_bytes!("archive-keys.gpg");
+
+/// All suites whose packages nodes can be made of.
+pub const SUITES: [Suite; 4] = [
+    Suite { name: "bookworm", is_stable: true },
+    Suite { name: "trixie", is_stable: true },
+    Suite { name: "forky", is_stable: true },
+    Suite { name: "sid", is_stable: false },
+];
+
+/// The suite of nodes for which no other is named.
+pub const DEFAULT_SUITE: Suite = SUITES[0];
+
+/// A suite of Debian, with its updates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Suite {
+    pub name: &'static str,
+    /// Whether it has updates and security updates in archives of their own.
+    is_stable: bool,
+}
+
+/// One of Debian's two archives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Archive {
+    Main,
+    Security,
+}
+
+impl Archive {
+    /// What the archive is called in addresses.
+    pub(super) fn folder(self) -> &'static str {
+        match self {
+            Archive::Main => "debian",
+            Archive::Security => "debian-security",
+        }
+    }
+
+    pub(super) fn of_folder(name: &str) -> Option<Archive> {
+        [Archive::Main, Archive::Security].into_iter().find(|archive| archive.folder() == name)
+    }
+}
+
+impl Suite {
+    /// The suite of that name.
+    ///
+    /// # Errors
+    /// A sentence that names the known ones.
+    pub fn find(name: &str) -> Result<Suite, String> {
+        SUITES.into_iter().find(|suite| suite.name == name).ok_or_else(|| {
+            let known = SUITES.map(|suite| suite.name);
+            unknown("suite of Debian", name, &known)
+        })
+    }
+
+    /// The lists of packages that make up the suite: in which archive, and under which name.
+    pub(super) fn parts(self) -> Vec<(Archive, String)> {
+        let mut parts = vec![(Archive::Main, self.name.to_owned())];
+        if self.is_stable {
+            parts.push((Archive::Main, format!("{}-updates", self.name)));
+            parts.push((Archive::Security, format!("{}-security", self.name)));
+        }
+        parts
+    }
+}
+
+impl fmt::Display for Suite {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(self.name)
+    }
+}
+
+/// This machine's processor, as Debian calls it.
+pub(super) fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
