@@ -165,6 +165,8 @@ fn a_client_by_its_command_line_misbehaves_as_well() {
         "redis-single",
         "--client",
         "python3 client.py closes-output",
+        "--client-packages",
+        "python3",
     ]);
     let places = [folder.path(), results.path()].map(|path| path.to_str().expect("UTF-8"));
     args.extend(["--client-files", places[0], "--results", places[1]]);
@@ -248,8 +250,8 @@ fn from_the_page(folder: &Path, calls_the_server: bool) -> Ran {
     let results = tempfile::tempdir().expect("a temporary folder");
     let args =
         ["test", "--driver", "local", "--lock", "redis-single", "--workload", "lock", "--hold", "20ms"];
-    let more =
-        ["--acquisitions", "60", "--time-limit", "30s", "--client", "python3 client.py", "--client-files"];
+    let more = ["--acquisitions", "60", "--time-limit", "30s", "--client", "python3 client.py"];
+    let more = [&more[..], &["--client-packages", "python3", "--client-files"]].concat();
     let at = [folder.to_str().expect("UTF-8"), "--results", results.path().to_str().expect("UTF-8")];
     let ran = Ran::new(output(&[&args[..], &more[..], &at[..]].concat(), Weight::LIGHT), results);
     eprintln!("exit {}\n{}\n{}", ran.code, ran.stdout, ran.stderr);

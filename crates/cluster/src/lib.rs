@@ -49,6 +49,7 @@ pub use internal_commands::run_internal_command;
 pub use leftovers::{CleanUp, clean_up, clean_up_before};
 pub use node::{Attached, Node, NodeSpec};
 pub use progress::{Progress, progress_to_stderr};
+pub use register::place_of_private_folders;
 
 /// The beginning of the agent's line in a node's log that says which limit the node's programs went over.
 pub const LIMIT_NOTE: &str = "-- limit: ";

@@ -68,6 +68,10 @@ pub struct Service {
     pub argv: Vec<String>,
     #[serde(default)]
     pub env: Vec<(String, String)>,
+    /// The program refuses to run as root. In a node that has no other user, as those of the driver `local` for a user without rights,
+    /// it runs as user 65534 of a user namespace of its own; elsewhere it starts as root, and changes its user by itself.
+    #[serde(default)]
+    pub refuses_root: bool,
 }
 
 /// How a command ended. `code` is none where a signal or the time-out ended it.

@@ -7,6 +7,7 @@
 use crate::ClusterError;
 use crate::cache;
 use crate::file_lock::{FileLock, is_held, lock};
+use nix::unistd::{AccessFlags, access};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -136,7 +137,7 @@ impl Found {
 
 /// Makes a private folder. Its path is written into the entry before it is there: however this process ends, it is found.
 fn private_folder(name: &str, entry: &Path) -> Result<PathBuf, ClusterError> {
-    let all = std::env::temp_dir();
+    let all = place_of_private_folders();
     let prefix = format!("fencepost-{name}-");
     let made = tempfile::Builder::new().prefix(&prefix).rand_bytes(RANDOM_LETTERS).make_in(&all, |path| {
         std::fs::write(entry.join(FOLDER), path.as_os_str().as_encoded_bytes())?;
@@ -150,6 +151,17 @@ fn private_folder(name: &str, entry: &Path) -> Result<PathBuf, ClusterError> {
             all.display()
         ))
     })
+}
+
+/// Where private folders lie, and with them the data of the driver local's nodes: on a disk. `/tmp` is in memory on many systems,
+/// and half of it may be all there is.
+pub fn place_of_private_folders() -> PathBuf {
+    let disk = Path::new("/var/tmp");
+    let may_write = || access(disk, AccessFlags::W_OK | AccessFlags::X_OK).is_ok();
+    match std::env::var_os("TMPDIR") {
+        None if may_write() => disk.to_owned(),
+        _ => std::env::temp_dir(),
+    }
 }
 
 /// A new folder that is closed to other users.

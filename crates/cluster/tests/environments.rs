@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use fencepost_cluster::images::Kind;
-use fencepost_cluster::{Attached, ClusterSpec, Driver, DriverOptions, Environment, image_store};
+use fencepost_cluster::{Attached, ClusterSpec, Driver, DriverOptions, Environment, Suite, image_store};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -18,6 +18,7 @@ fn write(path: &Path, text: &str, mode: u32) {
 
 fn environment(folder: &Path) -> Environment {
     Environment {
+        suite: None,
         name: "a-lock".to_owned(),
         folder: Some(folder.to_owned()),
         files: Vec::new(),
@@ -272,6 +273,7 @@ fn the_hash_names_content_and_commands() {
         Environment { setup: vec!["true".to_owned()], ..plain.clone() },
         Environment { build: vec!["true".to_owned()], ..plain.clone() },
         Environment { packages: vec!["python3".to_owned()], ..plain.clone() },
+        Environment { suite: Some(Suite::find("trixie").unwrap()), ..plain.clone() },
         Environment { files: vec!["/etc/hostname".into()], ..plain.clone() },
     ];
     let hashes: std::collections::HashSet<String> =

@@ -8,7 +8,7 @@ use fencepost_cluster::{doctor, image_store, images};
 /// Servers run out of an unpacked root file system, whatever this machine has installed.
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_run_out_of_root_file_systems() {
-    let driver = driver_with("local", true).await;
+    let driver = driver("local").await;
     let spec = spec("rootfs", &[("n1", "redis"), ("n2", "etcd"), ("c1", "client")]);
     let cluster = start(&*driver, &spec).await;
     let [n1, n2, c1] = ["n1", "n2", "c1"].map(|name| cluster.node(name).unwrap());
@@ -38,7 +38,7 @@ async fn servers_run_out_of_root_file_systems() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_engine_has_every_image_once_it_is_built() {
     driver("docker").await;
-    image_store::build(&[], &fencepost_cluster::progress_to_stderr()).await.unwrap();
+    image_store::build(&[], &options()).await.unwrap();
     let made = image_store::list().await.unwrap();
     for name in ["redis", "etcd", "zookeeper", "postgres", "client"] {
         let is_it = |made: &&images::StoredItem| {
@@ -46,7 +46,7 @@ async fn the_engine_has_every_image_once_it_is_built() {
         };
         assert!(made.iter().any(|made| is_it(&made)), "{name} is not in {made:?}");
     }
-    let unknown = image_store::build(&["mysql".to_owned()], &fencepost_cluster::progress_to_stderr()).await;
+    let unknown = image_store::build(&["mysql".to_owned()], &options()).await;
     assert_eq!(
         unknown.unwrap_err().0,
         "there is no image mysql; there are redis, etcd, zookeeper, postgres, client"

@@ -192,13 +192,13 @@ fn storage(spec: &RunSpec, servers: &[Arc<dyn Node>]) -> Service {
             addresses.join(","),
         ]);
     }
-    Service { name: "storage".to_owned(), argv, env: Vec::new() }
+    Service { name: "storage".to_owned(), argv, env: Vec::new(), refuses_root: false }
 }
 
 /// Starts the program by which clients fence each other.
 async fn start_fencing_program(node: &Arc<dyn Node>) -> Result<()> {
     let argv = ["fencepost", "fence"].map(str::to_owned).to_vec();
-    node.start(&Service { name: "fencing".to_owned(), argv, env: Vec::new() }).await?;
+    node.start(&Service { name: "fencing".to_owned(), argv, env: Vec::new(), refuses_root: false }).await?;
     await_port(node, fencepost_locks::FENCING_PORT).await
 }
 

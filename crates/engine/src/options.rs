@@ -33,6 +33,10 @@ pub struct RunOptions {
     #[arg(long, value_name = "FOLDER", requires = "client")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_files: Option<PathBuf>,
+    /// Debian packages that --client needs, separated by commas [default: the programs of this machine].
+    #[arg(long, value_name = "PACKAGE", value_delimiter = ',', requires = "client")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub client_packages: Vec<String>,
     /// Limit of memory of each client and everything that it starts, in MiB [default: 2048].
     #[arg(long, value_name = "MIB")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -153,6 +157,7 @@ impl Default for RunOptions {
             lock: "redlock".to_owned(),
             client: None,
             client_files: None,
+            client_packages: Vec::new(),
             client_memory: None,
             option: Vec::new(),
             nemesis: Vec::new(),

@@ -194,7 +194,7 @@ impl RunOptions {
                 self.lock
             ));
         }
-        folder::ad_hoc(lock, command, self.client_files.as_deref()).map_err(BadUsage)
+        folder::ad_hoc(lock, command, self.client_files.as_deref(), &self.client_packages).map_err(BadUsage)
     }
 
     /// The options of a lock of one's own: its defaults, and what `--option` says in their place.

@@ -34,6 +34,8 @@ pub(super) const LANGUAGES: &[Language] = &[
 version = ["python3", "-c", "import platform; print('my lock, Python', platform.python_version())"]
 # Debian packages that the client and setup need.
 packages = ["python3"]
+# The suite of Debian that they come from, on every machine.
+suite = "bookworm"
 # A library from PyPI: write it into requirements.txt, let .venv/bin/python start the client and the version command, and put
 # python3-venv in place of python3 above.
 # setup = ["python3 -m venv .venv", ".venv/bin/pip install -q -r requirements.txt"]
@@ -55,6 +57,8 @@ packages = ["python3"]
         start: r#"client = ["./client"]
 # A library from Debian's packages: add its package.
 packages = ["golang-go"]
+# The suite of Debian that they come from, on every machine.
+suite = "bookworm"
 # Prints the name and the version of what is under test, in one line. Of a library:
 # version = ["dpkg-query", "-W", '-f=LIBRARY ${Version}\n', "golang-LIBRARY-dev"]
 version = ["go", "version"]
@@ -78,6 +82,8 @@ setup = [
 # Prints the name and the version of what is under test, in one line.
 version = ["node", "-p", "'my lock, node ' + process.versions.node"]
 packages = ["nodejs"]
+# The suite of Debian that they come from, on every machine.
+suite = "bookworm"
 "#,
     },
     Language {
@@ -134,6 +140,8 @@ setup = ["/usr/lib/jvm/java-17-openjdk-*/bin/javac -d classes Fencepost.java Exa
 # Prints the name and the version of what is under test, in one line.
 version = ["sh", "-c", "/usr/lib/jvm/java-17-openjdk-*/bin/java --version | head -1"]
 packages = ["openjdk-17-jdk-headless"]
+# The suite of Debian that they come from, on every machine.
+suite = "bookworm"
 "#,
     },
     Language {
@@ -148,6 +156,8 @@ packages = ["openjdk-17-jdk-headless"]
 # Prints the name and the version of what is under test, in one line.
 version = ["php8.2", "-r", "echo 'php ', PHP_VERSION, PHP_EOL;"]
 packages = ["php8.2-cli"]
+# The suite of Debian that they come from, on every machine.
+suite = "bookworm"
 "#,
     },
 ];

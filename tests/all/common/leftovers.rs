@@ -48,7 +48,7 @@ fn folders() -> Vec<String> {
         let folders = entries.filter(|entry| entry.path().is_dir());
         folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect::<Vec<_>>()
     };
-    let private = names(std::env::temp_dir());
+    let private = names(fencepost_cluster::place_of_private_folders());
     let private = private.iter().filter_map(|name| run_of_folder(name.strip_prefix("fencepost-")?));
     names(PathBuf::from("/run/fencepost")).into_iter().chain(private.map(str::to_owned)).collect()
 }

@@ -14,6 +14,7 @@ mod operations;
 mod output;
 mod programs;
 mod server;
+mod user;
 
 pub use children::{descendants, output_of};
 pub use operations::Tool;

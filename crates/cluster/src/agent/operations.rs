@@ -5,6 +5,7 @@ use super::files;
 use super::limits;
 use super::output::Out;
 use super::programs;
+use super::user;
 use crate::confinement::Confinement;
 use crate::program;
 use crate::protocol::{Connected, Content, Op, Output, Service, Signalled, Started, State};
@@ -114,7 +115,11 @@ impl Agent {
         if let Some(pid) = services.get(&service.name).filter(|pid| self.children.runs(**pid)) {
             return Err(format!("the service {} runs already, as process {pid}; end it first", service.name));
         }
-        let mut command = self.command(&service.argv, Some(confinement_of_service(&service.argv)))?;
+        let mut command = self.command(&service.argv, None)?;
+        if service.refuses_root && !user::has_other_users() {
+            user::become_other(&mut command);
+        }
+        confinement_of_service(&service.argv).apply_to(&mut command);
         command.envs(service.env.iter().map(|(name, value)| (name, self.place(value))));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let spawned = self.children.spawn(&mut command, Some(&service.name))?;

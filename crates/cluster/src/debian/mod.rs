@@ -16,6 +16,8 @@ mod root;
 mod settings;
 mod store;
 mod suite;
+#[cfg(test)]
+mod tests;
 mod unpack;
 
 pub(crate) use root::{Contents, make};

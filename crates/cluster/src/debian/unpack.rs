@@ -146,7 +146,8 @@ fn unpack_files(tar: impl Read, root: &Path) -> io::Result<()> {
             _ => {}
         }
     }
-    Ok(())
+    // To the end, where the sums are that say whether all of it came.
+    io::copy(&mut archive.into_inner(), &mut io::sink()).map(drop)
 }
 
 /// Where a file of an archive belongs, relative to the root; none for one that is left out.

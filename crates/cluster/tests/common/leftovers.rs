@@ -8,7 +8,10 @@ use std::path::PathBuf;
 /// The run's entry in the register of root's runs, and its private folder.
 pub fn folders(run: &str) -> Vec<PathBuf> {
     let entry = PathBuf::from("/run/fencepost").join(run);
-    let all = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten().map(|entry| entry.path());
+    let all = std::fs::read_dir(fencepost_cluster::place_of_private_folders())
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.path());
     let prefix = format!("fencepost-{run}-");
     let is_its = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with(&prefix);
     all.filter(is_its).chain(entry.exists().then_some(entry)).collect()

@@ -16,19 +16,14 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The driver of that name. Where it cannot work the test fails, and says why.
 pub async fn driver(name: &str) -> Box<dyn Driver> {
-    driver_with(name, false).await
+    match fencepost_cluster::select_with(name, options()).await {
+        Ok(driver) => driver,
+        Err(error) => panic!("this test needs the driver {name}: {error}"),
+    }
 }
 
 pub fn options() -> DriverOptions {
     DriverOptions { program: PathBuf::from(env!("CARGO_BIN_EXE_bare_node")), ..DriverOptions::new().unwrap() }
-}
-
-pub async fn driver_with(name: &str, prefer_rootfs: bool) -> Box<dyn Driver> {
-    let options = DriverOptions { prefer_rootfs, ..options() };
-    match fencepost_cluster::select_with(name, options).await {
-        Ok(driver) => driver,
-        Err(error) => panic!("this test needs the driver {name}: {error}"),
-    }
 }
 
 /// A run of these nodes, named after the test.
@@ -64,7 +59,12 @@ pub async fn stop(cluster: Cluster, spec: &ClusterSpec) {
 pub fn redis() -> Service {
     let argv =
         ["redis-server", "--dir", "{data}", "--save", "", "--bind", "0.0.0.0", "--protected-mode", "no"];
-    Service { name: "redis".to_owned(), argv: argv.map(str::to_owned).to_vec(), env: Vec::new() }
+    Service {
+        name: "redis".to_owned(),
+        argv: argv.map(str::to_owned).to_vec(),
+        env: Vec::new(),
+        refuses_root: false,
+    }
 }
 
 /// Starts Redis on the node and waits until it accepts connections.

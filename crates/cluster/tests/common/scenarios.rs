@@ -259,8 +259,12 @@ pub async fn programs_are_confined(name: &str) {
     let [node, without_mounts] = ["n1", "n2"].map(|name| cluster.node(name).unwrap());
     let argv =
         ["sh", "-c", "cat /proc/self/status > {data}/new && mv {data}/new {data}/status; exec sleep 60"];
-    let service =
-        Service { name: "look".to_owned(), argv: argv.map(str::to_owned).to_vec(), env: Vec::new() };
+    let service = Service {
+        name: "look".to_owned(),
+        argv: argv.map(str::to_owned).to_vec(),
+        env: Vec::new(),
+        refuses_root: false,
+    };
     node.start(&service).await.unwrap();
     let of_service = async || node.get("{data}/status").await.map(|text| String::from_utf8(text).unwrap());
     eventually("the service has looked", async || of_service().await.is_ok()).await;

@@ -162,7 +162,8 @@ async fn kill(server: &Arc<Server>, logs: &Path) -> Killed {
     let options = RunOptions { lock: "redis-single".to_owned(), ..RunOptions::default() };
     let spec = RunSpec::with_plan(options, plan).unwrap();
     let node: Arc<dyn Node> = server.clone();
-    let service = Service { name: "redis".to_owned(), argv: Vec::new(), env: Vec::new() };
+    let service =
+        Service { name: "redis".to_owned(), argv: Vec::new(), env: Vec::new(), refuses_root: false };
     let services = HashMap::from([("n1".to_owned(), RunningService { service, port: 6379 })]);
     let context = FaultContext::new(&[node], services, Arc::new(NoClients), None, Some(server.clone()));
     let history = logs.join("history.jsonl");

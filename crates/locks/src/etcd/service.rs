@@ -85,7 +85,7 @@ impl LockService for EtcdCluster {
         argv.extend(options.into_iter().flat_map(|(option, value)| [option.to_owned(), value]));
         // etcd 3.4 refuses to start on this architecture without it; elsewhere it is ignored.
         let env = vec![("ETCD_UNSUPPORTED_ARCH".to_owned(), "arm64".to_owned())];
-        Service { name: "etcd".to_owned(), argv, env }
+        Service { name: "etcd".to_owned(), argv, env, refuses_root: false }
     }
 
     /// Asks each member's `/health`, which is a linearizable read: it needs a leader and a majority.

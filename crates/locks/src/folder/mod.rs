@@ -84,7 +84,8 @@ pub fn fuzz(text: &str) {
     }
 }
 
-/// What `--client` says: a client program on the servers of a built-in lock. `files` is the folder that it lies in.
+/// What `--client` says: a client program on the servers of a built-in lock. `files` is the folder that it lies in, `packages` are
+/// Debian's that it needs.
 ///
 /// # Errors
 /// One sentence: the command or the folder makes no sense.
@@ -92,8 +93,10 @@ pub fn ad_hoc(
     servers_of: &'static LockDefinition,
     command: &str,
     files: Option<&Path>,
+    packages: &[String],
 ) -> Result<&'static LockDefinition, String> {
-    kept(format!("{} {files:?} {command}", servers_of.name), || {
+    kept(format!("{} {files:?} {packages:?} {command}", servers_of.name), || {
+        packages.iter().try_for_each(|name| texts::check_package(name))?;
         let words = CommandWords::Line(command.to_owned()).words()?;
         let name = name_of_command(&words);
         let whole = |folder: &Path| {
@@ -101,7 +104,8 @@ pub fn ad_hoc(
             whole.map_err(|error| format!("--client-files {}: {error}", folder.display()))
         };
         let folder = files.map(whole).transpose()?;
-        let environment = Environment { name: name.clone(), folder, ..Environment::default() };
+        let environment =
+            Environment { name: name.clone(), folder, packages: packages.to_vec(), ..Environment::default() };
         let program = ClientProgram {
             name: name.clone(),
             command: words,

@@ -162,7 +162,7 @@ impl LockService for OwnService {
                 shell.into_iter().chain(program).collect()
             }
         };
-        Service { name: SERVICE.to_owned(), argv, env: Vec::new() }
+        Service { name: SERVICE.to_owned(), argv, env: Vec::new(), refuses_root: false }
     }
 
     fn clock_mechanisms(&self) -> &'static [ClockMechanism] {

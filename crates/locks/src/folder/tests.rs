@@ -92,9 +92,9 @@ fn a_hello_must_announce_what_was_promised_and_what_the_guard_needs() {
 #[test]
 fn a_client_on_the_command_line_is_named_by_its_file() {
     let base = registry::find("redlock").unwrap();
-    let lock = ad_hoc(base, "python3 -u my_client.py --fast", None).unwrap();
+    let lock = ad_hoc(base, "python3 -u my_client.py --fast", None, &[]).unwrap();
     assert_eq!((lock.name, lock.service.name()), ("my_client", "redis-independent"));
-    assert!(ad_hoc(base, "python3 'x", None).err().unwrap().contains("not closed"));
+    assert!(ad_hoc(base, "python3 'x", None, &[]).err().unwrap().contains("not closed"));
     assert_eq!(name_of_command(&["/opt/bin/adapter".to_owned()]), "adapter");
 }
 

@@ -23,8 +23,13 @@ const ASK: Duration = Duration::from_secs(5);
 /// database that clients can reach.
 const SCRIPT: &str = r#"
 bin=/usr/lib/postgresql/15/bin
-as="setpriv --reuid 65534 --regid 65534 --clear-groups"
-mkdir -p "$1" && chown 65534:65534 "$1" && chmod 700 "$1" || exit 1
+as=""
+mkdir -p "$1" || exit 1
+if [ "$(id -u)" = 0 ]; then
+    as="setpriv --reuid 65534 --regid 65534 --clear-groups"
+    chown 65534:65534 "$1" || exit 1
+fi
+chmod 700 "$1" || exit 1
 if [ ! -s "$1/PG_VERSION" ]; then
     $as $bin/initdb --pgdata "$1" --username postgres --auth trust --no-locale --encoding UTF8 >&2 || exit 1
     echo 'host all all all trust' >> "$1/pg_hba.conf" && sync "$1/pg_hba.conf" || exit 1
@@ -102,6 +107,7 @@ fn start_command() -> Service {
         env: [("LC_ALL", "C"), ("TZ", "UTC")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .to_vec(),
+        refuses_root: true,
     }
 }
 

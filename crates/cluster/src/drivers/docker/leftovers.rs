@@ -95,16 +95,15 @@ mod tests {
     use super::*;
     use crate::cluster_folder::ClusterFolder;
     use crate::drivers::docker::labels::{name_of_run, of_run};
-    use crate::images;
+    use crate::{DriverOptions, images};
     use bollard::models::{ContainerCreateBody, NetworkCreateRequest};
     use bollard::query_parameters::{CreateContainerOptionsBuilder, RemoveContainerOptionsBuilder};
-    use std::sync::Arc;
 
     /// What a controller leaves that is killed between making things and starting them.
     async fn make(engine: &Engine, run: &str) -> ClusterFolder {
         let folder = ClusterFolder::create(run, |_| true).unwrap();
         let image =
-            engine.image(images::find("client").unwrap(), &(Arc::new(|_: &str| {}) as _)).await.unwrap();
+            engine.image(images::find("client").unwrap(), &DriverOptions::new().unwrap()).await.unwrap();
         let (name, labels) = (name_of_run(run), of_run(run, &folder));
         let network =
             NetworkCreateRequest { name: name.clone(), labels: Some(labels.clone()), ..Default::default() };
