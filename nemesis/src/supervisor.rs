@@ -14,7 +14,10 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Starts one in the target's node.
 pub(crate) async fn begin(context: &FaultContext, target: &str, down_ms: u32) -> Result<(), FaultError> {
     let argv = ["fencepost", "supervise", "--down-ms", &down_ms.to_string()].map(str::to_owned).to_vec();
-    context.node(target)?.start(&Service { name: SUPERVISOR.to_owned(), argv, env: Vec::new() }).await?;
+    context
+        .node(target)?
+        .start(&Service { name: SUPERVISOR.to_owned(), argv, env: Vec::new(), refuses_root: false })
+        .await?;
     Ok(())
 }
 

@@ -150,7 +150,12 @@ async fn try_on(cluster: &Cluster, offered: &[Capability]) -> Result<HashMap<&'s
 fn victim() -> Service {
     let listen = format!("0.0.0.0:{PORT}");
     let argv = ["fencepost", "storage", "--listen", &listen, "--guard", "none"];
-    Service { name: "storage".to_owned(), argv: argv.map(str::to_owned).to_vec(), env: Vec::new() }
+    Service {
+        name: "storage".to_owned(),
+        argv: argv.map(str::to_owned).to_vec(),
+        env: Vec::new(),
+        refuses_root: false,
+    }
 }
 
 /// Injects a fault, and heals it. One that shows no effect may be too small to be seen, as a clock that swings by a tenth for some

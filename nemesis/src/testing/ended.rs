@@ -23,7 +23,8 @@ pub(crate) struct EndedServer {
 /// A context of one node, `n1`.
 pub(crate) fn with_a_server_that_has_ended() -> (FaultContext, Arc<EndedServer>) {
     let server = Arc::new(EndedServer { state: Mutex::new((Some(FIRST), 0)) });
-    let service = Service { name: "redis".to_owned(), argv: Vec::new(), env: Vec::new() };
+    let service =
+        Service { name: "redis".to_owned(), argv: Vec::new(), env: Vec::new(), refuses_root: false };
     let services = HashMap::from([("n1".to_owned(), RunningService { service, port: 6379 })]);
     let node: Arc<dyn Node> = server.clone();
     (FaultContext::new(&[node], services, Arc::new(NoClients), None, None), server)

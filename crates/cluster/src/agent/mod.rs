@@ -14,7 +14,6 @@ mod operations;
 mod output;
 mod programs;
 mod server;
-mod user;
 
 pub use children::{descendants, output_of};
 pub use operations::Tool;

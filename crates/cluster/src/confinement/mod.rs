@@ -5,6 +5,7 @@
 //! give nothing (`no_new_privs`), and system calls that only an administrator needs are refused.
 
 mod system_calls;
+pub(crate) mod user;
 
 use nix::errno::Errno;
 use nix::libc;
@@ -70,7 +71,9 @@ impl Confinement {
 pub(crate) fn confine_agent(may_mount: bool) -> io::Result<()> {
     let mounting = if may_mount { CapabilitySet::SYS_ADMIN } else { CapabilitySet::empty() };
     let more = CapabilitySet::SYS_PTRACE.union(CapabilitySet::SETPCAP).union(mounting);
-    keep_only(OF_PROGRAMS.union(OF_NETWORKS).union(more))
+    // The kernel wants this right of who gives the one user of a node another number (see `user`).
+    let renaming = if user::has_other_users() { CapabilitySet::empty() } else { CapabilitySet::SETFCAP };
+    keep_only(OF_PROGRAMS.union(OF_NETWORKS).union(more).union(renaming))
 }
 
 /// Drops all capabilities but these from the sets out of which root's next program gets its own.

@@ -72,7 +72,7 @@ impl LockService for RedisServers {
 pub(crate) fn start_command(options: &Options) -> Service {
     let mut argv = vec!["redis-server".to_owned()];
     argv.extend(arguments(options));
-    Service { name: "redis".to_owned(), argv, env: Vec::new() }
+    Service { name: "redis".to_owned(), argv, env: Vec::new(), refuses_root: false }
 }
 
 /// What every server of Redis here is started with.

@@ -89,7 +89,7 @@ fn service(name: &str, file: &str, content: String, awaited: &[Ipv4Addr], comman
     let mut argv = ["sh", "-c", START, "sh", file].map(str::to_owned).to_vec();
     argv.extend([content, awaited.join(" ")]);
     argv.extend(command);
-    Service { name: name.to_owned(), argv, env: Vec::new() }
+    Service { name: name.to_owned(), argv, env: Vec::new(), refuses_root: false }
 }
 
 /// Returns when both replicas have the primary's data and each Sentinel sees all of it, or says what is missing.

@@ -158,7 +158,12 @@ fn start_command(index: usize, nodes: &[Arc<dyn Node>]) -> Service {
         "org.apache.zookeeper.server.quorum.QuorumPeerMain",
         &config_file,
     ];
-    Service { name: SERVICE.to_owned(), argv: argv.map(str::to_owned).to_vec(), env: Vec::new() }
+    Service {
+        name: SERVICE.to_owned(),
+        argv: argv.map(str::to_owned).to_vec(),
+        env: Vec::new(),
+        refuses_root: false,
+    }
 }
 
 /// Returns when every server leads or follows.

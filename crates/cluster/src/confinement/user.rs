@@ -9,7 +9,7 @@ use std::process::Command;
 const OTHER: u32 = 65534;
 
 /// Whether processes of this node can become [`OTHER`].
-pub(super) fn has_other_users() -> bool {
+pub(crate) fn has_other_users() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     map.lines().any(has_other)
 }
@@ -22,7 +22,7 @@ fn has_other(line: &str) -> bool {
 
 /// Has a command run in a user namespace in which the node's one user is [`OTHER`]. Before it is confined: then it could not make
 /// one.
-pub(super) fn become_other(command: &mut Command) {
+pub(crate) fn become_other(command: &mut Command) {
     let maps: [(&'static std::ffi::CStr, Vec<u8>); 3] = [
         (c"/proc/self/setgroups", b"deny".to_vec()),
         (c"/proc/self/uid_map", format!("{OTHER} 0 1").into_bytes()),
