@@ -8,6 +8,7 @@ use crate::topology::Topology;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClockMechanism, ClusterError, Node};
 use serde_json::json;
+use std::time::Duration;
 
 /// Servers whose clocks are to be faked from before their start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,10 +96,13 @@ pub fn moved_clocks(plan: &Plan, topology: &Topology) -> Vec<String> {
     names
 }
 
+/// How long a program may take to tell its version.
+const START: Duration = Duration::from_secs(10);
+
 /// Puts what fakes its clocks into a node, and into the environment of its service; to be called before that starts.
 ///
 /// # Errors
-/// One sentence: the node lacks libfaketime.
+/// One sentence: the node lacks libfaketime, or the program does not run with it.
 pub async fn prepare_clock(
     node: &dyn Node,
     service: &mut Service,
@@ -107,8 +111,32 @@ pub async fn prepare_clock(
     let answer = node.tool("clock", json!(ClockCall::Fake { monotonic: faked.monotonic })).await?;
     let env: Vec<(String, String)> =
         serde_json::from_value(answer).map_err(|error| ClusterError::new(error.to_string()))?;
+    try_program(node, service, &env).await?;
     service.env.extend(env);
     Ok(())
+}
+
+/// Whether the program starts with libfaketime in it, found by asking for its version. What it answers does not matter: a user's own
+/// program may know no such option.
+async fn try_program(
+    node: &dyn Node,
+    service: &Service,
+    env: &[(String, String)],
+) -> Result<(), ClusterError> {
+    let Some(program) = service.argv.first() else { return Ok(()) };
+    let settings: Vec<String> = env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let words = ["env"].into_iter().chain(settings.iter().map(String::as_str)).chain([program, "--version"]);
+    let output = node.exec(&words.collect::<Vec<_>>(), START).await?;
+    let trouble = output.stderr.lines().find(|line| line.contains("symbol lookup error"));
+    let why = match (output.code, trouble) {
+        (_, Some(line)) => line.trim().to_owned(),
+        (None, None) => "it does not start, or hangs".to_owned(),
+        (Some(_), None) => return Ok(()),
+    };
+    Err(ClusterError::new(format!(
+        "{}: libfaketime cannot carry {program} ({why}); use --clock-mechanism vdso",
+        node.name()
+    )))
 }
 
 #[cfg(test)]
