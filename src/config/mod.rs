@@ -8,16 +8,25 @@ mod keys;
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command};
+use fencepost_cluster::DownloadSettings;
 use fencepost_engine::BadUsage;
-use fencepost_history::mistake::Mistake;
+use fencepost_history::mistake::{Mistake, read_table};
 use fencepost_history::run::read_settings;
+use serde::Deserialize;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// The file that is read where it is there and the command line names no other.
 const NAME: &str = "fencepost.toml";
+
+/// The table of no command: where packages come from.
+const PACKAGES: &str = "packages";
+
+/// Commands that have no use for the file, and so do not fail for a mistake in it.
+const WITHOUT_FILE: [&str; 3] = ["clean", "completions", "man"];
 
 /// `--config none` reads no file.
 const NO_FILE: &str = "none";
@@ -53,15 +62,16 @@ fn with_file(arguments: Vec<OsString>, command: &Command) -> Result<(Vec<OsStrin
     let unchanged = |arguments| Ok((arguments, Vec::new()));
     let Some(at) = command_at(&arguments) else { return unchanged(arguments) };
     let asked = arguments[at].to_str().and_then(|name| command.find_subcommand(name));
-    // Programs inside nodes are no business of the file, and commands without options do not need it.
-    let Some(asked) = asked.filter(|asked| !asked.is_hide_set() && options(asked).next().is_some()) else {
-        return unchanged(arguments);
-    };
+    // Programs inside nodes are no business of the file, and some commands have no use for it.
+    let reads = |asked: &&Command| !asked.is_hide_set() && !WITHOUT_FILE.contains(&asked.get_name());
+    let Some(asked) = asked.filter(reads) else { return unchanged(arguments) };
     let Some(path) = file(&arguments) else { return unchanged(arguments) };
     let text =
         read_settings(&path).map_err(|error| BadUsage(format!("cannot read {}: {error}", path.display())))?;
-    let settings: Vec<Setting> = parse(&text, command)
-        .map_err(|mistake| BadUsage(mistake.in_file(&path.display().to_string(), &text).to_string()))?
+    let (settings, downloads) = parse(&text, command)
+        .map_err(|mistake| BadUsage(mistake.in_file(&path.display().to_string(), &text).to_string()))?;
+    DownloadSettings::set_defaults(downloads);
+    let settings: Vec<Setting> = settings
         .into_iter()
         .filter(|setting| {
             setting.command == asked.get_name()
@@ -136,18 +146,44 @@ fn commands(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|each| !each.is_hide_set() && options(each).next().is_some())
 }
 
+/// Where packages come from.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct PackagesTable {
+    mirror: Option<String>,
+    security_mirror: Option<String>,
+    proxy: Option<String>,
+    #[serde(default)]
+    old_lists: bool,
+}
+
+/// The table [`PACKAGES`].
+fn downloads(value: &Spanned<DeValue<'_>>) -> Result<DownloadSettings, Mistake> {
+    let DeValue::Table(table) = value.get_ref().clone() else {
+        return Err(Mistake::new(value.span(), format!("`{PACKAGES}` is a table: [{PACKAGES}]")));
+    };
+    let PackagesTable { mirror, security_mirror, proxy, old_lists } = read_table(table, value.span())?;
+    let settings = DownloadSettings { mirror, security_mirror, proxy, old_lists };
+    settings.check().map_err(|sentence| Mistake::new(value.span(), sentence))?;
+    Ok(settings)
+}
+
 /// Every key of the file, checked.
-fn parse(text: &str, command: &Command) -> Result<Vec<Setting>, Mistake> {
+fn parse(text: &str, command: &Command) -> Result<(Vec<Setting>, DownloadSettings), Mistake> {
     let tables = DeTable::parse(text).map_err(|error| Mistake::of_toml(&error))?.into_inner();
-    let mut settings = Vec::new();
+    let (mut settings, mut packages) = (Vec::new(), DownloadSettings::default());
     for (name, table) in &tables {
+        if name.get_ref() == PACKAGES {
+            packages = downloads(table)?;
+            continue;
+        }
         let Some(table) = table.get_ref().as_table() else {
             let key = name.get_ref();
             let sentence = format!("`{key}` stands outside of the table of a command, [test] for instance");
             return Err(Mistake::new(name.span(), sentence));
         };
         let Some(of) = commands(command).find(|each| each.get_name() == name.get_ref()) else {
-            let known: Vec<&str> = commands(command).map(Command::get_name).collect();
+            let known: Vec<&str> = commands(command).map(Command::get_name).chain([PACKAGES]).collect();
             return Err(Mistake::unknown(name.span(), "table", name.get_ref(), &known));
         };
         for (key, value) in table {
@@ -166,7 +202,7 @@ fn parse(text: &str, command: &Command) -> Result<Vec<Setting>, Mistake> {
             settings.push(Setting { command: of.get_name().to_owned(), key: known.to_owned(), words });
         }
     }
-    Ok(settings)
+    Ok((settings, packages))
 }
 
 /// The option as on the command line.
@@ -269,6 +305,19 @@ skip = [\"noise\"]
     }
 
     #[test]
+    fn where_packages_come_from_is_no_option_of_a_command() {
+        let of = |table: &str| parse(&format!("[packages]\n{table}\n"), &Cli::command());
+        let (settings, downloads) = of("mirror = \"http://a/debian\"\nproxy = \"http://b:3128\"").unwrap();
+        assert!(settings.is_empty());
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!((downloads.mirror, downloads.proxy), (text("http://a/debian"), text("http://b:3128")));
+        let refused = |table| of(table).map(drop).unwrap_err().sentence;
+        assert_eq!(refused("miror = \"\""), "unknown key \"miror\": did you mean \"mirror\"?");
+        assert!(refused("mirror = \"ftp://a/debian\"").contains("invalid address"));
+        assert!(refused("mirror = \"http://a/x\"").contains("ends in /debian"));
+    }
+
+    #[test]
     fn the_command_line_wins() {
         let line = "fencepost test --lock redlock --nemesis=kill --clients 2 --rate 0 --careful";
         assert_eq!(with(FILE, line).unwrap(), line);
@@ -278,8 +327,8 @@ skip = [\"noise\"]
     }
 
     #[test]
-    fn commands_without_options_and_those_of_nodes_read_no_file() {
-        for line in ["fencepost doctor", "fencepost client", "fencepost storage", "fencepost"] {
+    fn commands_without_use_for_it_and_those_of_nodes_read_no_file() {
+        for line in ["fencepost clean", "fencepost client", "fencepost storage", "fencepost"] {
             assert!(with("no toml", line).is_ok(), "{line}");
         }
         assert!(with_file(arguments("fencepost test --config none"), &Cli::command()).is_ok());

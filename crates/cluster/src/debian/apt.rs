@@ -108,6 +108,9 @@ impl Apt {
         settings += "APT::Sandbox::User \"root\";\nAPT::Get::Always-Include-Phased-Updates \"true\";\n";
         settings += "Acquire::ForceHash \"SHA256\";\nAcquire::Languages \"none\";\nAPT::Update::Error-Mode \"any\";\n";
         settings += "APT::Install-Recommends \"false\";\nAPT::Color \"false\";\n";
+        if let Some(preferred) = self.suite.preferred() {
+            settings += &format!("APT::Default-Release \"{preferred}\";\n");
+        }
         if mirror_is_old {
             settings += "Acquire::Check-Valid-Until \"false\";\n";
         }

@@ -142,7 +142,8 @@ pub(super) fn refused(said: &str, suite: Suite, mirror: &Mirror) -> ClusterError
         let what = if line.contains("is expired") { "too old" } else { "from the future" };
         format!(
             "the lists of {suite} from {from} are {what} by this machine's clock: the clock is wrong, or the mirror is not kept up to \
-             date (apt says: {})",
+             date; {}=1 accepts old ones (apt says: {})",
+            super::settings::OLD_LISTS,
             essence(line)
         )
     } else if let Some(line) =

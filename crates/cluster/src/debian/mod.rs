@@ -56,6 +56,7 @@ async fn download(
         mirror: Mirror::find(settings)?,
         downloader: Downloader::new(settings, Limits::default())?,
         store: Store::open(all.join("store"))?,
+        old_lists: settings.old_lists,
         all,
         progress,
     };
@@ -68,6 +69,7 @@ struct Downloads<'a> {
     mirror: Mirror,
     downloader: Downloader,
     store: Store,
+    old_lists: bool,
     progress: &'a Progress,
 }
 
@@ -106,7 +108,7 @@ impl Downloads<'_> {
             }
             Err(failure) => return Err(failure.into()),
         };
-        Apt::open(runner, &self.all, suite, self.mirror.is_snapshot())
+        Apt::open(runner, &self.all, suite, self.old_lists || self.mirror.is_snapshot())
     }
 
     /// Brings lists that are no older than this, and says whether they are new. Where the mirror does not answer, those of before

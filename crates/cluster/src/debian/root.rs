@@ -29,6 +29,19 @@ const FILES: [(&str, &str); 4] = [
     ("etc/hosts", "127.0.0.1 localhost\n::1 localhost\n"),
 ];
 
+/// Usual names of programs, which packages leave to a script: the folder (of which a part may be anything: `*`), the beginning of the
+/// program's name, and the usual one.
+const ALTERNATIVES: [(&str, &str, &str); 8] = [
+    ("usr/bin", "gcc", "cc"),
+    ("usr/bin", "g++", "c++"),
+    ("usr/bin", "mawk", "awk"),
+    ("usr/bin", "php8", "php"),
+    ("usr/bin", "nodejs", "node"),
+    ("usr/lib/jvm/*/bin", "java", "java"),
+    ("usr/lib/jvm/*/bin", "javac", "javac"),
+    ("usr/lib/jvm/*/bin", "jar", "jar"),
+];
+
 /// What a root file system is to hold.
 pub(crate) struct Contents<'a> {
     /// For messages.
@@ -95,6 +108,11 @@ async fn fill(
         }
     }
     link("dash", &root.join("usr/bin/sh"))?;
+    for (folder, program, name) in ALTERNATIVES {
+        if let Some(found) = alternative(root, folder, program) {
+            link(&found, &root.join("usr/bin").join(name))?;
+        }
+    }
     for program in contents.programs {
         try_program(root, program).await?;
     }
@@ -121,6 +139,31 @@ fn note_versions(descriptions: &[String], root: &Path) -> Result<(), ClusterErro
 
 fn write(path: &Path, text: &str) -> Result<(), ClusterError> {
     fs::write(path, text).map_err(|error| cannot("write", path, &error))
+}
+
+/// The path of the program with this name, or else of the first whose name goes on with a number (`php8.2`).
+fn alternative(root: &Path, folder: &str, program: &str) -> Option<String> {
+    let folders = match folder.split_once("*/") {
+        None => vec![folder.to_owned()],
+        Some((before, after)) => {
+            let mut names = names(&root.join(before));
+            names.sort();
+            names.into_iter().map(|name| format!("{before}{name}/{after}")).collect()
+        }
+    };
+    folders.into_iter().find_map(|folder| {
+        let is_it = |name: &String| {
+            let rest = name.strip_prefix(program);
+            rest.is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.'))
+        };
+        let found = names(&root.join(&folder)).into_iter().filter(is_it).min()?;
+        Some(format!("/{folder}/{found}"))
+    })
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
 /// Unless something is there already.
@@ -163,4 +206,31 @@ async fn try_program(root: &Path, program: &str) -> Result<(), ClusterError> {
         "cannot {what}: {}",
         said.lines().last().unwrap_or("it failed without a word")
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usual_names_lead_to_what_is_there() {
+        let root = tempfile::tempdir().unwrap();
+        let put = |path: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        };
+        put("usr/bin/php8.2");
+        put("usr/bin/gcc-12");
+        put("usr/bin/gcc");
+        put("usr/lib/jvm/java-17-openjdk-amd64/bin/java");
+        let found = |folder, program| alternative(root.path(), folder, program);
+        assert_eq!(found("usr/bin", "php8").unwrap(), "/usr/bin/php8.2");
+        assert_eq!(found("usr/bin", "gcc").unwrap(), "/usr/bin/gcc");
+        assert_eq!(
+            found("usr/lib/jvm/*/bin", "java").unwrap(),
+            "/usr/lib/jvm/java-17-openjdk-amd64/bin/java"
+        );
+        assert_eq!(found("usr/bin", "mawk"), None);
+    }
 }

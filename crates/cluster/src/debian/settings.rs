@@ -10,6 +10,9 @@ pub const MIRROR: &str = "FENCEPOST_MIRROR";
 /// The variable that names a mirror of Debian's security updates.
 pub const SECURITY_MIRROR: &str = "FENCEPOST_SECURITY_MIRROR";
 
+/// The variable by which old lists of packages are accepted.
+pub(super) const OLD_LISTS: &str = "FENCEPOST_OLD_LISTS";
+
 /// In an address: the place of the archive's name, `debian` or `debian-security`.
 const ARCHIVE: &str = "{archive}";
 
@@ -24,6 +27,8 @@ pub struct DownloadSettings {
     pub security_mirror: Option<String>,
     /// The address of an HTTP proxy; without one, the usual variables (`http_proxy` and so on) count.
     pub proxy: Option<String>,
+    /// Whether lists of packages may be older than they say they are good for.
+    pub old_lists: bool,
 }
 
 impl DownloadSettings {
@@ -38,6 +43,7 @@ impl DownloadSettings {
             mirror: mirror.or(file.mirror),
             security_mirror: set(SECURITY_MIRROR).or(security),
             proxy: file.proxy,
+            old_lists: file.old_lists || set(OLD_LISTS).is_some(),
         }
     }
 

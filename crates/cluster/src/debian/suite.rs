@@ -8,11 +8,13 @@ use std::fmt;
 pub(super) const KEYS: &[u8] = include_bytes!("archive-keys.gpg");
 
 /// All suites whose packages nodes can be made of.
-pub const SUITES: [Suite; 4] = [
-    Suite { name: "bookworm", is_stable: true },
-    Suite { name: "trixie", is_stable: true },
-    Suite { name: "forky", is_stable: true },
-    Suite { name: "sid", is_stable: false },
+pub const SUITES: [Suite; 6] = [
+    Suite { name: "bookworm", kind: Kind::Updated },
+    Suite { name: "bookworm-backports", kind: Kind::Backports { of: "bookworm" } },
+    Suite { name: "trixie", kind: Kind::Updated },
+    Suite { name: "trixie-backports", kind: Kind::Backports { of: "trixie" } },
+    Suite { name: "forky", kind: Kind::Updated },
+    Suite { name: "sid", kind: Kind::Rolling },
 ];
 
 /// The suite of nodes for which no other is named.
@@ -22,8 +24,18 @@ pub const DEFAULT_SUITE: Suite = SUITES[0];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Suite {
     pub name: &'static str,
-    /// Whether it has updates and security updates in archives of their own.
-    is_stable: bool,
+    kind: Kind,
+}
+
+/// What a suite is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    /// With updates and security updates in lists of their own.
+    Updated,
+    /// One list, in which everything changes.
+    Rolling,
+    /// An updated suite, with newer packages where there are any.
+    Backports { of: &'static str },
 }
 
 /// One of Debian's two archives.
@@ -62,11 +74,22 @@ impl Suite {
     /// The lists of packages that make up the suite: in which archive, and under which name.
     pub(super) fn parts(self) -> Vec<(Archive, String)> {
         let mut parts = vec![(Archive::Main, self.name.to_owned())];
-        if self.is_stable {
-            parts.push((Archive::Main, format!("{}-updates", self.name)));
-            parts.push((Archive::Security, format!("{}-security", self.name)));
-        }
+        let updated = match self.kind {
+            Kind::Rolling => return parts,
+            Kind::Updated => self.name,
+            Kind::Backports { of } => {
+                parts.push((Archive::Main, of.to_owned()));
+                of
+            }
+        };
+        parts.push((Archive::Main, format!("{updated}-updates")));
+        parts.push((Archive::Security, format!("{updated}-security")));
         parts
+    }
+
+    /// The list whose packages come before those of the others, though they may be older.
+    pub(super) fn preferred(self) -> Option<&'static str> {
+        matches!(self.kind, Kind::Backports { .. }).then_some(self.name)
     }
 }
 

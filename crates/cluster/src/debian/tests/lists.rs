@@ -59,6 +59,7 @@ fn downloads<'a>(all: &Path, mirror: &FaultyMirror, progress: &'a Progress) -> D
         mirror: Mirror::find(&settings).unwrap(),
         downloader: Downloader::new(&settings, limits).unwrap(),
         store: Store::open(STORE.into()).unwrap(),
+        old_lists: false,
         all: all.to_owned(),
         progress,
     }
