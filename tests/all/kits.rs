@@ -2,6 +2,9 @@
 
 use crate::common::{test, under};
 use fencepost_checker::Outcome;
+use fencepost_cluster::{DEFAULT_SUITE, DriverOptions, Environment, Suite};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 // By day `own_locks` checks that every example keeps the protocol, on the same servers.
 under!(
@@ -58,4 +61,62 @@ fn javascript_example_holds_in_peace(driver: &str) {
 
 fn php_example_holds_in_peace(driver: &str) {
     holds_in_peace("kits/php/example", driver);
+}
+
+/// Plays the conversation that all kits share (`kits/tests/conversation.py`), and a kit's own tests, where the kit's language is: on
+/// Debian's packages, in the setup of an environment. Machines need none of the languages. A failure comes with what was printed.
+fn passes_in_setup(language: &str, packages: &[&str], suite: Suite, setup: &[&str]) {
+    let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+    let environment = Environment {
+        // Each its own: what is made of one name takes the place of the former.
+        name: format!("kit-{language}"),
+        folder: Some(PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/kits"))),
+        packages: owned(packages),
+        suite: Some(suite),
+        setup: owned(setup),
+        ..Environment::default()
+    };
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_fencepost"));
+    let options = DriverOptions { program, ..DriverOptions::new().expect("this program's path") };
+    let prepared = tokio::runtime::Runtime::new().expect("a runtime").block_on(async {
+        let driver = fencepost_cluster::select_with("local", options).await?;
+        driver.prepare_environment(&Arc::new(environment)).await
+    });
+    prepared.unwrap_or_else(|error| panic!("{error}"));
+}
+
+fn keeps_the_rules_of_kits(language: &str, packages: &[&str], setup: &[&str], fake_lock: &str) {
+    let conversation = format!("python3 -B tests/conversation.py {fake_lock}");
+    passes_in_setup(language, packages, DEFAULT_SUITE, &[setup, &[&conversation]].concat());
+}
+
+#[test]
+fn python_kit_keeps_the_rules_of_kits() {
+    let own = ["python3 -B python/tests/test_python.py"];
+    keeps_the_rules_of_kits("python", &["python3"], &own, "python3 python/tests/fake_lock.py");
+}
+
+#[test]
+fn javascript_kit_keeps_the_rules_of_kits() {
+    keeps_the_rules_of_kits("javascript", &["python3", "nodejs"], &[], "node javascript/test/fake_lock.js");
+}
+
+#[test]
+fn java_kit_keeps_the_rules_of_kits() {
+    let compile = ["javac -d classes java/Fencepost.java java/test/FakeLock.java"];
+    let java = "java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp classes FakeLock";
+    keeps_the_rules_of_kits("java", &["python3", "openjdk-17-jdk-headless"], &compile, java);
+}
+
+#[test]
+fn php_kit_keeps_the_rules_of_kits() {
+    keeps_the_rules_of_kits("php", &["python3", "php8.2-cli"], &[], "php php/test/fake_lock.php");
+}
+
+/// A crate of its own, which the build of Fencepost does not compile. Its tests play the conversation.
+#[test]
+fn rust_kit_keeps_the_rules_of_kits() {
+    let suite = Suite::find("trixie-backports").expect("a suite");
+    let test = "cd rust/fencepost-client && CARGO_HOME=/tmp/cargo cargo test --quiet";
+    passes_in_setup("rust", &["python3", "cargo", "libc6-dev"], suite, &[test]);
 }

@@ -3,7 +3,8 @@
 use crate::drivers::docker::Engine;
 use crate::drivers::local;
 use crate::images::{self, ALL, Image, StoredItem};
-use crate::{ClusterError, DriverOptions, Progress, cache, debian, program};
+use crate::{ClusterError, DriverOptions, Progress, Suite, cache, debian, program};
+use std::path::Path;
 
 /// Everything that was made, here and in the container engine.
 pub async fn list() -> Result<Vec<StoredItem>, ClusterError> {
@@ -39,6 +40,32 @@ pub async fn build(names: &[String], options: &DriverOptions) -> Result<(), Clus
         }
     }
     Ok(())
+}
+
+/// A root file system with Debian packages in it, which stays as long as this lives.
+#[derive(Debug)]
+pub struct RootFileSystem(images::UnpackedRoot);
+
+impl RootFileSystem {
+    /// Where it lies.
+    pub fn folder(&self) -> &Path {
+        &self.0.folder
+    }
+}
+
+/// A root file system with these packages, for programs that are to run on this machine and not in a node; made now if it is not
+/// there.
+///
+/// # Errors
+/// The packages cannot be had.
+pub async fn root_with(
+    packages: &[&str],
+    suite: Suite,
+    options: &DriverOptions,
+) -> Result<RootFileSystem, ClusterError> {
+    let packages: Vec<String> = packages.iter().map(|name| (*name).to_owned()).collect();
+    let image = Image::with_packages(&packages, suite);
+    images::root_file_system(&image, &options.downloads, &options.progress).await.map(RootFileSystem)
 }
 
 /// Removes all that was made, and all that was kept to make it from. What containers use stays.

@@ -1,11 +1,14 @@
 //! The Python adapter of docs/client-protocol.md, taken from the page and run as it stands there: a scripted conversation,
 //! with a server that answers as Redis does.
 
+use fencepost_cluster::image_store::{self, RootFileSystem};
+use fencepost_cluster::{DEFAULT_SUITE, DriverOptions};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
 
 const PAGE: &str = include_str!("../../../docs/client-protocol.md");
 
@@ -61,6 +64,17 @@ fn read_length(stream: &mut BufReader<TcpStream>, sign: char) -> usize {
     line.trim().strip_prefix(sign).expect("a length").parse().expect("a number")
 }
 
+/// Where Python is, on every machine.
+fn python() -> &'static RootFileSystem {
+    static ROOT: OnceLock<RootFileSystem> = OnceLock::new();
+    ROOT.get_or_init(|| {
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        let options = DriverOptions::new().expect("this program's path");
+        let made = runtime.block_on(image_store::root_with(&["python3"], DEFAULT_SUITE, &options));
+        made.unwrap_or_else(|error| panic!("this test needs Debian's package python3: {error}"))
+    })
+}
+
 /// The controller's end of a running adapter.
 struct Conversation {
     program: Child,
@@ -70,12 +84,13 @@ struct Conversation {
 
 impl Conversation {
     fn begin(server: &str) -> Conversation {
-        let mut program = Command::new("python3")
-            .args(["-c", adapter()])
+        let mut program = Command::new("chroot")
+            .arg(python().folder())
+            .args(["python3", "-c", adapter()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .expect("this test needs python3: install it");
+            .expect("the command chroot");
         let to = program.stdin.take().expect("piped");
         let from = BufReader::new(program.stdout.take().expect("piped"));
         let mut talk = Conversation { program, to, from };

@@ -1,6 +1,7 @@
 //! A guest kernel that has netem, for machines whose own has not: Debian's user-mode-linux runs as a plain process,
 //! with this machine's files read-only as its root, and with a test of this very file as its first process.
 
+use fencepost_cluster::{DEFAULT_SUITE, DriverOptions, image_store};
 use nix::kmod::{ModuleInitFlags, finit_module};
 use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
@@ -22,7 +23,7 @@ const WELL: &str = "guest: all is well";
 /// Boots the guest with the ignored test of that name, which must begin by calling [`inside`].
 pub fn boot(test: &str) {
     let program = std::env::current_exe().expect("the path of this test");
-    let root = unpacked(&program);
+    let root = unpacked();
     let output = Command::new(root.join(KERNEL))
         .env("LD_PRELOAD", whole_xstate(&program))
         .args(["mem=256M", "rootfstype=hostfs", "ro", "quiet", "con=null", "con0=null,fd:1", "ssl=null"])
@@ -55,23 +56,16 @@ fn whole_xstate(program: &Path) -> PathBuf {
 /// Names the root of the guest's kernel to the guest.
 const ROOT: &str = "FENCEPOST_GUEST_ROOT";
 
-/// Where the kernel lies: installed on this machine, or unpacked beside the test from Debian's package.
-fn unpacked(program: &Path) -> PathBuf {
-    let (installed, own) = (PathBuf::from("/"), program.with_file_name("guest-kernel"));
-    if let Some(there) = [&installed, &own].into_iter().find(|root| root.join(KERNEL).is_file()) {
-        return there.clone();
-    }
-    let folder = tempfile::tempdir_in(own.parent().expect("a folder")).expect("a temporary folder");
-    let script = "(apt-get download user-mode-linux || (apt-get update && apt-get download user-mode-linux)) \
-                  && dpkg-deb -x user-mode-linux_*.deb root";
-    let output = Command::new("sh").args(["-c", script]).current_dir(&folder).output().expect("a shell");
-    assert!(
-        output.status.success(),
-        "this machine's kernel has no netem, and Debian's package user-mode-linux, whose kernel has, cannot be had: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    std::fs::rename(folder.path().join("root"), &own).expect("to put the guest's kernel into place");
-    own
+/// Where the kernel lies: in Debian's package, unpacked.
+fn unpacked() -> PathBuf {
+    let options = DriverOptions::new().expect("this program's path");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let made = runtime.block_on(image_store::root_with(&["user-mode-linux"], DEFAULT_SUITE, &options));
+    let root = made.unwrap_or_else(|error| {
+        panic!("this machine's kernel has no netem, and Debian's package user-mode-linux, whose kernel has, cannot be had: {error}")
+    });
+    // It stays for as long as this test.
+    Box::leak(Box::new(root)).folder().to_owned()
 }
 
 /// Does the work as the guest's first process, and turns the guest off.

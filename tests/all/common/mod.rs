@@ -2,6 +2,8 @@
 
 pub mod browser;
 pub mod leftovers;
+#[path = "../../../crates/cluster/tests/common/needs.rs"]
+pub mod needs;
 pub mod server;
 pub mod turn;
 
@@ -60,6 +62,7 @@ impl Running {
     /// As [`Running::start_in`], for a command of [`fencepost`] that was given more.
     pub fn start_command(turn: Option<Turn>, mut command: Command, weight: Weight) -> Running {
         static STARTED: AtomicU64 = AtomicU64::new(0);
+        needs::check();
         let mark = format!("{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
         command.env(leftovers::MARK, &mark).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().expect("the program starts");

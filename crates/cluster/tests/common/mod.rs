@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 pub mod leftovers;
+pub mod needs;
 pub mod scenarios;
 
 use fencepost_cluster::protocol::Service;
@@ -16,6 +17,7 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The driver of that name. Where it cannot work the test fails, and says why.
 pub async fn driver(name: &str) -> Box<dyn Driver> {
+    needs::check();
     match fencepost_cluster::select_with(name, options()).await {
         Ok(driver) => driver,
         Err(error) => panic!("this test needs the driver {name}: {error}"),

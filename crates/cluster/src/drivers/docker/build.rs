@@ -1,5 +1,6 @@
 //! Images in the engine: root file systems of Debian's packages, imported; and on top a layer with this very program.
 
+use super::archive::{Archive, add_file, archive, cannot_pack, packed};
 use super::engine::{Engine, failed, has_status};
 use super::environments::labels;
 use crate::environment::source_is_gone;
@@ -13,15 +14,11 @@ use bollard::query_parameters::{
     DownloadFromContainerOptionsBuilder, ListImagesOptionsBuilder, RemoveContainerOptionsBuilder,
     RemoveImageOptionsBuilder,
 };
-use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
-use tokio::io::AsyncReadExt;
-use tokio::process::Command;
 
 pub(super) const REPOSITORY: &str = "fencepost";
 
@@ -130,7 +127,7 @@ impl Engine {
         let options = CreateImageOptionsBuilder::default().from_src("-").repo(repository).tag(hash).build();
         let imported = self.docker.create_image(
             Some(options),
-            Some(bollard::body_try_stream(archive(root)?.map_ok(Into::into))),
+            Some(bollard::body_try_stream(archive(root).map_ok(Into::into))),
             None,
         );
         imported.try_for_each(|_| async { Ok(()) }).await.map_err(|error| failed(&what, &error))
@@ -269,61 +266,6 @@ fn describe(tag: &str, bytes: u64) -> Option<StoredItem> {
     let current = source.map_or_else(|| Image::is_current(name, hash), |source| !source_is_gone(source));
     let name = source.and_then(|source| source.rsplit_once('-')).map_or(name, |(name, _)| name).to_owned();
     Some(StoredItem { name, kind, place: tag.to_owned(), bytes, current })
-}
-
-/// A tar archive on its way to the engine.
-pub(super) type Archive = BoxStream<'static, std::io::Result<Vec<u8>>>;
-
-/// An archive that was made in memory.
-pub(super) fn packed(archive: tar::Builder<Vec<u8>>) -> Result<Archive, ClusterError> {
-    let bytes = archive.into_inner().map_err(|error| cannot_pack(&error))?;
-    Ok(futures_util::stream::iter([Ok(bytes)]).boxed())
-}
-
-/// The folder as a tar archive, all of it root's. An archive that ends early is an error, not an image.
-pub(super) fn archive(folder: &Path) -> Result<Archive, ClusterError> {
-    let mut command = Command::new("tar");
-    command.arg("-C").arg(folder).args(["--owner=0", "--group=0", "--numeric-owner", "-c", "."]);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    let mut child = command.spawn().map_err(|error| cannot_pack(&error))?;
-    let stdout = child.stdout.take().ok_or_else(|| ClusterError::new("cannot read what tar writes"))?;
-    let mut stderr = child.stderr.take().ok_or_else(|| ClusterError::new("cannot read what tar says"))?;
-    // Read at the same time: tar would wait with what it says until that is read.
-    let said = tokio::spawn(async move {
-        let mut said = Vec::new();
-        stderr.read_to_end(&mut said).await.map(|_| said)
-    });
-    let begun = (child, stdout, said);
-    let chunks = futures_util::stream::try_unfold(begun, |(mut child, mut stdout, said)| async move {
-        let mut chunk = vec![0; 256 << 10];
-        let length = stdout.read(&mut chunk).await?;
-        if length > 0 {
-            chunk.truncate(length);
-            return Ok(Some((chunk, (child, stdout, said))));
-        }
-        if child.wait().await?.success() {
-            return Ok(None);
-        }
-        let said = said.await.map_err(std::io::Error::other)??;
-        let said = String::from_utf8_lossy(&said);
-        Err(std::io::Error::other(said.lines().next().unwrap_or("tar failed without a word").to_owned()))
-    });
-    Ok(chunks.boxed())
-}
-
-pub(super) fn add_file(
-    archive: &mut tar::Builder<Vec<u8>>,
-    name: &str,
-    text: &str,
-) -> Result<(), ClusterError> {
-    let mut header = tar::Header::new_gnu();
-    header.set_size(text.len() as u64);
-    header.set_mode(0o644);
-    archive.append_data(&mut header, name, text.as_bytes()).map_err(|error| cannot_pack(&error))
-}
-
-fn cannot_pack(error: &std::io::Error) -> ClusterError {
-    ClusterError::new(format!("cannot pack what the image is made of: {error}"))
 }
 
 /// Waits for the lock on images of this name.

@@ -4,7 +4,8 @@
 //! `setup` runs in a container of its own, of which only the folder is kept. That container ends when its standard input
 //! closes, however the controller ends, and removes itself.
 
-use super::build::{Archive, REPOSITORY, add_file, archive, lock, packed};
+use super::archive::{Archive, add_file, archive, packed};
+use super::build::{REPOSITORY, lock};
 use super::engine::{Engine, failed};
 use super::labels::{LOCK, MACHINE, RUN, machine};
 use crate::driver::ClusterSpec;
@@ -108,7 +109,7 @@ impl EnvironmentBuild<'_> {
         let what = format!("build {dockerfile}");
         self.commands.announce(&what);
         let mut log = self.commands.open_log()?;
-        let context = archive(&work.folder())?;
+        let context = archive(&work.folder());
         let print = |line: &str| _ = log.write_all(line.as_bytes());
         let built = self.engine.build(dockerfile, context, &tag, print).await;
         built.map_err(|error| self.commands.failed(&what, &format!("failed ({error})")))?;
@@ -118,7 +119,7 @@ impl EnvironmentBuild<'_> {
     /// Makes the image out of the base and the folder.
     async fn finish(&self, work: &WorkFolder, base: &str, image: &Image<'_>) -> Result<(), ClusterError> {
         if self.environment.setup.is_empty() {
-            return self.add_layer(base, PLACE, archive(&work.folder())?, image).await;
+            return self.add_layer(base, PLACE, archive(&work.folder()), image).await;
         }
         let container = self.create(base, true).await?;
         let done = self.set_up(work, base, &container, image).await;
@@ -137,7 +138,7 @@ impl EnvironmentBuild<'_> {
         let docker = &self.engine.docker;
         let cannot =
             |error| failed(&format!("start a container to set up {}", self.environment.name), &error);
-        self.upload(container, PLACE, archive(&work.folder())?).await?;
+        self.upload(container, PLACE, archive(&work.folder())).await?;
         self.bring_certificates(container).await?;
         let attach = AttachContainerOptionsBuilder::default().stdin(true).stdout(true).stream(true).build();
         // While this lives the container does.

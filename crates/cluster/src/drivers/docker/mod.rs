@@ -1,5 +1,6 @@
 //! The driver `docker`: a container for each node, on a network of their own.
 
+mod archive;
 mod attach;
 mod build;
 mod containers;
