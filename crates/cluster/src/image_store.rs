@@ -1,6 +1,6 @@
 //! What was made of images, in the container engine and in the cache: listing, making and removing it.
 
-use crate::drivers::docker::Engine;
+use crate::drivers::docker::{Engine, known_by_any};
 use crate::drivers::local;
 use crate::images::{self, ALL, Image, StoredItem};
 use crate::{ClusterError, DriverOptions, Progress, Suite, cache, debian, program};
@@ -65,7 +65,8 @@ pub async fn root_with(
 ) -> Result<RootFileSystem, ClusterError> {
     let packages: Vec<String> = packages.iter().map(|name| (*name).to_owned()).collect();
     let image = Image::with_packages(&packages, suite);
-    images::root_file_system(&image, &options.downloads, &options.progress).await.map(RootFileSystem)
+    let downloads = known_by_any(&options.downloads, &image, &options.progress).await;
+    images::root_file_system(&image, &downloads, &options.progress).await.map(RootFileSystem)
 }
 
 /// Removes all that was made, and all that was kept to make it from. What containers use stays.

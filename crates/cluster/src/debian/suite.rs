@@ -87,6 +87,14 @@ impl Suite {
         parts
     }
 
+    /// The release whose base image there is.
+    pub(crate) fn release(self) -> &'static str {
+        match self.kind {
+            Kind::Backports { of } => of,
+            Kind::Updated | Kind::Rolling => self.name,
+        }
+    }
+
     /// The list whose packages come before those of the others, though they may be older.
     pub(super) fn preferred(self) -> Option<&'static str> {
         matches!(self.kind, Kind::Backports { .. }).then_some(self.name)

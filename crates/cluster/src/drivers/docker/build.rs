@@ -2,28 +2,21 @@
 
 use super::archive::{Archive, add_file, archive, cannot_pack, packed};
 use super::engine::{Engine, failed, has_status};
-use super::environments::labels;
+use super::mirror;
 use crate::environment::source_is_gone;
 use crate::file_lock::{self, FileLock};
 use crate::images::{self, Image, Kind, StoredItem};
 use crate::program::Program;
-use crate::{ClusterError, DownloadSettings, DriverOptions, Progress, Suite, cache};
-use bollard::models::ContainerCreateBody;
+use crate::{ClusterError, DriverOptions, Progress, cache};
 use bollard::query_parameters::{
-    BuildImageOptionsBuilder, CreateContainerOptions, CreateImageOptionsBuilder,
-    DownloadFromContainerOptionsBuilder, ListImagesOptionsBuilder, RemoveContainerOptionsBuilder,
+    BuildImageOptionsBuilder, CreateImageOptionsBuilder, ListImagesOptionsBuilder,
     RemoveImageOptionsBuilder,
 };
 use futures_util::{StreamExt, TryStreamExt};
 use std::collections::HashMap;
-use std::io::Read;
 use std::path::Path;
-use std::time::Duration;
 
 pub(super) const REPOSITORY: &str = "fencepost";
-
-/// How long a registry may take to answer at all.
-const REGISTRY: Duration = Duration::from_secs(15);
 
 impl Engine {
     /// The tag of the image; made now if it is not there, out of the same root file system that the driver `local` uses.
@@ -38,7 +31,7 @@ impl Engine {
             return Ok(tag);
         }
         let progress = &options.progress;
-        let downloads = self.knowing_a_mirror(&options.downloads, image.suite, progress).await;
+        let downloads = mirror::known(self, &options.downloads, image, progress).await;
         let root = images::root_file_system(image, &downloads, progress).await?;
         progress(&format!("importing the image {} into the Docker engine", image.title()));
         self.import(&root.folder, &repository, &image.hash()).await?;
@@ -51,75 +44,6 @@ impl Engine {
             Err(error) if has_status(&error, 404) => Ok(false),
             Err(error) => Err(failed(&format!("look for the image {tag}"), &error)),
         }
-    }
-
-    /// The settings, with a mirror. A machine that is no Debian learns of one from Debian's own image, where the engine reaches a
-    /// registry that has it.
-    async fn knowing_a_mirror(
-        &self,
-        settings: &DownloadSettings,
-        suite: Suite,
-        progress: &Progress,
-    ) -> DownloadSettings {
-        if settings.knows_a_mirror() {
-            return settings.clone();
-        }
-        match self.sources_of_image(&format!("debian:{suite}-slim"), progress).await {
-            Ok(sources) => settings.with_sources(&sources),
-            Err(error) => {
-                log::debug!("no mirror of Debian is known from a registry: {error}");
-                settings.clone()
-            }
-        }
-    }
-
-    /// The sources of apt in an image.
-    async fn sources_of_image(&self, image: &str, progress: &Progress) -> Result<String, ClusterError> {
-        self.pull(image, progress).await?;
-        let lock_name = "mirror.lock";
-        let _alone = lock(lock_name).await?;
-        let (image, labels) = (Some(image.to_owned()), Some(labels(lock_name)?));
-        let body = ContainerCreateBody { image, labels, ..Default::default() };
-        let created = self.docker.create_container(None::<CreateContainerOptions>, body).await;
-        let container = created.map_err(|error| failed("make a container", &error))?.id;
-        let options = DownloadFromContainerOptionsBuilder::default().path("/etc/apt").build();
-        let archive = self.docker.download_from_container(&container, Some(options));
-        let archive = archive.try_fold(Vec::new(), |mut all, part| async move {
-            all.extend_from_slice(&part);
-            Ok(all)
-        });
-        let archive = archive.await;
-        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-        let _ = self.docker.remove_container(&container, Some(options)).await;
-        let archive = archive.map_err(|error| failed("read the sources of Debian's image", &error))?;
-        let mut sources = String::new();
-        let cannot = |error: std::io::Error| ClusterError::new(error.to_string());
-        for entry in tar::Archive::new(&archive[..]).entries().map_err(cannot)? {
-            let mut entry = entry.map_err(cannot)?;
-            let is_of_sources = entry.path().is_ok_and(|path| path.to_string_lossy().contains("sources"));
-            if is_of_sources && entry.header().entry_type().is_file() {
-                entry.read_to_string(&mut sources).map_err(cannot)?;
-                sources.push('\n');
-            }
-        }
-        Ok(sources)
-    }
-
-    async fn pull(&self, image: &str, progress: &Progress) -> Result<(), ClusterError> {
-        if self.has(image).await? {
-            return Ok(());
-        }
-        let options = CreateImageOptionsBuilder::default().from_image(image).build();
-        let mut pull = Box::pin(self.docker.create_image(Some(options), None, None));
-        let what = format!("pull {image}");
-        // Where no registry answers this must show at once; a slow one may take its time after its first word.
-        let first = tokio::time::timeout(REGISTRY, pull.next()).await;
-        let first = first.map_err(|_| ClusterError::new(format!("cannot {what}: no registry answers")))?;
-        if let Some(first) = first {
-            first.map_err(|error| failed(&what, &error))?;
-        }
-        progress(&format!("pulling {image}, which knows a mirror of Debian"));
-        pull.try_for_each(|_| async { Ok(()) }).await.map_err(|error| failed(&what, &error))
     }
 
     async fn import(&self, root: &Path, repository: &str, hash: &str) -> Result<(), ClusterError> {

@@ -11,10 +11,12 @@ mod frames;
 mod keeper;
 mod labels;
 mod leftovers;
+mod mirror;
 mod tunnel;
 
 pub(crate) use driver::DockerDriver;
 pub(crate) use engine::Engine;
+pub(crate) use mirror::known_by_any;
 pub(crate) use leftovers::clean_up;
 
 /// The internal command that confines itself and becomes the program that its arguments name.

@@ -10,6 +10,7 @@ use crate::capability::Capability;
 use crate::cluster_folder::ClusterFolder;
 use crate::driver::{Cluster, ClusterSpec, Driver, DriverOptions};
 use crate::drivers::capabilities::capabilities_of;
+use crate::drivers::docker::known_by_any;
 use crate::environment::Environment;
 use crate::images::{self, Image, UnpackedRoot};
 use crate::node::{NodeContents, NodeSpec};
@@ -110,7 +111,8 @@ impl LocalDriver {
 
     async fn unpacked(&self, image: &Image) -> Result<NodeRoot, ClusterError> {
         let DriverOptions { downloads, progress, .. } = &self.options;
-        Ok(NodeRoot::Unpacked(images::root_file_system(image, downloads, progress).await?))
+        let downloads = known_by_any(downloads, image, progress).await;
+        Ok(NodeRoot::Unpacked(images::root_file_system(image, &downloads, progress).await?))
     }
 }
 

@@ -1,0 +1,103 @@
+//! A mirror of Debian for machines that are no Debian themselves: Debian's own image names one, where the engine reaches a registry.
+
+use super::build::lock;
+use super::engine::{Engine, failed};
+use super::environments::labels;
+use crate::images::{self, Image};
+use crate::{ClusterError, DownloadSettings, Progress};
+use bollard::models::ContainerCreateBody;
+use bollard::query_parameters::{
+    CreateContainerOptions, CreateImageOptionsBuilder, DownloadFromContainerOptionsBuilder,
+    RemoveContainerOptionsBuilder,
+};
+use futures_util::{StreamExt, TryStreamExt};
+use std::io::Read;
+use std::time::Duration;
+
+/// How long a registry may take to answer at all.
+const REGISTRY: Duration = Duration::from_secs(15);
+
+/// The settings, with a mirror where one is needed for this image and can be found.
+pub(crate) async fn known(
+    engine: &Engine,
+    settings: &DownloadSettings,
+    image: &Image,
+    progress: &Progress,
+) -> DownloadSettings {
+    if settings.knows_a_mirror() || images::is_unpacked(image) {
+        return settings.clone();
+    }
+    match engine.sources_of_image(&format!("debian:{}-slim", image.suite.release()), progress).await {
+        Ok(sources) => settings.with_sources(&sources),
+        Err(error) => {
+            log::debug!("no mirror of Debian is known from a registry: {error}");
+            settings.clone()
+        }
+    }
+}
+
+/// The same, by the engine of this machine, if one answers.
+pub(crate) async fn known_by_any(
+    settings: &DownloadSettings,
+    image: &Image,
+    progress: &Progress,
+) -> DownloadSettings {
+    if settings.knows_a_mirror() || images::is_unpacked(image) {
+        return settings.clone();
+    }
+    match Engine::connect().await {
+        Ok(engine) => known(&engine, settings, image, progress).await,
+        Err(_) => settings.clone(),
+    }
+}
+
+impl Engine {
+    /// The sources of apt in an image.
+    async fn sources_of_image(&self, image: &str, progress: &Progress) -> Result<String, ClusterError> {
+        self.pull(image, progress).await?;
+        let lock_name = "mirror.lock";
+        let _alone = lock(lock_name).await?;
+        let (image, labels) = (Some(image.to_owned()), Some(labels(lock_name)?));
+        let body = ContainerCreateBody { image, labels, ..Default::default() };
+        let created = self.docker.create_container(None::<CreateContainerOptions>, body).await;
+        let container = created.map_err(|error| failed("make a container", &error))?.id;
+        let options = DownloadFromContainerOptionsBuilder::default().path("/etc/apt").build();
+        let archive = self.docker.download_from_container(&container, Some(options));
+        let archive = archive.try_fold(Vec::new(), |mut all, part| async move {
+            all.extend_from_slice(&part);
+            Ok(all)
+        });
+        let archive = archive.await;
+        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
+        let _ = self.docker.remove_container(&container, Some(options)).await;
+        let archive = archive.map_err(|error| failed("read the sources of Debian's image", &error))?;
+        let mut sources = String::new();
+        let cannot = |error: std::io::Error| ClusterError::new(error.to_string());
+        for entry in tar::Archive::new(&archive[..]).entries().map_err(cannot)? {
+            let mut entry = entry.map_err(cannot)?;
+            let is_of_sources = entry.path().is_ok_and(|path| path.to_string_lossy().contains("sources"));
+            if is_of_sources && entry.header().entry_type().is_file() {
+                entry.read_to_string(&mut sources).map_err(cannot)?;
+                sources.push('\n');
+            }
+        }
+        Ok(sources)
+    }
+
+    async fn pull(&self, image: &str, progress: &Progress) -> Result<(), ClusterError> {
+        if self.has(image).await? {
+            return Ok(());
+        }
+        let options = CreateImageOptionsBuilder::default().from_image(image).build();
+        let mut pull = Box::pin(self.docker.create_image(Some(options), None, None));
+        let what = format!("pull {image}");
+        // Where no registry answers this must show at once; a slow one may take its time after its first word.
+        let first = tokio::time::timeout(REGISTRY, pull.next()).await;
+        let first = first.map_err(|_| ClusterError::new(format!("cannot {what}: no registry answers")))?;
+        if let Some(first) = first {
+            first.map_err(|error| failed(&what, &error))?;
+        }
+        progress(&format!("pulling {image}, which knows a mirror of Debian"));
+        pull.try_for_each(|_| async { Ok(()) }).await.map_err(|error| failed(&what, &error))
+    }
+}
