@@ -8,7 +8,7 @@ use fencepost_history::{Kind, f};
 use serde_json::Value;
 
 under!(
-    local: [a_key_expires_early_on_a_fast_clock, a_frozen_clock_keeps_keys_alive, a_strobe_goes_there_and_back, the_clocks_of_clients_go_wrong_too, a_restarted_server_keeps_its_clock, faults_on_one_clock_add_up_and_end_apart, libfaketime_does_the_same, etcd_counts_leases_by_the_monotonic_clock],
+    local: [a_key_expires_early_on_a_fast_clock, a_frozen_clock_keeps_keys_alive, a_strobe_goes_there_and_back, the_clocks_of_clients_go_wrong_too, a_restarted_server_keeps_its_clock, faults_on_one_clock_add_up_and_end_apart, libfaketime_does_the_same, libfaketime_carries_redis_8_and_valkey, etcd_counts_leases_by_the_monotonic_clock],
     docker: [a_restarted_server_keeps_its_clock, libfaketime_does_the_same],
     docker_by_night: [a_key_expires_early_on_a_fast_clock, a_frozen_clock_keeps_keys_alive, a_strobe_goes_there_and_back, the_clocks_of_clients_go_wrong_too, faults_on_one_clock_add_up_and_end_apart, etcd_counts_leases_by_the_monotonic_clock],
 );
@@ -253,6 +253,23 @@ fn libfaketime_does_the_same(driver: &str) {
     );
     for injected in ran.stages("inject", Kind::Ok) {
         assert_eq!(injected["observed"]["n1"]["mechanism"], "faketime");
+    }
+}
+
+/// Servers of another suite than the built-in ones, which ask more of jemalloc.
+fn libfaketime_carries_redis_8_and_valkey(driver: &str) {
+    for server in ["redis-8", "valkey"] {
+        let lock = format!("{}/tests/locks/{server}", env!("CARGO_MANIFEST_DIR"));
+        let args = format!("--driver {driver} --lock {lock} --time-limit 7s --clock-mechanism faketime");
+        let ran = until_it_happens(
+            |seed| precise(&overlapping(), &format!("{args} --seed {seed}")),
+            assert_added_up,
+            |ran| ran.code == 1,
+        );
+        assert!(ran.stdout.contains("v=8."), "{}", ran.stdout);
+        for injected in ran.stages("inject", Kind::Ok) {
+            assert_eq!(injected["observed"]["n1"]["mechanism"], "faketime");
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The examples of the client kits as locks under test, as a user would run them.
 
+use crate::common::turn::{Turn, Weight};
 use crate::common::{test, under};
 use fencepost_checker::Outcome;
 use fencepost_cluster::{DEFAULT_SUITE, DriverOptions, Environment, Suite};
@@ -76,6 +77,8 @@ fn passes_in_setup(language: &str, packages: &[&str], suite: Suite, setup: &[&st
         setup: owned(setup),
         ..Environment::default()
     };
+    // The conversation compares times.
+    let _turn = Turn::take(Weight::PRECISE);
     let program = PathBuf::from(env!("CARGO_BIN_EXE_fencepost"));
     let options = DriverOptions { program, ..DriverOptions::new().expect("this program's path") };
     let prepared = tokio::runtime::Runtime::new().expect("a runtime").block_on(async {

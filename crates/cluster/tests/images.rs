@@ -29,9 +29,12 @@ async fn servers_run_out_of_root_file_systems() {
 
     let made = image_store::list().await.unwrap();
     for name in ["redis", "etcd", "client"] {
-        let found = made.iter().find(|made| made.name == name && made.kind == images::Kind::RootFileSystem);
+        let is_it = |made: &&images::StoredItem| {
+            made.name == name && made.kind == images::Kind::RootFileSystem && made.current
+        };
+        let found = made.iter().find(is_it);
         let found = found.unwrap_or_else(|| panic!("{name} is not in {made:?}"));
-        assert!(found.current && found.bytes > 10 << 20, "{found:?}");
+        assert!(found.bytes > 10 << 20, "{found:?}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// `nobody`, by which servers run that refuse root.
+/// The user by which servers run that refuse root.
 const OTHER: u32 = 65534;
 
 /// Whether processes of this node can become [`OTHER`].

@@ -92,7 +92,7 @@ fn prepare(root: &Path) -> std::io::Result<()> {
 
 /// Unpacks packages, aside from asynchronous code; ends soon after it is given up. A package that cannot be read is forgotten.
 pub(super) async fn unpack(packages: Vec<PathBuf>, root: &Path) -> Result<Vec<String>, ClusterError> {
-    /// Has the threads stop when nobody waits for them any more.
+    /// Has the threads stop when their result is no longer wanted.
     struct Stop(Arc<AtomicBool>);
     impl Drop for Stop {
         fn drop(&mut self) {

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn security_updates_lie_beside_the_archive_unless_told() {
+    fn security_updates_lie_beside_the_archive_by_default() {
         let of =
             |main: &str, security| Mirror::of(main, security).map(|mirror| (mirror.main, mirror.security));
         let pair = |main: &str, security: &str| Ok((main.to_owned(), security.to_owned()));

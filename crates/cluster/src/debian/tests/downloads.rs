@@ -212,7 +212,7 @@ async fn a_download_that_is_given_up_goes_on_the_next_time() {
     .await;
     let folder = tempfile::tempdir().unwrap();
     let address = mirror.url("a");
-    // As Ctrl-C does: nobody waits for it any more.
+    // As Ctrl-C does.
     let given_up = tokio::time::timeout(Duration::from_millis(200), fetched(&address, folder.path())).await;
     assert!(given_up.is_err());
     assert_eq!(fetched(&address, folder.path()).await, Ok(()));

@@ -1,4 +1,4 @@
-//! Real lists and packages, by way of a mirror that changes some of them. What nobody changes comes from this machine's mirror.
+//! Real lists and packages, by way of a mirror that changes some of them. The rest comes from this machine's mirror.
 
 use super::faulty_mirror::{FaultyMirror, Reply, Request};
 use crate::debian::Downloads;
@@ -158,7 +158,7 @@ async fn packages_that_the_base_begins_with_can_be_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lists_too_old_and_from_the_future_are_told_apart() {
+async fn lists_too_old_and_from_the_future_are_distinguished() {
     let _turn = turn().await;
     let mirror = mirror(Arc::new(|_, _| None), Arc::default()).await;
     let all = tempfile::tempdir().unwrap();
@@ -193,7 +193,7 @@ async fn without_a_network_the_lists_and_packages_of_before_do() {
     let suite = Suite::find("bookworm").unwrap();
     let first = downloads.packages(suite, &[PACKAGE]).await.unwrap();
     off.store(true, Ordering::Relaxed);
-    // Within the hour nobody asks the mirror.
+    // Within the hour the mirror is not asked.
     let requests = mirror.requests();
     assert_eq!(downloads.packages(suite, &[PACKAGE]).await.unwrap(), first);
     assert_eq!(mirror.requests(), requests);

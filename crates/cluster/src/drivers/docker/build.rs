@@ -2,15 +2,14 @@
 
 use super::archive::{Archive, add_file, archive, cannot_pack, packed};
 use super::engine::{Engine, failed, has_status};
+use super::labels::lock;
 use super::mirror;
 use crate::environment::source_is_gone;
-use crate::file_lock::{self, FileLock};
 use crate::images::{self, Image, Kind, StoredItem};
 use crate::program::Program;
-use crate::{ClusterError, DriverOptions, Progress, cache};
+use crate::{ClusterError, DriverOptions, Progress};
 use bollard::query_parameters::{
-    BuildImageOptionsBuilder, CreateImageOptionsBuilder, ListImagesOptionsBuilder,
-    RemoveImageOptionsBuilder,
+    BuildImageOptionsBuilder, CreateImageOptionsBuilder, ListImagesOptionsBuilder, RemoveImageOptionsBuilder,
 };
 use futures_util::{StreamExt, TryStreamExt};
 use std::collections::HashMap;
@@ -190,9 +189,4 @@ fn describe(tag: &str, bytes: u64) -> Option<StoredItem> {
     let current = source.map_or_else(|| Image::is_current(name, hash), |source| !source_is_gone(source));
     let name = source.and_then(|source| source.rsplit_once('-')).map_or(name, |(name, _)| name).to_owned();
     Some(StoredItem { name, kind, place: tag.to_owned(), bytes, current })
-}
-
-/// Waits for the lock on images of this name.
-pub(super) async fn lock(name: &str) -> Result<FileLock, ClusterError> {
-    file_lock::lock_aside(cache::folder()?.join("locks").join(name)).await
 }

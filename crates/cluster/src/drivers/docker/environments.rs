@@ -5,17 +5,16 @@
 //! closes, however the controller ends, and removes itself.
 
 use super::archive::{Archive, add_file, archive, packed};
-use super::build::{REPOSITORY, lock};
+use super::build::REPOSITORY;
 use super::engine::{Engine, failed};
-use super::labels::{LOCK, MACHINE, RUN, machine};
-use crate::driver::ClusterSpec;
+use super::labels::{lock, of_making};
 use crate::environment::{
     Commands, Content, Environment, PLACE, WorkFolder, certificates, environments, note_source, source_name,
     variables_in_an_image,
 };
 use crate::hash::short_hash;
 use crate::images;
-use crate::{ClusterError, DriverOptions, cache};
+use crate::{ClusterError, DriverOptions};
 use bollard::container::LogOutput;
 use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};
 use bollard::models::{ContainerConfig, ContainerCreateBody, HostConfig};
@@ -76,7 +75,7 @@ impl Engine {
             time_limit: options.setup_time_limit,
             progress: &options.progress,
         };
-        let build = EnvironmentBuild { engine: self, environment, commands, labels: labels(&lock_name)? };
+        let build = EnvironmentBuild { engine: self, environment, commands, labels: of_making(&lock_name)? };
         let work = WorkFolder::make(content, &name, &build.commands).await?;
         let base = match &environment.dockerfile {
             Some(dockerfile) => build.build(&dockerfile.to_string_lossy(), &work, &source, &hash).await?,
@@ -87,13 +86,6 @@ impl Engine {
         self.remove_outdated(&source, &hash).await?;
         Ok(tag)
     }
-}
-
-/// By them a container is found again whose controller was killed.
-pub(super) fn labels(lock_name: &str) -> Result<HashMap<String, String>, ClusterError> {
-    let lock = cache::folder()?.join("locks").join(lock_name).display().to_string();
-    let labels = [(RUN, ClusterSpec::own_name("setup")), (LOCK, lock), (MACHINE, machine())];
-    Ok(labels.map(|(name, value)| (name.to_owned(), value)).into())
 }
 
 impl EnvironmentBuild<'_> {

@@ -1,7 +1,10 @@
-//! The labels by which everything that a run makes in the engine is found again.
+//! The labels by which everything that a run makes in the engine is found again, and the locks that they name.
 
 use crate::cluster_folder::ClusterFolder;
+use crate::driver::ClusterSpec;
+use crate::file_lock::{self, FileLock};
 use crate::hash::short_hash;
+use crate::{ClusterError, cache};
 use std::collections::HashMap;
 
 /// Label: the run's name.
@@ -20,6 +23,14 @@ pub(super) fn of_run(run: &str, folder: &ClusterFolder) -> HashMap<String, Strin
     )
 }
 
+/// Those of a container in which something is made, under the lock of this name. By them it is found again if its controller was
+/// killed.
+pub(super) fn of_making(lock_name: &str) -> Result<HashMap<String, String>, ClusterError> {
+    let lock = cache::folder()?.join("locks").join(lock_name).display().to_string();
+    let labels = [(RUN, ClusterSpec::own_name("setup")), (LOCK, lock), (MACHINE, machine())];
+    Ok(labels.map(|(name, value)| (name.to_owned(), value)).into())
+}
+
 /// This machine, as long as it lives.
 pub(super) fn machine() -> String {
     let id = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
@@ -36,4 +47,9 @@ pub(super) fn name_of_run(run: &str) -> String {
 /// Chooses what a run of this machine has made.
 pub(super) fn filter_of_run(run: &str) -> HashMap<&'static str, Vec<String>> {
     HashMap::from([("label", vec![format!("{RUN}={run}"), format!("{MACHINE}={}", machine())])])
+}
+
+/// Waits for the lock on images of this name.
+pub(super) async fn lock(name: &str) -> Result<FileLock, ClusterError> {
+    file_lock::lock_aside(cache::folder()?.join("locks").join(name)).await
 }

@@ -1,8 +1,7 @@
 //! A mirror of Debian for machines that are no Debian themselves: Debian's own image names one, where the engine reaches a registry.
 
-use super::build::lock;
 use super::engine::{Engine, failed};
-use super::environments::labels;
+use super::labels::{lock, of_making};
 use crate::images::{self, Image};
 use crate::{ClusterError, DownloadSettings, Progress};
 use bollard::models::ContainerCreateBody;
@@ -57,7 +56,7 @@ impl Engine {
         self.pull(image, progress).await?;
         let lock_name = "mirror.lock";
         let _alone = lock(lock_name).await?;
-        let (image, labels) = (Some(image.to_owned()), Some(labels(lock_name)?));
+        let (image, labels) = (Some(image.to_owned()), Some(of_making(lock_name)?));
         let body = ContainerCreateBody { image, labels, ..Default::default() };
         let created = self.docker.create_container(None::<CreateContainerOptions>, body).await;
         let container = created.map_err(|error| failed("make a container", &error))?.id;

@@ -16,8 +16,8 @@ mod tunnel;
 
 pub(crate) use driver::DockerDriver;
 pub(crate) use engine::Engine;
-pub(crate) use mirror::known_by_any;
 pub(crate) use leftovers::clean_up;
+pub(crate) use mirror::known_by_any;
 
 /// The internal command that confines itself and becomes the program that its arguments name.
 pub(crate) const CONFINED: &str = "confined";
