@@ -57,7 +57,9 @@ impl Engine {
         let lock_name = "mirror.lock";
         let _alone = lock(lock_name).await?;
         let (image, labels) = (Some(image.to_owned()), Some(of_making(lock_name)?));
-        let body = ContainerCreateBody { image, labels, ..Default::default() };
+        // It is never started.
+        let cmd = Some(vec!["true".to_owned()]);
+        let body = ContainerCreateBody { image, labels, cmd, ..Default::default() };
         let created = self.docker.create_container(None::<CreateContainerOptions>, body).await;
         let container = created.map_err(|error| failed("make a container", &error))?.id;
         let options = DownloadFromContainerOptionsBuilder::default().path("/etc/apt").build();
