@@ -93,6 +93,14 @@ impl<'a> RunIndex<'a> {
         for hold in holds.iter_mut().filter(|_| !by_itself) {
             hold.cut_ns = cut_ns(hold, &faults, &servers_ended, &nodes);
         }
+        for hold in &mut holds {
+            let own = nodes.client_of(hold.process);
+            let moves_its_clock = |fault: &Fault| {
+                fault.description.moves_clocks
+                    && own.is_none_or(|own| fault.targets.iter().any(|target| *target == own))
+            };
+            hold.attempt_ns = hold.attempt_by_validity_ns().filter(|_| !faults.iter().any(moves_its_clock));
+        }
         Ok(RunIndex {
             events,
             operations,
@@ -154,11 +162,17 @@ impl<'a> RunIndex<'a> {
         self.faults.is_empty() && self.nemeses.is_empty() && self.faults_left_out == 0
     }
 
-    /// The longest time that an acquire was given.
+    /// The longest time that a process of the workload gave an acquire. Those that close the run have longer ones, which say nothing
+    /// of what the workload asked for.
     pub fn longest_timeout_ns(&self) -> u64 {
         let timeout_ms =
             |operation: &Operation| operation.invoke.value.get("timeout_ms").and_then(Value::as_f64);
-        let acquires = self.operations.iter().filter(|operation| operation.f() == f::ACQUIRE);
+        let closing = [RunPhase::Heal, RunPhase::Closing].into_iter().find_map(|phase| self.phase(phase));
+        let closing_ns = closing.map_or(u64::MAX, |phase| phase.from_ns);
+        let acquires = self
+            .operations
+            .iter()
+            .filter(|operation| operation.f() == f::ACQUIRE && operation.invoke.time < closing_ns);
         (acquires.filter_map(timeout_ms).fold(0.0, f64::max) * 1e6) as u64
     }
 

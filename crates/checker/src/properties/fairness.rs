@@ -7,12 +7,19 @@
 //! TTL and the longest time of an acquire, and at least [`BOUND_MIN_NS`]. How long a process waits is no matter of right or
 //! wrong, so neither breaks the property.
 //!
+//! *Idle* is a stretch of time in which a key was certainly free, while acquires of it were under way at every moment, however they
+//! ended. In peace a lock has no reason for that: a waiter that is not woken, a queue that is blocked by an entry of no process, and
+//! processes that keep each other from the lock show so. The bound is twice the longest TTL and a second, and at least
+//! [`BOUND_MIN_NS`]; what processes give an acquire has no part in it.
+//!
 //! *In vain* is the time in which acquires of a key were under way that failed, while no process held the key, released
 //! it, or was about to be granted it.
 //!
 //! - *Violation*: a key was never granted, although it was tried for in vain for longer than the bound while it was certainly free. An
 //!   acquire that ended without a certain no may have taken the key for a TTL, or for good where there is none. Errors
 //!   that a slow machine explains prove nothing, either.
+//! - *Violation*: a key was idle for longer than its bound.
+//! - *Not judged*: the run was shorter than the bound, so it could not have been violated.
 //! - *Vacuous*: for more than half of the time, and longer than the bound, a key was tried for in vain. With so few
 //!   grants hardly anything was tested.
 
@@ -38,6 +45,8 @@ const ATTEMPTS_MIN: usize = 10;
 struct Key<'a> {
     granted: usize,
     failed: Vec<&'a Operation<'a>>,
+    /// When any acquire was under way.
+    wanted: Vec<Span>,
     /// When a process held it, released it, or was about to be granted it.
     taken: Vec<Span>,
     /// When an acquire that ended without a certain no may have taken it.
@@ -51,6 +60,8 @@ struct InVain<'a> {
     tried_ns: u64,
     /// While it was certainly free.
     certain_ns: u64,
+    /// The longest stretch in which it was certainly free and wanted, however the attempts ended.
+    idle: Span,
 }
 
 impl Checker for Fairness {
@@ -63,11 +74,18 @@ impl Checker for Fairness {
     }
 
     fn classes(&self) -> &'static [FindingClass] {
-        &[FindingClass {
-            name: "never-granted",
-            meaning: "Without any fault, a free lock was granted to no process, however often it was tried for.",
-            advice: "Try the library by hand with one process: it may wait for something that never comes.",
-        }]
+        &[
+            FindingClass {
+                name: "never-granted",
+                meaning: "Without any fault, a free lock was granted to no process, however often it was tried for.",
+                advice: "Try the library by hand with one process: it may wait for something that never comes.",
+            },
+            FindingClass {
+                name: "idle",
+                meaning: "Without any fault, processes tried for a free lock for a long time, and none got it.",
+                advice: "Look for a waiter that is not woken, an entry in the queue whose process is gone, or attempts that keep each other from the lock.",
+            },
+        ]
     }
 
     fn claim(&self) -> Option<&'static str> {
@@ -88,9 +106,21 @@ impl Checker for Fairness {
             keys(run, open).into_iter().map(|(name, key)| in_vain(name, key, open)).collect();
         let never: Vec<Finding> =
             in_vain.iter().filter_map(|each| never_granted(each, bound_ns, open)).collect();
+        let idle_bound_ns = idle_bound_ns(run);
+        let idle = in_vain.iter().filter(|each| never.iter().all(|finding| finding.key != each.name));
+        let idle: Vec<Finding> = idle.filter_map(|each| idle_too_long(each, idle_bound_ns)).collect();
         let hardly =
             in_vain.iter().find(|each| each.tried_ns >= bound_ns && 2 * each.tried_ns > open.1 - open.0);
-        let (outcome, summary) = match (never.first(), hardly) {
+        let length_ns = open.1 - open.0;
+        if never.is_empty() && idle.is_empty() && hardly.is_none() && length_ns < idle_bound_ns {
+            return Err(NotJudged::because(format!(
+                "the run was shorter ({}) than the bound ({}); {}",
+                seconds(length_ns),
+                seconds(idle_bound_ns),
+                figures(&waits, bound_ns),
+            )));
+        }
+        let (outcome, summary) = match (never.first().or(idle.first()), hardly) {
             (Some(finding), _) => (Outcome::Violation, finding.sentence.clone()),
             (None, Some(each)) => (Outcome::Vacuous, hardly_tested(each, open)),
             (None, None) => (Outcome::Valid, figures(&waits, bound_ns)),
@@ -100,9 +130,68 @@ impl Checker for Fairness {
         let verdict = Verdict::new(self.name(), outcome, summary)
             .stat("longest_wait_ms", longest_ns / 1_000_000)
             .stat("starved", starved(&waits, bound_ns))
-            .stat("in_vain_ms", in_vain_ns / 1_000_000);
-        Ok(verdict.with_findings(never))
+            .stat("in_vain_ms", in_vain_ns / 1_000_000)
+            .stat("idle_ms", in_vain.iter().map(|each| length_of(each.idle)).max().unwrap_or(0) / 1_000_000);
+        Ok(verdict.with_findings([never, idle].concat()))
     }
+}
+
+/// How long a free lock may be idle in peace.
+fn idle_bound_ns(run: &RunIndex) -> u64 {
+    BOUND_MIN_NS.max(2 * run.longest_ttl_ns() + 1_000_000_000)
+}
+
+fn length_of(span: Span) -> u64 {
+    span.1 - span.0
+}
+
+fn idle_too_long(each: &InVain, bound_ns: u64) -> Option<Finding> {
+    let (from_ns, to_ns) = each.idle;
+    let within: Vec<&&Operation> = each
+        .key
+        .failed
+        .iter()
+        .filter(|acquire| {
+            acquire.invoke.time < to_ns && acquire.completion.is_some_and(|end| end.time > from_ns)
+        })
+        .collect();
+    let slow = within.iter().filter(|acquire| is_by_slowness(acquire)).count();
+    if length_of(each.idle) <= bound_ns || 2 * slow > within.len() {
+        return None;
+    }
+    let ended = within.iter().filter_map(|acquire| acquire.completion);
+    Some(Finding {
+        class: "idle".to_owned(),
+        key: each.name.to_owned(),
+        time: to_ns,
+        events: ended.take(ATTEMPTS_MIN).map(|end| end.index).collect(),
+        sentence: format!(
+            "without any fault, {} was certainly free from {} to {}, and at every moment of these {} processes tried to acquire it; {} \
+             attempts failed",
+            lock(each.name),
+            seconds(from_ns),
+            seconds(to_ns),
+            seconds(length_of(each.idle)),
+            within.len(),
+        ),
+        ..Finding::default()
+    })
+}
+
+/// Whether an attempt failed for a reason that a slow machine explains.
+fn is_by_slowness(acquire: &Operation) -> bool {
+    let slow = [
+        ErrorCode::Timeout,
+        ErrorCode::Disconnected,
+        ErrorCode::Unavailable,
+        ErrorCode::Unreachable,
+        ErrorCode::ClientGone,
+        ErrorCode::NoMajority,
+        ErrorCode::Expired,
+        ErrorCode::SessionExpired,
+    ];
+    let error = acquire.completion.and_then(|end| end.error.as_ref());
+    error.is_some_and(|error| slow.contains(&error.code()))
 }
 
 /// From the beginning of the run to the moment at which it is closed.
@@ -166,6 +255,7 @@ fn keys<'a>(run: &'a RunIndex<'a>, open: Span) -> BTreeMap<&'a str, Key<'a>> {
     let mut keys: BTreeMap<&str, Key> = BTreeMap::new();
     for (acquire, kind, (began_ns, ended_ns)) in acquires(run, open) {
         let key = keys.entry(acquire.key).or_default();
+        key.wanted.push((began_ns, ended_ns));
         if kind == Kind::Ok {
             key.granted += 1;
             continue;
@@ -178,7 +268,7 @@ fn keys<'a>(run: &'a RunIndex<'a>, open: Span) -> BTreeMap<&'a str, Key<'a>> {
     }
     for hold in &run.holds {
         if let Some(key) = keys.get_mut(hold.key) {
-            key.taken.push((hold.invoke_ns, hold.claimed_until_ns()));
+            key.taken.push((hold.attempt_ns.unwrap_or(hold.invoke_ns), hold.claimed_until_ns()));
         }
     }
     for operation in &run.operations {
@@ -198,34 +288,21 @@ fn in_vain<'a>(name: &'a str, mut key: Key<'a>, open: Span) -> InVain<'a> {
     let failed = union(key.failed.iter().map(span).collect());
     let taken = union(std::mem::take(&mut key.taken));
     let not_certainly_free = union([&taken[..], &key.perhaps].concat());
+    let wanted = union(std::mem::take(&mut key.wanted));
+    let idle = difference(&wanted, &not_certainly_free, open);
     InVain {
         name,
         tried_ns: length_ns(&difference(&failed, &taken, open)),
         certain_ns: length_ns(&difference(&failed, &not_certainly_free, open)),
+        idle: idle.into_iter().max_by_key(|span| length_of(*span)).unwrap_or((open.0, open.0)),
         key,
     }
 }
 
 fn never_granted(each: &InVain, bound_ns: u64, open: Span) -> Option<Finding> {
     let InVain { name, key, certain_ns, .. } = each;
-    let by_slowness = |acquire: &&&Operation| {
-        let error = acquire.completion.and_then(|end| end.error.as_ref());
-        error.is_some_and(|error| {
-            let slow = [
-                ErrorCode::Timeout,
-                ErrorCode::Disconnected,
-                ErrorCode::Unavailable,
-                ErrorCode::Unreachable,
-                ErrorCode::ClientGone,
-                ErrorCode::NoMajority,
-                ErrorCode::Expired,
-                ErrorCode::SessionExpired,
-            ];
-            slow.contains(&error.code())
-        })
-    };
     let all = key.failed.len();
-    let slow = key.failed.iter().filter(by_slowness).count();
+    let slow = key.failed.iter().filter(|acquire| is_by_slowness(acquire)).count();
     if key.granted > 0 || all < ATTEMPTS_MIN || *certain_ns < bound_ns || 2 * slow > all {
         return None;
     }
@@ -319,10 +396,58 @@ mod tests {
         assert_eq!(slow.outcome, Outcome::Vacuous);
     }
 
+    /// A grant at the beginning and at the end; in between two processes try in turn, and overlap, until `until_ms`.
+    fn idle_until(until_ms: u64, end: &str) -> String {
+        let grant = |at: u64, process: u64| {
+            let times = [at, at + 1, at + 2, at + 3];
+            let [a, b, c, d] = times;
+            format!(
+                "{a} {process} invoke acquire a {{ttl_ms:1000,timeout_ms:1000}}\n{b} {process} ok acquire a\n\
+                 {c} {process} invoke release a\n{d} {process} ok release a\n"
+            )
+        };
+        let mut text = format!("0 nemesis info phase - \"main\"\n{}", grant(0, 1));
+        let mut open: Option<u64> = None;
+        for at in (10..until_ms).step_by(500) {
+            let process = at;
+            text += &format!("{at} {process} invoke acquire a {{ttl_ms:1000,timeout_ms:1000}}\n");
+            if let Some(before) = open.replace(process) {
+                text += &format!("{at} {before} {end}\n");
+            }
+        }
+        let last = open.map_or(String::new(), |process| format!("{until_ms} {process} {end}\n"));
+        format!("{text}{last}{}20000 nemesis info phase - \"heal\"", grant(until_ms + 1, 2))
+    }
+
+    #[test]
+    fn rejects_a_free_lock_that_is_wanted_for_longer_than_the_bound() {
+        let idle = verdict(&Fairness, &idle_until(9000, "fail acquire a null taken"));
+        assert_eq!((idle.outcome, idle.findings[0].class.as_str()), (Outcome::Violation, "idle"));
+        assert_eq!(
+            idle.summary,
+            "without any fault, a was certainly free from 0.010 s to 9.000 s, and at every moment of these 8.990 s processes tried to \
+             acquire it; 18 attempts failed"
+        );
+        // Within the bound; of attempts that may have taken it; and of a machine that is too slow.
+        assert_eq!(
+            verdict(&Fairness, &idle_until(4900, "fail acquire a null taken")).outcome,
+            Outcome::Valid
+        );
+        for end in ["info acquire a null raised: x", "fail acquire a null timeout"] {
+            assert_ne!(verdict(&Fairness, &idle_until(9000, end)).outcome, Outcome::Violation, "{end}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_is_shorter_than_the_bound_is_not_judged() {
+        let short = attempts("ok acquire a").replace("ttl_ms:1000", "ttl_ms:9000");
+        assert!(maybe_verdict(&Fairness, &short).is_none());
+    }
+
     #[test]
     fn a_lock_that_is_held_is_waited_for() {
         let held = format!(
-            "0 1 invoke acquire a {{ttl_ms:20000}}\n0 1 ok acquire a\n{}\n13000 1 invoke release a\n13001 1 ok release a",
+            "0 1 invoke acquire a {{ttl_ms:2000}}\n0 1 ok acquire a\n{}\n13000 1 invoke release a\n13001 1 ok release a",
             attempts("fail acquire a null taken")
         );
         let verdict = verdict(&Fairness, &held);

@@ -1,12 +1,16 @@
 //! Fencing tokens: the process that acquires later, in real time, gets a greater token.
 //!
-//! "Later" means that the acquire was invoked after the other was complete; tokens of acquires that overlap may
-//! come in either order. One pass: at the invocation note the greatest token that was complete by then, at the
-//! completion compare.
+//! "Later" means that the acquire was invoked after the other was complete, or that its granted attempt, as the library's validity
+//! dates it, began after the other was being released; other tokens of acquires that overlap may come in either order. One pass: at
+//! the invocation note the greatest token that was complete by then, at the completion compare.
+//!
+//! And a write of a holder that overlapped no other must be accepted by a guard that compares tokens: where it is refused, the tokens
+//! do not follow the holds.
 
 use super::checker::{Checker, FindingClass, NotJudged};
+use super::stale_writes::{holds_of_operations, is_rejected};
 use crate::prose::seconds;
-use crate::run_index::{Operation, RunIndex};
+use crate::run_index::{Hold, HoldEnd, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 use fencepost_history::f;
 use rustc_hash::FxHashMap;
@@ -23,11 +27,18 @@ impl Checker for Fencing {
     }
 
     fn classes(&self) -> &'static [FindingClass] {
-        &[FindingClass {
-            name: "token-not-greater",
-            meaning: "A later acquisition got a token that is not greater, so no storage can tell the holders apart.",
-            advice: "Draw tokens from one place that never goes back, such as a counter under consensus.",
-        }]
+        &[
+            FindingClass {
+                name: "token-not-greater",
+                meaning: "A later acquisition got a token that is not greater, so no storage can tell the holders apart.",
+                advice: "Draw tokens from one place that never goes back, such as a counter under consensus, in the step that grants the lock.",
+            },
+            FindingClass {
+                name: "rightful-write-refused",
+                meaning: "The storage refused a write of a process that alone held the lock: an earlier holder had a greater token.",
+                advice: "Draw the token in the step that grants the lock, not before it.",
+            },
+        ]
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
@@ -39,18 +50,124 @@ impl Checker for Fencing {
         if tokens == 0 {
             return Err(NotJudged::because("no acquire returned a fencing token"));
         }
-        let findings: Vec<_> = by_key.values().flat_map(|holds| check_key(run, holds)).collect();
+        let mut findings: Vec<_> = by_key.values().flat_map(|holds| check_key(run, holds)).collect();
         let count = findings.len();
-        let (outcome, summary) = match count {
-            0 => (Outcome::Valid, format!("each of {tokens} tokens was greater than those before it")),
-            _ => (Outcome::Violation, format!("{count} of {tokens} tokens were not greater than one before")),
+        let refused = refused_writes(run);
+        let tokens_say = match count {
+            0 => format!("each of {tokens} tokens was greater than those before it"),
+            _ => format!("{count} of {tokens} tokens were not greater than one before"),
         };
+        let summary = match refused.len() {
+            0 => tokens_say,
+            1 => format!("{tokens_say}; a write of a rightful holder was refused"),
+            many => format!("{tokens_say}; {many} writes of rightful holders were refused"),
+        };
+        findings.extend(refused);
+        findings.sort_by_key(|finding| finding.time);
+        let outcome = if findings.is_empty() { Outcome::Valid } else { Outcome::Violation };
         let verdict = Verdict::new(self.name(), outcome, summary).stat("tokens", tokens);
         Ok(verdict.stat("not_greater", count).with_findings(findings))
     }
 }
 
+/// Writes that a guard refused although their holder alone held the lock from its grant to their answer, and its TTL had not run out.
+fn refused_writes(run: &RunIndex) -> Vec<Finding> {
+    let refused: Vec<&Operation> = run.operations.iter().filter(|operation| is_rejected(operation)).collect();
+    if refused.is_empty() {
+        return Vec::new();
+    }
+    let (holds, befores) = (holds_of_operations(run), befores(run));
+    let rightful = refused.into_iter().filter_map(|write| {
+        let (at, answer) = (*holds.get(&write.invoke.index)?, write.completion?);
+        let (hold, before) = (&run.holds[at], befores.get(&at)?);
+        let in_time = hold.expires_ns(answer.index).is_none_or(|end| answer.time < end);
+        let alone = before.claimed_until_ns < hold.from_ns && before.next_from > answer.index;
+        let believed = !hold.was_over_at_once() && hold.end_ns >= write.invoke.time;
+        let earlier =
+            before.greatest.map(|at| &run.holds[at]).filter(|earlier| earlier.token > hold.token)?;
+        (in_time && alone && believed && hold.token.is_some()).then(|| refusal(write, hold, earlier))
+    });
+    rightful.collect()
+}
+
+/// What lies around a hold of a key, in the order of grants.
+struct Around {
+    /// Until when any hold before it claimed the lock.
+    claimed_until_ns: u64,
+    /// The one before it with the greatest token.
+    greatest: Option<usize>,
+    /// The event that granted the next.
+    next_from: u64,
+}
+
+fn befores(run: &RunIndex) -> FxHashMap<usize, Around> {
+    let mut by_key: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
+    for (at, hold) in run.holds.iter().enumerate() {
+        by_key.entry(hold.key).or_default().push(at);
+    }
+    let mut around = FxHashMap::default();
+    for mut holds in by_key.into_values() {
+        holds.sort_unstable_by_key(|&at| run.holds[at].from);
+        let (mut claimed_until_ns, mut greatest) = (0, None::<usize>);
+        for (place, &at) in holds.iter().enumerate() {
+            let next_from = holds.get(place + 1).map_or(u64::MAX, |&next| run.holds[next].from);
+            around.insert(at, Around { claimed_until_ns, greatest, next_from });
+            claimed_until_ns = claimed_until_ns.max(run.holds[at].claimed_until_ns());
+            if greatest.is_none_or(|best| run.holds[best].token < run.holds[at].token) {
+                greatest = Some(at);
+            }
+        }
+    }
+    around
+}
+
+fn refusal(write: &Operation, hold: &Hold, earlier: &Hold) -> Finding {
+    let answer = write.completion.unwrap_or(write.invoke);
+    Finding {
+        class: "rightful-write-refused".to_owned(),
+        key: hold.key.to_owned(),
+        time: answer.time,
+        events: vec![earlier.from, hold.from, write.invoke.index, answer.index],
+        sentence: format!(
+            "the storage refused the write of process {} at {}, which alone held the lock with token {}: process {}, whose hold had \
+             ended at {}, had got the greater token {}",
+            hold.process,
+            seconds(answer.time),
+            token_text(hold.token),
+            earlier.process,
+            seconds(earlier.claimed_until_ns()),
+            token_text(earlier.token),
+        ),
+        ..Finding::default()
+    }
+}
+
+fn token_text(token: Option<i64>) -> String {
+    token.map_or_else(String::new, |token| token.to_string())
+}
+
+/// The hold with the greatest token among those that were being released before this one's granted attempt began.
+fn greatest_released(run: &RunIndex, released: &[(u64, usize)], at: usize) -> Option<usize> {
+    let began_ns = run.holds[at].attempt_ns?;
+    let before = released.partition_point(|(end_ns, _)| *end_ns < began_ns);
+    before.checked_sub(1).map(|last| released[last].1)
+}
+
+/// Released holds by the time at which their release began, each with the one of the greatest token so far.
+fn released_holds(run: &RunIndex, holds: &[usize]) -> Vec<(u64, usize)> {
+    let ends = holds.iter().filter(|&&at| run.holds[at].end == HoldEnd::Released);
+    let mut ends: Vec<(u64, usize)> = ends.map(|&at| (run.holds[at].end_ns, at)).collect();
+    ends.sort_unstable();
+    let mut best: Option<usize> = None;
+    for (_, at) in &mut ends {
+        *at = best.filter(|&best| run.holds[best].token >= run.holds[*at].token).unwrap_or(*at);
+        best = Some(*at);
+    }
+    ends
+}
+
 fn check_key(run: &RunIndex, holds: &[usize]) -> Vec<Finding> {
+    let released = released_holds(run, holds);
     // The greatest tokens so far, by completion: `greatest[i]` is the best of the first i + 1 holds.
     let mut greatest: Vec<usize> = Vec::with_capacity(holds.len());
     let mut findings = Vec::new();
@@ -63,6 +180,11 @@ fn check_key(run: &RunIndex, holds: &[usize]) -> Vec<Finding> {
             && !is_own_again(run, best, at)
         {
             findings.push(finding(run, best, at));
+        } else if let Some(best) = greatest_released(run, &released, at)
+            && run.holds[best].token >= hold.token
+            && !is_own_again(run, best, at)
+        {
+            findings.push(finding_by_validity(run, best, at));
         }
         let best = greatest.last().copied().filter(|&best| run.holds[best].token >= hold.token);
         greatest.push(best.unwrap_or(at));
@@ -74,17 +196,40 @@ fn check_key(run: &RunIndex, holds: &[usize]) -> Vec<Finding> {
 /// by its holder, or that a session keeps, has one token for both.
 fn is_own_again(run: &RunIndex, earlier: usize, later: usize) -> bool {
     let (a, b) = (&run.holds[earlier], &run.holds[later]);
+    // Of one process the earlier grant has the earlier acquire.
+    if a.process != b.process || a.token != b.token {
+        return false;
+    }
     let between = &run.operations[a.acquire + 1..b.acquire];
     let released = |operation: &Operation| {
         let is_own = operation.process == a.process && operation.key == a.key && operation.f() == f::RELEASE;
         is_own && !operation.certainly_not()
     };
-    a.process == b.process && a.token == b.token && !between.iter().any(released)
+    !between.iter().any(released)
+}
+
+/// As [`finding`], where the acquires overlap, and only the validity that was reported says which came later.
+fn finding_by_validity(run: &RunIndex, earlier: usize, later: usize) -> Finding {
+    let (a, b) = (&run.holds[earlier], &run.holds[later]);
+    Finding {
+        sentence: format!(
+            "process {} got token {} at {} by an attempt that had begun at {} at the earliest (its validity says so), although process \
+             {}, which had got the greater token {}, had begun to release at {}",
+            b.process,
+            token_text(b.token),
+            seconds(b.from_ns),
+            seconds(b.attempt_ns.unwrap_or(b.invoke_ns)),
+            a.process,
+            token_text(a.token),
+            seconds(a.end_ns),
+        ),
+        ..finding(run, earlier, later)
+    }
 }
 
 fn finding(run: &RunIndex, earlier: usize, later: usize) -> Finding {
     let (a, b) = (&run.holds[earlier], &run.holds[later]);
-    let token = |token: Option<i64>| token.map_or_else(String::new, |token| token.to_string());
+    let token = token_text;
     Finding {
         class: "token-not-greater".to_owned(),
         key: b.key.to_owned(),
@@ -145,6 +290,68 @@ mod tests {
             assert_eq!(verdict.outcome, Outcome::Violation);
             assert_eq!(verdict.findings[0].events, [2, 4, 5]);
         }
+    }
+
+    /// Both wait; process 2, whose token was drawn first, is granted once process 1 has released.
+    const DRAWN_EARLY: &str = "
+        0  1 invoke acquire a {ttl_ms:100}
+        1  2 invoke acquire a {ttl_ms:100}
+        10 1 ok     acquire a {token:9,validity_ms:98}
+        20 1 invoke release a
+        21 1 ok     release a {believed:true}
+        40 2 ok     acquire a {token:5,validity_ms:95}";
+
+    #[test]
+    fn rejects_a_lower_token_whose_validity_says_that_it_was_granted_later() {
+        let found = verdict(&Fencing, DRAWN_EARLY);
+        assert_eq!((found.outcome, found.findings.len()), (Outcome::Violation, 1));
+        assert_eq!(
+            found.findings[0].sentence,
+            "process 2 got token 5 at 0.040 s by an attempt that had begun at 0.035 s at the earliest (its validity says so), although \
+             process 1, which had got the greater token 9, had begun to release at 0.020 s"
+        );
+        // Also where it began to wait first.
+        let first = DRAWN_EARLY.replace("0  1 invoke", "2  1 invoke").replace("1  2 invoke", "0  2 invoke");
+        let first = first.replacen("        2  1 invoke acquire a {ttl_ms:100}\n", "", 1);
+        let first =
+            first.replace("        10 1 ok", "        2  1 invoke acquire a {ttl_ms:100}\n        10 1 ok");
+        assert_eq!(verdict(&Fencing, &first).findings.len(), 1);
+        let greater = DRAWN_EARLY.replace("token:5", "token:10");
+        assert_eq!(verdict(&Fencing, &greater).outcome, Outcome::Valid);
+        // The attempt may have begun before: the tokens may come in either order. And a whole TTL says nothing.
+        for validity in ["validity_ms:70", "validity_ms:100"] {
+            let unknown = DRAWN_EARLY.replace("validity_ms:95", validity);
+            assert_eq!(verdict(&Fencing, &unknown).outcome, Outcome::Valid, "{validity}");
+        }
+        // Nor does a validity that a client measured by a clock that a fault moved.
+        let moved = format!(
+            "0 nemesis info nodes - {{slots:[\"c1\",\"c2\",\"c3\"],storage:[],leader:false}}\n\
+             0 nemesis invoke clock-jump - {{id:0,stage:\"inject\",targets:[\"c3\"],description:{{moves_clocks:true,sentence:\"x\"}}}}{DRAWN_EARLY}"
+        );
+        assert_eq!(verdict(&Fencing, &moved).outcome, Outcome::Valid);
+    }
+
+    #[test]
+    fn rejects_the_refusal_of_a_write_of_who_alone_held_the_lock() {
+        let code = "rejected: stale-token: 5 < 9";
+        let refused = format!(
+            "{}\n50 2 invoke write a 1\n51 2 fail write a null {code}",
+            DRAWN_EARLY.replace("validity_ms:95", "validity_ms:70")
+        );
+        let found = verdict(&Fencing, &refused);
+        assert_eq!((found.outcome, found.findings.len()), (Outcome::Violation, 1));
+        assert_eq!(found.findings[0].class, "rightful-write-refused");
+        // Of a holder whose TTL was over, or beside whom another had been granted, or who came first, it is right.
+        let late = refused.replace("50 2", "150 2").replace("51 2", "151 2");
+        assert_eq!(verdict(&Fencing, &late).outcome, Outcome::Valid);
+        let another = refused.replace(
+            "51 2 fail",
+            "50 3 invoke acquire a {ttl_ms:100}\n50 3 ok acquire a {token:12}\n51 2 fail",
+        );
+        assert_eq!(verdict(&Fencing, &another).outcome, Outcome::Valid);
+        let overlapped =
+            refused.replace("20 1 invoke release a\n        21 1 ok     release a {believed:true}\n", "");
+        assert_eq!(verdict(&Fencing, &overlapped).outcome, Outcome::Valid);
     }
 
     #[test]

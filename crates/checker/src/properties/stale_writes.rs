@@ -84,7 +84,7 @@ impl Checker for StaleWrites {
     }
 }
 
-fn is_rejected(operation: &Operation) -> bool {
+pub(super) fn is_rejected(operation: &Operation) -> bool {
     let fail = operation.completion.filter(|event| operation.f() == f::WRITE && event.kind == Kind::Fail);
     fail.and_then(|event| event.error.as_ref()).is_some_and(OperationError::is_rejected)
 }
@@ -117,7 +117,7 @@ fn came_after(run: &RunIndex, later: usize, earlier: usize) -> bool {
 }
 
 /// The hold of each operation, by the index of its invocation: the last of its process on the key, whether released or not.
-fn holds_of_operations(run: &RunIndex) -> FxHashMap<u64, usize> {
+pub(super) fn holds_of_operations(run: &RunIndex) -> FxHashMap<u64, usize> {
     let exclusive = run.holds.iter().enumerate().filter(|(_, hold)| hold.exclusive);
     let mut acquired: Vec<(u64, u64, &str, usize)> =
         exclusive.map(|(at, hold)| (hold.from, hold.process, hold.key, at)).collect();
@@ -286,6 +286,36 @@ mod tests {
         // Without tokens, the order of the answers, but for one that came when all was over.
         let without = LATE_GRANT.replace(" {token:40}", "").replace(" {token:33}", " {validity_ms:0}");
         assert_eq!(verdict(&StaleWrites, &without).outcome, Outcome::Valid);
+    }
+
+    /// Process 2 waited for longer than its TTL, behind a holder that renewed: validity 0 when its answer came. It then renewed.
+    const WAITED: &str = "
+        0  2 invoke acquire a {ttl_ms:5}
+        1  1 invoke acquire a {ttl_ms:5}
+        2  1 ok     acquire a {validity_ms:4}
+        5  1 info   renewed a
+        8  1 invoke read    a
+        9  1 ok     read    a 0
+        10 1 invoke write   a 1
+        11 1 ok     write   a 1
+        12 1 invoke release a
+        13 1 ok     release a
+        14 2 ok     acquire a {validity_ms:0}
+        15 2 info   renewed a
+        16 2 invoke read    a
+        17 2 ok     read    a 1
+        18 2 invoke write   a 2
+        19 2 ok     write   a 2";
+
+    #[test]
+    fn a_grant_that_was_waited_for_longer_than_its_ttl_is_no_early_one() {
+        assert_eq!(verdict(&StaleWrites, WAITED).outcome, Outcome::Valid);
+        // Without the renewal its place is not known: no finding either, for itself or for the other.
+        let unknown = WAITED.replace("        15 2 info   renewed a\n", "");
+        assert_eq!(verdict(&StaleWrites, &unknown).outcome, Outcome::Valid);
+        // Once renewed, it is later than the other, whose write then would be late.
+        let late = format!("{WAITED}\n30 1 invoke write a 9\n31 1 ok write a 9");
+        assert_eq!(verdict(&StaleWrites, &late).outcome, Outcome::Violation);
     }
 
     const UNANSWERED: &str = "

@@ -84,6 +84,9 @@ pub struct Hold<'a> {
     pub renewals: Vec<(u64, u64)>,
     pub token: Option<i64>,
     pub validity_ms: Option<f64>,
+    /// The earliest time at which the granted attempt can have begun, of an acquire that waited: as the library's validity says it,
+    /// where no fault moved the clock of its client.
+    pub attempt_ns: Option<u64>,
     /// The servers that granted it, where the lock names them.
     pub granted_by: Vec<&'a str>,
     /// False where the acquire said that it excludes no one: then neither overlaps nor writes between each other's are
@@ -123,21 +126,45 @@ impl Hold<'_> {
         self.until == self.from && is_over(self.validity_ms)
     }
 
-    /// Whether this hold came after another of its key, as far as a storage can know: it was asked for once the other had been
-    /// granted; of two that were asked for together, it has the greater token, or was granted later.
+    /// Whether this hold is known to have come after another of its key: it was asked for once the other had been granted; of two
+    /// that were asked for together, it has the greater token, or was granted later.
     pub fn came_after(&self, other: &Hold, operations: &[Operation]) -> bool {
-        let invoked = |hold: &Hold| operations[hold.acquire].invoke.index;
-        if invoked(self) > other.from || invoked(other) > self.from {
-            return invoked(self) > other.from;
+        if self.began_after(other, operations) || other.began_after(self, operations) {
+            return self.began_after(other, operations);
         }
         if let (Some(own), Some(token)) = (self.token, other.token)
             && own != token
         {
             return own > token;
         }
-        // Of a grant whose answer was that late, only the beginning is known.
-        let granted = |hold: &Hold| if is_over(hold.validity_ms) { invoked(hold) } else { hold.from };
-        granted(self) > granted(other)
+        match (self.known_from(), other.known_from()) {
+            (Some(own), Some(others)) => own > others,
+            _ => false,
+        }
+    }
+
+    /// Whether it was asked for once the other had been granted, or its granted attempt began once the other was being released.
+    pub fn began_after(&self, other: &Hold, operations: &[Operation]) -> bool {
+        let is_released = other.end == HoldEnd::Released;
+        operations[self.acquire].invoke.index > other.from
+            || (is_released && self.attempt_ns.is_some_and(|began_ns| began_ns > other.end_ns))
+    }
+
+    /// Since when the lock is known to have been this process's. Of a grant that was over when its answer came, as far as its client
+    /// could tell, it is not known, but for one that was renewed afterwards: that was waited for longer than its TTL, and lived.
+    fn known_from(&self) -> Option<u64> {
+        let lived = || self.renewals.iter().any(|(index, _)| *index > self.from);
+        (!is_over(self.validity_ms) || lived()).then_some(self.from)
+    }
+
+    /// The earliest time at which the attempt that was granted can have begun, by the library's own word: it counts the validity from
+    /// there. None where the library says nothing, or says the whole TTL, which no attempt leaves. A clock that a fault moved makes it
+    /// wrong: see [`Hold::attempt_ns`].
+    pub(super) fn attempt_by_validity_ns(&self) -> Option<u64> {
+        let (ttl_ns, validity_ms) = (self.ttl_ns?, self.validity_ms?);
+        let validity_ns = (validity_ms.max(0.0) * 1e6) as u64;
+        let is_said = self.lease == Lease::Ttl && 0 < validity_ns && validity_ns < ttl_ns;
+        is_said.then(|| self.from_ns.saturating_sub(ttl_ns - validity_ns).max(self.invoke_ns))
     }
 
     /// Until when the lock was taken for its process, as far as is known: as long as it claimed the lock, and of a session or a connection

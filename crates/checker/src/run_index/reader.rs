@@ -148,6 +148,7 @@ impl<'a> Reader<'a> {
             ttl_ns: ttl_ns(&self.lock, invoke),
             lease: self.lock.lease,
             cut_ns: None,
+            attempt_ns: None,
             renewals: early.into_iter().collect(),
             token: event.value.get("token").and_then(Value::as_i64),
             validity_ms: event.value.get("validity_ms").and_then(Value::as_f64),
