@@ -39,7 +39,8 @@ pub fn reader(name: &str) -> Option<Reader> {
 fn history(input: &[u8], lines: &mut dyn Lines) {
     let choice: usize = input.iter().map(|byte| usize::from(*byte)).sum();
     let models = ModelName::ALL;
-    let reading = ReadOptions { independent: (choice / models.len()).is_multiple_of(4), skip: vec![] };
+    let reading =
+        ReadOptions { independent: (choice / models.len()).is_multiple_of(4), ..Default::default() };
     let budget = Budget::new(Duration::from_millis(50), 1 << 24);
     let options = CheckOptions { algorithm: Algorithm::Auto, budget, evidence: true, witness: true };
     for key in check_lines(models[choice % models.len()], lines, &reading, &options).into_iter().flatten() {

@@ -4,9 +4,9 @@ use crate::exit::{BAD_USAGE, FAILED};
 use crate::output::{Output, complain, say};
 use anyhow::Result;
 use clap::Args;
-use fencepost_checker::read::{Edn, JsonLines, Lines, ReadError, ReadOptions};
+use fencepost_checker::read::{ArrayLines, Edn, JsonLines, Lines, ReadError, ReadOptions};
 use fencepost_checker::{Algorithm, Budget, CheckOptions, KeyVerdict, ModelName, Outcome, check_lines};
-use fencepost_engine::check_range;
+use fencepost_engine::{BadUsage, check_range};
 use fencepost_history::run::write_whole;
 use fencepost_history::{decompressed, printable};
 use serde::Serialize;
@@ -50,7 +50,16 @@ pub struct CheckArgs {
     /// Operations to leave out, separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "F")]
     pub skip: Vec<String>,
-    /// Histories: .jsonl or .edn, plain or compressed (.gz, .zst); - for standard input.
+    /// What the file calls an operation, and what the model calls it, separated by commas: get=read,put=write.
+    #[arg(long, value_delimiter = ',', value_name = "FILE=MODEL", value_parser = pair)]
+    pub rename: Vec<(String, String)>,
+    /// What the model calls a field of values, and what the file calls it: token=fence.
+    #[arg(long, value_delimiter = ',', value_name = "MODEL=FILE", value_parser = pair)]
+    pub field: Vec<(String, String)>,
+    /// JSON value that a register or cas-register starts with [default: null].
+    #[arg(long, value_name = "VALUE")]
+    pub initial: Option<String>,
+    /// Histories: .jsonl, .json or .edn, plain or compressed (.gz, .zst); - for standard input.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
 }
@@ -83,11 +92,14 @@ const MEMORY: RangeInclusive<usize> = 1..=1 << 20;
 /// Keys of a file that are explained at most.
 const EXPLAINED_MAX: usize = 3;
 
-/// Checks all files. The exit code is 0 if all are valid, 1 if any is a violation, else 2 if any is unknown or has no operation; 254 if
-/// any is no history.
+/// Checks all files. The exit code is 0 if all are valid, 1 if any is a violation, else 2 if any is unknown, or vacuous: no operation in it
+/// is known to have succeeded; 254 if any is no history.
 pub fn check(args: &CheckArgs) -> Result<i32> {
     check_range("--budget-s", args.budget_s, &BUDGET)?;
     check_range("--memory-mb", args.memory_mb, &MEMORY)?;
+    if let Some(initial) = &args.initial {
+        check_initial(args.model, initial)?;
+    }
     let mut worst = Outcome::Valid;
     let (mut refused, mut unwritten) = (false, None);
     let mut svg = args.svg.as_deref();
@@ -127,10 +139,41 @@ pub fn check(args: &CheckArgs) -> Result<i32> {
     })
 }
 
+/// `NAME=NAME`.
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((one, other)) if !one.is_empty() && !other.is_empty() => Ok((one.to_owned(), other.to_owned())),
+        _ => Err(format!("{text:?} is not NAME=NAME")),
+    }
+}
+
+fn check_initial(model: ModelName, initial: &str) -> Result<()> {
+    if !matches!(model, ModelName::Register | ModelName::CasRegister) {
+        let model = model.name();
+        return Err(BadUsage(format!(
+            "--initial is for register and cas-register, and the model is {model}"
+        ))
+        .into());
+    }
+    if serde_json::from_str::<serde_json::Value>(initial).is_err() {
+        return Err(BadUsage(format!(
+            "invalid --initial {initial:?}: expected JSON, such as 0, null or '\"text\"'"
+        ))
+        .into());
+    }
+    Ok(())
+}
+
 fn check_file<'a>(args: &'a CheckArgs, file: &'a Path, draw: bool) -> Result<FileVerdict<'a>> {
     let began = Instant::now();
     let time = Duration::from_secs_f64(args.budget_s);
-    let reading = ReadOptions { independent: args.independent, skip: args.skip.clone() };
+    let reading = ReadOptions {
+        independent: args.independent,
+        skip: args.skip.clone(),
+        rename: args.rename.clone(),
+        fields: args.field.clone(),
+        initial: args.initial.clone(),
+    };
     // Keys are judged at the same time, and share the memory.
     let memory_bytes = (args.memory_mb << 20) / rayon::current_num_threads().max(1);
     let options = CheckOptions {
@@ -146,8 +189,9 @@ fn check_file<'a>(args: &'a CheckArgs, file: &'a Path, draw: bool) -> Result<Fil
     let mut lines = open(file)?;
     let mut keys = check_lines(args.model, &mut *lines, &reading, &options)?;
     let operations: usize = keys.iter().map(|key| key.operations).sum();
-    // Nothing was judged where there is no operation.
-    let outcome = keys.iter().map(|key| key.outcome).max().filter(|_| operations > 0);
+    // Nothing was judged where no operation of any key succeeded.
+    let judged = keys.iter().map(|key| key.outcome).filter(|outcome| *outcome != Outcome::Vacuous);
+    let outcome = judged.max().filter(|_| operations > 0);
     let outcome = outcome.unwrap_or(Outcome::Vacuous);
     keys.retain(|key| args.witness || key.outcome != Outcome::Valid);
     let ms = began.elapsed().as_secs_f64() * 1e3;
@@ -170,7 +214,18 @@ fn open(file: &Path) -> Result<Box<dyn Lines>> {
     let name = file.to_string_lossy();
     let name = name.strip_suffix(".gz").or(name.strip_suffix(".zst")).unwrap_or(&name);
     let edn = name.ends_with(".edn") || !name.ends_with(".jsonl") && looks_like_edn(text.fill_buf()?);
-    Ok(if edn { Box::new(Edn::new(text)) } else { Box::new(JsonLines::new(text)) })
+    let is_array = is_json_array(text.fill_buf()?);
+    Ok(match edn && !is_array {
+        true => Box::new(Edn::new(text)),
+        false if is_array => Box::new(JsonLines::new(ArrayLines::new(text))),
+        false => Box::new(JsonLines::new(text)),
+    })
+}
+
+/// An array of JSON objects begins with `[{"`, or is empty.
+fn is_json_array(text: &[u8]) -> bool {
+    let signs: Vec<u8> = text.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).take(3).collect();
+    signs.starts_with(b"[{\"") || signs == b"[]"
 }
 
 /// JSON lines begin with `{"`; EDN with anything else.

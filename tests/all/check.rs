@@ -257,3 +257,75 @@ fn devices_are_written_to_and_not_replaced() {
     let output = check(&["--model", "mutex", "--svg", "/dev/stdout", &violation]);
     assert!(text(&output.stdout).contains("<svg "), "{}", text(&output.stdout));
 }
+
+/// Histories as other tools write them: what each says, or how it is to be read.
+#[test]
+fn histories_of_other_tools_get_no_wrong_green() {
+    let folder = tempfile::tempdir().unwrap();
+    let verdict = |name: &str, content: &str, arguments: &[&str]| {
+        let path = file(folder.path(), name, content.as_bytes());
+        let output = check(&[arguments, &[&path]].concat());
+        let said = text(&output.stdout);
+        let word =
+            said.strip_prefix(&path).and_then(|rest| rest.split_whitespace().next().map(str::to_owned));
+        (word.unwrap_or_else(|| text(&output.stderr)), output.status.code().unwrap())
+    };
+    let is = |word: &str, code: i32| (word.to_owned(), code);
+    // Overlapping holds, in whose releases no process says what it believed.
+    let event = |process: u32, kind: &str, f: &str, more: &str| {
+        format!("{{:process {process} :type :{kind} :f :{f}{more}}}\n")
+    };
+    let overlapping = |end: &str| {
+        [
+            event(0, "invoke", "acquire", ""),
+            event(0, "ok", "acquire", ""),
+            event(1, "invoke", "acquire", ""),
+            event(1, "ok", "acquire", ""),
+            event(0, "invoke", "release", ""),
+            event(0, end, "release", ""),
+        ]
+        .concat()
+    };
+    assert_eq!(verdict("lease.edn", &overlapping("ok"), &["--model", "lease-mutex"]), is("violation", 1));
+    let path = file(folder.path(), "failed.edn", overlapping("fail").as_bytes());
+    let explained = text(&check(&["--model", "owner-mutex", "--explain", &path]).stdout);
+    assert!(explained.contains("never released"), "{explained}");
+    // A register that does not begin as null.
+    let zero = event(0, "invoke", "read", "") + &event(0, "ok", "read", " :value 0");
+    assert_eq!(verdict("zero.edn", &zero, &["--model", "register"]), is("violation", 1));
+    assert_eq!(verdict("zero.edn", &zero, &["--model", "register", "--initial", "0"]), is("valid", 0));
+    let refused = verdict("zero.edn", &zero, &["--model", "counter", "--initial", "0"]);
+    assert!(
+        refused.0.contains("--initial is for register and cas-register") && refused.1 == 254,
+        "{refused:?}"
+    );
+    // Nothing succeeded.
+    for end in ["info", "fail"] {
+        let nothing = event(0, "invoke", "write", " :value 1") + &event(0, end, "write", " :value 1");
+        assert_eq!(verdict("nothing.edn", &nothing, &["--model", "register"]), is("vacuous", 2), "{end}");
+    }
+    // One array, on several lines or one; other names; a compare-and-set of independent keys.
+    let array = r#"[{"type":"invoke","f":"acquire","process":1},
+        {"type":"ok","f":"acquire","process":1}]"#;
+    assert_eq!(verdict("a.json", array, &["--model", "mutex"]), is("valid", 0));
+    assert_eq!(verdict("b.json", &array.replace('\n', ""), &["--model", "mutex"]), is("valid", 0));
+    let named = array
+        .replace("acquire", "lock")
+        .replace(r#""ok","f":"lock""#, r#""ok","f":"lock","value":{"fence":4}"#);
+    let names = ["--model", "fenced-mutex", "--rename", "lock=acquire", "--field", "token=fence"];
+    assert_eq!(verdict("c.json", &named, &names), is("valid", 0));
+    let unnamed = verdict("c.json", &named, &names[..2]);
+    assert!(unnamed.0.contains("--rename lock=NAME") && unnamed.1 == 254, "{unnamed:?}");
+    let triple = |from: &str| {
+        event(0, "invoke", "cas", &format!(" :value [\"k\" {from} 1]"))
+            + &event(0, "ok", "cas", &format!(" :value [\"k\" {from} 1]"))
+    };
+    assert_eq!(
+        verdict("d.edn", &triple("nil"), &["--model", "cas-register", "--independent"]),
+        is("valid", 0)
+    );
+    assert_eq!(
+        verdict("d.edn", &triple("7"), &["--model", "cas-register", "--independent"]),
+        is("violation", 1)
+    );
+}

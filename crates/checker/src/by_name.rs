@@ -97,8 +97,17 @@ pub fn check_lines(
         ModelName::OwnerMutex => judge(&read(&OwnerMutex, lines, reading)?, options),
         ModelName::FencedMutex => judge(&read(&FencedMutex, lines, reading)?, options),
         ModelName::LeaseMutex => lease_mutex::check(lines, reading, options)?,
-        ModelName::Register => judge(&read(&Register::default(), lines, reading)?, options),
-        ModelName::CasRegister => judge(&read(&Register::with_cas(), lines, reading)?, options),
+        ModelName::Register => {
+            judge(&read(&Register::starting_with(reading.initial.as_deref()), lines, reading)?, options)
+        }
+        ModelName::CasRegister => judge(
+            &read(
+                &Register { with_cas: true, ..Register::starting_with(reading.initial.as_deref()) },
+                lines,
+                reading,
+            )?,
+            options,
+        ),
         ModelName::Counter => judge(&read(&Counter, lines, reading)?, options),
         ModelName::FetchAdd => judge(&read(&FetchAdd, lines, reading)?, options),
         ModelName::Set => judge(&read(&Set::default(), lines, reading)?, options),

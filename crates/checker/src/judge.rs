@@ -118,6 +118,9 @@ pub fn judge<M: Codec>(parts: &[KeyHistory<M>], options: &CheckOptions) -> Vec<K
     verdicts.into_iter().map(|(_, verdict)| verdict).collect()
 }
 
+/// Why a key is vacuous.
+pub(crate) const NOTHING_SUCCEEDED: &str = "no operation is known to have succeeded, so nothing was tested";
+
 fn judge_part<M: Codec>(part: &KeyHistory<M>, options: &CheckOptions) -> KeyVerdict {
     let (model, history) = (&part.model, &part.history);
     let mut order = options.witness.then(Vec::new);
@@ -130,6 +133,10 @@ fn judge_part<M: Codec>(part: &KeyHistory<M>, options: &CheckOptions) -> KeyVerd
         evidence: None,
         witness: None,
     };
+    if history.list.iter().all(|entry| entry.ret.is_none()) {
+        (verdict.outcome, verdict.reason) = (Outcome::Vacuous, Some(NOTHING_SUCCEEDED.to_owned()));
+        return verdict;
+    }
     match answer {
         Answer::Linearizable => {
             verdict.witness = order.map(|order| order.iter().map(|&at| step(model, history, at)).collect());

@@ -5,12 +5,12 @@
 //! meet. This is the `exclusion` checker on a history file, key by key.
 
 use crate::evidence::{Evidence, ShownOperation};
-use crate::judge::{CheckOptions, KeyVerdict};
+use crate::judge::{CheckOptions, KeyVerdict, NOTHING_SUCCEEDED};
 use crate::properties::{Overlap, exclusion_sentence, overlaps};
 use crate::read::{Line, Lines, ReadError, ReadOptions, malformed, split};
 use crate::run_index::{Operation, RunIndex};
 use crate::verdict::Outcome;
-use fencepost_history::{Event, Kind, Process};
+use fencepost_history::{Event, Kind, Process, f};
 use serde_json::Value;
 
 /// Reads a history and judges it.
@@ -24,25 +24,36 @@ pub(crate) fn check(
     let mut origins = Vec::new();
     let mut timed = false;
     while let Some(line) = lines.next_line()? {
-        if line.process.is_none() || reading.skip.iter().any(|skip| *skip == line.f) {
-            continue;
-        }
+        let Some(line) = reading.apply(line) else { continue };
         let mut event = event(&line, events.len() as u64)?;
         if reading.independent {
             let (key, value) = split(&line)?;
             event.key = Some(key.into());
-            event.value = json(value, line.number)?.into();
+            event.value = json(&value, line.number)?.into();
         }
         check_value(&event, line.number)?;
         timed |= line.time_ns.is_some();
         origins.push((line.number, line.index.unwrap_or(line.number - 1)));
         events.push(event);
     }
+    believe_in_releases(&mut events);
     let run = match RunIndex::new(&events) {
         Ok(run) => run,
         Err(error) => return malformed(origins[error.index as usize].0, error.reason),
     };
     Ok(judge(&run, &origins, timed, options))
+}
+
+/// In histories of other tools no release says whether its process believed in the lock as it began (`believed`). Who releases a lock
+/// holds it, to its own mind: so each release that was not refused is taken to say so.
+fn believe_in_releases(events: &mut [Event]) {
+    let is_release = |event: &Event| event.f == f::RELEASE && event.kind != Kind::Invoke;
+    if events.iter().any(|event| is_release(event) && event.value.get("believed").is_some()) {
+        return;
+    }
+    for event in events.iter_mut().filter(|event| is_release(event) && event.kind == Kind::Ok) {
+        event.value = serde_json::json!({ "believed": true }).into();
+    }
 }
 
 fn event(line: &Line, index: u64) -> Result<Event, ReadError> {
@@ -103,6 +114,12 @@ fn judge(run: &RunIndex, origins: &[(u64, u64)], timed: bool, options: &CheckOpt
             verdicts.len() - 1
         });
         verdicts[place].operations += 1;
+    }
+    let ok = run.operations.iter().filter(|operation| operation.ok().is_some());
+    let succeeded: rustc_hash::FxHashSet<&str> = ok.map(|operation| operation.key).collect();
+    for (_, &place) in places.iter().filter(|(key, _)| !succeeded.contains(*key)) {
+        verdicts[place].outcome = Outcome::Vacuous;
+        verdicts[place].reason = Some(NOTHING_SUCCEEDED.to_owned());
     }
     for overlap in &found {
         let verdict = &mut verdicts[places[run.holds[overlap.second].key]];

@@ -3,9 +3,11 @@
 //! Nothing is kept of an event but what a model makes of it, so that memory grows with the operations and not with
 //! the text. Files are opened elsewhere.
 
+mod array;
 mod edn;
 mod json;
 
+pub use array::ArrayLines;
 pub use edn::Edn;
 pub use json::JsonLines;
 
@@ -58,6 +60,35 @@ pub struct ReadOptions {
     pub independent: bool,
     /// Operations to leave out.
     pub skip: Vec<String>,
+    /// What the file calls an operation, and what the model calls it.
+    pub rename: Vec<(String, String)>,
+    /// What the model calls a field of values, and what the file calls it.
+    pub fields: Vec<(String, String)>,
+    /// The value that a register starts with, as JSON; null unless given.
+    pub initial: Option<String>,
+}
+
+impl ReadOptions {
+    /// The line in the model's words; none where it is to be left out.
+    pub(crate) fn apply<'a>(&self, mut line: Line<'a>) -> Option<Line<'a>> {
+        if let Some((_, name)) = self.rename.iter().find(|(name, _)| *name == line.f) {
+            line.f = name.clone().into();
+        }
+        if line.process.is_none() || self.skip.iter().any(|skip| *skip == line.f) {
+            return None;
+        }
+        if !self.fields.is_empty()
+            && let Ok(serde_json::Value::Object(mut value)) = serde_json::from_str(&line.value)
+        {
+            for (model, file) in &self.fields {
+                if let Some(field) = value.remove(file) {
+                    value.insert(model.clone(), field);
+                }
+            }
+            line.value = serde_json::Value::Object(value).to_string().into();
+        }
+        Some(line)
+    }
 }
 
 /// The history of one key.
@@ -79,12 +110,10 @@ pub fn read<M: Codec + Clone>(
 ) -> Result<Vec<KeyHistory<M>>, ReadError> {
     let mut collector = Collector::new(model.clone());
     while let Some(line) = lines.next_line()? {
-        if line.process.is_none() || is_notice(&line) || reading.skip.iter().any(|skip| *skip == line.f) {
-            continue;
-        }
+        let Some(line) = reading.apply(line).filter(|line| !is_notice(line)) else { continue };
         if reading.independent {
             let (key, value) = split(&line)?;
-            let (key, value) = (key.to_owned(), value.to_owned());
+            let (key, value) = (key.to_owned(), value.into_owned());
             collector.take(&Line { key: Some(key.into()), value: value.into(), ..line })?;
         } else {
             collector.take(&line)?;
@@ -103,21 +132,36 @@ fn is_no_of_library(line: &Line) -> bool {
     error.is_some_and(|error| error.code() == ErrorCode::RefusedByLibrary)
 }
 
-/// The key and the value of a `[key, value]`.
-pub(crate) fn split<'a>(line: &'a Line) -> Result<(&'a str, &'a str), ReadError> {
-    match serde_json::from_str::<[&serde_json::value::RawValue; 2]>(&line.value) {
-        Ok([key, value]) => Ok((key.get(), value.get())),
-        Err(_) => malformed(line.number, format!("the value {} is not [key, value]", line.value)),
+/// The key and the value of a `[key, value]`; of a longer list, such as `[key, from, to]` of a compare-and-set, the rest is the value.
+pub(crate) fn split<'a>(line: &'a Line) -> Result<(&'a str, Cow<'a, str>), ReadError> {
+    let parts = serde_json::from_str::<Vec<&serde_json::value::RawValue>>(&line.value);
+    match parts.as_deref() {
+        Ok([key, value]) => Ok((key.get(), value.get().into())),
+        Ok([key, rest @ ..]) if rest.len() > 1 => {
+            let rest: Vec<&str> = rest.iter().map(|value| value.get()).collect();
+            Ok((key.get(), format!("[{}]", rest.join(",")).into()))
+        }
+        _ => malformed(line.number, format!("the value {} is not [key, value]", shortened(&line.value))),
+    }
+}
+
+/// A long value, cut for a message.
+fn shortened(value: &str) -> Cow<'_, str> {
+    const CHARACTERS_MAX: usize = 120;
+    match value.char_indices().nth(CHARACTERS_MAX) {
+        Some((at, _)) => format!("{}…", &value[..at]).into(),
+        None => value.into(),
     }
 }
 
 /// That the model does not take what a line says.
 fn refused(line: &Line, refusal: Refusal) -> Result<(), ReadError> {
-    let (f, value) = (&line.f, &line.value);
+    let (f, value) = (&line.f, shortened(&line.value));
     let reason = match refusal {
-        Refusal::UnknownOperation(known) => {
-            format!("the model knows {known}, not {f:?} (--skip {f} leaves it out)")
-        }
+        Refusal::UnknownOperation(known) => format!(
+            "the model knows {known}, not {f:?} (--rename {f}=NAME if it is one of these; --skip {f} leaves it out, which is right only for \
+             an operation that does not change the object)"
+        ),
         Refusal::WrongValue(wanted) => format!("{f:?} wants {wanted}, and the value is {value}"),
     };
     malformed(line.number, reason)
@@ -283,7 +327,8 @@ mod tests {
             |old: &str, new: &str| parts(FencedMutex, &TURNS.replacen(old, new, 1)).err().unwrap_or_default();
         assert_eq!(
             refused(r#""f":"acquire""#, r#""f":"grab""#),
-            "line 2: the model knows acquire and release, not \"grab\" (--skip grab leaves it out)"
+            "line 2: the model knows acquire and release, not \"grab\" (--rename grab=NAME if it is one of these; \
+             --skip grab leaves it out, which is right only for an operation that does not change the object)"
         );
         assert_eq!(
             refused(r#"{"token":3}"#, "7"),
@@ -316,7 +361,7 @@ mod tests {
         let text = r#"{"process":1,"type":"invoke","f":"write","value":["x",3]}
             {"process":1,"type":"ok","f":"write","value":["x",3]}
             {"process":1,"type":"invoke","f":"noise","value":3}"#;
-        let reading = ReadOptions { independent: true, skip: vec!["noise".to_owned()] };
+        let reading = ReadOptions { independent: true, skip: vec!["noise".to_owned()], ..Default::default() };
         let parts = read(&Register::default(), &mut JsonLines::new(text.as_bytes()), &reading).unwrap();
         assert_eq!(parts[0].key.as_deref(), Some("\"x\""));
         assert_eq!(parts[0].history.len(), 1);

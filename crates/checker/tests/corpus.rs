@@ -9,7 +9,7 @@ fn judge(text: &[u8]) -> (usize, usize) {
     let (mut judged, mut refused) = (0, 0);
     for model in ModelName::ALL {
         for independent in [false, true] {
-            let reading = ReadOptions { independent, skip: vec![] };
+            let reading = ReadOptions { independent, ..Default::default() };
             let budget = Budget::new(Duration::from_secs(5), 1 << 26);
             let options = CheckOptions { algorithm: Algorithm::Auto, budget, evidence: true, witness: true };
             let readers: [Box<dyn Lines>; 2] = [Box::new(JsonLines::new(text)), Box::new(Edn::new(text))];

@@ -1,4 +1,4 @@
-//! A register that is read and written, and one with compare-and-set. It starts as null.
+//! A register that is read and written, and one with compare-and-set. It starts as null, or with a value that is given.
 //!
 //! Where every value is written once and nothing is compared, its algorithm is that of the [zones]: O(n) time and
 //! memory. Elsewhere the search decides.
@@ -16,6 +16,12 @@ pub struct Register {
 }
 
 impl Register {
+    /// The register that starts with this value, as JSON, and not with null.
+    pub fn starting_with(initial: Option<&str>) -> Register {
+        let values = initial.map_or_else(Values::default, Values::starting_with);
+        Register { with_cas: false, values }
+    }
+
     /// The register that has compare-and-set too.
     pub fn with_cas() -> Register {
         Register { with_cas: true, values: Values::default() }

@@ -3,7 +3,7 @@
 use super::integer;
 use rustc_hash::FxHashMap;
 
-/// The values of one register or set, numbered in order of appearance. 0 is null.
+/// The values of one register or set, numbered in order of appearance. 0 is null, or what a register starts with.
 #[derive(Clone, Debug)]
 pub struct Values {
     integers: FxHashMap<i64, u32>,
@@ -26,6 +26,14 @@ impl Default for Values {
 }
 
 impl Values {
+    /// The values of a register whose first one, with the number 0, is this JSON value.
+    pub fn starting_with(json: &str) -> Values {
+        let mut values = Values { others: FxHashMap::default(), names: Vec::new(), ..Values::default() };
+        // What is no JSON was refused before.
+        values.number(json);
+        values
+    }
+
     /// The number of a JSON value. None if it is not JSON.
     pub fn number(&mut self, json: &str) -> Option<u32> {
         let next = self.names.len() as u32;
@@ -36,8 +44,8 @@ impl Values {
             }
             return Some(number);
         }
-        if json == "null" {
-            return Some(0);
+        if let Some(&null) = self.others.get("null").filter(|_| json == "null") {
+            return Some(null);
         }
         // Through a value, so that two spellings of the same are the same.
         let value: serde_json::Value = serde_json::from_str(json).ok()?;

@@ -16,7 +16,7 @@ pub(super) fn held_twice<M: Model<Op = LockOp>>(history: &History<M>, earlier: u
     let release = release_of::<M>(history, earlier);
     let state = match release {
         Some(release) => format!("did not begin to release before {}", history.invoked(release)),
-        None => "never began to release".to_owned(),
+        None => "never released".to_owned(),
     };
     let sentence = if first == second {
         format!(

@@ -1,0 +1,150 @@
+//! What is fair, what is idle, and what only a slow machine explains.
+
+use super::*;
+use crate::literal::{maybe_verdict, verdict};
+
+/// Twelve seconds of attempts, one a second, each of which ends so. Then the run is closed.
+fn attempts(end: &str) -> String {
+    let attempt = |at: u64| {
+        let (from, until, process) = (at * 1000, at * 1000 + 990, 10 + at);
+        format!(
+            "{from} {process} invoke acquire a {{ttl_ms:1000,timeout_ms:1000}}\n{until} {process} {end}\n"
+        )
+    };
+    let attempts: String = (0..12).map(attempt).collect();
+    format!("0 nemesis info phase - \"main\"\n{attempts}12000 nemesis info phase - \"heal\"")
+}
+
+#[test]
+fn rejects_a_free_lock_that_no_process_gets() {
+    let verdict = verdict(&Fairness, &attempts("fail acquire a null taken"));
+    assert_eq!(verdict.outcome, Outcome::Violation);
+    assert_eq!(
+        verdict.summary,
+        "without any fault, none of 12 attempts to acquire a succeeded in 12.000 s, although for 11.880 s of that \
+         time it was certainly free"
+    );
+    assert_eq!(verdict.findings[0].class, "never-granted");
+}
+
+#[test]
+fn accepts_a_lock_that_is_granted_and_tells_the_longest_wait() {
+    let granted = attempts("ok acquire a").replace("11990 21 ok", "11990 21 fail");
+    let verdict = verdict(&Fairness, &granted);
+    assert_eq!(verdict.outcome, Outcome::Valid);
+    assert_eq!(verdict.summary, "11 of 12 processes got the lock, after at most 0.990 s");
+}
+
+#[test]
+fn a_lock_that_may_be_taken_is_not_certainly_free() {
+    // Each refused attempt may have taken it for its TTL, and each indeterminate one.
+    for end in ["fail acquire a null refused-by-library: no", "info acquire a null raised: x"] {
+        let verdict = verdict(&Fairness, &attempts(end));
+        assert_eq!(verdict.outcome, Outcome::Vacuous, "{end}");
+        assert_eq!(
+            verdict.summary,
+            "for 11.880 s of 12.000 s no process held a, and 12 attempts to acquire it failed: it was granted never, \
+             so hardly anything was tested"
+        );
+    }
+    // A machine that is too slow for a majority is no proof against the lock.
+    let slow = verdict(&Fairness, &attempts("fail acquire a null expired"));
+    assert_eq!(slow.outcome, Outcome::Vacuous);
+}
+
+/// A grant at the beginning and at the end; in between two processes try in turn, and overlap, until `until_ms`.
+fn idle_until(until_ms: u64, end: &str) -> String {
+    let grant = |at: u64, process: u64| {
+        let times = [at, at + 1, at + 2, at + 3];
+        let [a, b, c, d] = times;
+        format!(
+            "{a} {process} invoke acquire a {{ttl_ms:1000,timeout_ms:1000}}\n{b} {process} ok acquire a\n\
+             {c} {process} invoke release a\n{d} {process} ok release a\n"
+        )
+    };
+    let mut text = format!("0 nemesis info phase - \"main\"\n{}", grant(0, 1));
+    let mut open: Option<u64> = None;
+    for at in (10..until_ms).step_by(500) {
+        let process = at;
+        text += &format!("{at} {process} invoke acquire a {{ttl_ms:1000,timeout_ms:1000}}\n");
+        if let Some(before) = open.replace(process) {
+            text += &format!("{at} {before} {end}\n");
+        }
+    }
+    let last = open.map_or(String::new(), |process| format!("{until_ms} {process} {end}\n"));
+    format!("{text}{last}{}20000 nemesis info phase - \"heal\"", grant(until_ms + 1, 2))
+}
+
+#[test]
+fn rejects_a_free_lock_that_is_wanted_for_longer_than_the_bound() {
+    let idle = verdict(&Fairness, &idle_until(9000, "fail acquire a null taken"));
+    assert_eq!((idle.outcome, idle.findings[0].class.as_str()), (Outcome::Violation, "idle"));
+    assert_eq!(
+        idle.summary,
+        "without any fault, a was certainly free from 0.010 s to 9.000 s, and at every moment of these 8.990 s processes tried to \
+         acquire it; 18 attempts failed"
+    );
+    // Within the bound; of attempts that may have taken it; and of a machine that is too slow.
+    assert_eq!(verdict(&Fairness, &idle_until(4900, "fail acquire a null taken")).outcome, Outcome::Valid);
+    for end in ["info acquire a null raised: x", "fail acquire a null timeout"] {
+        assert_ne!(verdict(&Fairness, &idle_until(9000, end)).outcome, Outcome::Violation, "{end}");
+    }
+}
+
+#[test]
+fn a_run_that_is_shorter_than_the_bound_is_not_judged() {
+    let short = attempts("ok acquire a").replace("ttl_ms:1000", "ttl_ms:9000");
+    assert!(maybe_verdict(&Fairness, &short).is_none());
+}
+
+#[test]
+fn a_lock_that_is_held_is_waited_for() {
+    let held = format!(
+        "0 1 invoke acquire a {{ttl_ms:2000}}\n0 1 ok acquire a\n{}\n13000 1 invoke release a\n13001 1 ok release a",
+        attempts("fail acquire a null taken")
+    );
+    let verdict = verdict(&Fairness, &held);
+    assert_eq!((verdict.outcome, verdict.stats["in_vain_ms"].as_u64()), (Outcome::Valid, Some(0)));
+}
+
+#[test]
+fn a_lock_that_is_hardly_ever_granted_tests_nothing() {
+    let seldom = attempts("fail acquire a null taken").replace(
+        "3990 13 fail acquire a null taken",
+        "3990 13 ok acquire a\n3991 13 invoke release a\n3992 13 ok release a",
+    );
+    let verdict = verdict(&Fairness, &seldom);
+    assert_eq!(verdict.outcome, Outcome::Vacuous);
+    assert!(
+        verdict.summary.ends_with("it was granted once, so hardly anything was tested"),
+        "{}",
+        verdict.summary
+    );
+}
+
+#[test]
+fn starved_processes_are_a_figure() {
+    let mut text = attempts("ok acquire a");
+    for at in 0..11 {
+        let process = 10 + at;
+        text = text.replace(&format!(" {process} "), " 1 ");
+    }
+    let alone = verdict(&Fairness, &text);
+    assert_eq!(alone.summary, "2 of 2 processes got the lock, after at most 0.990 s");
+    let other = "0 2 invoke acquire a {ttl_ms:1000,timeout_ms:1000}\n";
+    let text = text.replace("12000 nem", "11995 2 fail acquire a null taken\n12000 nem");
+    let text = text.replacen("0 1 invoke", &format!("{other}0 1 invoke"), 1);
+    let starved = verdict(&Fairness, &text);
+    assert_eq!(
+        starved.summary,
+        "2 of 3 processes got the lock, after at most 0.990 s; 1 tried for more than 5.000 s and never got it"
+    );
+    assert_eq!(starved.outcome, Outcome::Valid);
+}
+
+#[test]
+fn is_silent_under_faults_and_where_no_process_tried() {
+    let fault = "0 nemesis invoke kill - {id:1,stage:\"inject\",targets:[\"n1\"]}\n";
+    assert!(maybe_verdict(&Fairness, &(fault.to_owned() + &attempts("fail acquire a null taken"))).is_none());
+    assert!(maybe_verdict(&Fairness, "0 nemesis info phase - \"main\"").is_none());
+}

@@ -1,0 +1,175 @@
+//! Plans as files: what is read, and what is refused.
+
+use super::*;
+use crate::draw_plan::draw;
+use crate::roles::LEADER;
+use crate::testing::{settings, topology};
+use fencepost_history::Seed;
+
+#[test]
+fn a_plan_survives_its_file() {
+    let plan = draw(registry(), &topology(5, 5), &settings(20), Seed(1));
+    assert_eq!(Plan::parse(&plan.to_toml(), &topology(5, 5)).unwrap(), plan);
+}
+
+#[test]
+fn the_groups_of_a_partition_name_its_targets() {
+    let with = |on: &str| {
+        let text = format!(
+            "[[fault]]\nat_ms = 50\nfor_ms = 1500\nfault = \"partition\"\n{on}groups = [[\"c1\"], [\"n1\"]]"
+        );
+        Plan::parse(&text, &topology(5, 5)).unwrap()
+    };
+    assert_eq!(with(""), with("on = [\"c1\"]\n"));
+    let unknown = "[[fault]]\nat_ms = 50\nfor_ms = 9\nfault = \"partition\"\ngroups = [[\"c1\"], [\"n9\"]]";
+    assert!(Plan::parse(unknown, &topology(5, 5)).unwrap_err().contains("n9"));
+}
+
+#[test]
+fn a_plan_can_be_written_by_hand() {
+    let text = r#"
+        [[fault]]
+        at_ms = 3500
+        for_ms = 2000
+        fault = "clock-jump"
+        on = ["n3"]
+        wall_ms = 30000
+        monotonic_ms = 30000
+
+        [[fault]]
+        when = { f = "acquire", client = "c1" }
+        at_ms = 10
+        for_ms = 5000
+        fault = "pause"
+        on = ["c1"]
+    "#;
+    let plan = Plan::parse(text, &topology(5, 5)).unwrap();
+    assert_eq!((plan.faults[0].at_ms, plan.faults[0].for_ms), (3500, 2000));
+    assert_eq!(plan.faults[1].when.as_ref().unwrap().client.as_deref(), Some("c1"));
+    assert_eq!(Plan::parse(&plan.to_toml(), &topology(5, 5)).unwrap(), plan);
+}
+
+#[test]
+fn faults_of_one_kind_do_not_meet_on_a_node() {
+    let fault = |at: u32, fault: &str, on: &str, more: &str| {
+        format!("[[fault]]\nat_ms = {at}000\nfor_ms = 2000\nfault = '{fault}'\non = ['{on}']\n{more}\n")
+    };
+    let read = |faults: [String; 2]| Plan::parse(&faults.concat(), &topology(3, 2));
+    let met = read([fault(1, "pause", "n1", ""), fault(2, "leader-pause", "n1", "")]);
+    assert!(met.is_err_and(|why| why.contains("fault 2 (leader-pause): it is on n1 while fault 1 (pause)")));
+    assert!(read([fault(2, "kill", "n1", ""), fault(1, "kill", "n1", "")]).is_err());
+    // One after the other, on two nodes, of two kinds, and where events decide, all is well.
+    let event = "when = { f = 'acquire' }";
+    for second in [
+        fault(3, "pause", "n1", ""),
+        fault(1, "pause", "n2", ""),
+        fault(1, "kill", "n1", ""),
+        fault(1, "pause", "n1", event),
+    ] {
+        assert!(read([fault(1, "pause", "n1", ""), second.clone()]).is_ok(), "{second}");
+    }
+    let cut = "groups = [['c1'], ['n1']]";
+    assert!(read([fault(1, "partition", "c1", cut), fault(1, "partition", "c1", cut)]).is_ok());
+}
+
+#[test]
+fn a_flow_names_targets_and_peers() {
+    let read = |text: &str| {
+        let text = format!("[[fault]]\nat_ms = 1\nfor_ms = 1\n{text}");
+        Plan::parse(&text, &topology(3, 2)).map(|plan| plan.faults[0].clone())
+    };
+    let delay = read("fault = 'delay'\nflow = 'holder > storage'\ndelay_ms = 5.0").unwrap();
+    assert_eq!(
+        (&delay.on[..], &delay.parameters["peers"]),
+        (&["holder".to_owned()][..], &json!(["storage"]))
+    );
+    assert_eq!(delay.parameters["ways"], "out");
+    let cut = read("fault = 'partition'\nflow = 'granting:2 > holder'").unwrap();
+    assert_eq!(cut.parameters["groups"], json!([["granting:2"], ["holder"]]));
+    assert_eq!((cut.on, &cut.parameters["one_way"]), (vec!["granting:2".to_owned()], &json!("to-second")));
+    let refused = |text: &str| read(text).unwrap_err();
+    let pause = refused("fault = 'pause'\nflow = 'holder > storage'");
+    assert!(pause.starts_with("line 5, fault 1 (pause): pause does nothing to packets"), "{pause}");
+    let both = refused("fault = 'delay'\non = ['c1']\nflow = 'c1 > n1'\ndelay_ms = 5.0");
+    assert!(both.contains("leave out `on`"), "{both}");
+    let three = refused("fault = 'delay'\nflow = 'c1 | n1 | n2'\ndelay_ms = 5.0");
+    assert!(three.contains("it has two ends"), "{three}");
+    let name = refused("fault = 'delay'\nflow = 'holdr > n1'\ndelay_ms = 5.0");
+    assert!(name.contains("did you mean \"holder\"?"), "{name}");
+}
+
+#[test]
+fn a_fault_of_servers_is_not_aimed_at_clients() {
+    let read = |fault: &str, on: &str| {
+        let text = format!("[[fault]]\nat_ms = 1\nfor_ms = 1\nfault = '{fault}'\non = ['{on}']");
+        Plan::parse(&text, &topology(3, 2)).map(drop)
+    };
+    let refused = "line 5, fault 1 (power-loss): power-loss is a fault of servers, and holder is none: name a server (n1, n2, n3)";
+    assert_eq!(read("power-loss", "holder"), Err(refused.to_owned()));
+    assert!(read("kill", "storage").is_err_and(|why| why.contains("would end the storage")));
+    assert!(read("power-loss", "c1").is_err());
+    assert_eq!((read("power-loss", "granting:2"), read("pause", "holder")), (Ok(()), Ok(())));
+}
+
+#[test]
+fn a_plan_can_be_aimed_at_the_leader_where_there_is_one() {
+    let text = "[[fault]]\nat_ms = 1000\nfor_ms = 1000\nfault = 'pause'\non = ['leader']";
+    let led = Topology { has_leader: true, ..topology(3, 2) };
+    assert!(Plan::parse(text, &led).is_ok());
+    assert!(Plan::parse(text, &topology(3, 2)).is_err_and(|why| why.contains("none of these servers leads")));
+    let names: Vec<&str> = registry().iter().map(|nemesis| nemesis.name()).collect();
+    for name in names.iter().filter(|name| name.contains("leader") || **name == "failover") {
+        let aimed = draw(&[find(name).unwrap()], &led, &settings(20), Seed(1));
+        assert!(aimed.faults.iter().all(|fault| fault.on == [LEADER]), "{name}");
+        // Each server stands for itself: one of them is a leader to those whom it granted the lock.
+        let drawn = draw(&[find(name).unwrap()], &topology(3, 2), &settings(20), Seed(1));
+        assert!(drawn.faults.iter().all(|fault| fault.on.len() == 1 && fault.on != [LEADER]));
+        assert!(drawn.faults[0].on == ["granting:1"], "{name}");
+        assert!(!aimed.faults.is_empty() && !drawn.faults.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn mistakes_in_a_plan_are_named() {
+    let refused = |fault: &str| {
+        let text =
+            format!("[[fault]]\nat_ms = 1000\nfor_ms = 1000\nfault = \"pause\"\non = [\"n1\"]\n{fault}");
+        // A key that stands twice is itself a mistake: the later line replaces the earlier one here.
+        let lines: Vec<&str> = text.lines().collect();
+        let key = |line: &str| line.split('=').next().unwrap_or_default().trim().to_owned();
+        let kept = lines
+            .iter()
+            .enumerate()
+            .filter(|(at, line)| !lines[at + 1..].iter().any(|later| key(later) == key(line)));
+        let text: Vec<&str> = kept.map(|(_, line)| *line).collect();
+        Plan::parse(&text.join("\n"), &topology(2, 2)).unwrap_err()
+    };
+    assert!(refused("on = [\"n9\"]").contains("n9"));
+    assert!(refused("on = []").contains("no node"));
+    assert!(refused("for_ms = -2").contains("-2"));
+    assert!(refused("for_ms = 0").contains("longer than 0"));
+    for key in ["at_ms", "for_ms", "stop_ms"] {
+        let long = refused(&format!("{key} = 9223372036854775807"));
+        assert!(long.contains(&format!("`{key}` is at most 3153600000000 ms (100 years)")), "{long}");
+    }
+    let back = refused("fault = \"clock-jump\"\nwall_ms = -9223372036854775807");
+    assert!(back.starts_with("line 6, fault 1 (clock-jump): `wall_ms` is at most"), "{back}");
+    let often = refused("fault = \"power-loss\"\nflicker_ms = 1\nflickers = 4294967295");
+    assert!(often.contains("`flickers` is from 1 to 100, not 4294967295"), "{often}");
+    assert!(refused("fault = \"puase\"").contains("did you mean \"pause\"?"));
+    assert!(refused("stop = 7").contains("unknown key \"stop\": did you mean \"stop_ms\"?"));
+    assert!(refused("when = { f = \"acquire\", client = \"c7\" }").contains("c7"));
+    let never = refused("when = { f = \"nope\" }");
+    assert!(never.starts_with("line 6, fault 1 (pause): `when`: unknown event \"nope\""), "{never}");
+    assert!(refused("then = { f = \"acquire\", granted-by = \"zz\" }").contains("no server zz"));
+    for name in ["kill", "failover", "leader-kill"] {
+        let text = refused(&format!("fault = \"{name}\"\nhard = 7"));
+        assert!(text.starts_with(&format!("line 6, fault 1 ({name}): unknown key \"hard\"")), "{text}");
+    }
+    assert!(refused("fault = \"disk-full\"\non = [\"storage\"]").contains("storage is none"));
+    assert!(refused("for_ms = \"x\"").starts_with("line 5"), "{}", refused("for_ms = \"x\""));
+    assert!(
+        refused("wenn = 7")
+            .starts_with("line 6, fault 1 (pause): unknown key \"wenn\": did you mean \"when\"?")
+    );
+}
