@@ -96,8 +96,7 @@ impl<'a> RunIndex<'a> {
         for hold in &mut holds {
             let own = nodes.client_of(hold.process);
             let moves_its_clock = |fault: &Fault| {
-                fault.description.moves_clocks
-                    && own.is_none_or(|own| fault.targets.iter().any(|target| *target == own))
+                fault.description.moves_clocks && own.is_none_or(|own| fault.targets.contains(&own))
             };
             hold.attempt_ns = hold.attempt_by_validity_ns().filter(|_| !faults.iter().any(moves_its_clock));
         }
