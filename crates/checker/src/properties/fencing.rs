@@ -76,10 +76,10 @@ fn refused_writes(run: &RunIndex) -> Vec<Finding> {
     if refused.is_empty() {
         return Vec::new();
     }
-    let (holds, befores) = (holds_of_operations(run), befores(run));
+    let (holds, around) = (holds_of_operations(run), around_holds(run));
     let rightful = refused.into_iter().filter_map(|write| {
         let (at, answer) = (*holds.get(&write.invoke.index)?, write.completion?);
-        let (hold, before) = (&run.holds[at], befores.get(&at)?);
+        let (hold, before) = (&run.holds[at], around.get(&at)?);
         let in_time = hold.expires_ns(answer.index).is_none_or(|end| answer.time < end);
         let alone = before.claimed_until_ns < hold.from_ns && before.next_from > answer.index;
         let believed = !hold.was_over_at_once() && hold.end_ns >= write.invoke.time;
@@ -100,7 +100,7 @@ struct Around {
     next_from: u64,
 }
 
-fn befores(run: &RunIndex) -> FxHashMap<usize, Around> {
+fn around_holds(run: &RunIndex) -> FxHashMap<usize, Around> {
     let mut by_key: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
     for (at, hold) in run.holds.iter().enumerate() {
         by_key.entry(hold.key).or_default().push(at);
@@ -341,7 +341,7 @@ mod tests {
         let found = verdict(&Fencing, &refused);
         assert_eq!((found.outcome, found.findings.len()), (Outcome::Violation, 1));
         assert_eq!(found.findings[0].class, "rightful-write-refused");
-        // Of a holder whose TTL was over, or beside whom another had been granted, or who came first, it is right.
+        // It is right where the TTL was over, where another had been granted the lock meanwhile, or where the earlier hold had not ended.
         let late = refused.replace("50 2", "150 2").replace("51 2", "151 2");
         assert_eq!(verdict(&Fencing, &late).outcome, Outcome::Valid);
         let another = refused.replace(

@@ -1,17 +1,14 @@
 //! Debian's apt, which decides what packages need: without a network, on files alone, and confined like a node's programs.
 
 use super::download::RemoteFile;
+use super::inside::run_inside;
 use super::lists;
 use super::settings::Mirror;
 use super::suite::{Archive, KEYS, Suite, architecture};
 use crate::ClusterError;
-use crate::confinement::Confinement;
 use fencepost_history::prose::nearest;
-use nix::libc;
-use std::ffi::CString;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::{Duration, SystemTime};
@@ -219,33 +216,11 @@ impl Apt {
         command.args(args).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LC_ALL", "C.UTF-8");
         command.env("APT_CONFIG", self.seen.join("apt.conf")).env("TMPDIR", self.seen.join("tmp"));
         if let Runner::Base(root) = &self.runner {
-            enter(&mut command, root)?;
+            run_inside(&mut command, root)?;
         }
         let mut command = tokio::process::Command::from(command);
         command.stdin(Stdio::null()).kill_on_drop(true).output().await.map_err(cannot)
     }
-}
-
-/// Has the command run inside the root file system, without a network and without rights.
-fn enter(command: &mut std::process::Command, root: &Path) -> Result<(), ClusterError> {
-    use std::os::unix::process::CommandExt;
-    let root =
-        CString::new(root.as_os_str().as_bytes()).map_err(|error| ClusterError::new(error.to_string()))?;
-    let is_root = nix::unistd::geteuid().is_root();
-    let enter = move || {
-        // SAFETY: system calls only, as is right between fork and exec; the paths end in a zero byte.
-        let entered = unsafe {
-            let of_its_own = is_root || libc::unshare(libc::CLONE_NEWUSER) == 0;
-            // In a container root may not have this right; apt is given nothing to download all the same.
-            libc::unshare(libc::CLONE_NEWNET);
-            of_its_own && libc::chroot(root.as_ptr()) == 0 && libc::chdir(c"/".as_ptr()) == 0
-        };
-        if entered { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-    };
-    // SAFETY: the closure makes system calls only.
-    unsafe { command.pre_exec(enter) };
-    Confinement::Program.apply_to(command);
-    Ok(())
 }
 
 /// The name of the package that apt does not find, from its error.

@@ -11,6 +11,7 @@
 mod apt;
 mod base;
 mod download;
+mod inside;
 mod lists;
 mod root;
 mod settings;

@@ -4,15 +4,13 @@
 //! merged /usr, the alternatives of iptables, and a few files in /etc.
 
 use super::base::unpack;
+use super::inside::run_inside;
 use super::settings::DownloadSettings;
 use super::suite::Suite;
 use super::unpack::MERGED;
 use crate::{ClusterError, Progress};
-use nix::libc;
-use std::ffi::CString;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Stdio;
@@ -178,25 +176,12 @@ fn link(to: &str, at: &Path) -> Result<(), ClusterError> {
 
 /// Runs the program inside, so that a root file system that lacks something never counts.
 async fn try_program(root: &Path, program: &str) -> Result<(), ClusterError> {
-    let path =
-        CString::new(root.as_os_str().as_bytes()).map_err(|error| ClusterError::new(error.to_string()))?;
-    let is_root = nix::unistd::geteuid().is_root();
-    let mut command = Command::new(program);
+    let mut command = std::process::Command::new(program);
     let version = if program == "etcdctl" { "version" } else { "--version" };
     command.arg(version).env_clear().env("PATH", "/usr/sbin:/usr/bin").env("ETCDCTL_API", "3");
-    let enter = move || {
-        // SAFETY: system calls only, as is right between fork and exec; the path ends in a zero byte.
-        let entered = unsafe {
-            (is_root || libc::unshare(libc::CLONE_NEWUSER) == 0)
-                && libc::chroot(path.as_ptr()) == 0
-                && libc::chdir(c"/".as_ptr()) == 0
-        };
-        if entered { Ok(()) } else { Err(io::Error::last_os_error()) }
-    };
-    // SAFETY: the closure makes system calls only.
-    unsafe { command.pre_exec(enter) };
+    run_inside(&mut command, root)?;
     let what = format!("run {program} in the new root file system");
-    let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await;
+    let output = Command::from(command).stdin(Stdio::null()).kill_on_drop(true).output().await;
     let output = output.map_err(|error| ClusterError::new(format!("cannot {what}: {error}")))?;
     if output.status.success() {
         return Ok(());

@@ -23,7 +23,7 @@ pub(crate) async fn known(
     image: &Image,
     progress: &Progress,
 ) -> DownloadSettings {
-    if settings.knows_a_mirror() || images::is_unpacked(image) {
+    if !is_needed(settings, image) {
         return settings.clone();
     }
     match engine.sources_of_image(&format!("debian:{}-slim", image.suite.release()), progress).await {
@@ -41,13 +41,16 @@ pub(crate) async fn known_by_any(
     image: &Image,
     progress: &Progress,
 ) -> DownloadSettings {
-    if settings.knows_a_mirror() || images::is_unpacked(image) {
-        return settings.clone();
+    if is_needed(settings, image)
+        && let Ok(engine) = Engine::connect().await
+    {
+        return known(&engine, settings, image, progress).await;
     }
-    match Engine::connect().await {
-        Ok(engine) => known(&engine, settings, image, progress).await,
-        Err(_) => settings.clone(),
-    }
+    settings.clone()
+}
+
+fn is_needed(settings: &DownloadSettings, image: &Image) -> bool {
+    !settings.knows_a_mirror() && !images::is_unpacked(image)
 }
 
 impl Engine {
