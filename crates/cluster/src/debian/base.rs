@@ -6,12 +6,11 @@
 use super::download::{Downloader, Failure, RemoteFile, cannot_store};
 use super::settings::Mirror;
 use super::store::Store;
-use super::suite::{Archive, KEYS, architecture};
-use super::unpack::{MERGED, Unpacking, unpack_all};
+use super::suite::{Archive, architecture};
+use super::unpack::{Unpacking, make_merged_links, unpack_all};
 use crate::hash::short_hash;
 use crate::{ClusterError, Progress};
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,11 +29,7 @@ fn pinned() -> Option<&'static str> {
 
 /// Where the base of this version of Fencepost lies in this folder.
 pub(super) fn folder(all: &Path) -> PathBuf {
-    let keys = short_hash(KEYS);
-    all.join(format!(
-        "base-{}",
-        short_hash(format!("{RECIPE} {keys} {}", pinned().unwrap_or_default()).as_bytes())
-    ))
+    all.join(format!("base-{}", short_hash(format!("{RECIPE} {}", pinned().unwrap_or_default()).as_bytes())))
 }
 
 /// Makes the base where it is missing.
@@ -78,16 +73,12 @@ fn remote_file(line: &str, mirror: &Mirror) -> Option<RemoteFile> {
 }
 
 fn prepare(root: &Path) -> std::io::Result<()> {
-    for name in MERGED {
-        fs::create_dir_all(root.join("usr").join(name))?;
-        symlink(format!("usr/{name}"), root.join(name))?;
-    }
-    for name in ["dev", "proc", "tmp", "empty", "suites"] {
+    make_merged_links(root)?;
+    for name in ["dev", "tmp", "suites"] {
         fs::create_dir_all(root.join(name))?;
     }
     // Nothing is mounted there; apt opens it for programs that read nothing.
-    fs::write(root.join("dev/null"), "")?;
-    fs::write(root.join("keys.gpg"), KEYS)
+    fs::write(root.join("dev/null"), "")
 }
 
 /// Unpacks packages, aside from asynchronous code; ends soon after it is given up. A package that cannot be read is forgotten.

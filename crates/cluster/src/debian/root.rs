@@ -7,12 +7,12 @@ use super::base::unpack;
 use super::inside::run_inside;
 use super::settings::DownloadSettings;
 use super::suite::Suite;
-use super::unpack::MERGED;
+use super::unpack::make_merged_links;
 use crate::{ClusterError, Progress};
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use tokio::process::Command;
 
@@ -85,16 +85,8 @@ fn cannot(what: &str, path: &Path, error: &io::Error) -> ClusterError {
     ClusterError::new(format!("cannot {what} {}: {error}", path.display()))
 }
 
-async fn fill(
-    contents: &Contents<'_>,
-    root: &Path,
-    packages: Vec<std::path::PathBuf>,
-) -> Result<(), ClusterError> {
-    for name in MERGED {
-        let folder = root.join("usr").join(name);
-        fs::create_dir_all(&folder).map_err(|error| cannot("make the folder", &folder, &error))?;
-        link(&format!("usr/{name}"), &root.join(name))?;
-    }
+async fn fill(contents: &Contents<'_>, root: &Path, packages: Vec<PathBuf>) -> Result<(), ClusterError> {
+    make_merged_links(root).map_err(|error| cannot("make folders in", root, &error))?;
     let descriptions = unpack(packages, root).await?;
     note_versions(&descriptions, root)?;
     for (path, text) in FILES {

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufReader, Read};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tar::EntryType;
@@ -15,7 +15,16 @@ use tar::EntryType;
 const LEFT_OUT: [&str; 6] = ["doc", "info", "locale", "man", "lintian", "bug"];
 
 /// Folders of the root that are links into /usr, as in every Debian since 12.
-pub(super) const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
+const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
+
+/// Makes these links, and the folders that they lead to, in a new root file system.
+pub(super) fn make_merged_links(root: &Path) -> io::Result<()> {
+    for name in MERGED {
+        fs::create_dir_all(root.join("usr").join(name))?;
+        symlink(format!("usr/{name}"), root.join(name))?;
+    }
+    Ok(())
+}
 
 /// Why a package could not be unpacked.
 #[derive(Debug)]
@@ -198,7 +207,6 @@ fn malformed(why: &str) -> io::Error {
 mod tests {
     use super::*;
     use std::io::Write;
-    use std::os::unix::fs::symlink;
 
     enum Item {
         Text(&'static str, &'static str),
@@ -262,10 +270,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let (deb, root) = (place.path().join("a.deb"), place.path().join("root"));
         fs::write(&deb, bytes).unwrap();
-        for name in MERGED {
-            fs::create_dir_all(root.join("usr").join(name)).unwrap();
-            symlink(format!("usr/{name}"), root.join(name)).unwrap();
-        }
+        make_merged_links(&root).unwrap();
         let result = unpack_all(&[deb], &root, &AtomicBool::new(false)).map_err(|it| it.error.to_string());
         (place, result)
     }

@@ -137,7 +137,7 @@ impl Image {
         name == PACKAGES || find(name).is_ok_and(|image| image.hash() == hash)
     }
 
-    /// What its root file system is made of; the title is given back by [`Image::title`].
+    /// What its root file system is made of. Messages call it by the title, which is [`Image::title`].
     pub(super) fn contents<'a>(&'a self, title: &'a str) -> Contents<'a> {
         let (programs, files) = (self.programs, self.files);
         Contents { title, suite: self.suite, packages: self.package_names().collect(), programs, files }
