@@ -96,6 +96,7 @@ mod story;
 #[cfg(test)]
 mod testing;
 mod verdict;
+mod wants;
 mod watch;
 
 pub use budget::Budget;

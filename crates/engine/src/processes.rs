@@ -178,7 +178,7 @@ pub async fn run_process(
 }
 
 /// Acquires a key with a fresh process, and tries again until `deadline` where that fails: a lock may say no at once, while it need not be
-/// free yet. Gives how the last attempt ended, and the process that goes on.
+/// free yet. Each attempt has the time that those of the run have: a library may take no longer one beside its TTL. Gives how the last attempt ended, and the process that goes on.
 async fn acquire_at_last(
     context: &ProcessContext,
     client: &ClientConnection,
@@ -189,7 +189,8 @@ async fn acquire_at_last(
     let mut process = context.fresh_process(slot);
     let mut limit = context.times.free_again;
     loop {
-        let acquired = context.perform_within(limit, client, process, acquire).await;
+        let within = limit.min(context.times.acquire);
+        let acquired = context.perform_within(within, client, process, acquire).await;
         if matches!(acquired, Completion::Info(_)) {
             process = context.fresh_process(slot);
         }

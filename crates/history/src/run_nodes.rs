@@ -57,6 +57,12 @@ impl RunNodes {
         self.slots.get(usize::try_from(process % slots).ok()?).map(String::as_str)
     }
 
+    /// Whether two processes are the same one under two numbers: after an indeterminate operation a process goes on under another.
+    pub fn same_slot(&self, one: u64, other: u64) -> bool {
+        let slots = (self.slots.len() as u64).max(1);
+        one == other || slots > 1 && one % slots == other % slots
+    }
+
     /// How many clients there are.
     pub fn clients(&self) -> usize {
         let mut clients: Vec<&String> = self.slots.iter().collect();

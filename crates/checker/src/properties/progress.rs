@@ -7,12 +7,19 @@
 //!
 //! The closing phase decides where the lock answered: a key that was refused there for longer than any TTL, and never granted, is stuck,
 //! though it may have been acquired earlier since healing: the process that got it then has ended, and left it taken.
+//!
+//! A key that was granted in the end came *late* if it was idle at a stretch for longer than the bound, once the service was ready
+//! again and the longest TTL had passed: certainly free, and tried for at every moment ([`wants`](crate::wants), with the benefit of every
+//! doubt). The bound is the longest TTL and a second, and at least [`LATE_MIN_NS`](late::LATE_MIN_NS).
+
+mod late;
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::prose::seconds;
 use crate::run_index::{Fault, Hold, HoldEnd, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 use fencepost_history::{ErrorCode, Kind, OperationError, RunPhase, ServerEnded, UnfinishedScript, f};
+use late::{last_grants, late};
 use std::collections::BTreeMap;
 
 pub struct Progress;
@@ -55,11 +62,18 @@ impl Checker for Progress {
     }
 
     fn classes(&self) -> &'static [FindingClass] {
-        &[FindingClass {
-            name: "stuck",
-            meaning: "All faults were healed and every TTL had passed, and still no process could acquire the lock.",
-            advice: "Look for a lock without a lease, or for a service that did not recover.",
-        }]
+        &[
+            FindingClass {
+                name: "stuck",
+                meaning: "All faults were healed and every TTL had passed, and still no process could acquire the lock.",
+                advice: "Look for a lock without a lease, or for a service that did not recover.",
+            },
+            FindingClass {
+                name: "late",
+                meaning: "All faults were healed and every TTL had passed, and the lock came free only much later.",
+                advice: "Compare how long the lock is kept in the servers with the TTL that was asked for.",
+            },
+        ]
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
@@ -75,14 +89,19 @@ impl Checker for Progress {
             .iter()
             .filter_map(|(name, key)| Some(Stuck { name, attempts: key.stuck(ttl_ns)? }))
             .collect();
+        let late = late(run, &stuck);
         // Servers that cannot read what they had made durable are no fault that was not healed: they do not survive it.
         let unreadable = run.unreadable().filter(|_| !stuck.is_empty());
+        let stuck_or_late = |key: &str| {
+            stuck.iter().any(|stuck| stuck.name == key) || late.iter().any(|finding| finding.key == key)
+        };
         if let Some(fault) = unhealed(run, unreadable) {
             let (name, id) = (fault.name, fault.id);
             return unknown(format!("the fault {name} (number {id}) was never healed for certain"));
         }
-        let may_hold_one =
-            |script: &&UnfinishedScript| stuck.iter().any(|key| may_hold(run, script.process, key.name));
+        let may_hold_one = |script: &&UnfinishedScript| {
+            keys.keys().any(|key| stuck_or_late(key) && may_hold(run, script.process, key))
+        };
         if let Some(script) = run.unfinished_scripts.iter().find(may_hold_one) {
             return Err(NotJudged::because(format!(
                 "{} did not come to the end of its script, so it may still hold the lock",
@@ -94,14 +113,20 @@ impl Checker for Progress {
         }
         let stuck: Vec<Stuck> =
             stuck.into_iter().filter(|key| unreadable.is_some() || !key.is_doubtful()).collect();
-        let (outcome, summary) = summed_up(&keys, &stuck, unreadable);
+        let (outcome, summary) = match (summed_up(&keys, &stuck, unreadable), late.first()) {
+            ((Outcome::Valid | Outcome::Unknown, _), Some(finding)) if run.not_back().is_none() => {
+                (Outcome::Violation, finding.sentence.clone())
+            }
+            (summed_up, _) => summed_up,
+        };
         let timed = run.lock.lease.runs_out();
         let before = match unreadable {
             Some(ended) => format!("{};", ended.sentence()),
             None if timed => "all faults were healed and every TTL had passed, yet".to_owned(),
             None => "all faults were healed, yet".to_owned(),
         };
-        let findings = stuck.iter().map(|key| finding(key, &before)).collect();
+        let late = late.into_iter().filter(|_| outcome == Outcome::Violation && run.not_back().is_none());
+        let findings = stuck.iter().map(|key| finding(run, key, &before)).chain(late).collect();
         let verdict = Verdict::new(self.name(), outcome, summary);
         Ok(verdict.stat("keys", keys.len()).stat("stuck", stuck.len()).with_findings(findings))
     }
@@ -237,7 +262,7 @@ fn attempts<'a>(run: &'a RunIndex<'a>, heal: u64, heal_ns: u64) -> BTreeMap<&'a 
 }
 
 /// `before` is what had happened before the attempts.
-fn finding(key: &Stuck, before: &str) -> Finding {
+fn finding(run: &RunIndex, key: &Stuck, before: &str) -> Finding {
     let Stuck { name, attempts } = key;
     let (first, last) = (attempts[0], attempts[attempts.len() - 1]);
     Finding {
@@ -247,193 +272,15 @@ fn finding(key: &Stuck, before: &str) -> Finding {
         events: attempts.iter().take(10).map(|acquire| acquire.invoke.index).collect(),
         sentence: format!(
             "{before} none of {} attempts to acquire {name} from {} on \
-             succeeded; the last ended with: {}",
+             succeeded; the last ended with: {}{}",
             attempts.len(),
             seconds(first.invoke.time),
             key.last_error(),
+            last_grants(run, name, first.invoke.time),
         ),
         ..Finding::default()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::literal::{maybe_verdict, verdict};
-
-    const HEALED: &str = "
-        0    1 invoke acquire a {ttl_ms:2000}
-        1    1 ok     acquire a
-        5000 nemesis info phase - \"heal\"
-        5001 2 invoke acquire a {ttl_ms:2000}
-        6001 2 fail   acquire a null taken
-        8000 nemesis info phase - \"closing\"
-        8001 3 invoke acquire a {ttl_ms:2000}
-        9001 3 ok     acquire a";
-
-    #[test]
-    fn accepts_a_lock_that_comes_free() {
-        assert_eq!(verdict(&Progress, HEALED).outcome, Outcome::Valid);
-    }
-
-    #[test]
-    fn rejects_a_lock_that_stays_stuck() {
-        let stuck = verdict(&Progress, &HEALED.replace("3 ok     acquire a", "3 fail acquire a null taken"));
-        assert_eq!(stuck.outcome, Outcome::Violation);
-        // The attempt right after healing does not count: the TTL of the first holder may still have run.
-        assert_eq!(stuck.findings[0].events, [6]);
-    }
-
-    /// Acquired and released after healing, and taken for good since.
-    const LEFT_TAKEN: &str = "
-        0    nemesis info phase - \"liveness\"
-        1000 1 invoke acquire a {ttl_ms:2000}
-        1010 1 ok     acquire a
-        1100 1 invoke release a
-        1110 1 ok     release a {believed:true}
-        4000 nemesis info phase - \"closing\"
-        4001 2 invoke acquire a {ttl_ms:2000,timeout_ms:9000}
-        13001 2 fail  acquire a null taken";
-
-    #[test]
-    fn the_closing_attempts_decide() {
-        let stuck = verdict(&Progress, LEFT_TAKEN);
-        assert_eq!((stuck.outcome, &stuck.findings[0].events[..]), (Outcome::Violation, &[6][..]));
-        let outcome = |by: &str| {
-            verdict(&Progress, &LEFT_TAKEN.replace("13001 2 fail  acquire a null taken", by)).outcome
-        };
-        // Refused no longer than a TTL may run, or by a client that reaches nothing: then what came before counts.
-        assert_eq!(outcome("5001 2 fail acquire a null taken"), Outcome::Valid);
-        assert_eq!(outcome("13001 2 fail acquire a null unreachable"), Outcome::Valid);
-        assert_eq!(outcome("13001 2 info acquire a null timeout"), Outcome::Valid);
-        let granted_at_last =
-            "13001 2 fail acquire a null taken\n13002 3 invoke acquire a {ttl_ms:2000}\n13003 3 ok acquire a";
-        assert_eq!(outcome(granted_at_last), Outcome::Valid);
-    }
-
-    #[test]
-    fn does_not_know_where_the_last_attempts_are_of_unknown_outcome() {
-        let text = HEALED.replace("3 ok     acquire a", "3 info   acquire a null raised: reset");
-        let text =
-            text.replace("6001 2 fail   acquire a null taken", "6001 2 info acquire a null raised: reset");
-        let verdict = verdict(&Progress, &text);
-        assert_eq!(verdict.outcome, Outcome::Unknown);
-        assert!(verdict.summary.ends_with("the last ended with: raised: reset"), "{}", verdict.summary);
-    }
-
-    #[test]
-    fn a_server_that_came_back_at_the_last_try_and_a_fault_that_failed_halfway() {
-        let stuck = HEALED.replace("3 ok     acquire a", "3 fail acquire a null taken");
-        let faults = "0 nemesis invoke kill - {id:1,stage:\"inject\",targets:[\"n1\"]}
-             1 nemesis ok kill - {id:1,stage:\"inject\",effective:true}
-             2 nemesis invoke kill - {id:1,stage:\"heal\"}
-             3 nemesis info server-ended - {node:\"n1\",after_fault:1,log:[]}";
-        let back = format!("{faults}\n4 nemesis ok kill - {{id:1,stage:\"heal\"}}\n{stuck}");
-        assert_eq!(verdict(&Progress, &back).outcome, Outcome::Violation);
-        assert_eq!(verdict(&Progress, &format!("{faults}\n{stuck}")).outcome, Outcome::Unknown);
-        let halfway = "0 nemesis invoke kill - {id:1,stage:\"inject\",targets:[\"n1\"]}
-             1 nemesis info kill - {id:1,stage:\"inject\"} half
-             2 nemesis invoke kill - {id:1,stage:\"heal\"}
-             3 nemesis info kill - {id:1,stage:\"heal\"} failed";
-        assert_eq!(verdict(&Progress, &format!("{halfway}\n{stuck}")).outcome, Outcome::Unknown);
-    }
-
-    #[test]
-    fn does_not_know_where_no_attempt_was_ever_answered() {
-        let later = HEALED
-            .replace("2 fail   acquire a null taken", "2 fail   acquire a null unreachable")
-            .replace("3 ok     acquire a", "3 fail   acquire a null unreachable");
-        let never =
-            verdict(&Progress, &later.replace("1 ok     acquire a", "1 fail   acquire a null unreachable"));
-        assert_eq!(never.outcome, Outcome::Unknown, "{}", never.summary);
-        assert!(never.summary.ends_with("the last attempt ended with: unreachable"), "{}", never.summary);
-        // One that was answered once had a right server.
-        assert_eq!(verdict(&Progress, &later).outcome, Outcome::Violation);
-    }
-
-    #[test]
-    fn does_not_know_without_healing_or_without_an_attempt() {
-        let before = HEALED.split("5000").next().unwrap();
-        assert_eq!(verdict(&Progress, before).outcome, Outcome::Unknown);
-        let untried = HEALED.split("8001").next().unwrap();
-        assert_eq!(verdict(&Progress, untried).outcome, Outcome::Unknown);
-        let unhealed = format!(
-            "0 nemesis invoke kill - {{id:1,stage:\"inject\",targets:[\"n1\"]}}
-             1 nemesis ok kill - {{id:1,stage:\"inject\",effective:true}}{HEALED}"
-        );
-        assert!(verdict(&Progress, &unhealed).summary.contains("never healed"));
-    }
-
-    #[test]
-    fn a_client_in_the_middle_of_its_script_may_still_hold_the_lock() {
-        let cut = |process: u64| {
-            let event = format!(
-                "7999 nemesis info scripts-cut-short - [{{client:\"c1\",process:{process}}}]\n8000 nem"
-            );
-            HEALED.replace("8000 nem", &event)
-        };
-        let stuck = |process| cut(process).replace("3 ok     acquire a", "3 fail acquire a null taken");
-        assert_eq!(verdict(&Progress, &cut(1)).outcome, Outcome::Valid);
-        assert!(maybe_verdict(&Progress, &stuck(1)).is_none());
-        // Process 2 was never granted the lock: it stands before it, as all others do.
-        assert_eq!(verdict(&Progress, &stuck(2)).outcome, Outcome::Violation);
-    }
-
-    #[test]
-    fn a_client_that_has_ended_tries_nothing() {
-        let dead = |kind: &str| {
-            HEALED.replace("3 ok     acquire a", &format!("3 {kind} acquire a null client-gone"))
-        };
-        for kind in ["fail", "info"] {
-            let judged = verdict(&Progress, &dead(kind));
-            assert_eq!(judged.outcome, Outcome::Unknown);
-            assert_eq!(judged.summary, "no process tried to acquire a once it had to be free");
-        }
-        let tried = "\n9002 4 invoke acquire a {ttl_ms:2000}\n9900 4 fail acquire a null taken";
-        assert_eq!(verdict(&Progress, &(dead("fail") + tried)).outcome, Outcome::Violation);
-    }
-
-    #[test]
-    fn no_ttl_is_named_where_there_is_none() {
-        let stuck = |lease: &str| {
-            let lock = format!("0 nemesis info lock - {{name:\"x\",lease:\"{lease}\"}}");
-            let text =
-                lock + &HEALED.replace("3 ok     acquire a", "3 fail acquire a null refused-by-library");
-            verdict(&Progress, &text).findings[0].sentence.clone()
-        };
-        assert_eq!(
-            stuck("none"),
-            "all faults were healed, yet none of 2 attempts to acquire a from 5.001 s on succeeded; the last ended with: \
-             refused-by-library"
-        );
-        assert!(
-            stuck("ttl")
-                .starts_with("all faults were healed and every TTL had passed, yet none of 1 attempts")
-        );
-    }
-
-    #[test]
-    fn a_server_that_did_not_come_back_is_no_fault_of_the_lock() {
-        let stuck = HEALED.replace("3 ok     acquire a", "3 fail acquire a null taken");
-        let ended = |of: &str| {
-            format!("{stuck}\n9002 nemesis info server-ended - {{node:\"n1\",{of}log:[\"broken\"]}}")
-        };
-        let unknown = verdict(&Progress, &ended("after_fault:1,"));
-        assert_eq!(unknown.outcome, Outcome::Unknown);
-        assert!(unknown.summary.contains("its log says: broken"), "{}", unknown.summary);
-        // Nor is one without a fault that ended it, or one that cannot read what it had written, excused.
-        let unreadable = verdict(&Progress, &ended("after_fault:1,unreadable:\"damaged\","));
-        assert_eq!(unreadable.outcome, Outcome::Violation);
-        let sentence = &unreadable.findings[0].sentence;
-        assert!(
-            sentence.starts_with(
-                "n1 did not serve again after the fault was healed; its log says: damaged; none of"
-            ),
-            "{sentence}"
-        );
-        assert_eq!(verdict(&Progress, &ended("")).outcome, Outcome::Violation);
-        let valid =
-            format!("{HEALED}\n9002 nemesis info server-ended - {{node:\"n1\",after_fault:1,log:[]}}");
-        assert_eq!(verdict(&Progress, &valid).outcome, Outcome::Valid);
-    }
-}
+mod tests;

@@ -1,0 +1,81 @@
+//! Locks that came free much later than they had to, and who held a lock last.
+
+use super::Stuck;
+use crate::prose::seconds;
+use crate::run_index::{Hold, HoldEnd, Operation, RunIndex};
+use crate::spans::Span;
+use crate::verdict::Finding;
+use crate::wants::{View, are_by_slowness, length_of, longest, wants};
+use fencepost_history::{Kind, RunPhase, f};
+
+/// The shortest time after which a lock that comes free comes late: a machine may have other things to do for so long.
+pub(super) const LATE_MIN_NS: u64 = 5_000_000_000;
+
+/// The keys that came free too late, one finding each.
+pub(super) fn late(run: &RunIndex, stuck: &[Stuck]) -> Vec<Finding> {
+    let Some(settled) = run.phase(RunPhase::Liveness).or(run.phase(RunPhase::Closing)) else {
+        return Vec::new();
+    };
+    let free_ns = settled.from_ns.saturating_add(run.longest_ttl_ns());
+    let bound_ns = LATE_MIN_NS.max(run.longest_ttl_ns() + 1_000_000_000);
+    let window: Span = (free_ns, run.end_ns.max(free_ns));
+    let keys = wants(run, (0, window.1), View::Benefit);
+    let others = keys.iter().filter(|(name, _)| stuck.iter().all(|stuck| stuck.name != **name));
+    let late = others.filter_map(|(name, key)| {
+        let idle = longest(&key.idle(window));
+        let failed = key.failed_within(idle);
+        let is_proven = length_of(idle) > bound_ns && !are_by_slowness(&failed);
+        is_proven.then(|| late_finding(run, name, idle, &failed))
+    });
+    late.collect()
+}
+
+fn late_finding(run: &RunIndex, key: &str, idle: Span, failed: &[&Operation]) -> Finding {
+    let lock = if key.is_empty() { "the lock" } else { key };
+    let before = match run.faults.is_empty() {
+        true => "at the end of the run".to_owned(),
+        false => "once all faults were healed and every TTL had passed".to_owned(),
+    };
+    let (from_ns, to_ns) = idle;
+    Finding {
+        class: "late".to_owned(),
+        key: key.to_owned(),
+        time: to_ns,
+        events: failed.iter().take(10).map(|acquire| acquire.invoke.index).collect(),
+        sentence: format!(
+            "{before}, no process held {lock} and processes tried to acquire it from {} on, and it was granted {} later{}",
+            seconds(from_ns),
+            seconds(length_of(idle)),
+            last_grants(run, key, from_ns),
+        ),
+        ..Finding::default()
+    }
+}
+
+/// Whose grant of a key was the last before a moment, as a suspect: "; the last 3 grants went to process 7, …".
+pub(super) fn last_grants(run: &RunIndex, key: &str, before_ns: u64) -> String {
+    let before = || run.holds.iter().rev().filter(|hold| hold.key == key && hold.from_ns <= before_ns);
+    let Some(last) = before().next() else { return String::new() };
+    let same = |hold: &&Hold| run.nodes.same_slot(hold.process, last.process);
+    let grants = match before().take_while(same).count() {
+        1 => "the last grant".to_owned(),
+        count => format!("the last {count} grants"),
+    };
+    let since = match (last.end, released(run, last)) {
+        (HoldEnd::Released, Some(Kind::Ok)) => "released it",
+        (HoldEnd::Released, _) => "could not release it for certain",
+        (HoldEnd::Lost, _) => "was notified that it had lost it",
+        (HoldEnd::Reacquired | HoldEnd::Open, _) => "never released it",
+    };
+    format!("; {grants} before went to process {}, at {}, which {since}", last.process, seconds(last.from_ns))
+}
+
+/// How the release of a hold ended, if there was one.
+fn released(run: &RunIndex, hold: &Hold) -> Option<Kind> {
+    let mut later =
+        run.operations[hold.acquire..].iter().filter(|operation| operation.process == hold.process);
+    later
+        .find(|operation| operation.f() == f::RELEASE && operation.key == hold.key)?
+        .completion
+        .map(|end| end.kind)
+}

@@ -1,0 +1,169 @@
+//! When each key was wanted, when it had a holder, and when it was idle: wanted, and without a holder.
+//!
+//! *Wanted* is a key while any acquire of it is under way, however that ends, and between two attempts that follow each other within
+//! [`GAP_NS`]: a lock that says no at once is asked again and again.
+//!
+//! *Taken* is it while a process holds it (as long as it claims it, or its lease runs), or releases it. By [`View::Holders`], which is for
+//! peace, nothing else counts: where an acquire takes long to answer, or failed and left something behind, the key has no holder, and that
+//! is the lock's own doing. By [`View::Benefit`], for what follows faults, a key is taken as well from the moment at which an acquire that
+//! succeeds may have been granted, and an acquire of unknown outcome may have taken it for a TTL, or for good where there is none.
+
+use crate::run_index::{Operation, RunIndex};
+use crate::spans::{Span, difference, length_ns, union};
+use fencepost_history::{ErrorCode, Kind, f};
+use std::collections::BTreeMap;
+
+/// Attempts that follow each other within this time count as one that goes on.
+const GAP_NS: u64 = 1_000_000_000;
+
+/// What counts as taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    Holders,
+    Benefit,
+}
+
+/// What happened to a key while it was tried for.
+#[derive(Default)]
+pub(crate) struct Wants<'a> {
+    pub granted: usize,
+    pub failed: Vec<&'a Operation<'a>>,
+    view: Option<View>,
+    wanted: Vec<Span>,
+    taken: Vec<Span>,
+    /// When an acquire was under way, and may have been granted, that succeeded.
+    pending: Vec<Span>,
+    /// When an acquire of unknown outcome may have taken it.
+    perhaps: Vec<Span>,
+}
+
+/// Of each key, what happened to it between two moments: the acquires count that began then, and ended at all.
+pub(crate) fn wants<'a>(run: &'a RunIndex<'a>, open: Span, view: View) -> BTreeMap<&'a str, Wants<'a>> {
+    let mut keys: BTreeMap<&str, Wants> = BTreeMap::new();
+    for (acquire, kind, (began_ns, ended_ns)) in acquires(run, open) {
+        let key = keys.entry(acquire.key).or_default();
+        key.wanted.push((began_ns, ended_ns));
+        match kind {
+            Kind::Ok => key.granted += 1,
+            _ => key.failed.push(acquire),
+        }
+    }
+    // One that began before may have taken it as well.
+    for acquire in run.operations.iter().filter(|operation| operation.f() == f::ACQUIRE) {
+        let unknown = match view {
+            View::Benefit => acquire.completion.is_none_or(|end| end.kind == Kind::Info),
+            View::Holders => {
+                acquire.completion.is_none() || !acquire.certainly_not() && is_by_slowness(acquire)
+            }
+        };
+        if let Some(key) = keys.get_mut(acquire.key).filter(|_| unknown && acquire.ok().is_none()) {
+            let ended_ns = acquire.completion.map_or(u64::MAX, |end| end.time);
+            let free_ns = run.ttl_ns(acquire).map_or(u64::MAX, |ttl_ns| ended_ns.saturating_add(ttl_ns));
+            key.perhaps.push((acquire.invoke.time, free_ns));
+        }
+    }
+    for hold in &run.holds {
+        if let Some(key) = keys.get_mut(hold.key) {
+            key.pending.push((hold.attempt_ns.unwrap_or(hold.invoke_ns), hold.from_ns));
+            key.taken.push((hold.from_ns, hold.claimed_until_ns()));
+        }
+    }
+    for release in run.operations.iter().filter(|operation| operation.f() == f::RELEASE) {
+        let ended_ns = release.completion.map_or(u64::MAX, |end| end.time);
+        if let Some(key) = keys.get_mut(release.key) {
+            key.taken.push((release.invoke.time, ended_ns));
+        }
+    }
+    for key in keys.values_mut() {
+        key.wanted = bridged(union(std::mem::take(&mut key.wanted)));
+        key.taken = union(std::mem::take(&mut key.taken));
+        key.pending = union(std::mem::take(&mut key.pending));
+        key.perhaps = union(std::mem::take(&mut key.perhaps));
+        key.view = Some(view);
+    }
+    keys
+}
+
+/// The acquires that began within a span and ended, with the moments between which they were under way.
+pub(crate) fn acquires<'a>(
+    run: &'a RunIndex<'a>,
+    open: Span,
+) -> impl Iterator<Item = (&'a Operation<'a>, Kind, Span)> {
+    let acquires = run.operations.iter().filter(|operation| operation.f() == f::ACQUIRE);
+    acquires.filter_map(move |acquire| {
+        let (began_ns, end) = (acquire.invoke.time, acquire.completion?);
+        (open.0..open.1).contains(&began_ns).then_some((acquire, end.kind, (began_ns, end.time)))
+    })
+}
+
+/// With the gaps closed that are too short to count.
+fn bridged(spans: Vec<Span>) -> Vec<Span> {
+    let mut bridged: Vec<Span> = Vec::with_capacity(spans.len());
+    for span in spans {
+        match bridged.last_mut() {
+            Some(last) if span.0 <= last.1.saturating_add(GAP_NS) => last.1 = last.1.max(span.1),
+            _ => bridged.push(span),
+        }
+    }
+    bridged
+}
+
+impl Wants<'_> {
+    /// The stretches in which it certainly had no holder, and was wanted.
+    pub fn idle(&self, within: Span) -> Vec<Span> {
+        let pending = if self.view == Some(View::Holders) { &[][..] } else { &self.pending };
+        difference(&self.wanted, &union([&self.taken[..], pending, &self.perhaps].concat()), within)
+    }
+
+    /// For how long acquires were under way that failed: while no process held it, and while it certainly had no holder.
+    pub fn in_vain_ns(&self, within: Span) -> (u64, u64) {
+        let span = |acquire: &&Operation| {
+            (acquire.invoke.time, acquire.completion.map_or(acquire.invoke.time, |end| end.time))
+        };
+        let failed = union(self.failed.iter().map(span).collect());
+        let length = |without: &[Span]| {
+            let without = union([&self.taken[..], &self.pending, without].concat());
+            length_ns(&difference(&failed, &without, within))
+        };
+        (length(&[]), length(&self.perhaps))
+    }
+
+    /// The attempts that failed and were under way at some moment of a span.
+    pub fn failed_within(&self, span: Span) -> Vec<&Operation<'_>> {
+        let meets = |acquire: &&&Operation| {
+            acquire.invoke.time < span.1 && acquire.completion.is_some_and(|end| end.time > span.0)
+        };
+        self.failed.iter().filter(meets).copied().collect()
+    }
+}
+
+/// Whether a slow machine explains how more than half of these attempts failed.
+pub(crate) fn are_by_slowness(attempts: &[&Operation]) -> bool {
+    2 * attempts.iter().filter(|acquire| is_by_slowness(acquire)).count() > attempts.len()
+}
+
+/// Whether an attempt failed for a reason that a slow machine explains.
+fn is_by_slowness(acquire: &Operation) -> bool {
+    let slow = [
+        ErrorCode::Timeout,
+        ErrorCode::Disconnected,
+        ErrorCode::Unavailable,
+        ErrorCode::Unreachable,
+        ErrorCode::ClientGone,
+        ErrorCode::NoMajority,
+        ErrorCode::Expired,
+        ErrorCode::SessionExpired,
+    ];
+    let error = acquire.completion.and_then(|end| end.error.as_ref());
+    error.is_some_and(|error| slow.contains(&error.code()))
+}
+
+/// How long a span is.
+pub(crate) fn length_of(span: Span) -> u64 {
+    span.1 - span.0
+}
+
+/// The longest of some spans; one without length where there is none.
+pub(crate) fn longest(spans: &[Span]) -> Span {
+    spans.iter().copied().max_by_key(|span| length_of(*span)).unwrap_or((0, 0))
+}
