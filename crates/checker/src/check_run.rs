@@ -5,6 +5,7 @@ use crate::distance::nearest_miss;
 use crate::metrics::{costs, herd};
 use crate::properties::{is_claimed, lost_additions, registry};
 use crate::run_index::RunIndex;
+use crate::say_whose::say_whose;
 use crate::verdict::{Outcome, RunVerdict, Unjudged, Verdict};
 use fencepost_history::Event;
 
@@ -38,6 +39,7 @@ pub fn check_index(run: &RunIndex) -> RunVerdict {
             }
         }
     }
+    say_whose(run, &mut verdicts);
     let mut metrics = lost_additions::metrics(run);
     metrics.extend(herd::metrics(run));
     RunVerdict {

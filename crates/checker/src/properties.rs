@@ -11,7 +11,9 @@ pub(crate) mod lost_additions;
 mod lost_updates;
 mod ownership;
 mod progress;
+mod renewal;
 mod stale_writes;
+mod time_outs;
 mod vacuous;
 mod validity;
 
@@ -53,9 +55,11 @@ pub fn registry() -> &'static [&'static dyn Checker] {
         &fencing::Fencing,
         &linearizable::Linearizable,
         &validity::Validity,
+        &renewal::Renewal,
         &progress::Progress,
         &availability::Availability,
         &fairness::Fairness,
+        &time_outs::TimeOuts,
         &errors::Errors,
         &vacuous::Vacuous,
     ]
@@ -81,7 +85,7 @@ mod tests {
         assert_eq!(claimed(&lock(None)).len(), registry().len());
         assert_eq!(claimed(&lock(Some(&["progress"]))), ["progress", "fairness", "errors", "vacuous"]);
         assert!(claimed(&lock(Some(&["exclusion"]))).contains(&"lost-updates"));
-        let names = ["exclusion", "ownership", "fencing", "progress", "availability"];
+        let names = ["exclusion", "ownership", "fencing", "progress", "availability", "time-outs"];
         assert_eq!(claimable(), names);
     }
 }

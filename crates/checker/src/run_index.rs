@@ -95,10 +95,12 @@ impl<'a> RunIndex<'a> {
         }
         for hold in &mut holds {
             let own = nodes.client_of(hold.process);
-            let moves_its_clock = |fault: &Fault| {
-                fault.description.moves_clocks && own.is_none_or(|own| fault.targets.contains(&own))
+            let misleads = |fault: &Fault| {
+                let of_its_client = own.is_none_or(|own| fault.targets.contains(&own));
+                of_its_client
+                    && (fault.description.moves_clocks || fault.in_force(hold.invoke_ns, hold.from_ns))
             };
-            hold.attempt_ns = hold.attempt_by_validity_ns().filter(|_| !faults.iter().any(moves_its_clock));
+            hold.attempt_ns = hold.attempt_by_validity_ns().filter(|_| !faults.iter().any(misleads));
         }
         Ok(RunIndex {
             events,
@@ -154,6 +156,41 @@ impl<'a> RunIndex<'a> {
     /// How long the grant lasts by itself that an acquire asks for; none where its end is no matter of time.
     pub fn ttl_ns(&self, acquire: &Operation) -> Option<u64> {
         ttl_ns(&self.lock, acquire.invoke)
+    }
+
+    /// Whether a fault may have worked: it was seen to, or it began and nothing could be seen of it, since its injection failed or another
+    /// fault took its target down meanwhile.
+    pub fn may_have_worked(&self, fault: &Fault) -> bool {
+        let until_ns = fault.injected_ns.unwrap_or(u64::MAX);
+        let hides_it = |other: &Fault| {
+            other.id != fault.id
+                && other.description.takes_down
+                && other.in_force(fault.inject_ns, until_ns)
+                && other.targets.iter().any(|target| fault.targets.contains(target))
+        };
+        fault.effective
+            || fault.error.is_some()
+            || fault.injected_ns.is_none()
+            || self.faults.iter().any(hides_it)
+    }
+
+    /// Whether any fault that may have worked was in force at some moment between two.
+    pub fn any_fault(&self, from_ns: u64, until_ns: u64) -> bool {
+        self.faults.iter().any(|fault| self.may_have_worked(fault) && fault.in_force(from_ns, until_ns))
+    }
+
+    /// Whether such a fault had hit a server, or the packets of one, or a server had ended by itself. Where the history names no servers,
+    /// every node counts as one that is neither client nor storage.
+    pub fn servers_were_hit(&self, from_ns: u64, until_ns: u64) -> bool {
+        let is_server = |target: &&str| match self.servers.is_empty() {
+            true => !self.nodes.is_client(target) && !is_storage(target),
+            false => self.servers.contains(target),
+        };
+        let hits = |fault: &&Fault| {
+            self.may_have_worked(fault) && fault.targets.iter().any(|target| is_server(&target))
+        };
+        self.faults.iter().filter(hits).any(|fault| fault.in_force(from_ns, until_ns))
+            || self.servers_ended.iter().any(|(time_ns, _)| (from_ns..=until_ns).contains(time_ns))
     }
 
     /// Whether no fault was injected, and none was to be.

@@ -1,11 +1,16 @@
 //! What happened around a finding, in words with times.
 
+mod meeting;
+
+pub(crate) use meeting::overlap_among;
+
 use crate::properties::{Overlap, overlap_reason, overlaps};
 use crate::prose::seconds;
 use crate::run_index::{Fault, Hold, HoldEnd, RunIndex};
 use crate::verdict::Finding;
 use fencepost_history::prose::and;
-use fencepost_history::{Kind, Process, f};
+use fencepost_history::{Kind, f};
+use meeting::two_holds;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -22,75 +27,57 @@ const LINES_MAX: usize = 40;
 /// Tells how a finding came about, for somebody who has never seen the run: who held what from when on, which
 /// faults were in force, who else was let in, what each wrote, and whose fault it was. In order of time.
 ///
-/// Empty for findings in which no two holds meet.
+/// Empty for findings that are not about two holds.
 pub fn story(run: &RunIndex, finding: &Finding) -> Vec<StoryLine> {
-    match overlap_of(run, finding) {
-        Some(overlap) => lines_of(run, &overlap),
-        None => Vec::new(),
+    match overlap_among(run, &overlaps(run), finding) {
+        Some(overlap) => {
+            let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
+            let last = format!("{}: {}", overlap.class.in_words(), overlap_reason(a, b));
+            lines_of(run, (a, b), Some(&overlap), 0, last)
+        }
+        None => match two_holds(run, finding) {
+            Some((a, b)) => {
+                let last = format!("{}: {}", finding.class.replace('-', " "), finding.sentence);
+                lines_of(run, (&run.holds[a], &run.holds[b]), None, finding.time, last)
+            }
+            None => Vec::new(),
+        },
     }
 }
 
-/// The overlap of two holds that a finding is about: for `exclusion` the one that it names, for others the first
-/// between the processes whose events it cites.
-fn overlap_of(run: &RunIndex, finding: &Finding) -> Option<Overlap> {
-    let cited: Vec<u64> = finding
-        .events
-        .iter()
-        .filter_map(|&index| match run.event(index)?.process {
-            Process::Client(process) => Some(process),
-            Process::Nemesis => None,
-        })
-        .collect();
-    let named = |overlap: &Overlap| {
-        let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
-        finding.events.starts_with(&[a.from, b.from])
-    };
-    let near = |overlap: &Overlap| {
-        let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
-        let both = cited.contains(&a.process) && cited.contains(&b.process);
-        let (first, last) = (finding.events.iter().min(), finding.events.iter().max());
-        both && b.key == finding.key
-            && last.is_some_and(|&last| b.from <= last)
-            && first.is_some_and(|&first| a.from <= first && a.end_ns.max(b.end_ns) >= event_ns(run, first))
-    };
-    let all = overlaps(run);
-    all.iter()
-        .find(|overlap| named(overlap))
-        .or_else(|| all.iter().rev().find(|overlap| near(overlap)))
-        .copied()
-}
-
-fn event_ns(run: &RunIndex, index: u64) -> u64 {
-    run.event(index).map_or(0, |event| event.time)
-}
-
-fn lines_of(run: &RunIndex, overlap: &Overlap) -> Vec<StoryLine> {
-    let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
+/// What happened around two holds until the second of them was over, or until `until_ns` where that is later. `last` is the last line.
+fn lines_of(
+    run: &RunIndex,
+    (a, b): (&Hold, &Hold),
+    overlap: Option<&Overlap>,
+    until_ns: u64,
+    last: String,
+) -> Vec<StoryLine> {
     let begin = a.invoke_ns;
-    let end = a.until_ns.max(b.until_ns).max(b.from_ns);
+    let end = a.until_ns.max(b.until_ns).max(b.from_ns).max(until_ns);
     let mut lines = Vec::new();
-    lines.push(line(a.from_ns, acquired(a, "")));
+    lines.push(line(a.from_ns, acquired(run, a, "")));
     let while_held = format!(", while process {} still held it", a.process);
-    lines.push(line(b.from_ns, acquired(b, &while_held)));
+    lines.push(line(b.from_ns, acquired(run, b, if overlap.is_some() { &while_held } else { "" })));
     for fault in &run.faults {
-        tell_fault(fault, begin, end, &mut lines);
+        tell_fault(run, fault, begin, end, &mut lines);
     }
     let ended = run.servers_ended.iter().filter(|(time_ns, _)| (begin..=end).contains(time_ns));
     lines.extend(ended.map(|(time_ns, ended)| line(*time_ns, ended.sentence())));
     for (hold, earlier) in [(a, true), (b, false)] {
         tell_hold(run, hold, earlier, (begin, end), &mut lines);
     }
-    tell_releases(run, overlap, &mut lines);
+    tell_releases(run, (a, b), &mut lines);
     lines.sort_by_key(|line| line.time_ns);
     lines.dedup();
     if lines.len() > LINES_MAX {
         let left_out = lines.len() - LINES_MAX;
-        let last = lines.split_off(lines.len() - LINES_MAX / 2);
+        let later = lines.split_off(lines.len() - LINES_MAX / 2);
         lines.truncate(LINES_MAX / 2);
-        lines.push(line(last[0].time_ns, format!("({left_out} lines are left out before this one)")));
-        lines.extend(last);
+        lines.push(line(later[0].time_ns, format!("({left_out} lines are left out before this one)")));
+        lines.extend(later);
     }
-    lines.push(line(end, format!("{}: {}", overlap.class.in_words(), overlap_reason(a, b))));
+    lines.push(line(end, last));
     lines
 }
 
@@ -98,9 +85,11 @@ fn line(time_ns: u64, text: String) -> StoryLine {
     StoryLine { time_ns, text }
 }
 
-/// "process 3 acquired a on n1, n2 and n4 for 2.000 s (valid for 1.961 s), token 33".
-fn acquired(hold: &Hold, tail: &str) -> String {
-    let mut text = format!("process {} acquired {}", hold.process, lock(hold.key));
+/// "process 3 (on client c1) acquired a on n1, n2 and n4 for 2.000 s (valid for 1.961 s), token 33".
+fn acquired(run: &RunIndex, hold: &Hold, tail: &str) -> String {
+    let client =
+        run.nodes.client_of(hold.process).map_or(String::new(), |client| format!(" (on client {client})"));
+    let mut text = format!("process {}{client} acquired {}", hold.process, lock(hold.key));
     if !hold.granted_by.is_empty() {
         text += &format!(" on {}", and(&hold.granted_by));
     }
@@ -144,7 +133,8 @@ fn tell_hold(
             (f::WRITE, Kind::Ok) => {
                 let twin = written_by_another(run, process, hold.key, what, begin, completion.time);
                 let tail = twin.map_or(String::new(), |other| format!(": the same value as process {other}"));
-                lines.push(line(completion.time, format!("process {process} wrote {what}{tail}")));
+                let sent = sent(operation.invoke.time, completion.time);
+                lines.push(line(completion.time, format!("process {process} wrote {what}{sent}{tail}")));
             }
             (f::WRITE, Kind::Fail) => {
                 let error = completion.error.as_deref().unwrap_or("no reason given");
@@ -211,8 +201,7 @@ fn written_by_another(
 
 /// Releases by other processes between the two grants: one that came too late may have removed the first holder's lock. One
 /// that was still under way at the second grant counts if it says that it removed something.
-fn tell_releases(run: &RunIndex, overlap: &Overlap, lines: &mut Vec<StoryLine>) {
-    let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
+fn tell_releases(run: &RunIndex, (a, b): (&Hold, &Hold), lines: &mut Vec<StoryLine>) {
     let count = run.operations.partition_point(|operation| operation.invoke.index < b.from);
     // Begun before the first grant, it was the release that let the first holder in.
     let between =
@@ -241,8 +230,19 @@ fn tell_releases(run: &RunIndex, overlap: &Overlap, lines: &mut Vec<StoryLine>) 
 /// A difference in time that is worth a word.
 const LATER_NS: u64 = 5_000_000;
 
-fn tell_fault(fault: &Fault, begin: u64, end: u64, lines: &mut Vec<StoryLine>) {
-    if fault.inject_ns > end || fault.healed_ns.is_some_and(|healed| healed < begin) || !fault.effective {
+/// Since when a write was under way, where that was long.
+fn sent(invoke_ns: u64, done_ns: u64) -> String {
+    match done_ns - invoke_ns >= 10 * LATER_NS {
+        true => format!(" (sent at {})", seconds(invoke_ns)),
+        false => String::new(),
+    }
+}
+
+fn tell_fault(run: &RunIndex, fault: &Fault, begin: u64, end: u64, lines: &mut Vec<StoryLine>) {
+    if fault.inject_ns > end
+        || fault.healed_ns.is_some_and(|healed| healed < begin)
+        || !run.may_have_worked(fault)
+    {
         return;
     }
     // At its beginning, since it works from then on; that it was seen to work is known a little later.
@@ -252,111 +252,15 @@ fn tell_fault(fault: &Fault, begin: u64, end: u64, lines: &mut Vec<StoryLine>) {
             seen.map_or(String::new(), |seen| format!(" (seen to have happened by {})", seconds(seen)));
         line(began_ns, format!("{sentence}{later}"))
     };
-    lines.push(happened(fault.inject_ns, fault.injected_ns, &fault.description.sentence));
+    let sentence = match fault.effective {
+        true => fault.description.sentence.clone(),
+        false => format!("{}, as far as is known: nothing could be seen of it", fault.description.sentence),
+    };
+    lines.push(happened(fault.inject_ns, fault.injected_ns.filter(|_| fault.effective), &sentence));
     if let Some(healed) = fault.healed_ns.filter(|healed| *healed <= end) {
         lines.push(happened(fault.heal_ns.unwrap_or(healed), Some(healed), &fault.description.healing));
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::check_run;
-    use crate::literal::events;
-
-    const JUMP: &str = "
-        0    nemesis info phase - \"main\"
-        100  3 invoke acquire a {ttl_ms:2000}
-        110  3 ok     acquire a {token:33,validity_ms:1961,granted_by:[\"n1\",\"n2\",\"n3\"]}
-        150  3 invoke read a
-        160  3 ok     read a 41
-        200  7 invoke acquire a {ttl_ms:2000}
-        500  nemesis invoke clock-jump - {id:1,stage:\"inject\",targets:[\"n3\"],requested:{wall_ms:60000,monotonic_ms:60000}}
-        510  nemesis ok clock-jump - {id:1,stage:\"inject\",targets:[\"n3\"],observed:{n3:{wall_ms:60001,monotonic_ms:60000}},effective:true,description:{sentence:\"the~clock~of~n3~jumped~forward~by~60.001~s\",healing:\"the~clock~of~n3~was~set~right\"}}
-        810  7 ok     acquire a {token:34,granted_by:[\"n3\",\"n4\",\"n5\"]}
-        820  7 invoke read a
-        830  7 ok     read a 41
-        840  7 invoke write a 42
-        850  7 ok     write a 42
-        900  3 invoke write a 42
-        905  nemesis invoke clock-jump - {id:1,stage:\"heal\"}
-        906  nemesis ok clock-jump - {id:1,stage:\"heal\"}
-        910  3 ok     write a 42
-        950  3 invoke release a
-        960  3 ok     release a {believed:true}";
-
-    fn story_of(text: &str, checker: &str) -> Vec<String> {
-        let events = events(text);
-        let verdict = check_run(&events);
-        let run = RunIndex::new(&events).unwrap();
-        let finding = &verdict.of_checker(checker).unwrap().findings[0];
-        let lines = story(&run, finding);
-        lines.iter().map(|line| format!("{} {}", seconds(line.time_ns), line.text)).collect()
-    }
-
-    #[test]
-    fn tells_of_a_clock_that_jumped() {
-        let expected = [
-            "0.110 s process 3 acquired a on n1, n2 and n3 for 2.000 s (reported validity: 1.961 s), with token 33",
-            "0.160 s process 3 read 41",
-            "0.500 s the clock of n3 jumped forward by 60.001 s (seen to have happened by 0.510 s)",
-            "0.810 s process 7 acquired a on n3, n4 and n5 for 2.000 s, with token 34, while process 3 still held it",
-            "0.830 s process 7 read 41",
-            "0.850 s process 7 wrote 42",
-            "0.905 s the clock of n3 was set right",
-            "0.910 s process 3 wrote 42: the same value as process 7",
-            "0.950 s process 3 began to release: until here it believed that it held the lock",
-            "0.950 s granted twice: process 7 got the lock while the TTL of process 3 (2.000 s) still had 1.251 s to run",
-        ];
-        assert_eq!(story_of(JUMP, "exclusion"), expected);
-        // The lost update is the same story.
-        assert_eq!(story_of(JUMP, "lost-updates"), expected);
-    }
-
-    #[test]
-    fn tells_of_a_server_that_ended_meanwhile() {
-        let ended = "\n        860  nemesis info server-ended - {node:\"n2\",log:[\"no~memory\",\"gave~up\"]}\n        900";
-        let story = story_of(&JUMP.replacen("\n        900", ended, 1), "exclusion");
-        let expected = "0.860 s n2 ended by itself; its log says: no memory / gave up";
-        assert!(story.iter().any(|line| line == expected), "{story:?}");
-    }
-
-    #[test]
-    fn tells_of_a_release_that_removed_the_lock() {
-        let text = "
-            0  1 invoke acquire a {ttl_ms:2000}
-            5  1 ok     acquire a
-            6  2 invoke acquire a {ttl_ms:2000}
-            7  3 invoke release a
-            8  2 ok     acquire a
-            9  3 ok     release a {believed:false,removed:true}
-            10 1 invoke holds   a
-            11 1 ok     holds   a true";
-        let removed = "0.009 s the release of a by process 3, begun at 0.007 s, removed a lock".to_owned();
-        assert!(story_of(text, "exclusion").contains(&removed));
-        let nothing = text.replace("removed:true", "removed:false");
-        assert!(!story_of(&nothing, "exclusion").iter().any(|line| line.contains("release of a")));
-    }
-
-    #[test]
-    fn tells_of_faults_that_it_does_not_know() {
-        let described = JUMP.find(",description:").expect("the fault describes itself");
-        let end = described + JUMP[described..].find("}}").expect("the description ends") + 1;
-        let odd = format!("{}{}", &JUMP[..described], &JUMP[end..]).replace("clock-jump", "cosmic-ray");
-        assert!(story_of(&odd, "exclusion").contains(
-            &"0.500 s the fault cosmic-ray was injected on n3: {\"n3\":{\"monotonic_ms\":60000,\"wall_ms\":60001}} (seen to have happened by 0.510 s)".to_owned()
-        ));
-    }
-
-    #[test]
-    fn is_silent_where_no_holds_meet() {
-        let text = "
-            0 1 invoke acquire a
-            1 1 ok     acquire a {token:5}
-            2 1 invoke release a
-            3 1 ok     release a {believed:true}
-            4 2 invoke acquire a
-            5 2 ok     acquire a {token:4}";
-        assert_eq!(story_of(text, "fencing"), Vec::<String>::new());
-    }
-}
+mod tests;

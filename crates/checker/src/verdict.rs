@@ -4,6 +4,7 @@ use crate::coverage::Coverage;
 use crate::distance::NearMiss;
 use crate::evidence::Evidence;
 use crate::metrics::{Costs, Metric};
+use crate::whose::{Harm, Whose, harm};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -75,6 +76,9 @@ pub struct Finding {
     /// The checker that has a finding about the same, where this one only repeats it: a report need not show both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<String>,
+    /// Whose failure it shows. None in verdicts of before that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whose: Option<Whose>,
     /// A few operations that have no order, to be drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Box<Evidence>>,
@@ -177,6 +181,27 @@ impl RunVerdict {
         let outcome = counted.map(|verdict| verdict.outcome).max().unwrap_or(Outcome::Vacuous);
         let (not_judged, metrics) = (Vec::new(), Vec::new());
         RunVerdict { outcome, verdicts, not_judged, metrics, costs: None, coverage: None, nearest_miss: None }
+    }
+
+    /// What the violations of what the lock claims mean, each once, the worst first.
+    pub fn harms(&self) -> Vec<Harm> {
+        let counted = self.verdicts.iter().filter(|each| each.claimed && each.outcome == Outcome::Violation);
+        let mut harms: Vec<Harm> = counted
+            .flat_map(|verdict| verdict.findings.iter().map(|finding| harm(&verdict.checker, finding.whose)))
+            .collect();
+        harms.sort_unstable();
+        harms.dedup();
+        harms
+    }
+
+    /// Whose failures the violations of what the lock claims are, each once, the one that says most about the lock first.
+    pub fn whose(&self) -> Vec<Whose> {
+        let counted = self.verdicts.iter().filter(|each| each.claimed && each.outcome == Outcome::Violation);
+        let mut whose: Vec<Whose> =
+            counted.flat_map(|verdict| verdict.findings.iter().filter_map(|finding| finding.whose)).collect();
+        whose.sort_unstable();
+        whose.dedup();
+        whose
     }
 
     /// The verdict of one checker, if it had anything to say.

@@ -87,7 +87,8 @@ pub fn overlaps(run: &RunIndex) -> Vec<Overlap> {
     found
 }
 
-fn overlap(run: &RunIndex, first: usize, second: usize) -> Overlap {
+/// The overlap of two holds that certainly overlapped.
+pub(super) fn overlap(run: &RunIndex, first: usize, second: usize) -> Overlap {
     let (a, b) = (&run.holds[first], &run.holds[second]);
     let class = match (a.expires_ns(b.from), a.cut_ns) {
         (Some(expires_ns), _) if expires_ns <= b.from_ns => Class::Overstayed,
@@ -114,7 +115,7 @@ pub(crate) fn reason(a: &Hold, b: &Hold) -> String {
             "the TTL of process {first} ({}) may have run out when process {second} got the lock, {} after {first} \
              had asked for it, so the lock service is given the benefit of the doubt; process {first} went on",
             seconds(ttl),
-            seconds(b.from_ns - a.invoke_ns)
+            seconds(b.from_ns - a.attempt_ns.unwrap_or(a.invoke_ns))
         ),
         _ => {
             // Counted from its latest end; that of a renewed lease is known by the request only.

@@ -238,6 +238,7 @@ fn check_lock(run: &RunIndex, key: &str, holds: &[&Hold], budget: &Budget) -> Op
         sentence: format!("{}: {}", named("the lock", key), conflict.sentence),
         repeats: Some("exclusion".to_owned()),
         evidence: Some(Box::new(explain(&LeasedLock, &history, &conflict, budget))),
+        ..Finding::default()
     })
 }
 
@@ -342,8 +343,8 @@ fn storage_finding(key: &str, evidence: Evidence) -> Finding {
         time: stuck.complete_ns.unwrap_or(stuck.invoke_ns),
         events,
         sentence: format!("{}: {}", named("the storage of", key), evidence.sentence),
-        repeats: None,
         evidence: Some(Box::new(evidence)),
+        ..Finding::default()
     }
 }
 

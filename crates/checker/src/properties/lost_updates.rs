@@ -7,14 +7,20 @@
 //! acknowledged one might have stood, which makes the true loss greater, never smaller.
 
 use super::checker::{Checker, FindingClass, NotJudged};
+use super::exclusion::{Class, overlap};
+use super::stale_writes::holds_of_operations;
 use crate::prose::{are, seconds};
-use crate::run_index::RunIndex;
+use crate::run_index::{Hold, HoldEnd, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 use fencepost_history::{Kind, RunPhase, f};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
 pub struct LostUpdates;
+
+const LOST: &str = "lost-update";
+const WRITTEN_AFTER_LOSS: &str = "written-after-loss";
+const WRITTEN_LATE: &str = "written-late";
 
 /// A write that the storage acknowledged.
 #[derive(Clone, Copy)]
@@ -46,11 +52,25 @@ impl Checker for LostUpdates {
     }
 
     fn classes(&self) -> &'static [FindingClass] {
-        &[FindingClass {
-            name: "lost-update",
-            meaning: "The storage acknowledged a write, and yet the write is not in the final value.",
-            advice: "Let the storage reject writes of superseded holders.",
-        }]
+        &[
+            FindingClass {
+                name: LOST,
+                meaning: "The storage acknowledged a write, and yet the write is not in the final value.",
+                advice: "Look at the two holders of this story: find out why the lock let both in, and let the storage reject writes of \
+                         superseded holders.",
+            },
+            FindingClass {
+                name: WRITTEN_AFTER_LOSS,
+                meaning: "A process sent a write although it had been notified that its lock was lost, and an update was lost.",
+                advice: "Let the client stop at the notice; and let the storage check a fencing token, since a notice can come too late.",
+            },
+            FindingClass {
+                name: WRITTEN_LATE,
+                meaning: "A holder whose lock was over wrote late, the storage checks no token, and an update was lost.",
+                advice: "Let the storage check a fencing token in one step with the write, or write in a transaction that the lock's own \
+                         servers check; no lock prevents a late write by itself.",
+            },
+        ]
     }
 
     fn claim(&self) -> Option<&'static str> {
@@ -85,7 +105,11 @@ impl Checker for LostUpdates {
         };
         let finals: serde_json::Map<_, _> =
             keys.iter().filter_map(|(name, key)| Some(((*name).to_owned(), key.closing?.0.into()))).collect();
-        let findings = keys.iter().flat_map(|(name, key)| findings(name, key)).collect();
+        let holds = if lost == 0 { FxHashMap::default() } else { holds_of_operations(run) };
+        let mut findings: Vec<Finding> = keys.iter().flat_map(|(name, key)| findings(name, key)).collect();
+        for finding in &mut findings {
+            name_cause(run, &holds, finding);
+        }
         let verdict = Verdict::new(self.name(), outcome, summary)
             .stat("acknowledged", acknowledged)
             .stat("lost", lost)
@@ -148,7 +172,7 @@ fn findings(name: &str, key: &Key) -> Vec<Finding> {
     let mut greatest: Option<Write> = None;
     let mut findings = Vec::new();
     let finding = |write: &Write, events: Vec<u64>, sentence: String| Finding {
-        class: "lost-update".to_owned(),
+        class: LOST.to_owned(),
         key: name.to_owned(),
         time: write.ok_ns,
         events,
@@ -198,9 +222,63 @@ fn findings(name: &str, key: &Key) -> Vec<Finding> {
     findings
 }
 
+/// Says of a finding about two writes which of the two was late, and how that is known. Where both held the lock by its own grant, or
+/// nothing is known, it stays as it is.
+fn name_cause(run: &RunIndex, holds: &FxHashMap<u64, usize>, finding: &mut Finding) {
+    let [one, other] = finding.events[..] else { return };
+    let write = |ok: u64| {
+        let writes = run.operations.iter().filter(|operation| operation.f() == f::WRITE);
+        writes.filter(|write| write.completion.is_some_and(|end| end.index == ok)).last()
+    };
+    let (Some(one), Some(other)) = (write(one), write(other)) else { return };
+    let of = |write: &Operation| holds.get(&write.invoke.index).copied();
+    let (Some(first), Some(second)) = (of(one), of(other)) else { return };
+    let came_after =
+        |later: usize, earlier: usize| run.holds[later].came_after(&run.holds[earlier], &run.operations);
+    let (earlier, later, late) = match (came_after(second, first), came_after(first, second)) {
+        (true, _) => (first, second, one),
+        (_, true) => (second, first, other),
+        _ => return,
+    };
+    let met = run.holds[earlier].until > run.holds[later].from;
+    if met && overlap(run, earlier, later).class == Class::GrantedTwice {
+        return;
+    }
+    if let Some((class, cause)) = lateness(&run.holds[earlier], late) {
+        finding.class = class.to_owned();
+        finding.sentence += &cause;
+    }
+}
+
+/// How it is known that a write was done when its hold was over: the class, and a clause.
+fn lateness(hold: &Hold, write: &Operation) -> Option<(&'static str, String)> {
+    let (sent_ns, done_ns) = (write.invoke.time, write.completion?.time);
+    let process = hold.process;
+    let (class, over) = match (hold.end, hold.expires_ns(u64::MAX), hold.cut_ns) {
+        (HoldEnd::Lost, ..) if hold.end_ns <= done_ns => (
+            if hold.end_ns <= sent_ns { WRITTEN_AFTER_LOSS } else { WRITTEN_LATE },
+            format!("process {process} was notified at {} that it had lost the lock", seconds(hold.end_ns)),
+        ),
+        (_, Some(expires_ns), _) if expires_ns <= done_ns => (
+            WRITTEN_LATE,
+            format!("the lease of process {process} may have been over from {} on", seconds(expires_ns)),
+        ),
+        (_, _, Some(cut_ns)) if cut_ns <= done_ns => (
+            WRITTEN_LATE,
+            format!("process {process} may have been cut off from its lock at {}", seconds(cut_ns)),
+        ),
+        _ => return None,
+    };
+    Some((
+        class,
+        format!("; {over}, and its write was sent at {} and done at {}", seconds(sent_ns), seconds(done_ns)),
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Whose;
     use crate::literal::{maybe_verdict, verdict};
     use serde_json::json;
 
@@ -262,5 +340,52 @@ mod tests {
         let twice = cut(history(&[(1, 1, "ok"), (2, 1, "ok")], 1));
         assert_eq!(verdict(&LostUpdates, &twice).outcome, Outcome::Violation);
         assert!(maybe_verdict(&LostUpdates, "0 1 invoke read a").is_none());
+    }
+
+    /// Process 1 is stopped in its write; process 2 gets the lock and writes the same value.
+    const STOPPED: &str = "
+        0    nemesis info lock - {name:\"x\",lease:\"ttl\"}
+        0    nemesis info servers - [\"n1\"]
+        0    1 invoke acquire a {ttl_ms:1000}
+        10   1 ok     acquire a {token:1}
+        50   nemesis invoke pause - {id:1,stage:\"inject\",targets:[\"c1\"]}
+        60   nemesis ok pause - {id:1,stage:\"inject\",targets:[\"c1\"],effective:true}
+        1500 2 invoke acquire a {ttl_ms:1000}
+        1510 2 ok     acquire a {token:2}
+        1520 2 invoke write a 1
+        1530 2 ok     write a 1
+        1540 2 invoke release a
+        1550 2 ok     release a {believed:true}
+        1600 nemesis invoke pause - {id:1,stage:\"heal\"}
+        1610 nemesis ok pause - {id:1,stage:\"heal\"}
+        1620 1 invoke write a 1
+        1640 1 ok     write a 1
+        1700 nemesis info phase - \"closing\"
+        1710 3 invoke read a
+        1720 3 ok     read a 1";
+
+    #[test]
+    fn a_late_write_is_named_with_how_that_is_known() {
+        let of = |text: &str| {
+            let run = crate::check_run(&crate::literal::events(text));
+            let finding = run.of_checker("lost-updates").unwrap().findings[0].clone();
+            let cause = finding.sentence.split("; ").last().unwrap_or_default().to_owned();
+            (finding.class, finding.whose.unwrap(), cause)
+        };
+        let late = of(STOPPED);
+        assert_eq!((&*late.0, late.1), (WRITTEN_LATE, Whose::NoFence));
+        assert_eq!(
+            late.2,
+            "the lease of process 1 may have been over from 1.000 s on, and its write was sent at 1.620 s and done at 1.640 s"
+        );
+        let notified = |at: &str| STOPPED.replace(&format!("{at} 1"), &format!("{at} 1 info lost a\n{at} 1"));
+        assert_eq!(
+            (&*of(&notified("1640")).0, &*of(&notified("1620")).0),
+            (WRITTEN_LATE, WRITTEN_AFTER_LOSS)
+        );
+        // Granted while the first one's lease still ran: the lock's own failure, and without any fault of a server the library's.
+        let twice = STOPPED.replace("ttl_ms:1000", "ttl_ms:9000");
+        assert_eq!((&*of(&twice).0, of(&twice).1), (LOST, Whose::Library));
+        assert_eq!(of(&twice.replace("\"c1\"", "\"n1\"")).1, Whose::Service);
     }
 }

@@ -85,7 +85,7 @@ pub struct Hold<'a> {
     pub token: Option<i64>,
     pub validity_ms: Option<f64>,
     /// The earliest time at which the granted attempt can have begun, of an acquire that waited: as the library's validity says it,
-    /// where no fault moved the clock of its client.
+    /// where no fault moved the clock of its client, and none held its answer back.
     pub attempt_ns: Option<u64>,
     /// The servers that granted it, where the lock names them.
     pub granted_by: Vec<&'a str>,
@@ -93,6 +93,9 @@ pub struct Hold<'a> {
     /// anybody's fault.
     pub exclusive: bool,
 }
+
+/// How long the answer to an acquire may be under way from the moment at which the library looked at its clock.
+const ANSWER_NS: u64 = 500_000_000;
 
 impl Hold<'_> {
     /// When the lease ends in true time, as far as could be known at the event `at`: the TTL counted from the
@@ -102,14 +105,19 @@ impl Hold<'_> {
     /// A lock server starts counting when the request reaches it, which is after the invocation. So the lease
     /// really lasts at least until then, and a process that is granted the lock before was granted it too early.
     /// Where the lease is older than the acquire (an etcd session), the service reports how long it is still valid;
-    /// counted from the invocation, that too ends before the lease does.
+    /// counted from the invocation, that too ends before the lease does. Of an acquire that waited for a lease of its own, the lease
+    /// began with the attempt that was granted ([`Hold::attempt_ns`]), less the time that an answer may be under way on a busy machine.
     pub fn expires_ns(&self, at: u64) -> Option<u64> {
         let ttl = self.ttl_ns?;
         if self.lease == Lease::Session && self.validity_ms.is_none() && self.renewals.is_empty() {
             return None;
         }
         let validity = self.validity_ms.map_or(ttl, |ms| (ms.max(0.0) * 1e6) as u64);
-        let granted_until = self.invoke_ns.saturating_add(ttl.min(validity));
+        let asked_until = self.invoke_ns.saturating_add(ttl.min(validity));
+        // Of an acquire that waited, the library's own word says when the attempt that was granted began.
+        let attempt_until =
+            self.attempt_ns.map(|began_ns| began_ns.saturating_sub(ANSWER_NS).saturating_add(ttl));
+        let granted_until = attempt_until.map_or(asked_until, |until| until.max(asked_until));
         // A TTL that has run out, counted from its latest beginning, cannot be prolonged: what was asked for later may have been granted
         // anew. A session tells of itself.
         let mut ends = (granted_until, self.from_ns.saturating_add(ttl));
@@ -202,6 +210,13 @@ pub struct Fault<'a> {
     pub heal_ns: Option<u64>,
     /// When its healing was complete.
     pub healed_ns: Option<u64>,
+}
+
+impl Fault<'_> {
+    /// Whether it was in force at some moment between two, or may have been.
+    pub fn in_force(&self, from_ns: u64, until_ns: u64) -> bool {
+        self.inject_ns <= until_ns && self.healed_ns.is_none_or(|healed_ns| healed_ns >= from_ns)
+    }
 }
 
 /// From here on, the run was in this phase.

@@ -326,3 +326,41 @@ fn a_ttl_that_has_run_out_is_not_prolonged() {
     let waited = history(0).replace("10   1 ok     acquire a", "4000 1 ok     acquire a");
     assert_eq!(classes(&waited), ["granted-twice"]);
 }
+
+/// Process 1 waits for two seconds; its library says that the lease began with the attempt that was granted.
+const WAITED: &str = "
+    0    nemesis info lock - {name:\"x\",lease:\"ttl\"}
+    0    1 invoke acquire a {ttl_ms:2000}
+    2010 1 ok     acquire a {validity_ms:1990}
+    3000 2 invoke acquire a {ttl_ms:2000}
+    3010 2 ok     acquire a {validity_ms:1990}
+    3500 1 invoke release a
+    3510 1 ok     release a {believed:true}
+    3600 2 invoke release a
+    3610 2 ok     release a {believed:true}";
+
+#[test]
+fn a_lease_begins_with_the_attempt_that_was_granted_by_the_librarys_own_word() {
+    let class = |text: &str| verdict(&Exclusion, text).findings[0].class.clone();
+    assert_eq!(class(WAITED), "granted-twice");
+    // Without its word, the whole wait may have been part of the lease.
+    assert_eq!(class(&WAITED.replace(" {validity_ms:1990}", "")), "overstayed");
+    // Nor does it count where the answer was held back, or the clock moved: then it says nothing of when the attempt began.
+    let fault = |description: &str| {
+        let inject = format!(r#"id:1,stage:"inject",targets:["c1"],description:{{{description}}}"#);
+        WAITED.replacen("    2010", &format!("    100 nemesis invoke x - {{{inject}}}\n    110 nemesis ok x - {{{inject},effective:true}}\n    2010"), 1)
+    };
+    assert_eq!(class(&fault("")), "overstayed");
+    assert_eq!(class(&fault("moves_clocks:true")), "overstayed");
+    // Over when the other got it, or nearly: the answer may have been under way for a while.
+    assert_eq!(class(&WAITED.replace("3010 2 ok", "3499 2 ok")), "granted-twice");
+    assert_eq!(
+        class(
+            &WAITED
+                .replace("ttl_ms:2000", "ttl_ms:1500")
+                .replace("1990", "1490")
+                .replace("3010 2 ok", "3499 2 ok")
+        ),
+        "overstayed"
+    );
+}

@@ -1,0 +1,152 @@
+//! Renewal: a lock that announces that it renews its lease does so while its holder holds, or tells its holder that the lock is lost.
+//!
+//! Only locks whose clients announce renewals (`extend`) are judged, and that reported at least one: where none was ever reported, the
+//! library may renew without a word, and then nothing is known.
+//!
+//! - *Violation*, `stopped-renewing`: a process certainly believed in its hold for longer than [`LATE_NS`] beyond the end of the lease, as
+//!   its latest renewal dates that, and no notice had come that the lock was lost. A hold whose client was hit by a fault meanwhile does
+//!   not count, since it could neither renew nor notify.
+
+use super::checker::{Checker, FindingClass, NotJudged};
+use crate::prose::seconds;
+use crate::run_index::{Fault, Hold, RunIndex};
+use crate::verdict::{Finding, Outcome, Verdict};
+
+pub struct Renewal;
+
+/// How much later than the end of its lease a holder may still act: renewals and notices take their time on a busy machine.
+pub const LATE_NS: u64 = 1_000_000_000;
+
+impl Checker for Renewal {
+    fn name(&self) -> &'static str {
+        "renewal"
+    }
+
+    fn about(&self) -> &'static str {
+        "renewal: a lock that announces renewals renews its lease while it is held, or says that it is lost"
+    }
+
+    fn classes(&self) -> &'static [FindingClass] {
+        &[FindingClass {
+            name: "stopped-renewing",
+            meaning: "The library renews its locks, and stopped renewing one while its holder held it, without telling.",
+            advice: "Look at the thread or task that renews: an error, a limit or a lock that it waits for may have ended it.",
+        }]
+    }
+
+    fn claim(&self) -> Option<&'static str> {
+        Some("exclusion")
+    }
+
+    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
+        if !run.lock.can("extend") {
+            return Err(NotJudged::because("the lock does not announce that it renews its lease"));
+        }
+        let renewals: usize = run.holds.iter().map(|hold| hold.renewals.len()).sum();
+        if renewals == 0 {
+            return Err(NotJudged::because(
+                "the client announces renewals (`extend`) and reported none: no hold was long enough, or its library renews without a word",
+            ));
+        }
+        let findings: Vec<Finding> = run.holds.iter().filter_map(|hold| stopped(run, hold)).collect();
+        let (holds, count) = (run.holds.len(), findings.len());
+        let (outcome, summary) = match findings.first() {
+            None => (
+                Outcome::Valid,
+                format!(
+                    "no holder acted beyond a lease that was renewed, in {holds} holds and {renewals} renewals"
+                ),
+            ),
+            Some(first) if count == 1 => (Outcome::Violation, first.sentence.clone()),
+            Some(_) => (
+                Outcome::Violation,
+                format!(
+                    "the library stopped renewing {count} of {holds} holds while their holders held the lock, without telling"
+                ),
+            ),
+        };
+        let verdict = Verdict::new(self.name(), outcome, summary).stat("renewals", renewals);
+        Ok(verdict.stat("stopped", count).with_findings(findings))
+    }
+}
+
+fn stopped(run: &RunIndex, hold: &Hold) -> Option<Finding> {
+    let expires_ns = hold.expires_ns(hold.until)?;
+    let own = run.nodes.client_of(hold.process);
+    let hit = |fault: &Fault| {
+        own.is_none_or(|own| fault.targets.contains(&own)) && fault.in_force(hold.invoke_ns, hold.until_ns)
+    };
+    // It did not stop that was renewed later on; whether in time is another matter.
+    if hold.renewals.iter().any(|(_, asked_ns)| *asked_ns > expires_ns) {
+        return None;
+    }
+    // After a notice of the loss nothing shows belief, so that one who was notified is none of these.
+    if hold.until_ns <= expires_ns.saturating_add(LATE_NS) || run.faults.iter().any(hit) {
+        return None;
+    }
+    let renewed = match hold.renewals.last() {
+        Some((_, asked_ns)) => format!("was last renewed at {}", seconds(*asked_ns)),
+        None => "was never renewed".to_owned(),
+    };
+    Some(Finding {
+        class: "stopped-renewing".to_owned(),
+        key: hold.key.to_owned(),
+        time: hold.until_ns,
+        events: vec![hold.from, hold.until],
+        sentence: format!(
+            "process {} acquired {} at {} and believed until {} that it held it; its lease {renewed}, may have been over from {} on, and \
+             its library did not say so",
+            hold.process,
+            if hold.key.is_empty() { "the lock" } else { hold.key },
+            seconds(hold.from_ns),
+            seconds(hold.until_ns),
+            seconds(expires_ns),
+        ),
+        ..Finding::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::literal::{maybe_verdict, verdict};
+
+    /// Renewed once, and held for six seconds with a TTL of two.
+    const HELD: &str = "
+        0    nemesis info lock - {name:\"x\",lease:\"ttl\",can:[\"extend\",\"lost\"]}
+        0    1 invoke acquire a {ttl_ms:2000}
+        10   1 ok     acquire a
+        1000 1 info   renewed a {age_ms:5}
+        2000 1 info   renewed a {age_ms:5}
+        6000 1 invoke release a
+        6010 1 ok     release a {believed:true}";
+
+    #[test]
+    fn rejects_a_lock_that_stops_renewing_without_a_word() {
+        let stopped = verdict(&Renewal, HELD);
+        assert_eq!(stopped.outcome, Outcome::Violation);
+        assert_eq!(
+            stopped.summary,
+            "process 1 acquired a at 0.010 s and believed until 6.000 s that it held it; its lease was last renewed at 1.995 s, may have \
+             been over from 3.995 s on, and its library did not say so"
+        );
+    }
+
+    #[test]
+    fn accepts_one_that_renews_in_time_or_says_that_it_is_lost() {
+        let renewed = HELD.replace("6000 1 invoke", "3900 1 info renewed a\n6000 1 invoke");
+        assert_eq!(verdict(&Renewal, &renewed).outcome, Outcome::Valid);
+        let lost = HELD.replace("6000 1 invoke", "4100 1 info lost a\n6000 1 invoke");
+        assert_eq!(verdict(&Renewal, &lost).outcome, Outcome::Valid);
+        let disbelieved = HELD.replace("believed:true", "believed:false");
+        assert_eq!(verdict(&Renewal, &disbelieved).outcome, Outcome::Valid);
+        let fault = "0 nemesis invoke pause - {id:1,stage:\"inject\",targets:[\"c1\"]}";
+        assert_eq!(verdict(&Renewal, &format!("{fault}{HELD}")).outcome, Outcome::Valid);
+    }
+
+    #[test]
+    fn judges_only_locks_that_announce_renewals_and_report_them() {
+        assert!(maybe_verdict(&Renewal, &HELD.replace("\"extend\",", "")).is_none());
+        assert!(maybe_verdict(&Renewal, &HELD.replace("info   renewed a {age_ms:5}", "info at a")).is_none());
+    }
+}

@@ -1,0 +1,142 @@
+//! Time-outs: an acquire ends by the time that it was given.
+//!
+//! A program that gives an acquire 300 ms has something else to do afterwards. In a run without faults nothing but a slow machine keeps a
+//! library from that, and a slow machine does not do it over and over by more than [`LATE_NS`].
+//!
+//! - *Violation*: at least [`LATE_MIN`] acquires of the workload took longer than they were given, by more than [`LATE_NS`].
+//! - *Not judged*: there were faults, or no acquire of the workload had a time-out.
+
+use super::checker::{Checker, FindingClass, NotJudged};
+use crate::prose::seconds;
+use crate::run_index::{Operation, RunIndex};
+use crate::verdict::{Finding, Outcome, Verdict};
+use fencepost_history::{RunPhase, f};
+use serde_json::Value;
+
+pub struct TimeOuts;
+
+/// By this much an acquire may be late on a machine that has other things to do.
+pub const LATE_NS: u64 = 1_000_000_000;
+
+/// Fewer late acquires than this prove nothing.
+const LATE_MIN: usize = 3;
+
+impl Checker for TimeOuts {
+    fn name(&self) -> &'static str {
+        "time-outs"
+    }
+
+    fn about(&self) -> &'static str {
+        "time-outs: without faults, an acquire ends by the time that it was given"
+    }
+
+    fn classes(&self) -> &'static [FindingClass] {
+        &[FindingClass {
+            name: "time-out-overrun",
+            meaning: "Without any fault, acquires took much longer than the time that they had been given.",
+            advice: "Do not rely on the library's time-out: run the acquire where you can give it up, or repeat one that does not block.",
+        }]
+    }
+
+    fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
+        if !run.is_in_peace() {
+            return Err(NotJudged::because("faults were injected, for which acquires may take longer"));
+        }
+        let closing_ns = run.phase(RunPhase::Closing).map_or(u64::MAX, |phase| phase.from_ns);
+        let acquires = run.operations.iter().filter(|operation| operation.f() == f::ACQUIRE);
+        let timed: Vec<(&Operation, u64, u64)> = acquires
+            .filter(|acquire| acquire.invoke.time < closing_ns)
+            .filter_map(|acquire| {
+                let given_ms = acquire.invoke.value.get("timeout_ms").and_then(Value::as_f64)?;
+                Some((acquire, (given_ms * 1e6) as u64, acquire.completion?.time - acquire.invoke.time))
+            })
+            .collect();
+        if timed.is_empty() {
+            return Err(NotJudged::because("no acquire had a time-out"));
+        }
+        let late: Vec<_> = timed
+            .iter()
+            .filter(|(_, given_ns, took_ns)| *took_ns > given_ns.saturating_add(LATE_NS))
+            .collect();
+        let (all, count) = (timed.len(), late.len());
+        let verdict = match late.iter().max_by_key(|(.., took_ns)| *took_ns) {
+            Some((worst, given_ns, took_ns)) if count >= LATE_MIN => {
+                let sentence = format!(
+                    "{count} of {all} acquires took more than {} longer than they had been given; process {} gave one {} at {}, and it \
+                     ended after {}",
+                    seconds(LATE_NS),
+                    worst.process,
+                    seconds(*given_ns),
+                    seconds(worst.invoke.time),
+                    seconds(*took_ns),
+                );
+                let finding = Finding {
+                    class: "time-out-overrun".to_owned(),
+                    key: worst.key.to_owned(),
+                    time: worst.completion.map_or(worst.invoke.time, |end| end.time),
+                    events: late.iter().take(10).map(|(acquire, ..)| acquire.invoke.index).collect(),
+                    sentence: sentence.clone(),
+                    ..Finding::default()
+                };
+                Verdict::new(self.name(), Outcome::Violation, sentence).with_findings(vec![finding])
+            }
+            _ => {
+                let longest_ns =
+                    timed.iter().map(|(_, given_ns, took_ns)| took_ns.saturating_sub(*given_ns)).max();
+                let summary = format!(
+                    "no acquire took longer than it had been given, by more than {}",
+                    seconds(longest_ns.unwrap_or(0))
+                );
+                Verdict::new(self.name(), Outcome::Valid, summary)
+            }
+        };
+        Ok(verdict.stat("acquires", all).stat("late", count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::literal::{maybe_verdict, verdict};
+
+    fn acquires(took_ms: u64) -> String {
+        let acquire = |at: u64| {
+            let process = at / 5000;
+            format!(
+                "{at} {process} invoke acquire a {{timeout_ms:300}}\n{} {process} fail acquire a null refused-by-library\n",
+                at + took_ms
+            )
+        };
+        (0..3).map(|number| acquire(number * 5000)).collect()
+    }
+
+    #[test]
+    fn accepts_acquires_that_end_by_their_time() {
+        let kept = verdict(&TimeOuts, &acquires(1299));
+        assert_eq!(kept.outcome, Outcome::Valid);
+        assert_eq!(kept.summary, "no acquire took longer than it had been given, by more than 0.999 s");
+    }
+
+    #[test]
+    fn rejects_acquires_that_take_much_longer() {
+        let late = verdict(&TimeOuts, &acquires(2060));
+        assert_eq!(late.outcome, Outcome::Violation);
+        assert_eq!(
+            late.findings[0].sentence,
+            "3 of 3 acquires took more than 1.000 s longer than they had been given; process 2 gave one 0.300 s at 10.000 s, and it ended \
+             after 2.060 s"
+        );
+    }
+
+    #[test]
+    fn says_nothing_under_faults_of_the_closing_ones_and_without_a_time_out() {
+        let fault = "0 nemesis invoke kill - {id:1,stage:\"inject\",targets:[\"n1\"]}\n";
+        assert!(maybe_verdict(&TimeOuts, &(fault.to_owned() + &acquires(2060))).is_none());
+        let closing = "0 nemesis info phase - \"closing\"\n";
+        assert!(
+            maybe_verdict(&TimeOuts, &(closing.to_owned() + &acquires(2060).replace("0 0 ", "1 0 ")))
+                .is_none()
+        );
+        assert!(maybe_verdict(&TimeOuts, &acquires(2060).replace("timeout_ms", "other")).is_none());
+    }
+}

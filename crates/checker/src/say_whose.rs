@@ -1,0 +1,88 @@
+//! Whose failure a finding shows.
+//!
+//! A run by itself shows what happened, and which faults were there; it does not show the code. So the rules go by what can have done it,
+//! and docs/checking.md gives their reasons:
+//!
+//! - *No fence*: a holder was late, since a fault had come that delays, stops or cuts off. No lock prevents that; a token does, or a
+//!   transaction, that the storage checks.
+//! - *The machine*: a holder was late without any fault, by more than it had been asked to hold the lock for.
+//! - *The service*: it granted, forgot or refused against its claim, and a fault had hit its servers.
+//! - *The library*: everything else, and whatever only the client's side can do: remove another's lock, report too long a validity, keep
+//!   its holder believing.
+
+use crate::properties::{Class, Overlap, overlaps};
+use crate::run_index::{Hold, RunIndex};
+use crate::story::overlap_among;
+use crate::verdict::{Finding, Verdict};
+use crate::whose::Whose;
+use fencepost_history::f;
+use serde_json::Value;
+
+/// Says of every finding whose failure it shows.
+pub(crate) fn say_whose(run: &RunIndex, verdicts: &mut [Verdict]) {
+    if verdicts.iter().all(|verdict| verdict.findings.is_empty()) {
+        return;
+    }
+    let overlaps = overlaps(run);
+    for verdict in verdicts {
+        for finding in &mut verdict.findings {
+            finding.whose = Some(whose(run, &overlaps, &verdict.checker, finding));
+        }
+    }
+}
+
+fn whose(run: &RunIndex, overlaps: &[Overlap], checker: &str, finding: &Finding) -> Whose {
+    match checker {
+        "exclusion" | "linearizable" | "lost-updates" | "lost-additions" | "stale-writes" => {
+            match overlap_among(run, overlaps, finding) {
+                Some(overlap) => whose_overlap(run, &overlap),
+                None if run.any_fault(0, finding.time) => Whose::NoFence,
+                None => Whose::Library,
+            }
+        }
+        "availability" => Whose::Service,
+        "progress" | "fencing" => {
+            let hit = run.unreadable().is_some() || run.servers_were_hit(0, finding.time);
+            if hit { Whose::Service } else { Whose::Library }
+        }
+        _ => Whose::Library,
+    }
+}
+
+fn whose_overlap(run: &RunIndex, overlap: &Overlap) -> Whose {
+    let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
+    match overlap.class {
+        Class::GrantedTwice if was_removed(run, a, b) => Whose::Library,
+        Class::GrantedTwice if run.servers_were_hit(a.invoke_ns, b.from_ns) => Whose::Service,
+        Class::GrantedTwice => Whose::Library,
+        Class::CutOff => Whose::NoFence,
+        Class::Overstayed if run.any_fault(a.invoke_ns, a.until_ns) => Whose::NoFence,
+        Class::Overstayed if was_longer_than_asked(run, a) => Whose::Machine,
+        Class::Overstayed => Whose::Library,
+    }
+}
+
+/// Whether a release by another process says that it removed the lock of the earlier holder, or a lock at all, before the later grant.
+fn was_removed(run: &RunIndex, a: &Hold, b: &Hold) -> bool {
+    let between = |time_ns: u64| (a.from_ns..=b.from_ns).contains(&time_ns);
+    run.operations.iter().filter(|operation| operation.key == a.key && operation.process != a.process).any(
+        |operation| {
+            operation.ok().is_some_and(|done| {
+                let of_a = done.value.get("removed_owner").and_then(Value::as_u64) == Some(a.process);
+                let removed = done.value.get("removed") == Some(&Value::Bool(true));
+                let began_after = operation.invoke.index > a.from;
+                operation.f() == f::RELEASE && began_after && between(done.time) && (of_a || removed)
+            })
+        },
+    )
+}
+
+/// Beyond this a holder that was asked to hold the lock for some time was late.
+const LATE_NS: u64 = 500_000_000;
+
+/// Whether a process believed for longer than it had been asked to hold the lock for; a history that does not say asks for no time.
+fn was_longer_than_asked(run: &RunIndex, hold: &Hold) -> bool {
+    let asked = &run.operations[hold.acquire].invoke.value;
+    let asked_ns = asked.get("hold_ms").and_then(Value::as_f64).map_or(0, |ms| (ms * 1e6) as u64);
+    hold.until_ns - hold.from_ns > asked_ns + LATE_NS
+}

@@ -1,0 +1,56 @@
+//! Which two holds a finding is about.
+
+use crate::properties::Overlap;
+use crate::run_index::{Hold, RunIndex};
+use crate::verdict::Finding;
+use fencepost_history::Process;
+
+/// The overlap of two holds that a finding is about: for `exclusion` the one that it names, for others the first
+/// between the processes whose events it cites.
+pub(crate) fn overlap_among(run: &RunIndex, all: &[Overlap], finding: &Finding) -> Option<Overlap> {
+    let cited: Vec<u64> = finding
+        .events
+        .iter()
+        .filter_map(|&index| match run.event(index)?.process {
+            Process::Client(process) => Some(process),
+            Process::Nemesis => None,
+        })
+        .collect();
+    let named = |overlap: &Overlap| {
+        let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
+        finding.events.starts_with(&[a.from, b.from])
+    };
+    let near = |overlap: &Overlap| {
+        let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
+        let both = cited.contains(&a.process) && cited.contains(&b.process);
+        let (first, last) = (finding.events.iter().min(), finding.events.iter().max());
+        both && b.key == finding.key
+            && last.is_some_and(|&last| b.from <= last)
+            && first.is_some_and(|&first| a.from <= first && a.end_ns.max(b.end_ns) >= event_ns(run, first))
+    };
+    all.iter()
+        .find(|overlap| named(overlap))
+        .or_else(|| all.iter().rev().find(|overlap| near(overlap)))
+        .copied()
+}
+
+fn event_ns(run: &RunIndex, index: u64) -> u64 {
+    run.event(index).map_or(0, |event| event.time)
+}
+
+/// The two holds that a finding is about whose holders did not certainly believe at the same time: the earliest and the latest under
+/// which the cited events happened. None where they are of one hold.
+pub(super) fn two_holds(run: &RunIndex, finding: &Finding) -> Option<(usize, usize)> {
+    let mut holds: Vec<usize> =
+        finding.events.iter().filter_map(|&index| hold_of(run, index, &finding.key)).collect();
+    holds.sort_unstable();
+    let (first, second) = (*holds.first()?, *holds.last()?);
+    (run.holds[first].process != run.holds[second].process).then_some((first, second))
+}
+
+/// The hold under which an event of a process happened: its last on the key.
+fn hold_of(run: &RunIndex, index: u64, key: &str) -> Option<usize> {
+    let Process::Client(process) = run.event(index)?.process else { return None };
+    let is_under = |hold: &Hold| hold.process == process && hold.key == key && hold.from <= index;
+    run.holds.iter().rposition(is_under)
+}

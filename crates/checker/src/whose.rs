@@ -1,0 +1,130 @@
+//! Whose failure a finding shows, and what it means for who would use the lock.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Whose failure it is, the one that says most about a lock first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Whose {
+    /// The servers and the protocol by which they grant.
+    Service,
+    /// The code that runs in the client.
+    Library,
+    /// A late write that no lock prevents.
+    NoFence,
+    /// The machine that the test ran on.
+    Machine,
+}
+
+impl Whose {
+    /// Its name in `verdict.json`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Whose::Service => "service",
+            Whose::Library => "library",
+            Whose::NoFence => "no-fence",
+            Whose::Machine => "machine",
+        }
+    }
+
+    /// As reports say it.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Whose::Service => "the service",
+            Whose::Library => "the library",
+            Whose::NoFence => "no fence",
+            Whose::Machine => "the machine",
+        }
+    }
+
+    /// What that means, in a clause.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Whose::Service => {
+                "its servers, or the protocol by which they grant, went against the lock's claim"
+            }
+            Whose::Library => "no fault had hit the servers, or only a client's code can do this",
+            Whose::NoFence => {
+                "a holder was late, which no lock prevents; a fencing token or a transaction that the storage checks does"
+            }
+            Whose::Machine => {
+                "a holder was late although there was no fault: the machine was too busy for the TTL"
+            }
+        }
+    }
+}
+
+impl fmt::Display for Whose {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.in_words())
+    }
+}
+
+/// What a violation means for who would use the lock, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Harm {
+    /// Two processes had the lock, by no fault of theirs, or its data shows that they had.
+    GrantedTwice,
+    /// Another promise was broken: a lock removed by a process that did not hold it, tokens that go backwards.
+    PromiseBroken,
+    /// A lock that could be had by no process, or by hardly any.
+    Stuck,
+    /// The lock held, and a late holder did harm that only a fence prevents.
+    Unfenced,
+    /// The machine was too busy for the test.
+    BusyMachine,
+}
+
+impl Harm {
+    /// All, the worst first.
+    pub const ALL: [Harm; 5] =
+        [Harm::GrantedTwice, Harm::PromiseBroken, Harm::Stuck, Harm::Unfenced, Harm::BusyMachine];
+
+    /// In a word or two, for a cell of a table.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Harm::GrantedTwice => "granted twice",
+            Harm::PromiseBroken => "promise broken",
+            Harm::Stuck => "stuck",
+            Harm::Unfenced => "no fence",
+            Harm::BusyMachine => "busy machine",
+        }
+    }
+
+    /// What it means, in a clause.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Harm::GrantedTwice => "two processes had the lock at once, and neither was late",
+            Harm::PromiseBroken => {
+                "another promise was broken: a lock removed by a process that did not hold it, tokens that go backwards, …"
+            }
+            Harm::Stuck => "no process could get the lock although it had to be free, or hardly any",
+            Harm::Unfenced => "the lock held, and a holder that was late wrote: only a fence prevents that",
+            Harm::BusyMachine => "a holder was late without any fault",
+        }
+    }
+
+    /// A sign that tells it from the others without colour.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Harm::GrantedTwice => "✗",
+            Harm::PromiseBroken => "◆",
+            Harm::Stuck => "■",
+            Harm::Unfenced => "△",
+            Harm::BusyMachine => "~",
+        }
+    }
+}
+
+/// What a finding of a checker means for who would use the lock.
+pub(crate) fn harm(checker: &str, whose: Option<Whose>) -> Harm {
+    match (whose, checker) {
+        (Some(Whose::NoFence), _) => Harm::Unfenced,
+        (Some(Whose::Machine), _) => Harm::BusyMachine,
+        (_, "progress" | "availability" | "fairness") => Harm::Stuck,
+        (_, "ownership" | "fencing" | "validity" | "errors" | "renewal" | "time-outs") => Harm::PromiseBroken,
+        _ => Harm::GrantedTwice,
+    }
+}
