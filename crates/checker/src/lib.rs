@@ -121,4 +121,4 @@ pub use shrink::shrink;
 pub use story::{StoryLine, story};
 pub use verdict::{FINDINGS_MAX, Finding, Outcome, RunVerdict, Unjudged, Verdict};
 pub use watch::Watch;
-pub use whose::{Harm, Whose};
+pub use whose::{Harm, Whose, harm};

@@ -25,9 +25,7 @@ pub(crate) fn say_whose(run: &RunIndex, verdicts: &mut [Verdict]) {
     }
     let overlaps = overlaps(run);
     for verdict in verdicts {
-        for finding in &mut verdict.findings {
-            finding.whose = Some(whose(run, &overlaps, &verdict.checker, finding));
-        }
+        verdict.say_whose(|checker, finding| whose(run, &overlaps, checker, finding));
     }
 }
 

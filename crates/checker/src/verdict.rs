@@ -92,6 +92,9 @@ pub struct Verdict {
     /// Whether the lock claims the property. One that it does not claim is judged and reported, and does not count.
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub claimed: bool,
+    /// Whose failures its findings show, each once. Empty in verdicts of before that was said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub whose: Vec<Whose>,
     /// One plain sentence.
     pub summary: String,
     /// In order of time; at most [`FINDINGS_MAX`] of each class. The counts in `stats` are complete.
@@ -115,6 +118,7 @@ impl Verdict {
             checker: checker.to_owned(),
             outcome,
             claimed: true,
+            whose: Vec::new(),
             summary: summary.into(),
             findings: Vec::new(),
             stats: Map::new(),
@@ -125,6 +129,14 @@ impl Verdict {
     pub fn stat(mut self, name: &str, value: impl Into<Value>) -> Verdict {
         self.stats.insert(name.to_owned(), value.into());
         self
+    }
+
+    /// Says of each finding whose failure it shows.
+    pub(crate) fn say_whose(&mut self, of: impl Fn(&str, &Finding) -> Whose) {
+        for finding in &mut self.findings {
+            finding.whose = Some(of(&self.checker, finding));
+        }
+        self.whose = once(self.findings.iter().filter_map(|finding| finding.whose));
     }
 
     /// Adds findings, sorted by time and cut to [`FINDINGS_MAX`] of each class.
@@ -141,6 +153,14 @@ impl Verdict {
     }
 }
 
+/// In order, each once.
+fn once<T: Ord>(all: impl Iterator<Item = T>) -> Vec<T> {
+    let mut all: Vec<T> = all.collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
 /// A checker that did not judge a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unjudged {
@@ -154,6 +174,9 @@ pub struct Unjudged {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunVerdict {
     pub outcome: Outcome,
+    /// What the violations of what the lock claims mean, each once, the worst first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub harms: Vec<Harm>,
     pub verdicts: Vec<Verdict>,
     /// The checkers that did not judge the run, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -177,31 +200,30 @@ impl RunVerdict {
     /// Combines verdicts; those about properties that the lock does not claim do not count. Without any, nothing was
     /// tested.
     pub fn of(verdicts: Vec<Verdict>) -> RunVerdict {
+        let violated = verdicts.iter().filter(|each| each.claimed && each.outcome == Outcome::Violation);
+        let harms = once(violated.flat_map(|verdict| {
+            let of = |finding: &Finding| harm(&verdict.checker, finding.whose);
+            verdict.findings.iter().map(of)
+        }));
         let counted = verdicts.iter().filter(|verdict| verdict.claimed);
         let outcome = counted.map(|verdict| verdict.outcome).max().unwrap_or(Outcome::Vacuous);
         let (not_judged, metrics) = (Vec::new(), Vec::new());
-        RunVerdict { outcome, verdicts, not_judged, metrics, costs: None, coverage: None, nearest_miss: None }
-    }
-
-    /// What the violations of what the lock claims mean, each once, the worst first.
-    pub fn harms(&self) -> Vec<Harm> {
-        let counted = self.verdicts.iter().filter(|each| each.claimed && each.outcome == Outcome::Violation);
-        let mut harms: Vec<Harm> = counted
-            .flat_map(|verdict| verdict.findings.iter().map(|finding| harm(&verdict.checker, finding.whose)))
-            .collect();
-        harms.sort_unstable();
-        harms.dedup();
-        harms
+        RunVerdict {
+            outcome,
+            harms,
+            verdicts,
+            not_judged,
+            metrics,
+            costs: None,
+            coverage: None,
+            nearest_miss: None,
+        }
     }
 
     /// Whose failures the violations of what the lock claims are, each once, the one that says most about the lock first.
     pub fn whose(&self) -> Vec<Whose> {
         let counted = self.verdicts.iter().filter(|each| each.claimed && each.outcome == Outcome::Violation);
-        let mut whose: Vec<Whose> =
-            counted.flat_map(|verdict| verdict.findings.iter().filter_map(|finding| finding.whose)).collect();
-        whose.sort_unstable();
-        whose.dedup();
-        whose
+        once(counted.flat_map(|verdict| verdict.whose.iter().copied()))
     }
 
     /// The verdict of one checker, if it had anything to say.

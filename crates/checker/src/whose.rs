@@ -106,6 +106,17 @@ impl Harm {
         }
     }
 
+    /// Its name in `verdict.json`, and in style sheets.
+    pub fn class(self) -> &'static str {
+        match self {
+            Harm::GrantedTwice => "granted-twice",
+            Harm::PromiseBroken => "promise-broken",
+            Harm::Stuck => "stuck",
+            Harm::Unfenced => "unfenced",
+            Harm::BusyMachine => "busy-machine",
+        }
+    }
+
     /// A sign that tells it from the others without colour.
     pub fn sign(self) -> &'static str {
         match self {
@@ -119,7 +130,7 @@ impl Harm {
 }
 
 /// What a finding of a checker means for who would use the lock.
-pub(crate) fn harm(checker: &str, whose: Option<Whose>) -> Harm {
+pub fn harm(checker: &str, whose: Option<Whose>) -> Harm {
     match (whose, checker) {
         (Some(Whose::NoFence), _) => Harm::Unfenced,
         (Some(Whose::Machine), _) => Harm::BusyMachine,

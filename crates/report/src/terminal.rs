@@ -2,7 +2,9 @@
 
 use crate::heading::Heading;
 use crate::shown_findings::{ShownFinding, shown_findings};
-use crate::words::{UNCLAIMED, count, is_unfinished, observation, property, sentence, unfinished};
+use crate::words::{
+    UNCLAIMED, count, is_unfinished, observation, property, sentence, unfinished, whose_and_advice,
+};
 use crate::worth::worth_of_outcome;
 use console::{Style, style};
 use fencepost_checker::{Outcome, RunIndex, RunVerdict, Verdict, seconds};
@@ -67,7 +69,8 @@ pub fn text(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, report: &Pa
         let row = format!("– not judged {name:<18}{}", hang(&each.reason, 31));
         let _ = writeln!(text, "{}", style(row).dim());
     }
-    if let Some(shown) = shown_findings(run, verdict).first() {
+    let shown = shown_findings(run, verdict);
+    if let Some(shown) = shown.first() {
         story(&mut text, run, shown);
     }
     let figures = hang(&figures(run, verdict).join(" · "), 10);
@@ -75,6 +78,9 @@ pub fn text(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, report: &Pa
     for (place, figure) in verdict.metrics.iter().enumerate() {
         let name = if place == 0 { "measured  " } else { "          " };
         let _ = writeln!(text, "{}{}", style(name).dim(), hang(&figure.to_string(), 10));
+    }
+    for (name, row) in whose_and_advice(verdict, shown.first().map(|shown| shown.finding)) {
+        let _ = writeln!(text, "{}{}", style(format!("{name:<10}")).dim(), hang(&row, 10));
     }
     if let Some(worth) = worth_of_outcome(verdict) {
         let _ = writeln!(text, "{}{}", style("worth     ").dim(), hang(&worth, 10));

@@ -1,22 +1,44 @@
 //! A verdict in plain words, for somebody who has never heard of the lock that was tested.
 
+mod broken;
+
 use crate::heading::Heading;
 use crate::pictures::lanes::Lanes;
-use crate::shown_findings::own_findings;
-use fencepost_checker::{Outcome, RunIndex, RunVerdict, Verdict, registry, seconds, times};
-use fencepost_history::{Lease, RunPhase, f};
+use fencepost_checker::{
+    Finding, Outcome, RunIndex, RunVerdict, Verdict, Whose, find_class, registry, seconds, times,
+};
+use fencepost_history::prose::and;
+use fencepost_history::{RunPhase, f};
 use serde_json::Value;
 use std::collections::HashSet;
 
 /// The state of a property that was violated, or not decided, and that the lock does not claim.
 pub const UNCLAIMED: &str = "unclaimed";
 
-/// What a checker observed; of a property that the lock does not claim, that it does not count.
+/// What a checker observed, with whose failure a violation is; of a property that the lock does not claim, that it does not count.
 pub fn observation(verdict: &Verdict) -> String {
     match verdict.claimed || verdict.outcome == Outcome::Valid {
-        true => verdict.summary.clone(),
+        true => with_whose(&verdict.summary, &verdict.whose),
         false => format!("not claimed by the lock, so it does not count: {}", verdict.summary),
     }
+}
+
+/// A sentence, and whose failure it tells of: `… (the service)`.
+pub fn with_whose(sentence: &str, whose: &[Whose]) -> String {
+    let names: Vec<&str> = whose.iter().map(|whose| whose.in_words()).collect();
+    if names.is_empty() { sentence.to_owned() } else { format!("{sentence} ({})", and(&names)) }
+}
+
+/// Whose failures the violations are and what that means, and what to do about the one that is shown first: rows of names and texts.
+pub fn whose_and_advice(verdict: &RunVerdict, shown: Option<&Finding>) -> Vec<(&'static str, String)> {
+    let mut rows: Vec<(&str, String)> = Vec::new();
+    for whose in verdict.whose() {
+        let name = if rows.is_empty() { "whose" } else { "" };
+        rows.push((name, format!("{whose}: {}", whose.meaning())));
+    }
+    let advice = shown.and_then(|finding| find_class(&finding.class)).map(|class| class.advice);
+    rows.extend(advice.map(|advice| ("advice", advice.to_owned())));
+    rows
 }
 
 /// The verdict of a run in one sentence, and one more about violated properties that the lock does not claim.
@@ -33,7 +55,7 @@ pub fn sentence(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> Stri
 
 fn claimed_sentence(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
     match verdict.outcome {
-        Outcome::Violation => broken(heading, run, verdict),
+        Outcome::Violation => broken::broken(heading, run, verdict),
         Outcome::Valid => held(heading, run, verdict),
         Outcome::Unknown => {
             format!("It is unknown whether the lock held: {}.", summary_of(verdict, Outcome::Unknown))
@@ -45,57 +67,6 @@ fn claimed_sentence(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> 
 fn summary_of(verdict: &RunVerdict, outcome: Outcome) -> &str {
     let first = verdict.verdicts.iter().find(|verdict| verdict.claimed && verdict.outcome == outcome);
     first.map_or("nothing was checked", |verdict| &verdict.summary)
-}
-
-fn broken(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
-    let claimed = |checker: &str| verdict.of_checker(checker).is_some_and(|each| each.claimed);
-    let count = |checker: &str, stat: &str| if claimed(checker) { count(verdict, checker, stat) } else { 0 };
-    let (twice, over) = (count("exclusion", "granted_twice"), count("exclusion", "overstayed"));
-    let cut_off = count("exclusion", "cut_off");
-    let lock = &heading.title;
-    let (lost, acknowledged) = (count("lost-updates", "lost"), count("lost-updates", "acknowledged"));
-    let (accepted, rejected) = (count("stale-writes", "accepted"), count("stale-writes", "rejected"));
-    let mut clauses: Vec<String> = Vec::new();
-    if twice > 0 {
-        let times = times(twice);
-        clauses
-            .push(format!("The lock did not hold: {times} {lock} gave it to two processes at the same time"));
-    } else if over + cut_off > 0 {
-        let times = times(over + cut_off);
-        let kept_by = if run.lock.lease == Lease::Session { "session" } else { "connection" };
-        let how = match over {
-            0 => format!("one went on after a fault that may have ended its {kept_by}"),
-            _ => "one went on after its lease had run out".to_owned(),
-        };
-        clauses.push(format!("{times} two processes held the lock of {lock} at the same time: {how}"));
-    }
-    if lost > 0 {
-        let share = 100.0 * lost as f64 / acknowledged.max(1) as f64;
-        let were = if lost == 1 { "was" } else { "were" };
-        clauses.push(format!("{lost} of {acknowledged} updates {were} lost ({share:.1} %)"));
-    } else if accepted > 0 {
-        let late =
-            if accepted == 1 { "one late write".to_owned() } else { format!("{accepted} late writes") };
-        clauses.push(format!("the storage accepted {late} from processes that had lost the lock"));
-    } else if rejected > 0 {
-        let writes = if rejected == 1 { "one write".to_owned() } else { format!("{rejected} writes") };
-        clauses.push(format!("the storage rejected {writes}"));
-    }
-    let named = ["exclusion", "lost-updates", "stale-writes"];
-    for other in &verdict.verdicts {
-        let repeats = !other.findings.is_empty() && own_findings(verdict, other).next().is_none();
-        let counts = other.outcome == Outcome::Violation && other.claimed;
-        if counts && !named.contains(&other.checker.as_str()) && !repeats {
-            clauses.push(other.summary.clone());
-        }
-    }
-    if lost == 0 && acknowledged > 0 && outcome(verdict, "lost-updates") == Some(Outcome::Valid) {
-        clauses.push("no update was lost".to_owned());
-    }
-    let last = if clauses.len() > 1 { clauses.pop() } else { None };
-    let text = clauses.join(", ");
-    let text = last.map_or(text.clone(), |last| format!("{text}, and {last}"));
-    capital(&if text.contains(lock) { text } else { format!("with {lock}, {text}") }) + "."
 }
 
 fn held(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {

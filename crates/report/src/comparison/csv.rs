@@ -12,7 +12,7 @@ use std::io::Write;
 pub fn write(comparison: &Comparison, to: impl Write) -> Result<()> {
     let checkers = comparison.checkers();
     let mut csv = ::csv::Writer::from_writer(to);
-    let fixed = ["lock", "guard", "settings", "nemesis", "seed", "run", "outcome"];
+    let fixed = ["lock", "guard", "settings", "nemesis", "seed", "run", "outcome", "harm"];
     let measured = [
         "lost",
         "acknowledged",
@@ -43,6 +43,7 @@ pub fn write(comparison: &Comparison, to: impl Write) -> Result<()> {
 /// The columns of a run, from its seed on.
 fn of_run(run: &CellRun, figures: &RunFigures, checkers: &[&str]) -> Vec<String> {
     let mut line = vec![run.seed.to_string(), run.name.clone(), run.outcome.to_string()];
+    line.push(figures.harm.map_or(String::new(), |harm| harm.class().to_owned()));
     let outcome = |checker: &&str| figures.outcome(checker).map_or(String::new(), |it| it.to_string());
     line.extend(checkers.iter().map(outcome));
     let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());

@@ -1,7 +1,7 @@
 //! What came of a run, property by property, and the figures that a table of all runs shows of it.
 
 use crate::runs::Judgement;
-use fencepost_checker::{Costs, Coverage, Outcome, registry};
+use fencepost_checker::{Costs, Coverage, Harm, Outcome, registry};
 
 /// The checker that says whether a run tested anything.
 pub(super) const TEST_ITSELF: &str = "vacuous";
@@ -21,6 +21,8 @@ pub fn outcome_of<'a>(checker: &str, judgement: &'a Judgement) -> Option<(Outcom
 pub struct RunFigures {
     /// One for each checker, in their order.
     outcomes: Vec<Option<Outcome>>,
+    /// The worst that its violations mean.
+    pub(super) harm: Option<Harm>,
     pub(super) lost: u64,
     pub(super) acknowledged: u64,
     pub(super) costs: Costs,
@@ -42,6 +44,7 @@ impl RunFigures {
             |coverage: &Coverage| Situations { covered: coverage.covered(), possible: coverage.possible() };
         RunFigures {
             outcomes: registry().iter().map(|checker| outcome(checker.name())).collect(),
+            harm: judgement.harms.first().copied(),
             lost: both("lost"),
             acknowledged: both("acknowledged"),
             costs: judgement.costs.clone(),

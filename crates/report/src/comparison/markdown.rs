@@ -8,9 +8,14 @@ use std::fmt::Write;
 
 /// All of it.
 pub fn text(comparison: &Comparison) -> String {
-    let mut text = format!("{}\n\n", tables::ending(comparison));
-    head(&mut text, comparison);
+    let comparison = &comparison.best_first();
     let matrix = tables::matrix(comparison);
+    let mut text = format!("{}\n\n", tables::ending(comparison));
+    for line in &matrix.legend {
+        let _ = writeln!(text, "- {}", escaped(line));
+    }
+    text.push_str(if matrix.legend.is_empty() { "" } else { "\n" });
+    head(&mut text, comparison);
     for (row, marks) in comparison.rows.iter().zip(&matrix.rows) {
         let cells: Vec<String> = row.cells.iter().zip(marks).map(|(cell, mark)| whole(cell, mark)).collect();
         line(&mut text, &comparison.label(row), &cells);
@@ -41,7 +46,9 @@ fn whole(cell: &Cell, mark: &Mark) -> String {
     let weak = escaped(&cell.weak().join(", "));
     let weak = if weak.is_empty() { weak } else { format!("<br>only {weak}") };
     let strong = if mark.text.starts_with('✗') { "**" } else { "" };
-    format!("{strong}{}{strong}{weak}{lost}", escaped(&mark.text))
+    let others: String =
+        tables::other_harms(cell).iter().map(|other| format!("<br>{}", escaped(other))).collect();
+    format!("{strong}{}{strong}{others}{weak}{lost}", escaped(&mark.text))
 }
 
 fn chapter(text: &mut String, comparison: &Comparison, table: &Table) {

@@ -3,7 +3,7 @@
 use super::figures::{RunFigures, TEST_ITSELF, outcome_of};
 use super::worth::{CellWorth, worth};
 use crate::runs::{Judgement, Run};
-use fencepost_checker::{Metric, Outcome, Unjudged, registry};
+use fencepost_checker::{Harm, Metric, Outcome, Unjudged, harm, registry};
 use fencepost_history::Seed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -50,6 +50,9 @@ pub struct Cell {
     pub not_applicable: Option<String>,
     /// All properties together.
     pub outcomes: Outcomes,
+    /// What the violations mean: in how many runs there was each, the worst first.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub harms: BTreeMap<Harm, usize>,
     /// In the order of the checkers.
     pub properties: Vec<PropertyOutcomes>,
     /// The checkers that judged none of the runs, with the reason in the first.
@@ -85,6 +88,9 @@ pub struct PropertyOutcomes {
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub claimed: bool,
     pub outcomes: Outcomes,
+    /// What its violations mean, as of the whole cell.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub harms: BTreeMap<Harm, usize>,
     /// What was seen in the first run that ended as the whole does.
     pub summary: String,
 }
@@ -190,6 +196,17 @@ impl Cell {
 }
 
 impl Row {
+    /// The worst that was seen in it.
+    pub fn worst(&self) -> Option<Harm> {
+        self.cells.iter().filter_map(|cell| cell.harms.keys().next()).min().copied()
+    }
+
+    /// In how many cells there was each harm as the worst of the cell, the worst first.
+    fn badness(&self) -> Vec<usize> {
+        let worst_of = |cell: &Cell| cell.harms.keys().next().copied();
+        Harm::ALL.map(|harm| self.cells.iter().filter(|cell| worst_of(cell) == Some(harm)).count()).to_vec()
+    }
+
     /// Whether the other one is about the same lock, used in the same way.
     pub fn same(&self, other: &Row) -> bool {
         (&self.lock, &self.guard, &self.settings) == (&other.lock, &other.guard, &other.settings)
@@ -197,6 +214,21 @@ impl Row {
 }
 
 impl Comparison {
+    /// The same, with the best locks first: by what is worst in their first rows, and how often. The rows of one lock stay side by side, so
+    /// that one with a guard stands beside one without.
+    pub fn best_first(&self) -> Comparison {
+        let same_lock = |a: &Row, b: &Row| (&a.lock, &a.settings) == (&b.lock, &b.settings);
+        let mut locks: Vec<Vec<Row>> = Vec::new();
+        for row in &self.rows {
+            match locks.iter_mut().find(|rows| same_lock(&rows[0], row)) {
+                Some(rows) => rows.push(row.clone()),
+                None => locks.push(vec![row.clone()]),
+            }
+        }
+        locks.sort_by_key(|rows| rows.iter().map(Row::badness).collect::<Vec<_>>());
+        Comparison { rows: locks.concat(), ..self.clone() }
+    }
+
     /// `etcd`, `etcd, guard token`, and what sets the row apart from others of the same comparison.
     pub fn label(&self, row: &Row) -> String {
         let guard = if row.guard == "none" { String::new() } else { format!(", guard {}", row.guard) };
@@ -234,6 +266,7 @@ pub(super) fn cell_of(runs: Vec<JudgedRun>) -> Cell {
     let judgements: Vec<&Judgement> = runs.iter().map(|run| &*run.judgement).collect();
     let cell = Cell {
         outcomes: judgements.iter().map(|judgement| judgement.outcome).collect(),
+        harms: counted(judgements.iter().flat_map(|judgement| judgement.harms.iter().copied())),
         properties: registry().iter().filter_map(|checker| kept(checker.name(), &judgements)).collect(),
         not_judged: not_judged(&judgements),
         lost: lost(&judgements),
@@ -268,7 +301,23 @@ fn kept(checker: &str, judgements: &[&Judgement]) -> Option<PropertyOutcomes> {
     let (_, summary) = said.iter().find(|(outcome, _)| *outcome == whole)?;
     let claimed =
         judgements.iter().filter_map(|judgement| judgement.of_checker(checker)).all(|each| each.claimed);
-    Some(PropertyOutcomes { checker: checker.to_owned(), claimed, outcomes, summary: (*summary).to_owned() })
+    let harms_of = |judgement: &&Judgement| {
+        let whose = judgement.of_checker(checker).filter(|each| each.outcome == Outcome::Violation);
+        let mut harms: Vec<Harm> =
+            whose.iter().flat_map(|each| &each.whose).map(|whose| harm(checker, Some(*whose))).collect();
+        harms.dedup();
+        harms
+    };
+    let harms = counted(judgements.iter().flat_map(harms_of));
+    let summary = (*summary).to_owned();
+    Some(PropertyOutcomes { checker: checker.to_owned(), claimed, outcomes, harms, summary })
+}
+
+/// How often there is each.
+fn counted(harms: impl Iterator<Item = Harm>) -> BTreeMap<Harm, usize> {
+    let mut counts = BTreeMap::new();
+    harms.for_each(|harm| *counts.entry(harm).or_default() += 1);
+    counts
 }
 
 /// The checkers that judged none of these runs.

@@ -4,12 +4,13 @@ use super::model::{Cell, CellRun, Comparison, Row};
 use super::tables::{self, Mark, Table};
 use crate::words::capital;
 use crate::{document, property};
-use fencepost_checker::Outcome;
+use fencepost_checker::{Harm, Outcome};
 use maud::{Markup, html};
 use std::path::Path;
 
 /// The whole page. Links to reports lead from the folder that it will lie in to those that exist.
 pub fn html(comparison: &Comparison, folder: &Path) -> String {
+    let comparison = &comparison.best_first();
     let body = html! {
         header.top {
             strong { "Comparison" }
@@ -17,11 +18,11 @@ pub fn html(comparison: &Comparison, folder: &Path) -> String {
             span { (comparison.nemeses.len()) " nemeses" }
         }
         h1 style="margin:24px 0 8px;font-size:27px;line-height:1.3" { (tables::ending(comparison)) }
+        (legend())
         p.note {
-            "A row for each lock, a column for each nemesis. ✗ violated 2/3: in two of three runs an honest observer can \
-             prove that a property was violated; ✓ holds: the property was tested in each run, and held; ○ vacuous: \
-             nothing was tested; ? unknown: it could not be decided. A hatched cell is weak: its properties held in fewer than \
-             five runs, or in less than a third of the situations that were possible. The numbers beneath lead to the runs."
+            "A row for each lock, the best first; a column for each nemesis. 2/3: an honest observer can prove it in two of three runs. A \
+             hatched cell is weak: its properties held in fewer than five runs, or in less than a third of the situations that were possible. \
+             The numbers beneath lead to the runs."
         }
         @for missing in &comparison.missing { p.unfinished { (capital(missing)) "." } }
         (matrix(comparison, folder))
@@ -36,6 +37,19 @@ pub fn html(comparison: &Comparison, folder: &Path) -> String {
     document("Comparison of locks", body)
 }
 
+/// What the marks mean.
+fn legend() -> Markup {
+    html! {
+        ul.legend {
+            li { span.chip.valid { "✓ holds" } " each property was tested in each run, and held" }
+            @for harm in Harm::ALL.iter().rev() {
+                li { span.chip.(harm.class()) { (harm.sign()) " " (harm.in_words()) } " " (harm.meaning()) }
+            }
+            li { span.chip.vacuous { "○ vacuous" } " nothing was tested; " span.chip.unknown { "? unknown" } " it could not be decided" }
+        }
+    }
+}
+
 fn matrix(comparison: &Comparison, folder: &Path) -> Markup {
     let table = tables::matrix(comparison);
     html! {
@@ -44,7 +58,7 @@ fn matrix(comparison: &Comparison, folder: &Path) -> Markup {
             tbody {
                 @for (row, marks) in comparison.rows.iter().zip(&table.rows) {
                     tr {
-                        th scope="row" { (label(comparison, row)) }
+                        th scope="row" { (label(comparison, row)) (worst(row)) }
                         @for (cell, mark) in row.cells.iter().zip(marks) { td { (whole(cell, mark, folder)) } }
                     }
                 }
@@ -67,6 +81,14 @@ fn label(comparison: &Comparison, row: &Row) -> Markup {
     }
 }
 
+/// The worst that was seen of a lock.
+fn worst(row: &Row) -> Markup {
+    html! {
+        @if let Some(harm) = row.worst() { small { "worst: " (harm.in_words()) } }
+        @else if row.cells.iter().any(|cell| cell.outcomes.runs() > 0) { small { "nothing violated" } }
+    }
+}
+
 /// The verdict, which properties are violated, how much was lost, and the runs.
 fn whole(cell: &Cell, mark: &Mark, folder: &Path) -> Markup {
     let violated = cell.properties.iter().filter(|kept| kept.outcomes.violation > 0 && kept.claimed);
@@ -74,6 +96,7 @@ fn whole(cell: &Cell, mark: &Mark, folder: &Path) -> Markup {
     let lost = cell.lost.as_ref().filter(|lost| lost.lost > 0).and_then(|_| tables::share(cell));
     html! {
         (chip(mark, cell.not_applicable.as_deref()))
+        @for other in tables::other_harms(cell) { small { (other) } }
         @if cell.missing > 0 { small.missing { (cell.missing) " of its runs missing" } }
         @if !cell.weak().is_empty() { small { "only " (cell.weak().join(", ")) } }
         @else if let Some(worth) = cell.worth.as_ref().filter(|worth| worth.possible > 0) {
@@ -105,7 +128,7 @@ fn shown_runs(cell: &Cell) -> Vec<(usize, &CellRun)> {
 fn chip(mark: &Mark, hint: Option<&str>) -> Markup {
     html! {
         @if let Some(outcome) = mark.outcome {
-            span.chip.(outcome.to_string()).weak[mark.weak] { (mark.text) }
+            span.chip.(mark.harm.map_or(outcome.word(), Harm::class)).weak[mark.weak] { (mark.text) }
         } @else {
             span title=[hint] { (mark.text) }
         }

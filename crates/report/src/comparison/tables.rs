@@ -3,13 +3,16 @@
 use super::model::{Cell, Comparison, Outcomes, Row};
 use super::worth::rule;
 use crate::words::property;
-use fencepost_checker::Outcome;
+use fencepost_checker::{Harm, Outcome};
+use std::collections::BTreeMap;
 
 /// A table; its rows and columns are those of the comparison.
 pub struct Table {
     pub title: String,
     /// How to read it.
     pub note: String,
+    /// What its marks mean, a line each.
+    pub legend: Vec<String>,
     pub rows: Vec<Vec<Mark>>,
 }
 
@@ -18,6 +21,8 @@ pub struct Table {
 pub struct Mark {
     /// What it is coloured by.
     pub outcome: Option<Outcome>,
+    /// Of a violation, the worst that it means.
+    pub harm: Option<Harm>,
     pub text: String,
     /// Whether too little was tested for what held to say much.
     pub weak: bool,
@@ -25,7 +30,7 @@ pub struct Mark {
 
 impl Mark {
     fn plain(text: impl Into<String>) -> Mark {
-        Mark { outcome: None, text: text.into(), weak: false }
+        Mark { text: text.into(), ..Mark::default() }
     }
 
     /// Marks what held in a cell of little worth, whatever else was violated there: `✓ holds (weak)`.
@@ -47,7 +52,16 @@ const MISSING: &str = "missing";
 /// The matrix itself: whether all properties held.
 pub fn matrix(comparison: &Comparison) -> Table {
     let note = "1/2: in one of two runs; vacuous: nothing was tested";
-    table(comparison, "All properties", note, |cell| Some(whole(cell).weakened(cell)))
+    let matrix = table(comparison, "All properties", note, |cell| Some(whole(cell).weakened(cell)));
+    Table { legend: legend(comparison), ..matrix }
+}
+
+/// What the marks of the matrix mean that stand in it.
+fn legend(comparison: &Comparison) -> Vec<String> {
+    let cells = || comparison.rows.iter().flat_map(|row| &row.cells);
+    let seen = |harm: &Harm| cells().any(|cell| cell.harms.contains_key(harm));
+    let harms = Harm::ALL.into_iter().filter(seen);
+    harms.map(|harm| format!("{} {}: {}", harm.sign(), harm.in_words(), harm.meaning())).collect()
 }
 
 /// A table for each property.
@@ -59,7 +73,7 @@ pub fn properties(comparison: &Comparison) -> Vec<Table> {
             let unjudged = || cell.not_judged.iter().any(|unjudged| unjudged.checker == checker);
             judged
                 .map(|property| match property.claimed {
-                    true => verdict(&property.outcomes),
+                    true => verdict(&property.outcomes, &property.harms),
                     false => unclaimed(&property.outcomes),
                 })
                 .map(|mark| mark.weakened(cell))
@@ -139,7 +153,8 @@ fn measurements(comparison: &Comparison) -> Vec<Table> {
 
 fn table(comparison: &Comparison, title: &str, note: &str, mark: impl Fn(&Cell) -> Option<Mark>) -> Table {
     let row = |row: &Row| row.cells.iter().map(|cell| mark(cell).unwrap_or_else(|| absent(cell))).collect();
-    Table { title: title.to_owned(), note: note.to_owned(), rows: comparison.rows.iter().map(row).collect() }
+    let rows = comparison.rows.iter().map(row).collect();
+    Table { title: title.to_owned(), note: note.to_owned(), legend: Vec::new(), rows }
 }
 
 fn absent(cell: &Cell) -> Mark {
@@ -159,33 +174,43 @@ fn whole(cell: &Cell) -> Mark {
         (0, 0, _) => Mark::plain(MISSING),
         (0, _, 0) => Mark::plain("failed"),
         (0, _, missing) => Mark::plain(format!("failed, {missing} missing")),
-        (_, _, 0) => verdict(&cell.outcomes),
+        (_, _, 0) => verdict(&cell.outcomes, &cell.harms),
         (_, _, missing) => {
-            let mark = verdict(&cell.outcomes);
+            let mark = verdict(&cell.outcomes, &cell.harms);
             Mark { text: format!("{}, {missing} missing", mark.text), ..mark }
         }
     }
 }
 
-/// `✗ violated 2/3`, `✓ holds`.
-pub fn verdict(outcomes: &Outcomes) -> Mark {
+/// `✗ granted twice 2/3`, `✓ holds`. Of a violation, the worst that it means counts.
+pub fn verdict(outcomes: &Outcomes, harms: &BTreeMap<Harm, usize>) -> Mark {
     let Some(outcome) = outcomes.outcome() else { return Mark::plain(NOTHING) };
-    let (word, count) = match outcome {
-        Outcome::Violation => ("✗ violated", outcomes.violation),
-        Outcome::Unknown => ("? unknown", outcomes.unknown),
-        Outcome::Valid => ("✓ holds", outcomes.valid),
-        Outcome::Vacuous => ("○ vacuous", outcomes.vacuous),
+    let worst = harms.first_key_value().filter(|_| outcome == Outcome::Violation);
+    let (word, count) = match (outcome, worst) {
+        (Outcome::Violation, Some((harm, count))) => (format!("{} {}", harm.sign(), harm.in_words()), *count),
+        (Outcome::Violation, None) => ("✗ violated".to_owned(), outcomes.violation),
+        (Outcome::Unknown, _) => ("? unknown".to_owned(), outcomes.unknown),
+        (Outcome::Valid, _) => ("✓ holds".to_owned(), outcomes.valid),
+        (Outcome::Vacuous, _) => ("○ vacuous".to_owned(), outcomes.vacuous),
     };
     let runs = outcomes.runs();
     // That a property was violated in all runs is worth saying; that it held in all is what holding means.
     let counted = outcome == Outcome::Violation || count < runs;
-    let text = if counted { format!("{word} {count}/{runs}") } else { word.to_owned() };
-    Mark { outcome: Some(outcome), text, weak: false }
+    let text = if counted { format!("{word} {count}/{runs}") } else { word };
+    Mark { outcome: Some(outcome), harm: worst.map(|(harm, _)| *harm), text, weak: false }
+}
+
+/// The other things that violations of a cell mean, each `△ no fence 5/5`.
+pub fn other_harms(cell: &Cell) -> Vec<String> {
+    let others = cell.harms.iter().skip(1);
+    others
+        .map(|(harm, count)| format!("{} {} {count}/{}", harm.sign(), harm.in_words(), cell.outcomes.runs()))
+        .collect()
 }
 
 /// `✗ unclaimed 2/3`, `✓ holds`: as [`verdict`], of a property that the lock does not claim.
 fn unclaimed(outcomes: &Outcomes) -> Mark {
-    let mark = verdict(outcomes);
+    let mark = verdict(outcomes, &BTreeMap::new());
     match (mark.outcome, mark.text.split_once(' ')) {
         (Some(Outcome::Valid) | None, _) | (_, None) => mark,
         (_, Some((sign, _))) if outcomes.violation == 0 => Mark::plain(format!("{sign} unclaimed")),
@@ -279,8 +304,15 @@ pub fn ending(comparison: &Comparison) -> String {
         1 => " Incomplete: 1 run is missing.".to_owned(),
         several => format!(" Incomplete: {several} runs are missing."),
     };
+    let worst = |harm| cells().filter(|cell| cell.harms.keys().next() == Some(&harm)).count();
+    let harms = Harm::ALL.map(|harm| (worst(harm), harm)).into_iter().filter(|(count, _)| *count > 0);
+    let harms: Vec<String> = harms.map(|(count, harm)| format!("{} in {count}", harm.in_words())).collect();
+    let violated = match violation {
+        0 => "none was violated".to_owned(),
+        _ if harms.is_empty() => format!("some were violated in {violation}"),
+        _ => format!("some were violated in {violation} ({})", harms.join(", ")),
+    };
     format!(
-        "{tested} combinations in {runs} runs: all properties held in {valid}{weak}, some were violated in \
-         {violation}{open}.{incomplete}"
+        "{tested} combinations in {runs} runs: all properties held in {valid}{weak}, {violated}{open}.{incomplete}"
     )
 }

@@ -5,11 +5,12 @@ use super::tables::{self, Table};
 use crate::terminal::{colour, hang};
 use crate::words::capital;
 use console::{Style, measure_text_width, style};
-use fencepost_checker::Outcome;
+use fencepost_checker::{Harm, Outcome};
 use std::fmt::Write;
 
 /// All of it: the matrix, each property that was not kept everywhere, the figures, and how it ends.
 pub fn text(comparison: &Comparison) -> String {
+    let comparison = &comparison.best_first();
     let mut text = shown(comparison, &tables::matrix(comparison));
     let (kept, others): (Vec<Table>, Vec<Table>) = tables::properties(comparison).into_iter().partition(held);
     for table in others.iter().chain(&tables::figures(comparison)) {
@@ -39,6 +40,17 @@ fn held(table: &Table) -> bool {
     table.rows.iter().flatten().all(|mark| matches!(mark.outcome, None | Some(Outcome::Valid)))
 }
 
+/// Applied only where there is a terminal.
+fn harm_colour(harm: Harm) -> Style {
+    match harm {
+        Harm::GrantedTwice => Style::new().red().bold(),
+        Harm::PromiseBroken => Style::new().red(),
+        Harm::Stuck => Style::new().magenta(),
+        Harm::Unfenced => Style::new().yellow(),
+        Harm::BusyMachine => Style::new().dim(),
+    }
+}
+
 fn shown(comparison: &Comparison, table: &Table) -> String {
     let labels: Vec<String> = comparison.rows.iter().map(|row| comparison.label(row)).collect();
     let first = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
@@ -51,6 +63,9 @@ fn shown(comparison: &Comparison, table: &Table) -> String {
     if !table.note.is_empty() {
         let _ = write!(text, "{}", style(format!(" ({})", table.note)).dim());
     }
+    for line in &table.legend {
+        let _ = write!(text, "\n{}", style(hang(&format!("  {line}"), 4)).dim());
+    }
     let head = comparison.nemeses.iter().zip(&widths).map(|(name, &width)| format!("  {name:width$}"));
     let _ =
         writeln!(text, "\n{}", style(format!("{:first$}{}", "", head.collect::<String>()).trim_end()).dim());
@@ -59,7 +74,7 @@ fn shown(comparison: &Comparison, table: &Table) -> String {
         for (place, (mark, &width)) in row.iter().zip(&widths).enumerate() {
             let last = place + 1 == row.len();
             let room = if last { 0 } else { width - measure_text_width(&mark.text) };
-            let colour = mark.outcome.map_or(Style::new(), colour);
+            let colour = mark.harm.map(harm_colour).or(mark.outcome.map(colour)).unwrap_or_default();
             let colour = if mark.weak { colour.dim() } else { colour };
             let _ = write!(text, "  {}{:room$}", colour.apply_to(&mark.text), "");
         }

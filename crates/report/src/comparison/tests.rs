@@ -4,7 +4,7 @@ use super::baseline::changes;
 use super::model::{Cell, Comparison, Outcomes, cell, of_runs};
 use super::{csv, junit, markdown, page, terminal};
 use crate::runs::{Judgement, Run, State};
-use fencepost_checker::{Costs, Outcome, RunVerdict, Verdict};
+use fencepost_checker::{Costs, Finding, Harm, Outcome, RunVerdict, Verdict, Whose};
 use fencepost_history::Seed;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,15 @@ use std::path::{Path, PathBuf};
 fn run(lock: &str, guard: &str, nemesis: &str, verdicts: &[(&str, Outcome)], lost: (u64, u64)) -> Run {
     let verdicts = verdicts.iter().map(|(checker, outcome)| {
         let summary = format!("{checker} came to {outcome}");
-        Verdict::new(checker, *outcome, summary).stat("lost", lost.0).stat("acknowledged", lost.1)
+        let verdict = Verdict::new(checker, *outcome, summary).stat("lost", lost.0);
+        let verdict = verdict.stat("acknowledged", lost.1);
+        // What redlock violates here is its service's failure, and everything else comes of late writes.
+        let whose = if lock == "redlock" { Whose::Service } else { Whose::NoFence };
+        let finding = Finding { whose: Some(whose), ..Finding::default() };
+        match outcome {
+            Outcome::Violation => Verdict { whose: vec![whose], ..verdict.with_findings(vec![finding]) },
+            _ => verdict,
+        }
     });
     let costs = Costs {
         acquisitions: 100,
@@ -90,6 +98,30 @@ fn a_property_is_violated_if_it_was_once_and_holds_only_where_it_was_tested() {
     let (_, exclusion) = outcomes(&[of(&UNTESTED), of(&HELD)]);
     assert_eq!((exclusion.outcome(), exclusion.vacuous), (Some(Outcome::Valid), 1));
     assert_eq!(Outcomes::default().outcome(), None);
+}
+
+#[test]
+fn a_cell_says_what_its_violations_mean_and_the_best_lock_stands_first() {
+    let stuck: [(&str, Outcome); 2] = [("progress", Outcome::Violation), ("vacuous", Outcome::Valid)];
+    let mut runs = some_runs();
+    runs.push(run("coredis", "none", "pause", &BROKEN, (2, 44)));
+    runs.push(run("coredis", "token", "pause", &HELD, (0, 44)));
+    runs.push(run("redlock", "none", "pause", &stuck, (9, 50)));
+    let comparison = of_runs(&runs, &ORDER).best_first();
+    let order: Vec<String> = comparison.rows.iter().map(|row| comparison.label(row)).collect();
+    assert_eq!(order, ["etcd, guard token", "coredis", "coredis, guard token", "redlock"]);
+    let worst: Vec<Option<Harm>> = comparison.rows.iter().map(super::model::Row::worst).collect();
+    assert_eq!(worst, [None, Some(Harm::Unfenced), None, Some(Harm::GrantedTwice)]);
+    console::set_colors_enabled(false);
+    let text = terminal::text(&comparison);
+    for line in [
+        "  ✗ granted twice: two processes had the lock at once, and neither was late",
+        "coredis               ·               ·                    △ no fence 1/1",
+        "redlock               ✓ holds (weak)  ✗ granted twice 1/2  ■ stuck 1/2",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+    assert!(text.ends_with("some were violated in 3 (granted twice in 1, stuck in 1, no fence in 1), 2 not decided or not tested.\n"), "{text}");
 }
 
 #[test]

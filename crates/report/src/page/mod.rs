@@ -73,6 +73,7 @@ fn verdict_box(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> Marku
         section.verdict.(verdict.outcome.to_string()) {
             div.word { (verdict.outcome.sign()) " " (verdict.outcome) }
             h1 { (words::sentence(heading, run, verdict)) }
+            @for whose in verdict.whose() { p { b { (words::capital(whose.in_words())) } ": " (whose.meaning()) "." } }
             @if let Some(worth) = worth::worth_of_outcome(verdict) { p { b { (worth) } } }
             p { (words::background(heading, run)) }
         }
@@ -171,7 +172,10 @@ fn shown_finding_html(run: &RunIndex, shown: &ShownFinding, open: bool) -> Marku
     let last = story.len().saturating_sub(1);
     html! {
         details.violated open[open] {
-            summary { (finding.class.replace('-', " ")) " at " (seconds(finding.time)) (key) }
+            summary {
+                (finding.class.replace('-', " ")) " at " (seconds(finding.time)) (key)
+                @if let Some(whose) = finding.whose { span.whose { (whose) } }
+            }
             @if let Some(evidence) = &finding.evidence {
                 (picture(&conflict::conflict(evidence)))
             } @else if let Some(svg) = violation::violation(run, shown) {

@@ -8,7 +8,7 @@ pub use sarif::encoded;
 
 use crate::markdown::{code, escaped};
 use crate::shown_findings::own_findings;
-use crate::words::{UNCLAIMED, observation};
+use crate::words::{UNCLAIMED, observation, with_whose};
 use crate::worth::worth;
 use crate::{Heading, heading, property};
 use anyhow::Result;
@@ -98,12 +98,13 @@ fn suite(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) -> jun
     let class = format!("fencepost.{}.{}", heading.lock, heading.nemesis);
     let mut cases: Vec<junit::Case> = Vec::new();
     for each in &verdict.verdicts {
-        let details: Vec<&str> =
-            own_findings(verdict, each).map(|finding| finding.sentence.as_str()).collect();
+        let details: Vec<String> = own_findings(verdict, each)
+            .map(|finding| with_whose(&finding.sentence, finding.whose.as_slice()))
+            .collect();
         let end = match each.outcome {
             _ if does_not_count(each) => junit::End::Skipped { message: observation(each) },
             Outcome::Violation if wanted => junit::End::Passed,
-            outcome => junit::End::of(outcome, &each.summary, &details.join("\n")),
+            outcome => junit::End::of(outcome, &observation(each), &details.join("\n")),
         };
         cases.push(junit::Case { name: property(&each.checker).0.to_owned(), class: class.clone(), end });
     }

@@ -1,6 +1,7 @@
 //! SARIF 2.1.0 (OASIS, "Static Analysis Results Interchange Format"): every finding, where it stands in the history.
 
 use crate::shown_findings::own_findings;
+use crate::words::with_whose;
 use crate::{Heading, property};
 use anyhow::Result;
 use fencepost_checker::{Finding, Outcome, RunVerdict, Unjudged, Verdict};
@@ -51,8 +52,9 @@ fn results(verdict: &Verdict, findings: &[&Finding], uri: &str) -> Vec<Value> {
     let whole = |kind: &str| vec![result(&verdict.checker, kind, &verdict.summary, uri, 1)];
     let each = |kind: &str| {
         let found = |finding: &&Finding| {
-            let mut found = result(&verdict.checker, kind, &finding.sentence, uri, line(finding));
-            found["properties"] = json!({ "class": finding.class });
+            let sentence = with_whose(&finding.sentence, finding.whose.as_slice());
+            let mut found = result(&verdict.checker, kind, &sentence, uri, line(finding));
+            found["properties"] = json!({ "class": finding.class, "whose": finding.whose });
             found
         };
         findings.iter().map(found).collect()

@@ -1,0 +1,144 @@
+//! The verdict of a run that was violated, in one sentence: what happened, and whose failure it is.
+
+use super::{capital, count, outcome};
+use crate::heading::Heading;
+use crate::shown_findings::own_findings;
+use fencepost_checker::{Harm, Outcome, RunIndex, RunVerdict, times};
+use fencepost_history::Lease;
+use fencepost_history::prose::and;
+
+/// What of the claimed properties was counted.
+struct Counts {
+    twice: u64,
+    overstayed: u64,
+    cut_off: u64,
+    lost: u64,
+    acknowledged: u64,
+    accepted: u64,
+    rejected: u64,
+}
+
+impl Counts {
+    fn of(verdict: &RunVerdict) -> Counts {
+        let count = |checker: &str, stat: &str| match verdict.of_checker(checker) {
+            Some(each) if each.claimed => count(verdict, checker, stat),
+            _ => 0,
+        };
+        Counts {
+            twice: count("exclusion", "granted_twice"),
+            overstayed: count("exclusion", "overstayed"),
+            cut_off: count("exclusion", "cut_off"),
+            lost: count("lost-updates", "lost") + count("lost-additions", "lost"),
+            acknowledged: count("lost-updates", "acknowledged") + count("lost-additions", "acknowledged"),
+            accepted: count("stale-writes", "accepted"),
+            rejected: count("stale-writes", "rejected"),
+        }
+    }
+
+    /// What became of the data, in a clause: "2 of 44 updates were lost (4.5 %)". None where nothing did.
+    fn harm(&self) -> Option<String> {
+        let Counts { lost, acknowledged, accepted, .. } = *self;
+        if lost > 0 {
+            let share = 100.0 * lost as f64 / acknowledged.max(1) as f64;
+            let were = if lost == 1 { "was" } else { "were" };
+            return Some(format!("{lost} of {acknowledged} updates {were} lost ({share:.1} %)"));
+        }
+        let late = match accepted {
+            0 => return None,
+            1 => "one late write".to_owned(),
+            _ => format!("{accepted} late writes"),
+        };
+        Some(format!("the storage accepted {late}"))
+    }
+
+    fn rejected(&self) -> Option<String> {
+        match self.rejected {
+            0 => None,
+            1 => Some("the storage rejected one write".to_owned()),
+            count => Some(format!("the storage rejected {count} writes")),
+        }
+    }
+}
+
+pub(super) fn broken(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
+    let text = match verdict.harms.first() {
+        Some(Harm::Unfenced) => unfenced(heading, run, verdict),
+        Some(Harm::BusyMachine) => busy_machine(verdict),
+        _ => did_not_hold(heading, run, verdict),
+    };
+    let lock = &heading.title;
+    capital(&if text.contains(lock.as_str()) { text } else { format!("with {lock}, {text}") }) + "."
+}
+
+/// The lock held, and a late holder did harm.
+fn unfenced(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
+    let counts = Counts::of(verdict);
+    let kept_by = if run.lock.lease == Lease::Session { "session" } else { "connection" };
+    let holder = match (counts.overstayed, counts.cut_off) {
+        (0, 0) => "a holder that was late".to_owned(),
+        (0, _) => format!("a holder whose {kept_by} a fault may have ended"),
+        _ => "a holder whose lease had run out".to_owned(),
+    };
+    let fence = match heading.guard.as_str() {
+        "none" | "" => "the storage checks no token".to_owned(),
+        guard => format!("the guard {guard} did not stop it"),
+    };
+    match counts.harm() {
+        Some(harm) => format!("the lock held; {harm}, since {holder} wrote late and {fence}"),
+        None => {
+            let rejected = counts.rejected().map_or(String::new(), |rejected| format!(", and {rejected}"));
+            let times = times(counts.overstayed + counts.cut_off);
+            format!(
+                "the lock held; {times} {holder} went on as if it held it, which no lock prevents{rejected}"
+            )
+        }
+    }
+}
+
+/// Nothing but lateness that no fault explains.
+fn busy_machine(verdict: &RunVerdict) -> String {
+    let counts = Counts::of(verdict);
+    let harm = counts.harm().map_or(String::new(), |harm| format!(", and {harm}"));
+    format!(
+        "the machine was too busy for this TTL: {} a holder was late without any fault, by more than it had been asked to hold the lock \
+         for{harm}; ask for a longer TTL, or run less at a time",
+        times(counts.overstayed.max(1)),
+    )
+}
+
+fn did_not_hold(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
+    let counts = Counts::of(verdict);
+    let lock = &heading.title;
+    let mut clauses: Vec<String> = Vec::new();
+    if counts.twice > 0 {
+        let times = times(counts.twice);
+        clauses
+            .push(format!("The lock did not hold: {times} {lock} gave it to two processes at the same time"));
+    } else if counts.overstayed + counts.cut_off > 0 {
+        let times = times(counts.overstayed + counts.cut_off);
+        let kept_by = if run.lock.lease == Lease::Session { "session" } else { "connection" };
+        let how = match counts.overstayed {
+            0 => format!("one went on after a fault that may have ended its {kept_by}"),
+            _ => "one went on after its lease had run out".to_owned(),
+        };
+        clauses.push(format!("{times} two processes held the lock of {lock} at the same time: {how}"));
+    }
+    clauses.extend(counts.harm().or_else(|| counts.rejected()));
+    let named = ["exclusion", "lost-updates", "lost-additions", "stale-writes"];
+    for other in &verdict.verdicts {
+        let repeats = !other.findings.is_empty() && own_findings(verdict, other).next().is_none();
+        let counts = other.outcome == Outcome::Violation && other.claimed;
+        if counts && !named.contains(&other.checker.as_str()) && !repeats {
+            clauses.push(other.summary.clone());
+        }
+    }
+    let all_there = counts.lost == 0 && counts.acknowledged > 0;
+    if all_there && outcome(verdict, "lost-updates") == Some(Outcome::Valid) {
+        clauses.push("no update was lost".to_owned());
+    }
+    let last = if clauses.len() > 1 { clauses.pop() } else { None };
+    let text = clauses.join(", ");
+    let text = last.map_or(text.clone(), |last| format!("{text}, and {last}"));
+    let whose: Vec<&str> = verdict.whose().iter().map(|whose| whose.in_words()).collect();
+    if whose.is_empty() { text } else { format!("{text}; whose failure: {}", and(&whose)) }
+}
