@@ -47,6 +47,7 @@ pub fn keep(shrunk: &Shrunk, violation: &Violation, findings: &Path, program: &s
         fencepost: env!("CARGO_PKG_VERSION").to_owned(),
         name,
         signature,
+        whose: finding.whose,
         sentence: telling_sentence(example, violation).unwrap_or(finding.sentence),
         lock: options.lock.clone(),
         seed: options.seed.unwrap_or(Seed(0)),

@@ -31,7 +31,8 @@ pub fn signature(
 /// about; where none was, the last before it.
 fn behind<'r, 'a>(run: &'r RunIndex<'a>, finding: &Finding) -> Vec<&'r Fault<'a>> {
     let began = began_ns(run, finding);
-    let effective = || run.faults.iter().filter(|fault| fault.effective && fault.inject_ns <= finding.time);
+    let worked = |fault: &&Fault| run.may_have_worked(fault) && fault.inject_ns <= finding.time;
+    let effective = || run.faults.iter().filter(worked);
     let in_force = |fault: &&Fault| fault.healed_ns.is_none_or(|healed| healed >= began);
     let behind: Vec<&Fault> = effective().filter(in_force).collect();
     if behind.is_empty() { effective().next_back().into_iter().collect() } else { behind }

@@ -1,6 +1,6 @@
 //! `finding.json`: a violation that was played again, made smaller, and kept as a scenario.
 
-use fencepost_checker::{LockPhase, TargetRole};
+use fencepost_checker::{LockPhase, TargetRole, Whose};
 use fencepost_history::run::{RunError, read_regular, write_inside};
 use fencepost_history::{Seed, TimeSpan};
 use serde::de::value::StrDeserializer;
@@ -31,6 +31,9 @@ pub struct FindingFile {
     /// The name of its folder, made from the signature.
     pub name: String,
     pub signature: Signature,
+    /// Whose failure it is. None in files of before that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whose: Option<Whose>,
     /// What happened in the run that is kept, in a sentence.
     pub sentence: String,
     pub lock: String,
@@ -189,6 +192,7 @@ mod tests {
             fencepost: "0.1.0".to_owned(),
             name: "granted-twice-in-peace".to_owned(),
             signature: signature(vec![cause("pause", "holder")]),
+            whose: Some(Whose::NoFence),
             sentence: "so".to_owned(),
             lock: "redlock".to_owned(),
             seed: Seed(4),

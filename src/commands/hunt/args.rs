@@ -140,10 +140,12 @@ fn default_jobs() -> usize {
     jobs.min(JOBS_MAX)
 }
 
-/// The shortest TTL that the lock takes.
+/// The shortest TTL that the lock takes: one that its library need not round.
 fn shortest_ttl(options: &RunOptions) -> Result<TimeSpan, BadUsage> {
     let lock = find_lock(&options.lock)?;
-    let takes = |ttl: &TimeSpan| lock.check(&options.lock_options, ttl.0).is_ok();
+    let step = lock.recipe.program().and_then(|program| program.ttl_step).unwrap_or(TimeSpan::from_millis(1));
+    let is_whole = |ttl: &TimeSpan| ttl.0.as_nanos().is_multiple_of(step.0.as_nanos().max(1));
+    let takes = |ttl: &TimeSpan| is_whole(ttl) && lock.check(&options.lock_options, ttl.0).is_ok();
     // Where none will do, the engine says why.
     Ok(TTLS.into_iter().find(takes).unwrap_or(RunOptions::default().ttl))
 }

@@ -7,16 +7,16 @@ use fencepost_history::{NodeKind, is_storage};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// What a fault that took effect met.
+/// What a fault met that took effect, or may have.
 pub(super) struct Meeting<'a> {
     pub fault: &'a Fault<'a>,
     /// Each situation once, with the key that it was about.
     pub situations: BTreeSet<(Situation, &'a str)>,
 }
 
-/// Of each fault that took effect, the situations that it met, in order of injection.
+/// Of each fault that took effect, or may have, the situations that it met, in order of injection.
 pub(super) fn meetings<'a>(run: &'a RunIndex<'a>) -> Vec<Meeting<'a>> {
-    let faults: Vec<&Fault> = run.faults.iter().filter(|fault| fault.effective).collect();
+    let faults: Vec<&Fault> = run.faults.iter().filter(|fault| run.may_have_worked(fault)).collect();
     let indices: Vec<u64> = faults.iter().map(|fault| fault.inject).collect();
     let states = at_events(run, &indices);
     let meeting = |(fault, keys): (&&'a Fault<'a>, Vec<KeyState<'a>>)| {

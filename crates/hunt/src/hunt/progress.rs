@@ -6,6 +6,7 @@ use super::request::HuntRequest;
 use super::seen_violation::{GRANTED_TWICE, SeenViolation, explains};
 use crate::search::{Proposal, ScheduleCoverage, ScheduleOutcome, Search, ShownViolation};
 use anyhow::Result;
+use fencepost_checker::Whose;
 use fencepost_report::findings::{Cause, FindingFile, RUN, free_name};
 use fencepost_report::hunt::{FindingState, HuntFile, HuntFinding, NearestMiss, REMARKS_MAX, SituationCount};
 use std::collections::BTreeSet;
@@ -153,6 +154,7 @@ impl Progress {
         self.file.findings.push(HuntFinding {
             name: name.clone(),
             signature: seen.signature.clone(),
+            whose: seen.whose,
             sentence: seen.sentence.clone(),
             found_ms: self.file.spent_ms,
             schedule,
@@ -173,6 +175,7 @@ impl Progress {
         self.file.findings.push(HuntFinding {
             name: known.name.clone(),
             signature: known.signature.clone(),
+            whose: known.whose,
             sentence: known.sentence.clone(),
             found_ms: 0,
             schedule: 0,
@@ -191,12 +194,12 @@ impl Progress {
         self.file.findings.iter().any(|finding| finding.name == name && finding.state == FindingState::Found)
     }
 
-    /// The place of a finding in the line: first those whose faults no other had that explains or is of their class and was
+    /// The place of a finding in the line: first those that are the lock's own failure, and no late write; of them those whose faults no other had that explains or is of their class and was
     /// worked out, then those with the fewest causes, which are small already and tell most, and of these the certain ones.
-    pub(super) fn rank(&self, name: &str) -> (bool, usize, bool) {
+    pub(super) fn rank(&self, name: &str) -> (bool, bool, usize, bool) {
         let findings = &self.file.findings;
         let Some(finding) = findings.iter().find(|finding| finding.name == name) else {
-            return (true, usize::MAX, true);
+            return (true, true, usize::MAX, true);
         };
         let is_begun =
             |other: &&HuntFinding| other.state != FindingState::Found || self.worked_on.contains(&other.name);
@@ -206,7 +209,8 @@ impl Progress {
             [finding.signature.class.as_str(), GRANTED_TWICE].contains(&other.class.as_str())
                 && other.causes.iter().all(named)
         });
-        (has_been, finding.signature.causes.len(), finding.signature.class != GRANTED_TWICE)
+        let is_late_only = finding.whose == Some(Whose::NoFence);
+        (is_late_only, has_been, finding.signature.causes.len(), finding.signature.class != GRANTED_TWICE)
     }
 
     /// Notes what a finding became: small, under the name of what is left of its causes. Another finding of that signature is
@@ -227,6 +231,7 @@ impl Progress {
         self.change_finding(name, |finding| {
             finding.name.clone_from(&small.name);
             finding.signature = small.signature.clone();
+            finding.whose = small.whose;
             finding.sentence.clone_from(&small.sentence);
             finding.times += twins;
             finding.state = FindingState::Minimised;

@@ -3,6 +3,7 @@
 use crate::play::Played;
 use crate::signature::signature;
 use crate::violation::Violation;
+use fencepost_checker::Whose;
 use fencepost_nemesis::find;
 use fencepost_report::findings::{Cause, Signature};
 
@@ -11,6 +12,8 @@ use fencepost_report::findings::{Cause, Signature};
 pub struct SeenViolation {
     pub violation: Violation,
     pub signature: Signature,
+    /// Whose failure it is.
+    pub whose: Option<Whose>,
     /// What happened, in a sentence.
     pub sentence: String,
 }
@@ -20,7 +23,10 @@ pub fn seen_violations(played: &Played) -> Vec<SeenViolation> {
     let violations = Violation::all(&played.verdict).into_iter();
     let mut all: Vec<SeenViolation> =
         violations.filter_map(|violation| seen_violation(played, violation)).collect();
-    all.sort_by_key(|seen| (seen.signature.checker != EXCLUSION, seen.signature.causes.len()));
+    let is_twice = |seen: &SeenViolation| seen.signature.class == GRANTED_TWICE;
+    all.sort_by_key(|seen| {
+        (!is_twice(seen), seen.signature.checker != EXCLUSION, seen.signature.causes.len())
+    });
     let mut seen: Vec<SeenViolation> = Vec::new();
     for violation in all {
         if !seen.iter().any(|other| follows(&other.signature, &violation.signature)) {
@@ -36,26 +42,32 @@ pub(super) const GRANTED_TWICE: &str = "granted-twice";
 /// The checker of two holders at a time.
 const EXCLUSION: &str = "exclusion";
 
-/// Whether a violation follows from another of the same run: from one with the same causes, one that explains it, or from two
-/// holders at a time, since these lead to lost updates and stale writes.
+/// The checkers of what follows from two holders at a time, or from a late one: harm to the data, and an order that is none.
+const OF_THE_DATA: [&str; 4] = ["lost-updates", "lost-additions", "stale-writes", "linearizable"];
+
+/// Whether a violation follows from another of the same run: from one that explains it; and harm to the data from two holders, or from
+/// other harm to it, with a common cause. A lock that was removed by another, tokens that go backwards and a lock that is stuck follow
+/// from nothing: each says by itself what is wrong.
 fn follows(other: &Signature, seen: &Signature) -> bool {
-    let shares_a_cause = seen.causes.iter().any(|cause| other.causes.contains(cause));
-    let harms_data = other.checker == EXCLUSION && seen.checker != EXCLUSION;
-    other.causes == seen.causes || explains(other, seen) || harms_data && shares_a_cause
+    let of_data = |checker: &str| OF_THE_DATA.contains(&checker);
+    let common = other.causes == seen.causes || seen.causes.iter().any(|cause| other.causes.contains(cause));
+    let harms_data = of_data(&seen.checker) && (other.checker == EXCLUSION || of_data(&other.checker));
+    let same_checker = other.checker == seen.checker && other.causes == seen.causes;
+    explains(other, seen) || harms_data && common || same_checker
 }
 
 fn seen_violation(played: &Played, violation: Violation) -> Option<SeenViolation> {
     let known = signature(&played.history, &played.verdict, &violation);
-    let (signature, sentence) = match known {
-        Some((signature, finding)) => (signature, finding.sentence),
+    let (signature, whose, sentence) = match known {
+        Some((signature, finding)) => (signature, finding.whose, finding.sentence),
         // A violation whose cause is not known is one all the same.
         None => {
             let Violation { checker, class } = violation.clone();
             let sentence = played.verdict.of_checker(&checker)?.summary.clone();
-            (Signature { checker, class, causes: Vec::new() }, sentence)
+            (Signature { checker, class, causes: Vec::new() }, None, sentence)
         }
     };
-    Some(SeenViolation { violation, signature, sentence })
+    Some(SeenViolation { violation, signature, whose, sentence })
 }
 
 impl SeenViolation {
@@ -64,22 +76,20 @@ impl SeenViolation {
     pub fn is_of_a_busy_machine(&self) -> bool {
         let delays_nothing =
             |cause: &Cause| find(&cause.fault).is_some_and(|nemesis| nemesis.description().delays_nothing);
-        self.violation.class == "overstayed" && self.signature.causes.iter().all(delays_nothing)
+        self.whose == Some(Whose::Machine)
+            || self.violation.class == "overstayed" && self.signature.causes.iter().all(delays_nothing)
     }
 }
 
 /// Whether a violation is explained by a finding: the same breach, and all faults that the finding needs, on targets of the
-/// same roles. What else went wrong in that run may have been chance. What grants a lock twice also makes holders overstay: that
+/// same roles; what needs no fault explains it whatever else went wrong in that run. What grants a lock twice also makes holders overstay: that
 /// class is the same overlap where the lock service gets the benefit of the doubt.
 pub fn explains(finding: &Signature, seen: &Signature) -> bool {
     let is_there = |needed: &Cause| {
         seen.causes.iter().any(|cause| cause.fault == needed.fault && cause.role == needed.role)
     };
     let same = finding.class == seen.class || finding.class == GRANTED_TWICE && seen.class == "overstayed";
-    finding.checker == seen.checker
-        && same
-        && (seen.causes == finding.causes
-            || !finding.causes.is_empty() && finding.causes.iter().all(is_there))
+    finding.checker == seen.checker && same && finding.causes.iter().all(is_there)
 }
 
 #[cfg(test)]
@@ -103,7 +113,7 @@ mod tests {
     fn who_is_late_without_a_fault_that_delays_was_on_a_busy_machine() {
         let is_of_a_busy_machine = |class: &str, causes: &[(&str, &str, &str)]| {
             let violation = Violation { checker: "exclusion".to_owned(), class: class.to_owned() };
-            SeenViolation { violation, signature: of(class, causes), sentence: String::new() }
+            SeenViolation { violation, signature: of(class, causes), whose: None, sentence: String::new() }
                 .is_of_a_busy_machine()
         };
         let copies = ("duplicate", "granting", "free");
@@ -124,6 +134,13 @@ mod tests {
         assert!(follows(&of("overstayed", &[pause]), &of("overstayed", &[pause, jump])));
         assert!(!follows(&of("overstayed", &[pause]), &lost(&[jump])));
         assert!(!follows(&of("overstayed", &[pause]), &of("granted-twice", &[jump])));
+        // Not what says by itself what is wrong.
+        for checker in ["ownership", "fencing", "progress"] {
+            let own = Signature { checker: checker.to_owned(), ..of("x", &[pause]) };
+            assert!(!follows(&of("overstayed", &[pause]), &own), "{checker}");
+        }
+        let stale = Signature { checker: "stale-writes".to_owned(), ..of("stale-write", &[pause]) };
+        assert!(follows(&lost(&[pause]), &stale));
     }
 
     #[test]
@@ -136,6 +153,6 @@ mod tests {
         assert!(explains(&jump, &overstayed) && !explains(&overstayed, &jump));
         assert!(!explains(&jump, &Signature { checker: "fencing".to_owned(), ..jump.clone() }));
         let peace = of("granted-twice", &[]);
-        assert!(!explains(&peace, &jump) && explains(&peace, &peace));
+        assert!(explains(&peace, &jump) && explains(&peace, &peace) && !explains(&jump, &peace));
     }
 }

@@ -121,7 +121,9 @@ fn a_cell_says_what_its_violations_mean_and_the_best_lock_stands_first() {
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }
-    assert!(text.ends_with("some were violated in 3 (granted twice in 1, stuck in 1, no fence in 1), 2 not decided or not tested.\n"), "{text}");
+    let ending =
+        "violated in 3 (granted twice in 1, stuck in 1, no fence in 1), 1 not decided or not tested.";
+    assert!(text.trim_end().ends_with(ending), "{text}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `hunt.json`: what a hunt covered and found. Written after each schedule, so that a hunt that was killed can go on.
 
 use crate::findings::Signature;
+use fencepost_checker::Whose;
 use fencepost_history::Seed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -134,6 +135,9 @@ pub struct HuntFinding {
     pub name: String,
     /// What tells it from others: checker, class and cause.
     pub signature: Signature,
+    /// Whose failure it is. None in files of before that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whose: Option<Whose>,
     /// What happened, in a sentence.
     pub sentence: String,
     /// When it was found, in time hunted.
@@ -189,19 +193,32 @@ impl HuntFile {
 
     /// The outcome in a sentence.
     pub fn summary(&self) -> String {
-        let there = self.findings.iter().filter(|finding| finding.state != FindingState::Gone).count();
+        let there = || self.findings.iter().filter(|finding| finding.state != FindingState::Gone);
         let schedules = counted(self.schedules, "schedule", "schedules");
-        match there {
+        let unfenced = there().filter(|finding| finding.whose == Some(Whose::NoFence)).count();
+        let late = match unfenced {
+            0 => String::new(),
+            all if all == there().count() => ", which only a fence prevents: the lock held".to_owned(),
+            some => format!(", {some} of which only a fence prevents"),
+        };
+        match there().count() {
             0 if self.schedules == 0 => "Nothing was tested".to_owned(),
             0 => format!("No violation in {schedules}"),
-            1 => format!("1 violation in {schedules}"),
-            many => format!("{many} different violations in {schedules}"),
+            1 => format!("1 violation in {schedules}{late}"),
+            many => format!("{many} different violations in {schedules}{late}"),
         }
     }
 
     /// `31 of 54 situations covered`.
     pub fn coverage(&self) -> String {
         format!("{} of {} situations covered", self.covered(), self.possible())
+    }
+
+    /// The findings, those that say most about the lock first: its service's and its library's failures before late writes.
+    pub fn most_telling_first(&self) -> Vec<&HuntFinding> {
+        let mut findings: Vec<&HuntFinding> = self.findings.iter().collect();
+        findings.sort_by_key(|finding| matches!(finding.whose, Some(Whose::NoFence | Whose::Machine)));
+        findings
     }
 
     /// How often each situation came about, by fault, then role, then phase.

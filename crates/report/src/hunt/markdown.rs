@@ -21,7 +21,7 @@ pub fn markdown(hunt: &HuntFile) -> String {
     for missing in &hunt.missing {
         let _ = write!(text, "\n**Incomplete:** {}.\n", escaped(missing));
     }
-    for (number, finding) in (1..).zip(&hunt.findings) {
+    for (number, finding) in (1..).zip(hunt.most_telling_first()) {
         let signature = escaped(&finding.signature.to_string());
         let _ = write!(text, "\n## {number}. {signature}\n\n{}\n\n", escaped(&finding.sentence));
         let _ = writeln!(text, "{} · {}", finding.state.words(), escaped(&facts(finding)));

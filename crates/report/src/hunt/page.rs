@@ -100,7 +100,7 @@ fn findings(hunt: &HuntFile, folder: &Path) -> Markup {
     html! {
         h2 { "Findings" }
         @if hunt.findings.is_empty() { p.note { "None." } }
-        @for (number, finding) in (1..).zip(&hunt.findings) { (one_finding(number, finding, folder)) }
+        @for (number, finding) in (1..).zip(hunt.most_telling_first()) { (one_finding(number, finding, folder)) }
     }
 }
 
@@ -135,6 +135,7 @@ fn embedded(svg: &str) -> Markup {
 /// `reproduced in 9 of 10 replays · 1 fault, 2 clients · found after 12 s, in schedule 14`.
 pub(super) fn facts(finding: &HuntFinding) -> String {
     let mut facts = Vec::new();
+    facts.extend(finding.whose.map(|whose| format!("whose failure: {whose}")));
     if let Some((times, of)) = finding.reproduced {
         facts.push(format!("reproduced in {times} of {of} replays"));
     }

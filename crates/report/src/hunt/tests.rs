@@ -60,6 +60,7 @@ fn hunt() -> HuntFile {
                     phase: "held".to_owned(),
                 }],
             },
+            whose: Some(fencepost_checker::Whose::Service),
             sentence: "Process 4 got the lock while the TTL of process 2 still had 0.1 s to run.".to_owned(),
             found_ms: 12_000,
             schedule: 14,
