@@ -39,7 +39,9 @@ mod storage_log;
 mod topology;
 mod validation;
 
-pub use conformance::{ConformanceObserver, PointOutcome, PointResult, check_conformance, conformance_spec};
+pub use conformance::{
+    ConformanceObserver, PointOutcome, PointResult, PointSubject, check_conformance, conformance_spec,
+};
 pub use names::{BadUsage, find_lock, pick, unknown};
 pub use observer::{Progress, RunObserver, Unobserved};
 pub use options::RunOptions;

@@ -1,7 +1,7 @@
 //! What the terminal shows of a check.
 
 use console::{Style, style};
-use fencepost_engine::{PointOutcome, PointResult, RunSpec};
+use fencepost_engine::{PointOutcome, PointResult, PointSubject, RunSpec};
 use fencepost_history::prose::and;
 use fencepost_report::terminal::{hang, rows};
 use serde::Serialize;
@@ -69,6 +69,13 @@ pub(super) fn point(result: &PointResult) -> Option<String> {
         let _ = write!(text, "\n{:10}{name}{}", "", hang(words, INDENT));
     };
     row("  rule", result.rule);
+    row(
+        "  about",
+        match result.about {
+            PointSubject::Client => "the client: the code between Fencepost and the library",
+            PointSubject::Library => "the library, or how it is used",
+        },
+    );
     row(if result.outcome == PointOutcome::Note { "  look" } else { "  change" }, change);
     for line in &result.lines {
         let _ = write!(text, "\n{:12}{}", "", style(line).dim());

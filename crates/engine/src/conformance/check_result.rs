@@ -18,6 +18,16 @@ pub enum PointOutcome {
     Broken,
 }
 
+/// Whose part a point is about: what is to be changed, or what is worth a look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PointSubject {
+    /// The client: the code that speaks the protocol.
+    Client,
+    /// The library that it uses, or how it is used.
+    Library,
+}
+
 /// What the check of a point saw.
 #[derive(Clone, Debug)]
 pub(super) struct CheckResult {

@@ -1,8 +1,8 @@
 //! Points of leases: the lock becomes free again without a release.
 
-use super::check_result::{CheckResult, Checked, Ended};
+use super::check_result::{CheckResult, Checked, Ended, PointOutcome};
 use super::session::{ClientProcess, PointContext, seconds};
-use fencepost_history::{Completion, Lease};
+use fencepost_history::{Completion, Lease, f};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -15,8 +15,14 @@ fn bound(context: &PointContext<'_>) -> Duration {
     terms.ttl + terms.ttl / 2 + terms.lag + Duration::from_secs(1)
 }
 
-/// A lock whose holder does not come back.
-async fn becomes_free(context: &PointContext<'_>, key: &str, what: &str, change: &str) -> Checked {
+/// A lock whose holder does not come back; it was asked for at `asked`.
+async fn becomes_free(
+    context: &PointContext<'_>,
+    key: &str,
+    asked: Instant,
+    what: &str,
+    change: &str,
+) -> Checked {
     let begun = Instant::now();
     let limit = bound(context);
     while begun.elapsed() < limit {
@@ -24,8 +30,20 @@ async fn becomes_free(context: &PointContext<'_>, key: &str, what: &str, change:
         let other = context.process(1).await?;
         let answered = context.acquire(&other, key, TRY).await?;
         if answered.is_ok() {
+            let after = asked.elapsed();
             context.release(&other, key).await?;
-            return Ok(CheckResult::kept(format!("free {} after {what}", seconds(begun.elapsed()))));
+            let free = format!("free {} after {what}", seconds(begun.elapsed()));
+            return Ok(match is_too_early(context, after) {
+                true => CheckResult::note(
+                    format!(
+                        "{free}, {} after it had been asked for: earlier than the TTL of {}",
+                        seconds(after),
+                        seconds(context.terms().ttl)
+                    ),
+                    TOO_EARLY,
+                ),
+                false => CheckResult::kept(free),
+            });
         }
     }
     let ttl = seconds(context.terms().ttl);
@@ -33,6 +51,16 @@ async fn becomes_free(context: &PointContext<'_>, key: &str, what: &str, change:
         format!("{} after {what}, the lock was still taken (TTL {ttl})", seconds(begun.elapsed())),
         change,
     ))
+}
+
+/// What to do about a lock that ends before its time.
+const TOO_EARLY: &str = "A holder may rely on the whole TTL. Look at the unit and the value of the TTL that the library hands to the servers; if \
+                         something else ends the lock when its client is gone, say so in lock.toml (lease = \"session\" or \"connection\")";
+
+/// Whether a lock that ends by its TTL was free again, so long after it had been asked for, before that was over.
+fn is_too_early(context: &PointContext<'_>, after: Duration) -> bool {
+    let terms = context.terms();
+    terms.lease == Lease::Ttl && after < terms.ttl
 }
 
 /// Whether the lock ends by itself at all.
@@ -46,7 +74,7 @@ pub(super) async fn client_gone(context: &PointContext<'_>) -> Checked {
     if let Some(result) = without_lease(context) {
         return Ok(result);
     }
-    let (holder, key) = (context.process(2).await?, context.key("a"));
+    let (holder, key, asked) = (context.process(2).await?, context.key("a"), Instant::now());
     context.grant(&holder, &key).await?;
     context.session.servers.kill_client(holder.client.place, holder.client.pid).await?;
     let Some(_) = holder.client.await_gone(Duration::from_secs(3)).await else {
@@ -60,18 +88,56 @@ pub(super) async fn client_gone(context: &PointContext<'_>) -> Checked {
     };
     let change = "Pass the TTL of the acquire on to the library, in its unit; or say in lock.toml what ends a hold (lease = \"session\", \
                   \"connection\" or \"none\")";
-    becomes_free(context, &key, "its client was killed", change).await
+    becomes_free(context, &key, asked, "its client was killed", change).await
 }
 
 pub(super) async fn process_over(context: &PointContext<'_>) -> Checked {
     if let Some(result) = without_lease(context) {
         return Ok(result);
     }
-    let (holder, key) = (context.process(0).await?, context.key("a"));
+    let (holder, key, asked) = (context.process(0).await?, context.key("a"), Instant::now());
     context.grant(&holder, &key).await?;
     holder.client.end_process(holder.number);
     let change = "At the line {\"event\":\"over\",\"process\":…} stop the renewals of this process and close its connections";
-    becomes_free(context, &key, "the line `over`", change).await
+    becomes_over(context, &key, asked, change).await
+}
+
+/// After the line `over` a client may let go of the lock at once: that is early, and right.
+async fn becomes_over(context: &PointContext<'_>, key: &str, asked: Instant, change: &str) -> Checked {
+    let result = becomes_free(context, key, asked, "the line `over`", change).await?;
+    Ok(match result.outcome {
+        PointOutcome::Note => CheckResult::kept("free at once after the line `over`"),
+        _ => result,
+    })
+}
+
+/// How long a lock is held that its client says it renews, in TTLs.
+const RENEWED_TTLS: u32 = 2;
+
+pub(super) async fn renewal(context: &PointContext<'_>) -> Checked {
+    let (holder, key) = (context.process(0).await?, context.key("a"));
+    if !holder.client.can("extend") {
+        return Ok(CheckResult::not_applicable(
+            "the client's answer to the hello does not announce `extend`",
+        ));
+    }
+    let ttl = context.terms().ttl;
+    context.grant(&holder, &key).await?;
+    let renewed = holder.client.await_notice(f::RENEWED, holder.number, ttl * RENEWED_TTLS).await;
+    context.release(&holder, &key).await?;
+    Ok(match renewed {
+        Some(_) => CheckResult::kept("the first renewal of a held lock was reported"),
+        None => CheckResult::note(
+            format!(
+                "the client announces `extend`, and reported no renewal of a lock that was held for {}, with a TTL of {}",
+                seconds(ttl * RENEWED_TTLS),
+                seconds(ttl)
+            ),
+            "Report each renewal (in a kit: `env.renewed(key)`). If the library renews without a callback, announce nothing, and say \
+             lease = \"session\" in lock.toml: then no TTL counts against a holder",
+        )
+        .of_processes(vec![holder.number]),
+    })
 }
 
 pub(super) async fn late_release(context: &PointContext<'_>) -> Checked {
@@ -87,6 +153,7 @@ pub(super) async fn late_release(context: &PointContext<'_>) -> Checked {
             "its locks are renewed, so none runs out while its process lives",
         ));
     }
+    let asked = Instant::now();
     context.grant(&first, &key).await?;
     let Some(second) = next_holder(context, &key).await? else {
         return Ok(CheckResult::unchecked(format!(
@@ -95,9 +162,26 @@ pub(super) async fn late_release(context: &PointContext<'_>) -> Checked {
             seconds(bound(context))
         )));
     };
+    let (after, second_asked) = (asked.elapsed(), Instant::now());
     let late = context.release(&first, &key).await?;
+    if is_too_early(context, after) {
+        let seen = format!(
+            "process {} got the lock {} after process {} had asked for it, which holds it for a TTL of {}",
+            second.number,
+            seconds(after),
+            first.number,
+            seconds(context.terms().ttl)
+        );
+        return Ok(CheckResult::note(seen, TOO_EARLY).of_processes(vec![first.number, second.number]));
+    }
     let third = context.process(0).await?;
     let answered = context.acquire(&third, &key, TRY).await?;
+    if answered.is_ok() && second_asked.elapsed() + TRY >= context.terms().ttl {
+        return Ok(CheckResult::unchecked(format!(
+            "the machine was too busy: {} passed between the second grant and the third",
+            seconds(second_asked.elapsed())
+        )));
+    }
     if answered.is_ok() {
         return Ok(CheckResult::note(
             format!(

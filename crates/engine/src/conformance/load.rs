@@ -32,7 +32,12 @@ struct Load {
     last_refusal: Option<String>,
     /// Some of the processes whose operation ended with `info`.
     processes: Vec<u64>,
+    /// When each grant was known, and its release began, with its process.
+    holds: Vec<(Instant, Instant, u64)>,
 }
+
+/// A lock that several processes want stands free no longer than this.
+const FREE_MAX: Duration = Duration::from_secs(1);
 
 pub(super) async fn use_in_peace(context: &PointContext<'_>) -> Checked {
     let first = use_once(context).await?;
@@ -61,7 +66,9 @@ async fn take_turns(context: &PointContext<'_>, place: usize) -> Result<Load, En
         let mut is_over = matches!(acquired.completion, Completion::Info(_));
         if acquired.is_ok() {
             load.grants += 1;
+            let granted = Instant::now();
             tokio::time::sleep(HOLD).await;
+            load.holds.push((granted, Instant::now(), process.number));
             let released = context.release(&process, &key).await?;
             load.count(process.number, &released);
             is_over = matches!(released.completion, Completion::Info(_));
@@ -93,9 +100,38 @@ impl Load {
         }
         self.last_refusal = self.last_refusal.take().or(other.last_refusal);
         self.processes.extend(other.processes);
+        self.holds.extend(other.holds);
     }
 
-    fn judge(self) -> CheckResult {
+    /// Two processes that held the lock at once, or a queue that stood still: what a run judges as well, and worth a look at once.
+    fn worth_a_look(&mut self) -> Option<CheckResult> {
+        self.holds.sort_unstable();
+        let pairs = || self.holds.windows(2).map(|pair| (pair[0], pair[1]));
+        if let Some(((_, until, one), (from, _, other))) =
+            pairs().find(|((_, until, _), (from, ..))| until > from)
+        {
+            let seen = format!(
+                "process {other} was granted the lock {} before process {one} began to release it",
+                super::session::seconds(until - from)
+            );
+            let look = "The lock was granted twice, without any fault: `fencepost test` shows how. If the library is not to blame, look at \
+                        the client's acquire and release";
+            return Some(CheckResult::note(seen, look).of_processes(vec![one, other]));
+        }
+        let longest = pairs().map(|((_, until, one), (from, _, other))| (from - until, one, other)).max()?;
+        let (free, one, other) = longest;
+        (free > FREE_MAX).then(|| {
+            let seen = format!(
+                "after the release of process {one} the lock stood free for {}, although others wanted it, until process {other} got it",
+                super::session::seconds(free)
+            );
+            let look = "Look at how the library wakes those who wait, and at how long it rests between attempts; `fencepost test` judges \
+                        that as fairness";
+            CheckResult::note(seen, look).of_processes(vec![one, other])
+        })
+    }
+
+    fn judge(mut self) -> CheckResult {
         let seconds = LENGTH.as_secs();
         let infos: usize = self.infos.values().sum();
         if infos * ONE_IN > self.operations {
@@ -118,6 +154,9 @@ impl Load {
                 ),
                 "At least one a second is expected. Look at how the library waits, and whether each release reaches the servers",
             );
+        }
+        if let Some(note) = self.worth_a_look() {
+            return note;
         }
         CheckResult::kept(format!(
             "{} grants in {seconds} s, {infos} of {} operations with `info`",

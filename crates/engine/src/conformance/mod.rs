@@ -21,6 +21,6 @@ mod test_servers;
 mod tests;
 mod transcript;
 
-pub use check_result::PointOutcome;
+pub use check_result::{PointOutcome, PointSubject};
 pub use nodes::{ConformanceObserver, check_conformance, conformance_spec};
 pub use run::PointResult;

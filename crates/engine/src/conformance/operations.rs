@@ -62,6 +62,14 @@ pub(super) async fn grants(context: &PointContext<'_>) -> Checked {
     )))
 }
 
+/// How long an acquire of a free lock takes on this machine at this moment: so much later than it should an answer may come.
+async fn undisturbed(context: &PointContext<'_>) -> Result<Duration, Ended> {
+    let (process, key) = (context.process(1).await?, context.key("undisturbed"));
+    let granted = context.grant(&process, &key).await?;
+    context.release(&process, &key).await?;
+    Ok(granted.took)
+}
+
 pub(super) async fn processes(context: &PointContext<'_>) -> Checked {
     let mut seen = String::new();
     for number in 0..TRIES {
@@ -70,6 +78,7 @@ pub(super) async fn processes(context: &PointContext<'_>) -> Checked {
         let (key, free, wait) =
             (context.key(&format!("a{number}")), context.key(&format!("b{number}")), wait(context));
         context.grant(&holder, &key).await?;
+        let slow = undisturbed(context).await?;
         let begun = Instant::now();
         let waiting = context.acquire(&waiter, &key, wait);
         let others = async {
@@ -82,7 +91,7 @@ pub(super) async fn processes(context: &PointContext<'_>) -> Checked {
         let (waited, others) = tokio::join!(waiting, others);
         let ((granted, released, after), waited) = (others?, waited?);
         // Attempts end a little before their time-out, so a wait that ended does not prove anything.
-        if after >= wait / 2 {
+        if after >= wait / 2 + 2 * slow {
             seen = format!(
                 "while process {} waited for a lock, process {} of the same client got a free one only after {}, and the release of \
                  process {} ended {} after the wait had begun",
@@ -115,7 +124,7 @@ pub(super) async fn processes(context: &PointContext<'_>) -> Checked {
 
 pub(super) async fn time_out(context: &PointContext<'_>) -> Checked {
     let (wait, mut fastest): (_, Option<Answered>) = (wait(context), None);
-    let bound = wait + wait / 10;
+    let bound = wait + wait / 10 + undisturbed(context).await?;
     for number in 0..TRIES {
         let (holder, waiter) = (context.process(0).await?, context.process(1).await?);
         let key = context.key(&number.to_string());
@@ -145,14 +154,14 @@ pub(super) async fn time_out(context: &PointContext<'_>) -> Checked {
     }
     let Some(fastest) = fastest else { return Ok(CheckResult::unchecked("no acquire was tried")) };
     if fastest.took > bound {
-        return Ok(CheckResult::broken(
+        return Ok(CheckResult::note(
             format!(
                 "an acquire of a taken lock with a time-out of {} ended after {} at the fastest of {TRIES}, with {fastest}",
                 seconds(wait),
                 seconds(fastest.took)
             ),
-            "Pass the time-out on to the library, and end the acquire with a `fail` when it is over; if the library cannot, \
-             repeat an attempt that does not block",
+            "If the client passes the time-out on, the library does not keep it; runs judge that as time-outs. A client can repeat an \
+             attempt that does not block in its place",
         ));
     }
     if matches!(fastest.completion, fencepost_history::Completion::Info(_)) {

@@ -1,6 +1,6 @@
 //! Goes through all points.
 
-use super::check_result::{CheckResult, Ended, PointOutcome};
+use super::check_result::{CheckResult, Ended, PointOutcome, PointSubject};
 use super::registry::{GROUPS, Point};
 use super::session::{CheckSession, PointContext};
 use super::test_servers::TestServers;
@@ -15,6 +15,8 @@ pub struct PointResult {
     pub point: &'static str,
     /// What the protocol asks for.
     pub rule: &'static str,
+    /// Whose part it is.
+    pub about: PointSubject,
     pub outcome: PointOutcome,
     /// What was seen, or why the point does not apply.
     pub seen: String,
@@ -87,5 +89,5 @@ async fn check(session: &CheckSession, number: usize, point: &Point) -> Result<(
 
 fn point_result(point: &Point, checked: CheckResult, lines: Vec<String>) -> PointResult {
     let CheckResult { outcome, seen, change, .. } = checked;
-    PointResult { point: point.name, rule: point.rule, outcome, seen, change, lines }
+    PointResult { point: point.name, rule: point.rule, about: point.about, outcome, seen, change, lines }
 }

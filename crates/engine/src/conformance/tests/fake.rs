@@ -41,6 +41,8 @@ pub(super) struct Habits {
     pub(super) is_unsure_without_server: bool,
     pub(super) refuses: bool,
     pub(super) is_unsure_of_release: bool,
+    pub(super) ends_early: bool,
+    pub(super) announces_renewals: bool,
 }
 
 /// A holder: client and process, and the end of its lease.
@@ -187,6 +189,7 @@ impl FakeClient {
             }
             let mut can = vec!["validity", "token", "lost"];
             can.extend(habits.announces_nonsense.then_some("nonsense"));
+            can.extend(habits.announces_renewals.then_some("extend"));
             let _ = self.answers.send(json!({"hello": VERSION, "can": can, "pid": 1}));
             while let Ok(Some(line)) = lines.next_line().await {
                 let line: Value = serde_json::from_str(&line).expect("the controller writes JSON");
@@ -241,7 +244,11 @@ impl FakeClient {
     async fn acquire(&self, op: &Value, key: &str, owner: (usize, u64)) -> Option<Value> {
         let milliseconds = |name: &str| Duration::from_millis(op[name].as_u64().unwrap_or(0));
         let (ttl, timeout) = (milliseconds("ttl_ms"), milliseconds("timeout_ms"));
-        let lasting = if self.habits.ignores_ttl { Duration::from_secs(600) } else { ttl };
+        let lasting = match self.habits {
+            Habits { ignores_ttl: true, .. } => Duration::from_secs(600),
+            Habits { ends_early: true, .. } => ttl / 2,
+            _ => ttl,
+        };
         let number = self.service.tokens.fetch_add(1, Ordering::Relaxed);
         if self.habits.is_unsure && number.is_multiple_of(10) {
             return Some(json!({"type": "info", "error": "raised: TypeError: no"}));
