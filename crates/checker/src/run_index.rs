@@ -186,9 +186,7 @@ impl<'a> RunIndex<'a> {
             true => !self.nodes.is_client(target) && !is_storage(target),
             false => self.servers.contains(target),
         };
-        let hits = |fault: &&Fault| {
-            self.may_have_worked(fault) && fault.targets.iter().any(|target| is_server(&target))
-        };
+        let hits = |fault: &&Fault| self.may_have_worked(fault) && fault.targets.iter().any(&is_server);
         self.faults.iter().filter(hits).any(|fault| fault.in_force(from_ns, until_ns))
             || self.servers_ended.iter().any(|(time_ns, _)| (from_ns..=until_ns).contains(time_ns))
     }

@@ -228,7 +228,7 @@ fn name_cause(run: &RunIndex, holds: &FxHashMap<u64, usize>, finding: &mut Findi
     let [one, other] = finding.events[..] else { return };
     let write = |ok: u64| {
         let writes = run.operations.iter().filter(|operation| operation.f() == f::WRITE);
-        writes.filter(|write| write.completion.is_some_and(|end| end.index == ok)).last()
+        writes.rev().find(|write| write.completion.is_some_and(|end| end.index == ok))
     };
     let (Some(one), Some(other)) = (write(one), write(other)) else { return };
     let of = |write: &Operation| holds.get(&write.invoke.index).copied();

@@ -3,7 +3,7 @@
 use crate::properties::Overlap;
 use crate::run_index::{Hold, RunIndex};
 use crate::verdict::Finding;
-use fencepost_history::Process;
+use fencepost_history::{Process, f};
 
 /// The overlap of two holds that a finding is about: for `exclusion` the one that it names, for others the first
 /// between the processes whose events it cites.
@@ -39,8 +39,18 @@ fn event_ns(run: &RunIndex, index: u64) -> u64 {
 }
 
 /// The two holds that a finding is about whose holders did not certainly believe at the same time: the earliest and the latest under
-/// which the cited events happened. None where they are of one hold.
+/// which the cited events happened. None where they are of one hold, or where attempts are cited that failed: these are about no hold.
 pub(super) fn two_holds(run: &RunIndex, finding: &Finding) -> Option<(usize, usize)> {
+    let is_cited = |index: u64| finding.events.contains(&index);
+    let mut acquires = run.operations.iter().filter(|operation| operation.f() == f::ACQUIRE);
+    let is_failed = acquires.any(|acquire| {
+        let cited =
+            is_cited(acquire.invoke.index) || acquire.completion.is_some_and(|end| is_cited(end.index));
+        cited && acquire.ok().is_none()
+    });
+    if is_failed {
+        return None;
+    }
     let mut holds: Vec<usize> =
         finding.events.iter().filter_map(|&index| hold_of(run, index, &finding.key)).collect();
     holds.sort_unstable();

@@ -140,7 +140,7 @@ impl Streak<'_> {
         Finding {
             class: "starved".to_owned(),
             key: self.key.to_owned(),
-            time: ended().last().map_or(0, |end| end.time),
+            time: ended().next_back().map_or(0, |end| end.time),
             events: ended().take(10).map(|end| end.index).collect(),
             sentence: format!(
                 "without any fault, process {} spent {} in attempts to acquire {} and did not get it, while others got it {} times",

@@ -6,7 +6,7 @@ use crate::run_index::{Hold, HoldEnd, Operation, RunIndex};
 use crate::spans::Span;
 use crate::verdict::Finding;
 use crate::wants::{View, are_by_slowness, length_of, longest, wants};
-use fencepost_history::{Kind, RunPhase, f};
+use fencepost_history::{ErrorCode, Kind, OperationError, RunPhase, f};
 
 /// The shortest time after which a lock that comes free comes late: a machine may have other things to do for so long.
 pub(super) const LATE_MIN_NS: u64 = 5_000_000_000;
@@ -62,8 +62,9 @@ pub(super) fn last_grants(run: &RunIndex, key: &str, before_ns: u64) -> String {
         count => format!("the last {count} grants"),
     };
     let since = match (last.end, released(run, last)) {
-        (HoldEnd::Released, Some(Kind::Ok)) => "released it",
-        (HoldEnd::Released, _) => "could not release it for certain",
+        (_, Some((_, Some(ErrorCode::ClientGone)))) => "never released it, since its client had ended",
+        (HoldEnd::Released, Some((Kind::Ok, _))) => "released it",
+        (HoldEnd::Released, _) => "may not have released it",
         (HoldEnd::Lost, _) => "was notified that it had lost it",
         (HoldEnd::Reacquired | HoldEnd::Open, _) => "never released it",
     };
@@ -71,11 +72,9 @@ pub(super) fn last_grants(run: &RunIndex, key: &str, before_ns: u64) -> String {
 }
 
 /// How the release of a hold ended, if there was one.
-fn released(run: &RunIndex, hold: &Hold) -> Option<Kind> {
+fn released(run: &RunIndex, hold: &Hold) -> Option<(Kind, Option<ErrorCode>)> {
     let mut later =
         run.operations[hold.acquire..].iter().filter(|operation| operation.process == hold.process);
-    later
-        .find(|operation| operation.f() == f::RELEASE && operation.key == hold.key)?
-        .completion
-        .map(|end| end.kind)
+    let release = later.find(|operation| operation.f() == f::RELEASE && operation.key == hold.key)?;
+    release.completion.map(|end| (end.kind, end.error.as_ref().map(OperationError::code)))
 }
