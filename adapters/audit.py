@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs every adapter under the conditions of the audit, and writes the tables of adapters/README.md.
+"""Runs every adapter, and the built-in lock of its servers beside it, under the conditions of the audit, and writes the tables of
+adapters/README.md.
 
 What each run showed is one line of adapters/audit.jsonl. The tables are made of all lines, so that runs of several days, and of both
 drivers, add up, and an audit that was ended early goes on where it was: a cell gets runs until it has as many as --runs asks for.
@@ -71,20 +72,46 @@ PLANNED = {
     ),
 }
 CONDITIONS = {**DRAWN, **PLANNED}
+# The built-in lock on the same servers that an adapter is measured against; of servers that no built-in lock uses, none.
+REFERENCES = {
+    "redis": "redis-single",
+    "redis-independent": "redlock",
+    "etcd": "etcd",
+    "zookeeper": "zookeeper-sequential",
+    "postgres": "postgres-advisory",
+}
+# What violations mean, the worst first: the name in verdict.json, the sign, and the words that reports use.
+HARMS = {
+    "granted-twice": ("✗", "granted twice"),
+    "promise-broken": ("◆", "promise broken"),
+    "stuck": ("■", "stuck"),
+    "unfenced": ("△", "no fence"),
+    "busy-machine": ("~", "busy machine"),
+}
+# Those that say something about the lock itself.
+OF_THE_LOCK = ["granted-twice", "promise-broken", "stuck"]
+WHOSE = {"service": "the service", "library": "the library", "no-fence": "no fence", "machine": "the machine"}
 # Longer than any run takes on a busy machine.
 PATIENCE_S = 300
 
 
-def rows():
-    """Every adapter, and every variant of it, as `--lock` takes them."""
-    locks = []
+def services():
+    """Of each service the locks on it, as `--lock` takes them: the reference first, then every adapter with its variants."""
+    found = {service: [reference] for service, reference in REFERENCES.items()}
     for folder in sorted(path.parent for path in HERE.glob("*/lock.toml")):
-        name = f"adapters/{folder.name}"
+        name, lines = f"adapters/{folder.name}", (folder / "lock.toml").read_text().splitlines()
+        named = [line.split('"')[1] for line in lines if line.startswith("service = ")]
+        locks = found.setdefault(named[0] if named else folder.name, [])
         locks.append(name)
-        for line in (folder / "lock.toml").read_text().splitlines():
+        for line in lines:
             if line.startswith("[variants.") and line.count(".") == 1:
                 locks.append(f"{name}@{line[len('[variants.'):].rstrip(']').strip()}")
-    return locks
+    return {service: locks for service, locks in found.items() if len(locks) > 1 or locks[0] not in REFERENCES.values()}
+
+
+def rows():
+    """All of them, one after the other."""
+    return [lock for locks in services().values() for lock in locks]
 
 
 def arguments(record):
@@ -108,8 +135,11 @@ def run(options, record):
         record["outcome"] = judged["outcome"]
         broken = [each for each in judged["verdicts"] if each["outcome"] == "violation"]
         record["broken"] = {each["checker"]: sorted({f["class"] for f in each["findings"]}) for each in broken}
-        sentences = [f["sentence"] for each in broken for f in each["findings"]] + [b["summary"] for b in broken]
-        record["sentence"] = sentences[0] if sentences else ""
+        record["harms"] = judged.get("harms", [])
+        record["whose"] = sorted({f["whose"] for each in broken if each.get("claimed", True) for f in each["findings"]})
+        found = [(list(WHOSE).index(f["whose"]), f["sentence"]) for each in broken for f in each["findings"]]
+        # What a late writer did says least about the lock.
+        record["sentence"] = min(found, key=lambda each: each[0] >= 2, default=(0, broken[0]["summary"] if broken else ""))[1]
         text = (folder / "latest" / "run.toml").read_text().split("\n[lock]", 1)[-1].split("\n[", 1)[0]
         versions = [line.split('"')[1] for line in text.splitlines() if line.startswith("version = ")]
         record["version"] = versions[0] if versions else ""
@@ -139,38 +169,53 @@ def missing(options, kept, locks, conditions):
     return todo
 
 
-def cell(runs):
-    """`broken 3 of 4: exclusion`, or what became of the runs otherwise."""
+def worst(runs):
+    """The worst that violations of some runs mean; none where there are none."""
+    shown = {harm for each in runs for harm in each.get("harms", ())}
+    return next((harm for harm in HARMS if harm in shown), None)
+
+
+def cell(runs, reference):
+    """`✗ granted twice 3/4 (the service)`, or what became of the runs otherwise. In bold where the lock's own failure is worse than what
+    the reference showed in its runs."""
     if not runs:
         return ""
     if any(each["outcome"] == "not-applicable" for each in runs):
         return "–"
-    broken = [each for each in runs if each["outcome"] == "violation"]
-    if broken:
-        names = sorted({name for each in broken for name in each["broken"] if name != "linearizable"})
-        drivers = {each["driver"] for each in broken}
-        where = f" ({drivers.pop()})" if len(drivers) == 1 and len({each["driver"] for each in runs}) > 1 else ""
-        return f"**broken {len(broken)} of {len(runs)}**{where}: {', '.join(names)}"
+    if (harm := worst(runs)) is not None:
+        sign, words = HARMS[harm]
+        having = [each for each in runs if harm in each["harms"]]
+        whose = " and ".join(words for name, words in WHOSE.items() if any(name in each["whose"] for each in having))
+        drivers = {each["driver"] for each in having}
+        where = f", {drivers.pop()} only" if len(drivers) == 1 and len({each["driver"] for each in runs}) > 1 else ""
+        named = "" if harm in ("unfenced", "busy-machine") else f" ({whose})"
+        text = f"{sign} {words} {len(having)}/{len(runs)}{named}{where}"
+        same = worst(reference)
+        is_own = harm in OF_THE_LOCK and (same is None or list(HARMS).index(harm) < list(HARMS).index(same))
+        return f"**{text}**" if is_own else text
     counts = {}
     for each in runs:
         counts[each["outcome"]] = counts.get(each["outcome"], 0) + 1
     if counts == {"valid": len(runs)}:
-        return f"held {len(runs)} of {len(runs)}"
+        return f"✓ held {len(runs)}/{len(runs)}"
     words = {"valid": "held", "unknown": "undecided", "vacuous": "nothing tested"}
     return ", ".join(f"{words[outcome]} {count}" for outcome, count in sorted(counts.items()))
 
 
-def table(kept, locks, conditions):
+def table(kept, conditions):
     """One table, and what its columns mean."""
     lines = ["| lock | version | " + " | ".join(title for title, _, _ in conditions.values()) + " |"]
     lines.append("|---" * (2 + len(conditions)) + "|")
-    for lock in locks:
-        runs = {name: [each for each in kept if (each["lock"], each["condition"]) == (lock, name)] for name in conditions}
-        if not any(runs.values()):
-            continue
-        version = next((each["version"] for each in reversed(kept) if each["lock"] == lock and each.get("version")), "")
-        cells = " | ".join(cell(runs[name]) for name in conditions)
-        lines.append(f"| {lock.removeprefix('adapters/')} | {version} | {cells} |")
+    for service, locks in services().items():
+        reference = REFERENCES.get(service)
+        for lock in locks:
+            of = {name: [[each for each in kept if (each["lock"], each["condition"]) == (row, name)] for row in (lock, reference)] for name in conditions}
+            if not any(runs for runs, _ in of.values()):
+                continue
+            version = next((each["version"] for each in reversed(kept) if each["lock"] == lock and each.get("version")), "")
+            cells = " | ".join(cell(*of[name]) for name in conditions)
+            name = f"*{lock}*, the reference" if lock == reference else lock.removeprefix("adapters/")
+            lines.append(f"| {name} | {version} | {cells} |")
     meaning = [f"- *{title}*: {about}" for title, about, _ in conditions.values()]
     return "\n".join(lines) + "\n\n" + "\n".join(meaning)
 
@@ -186,7 +231,8 @@ def evidence(kept, locks):
                 if (each["lock"], each["condition"]) == (lock, condition) and is_new and each["sentence"]:
                     shown |= set(each["broken"])
                     sentence = each["sentence"].replace("|", "\\|")
-                    lines.append(f"- {lock.removeprefix('adapters/')}, {CONDITIONS[condition][0]}: {sentence}.")
+                    whose = " and ".join(words for name, words in WHOSE.items() if name in each["whose"])
+                    lines.append(f"- {lock.removeprefix('adapters/')}, {CONDITIONS[condition][0]} ({whose}): {sentence}.")
                     lines.append(f"  `fencepost {' '.join(arguments(each))}`")
     return "Of each lock the first violation of each property, and the command that repeats it:\n\n" + "\n".join(lines)
 
@@ -195,7 +241,12 @@ def drivers(kept):
     """How many runs each driver has, in words."""
     names = sorted({each["driver"] for each in kept})
     counts = [f"{sum(each['driver'] == name for each in kept if each['outcome'] != 'not-applicable')} by `{name}`" for name in names]
-    return f"Runs so far: {', '.join(counts)}. A cell adds up those of both drivers."
+    legend = " · ".join(f"{sign} {words}" for sign, words in HARMS.values())
+    return (
+        f"Runs so far: {', '.join(counts)}. A cell adds up those of both drivers, and says the worst that they showed, in how many of them, and "
+        f"whose failure it was: ✓ held · {legend} ([docs/checking.md](../docs/checking.md#whose-failure)). **Bold** is what the reference did "
+        "not show: the built-in lock on the same servers, under the same conditions with the same seeds, in the first row of its group."
+    )
 
 
 def main():
@@ -231,7 +282,7 @@ def main():
         made = list(pool.map(run_and_keep, missing(options, kept, locks, conditions)))
     if options.write:
         known = rows()
-        parts = [drivers(kept), table(kept, known, DRAWN), table(kept, known, PLANNED), evidence(kept, known)]
+        parts = [drivers(kept), table(kept, DRAWN), table(kept, PLANNED), evidence(kept, known)]
         readme = HERE / "README.md"
         before, rest = readme.read_text().split(BEGIN, 1)
         after = rest.split(END, 1)[1]

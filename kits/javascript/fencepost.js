@@ -502,7 +502,8 @@ function parse(line) {
  *
  * @param {function(Env): object} make gives the lock of one process: an object with `acquire(key, ttl, timeout)`,
  *   `release(key)` and, where they make sense, `holds(key)` and `close()`; each may be async, and so may `make`
- * @param {string[]} can what the lock gives and reports: `lost`, `extend`, `token`, `unique`
+ * @param {string[] | function(object): string[]} can what the lock gives and reports: `lost`, `extend`, `token`, `unique`; where that
+ *   depends on the options of the lock, a function of them
  */
 function run(make, can = []) {
   const write = process.stdout.write.bind(process.stdout);
@@ -516,7 +517,8 @@ function run(make, can = []) {
     if (hello?.hello !== VERSION) refuse(`this kit speaks version ${VERSION} of the client protocol, and got ${JSON.stringify(hello)}`);
     const expires = (hello.lease ?? "ttl") === "ttl";
     Object.assign(client, { hello, expires, careful: hello.careful === true });
-    const all = new Set([...(hello.claims ?? []), ...(expires ? ["validity"] : []), ...can]);
+    const own = typeof can === "function" ? can(hello.options ?? {}) : can;
+    const all = new Set([...(hello.claims ?? []), ...(expires ? ["validity"] : []), ...own]);
     client.send({ hello: VERSION, can: [...all], pid: process.pid });
   };
   const obey = (command) => {

@@ -800,9 +800,10 @@ function parse(string $line): array
  * Serves the controller on standard input and output until the input ends.
  *
  * @param \Closure $make gives the lock of one process, of its Env
- * @param string[] $can what the lock gives and reports: `lost`, `extend`, `token`, `unique`
+ * @param string[]|\Closure $can what the lock gives and reports: `lost`, `extend`, `token`, `unique`; where that depends on the options of
+ *     the lock, a function of them
  */
-function run(\Closure $make, array $can = []): never
+function run(\Closure $make, array|\Closure $can = []): never
 {
     [$input, $output] = [new Lines(fopen('php://fd/0', 'r')), fopen('php://fd/1', 'w')];
     // The standard streams belong to the protocol. What a library prints goes to standard error: the lowest free
@@ -821,7 +822,8 @@ function run(\Closure $make, array $can = []): never
         refuse('this kit speaks version ' . VERSION . ' of the client protocol, and the first line is no hello of it');
     }
     $validity = ($hello['lease'] ?? 'ttl') === 'ttl' ? ['validity'] : [];
-    $all = array_values(array_unique([...($hello['claims'] ?? []), ...$validity, ...$can]));
+    $own = $can instanceof \Closure ? $can($hello['options'] ?? []) : $can;
+    $all = array_values(array_unique([...($hello['claims'] ?? []), ...$validity, ...$own]));
     send($output, encode(['hello' => VERSION, 'can' => $all, 'pid' => getmypid()]) . "\n");
     (new Router($hello, $input, $output, $make))->run($lines);
     exit(0);

@@ -29,7 +29,7 @@ import threading
 import traceback
 from collections.abc import Coroutine
 from time import monotonic, sleep
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, NoReturn, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, NoReturn, Optional, Set, Tuple, Union
 
 __all__ = ["Certain", "Env", "Grant", "NotAcquired", "NotHeld", "Server", "run"]
 
@@ -174,11 +174,12 @@ class Env:
         self._client.send({"event": event, "process": self.process, "key": key, **more})
 
 
-def run(make: Callable[[Env], Any], can: Iterable[str] = ()) -> NoReturn:
+def run(make: Callable[[Env], Any], can: "Can" = ()) -> NoReturn:
     """Serves the controller on standard input and output until the input ends; does not return.
 
     `make` gives a process its lock: a class, or any function. `can` names what the library does by itself: `lost` if
-    it reports lost locks (`env.lost`), `extend` if it prolongs them (`env.renewed`).
+    it reports lost locks (`env.lost`), `extend` if it prolongs them (`env.renewed`). Where that depends on the options of the lock, it is
+    a function of them that gives the names: `can=lambda options: ["extend"] if options.get("watchdog") == "yes" else []`.
     """
     # What a library prints or reads must not be mixed with the protocol (rule 1).
     source, sink = open(os.dup(0), encoding="utf-8", newline="\n"), os.dup(1)
@@ -192,11 +193,15 @@ def run(make: Callable[[Env], Any], can: Iterable[str] = ()) -> NoReturn:
     os._exit(254 if problem else 0)  # threads of a library must not keep the client alive
 
 
+# What a lock can do: names, or a function of its options that gives them.
+Can = Union[Iterable[str], Callable[[Dict[str, str]], Iterable[str]]]
+
+
 class _Client:
     """The client program: hands each operation to the thread of its process."""
 
-    def __init__(self, make: Callable[[Env], Any], can: Iterable[str], sink: int) -> None:
-        self.make, self.can, self.sink = make, list(can), sink
+    def __init__(self, make: Callable[[Env], Any], can: "Can", sink: int) -> None:
+        self.make, self.can, self.sink = make, can, sink
         self.hello: Dict[str, Any] = {}
         self.servers: List[Server] = []
         self.processes: Dict[int, _Process] = {}
@@ -224,7 +229,8 @@ class _Client:
             self.servers.append(Server(server["name"], host.strip("[]"), int(port), server["address"]))
         self.hello = hello
         validity = ["validity"] if hello.get("lease", "ttl") == "ttl" else []
-        can = dict.fromkeys([*hello.get("claims", []), *validity, *self.can])
+        own = self.can(hello.get("options", {})) if callable(self.can) else self.can
+        can = dict.fromkeys([*hello.get("claims", []), *validity, *own])
         self.send({"hello": 1, "can": list(can), "pid": os.getpid()})
 
     def dispatch(self, op: Dict[str, Any], number: int) -> None:

@@ -4,7 +4,9 @@ use crate::exit::{BAD_USAGE, FAILED};
 use crate::output::{Output, complain, say};
 use anyhow::Result;
 use clap::Args;
-use fencepost_checker::read::{ArrayLines, Edn, JsonLines, Lines, ReadError, ReadOptions};
+use fencepost_checker::read::{
+    ArrayLines, ColumnLines, Edn, JsonLines, Lines, ReadError, ReadOptions, looks_like_columns,
+};
 use fencepost_checker::{Algorithm, Budget, CheckOptions, KeyVerdict, ModelName, Outcome, check_lines};
 use fencepost_engine::{BadUsage, check_range};
 use fencepost_history::run::write_whole;
@@ -59,7 +61,7 @@ pub struct CheckArgs {
     /// JSON value that a register or cas-register starts with [default: null].
     #[arg(long, value_name = "VALUE")]
     pub initial: Option<String>,
-    /// Histories: .jsonl, .json or .edn, plain or compressed (.gz, .zst); - for standard input.
+    /// Histories: .jsonl, .json, .edn, or Jepsen's history.txt or jepsen.log, plain or compressed (.gz, .zst); - for standard input.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
 }
@@ -215,6 +217,9 @@ fn open(file: &Path) -> Result<Box<dyn Lines>> {
     let name = name.strip_suffix(".gz").or(name.strip_suffix(".zst")).unwrap_or(&name);
     let edn = name.ends_with(".edn") || !name.ends_with(".jsonl") && looks_like_edn(text.fill_buf()?);
     let is_array = is_json_array(text.fill_buf()?);
+    if looks_like_columns(text.fill_buf()?) {
+        return Ok(Box::new(Edn::new(ColumnLines::new(text))));
+    }
     Ok(match edn && !is_array {
         true => Box::new(Edn::new(text)),
         false if is_array => Box::new(JsonLines::new(ArrayLines::new(text))),
@@ -244,7 +249,7 @@ fn print(args: &CheckArgs, verdict: &FileVerdict) -> Result<()> {
         return Ok(());
     }
     let FileVerdict { file, outcome, operations, ms, .. } = verdict;
-    say!("{file}  {outcome}  {operations}  {ms:.1}");
+    say!("{file}  {outcome}  {operations} operations  {ms:.1} ms");
     let mut explained = 0;
     for key in &verdict.keys {
         let of_key = key.key.as_ref().map_or(String::new(), |key| format!("key {}: ", printable(key)));

@@ -43,7 +43,7 @@ fn exit_codes_tell_verdicts_apart() {
         let output = check(&["--model", model, &valid]);
         assert_eq!(output.status.code(), Some(0), "{model}: {}", text(&output.stderr));
         assert!(
-            text(&output.stdout).starts_with(&format!("{valid}  valid  3  ")),
+            text(&output.stdout).starts_with(&format!("{valid}  valid  3 operations  ")),
             "{}",
             text(&output.stdout)
         );
@@ -159,7 +159,10 @@ fn reads_compressed_edn_and_standard_input() {
         .unwrap();
     child.stdin.take().unwrap().write_all(TURNS.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), text(&output.stdout).starts_with("-  valid  3  ")), (Some(0), true));
+    assert_eq!(
+        (output.status.code(), text(&output.stdout).starts_with("-  valid  3 operations  ")),
+        (Some(0), true)
+    );
 }
 
 #[test]

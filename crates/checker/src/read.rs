@@ -4,10 +4,12 @@
 //! the text. Files are opened elsewhere.
 
 mod array;
+mod columns;
 mod edn;
 mod json;
 
 pub use array::ArrayLines;
+pub use columns::{ColumnLines, looks_like_columns};
 pub use edn::Edn;
 pub use json::JsonLines;
 

@@ -5,9 +5,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A length of time that is written with its unit.
+/// A length of time that is written with its unit; a number without one is seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "Written", into = "String")]
 pub struct TimeSpan(pub Duration);
 
 /// A text that is not a length of time.
@@ -51,16 +51,34 @@ impl fmt::Display for TimeSpan {
 impl FromStr for TimeSpan {
     type Err = InvalidDuration;
 
+    /// A number without a unit is seconds.
     fn from_str(text: &str) -> Result<TimeSpan, InvalidDuration> {
-        humantime::parse_duration(text).map(TimeSpan).map_err(|_| InvalidDuration(text.to_owned()))
+        let invalid = || InvalidDuration(text.to_owned());
+        let is_bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        if is_bare {
+            let seconds: f64 = text.parse().map_err(|_| invalid())?;
+            return Duration::try_from_secs_f64(seconds).map(TimeSpan).map_err(|_| invalid());
+        }
+        humantime::parse_duration(text).map(TimeSpan).map_err(|_| invalid())
     }
 }
 
-impl TryFrom<String> for TimeSpan {
+/// As files write it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Text(String),
+    Seconds(f64),
+}
+
+impl TryFrom<Written> for TimeSpan {
     type Error = InvalidDuration;
 
-    fn try_from(text: String) -> Result<TimeSpan, InvalidDuration> {
-        text.parse()
+    fn try_from(written: Written) -> Result<TimeSpan, InvalidDuration> {
+        match written {
+            Written::Text(text) => text.parse(),
+            Written::Seconds(seconds) => seconds.to_string().parse(),
+        }
     }
 }
 
@@ -81,6 +99,8 @@ mod tests {
             ("1m30s", "90s"),
             ("1500ms", "1500ms"),
             ("0", "0s"),
+            ("2", "2s"),
+            ("0.5", "500ms"),
             ("3us", "3us"),
             ("7ns", "7ns"),
         ] {
@@ -92,7 +112,7 @@ mod tests {
 
     #[test]
     fn invalid_text_is_refused_with_an_example() {
-        for text in ["5x", "2", "", "-3s", "soon"] {
+        for text in ["5x", "2.5.1", "", "-3s", "soon"] {
             let refused = text.parse::<TimeSpan>().unwrap_err().to_string();
             let expected =
                 format!("invalid duration \"{text}\": expected a number with a unit, such as 500ms or 2s");

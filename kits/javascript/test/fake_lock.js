@@ -55,4 +55,4 @@ function make(env) {
   };
 }
 
-run(make);
+run(make, () => []);

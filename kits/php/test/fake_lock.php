@@ -92,4 +92,4 @@ final class FakeLock implements Lock
     }
 }
 
-Fencepost\run(fn (Env $env) => new FakeLock($env));
+Fencepost\run(fn (Env $env) => new FakeLock($env), fn (array $options) => []);

@@ -98,4 +98,4 @@ class FakeLock:
 
 
 if __name__ == "__main__":
-    fencepost.run(FakeLock, can=sys.argv[1:])
+    fencepost.run(FakeLock, can=lambda options: sys.argv[1:])

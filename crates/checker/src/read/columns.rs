@@ -1,0 +1,130 @@
+//! Histories as Jepsen prints them for people: `history.txt`, and the operations among the lines of `jepsen.log`.
+//!
+//! An operation is a line of columns that tabs separate: process, type, function, value, and an error where there is one. In a log, a time,
+//! a thread and the name of the logger stand before it.
+
+use std::io::{self, BufRead, Read};
+
+/// What stands before an operation in a log.
+const LOGGER: &str = "jepsen.util: ";
+
+/// Gives each operation as a map of EDN, in a line of its own, and an empty line for a line of a log that holds none, so that lines keep
+/// their numbers. A line that is neither stays as it is, and is refused by whoever reads the maps.
+pub struct ColumnLines<R> {
+    lines: R,
+    /// What was made of the last line, as far as it was not read.
+    rest: Vec<u8>,
+    at: usize,
+}
+
+impl<R: BufRead> ColumnLines<R> {
+    pub fn new(lines: R) -> Self {
+        ColumnLines { lines, rest: Vec::new(), at: 0 }
+    }
+}
+
+/// Whether a text begins as such a file does: with the number of a process, or the time of a log.
+pub fn looks_like_columns(text: &[u8]) -> bool {
+    let line = text.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty());
+    let line = String::from_utf8_lossy(line.unwrap_or_default());
+    is_of_a_log(&line) || columns(&line).is_some()
+}
+
+fn is_of_a_log(line: &str) -> bool {
+    line.contains(LOGGER) || line.starts_with("20") && line.as_bytes().get(4) == Some(&b'-')
+}
+
+/// Process, type, function, value and error.
+fn columns(line: &str) -> Option<[&str; 5]> {
+    let (process, rest) = word(line)?;
+    let (kind, rest) = word(rest)?;
+    let (function, rest) = word(rest)?;
+    let is_process =
+        process == ":nemesis" || !process.is_empty() && process.bytes().all(|byte| byte.is_ascii_digit());
+    let is_kind = [":invoke", ":ok", ":fail", ":info"].contains(&kind);
+    let (value, error) = rest.trim().split_once('\t').unwrap_or((rest.trim(), ""));
+    (is_process && is_kind).then_some([process, kind, function, value, error])
+}
+
+/// The first word of a text, and what follows it; none where there is no word.
+fn word(text: &str) -> Option<(&str, &str)> {
+    let text = text.trim_start();
+    let end = text.find(char::is_whitespace).unwrap_or(text.len());
+    (end > 0).then(|| text.split_at(end))
+}
+
+/// The line as EDN, or as it is.
+fn as_map(line: &str) -> String {
+    let operation = line.split_once(LOGGER).map_or(line, |(_, operation)| operation);
+    let Some([process, kind, function, value, error]) = columns(operation) else {
+        return if is_of_a_log(line) { String::new() } else { line.to_owned() };
+    };
+    let value = if value.is_empty() { "nil" } else { value };
+    let error = if error.trim().is_empty() { "nil" } else { error };
+    format!("{{:process {process} :type {kind} :f {function} :value {value} :error {error}}}")
+}
+
+impl<R: BufRead> Read for ColumnLines<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let ready = self.fill_buf()?;
+        let count = ready.len().min(to.len());
+        to[..count].copy_from_slice(&ready[..count]);
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+impl<R: BufRead> BufRead for ColumnLines<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.at == self.rest.len() {
+            let mut line = Vec::new();
+            let is_end = self.lines.read_until(b'\n', &mut line)? == 0;
+            self.rest = as_map(String::from_utf8_lossy(&line).trim_end()).into_bytes();
+            if !is_end {
+                self.rest.push(b'\n');
+            }
+            self.at = 0;
+        }
+        Ok(&self.rest[self.at..])
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.at += count;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> String {
+        let mut read = String::new();
+        ColumnLines::new(text.as_bytes()).read_to_string(&mut read).unwrap();
+        read
+    }
+
+    #[test]
+    fn lines_of_columns_become_maps() {
+        assert_eq!(
+            read("0\t:invoke\t:write\t[1 2]\n1\t:info\t:read\tnil\t:timeout\n:nemesis\t:info\t:start\tnil\n"),
+            "{:process 0 :type :invoke :f :write :value [1 2] :error nil}\n\
+             {:process 1 :type :info :f :read :value nil :error :timeout}\n\
+             {:process :nemesis :type :info :f :start :value nil :error nil}\n"
+        );
+        assert_eq!(read("0   :ok     :read   3"), "{:process 0 :type :ok :f :read :value 3 :error nil}\n");
+        assert_eq!(read("what is this\n"), "what is this\n");
+    }
+
+    #[test]
+    fn of_a_log_only_the_operations_count_and_lines_keep_their_numbers() {
+        let log = "2024-05-01 10:00:00,123{GMT}\tINFO\t[jepsen test runner] jepsen.core: Test version 1\n\
+                   2024-05-01 10:00:01,123{GMT}\tINFO\t[jepsen worker 0] jepsen.util: 0\t:invoke\t:acquire\tnil\n";
+        assert_eq!(read(log), "\n{:process 0 :type :invoke :f :acquire :value nil :error nil}\n");
+        assert!(looks_like_columns(log.as_bytes()) && looks_like_columns(b"\n0\t:invoke\t:read\tnil"));
+        assert!(
+            !looks_like_columns(b"{\"process\":0}")
+                && !looks_like_columns(b"[{:process 0}]")
+                && !looks_like_columns(b"")
+        );
+    }
+}
