@@ -1,16 +1,19 @@
 //! `fencepost lock check`: does the client keep the client protocol?
 
 use super::report::{self, Summary};
-use crate::output::say;
+use crate::output::{complain, say};
 use crate::runtime::{listen_for_signals, runtime};
 use anyhow::Result;
 use clap::Args;
 use fencepost_cluster::PrivateFolder;
 use fencepost_engine::{
-    ConformanceObserver, PointResult, RunOptions, RunSpec, Stop, check_conformance, conformance_spec,
+    ConformanceObserver, PointOutcome, PointResult, RunOptions, RunSpec, Stop, check_conformance,
+    conformance_spec,
 };
-use fencepost_history::TimeSpan;
+use fencepost_history::{Seed, TimeSpan};
+use std::path::Path;
 use std::sync::Arc;
+use std::{fs, io};
 
 /// Which lock is checked, and how.
 #[derive(Debug, Args)]
@@ -51,7 +54,20 @@ async fn check_and_report(spec: &RunSpec, json: bool) -> Result<i32> {
     // The nodes' logs, as long as the check lasts.
     let logs = PrivateFolder::create("lock-check")?;
     let mut live = Live { spec, json, servers: Vec::new(), version: None };
-    let points = check_conformance(spec, logs.path(), &stop, &mut live).await?;
+    let points = match check_conformance(spec, logs.path(), &stop, &mut live).await {
+        Ok(points) => points,
+        // A server or a client that did not start says why in its log, which the message names.
+        Err(error) => {
+            if stop.reason().is_none() {
+                keep_logs(logs.path());
+            }
+            return Err(error);
+        }
+    };
+    // A client that ended, too.
+    if points.iter().any(|point| point.outcome == PointOutcome::NotTried) {
+        keep_logs(logs.path());
+    }
     let Live { servers, version, .. } = live;
     let summary = Summary::new(spec, servers, version, points);
     match json {
@@ -59,6 +75,31 @@ async fn check_and_report(spec: &RunSpec, json: bool) -> Result<i32> {
         false => say!("{}", report::ending(&summary, &spec.options.lock)),
     }
     Ok(i32::from(!summary.keeps_the_protocol))
+}
+
+/// Keeps the logs of all nodes, and says where.
+fn keep_logs(logs: &Path) {
+    let kept = Path::new("results").join(format!("lock-check-{}", Seed::fresh()));
+    match copy_files(logs, &kept) {
+        Ok(true) => complain!("the logs of all nodes are kept in {}", kept.display()),
+        Ok(false) => {}
+        Err(why) => complain!("the logs cannot be kept in {}: {why}", kept.display()),
+    }
+}
+
+/// Copies the files of a folder that are not empty, not those in folders of it. Whether there were any.
+fn copy_files(from: &Path, to: &Path) -> io::Result<bool> {
+    let mut any = false;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        if metadata.is_file() && metadata.len() > 0 {
+            fs::create_dir_all(to)?;
+            fs::copy(entry.path(), to.join(entry.file_name()))?;
+            any = true;
+        }
+    }
+    Ok(any)
 }
 
 /// Prints each point as it is done.

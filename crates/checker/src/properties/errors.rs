@@ -9,6 +9,8 @@
 //! - *unknown*: more than [`SHARE_MAX`] of all operations ended so; or more than half of them, if those that slowness
 //!   explains are counted in. Too little is known of what happened.
 //!
+//! An acquire that ended as its time was up is no error, whatever it ended with: many libraries raise one to say no.
+//!
 //! That a lock is taken, that a library said no, that a guard rejected a write are results, and no errors; so is every `fail`
 //! with a code of the client's own.
 
@@ -16,6 +18,7 @@ use super::checker::{Checker, FindingClass, NotJudged};
 use crate::run_index::{Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 use fencepost_history::{ErrorCode, Event, Kind, f};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 pub struct Errors;
@@ -58,7 +61,8 @@ impl Checker for Errors {
             return Err(NotJudged::because("faults were injected, which excuse errors"));
         }
         let ended = || run.operations.iter().filter_map(|operation| Some((operation, operation.completion?)));
-        let failed: Vec<(&Operation, &Event)> = ended().filter(|(_, end)| is_error(end)).collect();
+        let is_an_error = |(operation, end): &(&Operation, &Event)| is_error(end) && !is_up(operation, end);
+        let failed: Vec<(&Operation, &Event)> = ended().filter(is_an_error).collect();
         let (all, errors) = (ended().count(), failed.len());
         if all == 0 {
             return Err(NotJudged::because("no operation came to an end"));
@@ -98,6 +102,14 @@ impl Checker for Errors {
         };
         Ok(verdict.stat("operations", all).stat("errors", errors).stat("indeterminate", indeterminate))
     }
+}
+
+/// Whether an acquire ended because its time was up. Many libraries raise an error then: that is their way to say no.
+fn is_up(operation: &Operation, end: &Event) -> bool {
+    let given_ms = operation.invoke.value.get("timeout_ms").and_then(Value::as_f64);
+    let took_ms = (end.time - operation.invoke.time) as f64 / 1e6;
+    operation.f() == f::ACQUIRE
+        && given_ms.is_some_and(|given_ms| given_ms > 0.0 && took_ms >= 0.9 * given_ms)
 }
 
 fn code(end: &Event) -> ErrorCode {
@@ -221,6 +233,21 @@ mod tests {
         }
         let refused = verdict(&Errors, &ending(50, "fail acquire a null refused: ERR unknown command"));
         assert_eq!(refused.outcome, Outcome::Unknown);
+    }
+
+    #[test]
+    fn an_acquire_that_raises_as_its_time_is_up_says_no() {
+        let ended = |took_ms: u64| -> String {
+            let acquire = |at: u64| {
+                let (from, until) = (at * 1000, at * 1000 + took_ms);
+                format!(
+                    "{from} {at} invoke acquire a {{timeout_ms:500}}\n{until} {at} info acquire a null raised: LockTimeout\n"
+                )
+            };
+            (0..30).map(acquire).collect()
+        };
+        assert_eq!(verdict(&Errors, &ended(500)).summary, "none of 30 operations ended with an error");
+        assert_eq!(verdict(&Errors, &ended(100)).outcome, Outcome::Violation);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::download::{Downloader, Failure, RemoteFile, cannot_store};
 use super::settings::Mirror;
 use super::store::Store;
 use super::suite::{Archive, architecture};
-use super::unpack::{Unpacking, make_merged_links, unpack_all};
+use super::unpack::{Described, Unpacking, make_merged_links, unpack_all};
 use crate::hash::short_hash;
 use crate::{ClusterError, Progress};
 use std::fs;
@@ -82,7 +82,7 @@ fn prepare(root: &Path) -> std::io::Result<()> {
 }
 
 /// Unpacks packages, aside from asynchronous code; ends soon after it is given up. A package that cannot be read is forgotten.
-pub(super) async fn unpack(packages: Vec<PathBuf>, root: &Path) -> Result<Vec<String>, ClusterError> {
+pub(super) async fn unpack(packages: Vec<PathBuf>, root: &Path) -> Result<Vec<Described>, ClusterError> {
     /// Has the threads stop when their result is no longer wanted.
     struct Stop(Arc<AtomicBool>);
     impl Drop for Stop {

@@ -20,6 +20,7 @@ mod suite;
 #[cfg(test)]
 mod tests;
 mod unpack;
+mod users;
 
 pub(crate) use root::{Contents, make};
 pub use settings::{DownloadSettings, MIRROR};

@@ -7,7 +7,8 @@ use super::base::unpack;
 use super::inside::run_inside;
 use super::settings::DownloadSettings;
 use super::suite::Suite;
-use super::unpack::make_merged_links;
+use super::unpack::{Described, make_merged_links};
+use super::users;
 use crate::{ClusterError, Progress};
 use std::fs;
 use std::io;
@@ -89,8 +90,15 @@ async fn fill(contents: &Contents<'_>, root: &Path, packages: Vec<PathBuf>) -> R
     make_merged_links(root).map_err(|error| cannot("make folders in", root, &error))?;
     let descriptions = unpack(packages, root).await?;
     note_versions(&descriptions, root)?;
+    let made: Vec<String> = descriptions.iter().flat_map(|described| described.users.clone()).collect();
+    let (users, groups) = users::lines(&made);
     for (path, text) in FILES {
-        write(&root.join(path), text)?;
+        let more = match path {
+            "etc/passwd" => &users,
+            "etc/group" => &groups,
+            _ => "",
+        };
+        write(&root.join(path), &format!("{text}{more}"))?;
     }
     for family in ["iptables", "ip6tables"] {
         for suffix in ["", "-save", "-restore"] {
@@ -119,9 +127,11 @@ async fn fill(contents: &Contents<'_>, root: &Path, packages: Vec<PathBuf>) -> R
 }
 
 /// Notes the packages as installed, so that `dpkg-query` tells their versions: some libraries tell them nowhere else.
-fn note_versions(descriptions: &[String], root: &Path) -> Result<(), ClusterError> {
-    let status: String =
-        descriptions.iter().map(|fields| format!("{fields}\nStatus: install ok installed\n\n")).collect();
+fn note_versions(descriptions: &[Described], root: &Path) -> Result<(), ClusterError> {
+    let status: String = descriptions
+        .iter()
+        .map(|Described { fields, .. }| format!("{fields}\nStatus: install ok installed\n\n"))
+        .collect();
     let folder = root.join("var/lib/dpkg/info");
     fs::create_dir_all(&folder).map_err(|error| cannot("make the folder", &folder, &error))?;
     write(&root.join("var/lib/dpkg/status"), &status)

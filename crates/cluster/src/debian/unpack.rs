@@ -1,7 +1,8 @@
 //! Unpacking Debian's packages: an archive of archives, of which only the files and the description are taken.
 //!
-//! Packages are unpacked, not installed: none of their scripts runs.
+//! Packages are unpacked, not installed: none of their scripts runs. Only the users are read out of these that they would make.
 
+use super::users;
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
@@ -33,13 +34,22 @@ pub(super) struct Unpacking {
     pub(super) error: io::Error,
 }
 
+/// What a package says of itself.
+#[derive(Default)]
+pub(super) struct Described {
+    /// The fields of its file `control`.
+    pub(super) fields: String,
+    /// The users that its script would make.
+    pub(super) users: Vec<String>,
+}
+
 /// Unpacks all packages into a root file system, some at a time, and gives their descriptions, in the same order. Stops early
 /// where `stop` says so.
 pub(super) fn unpack_all(
     packages: &[PathBuf],
     root: &Path,
     stop: &AtomicBool,
-) -> Result<Vec<String>, Unpacking> {
+) -> Result<Vec<Described>, Unpacking> {
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let work = || {
         let mut done = Vec::new();
@@ -68,12 +78,12 @@ pub(super) fn unpack_all(
         let crashed = |_| Unpacking { package: root.to_owned(), error: io::Error::other("it crashed") };
         descriptions.extend(result.map_err(crashed)??);
     }
-    descriptions.sort();
+    descriptions.sort_by_key(|(number, _)| *number);
     Ok(descriptions.into_iter().map(|(_, description)| description).collect())
 }
 
 /// Unpacks one package, and gives its description.
-fn unpack(package: &Path, root: &Path) -> io::Result<String> {
+fn unpack(package: &Path, root: &Path) -> io::Result<Described> {
     let mut archive = ar::Archive::new(BufReader::new(File::open(package)?));
     let mut description = None;
     while let Some(member) = archive.next_entry() {
@@ -101,18 +111,27 @@ fn uncompressed<'a>(kind: &str, member: impl Read + 'a) -> io::Result<Box<dyn Re
     })
 }
 
-/// The fields of the file `control`.
-fn describe(tar: impl Read) -> io::Result<String> {
+/// Reads the archive with the file `control` and the scripts.
+fn describe(tar: impl Read) -> io::Result<Described> {
     let mut archive = tar::Archive::new(tar);
+    let mut described = Described::default();
     for entry in archive.entries()? {
         let mut entry = entry?;
-        if entry.path()?.file_name() == Some(OsStr::new("control")) {
-            let mut text = String::new();
-            entry.read_to_string(&mut text)?;
-            return Ok(text.trim_end().to_owned());
+        let name = entry.path()?.file_name().map(OsStr::to_owned).unwrap_or_default();
+        let mut text = Vec::new();
+        if name == "control" || name == "postinst" {
+            entry.read_to_end(&mut text)?;
+        }
+        let text = String::from_utf8_lossy(&text);
+        match name == "control" {
+            true => described.fields = text.trim_end().to_owned(),
+            false => described.users.extend(users::made_by(&text)),
         }
     }
-    Err(malformed("it does not describe itself"))
+    match described.fields.is_empty() {
+        true => Err(malformed("it does not describe itself")),
+        false => Ok(described),
+    }
 }
 
 fn unpack_files(tar: impl Read, root: &Path) -> io::Result<()> {
@@ -272,7 +291,7 @@ mod tests {
         fs::write(&deb, bytes).unwrap();
         make_merged_links(&root).unwrap();
         let result = unpack_all(&[deb], &root, &AtomicBool::new(false)).map_err(|it| it.error.to_string());
-        (place, result)
+        (place, result.map(|all| all.into_iter().map(|described| described.fields).collect()))
     }
 
     #[test]

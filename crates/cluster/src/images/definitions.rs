@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Changes when root file systems are put together in another way.
-const RECIPE: &str = "3";
+const RECIPE: &str = "4";
 
 /// Debian's Java 17. The links by which it could be called shortly are set by scripts that unpacking does not run.
 pub const JAVA: &str = if cfg!(target_arch = "aarch64") {
