@@ -48,7 +48,7 @@ impl RunSpec {
     /// # Errors
     /// One sentence: what cannot work, and what would.
     pub fn new(options: RunOptions) -> Result<RunSpec, BadUsage> {
-        let mut spec = RunSpec::without_plan(options)?;
+        let mut spec = RunSpec::without_plan(options.long_enough())?;
         if spec.options.nemesis_file.is_none() {
             let drawn = if spec.options.is_swarm() { fencepost_nemesis::registry() } else { &spec.nemeses };
             spec.options.check_shaping(drawn, Faults::Drawn)?;
@@ -152,6 +152,17 @@ const FAULTS_MAX: f64 = 100_000.0;
 const NO_NEMESIS: &str = "none";
 
 impl RunOptions {
+    /// With a time limit that lets fairness be judged in peace, whose bound is twice the TTL and a second, where the user left it open.
+    fn long_enough(mut self) -> RunOptions {
+        const MORE: Duration = Duration::from_secs(6);
+        let is_in_peace = self.nemesis.iter().all(|name| name == NO_NEMESIS) && self.nemesis_file.is_none();
+        let default = RunOptions::default().time_limit;
+        if is_in_peace && self.time_limit == default {
+            self.time_limit = default.max(TimeSpan(2 * self.ttl.0 + MORE));
+        }
+        self
+    }
+
     /// The nemeses that it names; those of a swarm are drawn later.
     ///
     /// # Errors
@@ -409,4 +420,21 @@ fn read_plan(file: &Path, topology: &Topology) -> Result<Plan, BadUsage> {
 
 fn bad<T>(sentence: String) -> Result<T, BadUsage> {
     Err(BadUsage(sentence))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_in_peace_is_long_enough_for_fairness_to_be_judged() {
+        let limit = |options: RunOptions| options.long_enough().time_limit;
+        let (unset, ttl) = (RunOptions::default(), TimeSpan::from_secs(30));
+        assert_eq!(limit(unset.clone()), unset.time_limit);
+        assert_eq!(limit(RunOptions { ttl, ..unset.clone() }), TimeSpan::from_secs(66));
+        let pause = vec!["pause".to_owned()];
+        assert_eq!(limit(RunOptions { ttl, nemesis: pause, ..unset.clone() }), unset.time_limit);
+        let short = TimeSpan::from_secs(3);
+        assert_eq!(limit(RunOptions { ttl, time_limit: short, ..unset }), short);
+    }
 }

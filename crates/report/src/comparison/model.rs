@@ -215,18 +215,24 @@ impl Row {
 
 impl Comparison {
     /// The same, with the best locks first: by what is worst in their first rows, and how often. The rows of one lock stay side by side, so
-    /// that one with a guard stands beside one without.
+    /// that one with a guard stands beside one without. A row that is not applicable anywhere is a remark in place of a row.
     pub fn best_first(&self) -> Comparison {
+        let is_applicable = |row: &&Row| row.cells.iter().any(|cell| cell.not_applicable.is_none());
+        let why =
+            |row: &Row| row.cells.iter().find_map(|cell| cell.not_applicable.clone()).unwrap_or_default();
+        let others = self.rows.iter().filter(|row| !is_applicable(row));
+        let others = others.map(|row| format!("{}, which is not applicable: {}", self.label(row), why(row)));
+        let left_out: Vec<String> = others.chain(self.left_out.iter().cloned()).collect();
         let same_lock = |a: &Row, b: &Row| (&a.lock, &a.settings) == (&b.lock, &b.settings);
         let mut locks: Vec<Vec<Row>> = Vec::new();
-        for row in &self.rows {
+        for row in self.rows.iter().filter(is_applicable) {
             match locks.iter_mut().find(|rows| same_lock(&rows[0], row)) {
                 Some(rows) => rows.push(row.clone()),
                 None => locks.push(vec![row.clone()]),
             }
         }
         locks.sort_by_key(|rows| rows.iter().map(Row::badness).collect::<Vec<_>>());
-        Comparison { rows: locks.concat(), ..self.clone() }
+        Comparison { rows: locks.concat(), left_out, ..self.clone() }
     }
 
     /// `etcd`, `etcd, guard token`, and what sets the row apart from others of the same comparison.
