@@ -185,13 +185,14 @@ def cell(runs, reference):
     if (harm := worst(runs)) is not None:
         sign, words = HARMS[harm]
         having = [each for each in runs if harm in each["harms"]]
-        whose = " and ".join(words for name, words in WHOSE.items() if any(name in each["whose"] for each in having))
+        of_harm = [name for name in WHOSE if name not in ("no-fence", "machine")]
+        whose = " and ".join(WHOSE[name] for name in of_harm if any(name in each["whose"] for each in having))
         drivers = {each["driver"] for each in having}
         where = f", {drivers.pop()} only" if len(drivers) == 1 and len({each["driver"] for each in runs}) > 1 else ""
-        named = "" if harm in ("unfenced", "busy-machine") else f" ({whose})"
-        text = f"{sign} {words} {len(having)}/{len(runs)}{named}{where}"
         same = worst(reference)
-        is_own = harm in OF_THE_LOCK and (same is None or list(HARMS).index(harm) < list(HARMS).index(same))
+        is_own = harm in OF_THE_LOCK and bool(reference) and (same is None or list(HARMS).index(harm) < list(HARMS).index(same))
+        named = "" if harm in ("unfenced", "busy-machine") else f" ({WHOSE['library'] if is_own else whose})"
+        text = f"{sign} {words} {len(having)}/{len(runs)}{named}{where}"
         return f"**{text}**" if is_own else text
     counts = {}
     for each in runs:
@@ -244,8 +245,9 @@ def drivers(kept):
     legend = " · ".join(f"{sign} {words}" for sign, words in HARMS.values())
     return (
         f"Runs so far: {', '.join(counts)}. A cell adds up those of both drivers, and says the worst that they showed, in how many of them, and "
-        f"whose failure it was: ✓ held · {legend} ([docs/checking.md](../docs/checking.md#whose-failure)). **Bold** is what the reference did "
-        "not show: the built-in lock on the same servers, under the same conditions with the same seeds, in the first row of its group."
+        f"whose failure it was: ✓ held · {legend} ([docs/checking.md](../docs/checking.md#whose-failure)). The first row of each group is "
+        "its reference: the built-in lock on the same servers, under the same conditions with the same seeds. **Bold** is what the reference "
+        "did not show, so that it is the library's, whatever a fault may have done to the servers."
     )
 
 
