@@ -8,9 +8,9 @@
 //!   and that is another process.
 //! - *Something.* Where the lock has one place, the completion may say only that something was removed from it
 //!   (`removed`). Let process p be granted the lock, and later q: the acquire of q was invoked after that of p was
-//!   complete, and complete before p began its release. For q to be granted it the place was empty, so p's own lock was
-//!   gone. If p acquired nothing since, what its release removed was not its own. That holds where there is one server
-//!   that forgot nothing in between: with several, q may have been granted the lock at another than p releases it at,
+//!   complete, and complete before p began its release; and p's lease had run out by then, so that its own lock was gone. (While
+//!   it still ran, q may have been granted another place, as with a key of each client's own, and then p removed its own.) If p acquired
+//!   nothing since, what its release removed was not its own. That holds where there is one server that forgot nothing in between: with several, q may have been granted the lock at another than p releases it at,
 //!   and a server that was started again may have p's lock back. An acquire of p's that ended without a certain no may have
 //!   taken the place for p, too.
 //!
@@ -165,24 +165,34 @@ fn not_its_own(run: &RunIndex, release: &Operation) -> Option<Finding> {
     let later = last_hold(run, release, before, |hold| {
         hold.process != release.process && run.operations[hold.acquire].invoke.index > own.from
     })?;
+    let had_run_out = own.expires_ns(later.from).is_some_and(|expires_ns| expires_ns <= later.from_ns);
     // A renewal may have taken the lock again, once the other had let go of it.
     let renewed_since = own.renewals.iter().any(|(index, _)| *index > later.from);
     let done_ns = release.completion.map_or(release.invoke.time, |event| event.time);
     let one_place = run.servers.len() <= 1 && !restarted(run, own.from_ns, done_ns);
     // Those who share a lock stand side by side.
-    if acquired_since || renewed_since || own.shared || later.shared || !one_place {
+    if !had_run_out || acquired_since || renewed_since || own.shared || later.shared || !one_place {
         return None;
     }
     let sentence = format!(
-        "{} removed a lock, and not its own, which it had acquired at {}: that was gone when process {} was granted the \
-         lock, which acquired it from {} to {}",
+        "{} removed {}: its own, acquired at {}, had run out before process {} acquired the lock from {} to {}",
         described(release),
+        whose(later, done_ns),
         seconds(own.from_ns),
         later.process,
         seconds(later.invoke_ns),
         seconds(later.from_ns),
     );
     Some(finding(release, &[own, later], sentence))
+}
+
+/// Whose lock it was that a release removed by then, which was not its own.
+fn whose(later: &Hold, done_ns: u64) -> String {
+    let held = later.claimed_until_ns() > done_ns;
+    match held {
+        true => format!("the lock of process {}", later.process),
+        false => "a lock of another process".to_owned(),
+    }
 }
 
 /// Whether a fault may have ended a server's process between two moments.
@@ -297,9 +307,8 @@ mod tests {
         assert_eq!(reported.findings[0].events, [1, 3, 4, 5]);
         assert_eq!(
             reported.findings[0].sentence,
-            "the release of the lock a by process 1 (from 2.200 s to 2.210 s) removed a lock, and not its own, which it \
-             had acquired at 0.010 s: that was gone when process 2 was granted the lock, which acquired it from 2.100 s to \
-             2.110 s"
+            "the release of the lock a by process 1 (from 2.200 s to 2.210 s) removed the lock of process 2: its own, acquired \
+             at 0.010 s, had run out before process 2 acquired the lock from 2.100 s to 2.110 s"
         );
         assert_eq!(verdict(&Ownership, &removing(false)).outcome, Outcome::Valid);
     }
@@ -322,6 +331,13 @@ mod tests {
         let verdict = verdict(&Ownership, &failed);
         assert_eq!((verdict.outcome, verdict.stats["found_nothing"].as_u64()), (Outcome::Valid, Some(2)));
         assert!(maybe_verdict(&Ownership, &failed.replace("removed:false", "removed:true")).is_none());
+    }
+
+    #[test]
+    fn a_key_of_each_clients_own_is_ones_own() {
+        // Granted while the first lease still ran: both may hold a key of their own, and remove that.
+        let twice = removing(true).replace("{ttl_ms:2000}", "{ttl_ms:9000}");
+        assert_eq!(verdict(&Ownership, &twice).outcome, Outcome::Valid);
     }
 
     #[test]
