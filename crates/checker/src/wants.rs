@@ -1,9 +1,9 @@
 //! When each key was wanted, when it had a holder, and when it was idle: wanted, and without a holder.
 //!
-//! *Wanted* is a key while any acquire of it is under way, however that ends, and between two attempts that follow each other within
+//! A key is *wanted* while any acquire of it is under way, however that ends, and between two attempts that follow each other within
 //! [`GAP_NS`]: a lock that says no at once is asked again and again.
 //!
-//! *Taken* is it while a process holds it (as long as it claims it, or its lease runs), or releases it. By [`View::Holders`], which is for
+//! It is *taken* while a process holds it (as long as it claims it, or its lease runs), or releases it. By [`View::Holders`], which is for
 //! peace, nothing else counts: where an acquire takes long to answer, or failed and left something behind, the key has no holder, and that
 //! is the lock's own doing. By [`View::Benefit`], for what follows faults, a key is taken as well from the moment at which an acquire that
 //! succeeds may have been granted, and an acquire of unknown outcome may have taken it for a TTL, or for good where there is none.

@@ -1,9 +1,13 @@
 //! A verdict in plain words, for somebody who has never heard of the lock that was tested.
 
 mod broken;
+mod counts;
+
+pub use counts::{capital, count};
 
 use crate::heading::Heading;
 use crate::pictures::lanes::Lanes;
+use counts::outcome;
 use fencepost_checker::{
     Finding, Outcome, RunIndex, RunVerdict, Verdict, Whose, find_class, registry, seconds, times,
 };
@@ -89,10 +93,6 @@ fn held(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
         acknowledged if acknowledged == 0 || count(verdict, "lost-updates", "lost") > 0 => text + ".",
         acknowledged => format!("{text}, and all {acknowledged} updates are there."),
     }
-}
-
-fn outcome(verdict: &RunVerdict, checker: &str) -> Option<Outcome> {
-    verdict.of_checker(checker).map(|verdict| verdict.outcome)
 }
 
 /// Whether a run has not come to its end: it is still running, or it was cut off.
@@ -207,19 +207,4 @@ pub fn plain(value: &Value) -> String {
         }
         value => value.to_string(),
     }
-}
-
-/// One figure of a checker; 0 where it has none.
-pub fn count(verdict: &RunVerdict, checker: &str, stat: &str) -> u64 {
-    verdict.of_checker(checker).and_then(|verdict| figure(verdict, stat)).unwrap_or(0)
-}
-
-fn figure(verdict: &Verdict, stat: &str) -> Option<u64> {
-    verdict.stats.get(stat)?.as_u64()
-}
-
-/// With a capital letter in front.
-pub fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }

@@ -23,7 +23,7 @@
 mod waits;
 
 use super::checker::{Checker, FindingClass, NotJudged};
-use crate::prose::seconds;
+use crate::prose::{lock, seconds};
 use crate::run_index::RunIndex;
 use crate::spans::{Span, length_ns};
 use crate::verdict::{Finding, Outcome, Verdict};
@@ -87,13 +87,13 @@ impl Checker for Fairness {
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let open = open_span(run);
-        let waits = Waits::of(run, open);
+        let bound_ns = bound_ns(run);
+        let waits = Waits::of(run, open, bound_ns);
         if waits.of_slots.is_empty() {
             return Err(NotJudged::because("no process tried to acquire a lock"));
         }
         let in_vain = in_vain(run, open);
         let idle_ns = in_vain.iter().map(|each| length_of(longest(&each.idle))).max().unwrap_or(0);
-        let bound_ns = bound_ns(run);
         if !run.is_in_peace() {
             return Err(NotJudged::because(format!(
                 "faults were injected, for which processes may have to wait: {}; a lock without a holder was waited for {} at most",
@@ -238,10 +238,6 @@ fn hardly_tested(each: &InVain, open: Span) -> String {
             count => crate::prose::times(count as u64),
         },
     )
-}
-
-fn lock(name: &str) -> &str {
-    if name.is_empty() { "the lock" } else { name }
 }
 
 #[cfg(test)]

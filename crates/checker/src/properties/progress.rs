@@ -89,7 +89,8 @@ impl Checker for Progress {
             .iter()
             .filter_map(|(name, key)| Some(Stuck { name, attempts: key.stuck(ttl_ns)? }))
             .collect();
-        let late = late(run, &stuck);
+        let names: Vec<&str> = stuck.iter().map(|stuck| stuck.name).collect();
+        let late = late(run, &names);
         // Servers that cannot read what they had made durable are no fault that was not healed: they do not survive it.
         let unreadable = run.unreadable().filter(|_| !stuck.is_empty());
         let stuck_or_late = |key: &str| {

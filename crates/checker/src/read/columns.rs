@@ -9,7 +9,7 @@ use std::io::{self, BufRead, Read};
 const LOGGER: &str = "jepsen.util: ";
 
 /// Gives each operation as a map of EDN, in a line of its own, and an empty line for a line of a log that holds none, so that lines keep
-/// their numbers. A line that is neither stays as it is, and is refused by whoever reads the maps.
+/// their numbers. A line that is neither stays as it is, and is refused as no map.
 pub struct ColumnLines<R> {
     lines: R,
     /// What was made of the last line, as far as it was not read.

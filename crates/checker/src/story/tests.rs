@@ -98,14 +98,14 @@ fn two_holds_that_do_not_meet_have_a_story_and_one_hold_has_none() {
         3 1 ok     release a {believed:true}
         4 2 invoke acquire a
         5 2 ok     acquire a {token:4}";
-    let told = [
+    let lines = [
         "0.001 s process 1 acquired a, with token 5",
         "0.002 s process 1 began to release: until here it believed that it held the lock",
         "0.005 s process 2 acquired a, with token 4",
         "0.005 s token not greater: process 2 began to acquire at 0.004 s and got token 4, although process 1 had already got token 5 at \
          0.001 s",
     ];
-    assert_eq!(story_of(text, "fencing"), told);
+    assert_eq!(story_of(text, "fencing"), lines);
     let of_one = "
         0 nemesis info lock - {name:\"x\",lease:\"ttl\"}
         0 1 invoke acquire a {ttl_ms:1000}

@@ -1,6 +1,6 @@
 //! The verdict of a run that was violated, in one sentence: what happened, and whose failure it is.
 
-use super::{capital, count, outcome};
+use super::counts::{capital, count, outcome};
 use crate::heading::Heading;
 use crate::shown_findings::own_findings;
 use fencepost_checker::{Harm, Outcome, RunIndex, RunVerdict, times};

@@ -1,7 +1,6 @@
 //! How each process fared: its grants, how long it tried, and what others got meanwhile.
 
-use super::{bound_ns, lock};
-use crate::prose::seconds;
+use crate::prose::{lock, seconds};
 use crate::run_index::{Operation, RunIndex};
 use crate::spans::Span;
 use crate::verdict::Finding;
@@ -48,8 +47,8 @@ struct Since<'a> {
 }
 
 impl<'a> Waits<'a> {
-    /// Of the acquires within a span.
-    pub fn of(run: &'a RunIndex<'a>, open: Span) -> Waits<'a> {
+    /// Of the acquires within a span. Without a grant for longer than the bound a process may be starved.
+    pub fn of(run: &'a RunIndex<'a>, open: Span, bound_ns: u64) -> Waits<'a> {
         let slots = run.nodes.slots.len() as u64;
         let slot_of = |process: u64| if slots == 0 { process } else { process % slots };
         let mut ended: Vec<_> = acquires(run, open).collect();
@@ -83,13 +82,13 @@ impl<'a> Waits<'a> {
         waits.streaks.extend(open.iter().filter_map(|((slot, key), own)| {
             streak(*slot, key, own, granted.get(key).copied().unwrap_or(0))
         }));
-        waits.keep_those_that_prove(run);
+        waits.keep_those_that_prove(run, bound_ns);
         waits
     }
 
     /// Leaves of each key the longest streak that neither chance nor a slow machine explains. Those who share a lock pass one who does not.
-    fn keep_those_that_prove(&mut self, run: &RunIndex) {
-        let (bound_ns, processes) = (bound_ns(run), self.of_slots.len());
+    fn keep_those_that_prove(&mut self, run: &RunIndex, bound_ns: u64) {
+        let processes = self.of_slots.len();
         let is_shared = run.holds.iter().any(|hold| hold.shared);
         self.streaks.retain(|streak| {
             let by_chance = streak.others < GRANTS_A_PROCESS * processes;

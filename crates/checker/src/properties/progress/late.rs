@@ -1,7 +1,6 @@
 //! Locks that came free much later than they had to, and who held a lock last.
 
-use super::Stuck;
-use crate::prose::seconds;
+use crate::prose::{lock, seconds};
 use crate::run_index::{Hold, HoldEnd, Operation, RunIndex};
 use crate::spans::Span;
 use crate::verdict::Finding;
@@ -12,7 +11,7 @@ use fencepost_history::{ErrorCode, Kind, OperationError, RunPhase, f};
 pub(super) const LATE_MIN_NS: u64 = 5_000_000_000;
 
 /// The keys that came free too late, one finding each.
-pub(super) fn late(run: &RunIndex, stuck: &[Stuck]) -> Vec<Finding> {
+pub(super) fn late(run: &RunIndex, stuck: &[&str]) -> Vec<Finding> {
     let Some(settled) = run.phase(RunPhase::Liveness).or(run.phase(RunPhase::Closing)) else {
         return Vec::new();
     };
@@ -20,7 +19,7 @@ pub(super) fn late(run: &RunIndex, stuck: &[Stuck]) -> Vec<Finding> {
     let bound_ns = LATE_MIN_NS.max(run.longest_ttl_ns() + 1_000_000_000);
     let window: Span = (free_ns, run.end_ns.max(free_ns));
     let keys = wants(run, (0, window.1), View::Benefit);
-    let others = keys.iter().filter(|(name, _)| stuck.iter().all(|stuck| stuck.name != **name));
+    let others = keys.iter().filter(|(name, _)| !stuck.contains(name));
     let late = others.filter_map(|(name, key)| {
         let idle = longest(&key.idle(window));
         let failed = key.failed_within(idle);
@@ -31,7 +30,6 @@ pub(super) fn late(run: &RunIndex, stuck: &[Stuck]) -> Vec<Finding> {
 }
 
 fn late_finding(run: &RunIndex, key: &str, idle: Span, failed: &[&Operation]) -> Finding {
-    let lock = if key.is_empty() { "the lock" } else { key };
     let before = match run.faults.is_empty() {
         true => "at the end of the run".to_owned(),
         false => "once all faults were healed and every TTL had passed".to_owned(),
@@ -43,7 +41,8 @@ fn late_finding(run: &RunIndex, key: &str, idle: Span, failed: &[&Operation]) ->
         time: to_ns,
         events: failed.iter().take(10).map(|acquire| acquire.invoke.index).collect(),
         sentence: format!(
-            "{before}, no process held {lock} and processes tried to acquire it from {} on, and it was granted {} later{}",
+            "{before}, no process held {} and processes tried to acquire it from {} on, and it was granted {} later{}",
+            lock(key),
             seconds(from_ns),
             seconds(length_of(idle)),
             last_grants(run, key, from_ns),
