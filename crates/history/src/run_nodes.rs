@@ -57,10 +57,11 @@ impl RunNodes {
         self.slots.get(usize::try_from(process % slots).ok()?).map(String::as_str)
     }
 
-    /// Whether two processes are the same one under two numbers: after an indeterminate operation a process goes on under another.
-    pub fn same_slot(&self, one: u64, other: u64) -> bool {
-        let slots = (self.slots.len() as u64).max(1);
-        one == other || slots > 1 && one % slots == other % slots
+    /// The slot of a process, which stays the same when the process goes on under another number after an indeterminate operation; the
+    /// number itself in a history that does not say.
+    pub fn slot_of(&self, process: u64) -> u64 {
+        let slots = self.slots.len() as u64;
+        if slots == 0 { process } else { process % slots }
     }
 
     /// How many clients there are.

@@ -49,8 +49,6 @@ struct Since<'a> {
 impl<'a> Waits<'a> {
     /// Of the acquires within a span. Without a grant for longer than the bound a process may be starved.
     pub fn of(run: &'a RunIndex<'a>, open: Span, bound_ns: u64) -> Waits<'a> {
-        let slots = run.nodes.slots.len() as u64;
-        let slot_of = |process: u64| if slots == 0 { process } else { process % slots };
         let mut ended: Vec<_> = acquires(run, open).collect();
         ended.sort_by_key(|(acquire, ..)| acquire.completion.map(|end| end.index));
         let mut waits = Waits { of_slots: FxHashMap::default(), in_a_row: 0, streaks: Vec::new() };
@@ -58,7 +56,7 @@ impl<'a> Waits<'a> {
         let mut granted: FxHashMap<&str, usize> = FxHashMap::default();
         let mut last: FxHashMap<&str, (u64, usize)> = FxHashMap::default();
         for (acquire, kind, (began_ns, ended_ns)) in ended {
-            let slot = slot_of(acquire.process);
+            let slot = run.nodes.slot_of(acquire.process);
             let wait = waits.of_slots.entry(slot).or_default();
             let own = since.entry((slot, acquire.key)).or_default();
             own.tried_ns += ended_ns - began_ns;

@@ -55,7 +55,7 @@ fn late_finding(run: &RunIndex, key: &str, idle: Span, failed: &[&Operation]) ->
 pub(super) fn last_grants(run: &RunIndex, key: &str, before_ns: u64) -> String {
     let before = || run.holds.iter().rev().filter(|hold| hold.key == key && hold.from_ns <= before_ns);
     let Some(last) = before().next() else { return String::new() };
-    let same = |hold: &&Hold| run.nodes.same_slot(hold.process, last.process);
+    let same = |hold: &&Hold| run.nodes.slot_of(hold.process) == run.nodes.slot_of(last.process);
     let grants = match before().take_while(same).count() {
         1 => "the last grant".to_owned(),
         count => format!("the last {count} grants"),
