@@ -52,7 +52,11 @@ fn exit_codes_tell_verdicts_apart() {
         let output = check(&["--model", "owner-mutex", "--algorithm", algorithm, &valid, &violation]);
         assert_eq!(output.status.code(), Some(1));
         assert!(
-            text(&output.stdout).lines().nth(1).unwrap().starts_with(&format!("{violation}  violation  3  "))
+            text(&output.stdout)
+                .lines()
+                .nth(1)
+                .unwrap()
+                .starts_with(&format!("{violation}  violation  3 operations  "))
         );
     }
     let output = check(&["--model", "mutex", &violation, &broken]);
@@ -173,7 +177,7 @@ fn a_file_without_operations_is_vacuous() {
         let path = file(folder.path(), name, content.as_bytes());
         let output = check(&["--model", "mutex", &path]);
         assert_eq!(output.status.code(), Some(2), "{name}: {}", text(&output.stderr));
-        assert!(text(&output.stdout).starts_with(&format!("{path}  vacuous  0  ")));
+        assert!(text(&output.stdout).starts_with(&format!("{path}  vacuous  0 operations  ")));
     }
 }
 

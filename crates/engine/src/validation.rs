@@ -158,7 +158,8 @@ impl RunOptions {
         let is_in_peace = self.nemesis.iter().all(|name| name == NO_NEMESIS) && self.nemesis_file.is_none();
         let default = RunOptions::default().time_limit;
         if is_in_peace && self.time_limit == default {
-            self.time_limit = default.max(TimeSpan(2 * self.ttl.0 + MORE));
+            // A TTL that is out of range is refused later.
+            self.time_limit = default.max(TimeSpan(2 * self.ttl.0.min(HOUR.0) + MORE));
         }
         self
     }

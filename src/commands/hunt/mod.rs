@@ -232,9 +232,10 @@ pub fn outcome(file: &HuntFile) -> String {
         text += &format!("; the hunt ended: {ended}");
     }
     text += "\n";
-    for (number, finding) in (1..).zip(&file.findings) {
+    for (number, finding) in (1..).zip(file.most_telling_first()) {
+        let whose = finding.whose.map_or(String::new(), |whose| format!("; whose failure: {whose}"));
         text += &format!(
-            "\n{number}. {} ({})\n   {}",
+            "\n{number}. {} ({}{whose})\n   {}",
             finding.signature,
             finding.state.words(),
             finding.sentence

@@ -251,7 +251,8 @@ impl Hunt {
         let mut run = None;
         for (name, seen) in found.into_iter().zip(seen) {
             let Some(name) = name else { continue };
-            self.observer.message(&format!("finding: {}: {}", seen.signature, seen.sentence));
+            let whose = seen.whose.map_or(String::new(), |whose| format!(" ({whose})"));
+            self.observer.message(&format!("finding: {}: {}{whose}", seen.signature, seen.sentence));
             if run.is_none() {
                 match self.keep_run(&name, &played.folder) {
                     Ok(kept) => run = Some(kept),
