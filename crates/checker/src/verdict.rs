@@ -84,6 +84,16 @@ pub struct Finding {
     pub evidence: Option<Box<Evidence>>,
 }
 
+/// Classes that are kinds of another one: what says only that an update was lost is shown by each that says how.
+const KINDS: [(&str, &str); 2] = [("written-late", "lost-update"), ("written-after-loss", "lost-update")];
+
+impl Finding {
+    /// Whether it is of this class, or of a kind of it.
+    pub fn is_of_class(&self, class: &str) -> bool {
+        self.class == class || KINDS.contains(&(&*self.class, class))
+    }
+}
+
 /// What one checker says about one history.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {

@@ -77,7 +77,7 @@ pub fn keep(shrunk: &Shrunk, violation: &Violation, findings: &Path, program: &s
 /// and sentence are read together.
 fn telling_sentence(example: &Played, violation: &Violation) -> Option<String> {
     let run = RunIndex::new(&example.history).ok()?;
-    let shown = pictured(&run, &example.verdict).filter(|finding| finding.class == violation.class)?;
+    let shown = pictured(&run, &example.verdict).filter(|finding| finding.is_of_class(&violation.class))?;
     Some(shown.sentence.clone())
 }
 

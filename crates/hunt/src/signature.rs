@@ -15,7 +15,7 @@ pub fn signature(
     violation: &Violation,
 ) -> Option<(Signature, Finding)> {
     let run = RunIndex::new(history).ok()?;
-    let of_class = |finding: &&Finding| finding.class == violation.class;
+    let of_class = |finding: &&Finding| finding.is_of_class(&violation.class);
     let findings = &verdict.of_checker(&violation.checker)?.findings;
     let finding = findings.iter().filter(of_class).min_by_key(|finding| finding.time)?;
     let behind: Vec<u64> = behind(&run, finding).into_iter().map(|fault| fault.id).collect();

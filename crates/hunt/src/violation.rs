@@ -33,7 +33,7 @@ impl Violation {
     /// show it.
     pub fn first_ns(&self, verdict: &RunVerdict) -> Option<u64> {
         let verdict = verdict.of_checker(&self.checker)?;
-        let own = verdict.findings.iter().filter(|finding| finding.class == self.class);
+        let own = verdict.findings.iter().filter(|finding| finding.is_of_class(&self.class));
         own.map(|finding| finding.time).min()
     }
 

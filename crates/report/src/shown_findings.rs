@@ -32,7 +32,7 @@ pub fn pictured<'a>(run: &RunIndex, verdict: &'a RunVerdict) -> Option<&'a Findi
 /// and none whose holds another one is about already.
 pub fn groups<'a>(run: &RunIndex, verdict: &'a RunVerdict, most: usize) -> Vec<Vec<ShownFinding<'a>>> {
     let lost: HashSet<Vec<usize>> = findings(verdict)
-        .filter(|finding| finding.class == "lost-update")
+        .filter(|finding| finding.is_of_class("lost-update"))
         .map(|finding| holds_of(run, finding))
         .collect();
     let mut described: HashSet<Vec<usize>> = HashSet::new();

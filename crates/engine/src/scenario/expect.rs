@@ -119,7 +119,8 @@ impl Condition {
 
 fn violation(run: &Observed, checker: &str, class: &str) -> Finding {
     let verdict = run.verdict.of_checker(checker);
-    let finding = verdict.and_then(|verdict| verdict.findings.iter().find(|finding| finding.class == class));
+    let finding =
+        verdict.and_then(|verdict| verdict.findings.iter().find(|finding| finding.is_of_class(class)));
     let observed = match (finding, verdict) {
         (Some(finding), _) => finding.sentence.clone(),
         (None, Some(verdict)) => verdict.summary.clone(),
