@@ -95,7 +95,7 @@ fn mistakes_are_named_with_their_line_and_the_nearest_right_name() {
         ("on = [\"n3\"]", "on = [\"n7\"]"),
         ("on = [\"n3\"]", "no = [\"n3\"]"),
         ("wall = \"30s\"", "wal = \"30s\""),
-        ("for = \"2s\"", "for = 2"),
+        ("for = \"2s\"", "for = true"),
         ("when = \"c1 acquire\"", "when = \"c1 acquires\""),
         ("groups = \"c2|n1,n2\"", "groups = \"c2|n9\""),
         ("checker = \"exclusion\"", "checker = \"exclusoin\""),
