@@ -65,7 +65,10 @@ impl FromStr for TimeSpan {
 
 /// As files write it.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "expected a length of time, such as \"500ms\" or \"2s\", or a number of seconds"
+)]
 enum Written {
     Text(String),
     Seconds(f64),
