@@ -176,7 +176,12 @@ impl ClientProcess {
 
     async fn read(&mut self, key: &str, timeout: Duration) -> Completion {
         if self.own_storage {
-            return self.lock.read(key, timeout).await;
+            let completion = self.lock.read(key, timeout).await;
+            // A transaction in which a request failed cannot be committed: who knows that works under no lock any more.
+            if !matches!(completion, Completion::Ok(_)) {
+                self.beliefs.end(key);
+            }
+            return completion;
         }
         let Some(storage) = self.storage.clone() else { return no_storage() };
         let credentials = self.credentials(key);
