@@ -165,7 +165,9 @@ fn not_its_own(run: &RunIndex, release: &Operation) -> Option<Finding> {
     let later = last_hold(run, release, before, |hold| {
         hold.process != release.process && run.operations[hold.acquire].invoke.index > own.from
     })?;
-    let had_run_out = own.expires_ns(later.from).is_some_and(|expires_ns| expires_ns <= later.from_ns);
+    // Counted from its latest beginning: the answer, or the last renewal.
+    let begun_ns = own.renewals.iter().map(|(_, asked_ns)| *asked_ns).fold(own.from_ns, u64::max);
+    let had_run_out = own.ttl_ns.is_some_and(|ttl_ns| begun_ns.saturating_add(ttl_ns) <= later.from_ns);
     // A renewal may have taken the lock again, once the other had let go of it.
     let renewed_since = own.renewals.iter().any(|(index, _)| *index > later.from);
     let done_ns = release.completion.map_or(release.invoke.time, |event| event.time);
@@ -338,6 +340,9 @@ mod tests {
         // Granted while the first lease still ran: both may hold a key of their own, and remove that.
         let twice = removing(true).replace("{ttl_ms:2000}", "{ttl_ms:9000}");
         assert_eq!(verdict(&Ownership, &twice).outcome, Outcome::Valid);
+        // It counts from the answer at the latest, however long the acquire waited.
+        let waited = removing(true).replace("10   1 ok", "500  1 ok");
+        assert_eq!(verdict(&Ownership, &waited).outcome, Outcome::Valid);
     }
 
     #[test]
