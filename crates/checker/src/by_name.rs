@@ -92,22 +92,16 @@ pub fn check_lines(
     reading: &ReadOptions,
     options: &CheckOptions,
 ) -> Result<Vec<KeyVerdict>, ReadError> {
+    let register = Register::starting_with(reading.initial.as_deref());
     Ok(match model {
         ModelName::Mutex => judge(&read(&Mutex, lines, reading)?, options),
         ModelName::OwnerMutex => judge(&read(&OwnerMutex, lines, reading)?, options),
         ModelName::FencedMutex => judge(&read(&FencedMutex, lines, reading)?, options),
         ModelName::LeaseMutex => lease_mutex::check(lines, reading, options)?,
-        ModelName::Register => {
-            judge(&read(&Register::starting_with(reading.initial.as_deref()), lines, reading)?, options)
+        ModelName::Register => judge(&read(&register, lines, reading)?, options),
+        ModelName::CasRegister => {
+            judge(&read(&Register { with_cas: true, ..register }, lines, reading)?, options)
         }
-        ModelName::CasRegister => judge(
-            &read(
-                &Register { with_cas: true, ..Register::starting_with(reading.initial.as_deref()) },
-                lines,
-                reading,
-            )?,
-            options,
-        ),
         ModelName::Counter => judge(&read(&Counter, lines, reading)?, options),
         ModelName::FetchAdd => judge(&read(&FetchAdd, lines, reading)?, options),
         ModelName::Set => judge(&read(&Set::default(), lines, reading)?, options),

@@ -14,6 +14,7 @@
 //! Of all earlier holders of a grant, only the one that acted last counts. Processes that share the lock to read have no
 //! distance to each other, and holds that exclude no process have none at all.
 
+use crate::prose::lock;
 use crate::prose::milliseconds;
 use crate::run_index::{Hold, HoldEnd, RunIndex};
 use fencepost_history::f;
@@ -67,7 +68,7 @@ impl NearMiss {
     /// What happened, as a clause: "process 7 was granted k0 84 ms after process 3 last acted as its holder".
     pub fn sentence(&self) -> String {
         let (later, earlier) = (self.grant.process, self.earlier.process);
-        let key = if self.key.is_empty() { "the lock" } else { &self.key };
+        let key = lock(&self.key);
         let apart = milliseconds(self.distance_ns.unsigned_abs());
         let granted = format!("process {later} was granted {key} {apart}");
         match (self.kind, self.distance_ns < 0) {

@@ -91,6 +91,7 @@ pub mod run_index;
 mod say_whose;
 pub mod search;
 mod shrink;
+mod slowness;
 mod spans;
 mod storage_order;
 mod story;

@@ -19,6 +19,7 @@ use crate::operations::{Builder, Handle, Stamp};
 use fencepost_history::{ErrorCode, Kind, OperationError, f};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
+use std::io::{self, BufRead};
 
 /// One event as it stands in a file. Values are JSON text.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,11 +37,20 @@ pub struct Line<'a> {
     pub error: Option<Cow<'a, str>>,
 }
 
+/// Reads what a reader that changes its text has ready.
+fn read_ready(reader: &mut impl BufRead, to: &mut [u8]) -> io::Result<usize> {
+    let ready = reader.fill_buf()?;
+    let count = ready.len().min(to.len());
+    to[..count].copy_from_slice(&ready[..count]);
+    reader.consume(count);
+    Ok(count)
+}
+
 /// Why a history is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error("cannot be read: {0}")]
-    Io(#[from] std::io::Error),
+    Io(#[from] io::Error),
     #[error("line {line}: {reason}")]
     Malformed { line: u64, reason: String },
 }

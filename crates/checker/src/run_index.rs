@@ -9,10 +9,10 @@ pub use parts::{Fault, Hold, HoldEnd, Operation, Phase};
 pub use reader::Malformed;
 
 use fencepost_history::{
-    Event, Kind, Lease, LockFacts, Process, RunNodes, RunPhase, ServerEnded, UnfinishedScript, f, is_storage,
+    Event, Kind, Lease, LockFacts, NodeKind, Process, RunNodes, RunPhase, ServerEnded, UnfinishedScript, f,
+    is_storage,
 };
 use reader::{Reader, malformed, ttl_ns};
-use serde_json::Value;
 
 /// Everything that checkers and reports need to know about a run, computed in one pass.
 pub struct RunIndex<'a> {
@@ -147,15 +147,31 @@ impl<'a> RunIndex<'a> {
         self.servers_ended.iter().filter(stayed).map(|(_, ended)| ended)
     }
 
+    /// All attempts to acquire a lock, in order of invocation.
+    pub fn acquires(&self) -> impl Iterator<Item = &Operation<'a>> {
+        self.operations.iter().filter(|operation| operation.f() == f::ACQUIRE)
+    }
+
     /// The longest time for which any grant lasts by itself; 0 where the end of a grant is no matter of time.
     pub fn longest_ttl_ns(&self) -> u64 {
-        let acquires = self.operations.iter().filter(|operation| operation.f() == f::ACQUIRE);
-        acquires.filter_map(|acquire| self.ttl_ns(acquire)).max().unwrap_or(0)
+        self.acquires().filter_map(|acquire| self.ttl_ns(acquire)).max().unwrap_or(0)
     }
 
     /// How long the grant lasts by itself that an acquire asks for; none where its end is no matter of time.
     pub fn ttl_ns(&self, acquire: &Operation) -> Option<u64> {
         ttl_ns(&self.lock, acquire.invoke)
+    }
+
+    /// What a node is; none where the history does not say.
+    pub fn kind_of(&self, node: &str) -> Option<NodeKind> {
+        match node {
+            _ if self.servers.contains(&node) => Some(NodeKind::Server),
+            _ if self.nodes.is_client(node) => Some(NodeKind::Client),
+            _ if self.nodes.storage.iter().any(|storage| storage == node) || is_storage(node) => {
+                Some(NodeKind::Storage)
+            }
+            _ => None,
+        }
     }
 
     /// Whether a fault may have worked: it was seen to, or it began and nothing could be seen of it, since its injection failed or another
@@ -182,9 +198,9 @@ impl<'a> RunIndex<'a> {
     /// Whether such a fault had hit a server, or the packets of one, or a server had ended by itself. Where the history names no servers,
     /// every node counts as one that is neither client nor storage.
     pub fn servers_were_hit(&self, from_ns: u64, until_ns: u64) -> bool {
-        let is_server = |target: &&str| match self.servers.is_empty() {
-            true => !self.nodes.is_client(target) && !is_storage(target),
-            false => self.servers.contains(target),
+        let is_server = |target: &&str| match self.kind_of(target) {
+            Some(kind) => kind == NodeKind::Server,
+            None => self.servers.is_empty(),
         };
         let hits = |fault: &&Fault| self.may_have_worked(fault) && fault.targets.iter().any(&is_server);
         self.faults.iter().filter(hits).any(|fault| fault.in_force(from_ns, until_ns))
@@ -199,15 +215,10 @@ impl<'a> RunIndex<'a> {
     /// The longest time that a process of the workload gave an acquire. Those that close the run have longer ones, which say nothing
     /// of what the workload asked for.
     pub fn longest_timeout_ns(&self) -> u64 {
-        let timeout_ms =
-            |operation: &Operation| operation.invoke.value.get("timeout_ms").and_then(Value::as_f64);
         let closing = [RunPhase::Heal, RunPhase::Closing].into_iter().find_map(|phase| self.phase(phase));
         let closing_ns = closing.map_or(u64::MAX, |phase| phase.from_ns);
-        let acquires = self
-            .operations
-            .iter()
-            .filter(|operation| operation.f() == f::ACQUIRE && operation.invoke.time < closing_ns);
-        (acquires.filter_map(timeout_ms).fold(0.0, f64::max) * 1e6) as u64
+        let of_workload = self.acquires().filter(|acquire| acquire.invoke.time < closing_ns);
+        of_workload.filter_map(Operation::timeout_ns).max().unwrap_or(0)
     }
 
     /// The event of this index.

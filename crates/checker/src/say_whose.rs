@@ -11,12 +11,10 @@
 //!   its holder believing.
 
 use crate::properties::{Class, Overlap, overlaps};
-use crate::run_index::{Hold, RunIndex};
+use crate::run_index::{Hold, Operation, RunIndex};
 use crate::story::overlap_among;
 use crate::verdict::{Finding, Verdict};
 use crate::whose::Whose;
-use fencepost_history::f;
-use serde_json::Value;
 
 /// Says of every finding whose failure it shows.
 pub(crate) fn say_whose(run: &RunIndex, verdicts: &mut [Verdict]) {
@@ -62,17 +60,12 @@ fn whose_overlap(run: &RunIndex, overlap: &Overlap) -> Whose {
 
 /// Whether a release by another process says that it removed the lock of the earlier holder, or a lock at all, before the later grant.
 fn was_removed(run: &RunIndex, a: &Hold, b: &Hold) -> bool {
-    let between = |time_ns: u64| (a.from_ns..=b.from_ns).contains(&time_ns);
-    run.operations.iter().filter(|operation| operation.key == a.key && operation.process != a.process).any(
-        |operation| {
-            operation.ok().is_some_and(|done| {
-                let of_a = done.value.get("removed_owner").and_then(Value::as_u64) == Some(a.process);
-                let removed = done.value.get("removed") == Some(&Value::Bool(true));
-                let began_after = operation.invoke.index > a.from;
-                operation.f() == f::RELEASE && began_after && between(done.time) && (of_a || removed)
-            })
-        },
-    )
+    let is_between = |release: &Operation| {
+        let done_ns = release.completion.map_or(u64::MAX, |done| done.time);
+        release.invoke.index > a.from && done_ns <= b.from_ns
+    };
+    let mut others = run.operations.iter().filter(|other| other.key == a.key && other.process != a.process);
+    others.any(|release| release.says_it_removed(a.process) && is_between(release))
 }
 
 /// Beyond this a holder that was asked to hold the lock for some time was late.
@@ -80,7 +73,6 @@ const LATE_NS: u64 = 500_000_000;
 
 /// Whether a process believed for longer than it had been asked to hold the lock for; a history that does not say asks for no time.
 fn was_longer_than_asked(run: &RunIndex, hold: &Hold) -> bool {
-    let asked = &run.operations[hold.acquire].invoke.value;
-    let asked_ns = asked.get("hold_ms").and_then(Value::as_f64).map_or(0, |ms| (ms * 1e6) as u64);
+    let asked_ns = run.operations[hold.acquire].asked_to_hold_ns().unwrap_or(0);
     hold.until_ns - hold.from_ns > asked_ns + LATE_NS
 }

@@ -5,7 +5,7 @@ mod meeting;
 pub(crate) use meeting::overlap_among;
 
 use crate::properties::{Overlap, overlap_reason, overlaps};
-use crate::prose::seconds;
+use crate::prose::{lock, seconds};
 use crate::run_index::{Fault, Hold, HoldEnd, RunIndex};
 use crate::verdict::Finding;
 use fencepost_history::prose::and;
@@ -103,10 +103,6 @@ fn acquired(run: &RunIndex, hold: &Hold, tail: &str) -> String {
         text += &format!(", with token {token}");
     }
     text + tail
-}
-
-fn lock(key: &str) -> &str {
-    if key.is_empty() { "the lock" } else { key }
 }
 
 /// What the process of a hold did under it, and how it ended.
@@ -211,8 +207,7 @@ fn tell_releases(run: &RunIndex, (a, b): (&Hold, &Hold), lines: &mut Vec<StoryLi
     });
     for (release, done) in others.filter_map(|release| Some((release, release.ok()?))) {
         let (process, key) = (release.process, lock(a.key));
-        let removed = done.value.get("removed") == Some(&Value::Bool(true))
-            || done.value.get("removed_owner").and_then(Value::as_u64) == Some(a.process);
+        let removed = release.says_it_removed(a.process);
         let text = match removed {
             true => format!(
                 "the release of {key} by process {process}, begun at {}, removed a lock",

@@ -9,16 +9,18 @@
 //! succeeds may have been granted, and an acquire of unknown outcome may have taken it for a TTL, or for good where there is none.
 
 use crate::run_index::{Operation, RunIndex};
+use crate::slowness::is_by_slowness;
 use crate::spans::{Span, difference, length_ns, union};
-use fencepost_history::{ErrorCode, Kind, f};
+use fencepost_history::{Kind, f};
 use std::collections::BTreeMap;
 
 /// Attempts that follow each other within this time count as one that goes on.
 const GAP_NS: u64 = 1_000_000_000;
 
 /// What counts as taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum View {
+    #[default]
     Holders,
     Benefit,
 }
@@ -28,7 +30,7 @@ pub(crate) enum View {
 pub(crate) struct Wants<'a> {
     pub granted: usize,
     pub failed: Vec<&'a Operation<'a>>,
-    view: Option<View>,
+    view: View,
     wanted: Vec<Span>,
     taken: Vec<Span>,
     /// When an acquire was under way, and may have been granted, that succeeded.
@@ -49,11 +51,12 @@ pub(crate) fn wants<'a>(run: &'a RunIndex<'a>, open: Span, view: View) -> BTreeM
         }
     }
     // One that began before may have taken it as well.
-    for acquire in run.operations.iter().filter(|operation| operation.f() == f::ACQUIRE) {
+    for acquire in run.acquires() {
         let unknown = match view {
             View::Benefit => acquire.completion.is_none_or(|end| end.kind == Kind::Info),
             View::Holders => {
-                acquire.completion.is_none() || !acquire.certainly_not() && is_by_slowness(acquire)
+                acquire.completion.is_none()
+                    || !acquire.certainly_not() && acquire.completion.is_some_and(is_by_slowness)
             }
         };
         if let Some(key) = keys.get_mut(acquire.key).filter(|_| unknown && acquire.ok().is_none()) {
@@ -79,7 +82,7 @@ pub(crate) fn wants<'a>(run: &'a RunIndex<'a>, open: Span, view: View) -> BTreeM
         key.taken = union(std::mem::take(&mut key.taken));
         key.pending = union(std::mem::take(&mut key.pending));
         key.perhaps = union(std::mem::take(&mut key.perhaps));
-        key.view = Some(view);
+        key.view = view;
     }
     keys
 }
@@ -89,8 +92,7 @@ pub(crate) fn acquires<'a>(
     run: &'a RunIndex<'a>,
     open: Span,
 ) -> impl Iterator<Item = (&'a Operation<'a>, Kind, Span)> {
-    let acquires = run.operations.iter().filter(|operation| operation.f() == f::ACQUIRE);
-    acquires.filter_map(move |acquire| {
+    run.acquires().filter_map(move |acquire| {
         let (began_ns, end) = (acquire.invoke.time, acquire.completion?);
         (open.0..open.1).contains(&began_ns).then_some((acquire, end.kind, (began_ns, end.time)))
     })
@@ -111,7 +113,7 @@ fn bridged(spans: Vec<Span>) -> Vec<Span> {
 impl Wants<'_> {
     /// The stretches in which it certainly had no holder, and was wanted.
     pub fn idle(&self, within: Span) -> Vec<Span> {
-        let pending = if self.view == Some(View::Holders) { &[][..] } else { &self.pending };
+        let pending = if self.view == View::Holders { &[][..] } else { &self.pending };
         difference(&self.wanted, &union([&self.taken[..], pending, &self.perhaps].concat()), within)
     }
 
@@ -135,27 +137,6 @@ impl Wants<'_> {
         };
         self.failed.iter().filter(meets).copied().collect()
     }
-}
-
-/// Whether a slow machine explains how more than half of these attempts failed.
-pub(crate) fn are_by_slowness(attempts: &[&Operation]) -> bool {
-    2 * attempts.iter().filter(|acquire| is_by_slowness(acquire)).count() > attempts.len()
-}
-
-/// Whether an attempt failed for a reason that a slow machine explains.
-fn is_by_slowness(acquire: &Operation) -> bool {
-    let slow = [
-        ErrorCode::Timeout,
-        ErrorCode::Disconnected,
-        ErrorCode::Unavailable,
-        ErrorCode::Unreachable,
-        ErrorCode::ClientGone,
-        ErrorCode::NoMajority,
-        ErrorCode::Expired,
-        ErrorCode::SessionExpired,
-    ];
-    let error = acquire.completion.and_then(|end| end.error.as_ref());
-    error.is_some_and(|error| slow.contains(&error.code()))
 }
 
 /// How long a span is.

@@ -18,16 +18,6 @@ pub enum Whose {
 }
 
 impl Whose {
-    /// Its name in `verdict.json`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Whose::Service => "service",
-            Whose::Library => "library",
-            Whose::NoFence => "no-fence",
-            Whose::Machine => "machine",
-        }
-    }
-
     /// As reports say it.
     pub fn in_words(self) -> &'static str {
         match self {
@@ -126,6 +116,13 @@ impl Harm {
             Harm::Unfenced => "△",
             Harm::BusyMachine => "~",
         }
+    }
+}
+
+impl fmt::Display for Harm {
+    /// `✗ granted twice`.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} {}", self.sign(), self.in_words())
     }
 }
 

@@ -53,8 +53,7 @@ impl RunNodes {
 
     /// The client that hosts a process; none in a history that does not say.
     pub fn client_of(&self, process: u64) -> Option<&str> {
-        let slots = u64::try_from(self.slots.len()).ok().filter(|slots| *slots > 0)?;
-        self.slots.get(usize::try_from(process % slots).ok()?).map(String::as_str)
+        self.slots.get(usize::try_from(self.slot_of(process)).ok()?).map(String::as_str)
     }
 
     /// The slot of a process, which stays the same when the process goes on under another number after an indeterminate operation; the

@@ -121,7 +121,7 @@ fn a_plan_can_be_aimed_at_the_leader_where_there_is_one() {
     for name in names.iter().filter(|name| name.contains("leader") || **name == "failover") {
         let aimed = draw(&[find(name).unwrap()], &led, &settings(20), Seed(1));
         assert!(aimed.faults.iter().all(|fault| fault.on == [LEADER]), "{name}");
-        // Each server stands for itself: one of them is a leader to those whom it granted the lock.
+        // Without a leader, a server that granted the lock takes its place.
         let drawn = draw(&[find(name).unwrap()], &topology(3, 2), &settings(20), Seed(1));
         assert!(drawn.faults.iter().all(|fault| fault.on.len() == 1 && fault.on != [LEADER]));
         assert!(drawn.faults[0].on == ["granting:1"], "{name}");

@@ -3,7 +3,7 @@
 use super::moments::{KeyState, at_events};
 use super::situation::{LockPhase, Situation, TargetRole};
 use crate::run_index::{Fault, RunIndex};
-use fencepost_history::{NodeKind, is_storage};
+use fencepost_history::NodeKind;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -27,23 +27,10 @@ pub(super) fn meetings<'a>(run: &'a RunIndex<'a>) -> Vec<Meeting<'a>> {
     faults.iter().zip(states).map(meeting).collect()
 }
 
-/// What a node is; none where the history does not say.
-pub(super) fn kind_of(run: &RunIndex, node: &str) -> Option<NodeKind> {
-    let nodes = &run.nodes;
-    match node {
-        _ if run.servers.contains(&node) => Some(NodeKind::Server),
-        _ if nodes.is_client(node) => Some(NodeKind::Client),
-        _ if nodes.storage.iter().any(|storage| storage == node) || is_storage(node) => {
-            Some(NodeKind::Storage)
-        }
-        _ => None,
-    }
-}
-
 type Met<'a> = (TargetRole, LockPhase, &'a str);
 
 fn met<'a>(run: &RunIndex<'a>, fault: &Fault, target: &str, keys: &[KeyState<'a>]) -> Vec<Met<'a>> {
-    match kind_of(run, target) {
+    match run.kind_of(target) {
         Some(NodeKind::Client) => client(run, target, keys),
         Some(NodeKind::Server) => {
             let role = |key: &KeyState| server(run, fault, target, key);

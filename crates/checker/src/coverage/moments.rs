@@ -52,7 +52,7 @@ struct Sweep<'a> {
 impl<'a> Sweep<'a> {
     fn new(run: &'a RunIndex<'a>) -> Sweep<'a> {
         let mut seen = FxHashSet::default();
-        let acquires = run.operations.iter().filter(|operation| operation.f() == f::ACQUIRE);
+        let acquires = run.acquires();
         Sweep {
             run,
             keys: acquires.map(|acquire| acquire.key).filter(|key| seen.insert(*key)).collect(),

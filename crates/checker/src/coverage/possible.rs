@@ -1,6 +1,6 @@
 //! Which situations a run could have brought about: its nemeses, by the nodes that they can hit and by what the lock does.
 
-use super::meetings::{kind_of, names_granting};
+use super::meetings::names_granting;
 use super::situation::{LockPhase, Situation, TargetRole};
 use crate::run_index::RunIndex;
 use fencepost_history::{NodeKind, f};
@@ -41,7 +41,7 @@ fn kinds(run: &RunIndex, nemesis: &str) -> Vec<NodeKind> {
         return known.clone();
     }
     let hit = run.faults.iter().filter(|fault| fault.name == nemesis).flat_map(|fault| &fault.targets);
-    hit.filter_map(|target| kind_of(run, target)).collect()
+    hit.filter_map(|target| run.kind_of(target)).collect()
 }
 
 /// What plays this role; none where it is a role of the unknown, which nothing can be aimed at.

@@ -18,10 +18,10 @@
 //! shortly for a violation and no process acquired anything meanwhile.
 
 use super::checker::{Checker, FindingClass, NotJudged};
-use crate::prose::seconds;
+use crate::prose::{lock, seconds};
 use crate::run_index::{Fault, Hold, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
-use fencepost_history::{Kind, f};
+use fencepost_history::Kind;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub struct Availability;
@@ -159,7 +159,7 @@ fn acquired_within(run: &RunIndex, stretches: &[Span]) -> usize {
 /// Of each key and stretch, the times in which attempts failed one after the other.
 fn droughts<'a>(run: &'a RunIndex<'a>, stretches: &[Span]) -> Vec<Drought<'a>> {
     let mut attempts: BTreeMap<&str, Vec<&Operation>> = BTreeMap::new();
-    for acquire in run.operations.iter().filter(|operation| operation.f() == f::ACQUIRE) {
+    for acquire in run.acquires() {
         attempts.entry(acquire.key).or_default().push(acquire);
     }
     let mut held: BTreeMap<&str, Vec<Span>> = BTreeMap::new();
@@ -223,7 +223,7 @@ fn drought<'a>(key: &'a str, attempts: &[&Operation], (from, until): Span) -> Op
 }
 
 fn finding(drought: &Drought, bound_ns: u64) -> Finding {
-    let lock = if drought.key.is_empty() { "the lock" } else { drought.key };
+    let lock = lock(drought.key);
     Finding {
         class: "unavailable".to_owned(),
         key: drought.key.to_owned(),

@@ -16,9 +16,9 @@
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::run_index::{Operation, RunIndex};
+use crate::slowness::is_by_slowness;
 use crate::verdict::{Finding, Outcome, Verdict};
 use fencepost_history::{ErrorCode, Event, Kind, f};
-use serde_json::Value;
 use std::collections::BTreeMap;
 
 pub struct Errors;
@@ -106,10 +106,9 @@ impl Checker for Errors {
 
 /// Whether an acquire ended because its time was up. Many libraries raise an error then: that is their way to say no.
 fn is_up(operation: &Operation, end: &Event) -> bool {
-    let given_ms = operation.invoke.value.get("timeout_ms").and_then(Value::as_f64);
-    let took_ms = (end.time - operation.invoke.time) as f64 / 1e6;
-    operation.f() == f::ACQUIRE
-        && given_ms.is_some_and(|given_ms| given_ms > 0.0 && took_ms >= 0.9 * given_ms)
+    let given_ns = operation.timeout_ns().filter(|given_ns| *given_ns > 0);
+    let took_ns = end.time - operation.invoke.time;
+    operation.f() == f::ACQUIRE && given_ns.is_some_and(|given_ns| took_ns as f64 >= 0.9 * given_ns as f64)
 }
 
 fn code(end: &Event) -> ErrorCode {
@@ -138,21 +137,9 @@ fn is_error(end: &Event) -> bool {
     }
 }
 
-/// Whether a machine that is too slow explains the error.
+/// Whether a machine that is too slow explains the error: that a library gave up its own way, too.
 fn by_slowness(end: &Event) -> bool {
-    matches!(
-        code(end),
-        ErrorCode::Timeout
-            | ErrorCode::Disconnected
-            | ErrorCode::Unavailable
-            | ErrorCode::Unreachable
-            | ErrorCode::ClientGone
-            | ErrorCode::Taken
-            | ErrorCode::NoMajority
-            | ErrorCode::Expired
-            | ErrorCode::SessionExpired
-            | ErrorCode::RefusedByLibrary
-    )
+    is_by_slowness(end) || matches!(code(end), ErrorCode::Taken | ErrorCode::RefusedByLibrary)
 }
 
 /// The text of an error that most of them have.

@@ -19,7 +19,7 @@
 //! service gets the benefit of the doubt. A went on after its TTL, which no lease can prevent, only fencing.
 
 use super::checker::{Checker, FindingClass, NotJudged};
-use crate::prose::seconds;
+use crate::prose::{lock, seconds};
 use crate::run_index::{Hold, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 use fencepost_history::Lease;
@@ -253,7 +253,7 @@ pub(crate) fn sentence(run: &RunIndex, overlap: &Overlap) -> String {
         "process {} acquired {} at {} while process {}, which had acquired it at {}, still believed at {} that it \
          held it; {}",
         b.process,
-        if b.key.is_empty() { "the lock" } else { b.key },
+        lock(b.key),
         seconds(b.from_ns),
         a.process,
         seconds(a.from_ns),

@@ -25,9 +25,10 @@ mod waits;
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::prose::{lock, seconds};
 use crate::run_index::RunIndex;
+use crate::slowness::are_by_slowness;
 use crate::spans::{Span, length_ns};
 use crate::verdict::{Finding, Outcome, Verdict};
-use crate::wants::{View, Wants, are_by_slowness, length_of, longest, wants};
+use crate::wants::{View, Wants, length_of, longest, wants};
 use fencepost_history::RunPhase;
 use waits::{Streak, Waits};
 

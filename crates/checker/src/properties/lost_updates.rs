@@ -10,7 +10,7 @@ use super::checker::{Checker, FindingClass, NotJudged};
 use super::exclusion::{Class, overlap};
 use super::stale_writes::holds_of_operations;
 use crate::prose::{are, seconds};
-use crate::run_index::{Hold, HoldEnd, Operation, RunIndex};
+use crate::run_index::{Hold, HoldEnd, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 use fencepost_history::{Kind, RunPhase, f};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -106,10 +106,14 @@ impl Checker for LostUpdates {
         let finals: serde_json::Map<_, _> =
             keys.iter().filter_map(|(name, key)| Some(((*name).to_owned(), key.closing?.0.into()))).collect();
         let holds = if lost == 0 { FxHashMap::default() } else { holds_of_operations(run) };
-        let mut findings: Vec<Finding> = keys.iter().flat_map(|(name, key)| findings(name, key)).collect();
-        for finding in &mut findings {
-            name_cause(run, &holds, finding);
-        }
+        let found = keys.iter().flat_map(|(name, key)| findings(name, key));
+        let findings = found.map(|(mut finding, writes)| {
+            if let Some(writes) = writes {
+                name_cause(run, &holds, writes, &mut finding);
+            }
+            finding
+        });
+        let findings = findings.collect();
         let verdict = Verdict::new(self.name(), outcome, summary)
             .stat("acknowledged", acknowledged)
             .stat("lost", lost)
@@ -167,7 +171,8 @@ fn lost_at_least(key: &Key) -> usize {
     key.acknowledged.len() - kept.len()
 }
 
-fn findings(name: &str, key: &Key) -> Vec<Finding> {
+/// What is found on a key, each with the two writes that it is about, where there are two.
+fn findings(name: &str, key: &Key) -> Vec<(Finding, Option<[Write; 2]>)> {
     let mut first: FxHashMap<i64, Write> = FxHashMap::default();
     let mut greatest: Option<Write> = None;
     let mut findings = Vec::new();
@@ -189,7 +194,7 @@ fn findings(name: &str, key: &Key) -> Vec<Finding> {
                 before.process,
                 seconds(before.ok_ns),
             );
-            findings.push(finding(write, vec![before.ok, write.ok], sentence));
+            findings.push((finding(write, vec![before.ok, write.ok], sentence), Some([*before, *write])));
         } else if let Some(before) = greatest
             && before.ok < write.invoke
             && before.value > value
@@ -201,7 +206,7 @@ fn findings(name: &str, key: &Key) -> Vec<Finding> {
                 seconds(before.ok_ns),
                 before.value,
             );
-            findings.push(finding(write, vec![before.ok, write.ok], sentence));
+            findings.push((finding(write, vec![before.ok, write.ok], sentence), Some([before, *write])));
         }
         first.entry(value).or_insert(*write);
         if greatest.is_none_or(|before| before.value < value) {
@@ -217,21 +222,20 @@ fn findings(name: &str, key: &Key) -> Vec<Finding> {
             seconds(write.ok_ns),
             write.value,
         );
-        findings.push(finding(&write, vec![write.ok, read], sentence));
+        findings.push((finding(&write, vec![write.ok, read], sentence), None));
     }
     findings
 }
 
 /// Says of a finding about two writes which of the two was late, and how that is known. Where both held the lock by its own grant, or
 /// nothing is known, it stays as it is.
-fn name_cause(run: &RunIndex, holds: &FxHashMap<u64, usize>, finding: &mut Finding) {
-    let [one, other] = finding.events[..] else { return };
-    let write = |ok: u64| {
-        let writes = run.operations.iter().filter(|operation| operation.f() == f::WRITE);
-        writes.rev().find(|write| write.completion.is_some_and(|end| end.index == ok))
-    };
-    let (Some(one), Some(other)) = (write(one), write(other)) else { return };
-    let of = |write: &Operation| holds.get(&write.invoke.index).copied();
+fn name_cause(
+    run: &RunIndex,
+    holds: &FxHashMap<u64, usize>,
+    [one, other]: [Write; 2],
+    finding: &mut Finding,
+) {
+    let of = |write: Write| holds.get(&write.invoke).copied();
     let (Some(first), Some(second)) = (of(one), of(other)) else { return };
     let came_after =
         |later: usize, earlier: usize| run.holds[later].came_after(&run.holds[earlier], &run.operations);
@@ -244,15 +248,15 @@ fn name_cause(run: &RunIndex, holds: &FxHashMap<u64, usize>, finding: &mut Findi
     if met && overlap(run, earlier, later).class == Class::GrantedTwice {
         return;
     }
-    if let Some((class, cause)) = lateness(&run.holds[earlier], late) {
+    if let Some((class, cause)) = lateness(run, &run.holds[earlier], late) {
         finding.class = class.to_owned();
         finding.sentence += &cause;
     }
 }
 
 /// How it is known that a write was done when its hold was over: the class, and a clause.
-fn lateness(hold: &Hold, write: &Operation) -> Option<(&'static str, String)> {
-    let (sent_ns, done_ns) = (write.invoke.time, write.completion?.time);
+fn lateness(run: &RunIndex, hold: &Hold, write: Write) -> Option<(&'static str, String)> {
+    let (sent_ns, done_ns) = (run.event(write.invoke)?.time, write.ok_ns);
     let process = hold.process;
     let (class, over) = match (hold.end, hold.expires_ns(u64::MAX), hold.cut_ns) {
         (HoldEnd::Lost, ..) if hold.end_ns <= done_ns => (

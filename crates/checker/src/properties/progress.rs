@@ -18,7 +18,7 @@ use super::checker::{Checker, FindingClass, NotJudged};
 use crate::prose::seconds;
 use crate::run_index::{Fault, Hold, HoldEnd, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
-use fencepost_history::{ErrorCode, Kind, OperationError, RunPhase, ServerEnded, UnfinishedScript, f};
+use fencepost_history::{ErrorCode, Kind, OperationError, RunPhase, ServerEnded, UnfinishedScript};
 use late::{last_grants, late};
 use std::collections::BTreeMap;
 
@@ -89,20 +89,18 @@ impl Checker for Progress {
             .iter()
             .filter_map(|(name, key)| Some(Stuck { name, attempts: key.stuck(ttl_ns)? }))
             .collect();
-        let names: Vec<&str> = stuck.iter().map(|stuck| stuck.name).collect();
-        let late = late(run, &names);
+        let mut suspects: Vec<&str> = stuck.iter().map(|stuck| stuck.name).collect();
+        // Where a server stayed away, a lock may come late for that.
+        let late = if run.not_back().is_none() { late(run, &suspects) } else { Vec::new() };
+        suspects.extend(late.iter().map(|finding| finding.key.as_str()));
         // Servers that cannot read what they had made durable are no fault that was not healed: they do not survive it.
         let unreadable = run.unreadable().filter(|_| !stuck.is_empty());
-        let stuck_or_late = |key: &str| {
-            stuck.iter().any(|stuck| stuck.name == key) || late.iter().any(|finding| finding.key == key)
-        };
         if let Some(fault) = unhealed(run, unreadable) {
             let (name, id) = (fault.name, fault.id);
             return unknown(format!("the fault {name} (number {id}) was never healed for certain"));
         }
-        let may_hold_one = |script: &&UnfinishedScript| {
-            keys.keys().any(|key| stuck_or_late(key) && may_hold(run, script.process, key))
-        };
+        let may_hold_one =
+            |script: &&UnfinishedScript| suspects.iter().any(|key| may_hold(run, script.process, key));
         if let Some(script) = run.unfinished_scripts.iter().find(may_hold_one) {
             return Err(NotJudged::because(format!(
                 "{} did not come to the end of its script, so it may still hold the lock",
@@ -115,7 +113,7 @@ impl Checker for Progress {
         let stuck: Vec<Stuck> =
             stuck.into_iter().filter(|key| unreadable.is_some() || !key.is_doubtful()).collect();
         let (outcome, summary) = match (summed_up(&keys, &stuck, unreadable), late.first()) {
-            ((Outcome::Valid | Outcome::Unknown, _), Some(finding)) if run.not_back().is_none() => {
+            ((Outcome::Valid | Outcome::Unknown, _), Some(finding)) => {
                 (Outcome::Violation, finding.sentence.clone())
             }
             (summed_up, _) => summed_up,
@@ -126,7 +124,6 @@ impl Checker for Progress {
             None if timed => "all faults were healed and every TTL had passed, yet".to_owned(),
             None => "all faults were healed, yet".to_owned(),
         };
-        let late = late.into_iter().filter(|_| outcome == Outcome::Violation && run.not_back().is_none());
         let findings = stuck.iter().map(|key| finding(run, key, &before)).chain(late).collect();
         let verdict = Verdict::new(self.name(), outcome, summary);
         Ok(verdict.stat("keys", keys.len()).stat("stuck", stuck.len()).with_findings(findings))
@@ -222,8 +219,7 @@ fn is_unanswered(acquire: &Operation) -> bool {
 }
 
 fn ever_acquired(run: &RunIndex) -> bool {
-    let is_ok = |operation: &Operation| operation.completion.is_some_and(|event| event.kind == Kind::Ok);
-    run.operations.iter().any(|operation| operation.f() == f::ACQUIRE && is_ok(operation))
+    run.acquires().any(|acquire| acquire.ok().is_some())
 }
 
 /// Whether a process whose script was cut short may hold a key: it was granted the key and gave no sign of an end, or its last
@@ -239,10 +235,9 @@ fn may_hold(run: &RunIndex, process: u64, key: &str) -> bool {
 /// Of each key that anybody ever tried to acquire: whether and how it went after healing.
 fn attempts<'a>(run: &'a RunIndex<'a>, heal: u64, heal_ns: u64) -> BTreeMap<&'a str, Key<'a>> {
     let closing = run.phase(RunPhase::Closing).map_or(u64::MAX, |phase| phase.from);
-    let acquires = || run.operations.iter().filter(|operation| operation.f() == f::ACQUIRE);
     let free_ns = heal_ns.saturating_add(run.longest_ttl_ns());
     let mut keys: BTreeMap<&str, Key> = BTreeMap::new();
-    for acquire in acquires() {
+    for acquire in run.acquires() {
         let key = keys.entry(acquire.key).or_default();
         let invoke = acquire.invoke;
         let at_last = invoke.index > closing;

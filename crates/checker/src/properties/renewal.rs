@@ -8,7 +8,7 @@
 //!   not count, since it could neither renew nor notify.
 
 use super::checker::{Checker, FindingClass, NotJudged};
-use crate::prose::seconds;
+use crate::prose::{lock, seconds};
 use crate::run_index::{Fault, Hold, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 
@@ -97,7 +97,7 @@ fn stopped(run: &RunIndex, hold: &Hold) -> Option<Finding> {
             "process {} acquired {} at {} and believed until {} that it held it; its lease {renewed}, may have been over from {} on, and \
              its library did not say so",
             hold.process,
-            if hold.key.is_empty() { "the lock" } else { hold.key },
+            lock(hold.key),
             seconds(hold.from_ns),
             seconds(hold.until_ns),
             seconds(expires_ns),

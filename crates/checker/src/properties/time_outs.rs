@@ -11,9 +11,8 @@ use super::checker::{Checker, FindingClass, NotJudged};
 use crate::prose::seconds;
 use crate::run_index::{Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
-use fencepost_history::{RunPhase, f};
+use fencepost_history::RunPhase;
 use rustc_hash::FxHashSet;
-use serde_json::Value;
 
 pub struct TimeOuts;
 
@@ -45,15 +44,14 @@ impl Checker for TimeOuts {
             return Err(NotJudged::because("faults were injected, for which acquires may take longer"));
         }
         let closing_ns = run.phase(RunPhase::Closing).map_or(u64::MAX, |phase| phase.from_ns);
-        let acquires = run.operations.iter().filter(|operation| operation.f() == f::ACQUIRE);
         let mut begun: FxHashSet<u64> = FxHashSet::default();
-        let timed: Vec<(&Operation, u64, u64)> = acquires
+        let timed: Vec<(&Operation, u64, u64)> = run
+            .acquires()
             .filter(|acquire| {
                 acquire.invoke.time < closing_ns && !begun.insert(run.nodes.slot_of(acquire.process))
             })
             .filter_map(|acquire| {
-                let given_ms = acquire.invoke.value.get("timeout_ms").and_then(Value::as_f64)?;
-                Some((acquire, (given_ms * 1e6) as u64, acquire.completion?.time - acquire.invoke.time))
+                Some((acquire, acquire.timeout_ns()?, acquire.completion?.time - acquire.invoke.time))
             })
             .collect();
         if timed.is_empty() {

@@ -8,7 +8,7 @@
 //! one that was requested.
 
 use super::checker::{Checker, FindingClass, NotJudged};
-use crate::prose::seconds;
+use crate::prose::{lock, seconds};
 use crate::run_index::{Hold, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 use fencepost_history::Lease;
@@ -83,7 +83,7 @@ fn finding(hold: &Hold, validity_ms: f64, ttl_ns: u64) -> Finding {
         sentence: format!(
             "process {} acquired {} at {} for {}, and its library reported it as valid for {}",
             hold.process,
-            if hold.key.is_empty() { "the lock" } else { hold.key },
+            lock(hold.key),
             seconds(hold.from_ns),
             seconds(ttl_ns),
             seconds((validity_ms * 1e6) as u64),

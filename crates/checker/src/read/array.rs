@@ -1,5 +1,6 @@
 //! One JSON array of events, as lines: what stands between two elements becomes the end of a line.
 
+use super::read_ready;
 use std::io::{self, BufRead, Read};
 
 /// Gives the elements of an array as lines, and any other text as it is. A line is then an element, and its number that of the element.
@@ -51,11 +52,7 @@ impl<R: BufRead> ArrayLines<R> {
 
 impl<R: BufRead> Read for ArrayLines<R> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let ready = self.fill_buf()?;
-        let count = ready.len().min(to.len());
-        to[..count].copy_from_slice(&ready[..count]);
-        self.consume(count);
-        Ok(count)
+        read_ready(self, to)
     }
 }
 

@@ -3,6 +3,7 @@
 //! An operation is a line of columns that tabs separate: process, type, function, value, and an error where there is one. In a log, a time,
 //! a thread and the name of the logger stand before it.
 
+use super::read_ready;
 use std::io::{self, BufRead, Read};
 
 /// What stands before an operation in a log.
@@ -66,11 +67,7 @@ fn as_map(line: &str) -> String {
 
 impl<R: BufRead> Read for ColumnLines<R> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let ready = self.fill_buf()?;
-        let count = ready.len().min(to.len());
-        to[..count].copy_from_slice(&ready[..count]);
-        self.consume(count);
-        Ok(count)
+        read_ready(self, to)
     }
 }
 

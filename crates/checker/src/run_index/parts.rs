@@ -19,6 +19,25 @@ impl<'a> Operation<'a> {
         &self.invoke.f
     }
 
+    /// The time that an acquire was given; none where the history does not say.
+    pub fn timeout_ns(&self) -> Option<u64> {
+        milliseconds(self.invoke, "timeout_ms")
+    }
+
+    /// How long the lock that is asked for is to be held; none where the history does not say.
+    pub fn asked_to_hold_ns(&self) -> Option<u64> {
+        milliseconds(self.invoke, "hold_ms")
+    }
+
+    /// Whether it is a release whose answer says that it removed the lock of this process, or a lock at all.
+    pub fn says_it_removed(&self, of: u64) -> bool {
+        let says = |done: &Event| {
+            done.value.get("removed") == Some(&Value::Bool(true))
+                || done.value.get("removed_owner").and_then(Value::as_u64) == Some(of)
+        };
+        self.f() == f::RELEASE && self.ok().is_some_and(says)
+    }
+
     /// The completion, if it is `ok`.
     pub fn ok(&self) -> Option<&'a Event> {
         self.completion.filter(|event| event.kind == Kind::Ok)
@@ -32,6 +51,11 @@ impl<'a> Operation<'a> {
                 && !(self.f() == f::ACQUIRE && code(event) == Some(ErrorCode::RefusedByLibrary))
         })
     }
+}
+
+/// A field of an invocation's value that is a time in milliseconds.
+fn milliseconds(invoke: &Event, field: &str) -> Option<u64> {
+    invoke.value.get(field).and_then(Value::as_f64).map(|ms| (ms * 1e6) as u64)
 }
 
 /// How a hold ended.

@@ -3,7 +3,7 @@
 use crate::properties::Overlap;
 use crate::run_index::{Hold, RunIndex};
 use crate::verdict::Finding;
-use fencepost_history::{Process, f};
+use fencepost_history::Process;
 
 /// The overlap of two holds that a finding is about: for `exclusion` the one that it names, for others the first
 /// between the processes whose events it cites.
@@ -42,8 +42,7 @@ fn event_ns(run: &RunIndex, index: u64) -> u64 {
 /// which the cited events happened. None where they are of one hold, or where attempts are cited that failed: these are about no hold.
 pub(super) fn two_holds(run: &RunIndex, finding: &Finding) -> Option<(usize, usize)> {
     let is_cited = |index: u64| finding.events.contains(&index);
-    let mut acquires = run.operations.iter().filter(|operation| operation.f() == f::ACQUIRE);
-    let is_failed = acquires.any(|acquire| {
+    let is_failed = run.acquires().any(|acquire| {
         let cited =
             is_cited(acquire.invoke.index) || acquire.completion.is_some_and(|end| is_cited(end.index));
         cited && acquire.ok().is_none()

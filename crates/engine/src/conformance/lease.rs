@@ -1,6 +1,6 @@
 //! Points of leases: the lock becomes free again without a release.
 
-use super::check_result::{CheckResult, Checked, Ended, PointOutcome};
+use super::check_result::{CheckResult, Checked, Ended};
 use super::session::{ClientProcess, PointContext, seconds};
 use fencepost_history::{Completion, Lease, f};
 use std::time::Duration;
@@ -15,11 +15,11 @@ fn bound(context: &PointContext<'_>) -> Duration {
     terms.ttl + terms.ttl / 2 + terms.lag + Duration::from_secs(1)
 }
 
-/// A lock whose holder does not come back; it was asked for at `asked`.
+/// A lock whose holder does not come back. Where it was asked for at `asked`, it is not to be free before its TTL is over.
 async fn becomes_free(
     context: &PointContext<'_>,
     key: &str,
-    asked: Instant,
+    asked: Option<Instant>,
     what: &str,
     change: &str,
 ) -> Checked {
@@ -30,11 +30,11 @@ async fn becomes_free(
         let other = context.process(1).await?;
         let answered = context.acquire(&other, key, TRY).await?;
         if answered.is_ok() {
-            let after = asked.elapsed();
+            let after = asked.map(|asked| asked.elapsed());
             context.release(&other, key).await?;
             let free = format!("free {} after {what}", seconds(begun.elapsed()));
-            return Ok(match is_too_early(context, after) {
-                true => CheckResult::note(
+            return Ok(match after.filter(|after| is_too_early(context, *after)) {
+                Some(after) => CheckResult::note(
                     format!(
                         "{free}, {} after it had been asked for: earlier than the TTL of {}",
                         seconds(after),
@@ -42,7 +42,7 @@ async fn becomes_free(
                     ),
                     TOO_EARLY,
                 ),
-                false => CheckResult::kept(free),
+                None => CheckResult::kept(free),
             });
         }
     }
@@ -88,27 +88,19 @@ pub(super) async fn client_gone(context: &PointContext<'_>) -> Checked {
     };
     let change = "Pass the TTL of the acquire on to the library, in its unit; or say in lock.toml what ends a hold (lease = \"session\", \
                   \"connection\" or \"none\")";
-    becomes_free(context, &key, asked, "its client was killed", change).await
+    becomes_free(context, &key, Some(asked), "its client was killed", change).await
 }
 
 pub(super) async fn process_over(context: &PointContext<'_>) -> Checked {
     if let Some(result) = without_lease(context) {
         return Ok(result);
     }
-    let (holder, key, asked) = (context.process(0).await?, context.key("a"), Instant::now());
+    let (holder, key) = (context.process(0).await?, context.key("a"));
     context.grant(&holder, &key).await?;
     holder.client.end_process(holder.number);
     let change = "At the line {\"event\":\"over\",\"process\":…} stop the renewals of this process and close its connections";
-    becomes_over(context, &key, asked, change).await
-}
-
-/// After the line `over` a client may let go of the lock at once: that is early, and right.
-async fn becomes_over(context: &PointContext<'_>, key: &str, asked: Instant, change: &str) -> Checked {
-    let result = becomes_free(context, key, asked, "the line `over`", change).await?;
-    Ok(match result.outcome {
-        PointOutcome::Note => CheckResult::kept("free at once after the line `over`"),
-        _ => result,
-    })
+    // It may let go of the lock at once.
+    becomes_free(context, &key, None, "the line `over`", change).await
 }
 
 /// How long a lock is held that its client says it renews, in TTLs.

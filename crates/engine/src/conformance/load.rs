@@ -1,7 +1,7 @@
 //! Points of some seconds of ordinary use, without any fault: few indeterminate operations, and grants at all.
 
 use super::check_result::{CheckResult, Checked, Ended, PointOutcome};
-use super::session::{Answered, PointContext};
+use super::session::{Answered, PointContext, seconds};
 use fencepost_history::Completion;
 use futures_util::future::join_all;
 use std::collections::BTreeMap;
@@ -112,7 +112,7 @@ impl Load {
         {
             let seen = format!(
                 "process {other} was granted the lock {} before process {one} began to release it",
-                super::session::seconds(until - from)
+                seconds(until - from)
             );
             let look = "The lock was granted twice, without any fault: `fencepost test` shows how. If the library is not to blame, look at \
                         the client's acquire and release";
@@ -123,7 +123,7 @@ impl Load {
         (free > FREE_MAX).then(|| {
             let seen = format!(
                 "after the release of process {one} the lock stood free for {}, although others wanted it, until process {other} got it",
-                super::session::seconds(free)
+                seconds(free)
             );
             let look = "Look at how the library wakes those who wait, and at how long it rests between attempts; `fencepost test` judges \
                         that as fairness";
@@ -132,7 +132,7 @@ impl Load {
     }
 
     fn judge(mut self) -> CheckResult {
-        let seconds = LENGTH.as_secs();
+        let length_s = LENGTH.as_secs();
         let infos: usize = self.infos.values().sum();
         if infos * ONE_IN > self.operations {
             let most = self.infos.iter().max_by_key(|(_, count)| **count);
@@ -143,12 +143,12 @@ impl Load {
             )
             .of_processes(self.processes);
         }
-        if self.grants < seconds as usize {
+        if self.grants < length_s as usize {
             let last =
                 self.last_refusal.map(|last| format!("; an acquire ended with {last}")).unwrap_or_default();
             return CheckResult::broken(
                 format!(
-                    "{} grants in {seconds} s to {} processes that took turns{last}",
+                    "{} grants in {length_s} s to {} processes that took turns{last}",
                     self.grants,
                     2 * PROCESSES
                 ),
@@ -159,7 +159,7 @@ impl Load {
             return note;
         }
         CheckResult::kept(format!(
-            "{} grants in {seconds} s, {infos} of {} operations with `info`",
+            "{} grants in {length_s} s, {infos} of {} operations with `info`",
             self.grants, self.operations
         ))
     }

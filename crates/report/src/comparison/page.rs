@@ -43,7 +43,7 @@ fn legend() -> Markup {
         ul.legend {
             li { span.chip.valid { "✓ holds" } " each property was tested in each run, and held" }
             @for harm in [Harm::Unfenced, Harm::Stuck, Harm::PromiseBroken, Harm::GrantedTwice, Harm::BusyMachine] {
-                li { span.chip.(harm.class()) { (harm.sign()) " " (harm.in_words()) } " " (harm.meaning()) }
+                li { span.chip.(harm.class()) { (harm) } " " (harm.meaning()) }
             }
             li { span.chip.vacuous { "○ vacuous" } " nothing was tested; " span.chip.unknown { "? unknown" } " it could not be decided" }
         }

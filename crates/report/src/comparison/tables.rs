@@ -61,7 +61,7 @@ fn legend(comparison: &Comparison) -> Vec<String> {
     let cells = || comparison.rows.iter().flat_map(|row| &row.cells);
     let seen = |harm: &Harm| cells().any(|cell| cell.harms.contains_key(harm));
     let harms = Harm::ALL.into_iter().filter(seen);
-    harms.map(|harm| format!("{} {}: {}", harm.sign(), harm.in_words(), harm.meaning())).collect()
+    harms.map(|harm| format!("{harm}: {}", harm.meaning())).collect()
 }
 
 /// A table for each property.
@@ -187,7 +187,7 @@ pub fn verdict(outcomes: &Outcomes, harms: &BTreeMap<Harm, usize>) -> Mark {
     let Some(outcome) = outcomes.outcome() else { return Mark::plain(NOTHING) };
     let worst = harms.first_key_value().filter(|_| outcome == Outcome::Violation);
     let (word, count) = match (outcome, worst) {
-        (Outcome::Violation, Some((harm, count))) => (format!("{} {}", harm.sign(), harm.in_words()), *count),
+        (Outcome::Violation, Some((harm, count))) => (harm.to_string(), *count),
         (Outcome::Violation, None) => ("✗ violated".to_owned(), outcomes.violation),
         (Outcome::Unknown, _) => ("? unknown".to_owned(), outcomes.unknown),
         (Outcome::Valid, _) => ("✓ holds".to_owned(), outcomes.valid),
@@ -203,9 +203,7 @@ pub fn verdict(outcomes: &Outcomes, harms: &BTreeMap<Harm, usize>) -> Mark {
 /// The other things that violations of a cell mean, each `△ no fence 5/5`.
 pub fn other_harms(cell: &Cell) -> Vec<String> {
     let others = cell.harms.iter().skip(1);
-    others
-        .map(|(harm, count)| format!("{} {} {count}/{}", harm.sign(), harm.in_words(), cell.outcomes.runs()))
-        .collect()
+    others.map(|(harm, count)| format!("{harm} {count}/{}", cell.outcomes.runs())).collect()
 }
 
 /// `✗ unclaimed 2/3`, `✓ holds`: as [`verdict`], of a property that the lock does not claim.

@@ -2,9 +2,10 @@
 
 use crate::prose::{lock, seconds};
 use crate::run_index::{Operation, RunIndex};
+use crate::slowness::are_by_slowness;
 use crate::spans::Span;
 use crate::verdict::Finding;
-use crate::wants::{acquires, are_by_slowness};
+use crate::wants::acquires;
 use fencepost_history::Kind;
 use rustc_hash::FxHashMap;
 

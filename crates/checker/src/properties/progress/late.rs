@@ -2,9 +2,10 @@
 
 use crate::prose::{lock, seconds};
 use crate::run_index::{Hold, HoldEnd, Operation, RunIndex};
+use crate::slowness::are_by_slowness;
 use crate::spans::Span;
 use crate::verdict::Finding;
-use crate::wants::{View, are_by_slowness, length_of, longest, wants};
+use crate::wants::{View, length_of, longest, wants};
 use fencepost_history::{ErrorCode, Kind, OperationError, RunPhase, f};
 
 /// The shortest time after which a lock that comes free comes late: a machine may have other things to do for so long.
