@@ -3,11 +3,12 @@
 use crate::coverage::Coverage;
 use crate::distance::nearest_miss;
 use crate::metrics::{costs, herd};
-use crate::properties::{is_claimed, lost_additions, registry};
+use crate::properties::{is_claimed, lost_additions, overlaps, registry};
 use crate::run_index::RunIndex;
 use crate::say_whose::say_whose;
 use crate::verdict::{Outcome, RunVerdict, Unjudged, Verdict};
 use fencepost_history::Event;
+use std::cell::LazyCell;
 
 /// The names of all metrics that a run can have.
 pub const METRICS: &[&str] = &[lost_additions::LOST, herd::WAKEUPS, herd::PASSED];
@@ -28,9 +29,14 @@ pub fn check_run(events: &[Event]) -> RunVerdict {
 /// As [`check_run`], for a history of which the index is there already.
 pub fn check_index(run: &RunIndex) -> RunVerdict {
     let (mut verdicts, mut not_judged) = (Vec::new(), Vec::new());
+    // Only those who found something ask whose failure it is.
+    let overlaps = LazyCell::new(|| overlaps(run));
     for checker in registry() {
         match checker.check(run) {
-            Ok(verdict) => {
+            Ok(mut verdict) => {
+                if !verdict.findings.is_empty() {
+                    say_whose(run, &overlaps, *checker, &mut verdict);
+                }
                 verdicts.push(Verdict { claimed: is_claimed(&run.lock, *checker), ..verdict });
             }
             Err(reason) => {
@@ -39,7 +45,6 @@ pub fn check_index(run: &RunIndex) -> RunVerdict {
             }
         }
     }
-    say_whose(run, &mut verdicts);
     let mut metrics = lost_additions::metrics(run);
     metrics.extend(herd::metrics(run));
     RunVerdict {

@@ -113,7 +113,8 @@ pub use metrics::{Costs, Metric, quantile, rate_bound};
 pub use model::{Conflict, Decision, Effect, FastPath, History, Model};
 pub use operations::{Builder, Operation, Operations};
 pub use properties::{
-    Checker, Class, FindingClass, NotJudged, Overlap, claimable, classes, find_class, overlaps, registry,
+    Blame, Checker, Class, FindingClass, NotJudged, Overlap, claimable, classes, find_class, overlaps,
+    registry,
 };
 pub use prose::{milliseconds, seconds, times};
 pub use run_index::{Malformed, RunIndex};
@@ -122,4 +123,4 @@ pub use shrink::shrink;
 pub use story::{StoryLine, story};
 pub use verdict::{FINDINGS_MAX, Finding, Outcome, RunVerdict, Unjudged, Verdict};
 pub use watch::Watch;
-pub use whose::{Harm, Whose, harm};
+pub use whose::{Harm, Whose};

@@ -19,7 +19,7 @@ mod validity;
 
 use fencepost_history::LockFacts;
 
-pub use checker::{Checker, FindingClass, NotJudged};
+pub use checker::{Blame, Checker, FindingClass, NotJudged};
 pub use exclusion::{Class, Overlap, overlaps};
 pub(crate) use exclusion::{reason as overlap_reason, sentence as exclusion_sentence};
 

@@ -10,38 +10,30 @@
 //! - *The library*: everything else, and whatever only the client's side can do: remove another's lock, report too long a validity, keep
 //!   its holder believing.
 
-use crate::properties::{Class, Overlap, overlaps};
+use crate::properties::{Blame, Checker, Class, Overlap};
 use crate::run_index::{Hold, Operation, RunIndex};
 use crate::story::overlap_among;
 use crate::verdict::{Finding, Verdict};
 use crate::whose::Whose;
 
-/// Says of every finding whose failure it shows.
-pub(crate) fn say_whose(run: &RunIndex, verdicts: &mut [Verdict]) {
-    if verdicts.iter().all(|verdict| verdict.findings.is_empty()) {
-        return;
-    }
-    let overlaps = overlaps(run);
-    for verdict in verdicts {
-        verdict.say_whose(|checker, finding| whose(run, &overlaps, checker, finding));
-    }
+/// Says of every finding of a checker whose failure it shows. `overlaps` are those of the run.
+pub(crate) fn say_whose(run: &RunIndex, overlaps: &[Overlap], checker: &dyn Checker, verdict: &mut Verdict) {
+    verdict.say_whose(checker.harm(), |finding| whose(run, overlaps, checker.blame(), finding));
 }
 
-fn whose(run: &RunIndex, overlaps: &[Overlap], checker: &str, finding: &Finding) -> Whose {
-    match checker {
-        "exclusion" | "linearizable" | "lost-updates" | "lost-additions" | "stale-writes" => {
-            match overlap_among(run, overlaps, finding) {
-                Some(overlap) => whose_overlap(run, &overlap),
-                None if run.any_fault(0, finding.time) => Whose::NoFence,
-                None => Whose::Library,
-            }
+fn whose(run: &RunIndex, overlaps: &[Overlap], blame: Blame, finding: &Finding) -> Whose {
+    match blame {
+        Blame::Library => Whose::Library,
+        Blame::Service => Whose::Service,
+        Blame::ByFaults if run.unreadable().is_some() || run.servers_were_hit(0, finding.time) => {
+            Whose::Service
         }
-        "availability" => Whose::Service,
-        "progress" | "fencing" => {
-            let hit = run.unreadable().is_some() || run.servers_were_hit(0, finding.time);
-            if hit { Whose::Service } else { Whose::Library }
-        }
-        _ => Whose::Library,
+        Blame::ByFaults => Whose::Library,
+        Blame::ByHolders => match overlap_among(run, overlaps, finding) {
+            Some(overlap) => whose_overlap(run, &overlap),
+            None if run.any_fault(0, finding.time) => Whose::NoFence,
+            None => Whose::Library,
+        },
     }
 }
 

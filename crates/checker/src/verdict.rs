@@ -4,7 +4,7 @@ use crate::coverage::Coverage;
 use crate::distance::NearMiss;
 use crate::evidence::Evidence;
 use crate::metrics::{Costs, Metric};
-use crate::whose::{Harm, Whose, harm};
+use crate::whose::{Harm, Whose};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -105,6 +105,9 @@ pub struct Verdict {
     /// Whose failures its findings show, each once. Empty in verdicts of before that was said.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub whose: Vec<Whose>,
+    /// What its findings mean for who would use the lock, each once, the worst first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub harms: Vec<Harm>,
     /// One plain sentence.
     pub summary: String,
     /// In order of time; at most [`FINDINGS_MAX`] of each class. The counts in `stats` are complete.
@@ -129,6 +132,7 @@ impl Verdict {
             outcome,
             claimed: true,
             whose: Vec::new(),
+            harms: Vec::new(),
             summary: summary.into(),
             findings: Vec::new(),
             stats: Map::new(),
@@ -141,12 +145,13 @@ impl Verdict {
         self
     }
 
-    /// Says of each finding whose failure it shows.
-    pub(crate) fn say_whose(&mut self, of: impl Fn(&str, &Finding) -> Whose) {
+    /// Says of each finding whose failure it shows; `own_harm` is what it means where it is the lock's own.
+    pub(crate) fn say_whose(&mut self, own_harm: Harm, of: impl Fn(&Finding) -> Whose) {
         for finding in &mut self.findings {
-            finding.whose = Some(of(&self.checker, finding));
+            finding.whose = Some(of(finding));
         }
         self.whose = once(self.findings.iter().filter_map(|finding| finding.whose));
+        self.harms = once(self.whose.iter().map(|whose| whose.harm(own_harm)));
     }
 
     /// Adds findings, sorted by time and cut to [`FINDINGS_MAX`] of each class.
@@ -211,10 +216,7 @@ impl RunVerdict {
     /// tested.
     pub fn of(verdicts: Vec<Verdict>) -> RunVerdict {
         let violated = verdicts.iter().filter(|each| each.claimed && each.outcome == Outcome::Violation);
-        let harms = once(violated.flat_map(|verdict| {
-            let of = |finding: &Finding| harm(&verdict.checker, finding.whose);
-            verdict.findings.iter().map(of)
-        }));
+        let harms = once(violated.flat_map(|verdict| verdict.harms.iter().copied()));
         let counted = verdicts.iter().filter(|verdict| verdict.claimed);
         let outcome = counted.map(|verdict| verdict.outcome).max().unwrap_or(Outcome::Vacuous);
         let (not_judged, metrics) = (Vec::new(), Vec::new());

@@ -28,6 +28,15 @@ impl Whose {
         }
     }
 
+    /// What a violation means for who would use the lock, where `own` is what it means if it is the lock's own.
+    pub fn harm(self, own: Harm) -> Harm {
+        match self {
+            Whose::Service | Whose::Library => own,
+            Whose::NoFence => Harm::Unfenced,
+            Whose::Machine => Harm::BusyMachine,
+        }
+    }
+
     /// What that means, in a clause.
     pub fn meaning(self) -> &'static str {
         match self {
@@ -123,16 +132,5 @@ impl fmt::Display for Harm {
     /// `✗ granted twice`.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{} {}", self.sign(), self.in_words())
-    }
-}
-
-/// What a finding of a checker means for who would use the lock.
-pub fn harm(checker: &str, whose: Option<Whose>) -> Harm {
-    match (whose, checker) {
-        (Some(Whose::NoFence), _) => Harm::Unfenced,
-        (Some(Whose::Machine), _) => Harm::BusyMachine,
-        (_, "progress" | "availability" | "fairness") => Harm::Stuck,
-        (_, "ownership" | "fencing" | "validity" | "errors" | "renewal" | "time-outs") => Harm::PromiseBroken,
-        _ => Harm::GrantedTwice,
     }
 }

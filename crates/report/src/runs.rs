@@ -1,6 +1,6 @@
 //! Runs that exist: what came of each, read from its folder alone, without its history.
 
-use fencepost_checker::{Costs, Coverage, Harm, Metric, NearMiss, Outcome, Unjudged, Whose};
+use fencepost_checker::{Costs, Coverage, Harm, Metric, NearMiss, Outcome, Unjudged};
 use fencepost_history::find_history;
 use fencepost_history::run::{RunFile, RunHead, read_regular};
 use rayon::prelude::*;
@@ -61,9 +61,9 @@ pub struct PropertyVerdict {
     /// Whether the lock claims the property.
     #[serde(default = "yes")]
     pub claimed: bool,
-    /// Whose failures its findings show.
+    /// What its findings mean, the worst first. Empty in verdicts of before that was said.
     #[serde(default)]
-    pub whose: Vec<Whose>,
+    pub harms: Vec<Harm>,
     pub summary: String,
     /// Counts, by name.
     #[serde(default)]

@@ -17,10 +17,11 @@
 //! A run in which no minority was ever down says nothing about this property, nor does one in which it was down too
 //! shortly for a violation and no process acquired anything meanwhile.
 
-use super::checker::{Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Fault, Hold, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
+use crate::whose::Harm;
 use fencepost_history::Kind;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,6 +59,14 @@ impl Checker for Availability {
             meaning: "With less than half of the servers down, no process could acquire a free lock for longer than the bound.",
             advice: "Check how long the service takes to elect a leader and to notice that a server is down.",
         }]
+    }
+
+    fn harm(&self) -> Harm {
+        Harm::Stuck
+    }
+
+    fn blame(&self) -> Blame {
+        Blame::Service
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {

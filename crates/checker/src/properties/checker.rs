@@ -2,6 +2,7 @@
 
 use crate::run_index::RunIndex;
 use crate::verdict::Verdict;
+use crate::whose::Harm;
 use std::borrow::Cow;
 
 /// One property and how it is checked. A new one is a file of its own and a line in the registry.
@@ -19,11 +20,32 @@ pub trait Checker: Sync {
     fn claim(&self) -> Option<&'static str> {
         Some(self.name())
     }
+    /// What its violations mean for who would use the lock, where they are the service's or the library's failure.
+    fn harm(&self) -> Harm {
+        Harm::PromiseBroken
+    }
+    /// How it is known whose failure a finding is.
+    fn blame(&self) -> Blame {
+        Blame::Library
+    }
     /// Judges a history.
     ///
     /// # Errors
     /// The property is not judged: the history has nothing that it is about, or deciding would take too long.
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged>;
+}
+
+/// How it is known whose failure the findings of a checker are; docs/checking.md has the rules with their reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// Always the library's.
+    Library,
+    /// Always the service's.
+    Service,
+    /// The service's where a fault had hit its servers, else the library's.
+    ByFaults,
+    /// By the two holders that it is about: which of them was late, and why.
+    ByHolders,
 }
 
 /// Why a property was not judged: a clause in plain words.

@@ -18,10 +18,11 @@
 //! *Overstayed.* In every other case A may have had no lease any more when B was granted the lock, and the
 //! service gets the benefit of the doubt. A went on after its TTL, which no lease can prevent, only fencing.
 
-use super::checker::{Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Hold, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
+use crate::whose::Harm;
 use fencepost_history::Lease;
 use rustc_hash::FxHashMap;
 
@@ -189,6 +190,14 @@ impl Checker for Exclusion {
                          writes by a fencing token.",
             },
         ]
+    }
+
+    fn harm(&self) -> Harm {
+        Harm::GrantedTwice
+    }
+
+    fn blame(&self) -> Blame {
+        Blame::ByHolders
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {

@@ -29,6 +29,7 @@ use crate::slowness::are_by_slowness;
 use crate::spans::{Span, length_ns};
 use crate::verdict::{Finding, Outcome, Verdict};
 use crate::wants::{View, Wants, length_of, longest, wants};
+use crate::whose::Harm;
 use fencepost_history::RunPhase;
 use waits::{Streak, Waits};
 
@@ -84,6 +85,10 @@ impl Checker for Fairness {
 
     fn claim(&self) -> Option<&'static str> {
         Some("progress")
+    }
+
+    fn harm(&self) -> Harm {
+        Harm::Stuck
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {

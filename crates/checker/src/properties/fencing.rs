@@ -7,7 +7,7 @@
 //! And a write of a holder that overlapped no other must be accepted by a guard that compares tokens: where it is refused, the tokens
 //! do not follow the holds.
 
-use super::checker::{Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use super::stale_writes::{holds_of_operations, is_rejected};
 use crate::prose::seconds;
 use crate::run_index::{Hold, HoldEnd, Operation, RunIndex};
@@ -39,6 +39,10 @@ impl Checker for Fencing {
                 advice: "Draw the token in the step that grants the lock, not before it.",
             },
         ]
+    }
+
+    fn blame(&self) -> Blame {
+        Blame::ByFaults
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {

@@ -21,7 +21,7 @@
 //! The search for an order of the storage's operations has a second. Past it the run is not judged by this checker, which
 //! changes nothing about its verdict.
 
-use super::checker::{Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use crate::budget::Budget;
 use crate::evidence::{Evidence, explain};
 use crate::judge::{Algorithm, Answer, decide};
@@ -30,6 +30,7 @@ use crate::models::{LeasedLock, LeasedLockOp, Register, RegisterOp, RegisterRet}
 use crate::operations::{Builder, Stamp};
 use crate::run_index::{Hold, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
+use crate::whose::Harm;
 use fencepost_history::{Event, Kind, STORAGE_IS_REGISTER, f, is_storage};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -74,6 +75,14 @@ impl Checker for Linearizable {
 
     fn claim(&self) -> Option<&'static str> {
         Some("exclusion")
+    }
+
+    fn harm(&self) -> Harm {
+        Harm::GrantedTwice
+    }
+
+    fn blame(&self) -> Blame {
+        Blame::ByHolders
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {

@@ -6,11 +6,12 @@
 //!
 //! Source: the set of Jepsen's etcd tests, "Jepsen: etcd 3.4.3" (2020).
 
-use super::checker::{Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use crate::metrics::Metric;
 use crate::prose::{are, seconds};
 use crate::run_index::{Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
+use crate::whose::Harm;
 use fencepost_history::{RunPhase, f};
 use rustc_hash::FxHashSet;
 use serde_json::Value;
@@ -60,6 +61,14 @@ impl Checker for LostAdditions {
 
     fn claim(&self) -> Option<&'static str> {
         Some("exclusion")
+    }
+
+    fn harm(&self) -> Harm {
+        Harm::GrantedTwice
+    }
+
+    fn blame(&self) -> Blame {
+        Blame::ByHolders
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {

@@ -6,12 +6,13 @@
 //! F) updates are lost. Indeterminate writes are left out altogether. They can only stand in the chain where an
 //! acknowledged one might have stood, which makes the true loss greater, never smaller.
 
-use super::checker::{Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use super::exclusion::{Class, overlap};
 use super::stale_writes::holds_of_operations;
 use crate::prose::{are, seconds};
 use crate::run_index::{Hold, HoldEnd, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
+use crate::whose::Harm;
 use fencepost_history::{Kind, RunPhase, f};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
@@ -75,6 +76,14 @@ impl Checker for LostUpdates {
 
     fn claim(&self) -> Option<&'static str> {
         Some("exclusion")
+    }
+
+    fn harm(&self) -> Harm {
+        Harm::GrantedTwice
+    }
+
+    fn blame(&self) -> Blame {
+        Blame::ByHolders
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {

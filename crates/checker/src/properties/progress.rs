@@ -14,10 +14,11 @@
 
 mod late;
 
-use super::checker::{Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use crate::prose::seconds;
 use crate::run_index::{Fault, Hold, HoldEnd, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
+use crate::whose::Harm;
 use fencepost_history::{ErrorCode, Kind, OperationError, RunPhase, ServerEnded, UnfinishedScript};
 use late::{last_grants, late};
 use std::collections::BTreeMap;
@@ -74,6 +75,14 @@ impl Checker for Progress {
                 advice: "Compare how long the lock is kept in the servers with the TTL that was asked for.",
             },
         ]
+    }
+
+    fn harm(&self) -> Harm {
+        Harm::Stuck
+    }
+
+    fn blame(&self) -> Blame {
+        Blame::ByFaults
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {

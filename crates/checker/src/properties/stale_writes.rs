@@ -7,11 +7,12 @@
 //! where the history has the storage's log, a write of A that the log has after a read or write of B. The log also shows
 //! the writes that arrived when their client had given them up.
 
-use super::checker::{Checker, FindingClass, NotJudged};
+use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use crate::prose::seconds;
 use crate::run_index::{Operation, RunIndex};
 use crate::storage_order::storage_order;
 use crate::verdict::{Finding, Outcome, Verdict};
+use crate::whose::Harm;
 use fencepost_history::{Kind, OperationError, f};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
@@ -46,6 +47,14 @@ impl Checker for StaleWrites {
 
     fn claim(&self) -> Option<&'static str> {
         Some("exclusion")
+    }
+
+    fn harm(&self) -> Harm {
+        Harm::GrantedTwice
+    }
+
+    fn blame(&self) -> Blame {
+        Blame::ByHolders
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {

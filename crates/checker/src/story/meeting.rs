@@ -6,7 +6,7 @@ use crate::verdict::Finding;
 use fencepost_history::Process;
 
 /// The overlap of two holds that a finding is about: for `exclusion` the one that it names, for others the first
-/// between the processes whose events it cites.
+/// between the processes whose events it cites. All overlaps are in order of the second acquisition.
 pub(crate) fn overlap_among(run: &RunIndex, all: &[Overlap], finding: &Finding) -> Option<Overlap> {
     let cited: Vec<u64> = finding
         .events
@@ -16,22 +16,22 @@ pub(crate) fn overlap_among(run: &RunIndex, all: &[Overlap], finding: &Finding) 
             Process::Nemesis => None,
         })
         .collect();
-    let named = |overlap: &Overlap| {
-        let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
-        finding.events.starts_with(&[a.from, b.from])
-    };
+    let second_from = |overlap: &Overlap| run.holds[overlap.second].from;
+    if let [first, second, ..] = finding.events[..] {
+        let begin = all.partition_point(|overlap| second_from(overlap) < second);
+        let mut of_second = all[begin..].iter().take_while(|overlap| second_from(overlap) == second);
+        if let Some(named) = of_second.find(|overlap| run.holds[overlap.first].from == first) {
+            return Some(*named);
+        }
+    }
+    let (first, last) = (*finding.events.iter().min()?, *finding.events.iter().max()?);
     let near = |overlap: &Overlap| {
         let (a, b) = (&run.holds[overlap.first], &run.holds[overlap.second]);
         let both = cited.contains(&a.process) && cited.contains(&b.process);
-        let (first, last) = (finding.events.iter().min(), finding.events.iter().max());
-        both && b.key == finding.key
-            && last.is_some_and(|&last| b.from <= last)
-            && first.is_some_and(|&first| a.from <= first && a.end_ns.max(b.end_ns) >= event_ns(run, first))
+        both && b.key == finding.key && a.from <= first && a.end_ns.max(b.end_ns) >= event_ns(run, first)
     };
-    all.iter()
-        .find(|overlap| named(overlap))
-        .or_else(|| all.iter().rev().find(|overlap| near(overlap)))
-        .copied()
+    let begun = all.partition_point(|overlap| second_from(overlap) <= last);
+    all[..begun].iter().rev().find(|overlap| near(overlap)).copied()
 }
 
 fn event_ns(run: &RunIndex, index: u64) -> u64 {

@@ -3,7 +3,7 @@
 use crate::play::Played;
 use crate::signature::signature;
 use crate::violation::Violation;
-use fencepost_checker::Whose;
+use fencepost_checker::{Blame, Checker, Whose, registry};
 use fencepost_nemesis::find;
 use fencepost_report::findings::{Cause, Signature};
 
@@ -42,16 +42,18 @@ pub(super) const GRANTED_TWICE: &str = "granted-twice";
 /// The checker of two holders at a time.
 const EXCLUSION: &str = "exclusion";
 
-/// The checkers of what follows from two holders at a time, or from a late one: harm to the data, and an order that is none.
-const OF_THE_DATA: [&str; 4] = ["lost-updates", "lost-additions", "stale-writes", "linearizable"];
+/// Whether a checker is one of what follows from two holders at a time, or from a late one: harm to the data, and an order that is none.
+fn is_of_data(checker: &str) -> bool {
+    let is_it = |known: &&dyn Checker| known.name() == checker && known.blame() == Blame::ByHolders;
+    checker != EXCLUSION && registry().iter().any(is_it)
+}
 
 /// Whether a violation follows from another of the same run: from one that explains it; and harm to the data from two holders, or from
 /// other harm to it, with a common cause. A lock that was removed by another, tokens that go backwards and a lock that is stuck follow
 /// from nothing: each says by itself what is wrong.
 fn follows(other: &Signature, seen: &Signature) -> bool {
-    let of_data = |checker: &str| OF_THE_DATA.contains(&checker);
     let common = other.causes == seen.causes || seen.causes.iter().any(|cause| other.causes.contains(cause));
-    let harms_data = of_data(&seen.checker) && (other.checker == EXCLUSION || of_data(&other.checker));
+    let harms_data = is_of_data(&seen.checker) && (other.checker == EXCLUSION || is_of_data(&other.checker));
     let same_checker = other.checker == seen.checker && other.causes == seen.causes;
     explains(other, seen) || harms_data && common || same_checker
 }

@@ -132,14 +132,19 @@ impl<'a, 'b> Search<'a, 'b> {
             outcome.discard();
             return false;
         }
-        (self.tell)(&Step { tried: tried(), kept, rate: outcome.rate });
+        self.settle(tried(), candidate, kept, outcome);
+        kept
+    }
+
+    /// Keeps a candidate that was played, or gives it up.
+    fn settle(&mut self, tried: String, candidate: Schedule, kept: bool, outcome: TrialOutcome) {
+        (self.tell)(&Step { tried, kept, rate: outcome.rate });
         if kept {
             self.found.push((candidate, outcome, self.goal));
         } else {
             outcome.discard();
             self.given_up.push(candidate);
         }
-        kept
     }
 
     /// Ends the run at its first violation, where the violation is one that is seen as it happens. Tried again here, since
@@ -182,16 +187,12 @@ impl<'a, 'b> Search<'a, 'b> {
         }
         let mut outcome = TrialOutcome::default();
         self.trial.measure(&none, &mut outcome, GOAL.plays).await;
-        let rate = outcome.rate;
-        let kept = rate.violations > 0;
-        (self.tell)(&Step { tried: "no fault at all".to_owned(), kept, rate });
+        let kept = outcome.rate.violations > 0;
         if kept {
-            self.goal = Goal { needed: rate.violations.min(self.goal.needed), plays: GOAL.plays };
-            self.found.push((none, outcome, self.goal));
-        } else {
-            outcome.discard();
-            self.given_up.push(none);
+            let needed = outcome.rate.violations.min(self.goal.needed);
+            self.goal = Goal { needed, plays: GOAL.plays };
         }
+        self.settle("no fault at all".to_owned(), none, kept, outcome);
     }
 
     /// Few clients with a process each, and one key: most violations need no more, and smaller runs are shorter work.

@@ -3,7 +3,7 @@
 use super::figures::{RunFigures, TEST_ITSELF, outcome_of};
 use super::worth::{CellWorth, worth};
 use crate::runs::{Judgement, Run};
-use fencepost_checker::{Harm, Metric, Outcome, Unjudged, harm, registry};
+use fencepost_checker::{Harm, Metric, Outcome, Unjudged, registry};
 use fencepost_history::Seed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -307,14 +307,9 @@ fn kept(checker: &str, judgements: &[&Judgement]) -> Option<PropertyOutcomes> {
     let (_, summary) = said.iter().find(|(outcome, _)| *outcome == whole)?;
     let claimed =
         judgements.iter().filter_map(|judgement| judgement.of_checker(checker)).all(|each| each.claimed);
-    let harms_of = |judgement: &&Judgement| {
-        let whose = judgement.of_checker(checker).filter(|each| each.outcome == Outcome::Violation);
-        let mut harms: Vec<Harm> =
-            whose.iter().flat_map(|each| &each.whose).map(|whose| harm(checker, Some(*whose))).collect();
-        harms.dedup();
-        harms
-    };
-    let harms = counted(judgements.iter().flat_map(harms_of));
+    let violated = judgements.iter().filter_map(|judgement| judgement.of_checker(checker));
+    let violated = violated.filter(|each| each.outcome == Outcome::Violation);
+    let harms = counted(violated.flat_map(|each| each.harms.iter().copied()));
     let summary = (*summary).to_owned();
     Some(PropertyOutcomes { checker: checker.to_owned(), claimed, outcomes, harms, summary })
 }

@@ -4,7 +4,7 @@ use super::baseline::changes;
 use super::model::{Cell, Comparison, Outcomes, cell, of_runs};
 use super::{csv, junit, markdown, page, terminal};
 use crate::runs::{Judgement, Run, State};
-use fencepost_checker::{Costs, Finding, Harm, Outcome, RunVerdict, Verdict, Whose};
+use fencepost_checker::{Costs, Finding, Harm, Outcome, RunVerdict, Verdict, Whose, registry};
 use fencepost_history::Seed;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,11 @@ fn run(lock: &str, guard: &str, nemesis: &str, verdicts: &[(&str, Outcome)], los
         let whose = if lock == "redlock" { Whose::Service } else { Whose::NoFence };
         let finding = Finding { whose: Some(whose), ..Finding::default() };
         match outcome {
-            Outcome::Violation => Verdict { whose: vec![whose], ..verdict.with_findings(vec![finding]) },
+            Outcome::Violation => {
+                let own = registry().iter().find(|known| known.name() == *checker).expect("a checker").harm();
+                let verdict = verdict.with_findings(vec![finding]);
+                Verdict { whose: vec![whose], harms: vec![whose.harm(own)], ..verdict }
+            }
             _ => verdict,
         }
     });
