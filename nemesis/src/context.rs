@@ -112,6 +112,11 @@ impl FaultContext {
         pid.ok_or_else(|| FaultError::Other(format!("{target} is not running")))
     }
 
+    /// How the process of a server or storage that has ended did so, in words; none where it is not known.
+    pub fn status(&self, target: &str) -> Option<String> {
+        self.nodes.get(target)?.service_status(&self.services.get(target)?.service.name)
+    }
+
     /// Of these, the servers (or the storage) whose process runs.
     pub fn running(&self, targets: &[String]) -> Vec<String> {
         let runs = |target: &&String| self.services.contains_key(*target) && self.pid(target).is_ok();

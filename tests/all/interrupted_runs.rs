@@ -1,7 +1,7 @@
 //! What is left behind when a run ends before its time: nothing, or nothing that the next start does not remove.
 
 use crate::common::turn::{Turn, Weight};
-use crate::common::{Left, Running, fencepost, test, under};
+use crate::common::{Left, Running, await_history, fencepost, test, under};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader, Write};
@@ -25,16 +25,6 @@ fn start_for(time_limit: &str, driver: &str, results: &Path) -> Running {
 /// Waits until a fault is in force: the history says so.
 fn await_fault(results: &Path) {
     await_history(results, "a fault takes effect", |history| history.contains("\"effective\":true"));
-}
-
-/// Waits until the history of the latest run has what is looked for.
-fn await_history(results: &Path, what: &str, has_it: impl Fn(&str) -> bool) {
-    let begun = Instant::now();
-    let history = results.join("latest/history.jsonl");
-    while !std::fs::read_to_string(&history).is_ok_and(|text| has_it(&text)) {
-        assert!(begun.elapsed() < Duration::from_secs(240), "still not so: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// Waits until the program prints a line that begins so.

@@ -13,6 +13,7 @@ mod disks;
 mod findings;
 mod hunt;
 mod interrupted_runs;
+mod killed_parts;
 mod kits;
 mod nemeses;
 mod other_commands;

@@ -3,7 +3,7 @@
 use crate::coverage::Coverage;
 use crate::distance::nearest_miss;
 use crate::metrics::{costs, herd};
-use crate::properties::{is_claimed, lost_additions, overlaps, registry};
+use crate::properties::{NotJudged, is_claimed, lost_additions, overlaps, registry};
 use crate::run_index::RunIndex;
 use crate::say_whose::say_whose;
 use crate::verdict::{Outcome, RunVerdict, Unjudged, Verdict};
@@ -31,8 +31,13 @@ pub fn check_index(run: &RunIndex) -> RunVerdict {
     let (mut verdicts, mut not_judged) = (Vec::new(), Vec::new());
     // Only those who found something ask whose failure it is.
     let overlaps = LazyCell::new(|| overlaps(run));
+    let no_end = run.why_its_end_says_nothing();
     for checker in registry() {
-        match checker.check(run) {
+        let judged = match &no_end {
+            Some(why) if checker.needs_the_end() => Err(NotJudged::because(why.clone())),
+            _ => checker.check(run),
+        };
+        match judged {
             Ok(mut verdict) => {
                 if !verdict.findings.is_empty() {
                     say_whose(run, &overlaps, *checker, &mut verdict);
@@ -61,6 +66,49 @@ pub fn check_index(run: &RunIndex) -> RunVerdict {
 mod tests {
     use super::*;
     use crate::literal::events;
+
+    /// Acquires that take long, and in the end a lock that no process gets.
+    fn late(other: &str) -> Vec<Event> {
+        let acquire = |at: u64| {
+            let process = at / 5000 % 2;
+            format!(
+                "{at} {process} invoke acquire a {{timeout_ms:300}}\n{} {process} info acquire a null unavailable\n",
+                at + 2060
+            )
+        };
+        let acquires: String = (0..5).map(|number| acquire(number * 5000)).collect();
+        events(&format!("0 nemesis info servers - [\"n1\"]\n{acquires}{other}"))
+    }
+
+    #[test]
+    fn of_a_run_that_was_cut_off_nothing_is_judged_that_it_owed_later() {
+        assert_eq!(check_run(&late("")).of_checker("time-outs").unwrap().outcome, Outcome::Violation);
+        let verdict = check_run(&late("30000 nemesis info cut-off - \"client~c1~ended\""));
+        for checker in ["time-outs", "fairness", "progress"] {
+            let not_judged = verdict.not_judged.iter().find(|each| each.checker == checker).unwrap();
+            assert_eq!(not_judged.reason, "the run was cut off at 30.000 s: client c1 ended");
+        }
+    }
+
+    #[test]
+    fn a_server_that_ended_unexplained_is_no_result_about_the_lock() {
+        let ended = "900 nemesis info server-ended - {node:\"n1\",status:\"was~ended~by~SIGSEGV\"}";
+        let verdict = check_run(&late(ended));
+        assert_eq!(verdict.outcome, Outcome::Unknown);
+        let vacuous = verdict.of_checker("vacuous").unwrap();
+        assert_eq!(
+            vacuous.summary,
+            "at 0.900 s, and by no fault of this run, the server n1 was ended by SIGSEGV"
+        );
+        assert!(verdict.of_checker("time-outs").is_none());
+        // After a fault on that server the fault explains its end, unless somebody sent the signal.
+        let fault = "800 nemesis invoke slow-disk - {id:1,stage:\"inject\",targets:[\"n1\"]}
+                     810 nemesis ok slow-disk - {id:1,stage:\"inject\",effective:true}\n";
+        let explained = check_run(&late(&format!("{fault}{ended}")));
+        assert_ne!(explained.of_checker("vacuous").unwrap().outcome, Outcome::Unknown);
+        let killed = check_run(&late(&format!("{fault}{}", ended.replace("SEGV", "KILL"))));
+        assert_eq!(killed.of_checker("vacuous").unwrap().outcome, Outcome::Unknown);
+    }
 
     #[test]
     fn a_violation_of_what_the_lock_does_not_claim_is_reported_and_not_counted() {

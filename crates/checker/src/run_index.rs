@@ -8,6 +8,7 @@ pub use belief::{asks_shared, denies_belief, is_notice, is_over, shows_belief};
 pub use parts::{Fault, Hold, HoldEnd, Operation, Phase};
 pub use reader::Malformed;
 
+use crate::prose::seconds;
 use fencepost_history::{
     Event, Kind, Lease, LockFacts, NodeKind, Process, RunNodes, RunPhase, ServerEnded, UnfinishedScript, f,
     is_storage,
@@ -36,6 +37,8 @@ pub struct RunIndex<'a> {
     pub faults_left_out: usize,
     /// The clients of a directed run that did not come to the end of their script.
     pub unfinished_scripts: Vec<UnfinishedScript>,
+    /// When the run was interrupted or failed, and why: one sentence.
+    pub cut_off: Option<(u64, &'a str)>,
     /// What the storage is (`register`); none where it is not in the history.
     pub storage: Option<&'a str>,
     /// The servers of the lock service, by name; empty where the history does not name them.
@@ -79,6 +82,7 @@ impl<'a> RunIndex<'a> {
             servers_ended,
             faults_left_out,
             unfinished_scripts,
+            cut_off,
             storage,
             lost,
             ..
@@ -113,6 +117,7 @@ impl<'a> RunIndex<'a> {
             servers_ended,
             faults_left_out,
             unfinished_scripts,
+            cut_off,
             storage,
             servers,
             nodes,
@@ -145,6 +150,28 @@ impl<'a> RunIndex<'a> {
             ended.after_fault.is_some_and(|id| !healed_since(id, *time_ns))
         };
         self.servers_ended.iter().filter(stayed).map(|(_, ended)| ended)
+    }
+
+    /// The first server that ended although nothing in this run explains it: no fault had come over it, or it was killed from outside. A
+    /// watch says of a server that a fault takes down that it ended only where that fault was not in force.
+    pub fn ended_unexplained(&self) -> Option<&(u64, ServerEnded)> {
+        let came_over = |time_ns: u64, node: &str| {
+            let hit = |fault: &Fault| fault.inject_ns <= time_ns && fault.targets.contains(&node);
+            self.faults.iter().any(|fault| hit(fault) && self.may_have_worked(fault))
+        };
+        let unexplained = |(time_ns, ended): &&(u64, ServerEnded)| {
+            ended.after_fault.is_none() && (ended.was_killed() || !came_over(*time_ns, &ended.node))
+        };
+        self.servers_ended.iter().find(unexplained)
+    }
+
+    /// Why what this run's locks owe by some time cannot be judged, as a clause: a server ended unexplained, or the run was cut off.
+    pub fn why_its_end_says_nothing(&self) -> Option<String> {
+        if let Some((time_ns, ended)) = self.ended_unexplained() {
+            let how = ended.how_it_ended();
+            return Some(format!("at {}, and by no fault of this run, the server {how}", seconds(*time_ns)));
+        }
+        self.cut_off.map(|(time_ns, why)| format!("the run was cut off at {}: {why}", seconds(time_ns)))
     }
 
     /// All attempts to acquire a lock, in order of invocation.

@@ -19,7 +19,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 /// Time limit for requests that an agent answers at once.
@@ -47,10 +47,20 @@ pub(crate) struct AgentNode {
     services: Services,
     attach: Box<dyn Attach>,
     reader: tokio::task::JoinHandle<()>,
+    /// Closed once the agent has ended.
+    here: watch::Receiver<()>,
 }
 
-/// The process numbers of the services that run.
-type Services = Arc<Mutex<HashMap<String, i32>>>;
+/// What is known of the services, by name.
+#[derive(Default)]
+struct KnownServices {
+    /// The process numbers of those that run.
+    running: HashMap<String, i32>,
+    /// How the last process of each ended, in words.
+    ended: HashMap<String, String>,
+}
+
+type Services = Arc<Mutex<KnownServices>>;
 
 /// An agent's answer to a request, or one sentence that says why it was not carried out.
 type Answer = Result<Value, String>;
@@ -71,7 +81,8 @@ impl AgentNode {
         let mut reports = Reports { services: services.clone(), log: log.clone(), hello: Some(hello) };
         let input = LineReader::new(from_agent, LINE_MAX);
         let (agent, reading) = RequestClient::open(input, output, move |line| reports.receive(line));
-        let reader = tokio::spawn(read(reading, services.clone(), log.clone()));
+        let (is_here, here) = watch::channel(());
+        let reader = tokio::spawn(read(reading, services.clone(), log.clone(), is_here));
         let node = AgentNode {
             name: spec.name.clone(),
             kind: spec.kind,
@@ -81,6 +92,7 @@ impl AgentNode {
             services,
             attach,
             reader,
+            here,
         };
         let version = match tokio::time::timeout(HELLO, greeted).await {
             Ok(Ok(version)) => version,
@@ -147,7 +159,16 @@ impl Node for AgentNode {
     }
 
     fn service_pid(&self, name: &str) -> Option<i32> {
-        self.services.lock().get(name).copied()
+        self.services.lock().running.get(name).copied()
+    }
+
+    fn service_status(&self, name: &str) -> Option<String> {
+        self.services.lock().ended.get(name).cloned()
+    }
+
+    async fn gone(&self) {
+        let mut here = self.here.clone();
+        while here.changed().await.is_ok() {}
     }
 
     async fn signal(&self, pid: i32, signal: i32) -> Result<(), ClusterError> {
@@ -233,13 +254,14 @@ impl Reports {
             Ok(FromAgent::Failed { id, error }) => return Received::Answer { id, answer: Err(error) },
             Ok(FromAgent::Log { service, line }) => self.log.line(&service, &line),
             Ok(FromAgent::Started { service, pid }) => {
-                self.services.lock().insert(service, pid);
+                self.services.lock().running.insert(service, pid);
             }
             Ok(FromAgent::Exited { service, pid, status }) => {
                 self.log.line(&service, &format!("-- process {pid} {status}"));
                 let mut services = self.services.lock();
-                if services.get(&service) == Some(&pid) {
-                    services.remove(&service);
+                if services.running.get(&service) == Some(&pid) {
+                    services.running.remove(&service);
+                    services.ended.insert(service, status);
                 }
             }
             // What the system prints before the agent runs, or instead of it.
@@ -250,11 +272,17 @@ impl Reports {
 }
 
 /// Reads from the agent until it ends. Then no service runs any more.
-async fn read(reading: impl Future<Output = Result<(), LineError>>, services: Services, log: NodeLog) {
+async fn read(
+    reading: impl Future<Output = Result<(), LineError>>,
+    services: Services,
+    log: NodeLog,
+    is_here: watch::Sender<()>,
+) {
     if let Err(error) = reading.await {
         log.line("agent", &format!("-- cannot be read any more: {error}"));
     }
-    services.lock().clear();
+    services.lock().running.clear();
+    drop(is_here);
 }
 
 fn millis(time: Duration) -> u64 {

@@ -58,6 +58,14 @@ pub trait Node: Send + Sync {
     async fn start(&self, service: &Service) -> Result<i32, ClusterError>;
     /// The process number of a running service; none where it is not running.
     fn service_pid(&self, name: &str) -> Option<i32>;
+    /// How the last process of a service that has ended did so, in words: `was ended by SIGKILL`; none where none has, or it is not known.
+    fn service_status(&self, _name: &str) -> Option<String> {
+        None
+    }
+    /// Returns when the node is gone, with all that ran in it, though the cluster was not stopped.
+    async fn gone(&self) {
+        std::future::pending().await
+    }
     async fn signal(&self, pid: i32, signal: i32) -> Result<(), ClusterError>;
     /// Signals a process and all its descendants: a PostgreSQL is many processes. Gives whether it was still there; where it
     /// was not, [`Node::service_pid`] no longer names it.

@@ -371,7 +371,7 @@ impl ScheduledFault {
     async fn heal_at_last(&mut self, ran: &[String]) {
         for server in ran {
             if self.shared.stays_away(self.id, server).await {
-                self.shared.log.record_end(server, Some(self.id)).await;
+                self.shared.log.record_end(server, Some(self.id), None).await;
             }
         }
         match self.heal_within(LAST_HEALING, ran).await {

@@ -18,6 +18,7 @@ mod injection;
 mod lock_state;
 mod names;
 mod node_log;
+mod node_watch;
 mod observer;
 mod options;
 mod other_clients;

@@ -9,6 +9,9 @@ use std::time::Duration;
 /// A log may be a moment behind its program.
 pub(crate) const LOG_DELAY: Duration = Duration::from_millis(200);
 
+/// How many lines of a log a sentence holds at most.
+pub(crate) const LINES: usize = 3;
+
 /// How much of the end of a log is read.
 const TAIL_BYTES: u64 = 16 << 10;
 
@@ -25,13 +28,29 @@ pub(crate) fn tail(path: &Path) -> String {
     String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
 }
 
+/// A line of a log without the time and the program that the node's agent wrote before it.
+pub(crate) fn said(line: &str) -> &str {
+    line.split_once(" | ").map_or(line, |(_, said)| said).trim()
+}
+
+/// A sentence about a node that is gone, or whose program is, with the last lines of its log. `logs` is the folder of the nodes' logs.
+pub(crate) fn with_last_lines(sentence: &str, logs: &Path, node: &str) -> String {
+    let text = tail(&logs.join(format!("{node}.log")));
+    let mut lines: Vec<&str> =
+        text.lines().map(said).filter(|said| !said.is_empty()).rev().take(LINES).collect();
+    lines.reverse();
+    match lines[..] {
+        [] => format!("{sentence}; its log is empty"),
+        _ => format!("{sentence}; its log (logs/{node}.log) ends with: {}", printable(&lines.join(" / "))),
+    }
+}
+
 /// The last line that a program of the node printed, without the time and the program's name in front; the agent's own remark
 /// on its end where it printed nothing.
 pub(crate) async fn last_line(path: &Path) -> Option<String> {
     tokio::time::sleep(LOG_DELAY).await;
     let text = tail(path);
-    let words = |line| str::split_once(line, " | ").map_or(line, |(_, words)| words).trim();
-    let mut lines = text.lines().rev().map(words).filter(|words| !words.is_empty());
+    let mut lines = text.lines().rev().map(said).filter(|words| !words.is_empty());
     let last = lines.next()?;
     // Of a program's end only its words say why it came; the node's own note of it is better than nothing.
     let is_note = |words: &&str| words.starts_with("-- process ");

@@ -78,7 +78,10 @@ pub(crate) async fn all(
     let clocks = ClockWatch::watch(moved, deployment.context.clone(), recorder.clone(), run.folder.clocks())?;
     let unreadable = spec.lock.service.unreadable_data();
     let log = ServerLog { logs: run.folder.logs(), unreadable, recorder: recorder.clone() };
-    let mut watch = ServerWatch::new(servers, deployment.context.clone(), log.clone());
+    let mut watch = {
+        let storages = storage_names(&spec.options, spec.lock, spec.workload);
+        ServerWatch::new(servers, storages, deployment.context.clone(), log.clone(), stop.clone())
+    };
     let ready = prepare(&spec.plan)?;
     let injection = Injection::begin(spec, ready, deployment.context.clone(), log);
     let mut processes = begin(run, deployment, &context, player.as_mut());
@@ -110,6 +113,7 @@ pub(crate) async fn all(
         bail!("{sentence}");
     }
     closing(run, deployment, &context, recorder).await;
+    watch.look(|_| false).await;
     let cleanup_errors = unhealed.into_iter().chain(unwritten).collect();
     Ok(RunOutcome { cleanup_errors, script })
 }

@@ -2,6 +2,7 @@
 
 use crate::client_monitor::ClientMonitor;
 use crate::deployment;
+use crate::node_watch::NodeWatch;
 use crate::observer::RunObserver;
 use crate::phases::{self, Run, RunOutcome};
 use crate::recorder::{Placement, Recorder};
@@ -11,9 +12,10 @@ use crate::topology;
 use crate::validation::RunSpec;
 use anyhow::{Result, anyhow, bail};
 use fencepost_cluster::{Cleaned, Cluster, ClusterSpec, Driver, Environment, NodeSpec};
-use fencepost_history::Writer;
 use fencepost_history::run::{COMPRESS_ABOVE_BYTES, RunFile, RunFolder, compress_history};
+use fencepost_history::{CUT_OFF, Kind, Writer};
 use fencepost_nemesis::PlannedFault;
+use serde_json::json;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -161,6 +163,7 @@ async fn on_cluster(run: &Run<'_>, mut file: RunFile, cluster: &Cluster) -> Resu
     let monitor =
         Arc::new(ClientMonitor::new(stop.clone(), clients_that_may_be_killed(spec), run.folder.logs()));
     let logs = run.folder.logs();
+    let _watch = NodeWatch::begin(&cluster.nodes, &logs, stop);
     let starting = deployment::start(spec, cluster, &logs, monitor.clone());
     let deployment = interruptible(stop, starting).await?;
     for client in &deployment.clients {
@@ -179,10 +182,14 @@ async fn on_cluster(run: &Run<'_>, mut file: RunFile, cluster: &Cluster) -> Resu
     let outcome = phases::all(run, &deployment, &recorder).await;
     monitor.await_inquiries().await;
     monitor.expect_ends();
-    match stop.reason() {
+    let outcome = match stop.reason() {
         None | Some(Reason::Violation) => outcome,
         Some(_) => Err(stopped_by(stop)),
+    };
+    if let Err(error) = &outcome {
+        recorder.nemesis(Kind::Info, CUT_OFF, json!(error.to_string()), None);
     }
+    outcome
 }
 
 /// Clients that the plan kills for good, or that may be killed by each other.

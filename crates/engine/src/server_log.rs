@@ -1,15 +1,12 @@
 //! Records that a server ended, with the last error lines of its log.
 
-use crate::node_log::{LOG_DELAY, tail};
+use crate::node_log::{LINES, LOG_DELAY, said, tail};
 use crate::recorder::Recorder;
 use fencepost_history::fault::{SERVER_ENDED, error_lines};
 use fencepost_history::{Kind, ServerEnded};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
-
-/// How many lines an event carries at most.
-const LINES: usize = 3;
 
 /// The logs of a run's nodes, and the record of servers that ended.
 #[derive(Clone)]
@@ -23,15 +20,14 @@ pub struct ServerLog {
 
 impl ServerLog {
     /// Records that a server ended by itself, or, `after_fault`, did not serve again once that fault was healed.
-    pub(crate) async fn record_end(&self, server: &str, after_fault: Option<u64>) {
+    /// `status` says how its process ended.
+    pub(crate) async fn record_end(&self, server: &str, after_fault: Option<u64>, status: Option<String>) {
         tokio::time::sleep(LOG_DELAY).await;
         let text = tail(&self.logs.join(format!("{server}.log")));
         let says_so = |line: &&str| self.unreadable.iter().any(|sign| line.contains(sign));
-        // Without the time and the program that the node's agent wrote before it.
-        let said = |line: &str| line.split_once(" | ").map_or(line, |(_, said)| said).trim().to_owned();
-        let unreadable = text.lines().rfind(says_so).map(said);
-        let log = error_lines(&text, LINES);
-        let ended = ServerEnded { node: server.to_owned(), after_fault, log, unreadable };
+        let unreadable = text.lines().rfind(says_so).map(|line| said(line).to_owned());
+        let log = error_lines(&text, LINES).iter().map(|line| said(line).to_owned()).collect();
+        let ended = ServerEnded { node: server.to_owned(), after_fault, status, log, unreadable };
         self.recorder.nemesis(Kind::Info, SERVER_ENDED, json!(ended), None);
     }
 }
@@ -54,12 +50,13 @@ mod tests {
         let writer = Writer::create(&history).unwrap();
         let recorder = Arc::new(Recorder::new(writer, placement, Arc::new(Stop::default()), false));
         let log = ServerLog { logs: folder.path().to_owned(), unreadable: &["is full"], recorder };
-        log.record_end("n1", None).await;
-        log.record_end("n2", Some(4)).await;
+        log.record_end("n1", None, Some("was ended by SIGKILL".to_owned())).await;
+        log.record_end("n2", Some(4), None).await;
         let events = read_history(&history).unwrap();
         let ended: Vec<ServerEnded> = events.iter().filter_map(ServerEnded::read).collect();
-        assert_eq!(ended[0].log, ["10:00:00.000 server | ERROR disk is full"]);
+        assert_eq!(ended[0].log, ["ERROR disk is full"]);
         assert_eq!((ended[0].node.as_str(), ended[0].after_fault), ("n1", None));
+        assert!(ended[0].was_killed() && !ended[1].was_killed());
         assert_eq!((ended[1].log.len(), ended[1].after_fault), (0, Some(4)));
         assert_eq!(ended[0].unreadable.as_deref(), Some("ERROR disk is full"));
         assert_eq!(ended[1].unreadable, None);

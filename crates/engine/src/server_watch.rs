@@ -1,39 +1,67 @@
-//! Notices when a server ends although no fault took it down.
+//! Notices when a server or a storage ends although no fault took it down.
 
+use crate::node_log::{LOG_DELAY, with_last_lines};
 use crate::server_log::ServerLog;
+use crate::stop::Stop;
 use fencepost_nemesis::FaultContext;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the processes of the servers are looked at.
+/// How often the processes are looked at.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// The servers of a run, and which of them were seen to run last.
+/// The servers and storages of a run, and which of them were seen to run last.
 pub(crate) struct ServerWatch {
     servers: Vec<String>,
+    /// Parts of the test, not of what is tested: without one the run has failed.
+    storages: Vec<String>,
     context: Arc<FaultContext>,
     log: ServerLog,
+    stop: Arc<Stop>,
     running: BTreeSet<String>,
 }
 
 impl ServerWatch {
-    pub(crate) fn new(servers: Vec<String>, context: Arc<FaultContext>, log: ServerLog) -> ServerWatch {
-        ServerWatch { servers, context, log, running: BTreeSet::new() }
+    pub(crate) fn new(
+        servers: Vec<String>,
+        storages: Vec<String>,
+        context: Arc<FaultContext>,
+        log: ServerLog,
+        stop: Arc<Stop>,
+    ) -> ServerWatch {
+        // Each of them served before the run began.
+        let running = servers.iter().chain(&storages).cloned().collect();
+        ServerWatch { servers, storages, context, log, stop, running }
     }
 
-    /// Watches the servers' processes, and records each that ends; never returns. A server that a fault holds down
+    /// Watches the processes: records each server that ends, and ends the run with a storage; never returns. What a fault holds down
     /// (`takes_down`) has not ended by itself.
     pub(crate) async fn watch(&mut self, takes_down: impl Fn(&str) -> bool) {
         loop {
             tokio::time::sleep(PERIOD).await;
-            for server in &self.servers {
-                if self.context.pid(server).is_ok() {
-                    self.running.insert(server.clone());
-                } else if self.running.remove(server) && !takes_down(server) {
-                    self.log.record_end(server, None).await;
+            self.look(&takes_down).await;
+        }
+    }
+
+    /// Looks once.
+    pub(crate) async fn look(&mut self, takes_down: impl Fn(&str) -> bool) {
+        for node in self.servers.iter().chain(&self.storages) {
+            if self.context.pid(node).is_ok() {
+                self.running.insert(node.clone());
+            } else if self.running.remove(node) && !takes_down(node) {
+                match self.storages.contains(node) {
+                    true => self.fail(node).await,
+                    false => self.log.record_end(node, None, self.context.status(node)).await,
                 }
             }
         }
+    }
+
+    async fn fail(&self, storage: &str) {
+        tokio::time::sleep(LOG_DELAY).await;
+        let how = self.context.status(storage).unwrap_or_else(|| "ended by itself".to_owned());
+        let sentence = format!("the {storage}, a part of the test, {how}, and no fault did that");
+        self.stop.fail(with_last_lines(&sentence, &self.log.logs, storage));
     }
 }

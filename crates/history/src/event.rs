@@ -42,6 +42,10 @@ pub struct UnfinishedScript {
     pub process: u64,
 }
 
+/// The name (`f`) of the last event of a run that was interrupted or failed; the value is one sentence that says why. What would have come
+/// later is not known: nothing that a lock owes by some time can be judged.
+pub const CUT_OFF: &str = "cut-off";
+
 /// The name (`f`) of the event of a process that gave up its critical section; the value is a [`SectionAbandoned`].
 pub const SECTION_ABANDONED: &str = "section-abandoned";
 

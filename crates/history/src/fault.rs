@@ -134,6 +134,9 @@ pub struct ServerEnded {
     /// Number of the fault after whose healing it did not serve; none where it ended by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_fault: Option<u64>,
+    /// How its process ended, as its node saw it: `was ended by SIGKILL`, `ended by itself, with code 1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
     /// The last lines of its log that tell of errors, or else the last lines of all.
     #[serde(default)]
     pub log: Vec<String>,
@@ -148,12 +151,28 @@ impl ServerEnded {
         (event.f == SERVER_ENDED).then(|| ServerEnded::deserialize(&*event.value).ok())?
     }
 
-    /// What happened, as a clause in the past tense, with what the log says of it.
+    /// Whether a signal ended it that its own mistakes do not raise: somebody sent it, or the kernel, which was out of memory.
+    pub fn was_killed(&self) -> bool {
+        const SENT: [&str; 5] = ["SIGKILL", "SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP"];
+        let status = self.status.as_deref().unwrap_or_default();
+        SENT.iter().any(|signal| status.ends_with(signal))
+    }
+
+    /// What happened, as a clause in the past tense.
+    pub fn how_it_ended(&self) -> String {
+        match (self.after_fault, &self.status) {
+            (Some(_), _) => format!("{} did not serve again after the fault was healed", self.node),
+            (None, Some(status)) => format!("{} {status}", self.node),
+            (None, None) => format!("{} ended by itself", self.node),
+        }
+    }
+
+    /// The same, with what the log says of it; one that was killed could say nothing.
     pub fn sentence(&self) -> String {
-        let what = match self.after_fault {
-            Some(_) => format!("{} did not serve again after the fault was healed", self.node),
-            None => format!("{} ended by itself", self.node),
-        };
+        let what = self.how_it_ended();
+        if self.was_killed() {
+            return what;
+        }
         let lines = self.unreadable.as_ref().map_or(&self.log[..], std::slice::from_ref);
         match lines {
             [] => what,
@@ -218,6 +237,7 @@ mod tests {
         let ended = ServerEnded {
             node: "n1".into(),
             after_fault: Some(2),
+            status: None,
             log: error_lines(log, 3),
             unreadable: None,
         };

@@ -28,7 +28,8 @@ pub use completion::Completion;
 pub use compressed::{compress, decompressed};
 pub use error::{ErrorCode, OperationError};
 pub use event::{
-    Event, Kind, Process, SCRIPTS_CUT_SHORT, SECTION_ABANDONED, SectionAbandoned, UnfinishedScript, f,
+    CUT_OFF, Event, Kind, Process, SCRIPTS_CUT_SHORT, SECTION_ABANDONED, SectionAbandoned, UnfinishedScript,
+    f,
 };
 pub use fault::{FaultDescription, FaultEvent, FaultStage, ServerEnded};
 pub use file::{HistoryError, Writer};

@@ -2,9 +2,7 @@
 
 use crate::heading::Heading;
 use crate::shown_findings::{ShownFinding, shown_findings};
-use crate::words::{
-    UNCLAIMED, count, is_unfinished, observation, property, sentence, unfinished, whose_and_advice,
-};
+use crate::words::{UNCLAIMED, caveat, count, observation, property, sentence, whose_and_advice};
 use crate::worth::worth_of_outcome;
 use console::{Style, style};
 use fencepost_checker::{Outcome, RunIndex, RunVerdict, Verdict, seconds};
@@ -58,8 +56,8 @@ pub fn rows(rows: &[(&str, &str)]) -> String {
 /// the verdict in one sentence.
 pub fn text(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, report: &Path) -> String {
     let mut text = String::new();
-    if is_unfinished(run) {
-        let _ = writeln!(text, "{}\n", hang(&unfinished(run), 0));
+    if let Some(caveat) = caveat(run) {
+        let _ = writeln!(text, "{}\n", hang(&caveat, 0));
     }
     for each in &verdict.verdicts {
         property_row(&mut text, each);

@@ -95,18 +95,22 @@ fn held(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
     }
 }
 
-/// Whether a run has not come to its end: it is still running, or it was cut off.
-pub fn is_unfinished(run: &RunIndex) -> bool {
-    run.phase(RunPhase::Closing).is_none()
-}
-
-/// That a run has not come to its end.
-pub fn unfinished(run: &RunIndex) -> String {
-    format!(
-        "This run has not come to its end: it is still going, or it was cut off. What stands here is what was recorded \
-         up to {}; the verdict may change.",
-        seconds(run.end_ns)
-    )
+/// What a reader has to know before the verdict, where anything: that a server ended and no fault did that, that the run was cut off, or
+/// that it is still going. A sentence or two.
+pub fn caveat(run: &RunIndex) -> Option<String> {
+    if let Some(why) = run.why_its_end_says_nothing() {
+        let ended = run.ended_unexplained().map(|(_, ended)| ended).filter(|ended| !ended.was_killed());
+        let log = ended.filter(|ended| !ended.log.is_empty());
+        let log = log.map(|ended| format!(" Its log says: {}.", ended.log.join(" / "))).unwrap_or_default();
+        return Some(format!("{}. What came after that is no result about the lock.{log}", capital(&why)));
+    }
+    run.phase(RunPhase::Closing).is_none().then(|| {
+        format!(
+            "This run has not come to its end: it is still going, or it was cut off. What stands here is what was recorded \
+             up to {}; the verdict may change.",
+            seconds(run.end_ns)
+        )
+    })
 }
 
 /// What was done in this run and what a lock is for, in a few sentences.

@@ -2,7 +2,7 @@
 
 use crate::store::Results;
 use anyhow::Result;
-use fencepost_checker::Outcome;
+use fencepost_checker::{Outcome, RunIndex};
 use fencepost_engine::recorder::Placement;
 use fencepost_engine::scenario::{Answer, Expectation, Observed, Scenario, ScenarioRun};
 use fencepost_engine::{RunObserver, RunSpec, ScriptOutcome, Stop};
@@ -251,6 +251,7 @@ async fn play_run(
         missing.clear();
     }
     missing.extend(not_come_about(run, outcome.script.as_ref()));
+    missing.extend(RunIndex::new(&judged.history).ok().and_then(|run| run.why_its_end_says_nothing()));
     missing.extend(outcome.cleanup_errors);
     missing.extend(judged.unwritten.iter().map(|error| format!("its report is not written: {error:#}")));
     let narrated = outcome.script.unwrap_or_default().narrated;

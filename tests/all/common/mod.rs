@@ -10,9 +10,10 @@ pub mod turn;
 use fencepost_checker::{Outcome, RunVerdict};
 use fencepost_history::{Event, Kind, Process, read_history};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use turn::{Turn, Weight};
 
 /// Makes a test for each driver and function named here. Both drivers give nodes the same abilities, which the tests of
@@ -109,6 +110,16 @@ impl Left {
 /// Runs the program on a cluster, to its end. Fails if it left anything behind.
 pub fn output(args: &[&str], weight: Weight) -> Output {
     Running::start(args, weight).finish()
+}
+
+/// Waits until the history of the latest run has what is looked for.
+pub fn await_history(results: &Path, what: &str, has_it: impl Fn(&str) -> bool) {
+    let begun = Instant::now();
+    let history = results.join("latest/history.jsonl");
+    while !std::fs::read_to_string(&history).is_ok_and(|text| has_it(&text)) {
+        assert!(begun.elapsed() < Duration::from_secs(240), "still not so: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// What a run of the program left in its folder.

@@ -69,6 +69,10 @@ impl Checker for Availability {
         Blame::Service
     }
 
+    fn needs_the_end(&self) -> bool {
+        true
+    }
+
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let stretches = minority_down(run);
         if stretches.is_empty() {

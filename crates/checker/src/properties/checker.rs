@@ -28,6 +28,10 @@ pub trait Checker: Sync {
     fn blame(&self) -> Blame {
         Blame::Library
     }
+    /// Whether it asks for something that had to come by some time: it judges only what ran on to its end, on servers that were there.
+    fn needs_the_end(&self) -> bool {
+        false
+    }
     /// Judges a history.
     ///
     /// # Errors

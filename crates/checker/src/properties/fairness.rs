@@ -91,6 +91,10 @@ impl Checker for Fairness {
         Harm::Stuck
     }
 
+    fn needs_the_end(&self) -> bool {
+        true
+    }
+
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let open = open_span(run);
         let bound_ns = bound_ns(run);

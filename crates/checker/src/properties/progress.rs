@@ -85,6 +85,10 @@ impl Checker for Progress {
         Blame::ByFaults
     }
 
+    fn needs_the_end(&self) -> bool {
+        true
+    }
+
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let unknown = |why: String| Ok(Verdict::new(self.name(), Outcome::Unknown, why));
         let Some(heal) =

@@ -39,6 +39,10 @@ impl Checker for TimeOuts {
         }]
     }
 
+    fn needs_the_end(&self) -> bool {
+        true
+    }
+
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         if !run.is_in_peace() {
             return Err(NotJudged::because("faults were injected, for which acquires may take longer"));

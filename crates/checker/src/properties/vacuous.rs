@@ -2,6 +2,7 @@
 //!
 //! Two processes compete when one begins to acquire a key while another is acquiring it or holds it. Faults took
 //! effect when at least one of those injected was observed to change something; a run without faults needs none.
+//! Where a server ended and no fault did that, it is not known what the run tested.
 //! A holder that abandons its section, because its lease is over before it could do anything, tests nothing.
 
 use super::checker::{Checker, NotJudged};
@@ -30,7 +31,9 @@ impl Checker for Vacuous {
         let contended = contended(run);
         let (faults, effective) =
             (run.faults.len(), run.faults.iter().filter(|fault| fault.effective).count());
-        let (outcome, summary) = if contended == 0 {
+        let (outcome, summary) = if run.ended_unexplained().is_some() {
+            (Outcome::Unknown, run.why_its_end_says_nothing().unwrap_or_default())
+        } else if contended == 0 {
             (Outcome::Vacuous, "no two processes ever competed for a lock: nothing was tested".to_owned())
         } else if let Some(summary) = abandoned(run) {
             (Outcome::Vacuous, summary)

@@ -4,7 +4,7 @@ use super::belief::{asks_shared, denies_belief, shows_belief};
 use super::parts::{Fault, Hold, HoldEnd, Operation, Phase};
 use fencepost_history::fault::FAULT_LEFT_OUT;
 use fencepost_history::{
-    Event, FaultDescription, FaultEvent, FaultStage, Kind, LockFacts, NEMESES, PHASE, RunNodes,
+    CUT_OFF, Event, FaultDescription, FaultEvent, FaultStage, Kind, LockFacts, NEMESES, PHASE, RunNodes,
     SCRIPTS_CUT_SHORT, SERVERS, STORAGE, ServerEnded, UnfinishedScript, f,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -47,6 +47,7 @@ pub(super) struct Reader<'a> {
     pub servers_ended: Vec<(u64, ServerEnded)>,
     pub faults_left_out: usize,
     pub unfinished_scripts: Vec<UnfinishedScript>,
+    pub cut_off: Option<(u64, &'a str)>,
     /// The open operation of each process, and the hold that it was invoked under.
     open: FxHashMap<u64, (usize, Option<usize>)>,
     held: FxHashMap<(u64, &'a str), usize>,
@@ -212,6 +213,10 @@ impl<'a> Reader<'a> {
         }
         if event.f == SCRIPTS_CUT_SHORT {
             self.unfinished_scripts = Vec::deserialize(&*event.value).unwrap_or_default();
+            return;
+        }
+        if event.f == CUT_OFF {
+            self.cut_off = event.value.as_str().map(|why| (event.time, why));
             return;
         }
         if event.f == FAULT_LEFT_OUT {

@@ -64,7 +64,7 @@ fn top(heading: &Heading) -> Markup {
 
 fn unfinished(run: &RunIndex) -> Markup {
     html! {
-        @if words::is_unfinished(run) { p.unfinished { (words::unfinished(run)) } }
+        @if let Some(caveat) = words::caveat(run) { p.unfinished { (caveat) } }
     }
 }
 
