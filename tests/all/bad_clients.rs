@@ -94,6 +94,18 @@ fn a_client_that_uses_too_much_memory_is_named(driver: &str) {
     assert_named(driver, &[("uses-memory", words), ("forks-and-uses-memory", words)]);
 }
 
+/// Memory that no program of the client has mapped.
+fn memory_that_the_kernel_keeps_for_a_client_is_counted(driver: &str) {
+    let words = "client c1 used more than 200 MiB of memory, the limit of --client-memory, and was ended";
+    let habits = ["keeps-segments", "keeps-files-in-memory", "fills-sockets", "fills-sockets-and-leaves"];
+    assert_named(driver, &habits.map(|habit| (habit, words)));
+}
+
+/// Each sentence of docs/security.md about what a node's programs cannot do.
+fn a_client_does_not_get_out_of_its_node(driver: &str) {
+    assert_named(driver, &[("breaks-out", "`possible: nothing`")]);
+}
+
 fn a_client_that_starts_too_many_threads_is_named(driver: &str) {
     let words = "client c1 started more than 5000 programs and threads, and was ended";
     assert_named(driver, &[("starts-without-end", words)]);
@@ -108,6 +120,7 @@ fn a_client_writes_only_where_it_is_counted(driver: &str) {
         &[
             ("fills-its-disk", filled),
             ("fills-its-disk-without-a-name", filled),
+            ("nests-folders", filled),
             ("makes-files-without-end", many),
             ("writes-elsewhere", "`wrote to nothing`"),
         ],
@@ -122,8 +135,8 @@ fn a_client_that_breaks_its_streams_is_named(driver: &str) {
 }
 
 under!(
-    local: [a_client_that_uses_too_much_memory_is_named, a_client_that_starts_too_many_threads_is_named, a_client_writes_only_where_it_is_counted],
-    docker: [a_client_that_uses_too_much_memory_is_named, a_client_that_starts_too_many_threads_is_named, a_client_writes_only_where_it_is_counted, a_client_that_breaks_its_streams_is_named],
+    local: [a_client_that_uses_too_much_memory_is_named, memory_that_the_kernel_keeps_for_a_client_is_counted, a_client_does_not_get_out_of_its_node, a_client_that_starts_too_many_threads_is_named, a_client_writes_only_where_it_is_counted],
+    docker: [a_client_that_uses_too_much_memory_is_named, memory_that_the_kernel_keeps_for_a_client_is_counted, a_client_does_not_get_out_of_its_node, a_client_that_starts_too_many_threads_is_named, a_client_writes_only_where_it_is_counted, a_client_that_breaks_its_streams_is_named],
     docker_by_night: [],
 );
 

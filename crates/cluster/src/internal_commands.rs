@@ -64,13 +64,15 @@ fn run_agent(tools: Vec<Box<dyn Tool>>, args: &[OsString]) -> i32 {
         // It must not live on in the agent's children.
         let _ = fcntl(socket, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
     }
-    if let Some(gateway) = args.get(2).and_then(|it| it.to_str()?.parse().ok())
-        && let Err(error) = Netlink::open().and_then(|netlink| netlink.make_unreachable(gateway))
+    // Only an engine gives its nodes a gateway.
+    let gateway = args.get(2).and_then(|it| it.to_str()?.parse().ok());
+    if let Some(gateway) = gateway
+        && let Err(error) = Netlink::open().and_then(|netlink| netlink.close(gateway))
     {
         eprintln!("fencepost agent: cannot make this machine unreachable from the node: {error}");
         return 255;
     }
-    let options = agent::AgentOptions { data: data.to_owned(), attach };
+    let options = agent::AgentOptions { data: data.to_owned(), attach, own_control_group: gateway.is_some() };
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(agent::run(tools, options)),
         Err(error) => {

@@ -7,7 +7,7 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, socket,
 };
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 const HEADER: usize = 16;
@@ -64,20 +64,45 @@ impl Netlink {
 
     pub(crate) fn add_address(&self, name: &str, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
         let mut message = Message::new(libc::RTM_NEWADDR, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
-        let family = u8::try_from(libc::AF_INET).expect("a small number");
-        message.0.extend([family, prefix, 0, 0]);
+        message.0.extend([family(libc::AF_INET), prefix, 0, 0]);
         message.0.extend(index(name)?.to_ne_bytes());
         message.attribute(libc::IFA_LOCAL, &address.octets());
         message.attribute(libc::IFA_ADDRESS, &address.octets());
         self.request(message)
     }
 
-    /// Makes an address one that is not reached from here, and to which no answer goes.
-    pub(crate) fn make_unreachable(&self, address: Ipv4Addr) -> io::Result<()> {
+    /// Leaves only the network that this namespace is connected to, without its gateway: nothing else is reached from here, and no answer
+    /// goes there. What engines set up differs: a default route, addresses of IPv6.
+    pub(crate) fn close(&self, gateway: Ipv4Addr) -> io::Result<()> {
+        self.make_unreachable(IpAddr::V4(gateway), 32)?;
+        self.make_unreachable(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0)?;
+        // A kernel without IPv6, or with it switched off, refuses this. Without an address there is no way out by it either.
+        let _ = self.make_unreachable(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0);
+        let table = std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
+        for (address, prefix, interface) in table.lines().filter_map(ipv6_address) {
+            self.remove_address(address, prefix, interface)?;
+        }
+        Ok(())
+    }
+
+    fn remove_address(&self, address: Ipv6Addr, prefix: u8, interface: u32) -> io::Result<()> {
+        let mut message = Message::new(libc::RTM_DELADDR, 0);
+        message.0.extend([family(libc::AF_INET6), prefix, 0, 0]);
+        message.0.extend(interface.to_ne_bytes());
+        message.attribute(libc::IFA_LOCAL, &address.octets());
+        message.attribute(libc::IFA_ADDRESS, &address.octets());
+        self.request(message)
+    }
+
+    /// A route to these addresses, in place of any that there is, that leads nowhere.
+    fn make_unreachable(&self, address: IpAddr, prefix: u8) -> io::Result<()> {
         let mut message = Message::new(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_REPLACE);
-        let family = u8::try_from(libc::AF_INET).expect("a small number");
-        let (length, no_source, service) = (32, 0, 0);
-        message.0.extend([family, length, no_source, service]);
+        let (no_source, service) = (0, 0);
+        let (family, octets) = match address {
+            IpAddr::V4(address) => (family(libc::AF_INET), address.octets().to_vec()),
+            IpAddr::V6(address) => (family(libc::AF_INET6), address.octets().to_vec()),
+        };
+        message.0.extend([family, prefix, no_source, service]);
         message.0.extend([
             libc::RT_TABLE_MAIN,
             libc::RTPROT_STATIC,
@@ -85,7 +110,9 @@ impl Netlink {
             libc::RTN_UNREACHABLE,
         ]);
         message.0.extend([0; 4]);
-        message.attribute(libc::RTA_DST, &address.octets());
+        if prefix > 0 {
+            message.attribute(libc::RTA_DST, &octets);
+        }
         self.request(message)
     }
 
@@ -102,6 +129,19 @@ impl Netlink {
             _ => Err(io::Error::other("the kernel's answer is cut off")),
         }
     }
+}
+
+fn family(number: i32) -> u8 {
+    u8::try_from(number).expect("families have small numbers")
+}
+
+/// The address, the length of its prefix and the index of the interface in a line of /proc/net/if_inet6; none for the loopback's.
+fn ipv6_address(line: &str) -> Option<(Ipv6Addr, u8, u32)> {
+    let mut fields = line.split_whitespace();
+    let address = Ipv6Addr::from(u128::from_str_radix(fields.next()?, 16).ok()?);
+    let interface = u32::from_str_radix(fields.next()?, 16).ok()?;
+    let prefix = u8::from_str_radix(fields.next()?, 16).ok()?;
+    (!address.is_loopback()).then_some((address, prefix, interface))
 }
 
 fn index(name: &str) -> io::Result<u32> {
@@ -160,5 +200,18 @@ impl Message {
         let length = u32::try_from(self.0.len()).expect("messages are short");
         self.0[..4].copy_from_slice(&length.to_ne_bytes());
         self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_ipv6_are_read() {
+        let line = "fe80000000000000b8297dfffe910035 2c 40 20 80     eth0";
+        let address = "fe80::b829:7dff:fe91:35".parse().unwrap();
+        assert_eq!(ipv6_address(line), Some((address, 64, 44)));
+        assert_eq!(ipv6_address("00000000000000000000000000000001 01 80 10 80       lo"), None);
     }
 }

@@ -1,10 +1,14 @@
 """Misbehaves in the way that its argument names. Else it is a lock for its own processes: a run has one client."""
 
+import ctypes
 import json
 import os
+import socket
 import sys
 import threading
 import time
+
+import attempts
 
 habit = sys.argv[1]
 
@@ -78,6 +82,46 @@ def break_later(line):
     if habit == "makes-files-without-end":
         for number in range(1 << 30):
             open(f"/data/{number}", "wb").close()
+    if habit == "nests-folders":
+        os.chdir("/data")
+        for _ in range(60):
+            os.mkdir("x" * 250)
+            os.chdir("x" * 250)
+        with open("much", "wb") as file:
+            os.posix_fallocate(file.fileno(), 0, 2 << 30)
+            time.sleep(600)
+    if habit == "keeps-segments":
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.shmat.restype = ctypes.c_void_p
+        libc.shmat.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
+        libc.shmdt.argtypes = [ctypes.c_void_p]
+        while True:
+            at = libc.shmat(libc.shmget(0, 16 << 20, 0o1600), None, 0)
+            ctypes.memset(at, 1, 16 << 20)
+            libc.shmdt(at)
+            time.sleep(0.01)
+    if habit == "keeps-files-in-memory":
+        files = []
+        while True:
+            files.append(os.memfd_create("kept"))
+            os.write(files[-1], b"x" * (16 << 20))
+            time.sleep(0.01)
+    if habit in ("fills-sockets", "fills-sockets-and-leaves"):
+        kept = []
+        attempts.raise_the_limit_of_files()
+        while True:
+            sender, receiver = socket.socketpair()
+            sender.setblocking(False)
+            try:
+                while True:
+                    sender.send(b"x" * 4096)
+            except BlockingIOError:
+                pass
+            kept.append(receiver)
+            if habit == "fills-sockets":
+                kept.append(sender)
+    if habit == "breaks-out":
+        sys.exit("possible: " + (", ".join(attempts.possible()) or "nothing"))
     if habit == "starts-without-end":
         threading.stack_size(64 << 10)
         while True:

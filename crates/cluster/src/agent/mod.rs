@@ -8,12 +8,15 @@
 
 mod attach;
 mod children;
+mod disk_use;
 mod files;
 mod limits;
+mod memory_use;
 mod operations;
 mod output;
 mod programs;
 mod server;
+mod socket_memory;
 
 pub use children::{descendants, output_of};
 pub use operations::Tool;

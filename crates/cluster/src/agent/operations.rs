@@ -33,6 +33,7 @@ pub trait Tool: Send + Sync {
 
 pub(super) struct Agent {
     data: String,
+    own_control_group: bool,
     tools: HashMap<&'static str, Arc<dyn Tool>>,
     pub(super) children: Children,
     services: Mutex<HashMap<String, i32>>,
@@ -41,9 +42,16 @@ pub(super) struct Agent {
 
 impl Agent {
     /// An agent of a node whose data folder is `data`.
-    pub(super) fn new(data: String, tools: Vec<Box<dyn Tool>>, out: Out) -> Agent {
+    pub(super) fn new(data: String, own_control_group: bool, tools: Vec<Box<dyn Tool>>, out: Out) -> Agent {
         let tools = tools.into_iter().map(|tool| (tool.name(), Arc::from(tool))).collect();
-        Agent { data, tools, children: Children::default(), services: Mutex::default(), out }
+        Agent {
+            data,
+            own_control_group,
+            tools,
+            children: Children::default(),
+            services: Mutex::default(),
+            out,
+        }
     }
 
     /// Does what is asked, and gives the answer that [`Op`] names.
@@ -68,7 +76,12 @@ impl Agent {
                 answer(connect(&address, Duration::from_millis(timeout_ms)).await)
             }
             Op::Limit { limits } => {
-                tokio::spawn(limits::keep(limits, self.data.clone(), self.out.clone()));
+                tokio::spawn(limits::keep(
+                    limits,
+                    self.data.clone(),
+                    self.own_control_group,
+                    self.out.clone(),
+                ));
                 answer(())
             }
             Op::Check { argv } => answer(programs::check(&argv)?),

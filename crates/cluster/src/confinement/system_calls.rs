@@ -40,6 +40,15 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_open_by_handle_at,
 ];
 
+/// What is refused as a kernel does that does not have it: programs then do without.
+const MISSING: &[libc::c_long] =
+    // A ring carries calls past this filter, and holds memory that no limit counts.
+    &[libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register, libc::SYS_clone3];
+
+/// The families of sockets that a node's network is made of. Others reach the machine itself (AF_VSOCK), or parts of the kernel that no
+/// server or client needs (AF_ALG, AF_BLUETOOTH).
+const SOCKETS: &[i32] = &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+
 /// Flags of `clone` by which a process gets namespaces.
 const NAMESPACES: i32 = libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
@@ -72,12 +81,25 @@ pub(super) fn filter() -> Vec<sock_filter> {
     for call in REFUSED {
         program.extend([skip_unless(libc::BPF_JEQ, number(*call)), refuse(Errno::EPERM)]);
     }
-    // Its flags lie in memory, where a filter cannot look. Libraries use `clone` where it is missing.
-    program.extend([skip_unless(libc::BPF_JEQ, number(libc::SYS_clone3)), refuse(Errno::ENOSYS)]);
+    // The flags of `clone3` lie in memory, where a filter cannot look. Libraries use `clone` where it is missing.
+    for call in MISSING {
+        program.extend([skip_unless(libc::BPF_JEQ, number(*call)), refuse(Errno::ENOSYS)]);
+    }
+    for call in [libc::SYS_socket, libc::SYS_socketpair] {
+        let families: Vec<sock_filter> = SOCKETS
+            .iter()
+            .flat_map(|family| [skip_unless(libc::BPF_JEQ, family.cast_unsigned()), allow()])
+            .collect();
+        let past = u8::try_from(families.len() + 2).expect("a few families");
+        program.push(sock_filter { jf: past, ..skip_unless(libc::BPF_JEQ, number(call)) });
+        program.push(load(FIRST_ARGUMENT_AT));
+        program.extend(families);
+        program.push(refuse(Errno::EAFNOSUPPORT));
+    }
     let to_the_end = sock_filter { jf: 3, ..skip_unless(libc::BPF_JEQ, number(libc::SYS_clone)) };
     program.extend([to_the_end, load(FIRST_ARGUMENT_AT)]);
     program.extend([skip_unless(libc::BPF_JSET, NAMESPACES.cast_unsigned()), refuse(Errno::EPERM)]);
-    program.push(statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW));
+    program.push(allow());
     program
 }
 
@@ -113,6 +135,10 @@ fn skip_if(comparison: u32, with: u32) -> sock_filter {
 /// Passes over the next statement unless the comparison holds.
 fn skip_unless(comparison: u32, with: u32) -> sock_filter {
     sock_filter { jf: 1, ..statement(libc::BPF_JMP | comparison | libc::BPF_K, with) }
+}
+
+fn allow() -> sock_filter {
+    statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW)
 }
 
 fn refuse(error: Errno) -> sock_filter {

@@ -2,6 +2,8 @@
 
 use super::*;
 use fencepost_cluster::{Attached, Capability, clean_up_before};
+use std::net::IpAddr;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
@@ -340,16 +342,37 @@ pub async fn nodes_and_this_machine_do_not_reach_each_other(name: &str) {
     let [n1, n2] = ["n1", "n2"].map(|name| cluster.node(name).unwrap());
     start_redis(n1).await;
     let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let by_ipv6 = std::net::TcpListener::bind(("::", port));
+    assert!(by_ipv6.is_ok() || !Path::new("/proc/net/if_inet6").exists(), "{by_ipv6:?}");
+    let patience = Duration::from_millis(500);
+    let interface = output(n1, &["cat", "/sys/class/net/eth0/ifindex"]).await;
     let mut gateway = n1.address().octets();
     gateway[3] = 1;
-    let here = format!("{}:{}", std::net::Ipv4Addr::from(gateway), listener.local_addr().unwrap().port());
-    let patience = Duration::from_millis(500);
-    assert!(n1.connect(&here, patience).await.unwrap().is_err(), "n1 reaches {here}");
+    let addresses = of_this_machine().into_iter().chain([IpAddr::from(gateway)]);
+    for address in addresses {
+        let here = match address {
+            IpAddr::V4(address) => format!("{address}:{port}"),
+            // An address of a link is one only together with the interface.
+            IpAddr::V6(address) => format!("[{address}%{}]:{port}", interface.trim()),
+        };
+        assert!(n1.connect(&here, patience).await.unwrap().is_err(), "n1 reaches {here}");
+    }
     let redis = format!("{}:6379", n1.address());
     // A proxy of this machine may accept connections to any address.
     assert_ne!(answer_to_ping(&redis, patience), b"+PONG", "this machine reaches {redis}");
     assert!(n2.connect(&redis, PATIENCE).await.unwrap().is_ok(), "n2 does not reach n1");
     stop(cluster, &spec).await;
+}
+
+/// All addresses of this machine but for the loopback's.
+fn of_this_machine() -> Vec<IpAddr> {
+    let interfaces = nix::ifaddrs::getifaddrs().unwrap().filter_map(|interface| interface.address);
+    let addresses = interfaces.filter_map(|address| {
+        let v4 = address.as_sockaddr_in().map(|address| IpAddr::from(address.ip()));
+        v4.or(address.as_sockaddr_in6().map(|address| IpAddr::from(address.ip())))
+    });
+    addresses.filter(|address| !address.is_loopback()).collect()
 }
 
 /// The beginning of what a Redis at this address answers.
