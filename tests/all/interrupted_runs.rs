@@ -2,6 +2,7 @@
 
 use crate::common::turn::{Turn, Weight};
 use crate::common::{Left, Running, await_history, fencepost, test, under};
+use fencepost_checker::RunVerdict;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader, Write};
@@ -97,6 +98,27 @@ fn a_violation_stands_where_the_history_may_not_grow(driver: &str) {
     assert_eq!(output.status.code(), Some(1), "{said}{complaints}");
     assert!(said.contains("The lock did not hold"), "{said}");
     assert!(complaints.contains("the run ended early: cannot write the history"), "{complaints}");
+}
+
+/// SIGKILL as soon as the verdict is printed: the files of the run say the same.
+#[test]
+fn a_verdict_that_was_printed_is_kept_whatever_comes() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let place = results.path().to_str().expect("a path in UTF-8");
+    let args = format!("test --driver local --lock canary-nolock --time-limit 3s --results {place}");
+    let mut running = Running::start(&args.split_whitespace().collect::<Vec<_>>(), Weight::of(&args));
+    let stdout = BufReader::new(running.child().stdout.take().expect("piped"));
+    let printed = stdout.lines().map_while(Result::ok).find(|line| line.contains("mutual exclusion"));
+    running.child().kill().expect("it runs, or has ended");
+    let (_, left) = running.finish_whatever_is_left();
+    let printed = printed.expect("the run was judged");
+    let verdict = std::fs::read(results.path().join("latest/verdict.json")).expect("it is kept");
+    let verdict: RunVerdict = serde_json::from_slice(&verdict).expect("a whole file");
+    let kept = verdict.of_checker("exclusion").expect("judged").outcome;
+    assert!(printed.contains(&kept.to_string()), "{kept}: {printed}");
+    assert!(results.path().join("latest/report.html").is_file());
+    assert!(fencepost(&["clean"]).output().expect("the program starts").status.success());
+    left.assert_none();
 }
 
 /// Ctrl-C while nodes are being started.

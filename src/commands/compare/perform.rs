@@ -41,9 +41,10 @@ pub async fn perform(
             if interrupted {
                 return None;
             }
-            progress.ended(&planned, played.as_ref().map(|played| played.verdict.outcome));
+            // Kept before it is shown: a comparison that is killed afterwards has shown nothing that is lost.
             let folder = played.as_ref().map(|played| &*played.folder).map_err(|error| format!("{error:#}"));
             let noted = part.note(&planned, folder, begun.elapsed());
+            progress.ended(&planned, played.as_ref().map(|played| played.verdict.outcome));
             let failed = played.map(drop).and(noted).err();
             failed.map(|error| (planned.run, format!("{error:#}")))
         }

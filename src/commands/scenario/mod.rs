@@ -163,12 +163,13 @@ async fn play_all(
             if let Some(known) = part.and_then(|part| part.before.get(&number)) {
                 return Some(known.clone());
             }
-            let report = play_in_turn(args, scenario.clone(), options, places, jobs, alone).await?;
-            let noted = part.map(|part| part.note(number, &report));
-            if let Some(Err(error)) = noted {
-                complain!("fencepost: {error:#}");
-            }
-            Some(report)
+            let keep = |report: &Report| {
+                let noted = part.map(|part| part.note(number, report));
+                if let Some(Err(error)) = noted {
+                    complain!("fencepost: {error:#}");
+                }
+            };
+            play_in_turn(args, scenario.clone(), options, places, (jobs, alone), keep).await
         }
     });
     let reports: Vec<Option<Report>> = futures_util::stream::iter(plays).buffered(jobs).collect().await;
@@ -176,14 +177,14 @@ async fn play_all(
     (reports.into_iter().flatten().collect(), stopped)
 }
 
-/// Plays one when its turn comes; one that must not be disturbed takes all places.
+/// Plays one when its turn comes; one that must not be disturbed takes all places. Its report is kept before it is shown.
 async fn play_in_turn(
     args: &ScenarioArgs,
     scenario: Arc<Scenario>,
     options: PlayOptions,
     places: Arc<Semaphore>,
-    jobs: usize,
-    alone: bool,
+    (jobs, alone): (usize, bool),
+    keep: impl Fn(&Report),
 ) -> Option<Report> {
     let needed = if scenario.runs.iter().any(|run| run.undisturbed) { jobs } else { 1 };
     let needed = u32::try_from(needed).unwrap_or(u32::MAX);
@@ -195,6 +196,7 @@ async fn play_in_turn(
         say!("{}", table::opening(&scenario, &options));
     }
     let report = play(&scenario, &options).await;
+    keep(&report);
     if !alone && !args.json {
         say!("{}", table::line(&report));
     }

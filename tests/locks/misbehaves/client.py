@@ -8,8 +8,6 @@ import sys
 import threading
 import time
 
-import attempts
-
 habit = sys.argv[1]
 
 
@@ -107,6 +105,8 @@ def break_later(line):
             os.write(files[-1], b"x" * (16 << 20))
             time.sleep(0.01)
     if habit in ("fills-sockets", "fills-sockets-and-leaves"):
+        import attempts
+
         kept = []
         attempts.raise_the_limit_of_files()
         while True:
@@ -121,6 +121,8 @@ def break_later(line):
             if habit == "fills-sockets":
                 kept.append(sender)
     if habit == "breaks-out":
+        import attempts
+
         sys.exit("possible: " + (", ".join(attempts.possible()) or "nothing"))
     if habit == "starts-without-end":
         threading.stack_size(64 << 10)

@@ -20,7 +20,8 @@ struct Unmapped {
     segments: HashMap<u64, u64>,
     /// Files that lie in memory and have never had a name, by number.
     files: HashMap<u64, u64>,
-    sockets: u64,
+    /// What was sent to sockets and to queues of messages, and not read.
+    unread: u64,
 }
 
 impl Unmapped {
@@ -36,16 +37,14 @@ impl Unmapped {
                 }
             }
         }
-        let table = std::fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
-        Unmapped {
-            segments: table.lines().skip(1).filter_map(segment).collect(),
-            files,
-            sockets: socket_memory(),
-        }
+        let table = |name| std::fs::read_to_string(format!("/proc/sysvipc/{name}")).unwrap_or_default();
+        let messages: u64 = table("msg").lines().skip(1).filter_map(queue).sum();
+        let segments = table("shm").lines().skip(1).filter_map(segment).collect();
+        Unmapped { segments, files, unread: socket_memory() + messages }
     }
 
     fn bytes(&self) -> u64 {
-        self.segments.values().sum::<u64>() + self.files.values().sum::<u64>() + self.sockets
+        self.segments.values().sum::<u64>() + self.files.values().sum::<u64>() + self.unread
     }
 
     /// As much of it as programs have mapped: their own pages count it already.
@@ -78,8 +77,17 @@ impl Unmapped {
 
 /// The number of a segment, and its bytes, in a line of /proc/sysvipc/shm.
 fn segment(line: &str) -> Option<(u64, u64)> {
-    let fields: Vec<u64> = line.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
+    let fields = numbers(line);
     Some((*fields.get(1)?, fields.get(14)? + fields.get(15)?))
+}
+
+/// The bytes in a queue of messages, in a line of /proc/sysvipc/msg.
+fn queue(line: &str) -> Option<u64> {
+    numbers(line).get(3).copied()
+}
+
+fn numbers(line: &str) -> Vec<u64> {
+    line.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect()
 }
 
 fn smaps(pid: i32) -> String {
@@ -165,6 +173,7 @@ mod tests {
         let line = "0 32769 1600 8388608 99 0 0 0 0 0 0 1 0 1 4194304 1048576";
         assert_eq!(segment(line), Some((32769, 5 << 20)));
         assert_eq!(segment("       key      shmid perms"), None);
+        assert_eq!(queue("0 3 600 16384 1 9 0 0 0 0 0 1 0 0"), Some(16384));
         let stat = "anon 100\nfile 5000\nshmem 20\nsock 3\nslab_reclaimable 900\nslab_unreclaimable 4\n";
         assert_eq!(held(stat), 127);
     }

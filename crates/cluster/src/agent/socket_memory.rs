@@ -59,7 +59,9 @@ fn held_locally(attributes: &Attributes) -> u64 {
     let (peer, lengths, memory) = (2, 4, 5); // UNIX_DIAG_PEER, UNIX_DIAG_RQLEN, UNIX_DIAG_MEMINFO
     let figures = attributes.get(&memory);
     let to_read = attributes.get(&lengths).and_then(|lengths| number(lengths, 0)).unwrap_or(0);
-    let left_behind = match to_read > 0 && !attributes.contains_key(&peer) {
+    // A sender that is gone has no number any more.
+    let has_sender = attributes.get(&peer).and_then(|peer| number(peer, 0)).is_some_and(|peer| peer > 0);
+    let left_behind = match to_read > 0 && !has_sender {
         true => to_read.max(figures.and_then(|figures| number(figures, ROOM_TO_SEND)).unwrap_or(0)),
         false => 0,
     };
