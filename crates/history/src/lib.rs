@@ -4,6 +4,7 @@
 //! invocations, completions, and the faults that were injected, observed and healed. It is kept as JSON
 //! lines with the field names of Jepsen, so that other tools can read it.
 
+mod bounded;
 mod completion;
 mod compressed;
 mod error;
@@ -24,6 +25,9 @@ mod storage_access;
 mod stored;
 mod time_span;
 
+pub use bounded::{
+    BASELINE_BYTES_MAX, FILE_BYTES_MAX, LINE_BYTES_MAX, SETTINGS_BYTES_MAX, is_too_long, read_line, too_long,
+};
 pub use completion::Completion;
 pub use compressed::{compress, decompressed};
 pub use error::{ErrorCode, OperationError};

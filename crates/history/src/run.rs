@@ -13,11 +13,13 @@ mod write;
 pub use clock_samples::{ClockSample, read_clock_samples};
 pub use file::{RunFile, RunHead, RunSettings, SettingsHead};
 pub use folder::{RunFolder, is_running, point_latest};
-pub use regular::{open_regular, read_bounded, read_regular, read_settings};
+pub use regular::{
+    append_regular, open_folder, open_regular, read_bounded, read_end, read_regular, read_settings,
+};
 pub use time::{date, now, timestamp};
 pub use write::{
-    COMPRESS_ABOVE_BYTES, compress_history, fail_writes_beyond_limits, write_inside, write_whole,
-    write_whole_by,
+    COMPRESS_ABOVE_BYTES, compress_history, fail_writes_beyond_limits, write_inside, write_inside_by,
+    write_whole, write_whole_by,
 };
 
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 
 use crate::printable::{make_printable, may_hold_control_characters};
 use crate::run::open_regular;
-use crate::{Event, HistoryError, decompressed};
+use crate::{Event, HistoryError, decompressed, is_too_long, read_line};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::io::BufRead;
@@ -50,9 +50,11 @@ impl Events {
         loop {
             self.line.clear();
             self.number += 1;
-            let read = self.reader.read_until(b'\n', &mut self.line);
-            if read.map_err(|source| HistoryError::Read { path: self.path.clone(), source })? == 0 {
-                return Ok(None);
+            match read_line(&mut self.reader, &mut self.line) {
+                Ok(0) => return Ok(None),
+                Ok(_) => {}
+                Err(error) if is_too_long(&error) => return Err(self.malformed(error.to_string())),
+                Err(source) => return Err(HistoryError::Read { path: self.path.clone(), source }),
             }
             if self.line.iter().all(u8::is_ascii_whitespace) {
                 continue;
@@ -186,6 +188,22 @@ mod tests {
         let whole = compressed(LINES.as_bytes());
         std::fs::write(compressed_name(&path), &whole[..whole.len() - 5]).unwrap();
         assert!(read_history(&path).unwrap_err().to_string().contains("history.jsonl.gz"));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_refused_plain_and_compressed() {
+        let folder = folder("endless");
+        let path = folder.join("history.jsonl");
+        std::fs::write(&path, LINES).unwrap();
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(40 << 30).unwrap();
+        let refused = read_history(&path).unwrap_err().to_string();
+        assert!(refused.contains("history.jsonl, line 3: the line is longer than 64 MiB"), "{refused}");
+        std::fs::remove_file(&path).unwrap();
+        let zeros = std::io::Read::take(std::io::repeat(0), 100 << 20);
+        crate::compress(zeros, std::fs::File::create(compressed_name(&path)).unwrap()).unwrap();
+        let refused = read_history(&path).unwrap_err().to_string();
+        assert!(refused.contains("history.jsonl.gz, line 1: the line is longer than 64 MiB"), "{refused}");
         std::fs::remove_dir_all(folder).unwrap();
     }
 

@@ -1,8 +1,9 @@
 //! `clocks.jsonl`: the clocks of a run over time. No verdict rests on them; the report draws them.
 
 use super::{RunError, open_regular};
+use crate::{is_too_long, read_line};
 use serde::{Deserialize, Serialize};
-use std::io::{BufRead, BufReader, ErrorKind};
+use std::io::{BufReader, ErrorKind};
 use std::path::Path;
 
 /// One reading of a process's clocks: a line of `clocks.jsonl`.
@@ -30,16 +31,20 @@ pub fn read_clock_samples(path: &Path) -> Result<Vec<ClockSample>, RunError> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         opened => opened.map_err(unreadable)?,
     };
-    let mut samples = Vec::new();
-    let mut bad = None;
-    for (number, line) in (1..).zip(BufReader::new(file).lines()) {
-        match (serde_json::from_str(&line.map_err(unreadable)?), bad) {
+    let malformed = |reason| RunError::Malformed { path: path.to_owned(), reason };
+    let (mut samples, mut bad) = (Vec::new(), None);
+    let (mut reader, mut line) = (BufReader::new(file), Vec::new());
+    for number in 1.. {
+        line.clear();
+        match read_line(&mut reader, &mut line) {
+            Ok(0) => break,
+            Err(error) if is_too_long(&error) => return Err(malformed(format!("line {number}: {error}"))),
+            read => read.map_err(unreadable)?,
+        };
+        match (serde_json::from_slice(&line), bad) {
             (Ok(sample), None) => samples.push(sample),
             (Err(_), None) => bad = Some(number),
-            (_, Some(bad)) => {
-                let reason = format!("line {bad} is not a reading of a clock");
-                return Err(RunError::Malformed { path: path.to_owned(), reason });
-            }
+            (_, Some(bad)) => return Err(malformed(format!("line {bad} is not a reading of a clock"))),
         }
     }
     Ok(samples)
@@ -69,6 +74,10 @@ mod tests {
         assert_eq!(read_text(&format!("{line}\n{{\"time\":9,\"no")).unwrap(), [down]);
         let broken = read_text(&format!("x\n{line}\n")).unwrap_err().to_string();
         assert!(broken.ends_with("line 1 is not a reading of a clock"), "{broken}");
+        let endless = tempfile::NamedTempFile::new().unwrap();
+        endless.as_file().set_len(40 << 30).unwrap();
+        let endless = read_clock_samples(endless.path()).unwrap_err().to_string();
+        assert!(endless.contains("line 1: the line is longer than 64 MiB"), "{endless}");
         assert!(read_clock_samples(Path::new("/nowhere/clocks.jsonl")).unwrap().is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! `results/<lock>-<workload>-<nemesis>-<time>-<seed>/`.
 
-use super::{RunError, RunFile, RunSettings, now, read_regular, write_inside};
+use super::{RunError, RunFile, RunSettings, now, open_folder, read_regular, write_inside};
 use crate::find_history;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -98,8 +98,9 @@ impl RunFolder {
 
 /// Whether the run in this folder is still being made: the process that makes it holds a lock on the folder, which ends with
 /// the process, however that ends. Where locks do not work, the answer is yes, since a running run must not be touched.
+/// In what is no folder, nothing is being made.
 pub fn is_running(folder: &Path) -> bool {
-    File::open(folder).is_ok_and(|folder| folder.try_lock_shared().is_err())
+    open_folder(folder).is_ok_and(|folder| folder.try_lock_shared().is_err())
 }
 
 /// Creates the folder of this name, with a number behind it where a run of the same seed already began in the same second.
@@ -139,6 +140,10 @@ mod tests {
         assert!(is_running(&path));
         drop(folder);
         assert!(!is_running(&path));
+        // A pipe in place of a folder is not waited for.
+        let pipe = results.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert!(!is_running(&pipe));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Opens the files of a run's folder, which may come from elsewhere: a link could lead out of it, and a pipe in place of a file
 //! would never end.
 
+use crate::bounded::{FILE_BYTES_MAX, SETTINGS_BYTES_MAX, read_text, too_long};
 use nix::fcntl::OFlag;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -12,37 +13,70 @@ use std::path::Path;
 /// # Errors
 /// The file cannot be opened, is a link, or is no regular file.
 pub fn open_regular(path: &Path) -> io::Result<File> {
+    regular(path, File::options().read(true))
+}
+
+/// Opens a regular file to append to it, in the same way; where it is missing, it is made.
+///
+/// # Errors
+/// As [`open_regular`].
+pub fn append_regular(path: &Path) -> io::Result<File> {
+    regular(path, File::options().append(true).create(true))
+}
+
+fn regular(path: &Path, options: &mut std::fs::OpenOptions) -> io::Result<File> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
-    let opened = File::options().read(true).custom_flags(flags.bits()).open(path);
+    let opened = options.custom_flags(flags.bits()).open(path);
     let file = opened.map_err(|error| match error.raw_os_error() {
         Some(code) if code == nix::errno::Errno::ELOOP as i32 => io::Error::other("it is a link"),
+        // A pipe without a reader, and a socket.
+        Some(code) if code == nix::errno::Errno::ENXIO as i32 => io::Error::other(NOT_REGULAR),
         _ => error,
     })?;
     match file.metadata()?.is_file() {
         true => Ok(file),
-        false => Err(io::Error::other("it is not a regular file")),
+        false => Err(io::Error::other(NOT_REGULAR)),
     }
 }
 
-/// The text of a regular file; see [`open_regular`].
+const NOT_REGULAR: &str = "it is not a regular file";
+
+/// Opens a folder, to lock it or to look below it. Nothing else is opened: a pipe of that name would be waited for.
 ///
 /// # Errors
-/// Those of [`open_regular`], and text that is not UTF-8.
-pub fn read_regular(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    open_regular(path)?.read_to_string(&mut text)?;
-    Ok(text)
+/// It cannot be opened, or is no folder.
+pub fn open_folder(path: &Path) -> io::Result<File> {
+    File::options().read(true).custom_flags(OFlag::O_DIRECTORY.bits()).open(path)
 }
 
-/// The longest file of settings: a plan, a scenario, a `lock.toml`.
-const SETTINGS_MAX: u64 = 16 << 20;
+/// The text of a regular file of a run or of a campaign; see [`open_regular`].
+///
+/// # Errors
+/// Those of [`open_regular`], more than [`FILE_BYTES_MAX`], and text that is not UTF-8.
+pub fn read_regular(path: &Path) -> io::Result<String> {
+    read_opened(open_regular(path)?, FILE_BYTES_MAX)
+}
+
+/// The last bytes of a regular file, as far as they are text.
+///
+/// # Errors
+/// Those of [`open_regular`].
+pub fn read_end(path: &Path, bytes_max: u64) -> io::Result<String> {
+    let mut file = open_regular(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(bytes_max)))?;
+    let mut bytes = Vec::new();
+    // It may grow meanwhile.
+    file.take(bytes_max).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
 
 /// The text of a file that a user named, also of a pipe (`<(command)`). It ends even where the file does not.
 ///
 /// # Errors
-/// The file cannot be opened, is longer than [`SETTINGS_MAX`], or is not UTF-8.
+/// The file cannot be opened, is longer than [`SETTINGS_BYTES_MAX`], or is not UTF-8.
 pub fn read_settings(path: &Path) -> io::Result<String> {
-    read_bounded(path, SETTINGS_MAX)
+    read_bounded(path, SETTINGS_BYTES_MAX)
 }
 
 /// As [`read_settings`], for a file of at most so many bytes.
@@ -50,11 +84,14 @@ pub fn read_settings(path: &Path) -> io::Result<String> {
 /// # Errors
 /// The file cannot be opened, is longer, or is not UTF-8.
 pub fn read_bounded(path: &Path, bytes_max: u64) -> io::Result<String> {
-    let mut text = String::new();
-    let read = File::open(path)?.take(bytes_max + 1).read_to_string(&mut text)?;
-    match read as u64 > bytes_max {
-        true => Err(io::Error::other(format!("it is longer than {} MiB", bytes_max >> 20))),
-        false => Ok(text),
+    read_opened(File::open(path)?, bytes_max)
+}
+
+fn read_opened(file: File, bytes_max: u64) -> io::Result<String> {
+    // A file that says itself that it is longer costs nothing, however much of it is a hole.
+    match file.metadata()?.len() > bytes_max {
+        true => Err(too_long("it", bytes_max)),
+        false => read_text(file, bytes_max),
     }
 }
 
@@ -65,7 +102,7 @@ mod tests {
     #[test]
     fn a_file_without_an_end_is_refused() {
         let error = read_settings(Path::new("/dev/zero")).unwrap_err().to_string();
-        assert_eq!(error, "it is longer than 16 MiB");
+        assert!(error.starts_with("it is longer than 16 MiB, which is the limit: "), "{error}");
         let (read, mut write) = io::pipe().unwrap();
         io::Write::write_all(&mut write, b"text").unwrap();
         drop(write);
@@ -85,5 +122,24 @@ mod tests {
         assert_eq!(read_regular(&pipe).unwrap_err().to_string(), "it is not a regular file");
         let missing = read_regular(&folder.path().join("missing")).unwrap_err();
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        assert_eq!(append_regular(&pipe).unwrap_err().to_string(), "it is not a regular file");
+        assert!(append_regular(&file).is_ok());
+        // A pipe that was waited for would hold the test for ever.
+        assert!(
+            open_folder(&pipe).is_err() && open_folder(&file).is_err() && open_folder(folder.path()).is_ok()
+        );
+    }
+
+    #[test]
+    fn a_file_with_a_hole_of_many_gigabytes_is_refused_and_its_end_can_be_read() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(40 << 30).unwrap();
+        let error = read_regular(file.path()).unwrap_err().to_string();
+        assert!(error.starts_with("it is longer than 64 MiB, which is the limit: "), "{error}");
+        assert!(crate::is_too_long(&read_settings(file.path()).unwrap_err()));
+        assert_eq!(read_end(file.path(), 3).unwrap(), "\0\0\0");
+        std::fs::write(file.path(), "12345").unwrap();
+        assert_eq!(read_end(file.path(), 3).unwrap(), "345");
+        assert_eq!(read_end(file.path(), 9).unwrap(), "12345");
     }
 }

@@ -63,11 +63,23 @@ fn open_stream(path: &Path) -> io::Result<File> {
 /// Writes a file of a folder that may come from elsewhere whole or not at all: nothing that lies in the folder leads out of it. What is
 /// there in the file's place, be it a link or a pipe, is replaced and not written to; a folder that is a link is refused.
 pub fn write_inside(folder: &Path, name: &str, content: &[u8]) -> Result<(), RunError> {
+    write_inside_by(folder, name, |mut file| file.write_all(content))
+}
+
+/// As [`write_inside`], in pieces.
+pub fn write_inside_by<E>(
+    folder: &Path,
+    name: &str,
+    write: impl FnOnce(&File) -> Result<(), E>,
+) -> Result<(), RunError>
+where
+    E: Into<Box<dyn Error + Send + Sync>>,
+{
     let path = folder.join(name);
     let mut between = path.ancestors().skip(1).take_while(|it| *it != folder);
     let written = match between.find(|it| it.is_symlink()) {
         Some(link) => Err(format!("{} is a link", link.display()).into()),
-        None => replace(&path, |mut file| file.write_all(content)),
+        None => replace(&path, write),
     };
     written.map_err(|source| RunError::Write { path, source })
 }
