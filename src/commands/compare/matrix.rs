@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use fencepost_engine::{
     BadUsage, Faults, JOBS_MAX, RUNS_MAX, RunOptions, RunSpec, check_count, find_lock, pick,
 };
-use fencepost_history::run::{RunFile, now, read_regular, timestamp, write_whole};
+use fencepost_history::run::{RunFile, append_regular, now, read_regular, timestamp, write_inside};
 use fencepost_history::{Seed, Shard};
 use fencepost_nemesis::{Nemesis, SWARM};
 use fencepost_report::comparison::{Cell, CompareCampaign, Comparison, Row, cell, combination, servers};
@@ -351,7 +351,7 @@ impl Matrix {
         let path = results.join(format!("compare-{}-{}{shard}", timestamp(now()), self.seed));
         fs::create_dir(&path).with_context(|| format!("cannot make the folder {}", path.display()))?;
         let text = toml::to_string(self).context("cannot put the matrix into TOML")?;
-        write_whole(&path.join("matrix.toml"), text.as_bytes())?;
+        write_inside(&path, "matrix.toml", text.as_bytes())?;
         Ok(path)
     }
 }
@@ -397,7 +397,7 @@ pub fn lock(results: &Path, shard: Option<Shard>) -> Result<File> {
         .with_context(|| format!("cannot make the results folder {}", results.display()))?;
     let part = shard.map_or(String::new(), |shard| format!("-{}-of-{}", shard.number(), shard.of()));
     let path = results.join(format!(".compare{part}.lock"));
-    let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    let file = append_regular(&path).with_context(|| format!("cannot write {}", path.display()))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(BadUsage(format!(

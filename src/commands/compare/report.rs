@@ -5,7 +5,7 @@ use crate::unwritten::with_files;
 use anyhow::Result;
 use clap::Args;
 use fencepost_engine::BadUsage;
-use fencepost_history::run::{write_whole, write_whole_by};
+use fencepost_history::run::{write_inside, write_whole, write_whole_by};
 use fencepost_report::comparison::{self, Changes, Comparison, changes, read_baseline};
 use fencepost_report::markdown::escaped;
 use fencepost_report::pipeline::{self, github};
@@ -92,8 +92,8 @@ pub fn write(files: &ComparisonFiles, comparison: &Comparison, folder: Option<&P
         files.markdown.as_deref().map(put_markdown),
         files.csv.as_deref().map(put_csv),
         files.junit.as_deref().map(put_junit),
-        folder.map(|folder| put_page(&folder.join(PAGE))),
-        folder.map(|folder| put_json(&folder.join(JSON))),
+        folder.map(|folder| Ok(write_inside(folder, PAGE, comparison::html(comparison, folder).as_bytes())?)),
+        folder.map(|folder| Ok(write_inside(folder, JSON, json()?.as_bytes())?)),
     ];
     with_files(SUBJECT, written.into_iter().flatten(), code)
 }

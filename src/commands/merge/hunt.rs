@@ -7,7 +7,7 @@ use crate::output::say;
 use crate::unwritten::with_files;
 use anyhow::{Context, Result};
 use fencepost_engine::BadUsage;
-use fencepost_history::run::write_whole;
+use fencepost_history::run::{write_inside, write_whole};
 use fencepost_report::hunt::{HUNT_JSON, HuntFile, html, markdown, merged};
 use std::collections::BTreeMap;
 use std::fs;
@@ -50,10 +50,11 @@ fn write(args: &MergeArgs, sources: &Sources, whole: &HuntFile, code: i32) -> Re
     let (page, json) = (markdown(whole), serde_json::to_string_pretty(whole)? + "\n");
     let put = |path: &Path, text: &str| Ok(write_whole(path, text.as_bytes())?);
     let put_html = |path: &Path| put(path, &html(whole, out));
+    let put_inside = |name: &str, text: &str| Ok(write_inside(out, name, text.as_bytes())?);
     let of_parts = sources
         .write(out, |_| None)
         .and_then(|()| sources.write_file(out, |number, _| vec![out.join(place(number))]));
-    let in_folder = put_html(&out.join("hunt.html"));
+    let in_folder = put_inside("hunt.html", &html(whole, out));
     let row = in_folder.is_ok().then(|| page_row(out));
     let written = [
         Some(of_parts),
@@ -61,8 +62,8 @@ fn write(args: &MergeArgs, sources: &Sources, whole: &HuntFile, code: i32) -> Re
         files.html.as_deref().map(put_html),
         files.markdown.as_deref().map(|path| put(path, &page)),
         files.json.as_deref().map(|path| put(path, &json)),
-        Some(put(&out.join("hunt.md"), &page)),
-        Some(put(&out.join(HUNT_JSON), &json)),
+        Some(put_inside("hunt.md", &page)),
+        Some(put_inside(HUNT_JSON, &json)),
     ];
     if let Some(row) = row {
         say!("{row}");

@@ -2,11 +2,13 @@
 
 use super::args::MergeArgs;
 use super::sources::Sources;
-use crate::commands::scenario::{Report, SUBJECT, ScenarioCampaign, ScenarioFiles, merged, show, write_page};
+use crate::commands::scenario::{
+    Report, SUBJECT, ScenarioCampaign, ScenarioFiles, merged, show, write_page, write_page_inside,
+};
 use crate::output::say;
 use crate::unwritten::with_files;
 use anyhow::{Context, Result};
-use fencepost_history::run::write_whole;
+use fencepost_history::run::{write_inside, write_whole};
 use fencepost_report::terminal;
 use std::path::Path;
 
@@ -38,8 +40,10 @@ pub fn merge(args: &MergeArgs, sources: &Sources) -> Result<i32> {
     ];
     let code = with_files(SUBJECT, written.into_iter().flatten(), code);
     let in_folder = [PAGE, JSON].map(|name| args.out.join(name));
-    let [page, json] = &in_folder;
-    let written = [put_page(page), put_json(json)];
+    let written = [
+        write_page_inside(&reports, &args.out, PAGE),
+        write_inside(&args.out, JSON, json.as_bytes()).map_err(Into::into),
+    ];
     for (path, _) in in_folder.iter().zip(&written).filter(|(_, written)| written.is_ok()) {
         say!("{}", terminal::rows(&[("written", &path.display().to_string())]).trim_end());
     }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use fencepost_engine::BadUsage;
-use fencepost_history::run::{write_whole, write_whole_by};
+use fencepost_history::run::{write_inside, write_inside_by};
 use fencepost_report::parts::{
     DURATIONS, Durations, MERGE_JSON, PartFile, PartFolder, PartState, RECORDS, Record, RecordHead, Union,
     find_parts,
@@ -107,7 +107,7 @@ impl Sources {
     /// A file cannot be written.
     pub fn write(&self, out: &Path, name: impl Fn(u64) -> Option<String>) -> Result<()> {
         let mut took = Vec::new();
-        write_whole_by(&out.join(RECORDS), |file| -> Result<()> {
+        write_inside_by(out, RECORDS, |file| -> Result<()> {
             let mut writer = BufWriter::with_capacity(1 << 20, file);
             for head in self.union.records.values() {
                 let line = self.line(head)?;
@@ -117,7 +117,7 @@ impl Sources {
             }
             Ok(writer.flush()?)
         })?;
-        write_whole(&out.join(DURATIONS), Durations::of(took.into_iter()).text().as_bytes())?;
+        write_inside(out, DURATIONS, Durations::of(took.into_iter()).text().as_bytes())?;
         self.write_file(out, |_, part| part.runs_in.clone())
     }
 
@@ -138,7 +138,7 @@ impl Sources {
             }
         }
         let text = serde_json::to_string_pretty(&file)? + "\n";
-        Ok(write_whole(&out.join(MERGE_JSON), text.as_bytes())?)
+        Ok(write_inside(out, MERGE_JSON, text.as_bytes())?)
     }
 }
 

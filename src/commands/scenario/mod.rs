@@ -16,7 +16,7 @@ use fencepost_engine::scenario::{Scenario, find, read_file, registry};
 use fencepost_engine::{BadUsage, JOBS_MAX, RUNS_MAX, Reason, Stop, check_count, unknown};
 use fencepost_history::Seed;
 use fencepost_history::mistake::MistakeInFile;
-use fencepost_history::run::write_whole;
+use fencepost_history::run::{write_inside, write_whole};
 use fencepost_report::parts::Durations;
 use fencepost_report::pipeline::junit;
 use fencepost_report::terminal;
@@ -244,6 +244,15 @@ pub fn show(args: ScenarioFiles, reports: &[Report], many: bool) -> Result<i32> 
 pub fn write_page(reports: &[Report], path: &Path) -> Result<()> {
     page::pictures(reports, path)?;
     Ok(write_whole(path, page::markdown(reports).as_bytes())?)
+}
+
+/// As [`write_page`], into the folder of a merge.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write_page_inside(reports: &[Report], folder: &Path, name: &str) -> Result<()> {
+    page::pictures(reports, &folder.join(name))?;
+    Ok(write_inside(folder, name, page::markdown(reports).as_bytes())?)
 }
 
 /// A case for each time that a scenario was played.

@@ -1,6 +1,7 @@
 //! `durations.json`: how long runs took, so that the next campaign can be dealt better.
 
-use fencepost_history::run::{RunError, read_regular};
+use fencepost_history::FILE_BYTES_MAX;
+use fencepost_history::run::{RunError, read_bounded};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,12 +15,13 @@ pub const DURATIONS: &str = "durations.json";
 pub struct Durations(BTreeMap<String, f64>);
 
 impl Durations {
-    /// Reads what an earlier campaign left.
+    /// Reads what an earlier campaign left, from a file that the user names: a link or a pipe will do.
     ///
     /// # Errors
     /// The file cannot be read, or holds something else: one sentence.
     pub fn read(path: &Path) -> Result<Durations, RunError> {
-        let text = read_regular(path).map_err(|source| RunError::Read { path: path.to_owned(), source })?;
+        let text = read_bounded(path, FILE_BYTES_MAX)
+            .map_err(|source| RunError::Read { path: path.to_owned(), source })?;
         let durations: Durations = serde_json::from_str(&text).map_err(|error| RunError::Malformed {
             path: path.to_owned(),
             reason: format!(
@@ -76,5 +78,9 @@ mod tests {
             std::fs::write(&path, damaged).unwrap();
             assert!(Durations::read(&path).unwrap_err().to_string().contains(DURATIONS), "{damaged}");
         }
+        std::fs::File::create(&path).unwrap().set_len(40 << 30).unwrap();
+        let endless = Durations::read(&path).unwrap_err();
+        let endless = std::error::Error::source(&endless).unwrap().to_string();
+        assert!(endless.starts_with("it is longer than 64 MiB"), "{endless}");
     }
 }

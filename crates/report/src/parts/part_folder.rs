@@ -1,7 +1,7 @@
 //! The folder of a part or of a merge, as a merge reads it.
 
 use super::part_file::{CampaignKind, MERGE_JSON, PART_JSON, PartFile};
-use super::records::{RECORDS, Record, RecordHead, line, read_line, read_records, record_head};
+use super::records::{RECORDS, Record, RecordHead, line, line_of, read_records, record_head};
 use super::union::Union;
 use crate::hunt::{HUNT_JSON, HuntFile};
 use anyhow::{Context, Result};
@@ -116,7 +116,7 @@ impl PartFolder {
         let path = self.path.join(RECORDS);
         match &self.records {
             Lines::File(file) => {
-                read_line(file, head).with_context(|| format!("cannot read {}", path.display()))
+                line_of(file, head).with_context(|| format!("cannot read {}", path.display()))
             }
             Lines::Hunt(line) => Ok(line.clone()),
             Lines::Nowhere => anyhow::bail!("{} is gone", path.display()),

@@ -3,9 +3,9 @@
 use super::durations::{DURATIONS, Durations};
 use super::part_file::{PART_JSON, PartFile};
 use super::part_folder::PartFolder;
-use super::records::{RECORDS, Record, Recording};
+use super::records::{Record, Recording};
 use anyhow::Result;
-use fencepost_history::run::write_whole;
+use fencepost_history::run::{open_folder, write_inside};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -49,7 +49,7 @@ impl PartWriter {
         before: Vec<Record>,
     ) -> Result<PartWriter> {
         let took_ms = before.iter().filter_map(|record| Some((record.run, record.took_ms?))).collect();
-        let recording = Recording::begin(&folder.join(RECORDS), before.into_iter())?;
+        let recording = Recording::begin(folder, before.into_iter())?;
         let part = PartWriter::begin_without_records(folder, file, dealt)?;
         Ok(PartWriter { recording: Some(recording), took_ms: Mutex::new(took_ms), ..part })
     }
@@ -60,12 +60,12 @@ impl PartWriter {
     /// A file of the folder cannot be written.
     pub fn begin_without_records(folder: &Path, file: PartFile, dealt: Vec<DealtRun>) -> Result<PartWriter> {
         // Where the file system has no locks, the part seems to have ended; a merge says that it is unfinished.
-        let at_work = File::open(folder).ok().filter(|folder| folder.try_lock().is_ok());
+        let at_work = open_folder(folder).ok().filter(|folder| folder.try_lock().is_ok());
         let mut words = String::new();
         for run in &dealt {
             let _ = writeln!(words, "{} {}", run.run, run.label);
         }
-        write_whole(&folder.join(DEALT), words.as_bytes())?;
+        write_inside(folder, DEALT, words.as_bytes())?;
         let names = dealt.into_iter().map(|run| (run.run, run.name)).collect();
         let folder = folder.to_owned();
         let took_ms = Mutex::default();
@@ -76,7 +76,7 @@ impl PartWriter {
 
     fn write(&self) -> Result<()> {
         let text = serde_json::to_string_pretty(&self.file)? + "\n";
-        Ok(write_whole(&self.folder.join(PART_JSON), text.as_bytes())?)
+        Ok(write_inside(&self.folder, PART_JSON, text.as_bytes())?)
     }
 
     /// Keeps what came of a run.
@@ -98,7 +98,7 @@ impl PartWriter {
         let took = std::mem::take(&mut *self.took_ms.lock());
         let named = took.into_iter().filter_map(|(run, ms)| Some((self.names.get(&run)?.clone(), ms)));
         if self.recording.is_some() {
-            write_whole(&self.folder.join(DURATIONS), Durations::of(named).text().as_bytes())?;
+            write_inside(&self.folder, DURATIONS, Durations::of(named).text().as_bytes())?;
         }
         self.file.parts.values_mut().for_each(|part| part.finished = finished);
         self.write()

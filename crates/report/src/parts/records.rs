@@ -1,14 +1,15 @@
 //! `records.jsonl`: a line for each run of a part that was made, or failed. Lines are appended as runs end.
 
 use anyhow::{Context, Result};
-use fencepost_history::run::{RunError, write_whole_by};
+use fencepost_history::run::{RunError, append_regular, write_inside_by};
+use fencepost_history::{is_too_long, read_line};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufReader, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -74,15 +75,18 @@ pub(super) fn read_records(file: &File, path: &Path, source: usize) -> Result<BT
     let mut reader = BufReader::with_capacity(1 << 20, file);
     for number in 1.. {
         line.clear();
-        let read = reader.read_until(b'\n', &mut line);
-        let bytes = read.with_context(|| format!("cannot read {}", path.display()))?;
+        let no_record = |error: String| RunError::Malformed {
+            path: path.to_owned(),
+            reason: format!("line {number} is no record of a run ({error}); make this part again"),
+        };
+        let bytes = match read_line(&mut reader, &mut line) {
+            Err(error) if is_too_long(&error) => return Err(no_record(error.to_string()).into()),
+            read => read.with_context(|| format!("cannot read {}", path.display()))?,
+        };
         if !line.ends_with(b"\n") {
             break;
         }
-        let head = record_head(&line, source, offset).map_err(|error| RunError::Malformed {
-            path: path.to_owned(),
-            reason: format!("line {number} is no record of a run ({error}); make this part again"),
-        })?;
+        let head = record_head(&line, source, offset).map_err(|error| no_record(error.to_string()))?;
         heads.insert(head.run, head);
         offset += bytes as u64;
     }
@@ -104,7 +108,7 @@ pub(super) fn record_head(line: &[u8], source: usize, offset: u64) -> serde_json
 ///
 /// # Errors
 /// The file cannot be read.
-pub(super) fn read_line(file: &File, head: &RecordHead) -> std::io::Result<Vec<u8>> {
+pub(super) fn line_of(file: &File, head: &RecordHead) -> std::io::Result<Vec<u8>> {
     let mut line = vec![0; head.bytes];
     file.read_exact_at(&mut line, head.offset)?;
     Ok(line)
@@ -116,19 +120,20 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// Begins the file with what was done before.
+    /// Begins the file in the folder of a part with what was done before.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn begin(path: &Path, before: impl Iterator<Item = Record>) -> Result<Recording> {
-        write_whole_by(path, |file| -> Result<()> {
+    pub fn begin(folder: &Path, before: impl Iterator<Item = Record>) -> Result<Recording> {
+        write_inside_by(folder, RECORDS, |file| -> Result<()> {
             let mut writer = BufWriter::new(file);
             for record in before {
                 writer.write_all(&line(&record)?)?;
             }
             Ok(writer.flush()?)
         })?;
-        let file = File::options().append(true).open(path);
+        let path = folder.join(RECORDS);
+        let file = append_regular(&path);
         Ok(Recording { file: Mutex::new(file.with_context(|| format!("cannot write {}", path.display()))?) })
     }
 

@@ -140,7 +140,7 @@ fn records_survive_a_kill_in_the_middle_of_a_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(RECORDS);
     let record = |run, value: &str| Record::new(run, true, Some(5), &json!(value)).unwrap();
-    let recording = Recording::begin(&path, std::iter::once(record(3, "before"))).unwrap();
+    let recording = Recording::begin(folder.path(), std::iter::once(record(3, "before"))).unwrap();
     recording.add(&record(1, "one")).unwrap();
     recording.add(&record(3, "again")).unwrap();
     let whole = std::fs::read(&path).unwrap();
@@ -164,4 +164,51 @@ fn numbers_of_parts_are_listed_as_ranges() {
     let expected =
         ["part 2", "parts 1 and 2", "parts 1, 2 and 4", "parts 1 to 3", "parts 1 to 3, 5, 6 and 8 to 11"];
     assert_eq!(said, expected);
+}
+
+/// The file of the only part of a comparison of one run, which has just begun.
+fn begun() -> PartFile {
+    PartFile {
+        fencepost: "0.1.0".to_owned(),
+        kind: CampaignKind::Compare,
+        command: "fencepost compare --seed 7".to_owned(),
+        seed: Seed(7),
+        of: NonZeroU32::MIN,
+        deal: "d".to_owned(),
+        campaign: json!({}),
+        parts: BTreeMap::from([(1, PartState { finished: false, dealt: vec![0], runs_in: Vec::new() })]),
+    }
+}
+
+#[test]
+fn pipes_in_place_of_the_files_of_a_part_are_replaced_and_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    for name in [RECORDS, PART_JSON, DURATIONS, "dealt.txt"] {
+        assert!(std::process::Command::new("mkfifo").arg(at.join(name)).status().unwrap().success());
+    }
+    assert!(PartFolder::read(at, 0).is_err(), "no part was made here");
+    assert!(records_before(at).is_empty());
+    let dealt = || vec![DealtRun { run: 0, label: "a".to_owned(), name: "a".to_owned() }];
+    let writer = PartWriter::begin(at, begun(), dealt(), Vec::new()).unwrap();
+    writer.add(&Record::new(0, true, Some(900), &1).unwrap()).unwrap();
+    writer.end(true).unwrap();
+    assert_eq!(records_before(at).len(), 1);
+    // A pipe that comes in between is refused.
+    std::fs::remove_file(at.join(RECORDS)).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(at.join(RECORDS)).status().unwrap().success());
+    let refused = format!("{:#}", PartFolder::read(at, 0).err().unwrap());
+    assert!(refused.ends_with("records.jsonl: it is not a regular file"), "{refused}");
+}
+
+#[test]
+fn a_record_without_an_end_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(RECORDS);
+    std::fs::write(&path, "{\"run\":0,\"done\":true,\"value\":1}\n").unwrap();
+    let file = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+    file.set_len(40 << 30).unwrap();
+    let refused = read_records(&file, &path, 0).unwrap_err().to_string();
+    let sentence = "records.jsonl: line 2 is no record of a run (the line is longer than 64 MiB";
+    assert!(refused.contains(sentence), "{refused}");
 }
