@@ -4,6 +4,8 @@ use super::marker::{FileFacts, MARKER, Marker};
 use super::patience::Patience;
 use anyhow::{Context, Result, anyhow, bail};
 use fencepost_engine::BadUsage;
+use fencepost_history::run::open_regular;
+use fencepost_history::{FILE_BYTES_MAX, too_long};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use object_store::aws::AmazonS3Builder;
@@ -103,8 +105,8 @@ impl Bucket {
 
     async fn send_file(&self, folder: &Path, name: &str, file: &str) -> Result<()> {
         let path = folder.join(file);
-        let mut source =
-            tokio::fs::File::open(&path).await.with_context(|| format!("cannot read {}", path.display()))?;
+        let source = open_regular(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let mut source = tokio::fs::File::from_std(source);
         let object = format!("{name}/{file}");
         // A large file goes in several parts, so that it need not fit into the memory.
         let mut target = BufWriter::new(self.store.clone(), self.object(&object));
@@ -149,8 +151,18 @@ impl Bucket {
         }
     }
 
+    /// The content of a marker.
     async fn read(&self, object: &str) -> object_store::Result<Vec<u8>> {
-        Ok(self.store.get(&self.object(object)).await?.bytes().await?.to_vec())
+        let mut stream = self.store.get(&self.object(object)).await?.into_stream();
+        let mut content = Vec::new();
+        while let Some(piece) = stream.next().await {
+            content.extend_from_slice(&piece?);
+            if content.len() as u64 > FILE_BYTES_MAX {
+                let source = too_long("it", FILE_BYTES_MAX).into();
+                return Err(Error::Generic { store: "the store", source });
+            }
+        }
+        Ok(content)
     }
 
     /// Brings all files of a folder that lies there; the prefix itself, if the name is empty.
@@ -173,9 +185,15 @@ impl Bucket {
         let found = self.store.get(&self.object(&object)).await;
         let mut stream = found.map_err(|error| self.cannot("read", &object, &error))?.into_stream();
         let mut target = tokio::fs::File::create(&path).await.with_context(cannot_write)?;
+        let mut length = 0;
         while let Some(bytes) = stream.next().await {
             let bytes = bytes.map_err(|error| self.cannot("read", &object, &error))?;
             target.write_all(&bytes).await.with_context(cannot_write)?;
+            length += bytes.len() as u64;
+            // More than was sent must not fill the disk.
+            if length > facts.bytes {
+                break;
+            }
         }
         target.flush().await.with_context(cannot_write)?;
         match FileFacts::of(&path)? == *facts {
@@ -295,6 +313,29 @@ mod tests {
     fn bucket(folder: &Path) -> Bucket {
         fs::create_dir_all(folder.join("there")).unwrap();
         Bucket::open(&format!("file://{}/there/", folder.display()), Patience::Short).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_marker_and_a_file_that_are_too_long_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (run, bucket) = (run_in(folder.path()), bucket(folder.path()));
+        bucket.send(&run, "run").await.unwrap();
+        let marker = bucket.list().await.unwrap().remove(0).1;
+        let lengthen = |file: &str| {
+            let opened = fs::File::options().write(true).open(folder.path().join("there/run").join(file));
+            opened.unwrap().set_len(1 << 40).unwrap();
+        };
+        lengthen("run.toml");
+        let back = folder.path().join("back");
+        let refused = bucket.fetch("run", &marker, &back).await.unwrap_err().to_string();
+        assert!(refused.contains("run.toml is not what its marker says"), "{refused}");
+        assert!(
+            fs::metadata(back.join("run.toml")).unwrap().len() < 1 << 20,
+            "no more is brought than was sent"
+        );
+        lengthen(MARKER);
+        let refused = bucket.list().await.unwrap_err().to_string();
+        assert!(refused.contains("it is longer than 64 MiB, which is the limit"), "{refused}");
     }
 
     #[tokio::test]

@@ -8,6 +8,7 @@ use crate::output::complain;
 use crate::runtime::runtime;
 use anyhow::{Context, Result};
 use fencepost_engine::BadUsage;
+use fencepost_history::run::read_regular;
 use fencepost_report::runs;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
@@ -72,8 +73,8 @@ impl Copied {
             }
         }
         for (name, object, marker) in named {
-            let known = fs::read(self.folder.join(&name).join(MARKER)).ok();
-            if known.and_then(|json| Marker::parse(&json).ok()).as_ref() != Some(marker) {
+            let known = read_regular(&self.folder.join(&name).join(MARKER)).ok();
+            if known.and_then(|json| Marker::parse(json.as_bytes()).ok()).as_ref() != Some(marker) {
                 bring(&self.bucket, object, marker, &self.folder, &name).await?;
             }
         }

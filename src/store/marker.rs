@@ -2,10 +2,11 @@
 //! what has one is whole.
 
 use anyhow::{Context, Result, bail};
+use fencepost_history::run::open_regular;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Component, Path};
 
@@ -84,7 +85,7 @@ impl FileFacts {
     /// It cannot be read.
     pub fn of(path: &Path) -> Result<FileFacts> {
         let cannot = || format!("cannot read {}", path.display());
-        let mut file = BufReader::with_capacity(1 << 16, File::open(path).with_context(cannot)?);
+        let mut file = BufReader::with_capacity(1 << 16, open_regular(path).with_context(cannot)?);
         let (mut hash, mut bytes) = (Sha256::new(), 0);
         loop {
             let chunk = file.fill_buf().with_context(cannot)?;

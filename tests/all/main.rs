@@ -15,6 +15,7 @@ mod hunt;
 mod interrupted_runs;
 mod killed_parts;
 mod kits;
+mod long_files;
 mod nemeses;
 mod other_commands;
 mod own_locks;

@@ -369,6 +369,16 @@ mod tests {
     }
 
     #[test]
+    fn a_line_without_an_end_is_refused() {
+        let endless = io::BufReader::new(io::repeat(b'x'));
+        let Err(error) = read(&Register::default(), &mut JsonLines::new(endless), &ReadOptions::default())
+        else {
+            panic!("a line without an end was read")
+        };
+        assert!(error.to_string().starts_with("line 1: the line is longer than 64 MiB"), "{error}");
+    }
+
+    #[test]
     fn reads_values_of_independent_keys_and_skips_on_demand() {
         let text = r#"{"process":1,"type":"invoke","f":"write","value":["x",3]}
             {"process":1,"type":"ok","f":"write","value":["x",3]}

@@ -2,7 +2,7 @@
 
 use fencepost_cluster::LIMIT_NOTE;
 use fencepost_history::printable;
-use std::io::{Read, Seek, SeekFrom};
+use fencepost_history::run::read_end;
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,15 +17,7 @@ const TAIL_BYTES: u64 = 16 << 10;
 
 /// The end of a file, as far as it is text; empty where it cannot be read.
 pub(crate) fn tail(path: &Path) -> String {
-    let read = || {
-        let mut file = std::fs::File::open(path)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        Ok::<_, std::io::Error>(bytes)
-    };
-    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+    read_end(path, TAIL_BYTES).unwrap_or_default()
 }
 
 /// A line of a log without the time and the program that the node's agent wrote before it.

@@ -35,7 +35,11 @@ pub fn judge(folder: &RunFolder) -> Result<Judged> {
 }
 
 fn write_report(folder: &RunFolder, heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> Result<()> {
-    let clocks = read_clock_samples(&folder.clocks())?;
+    // No verdict rests on the clocks: without them everything else is written, and then they are complained about.
+    let (clocks, unreadable) = match read_clock_samples(&folder.clocks()) {
+        Ok(clocks) => (clocks, None),
+        Err(error) => (Vec::new(), Some(error)),
+    };
     let overlaps = overlaps(run);
     let whole = RunPictures::draw(run, &overlaps, &clocks);
     for (name, picture) in pictures::plots(run, verdict, &whole) {
@@ -44,5 +48,5 @@ fn write_report(folder: &RunFolder, heading: &Heading, run: &RunIndex, verdict: 
     folder.write("report.html", page::page(heading, run, verdict, &overlaps, &whole).as_bytes())?;
     // Written last: where a verdict is, all other files of the report are.
     folder.write("verdict.json", serde_json::to_string_pretty(verdict)?.as_bytes())?;
-    Ok(())
+    unreadable.map_or(Ok(()), |error| Err(error.into()))
 }

@@ -3,7 +3,7 @@
 use super::play::{Ending, Report};
 use super::repetitions;
 use anyhow::{Context, Result};
-use fencepost_history::run::write_inside;
+use fencepost_history::run::{read_regular, write_inside};
 use fencepost_report::markdown::{code_in_table, escaped};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -32,8 +32,8 @@ pub fn pictures(reports: &[Report], page: &Path) -> Result<()> {
                     .with_context(|| format!("cannot make the folder {}", folder.display()))?;
             }
         }
-        let drawn = std::fs::read(&picture).with_context(|| format!("cannot read {}", picture.display()))?;
-        write_inside(beside, &format!("{PICTURES}/{}.svg", report.name), &drawn)?;
+        let drawn = read_regular(&picture).with_context(|| format!("cannot read {}", picture.display()))?;
+        write_inside(beside, &format!("{PICTURES}/{}.svg", report.name), drawn.as_bytes())?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! a thread and the name of the logger stand before it.
 
 use super::read_ready;
+use fencepost_history::read_line;
 use std::io::{self, BufRead, Read};
 
 /// What stands before an operation in a log.
@@ -75,7 +76,7 @@ impl<R: BufRead> BufRead for ColumnLines<R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.at == self.rest.len() {
             let mut line = Vec::new();
-            let is_end = self.lines.read_until(b'\n', &mut line)? == 0;
+            let is_end = read_line(&mut self.lines, &mut line)? == 0;
             self.rest = as_map(String::from_utf8_lossy(&line).trim_end()).into_bytes();
             if !is_end {
                 self.rest.push(b'\n');
@@ -110,6 +111,13 @@ mod tests {
         );
         assert_eq!(read("0   :ok     :read   3"), "{:process 0 :type :ok :f :read :value 3 :error nil}\n");
         assert_eq!(read("what is this\n"), "what is this\n");
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_refused() {
+        let endless = b"0\t:invoke\t:read\tnil".chain(io::repeat(b'x'));
+        let refused = ColumnLines::new(io::BufReader::new(endless)).read(&mut [0]).unwrap_err().to_string();
+        assert!(refused.starts_with("the line is longer than 64 MiB"), "{refused}");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use super::json::{first_word, plain};
 use super::{Line, Lines, ReadError, malformed};
-use fencepost_history::Kind;
+use fencepost_history::{Kind, LINE_BYTES_MAX, too_long};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::io::BufRead;
@@ -20,7 +20,7 @@ pub struct Edn<R> {
 
 impl<R: BufRead> Edn<R> {
     pub fn new(reader: R) -> Self {
-        Edn { text: Text { reader, line: 1 }, in_vector: None }
+        Edn { text: Text { reader, line: 1, of_event: None }, in_vector: None }
     }
 }
 
@@ -50,7 +50,7 @@ impl<R: BufRead> Lines for Edn<R> {
                     Some(_) => malformed(self.text.line, "something follows the vector of events"),
                 }
             }
-            _ => match self.text.form(0)? {
+            _ => match self.text.event()? {
                 Value::Object(map) => event(map, line).map(Some),
                 other => malformed(line, format!("an event is a map, not {other}")),
             },
@@ -107,6 +107,8 @@ const DEPTH_MAX: usize = 100;
 struct Text<R> {
     reader: R,
     line: u64,
+    /// How many bytes of an event were read; none between events, where nothing is kept of what is read.
+    of_event: Option<u64>,
 }
 
 impl<R: BufRead> Text<R> {
@@ -120,7 +122,21 @@ impl<R: BufRead> Text<R> {
             self.reader.consume(1);
         }
         self.line += u64::from(byte == Some(b'\n'));
+        if let Some(bytes) = &mut self.of_event {
+            *bytes += 1;
+            if *bytes > LINE_BYTES_MAX {
+                return malformed(self.line, too_long("an event", LINE_BYTES_MAX).to_string());
+            }
+        }
         Ok(byte)
+    }
+
+    /// A form that may have so many bytes and no more.
+    fn event(&mut self) -> Result<Value, ReadError> {
+        self.of_event = Some(0);
+        let form = self.form(0)?;
+        self.of_event = None;
+        Ok(form)
     }
 
     /// Skips white space, commas, comments and discarded forms.
@@ -346,5 +362,19 @@ mod tests {
         assert_eq!(refused("{:a \"b"), "line 1: a string does not end");
         assert_eq!(refused("[] x"), "line 1: something follows the vector of events");
         assert_eq!(refused("}"), "line 1: '}' has no beginning");
+    }
+
+    #[test]
+    fn an_event_without_an_end_is_refused() {
+        use std::io::{BufReader, Read, repeat};
+        // A word, a text, a vector of many lines, and what stands between events, which may be long.
+        let inputs: [(&str, u8); 4] = [("", 0), ("{:f \"", b'x'), ("[[", b'\n'), ("{:f 1", b'9')];
+        for (beginning, rest) in inputs {
+            let text = beginning.as_bytes().chain(repeat(rest).take(LINE_BYTES_MAX + (1 << 20)));
+            let refused = Edn::new(BufReader::new(text)).next_line().unwrap_err().to_string();
+            assert!(refused.contains("an event is longer than 64 MiB, which is the limit"), "{refused}");
+        }
+        let blank = repeat(b'\n').take(LINE_BYTES_MAX + 1);
+        assert!(Edn::new(BufReader::new(blank)).next_line().unwrap().is_none());
     }
 }

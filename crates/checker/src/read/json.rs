@@ -1,7 +1,7 @@
 //! Histories as JSON lines, with the field names of Jepsen.
 
 use super::{Line, Lines, ReadError, malformed};
-use fencepost_history::Kind;
+use fencepost_history::{Kind, is_too_long, read_line};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -19,9 +19,6 @@ impl<R: BufRead> JsonLines<R> {
         JsonLines { reader, line: Vec::with_capacity(256), number: 0 }
     }
 }
-
-/// No event is longer than this; text without line ends must not fill the memory.
-const LINE_BYTES_MAX: u64 = 1 << 26;
 
 #[derive(Deserialize)]
 struct Fields<'a> {
@@ -48,13 +45,11 @@ impl<R: BufRead> Lines for JsonLines<R> {
         loop {
             self.line.clear();
             self.number += 1;
-            let mut limited = std::io::Read::take(&mut self.reader, LINE_BYTES_MAX);
-            if limited.read_until(b'\n', &mut self.line)? == 0 {
-                return Ok(None);
-            }
-            if self.line.len() as u64 == LINE_BYTES_MAX {
-                return malformed(self.number, "the line is longer than 64 MiB");
-            }
+            match read_line(&mut self.reader, &mut self.line) {
+                Ok(0) => return Ok(None),
+                Err(error) if is_too_long(&error) => return malformed(self.number, error.to_string()),
+                read => read?,
+            };
             if !self.line.iter().all(u8::is_ascii_whitespace) {
                 return parse(&self.line, self.number).map(Some);
             }

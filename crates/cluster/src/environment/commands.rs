@@ -3,6 +3,7 @@
 
 use super::definition::Environment;
 use crate::{ClusterError, Progress};
+use fencepost_history::run::read_end;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -13,6 +14,8 @@ use tokio::process::{Child, ChildStdin, Command};
 
 /// How many lines of the log are shown when a command has failed.
 const LINES_SHOWN: usize = 20;
+/// How much of its end is read for that.
+const TAIL_BYTES: u64 = 64 << 10;
 
 /// What the hidden subcommand `setup` does: one line of JSON on its standard input, whose end ends everything.
 #[derive(Debug, Serialize, Deserialize)]
@@ -134,8 +137,7 @@ fn in_words(status: ExitStatus) -> String {
 }
 
 fn tail(log: &Path) -> String {
-    let text = std::fs::read(log).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
+    let text = read_end(log, TAIL_BYTES).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n")
 }

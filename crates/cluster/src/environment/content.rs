@@ -80,7 +80,7 @@ impl Content {
         }
         if let Some(dockerfile) = &environment.dockerfile {
             let path = root.join(dockerfile);
-            hash.update(std::fs::read(&path).map_err(|error| cannot("read", &path, &error))?);
+            add_content(&mut hash, &path).map_err(|error| cannot("read", &path, &error))?;
         }
         Ok(Content { entries, hash: short(hash) })
     }
@@ -237,11 +237,18 @@ fn hash(entries: &BTreeMap<PathBuf, Entry>) -> Result<Sha256, ClusterError> {
 }
 
 fn content_hash(file: &Path) -> io::Result<Vec<u8>> {
-    let (mut file, mut hash, mut chunk) = (File::open(file)?, Sha256::new(), vec![0; 64 << 10]);
+    let mut hash = Sha256::new();
+    add_content(&mut hash, file)?;
+    Ok(hash.finalize().to_vec())
+}
+
+/// In pieces: a file of a user's may have any length.
+fn add_content(hash: &mut Sha256, file: &Path) -> io::Result<()> {
+    let (mut file, mut chunk) = (File::open(file)?, vec![0; 64 << 10]);
     while let length @ 1.. = file.read(&mut chunk)? {
         hash.update(&chunk[..length]);
     }
-    Ok(hash.finalize().to_vec())
+    Ok(())
 }
 
 fn short(hash: Sha256) -> String {

@@ -3,11 +3,9 @@
 use super::model::Comparison;
 use crate::words::property;
 use fencepost_checker::Outcome;
+use fencepost_history::BASELINE_BYTES_MAX;
 use fencepost_history::run::read_bounded;
 use std::path::Path;
-
-/// The longest baseline, in bytes: that of a hundred thousand runs has a tenth of it.
-const BASELINE_MAX: u64 = 1 << 30;
 
 /// A file that is no comparison: one sentence.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +30,7 @@ pub struct Changes {
 /// # Errors
 /// It is none.
 pub fn read(path: &Path) -> Result<Comparison, BaselineError> {
-    let text = read_bounded(path, BASELINE_MAX)
+    let text = read_bounded(path, BASELINE_BYTES_MAX)
         .map_err(|error| BaselineError(format!("cannot read the baseline {}: {error}", path.display())))?;
     serde_json::from_str(&text).map_err(|error| {
         BaselineError(format!(
