@@ -166,6 +166,8 @@ fn read_parts<F: DeserializeOwned, J: DeserializeOwned>(path: &Path) -> Option<R
             Ok(file) => judged(path, Box::new(file)),
             Err(error) => State::Damaged(format!("its run.toml cannot be read: {}", error.message())),
         },
+        // A file or a pipe that lies among the runs.
+        Err(error) if error.kind() == ErrorKind::NotADirectory => return None,
         Err(error) if error.kind() == ErrorKind::NotFound => match begun(path) {
             true => State::Damaged("it has no run.toml: it ended before it began, or lost it".to_owned()),
             false => return None,

@@ -1,6 +1,6 @@
 //! Files inside the results folder, and nothing outside of it.
 
-use fencepost_history::run::open_regular;
+use fencepost_history::run::{open_folder, open_regular};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 use std::fs;
@@ -34,7 +34,7 @@ pub fn open_beneath(results: &Path, path: &str) -> Option<fs::File> {
     let how = OpenHow::new()
         .flags(OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC)
         .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
-    let file = match openat2(fs::File::open(results).ok()?, path, how) {
+    let file = match openat2(open_folder(results).ok()?, path, how) {
         Ok(opened) => fs::File::from(opened),
         // Kernels before 5.6 do not have this call, and old filters of system calls refuse it.
         Err(Errno::ENOSYS | Errno::EPERM) => open_regular(&inside(results, path)?).ok()?,

@@ -87,6 +87,16 @@ pub fn status<F>(run: &Run<F, impl HasOutcome>) -> RunStatus {
     }
 }
 
+/// The longest text of a row, in characters: rows are kept, and a damaged folder may hold texts of any length.
+const TEXT_MAX: usize = 1000;
+
+fn short(text: String) -> String {
+    match text.char_indices().nth(TEXT_MAX) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text,
+    }
+}
+
 impl Row {
     fn new(run: &ListedRun) -> Row {
         let status = status(run);
@@ -100,7 +110,7 @@ impl Row {
             (State::NotJudged(_, why) | State::Damaged(why), _) => why.clone(),
         };
         let file = run.file();
-        let of_spec = |text: fn(&SettingsHead) -> String| file.map(|file| text(&file.spec));
+        let of_spec = |text: fn(&SettingsHead) -> String| file.map(|file| short(text(&file.spec)));
         Row {
             name: run.name.clone(),
             started: file.map_or(0, |file| file.started),
@@ -109,7 +119,7 @@ impl Row {
             nemesis: of_spec(|spec| spec.nemesis_name()).unwrap_or_default(),
             guard: of_spec(|spec| spec.guard.clone()).unwrap_or_default(),
             status,
-            said,
+            said: short(said),
         }
     }
 

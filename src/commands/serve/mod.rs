@@ -4,7 +4,9 @@ mod access;
 mod folder;
 mod index;
 mod listen;
+mod pace;
 mod pages;
+mod places;
 mod query;
 #[cfg(test)]
 mod tests;
@@ -76,7 +78,7 @@ pub fn serve(args: &ServeArgs) -> Result<i32> {
     if let Some(copied) = copied {
         runtime.spawn(follow(copied));
     }
-    runtime.block_on(async {
+    let served = runtime.block_on(async {
         let listener = tokio::net::TcpListener::bind(args.listen)
             .await
             .with_context(|| format!("cannot listen on {}; choose another with --listen", args.listen))?;
@@ -96,7 +98,10 @@ pub fn serve(args: &ServeArgs) -> Result<i32> {
             interrupted = tokio::signal::ctrl_c() => interrupted?,
         }
         Ok(0)
-    })
+    });
+    // A request that hangs in a file system does not keep the program.
+    runtime.shutdown_background();
+    served
 }
 
 /// Everything that can be asked for, by requests that have access.
@@ -135,7 +140,7 @@ async fn list(State(index): Shared, Query(filter): Query<Filter>) -> Response {
     .await
 }
 
-/// The run of that name, if it is one and lies in the results folder.
+/// The run of that name, if it is one and lies in the results folder. What is no folder is none.
 fn find(index: &Index, name: &str) -> Option<Run> {
     let path = inside(index.results(), name).filter(|path| path.parent() == Some(index.results()))?;
     runs::read(&path)
@@ -266,7 +271,7 @@ pub async fn fuzz(results: &FilePath, sent: &[u8]) -> Vec<u8> {
         answer
     };
     let answering = async {
-        listen::answer(ours, router).await;
+        listen::answer(ours, router, pace::Pace::default()).await;
         std::future::pending::<()>().await
     };
     let both = async {

@@ -1,5 +1,7 @@
 //! What the server answers, and what it does not.
 
+mod connections;
+
 use super::*;
 use crate::testing;
 use axum::http::Method;
@@ -281,6 +283,48 @@ async fn a_run_whose_files_are_links_or_pipes_is_shown_without_them() {
 }
 
 #[tokio::test]
+async fn what_lies_among_the_runs_and_is_no_folder_is_no_run_and_is_not_waited_for() {
+    let results = results();
+    let pipe = results.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    fs::write(results.path().join("loose.txt"), "in the folder").unwrap();
+    symlink("pipe", results.path().join("to-a-pipe")).unwrap();
+    let router = serving(results.path());
+    for name in ["pipe", "loose.txt", "to-a-pipe"] {
+        for path in [format!("/run/{name}"), format!("/run/{name}/live")] {
+            assert_eq!(ask(&router, Method::GET, "localhost", &path).await.0, 404, "{path}");
+        }
+        let page = text(&router, &format!("/compare?run={name}&run=etcd-a")).await;
+        assert!(page.contains(&format!("There is no run <code>{name}</code>")), "{page}");
+    }
+    for name in ["pipe", "to-a-pipe"] {
+        assert_eq!(ask(&router, Method::GET, "localhost", &format!("/files/{name}")).await.0, 404);
+    }
+    assert_eq!(listed(&text(&router, "/").await).len(), 5);
+}
+
+#[tokio::test]
+async fn a_run_with_files_of_many_gigabytes_is_listed_and_says_why_it_cannot_be_read() {
+    let results = results();
+    let at = results.path();
+    for file in ["etcd-a/verdict.json", "redlock-a/run.toml", "etcd-b/history.jsonl"] {
+        fs::OpenOptions::new().write(true).open(at.join(file)).unwrap().set_len(40 << 30).unwrap();
+    }
+    let router = serving(at);
+    let list = text(&router, "/").await;
+    assert_eq!(listed(&list).len(), 5);
+    assert_eq!(list.matches("it is longer than 64 MiB, which is the limit").count(), 2, "{list}");
+    assert!(
+        text(&router, "/run/etcd-a").await.contains("its verdict.json cannot be read: it is longer than")
+    );
+    // A line without an end is passed over piece by piece.
+    assert!(text(&router, "/run/etcd-b/live?from=9").await.contains("\"next\":262153"));
+    let long = "x".repeat(1 << 20);
+    testing::run(at, "long", Some(Outcome::Valid), |file| file.spec.lock = long.clone());
+    assert!(text(&router, "/").await.len() < 100_000, "rows are short");
+}
+
+#[tokio::test]
 async fn a_run_that_began_after_the_year_9999_is_listed() {
     let results = results();
     testing::run(results.path(), "late", Some(Outcome::Valid), |file| file.started = i64::MAX as u64);
@@ -289,36 +333,6 @@ async fn a_run_that_began_after_the_year_9999_is_listed() {
     assert_eq!(listed(&list)[0], "late");
     assert!(list.contains("9999-12-31 23:59:59"), "{list}");
     assert!(text(&router, "/run/late").await.contains("seen in late"));
-}
-
-/// Serves some runs on an address of its own.
-async fn listening(results: &FilePath) -> std::net::SocketAddr {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(listen::listen(listener, serving(results)));
-    address
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_connection_that_asks_for_nothing_is_closed() {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let results = results();
-    let address = listening(results.path()).await;
-    // Nothing, half a request, and the beginning of another version of HTTP.
-    for sent in [&b""[..], b"GET / HTTP/1.1\r\nHost: local", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
-        let begun = tokio::time::Instant::now();
-        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-        stream.write_all(sent).await.unwrap();
-        let mut answer = Vec::new();
-        // Time passes by itself while every task waits.
-        let _ = stream.read_to_end(&mut answer).await;
-        assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 4"), "{answer:?}");
-        assert!(
-            begun.elapsed() < Duration::from_secs(15),
-            "{sent:?} was waited for for {:?}",
-            begun.elapsed()
-        );
-    }
 }
 
 #[tokio::test]
@@ -343,45 +357,4 @@ async fn a_part_of_a_file_is_served_and_its_head() {
     let (status, headers, text) = ask(Method::HEAD, "bytes=0-").await;
     assert_eq!((status, text.as_str()), (206, ""));
     assert_eq!(headers["content-type"], "text/html; charset=utf-8");
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_answer_that_is_not_read_is_given_up_after_ten_minutes() {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    const BYTES: u64 = 64 << 20;
-    let results = results();
-    // More than the buffers of a connection hold.
-    fs::File::create(results.path().join("long.log")).unwrap().set_len(BYTES).unwrap();
-    let address = listening(results.path()).await;
-    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-    let request = b"GET /files/long.log HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    stream.write_all(request).await.unwrap();
-    // The time passes by itself, once every task waits.
-    tokio::time::sleep(Duration::from_secs(601)).await;
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer).await;
-    assert!(answer.starts_with(b"HTTP/1.1 200"), "it was not answered at all");
-    assert!((answer.len() as u64) < BYTES, "it was kept for longer");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_connection_more_than_there_is_room_for_waits_until_one_ends() {
-    use std::io::{ErrorKind, Read, Write};
-    use std::net::TcpStream;
-    let results = results();
-    let address = listening(results.path()).await;
-    let waited = tokio::task::spawn_blocking(move || {
-        let mut silent: Vec<TcpStream> = (0..128).map(|_| TcpStream::connect(address).unwrap()).collect();
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.write_all(b"GET /serve.css HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
-        stream.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
-        let early = stream.read(&mut [0]).map_err(|error| error.kind());
-        silent.pop();
-        stream.set_read_timeout(None).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        early
-    });
-    assert_eq!(waited.await.unwrap(), Err(ErrorKind::WouldBlock), "it was answered beside 128 others");
 }
