@@ -241,6 +241,36 @@ fn runs_can_be_filtered_sorted_compared_and_opened() {
     });
 }
 
+#[test]
+fn the_scripts_of_a_report_open_and_load_nothing() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let folder = results.path().join("run");
+    std::fs::create_dir(&folder).expect("a folder");
+    std::fs::write(folder.join("other.html"), "<p>other</p>").expect("a file");
+    let tries = "<p></p><a href='other.html'>other</a><script>
+        const said = [];
+        const tried = (name, attempt) => { try { said.push(name + ':' + (attempt() === null)); } catch { said.push(name + ':true'); } };
+        tried('window', () => open('other.html'));
+        tried('cookie', () => document.cookie);
+        tried('store', () => localStorage);
+        fetch('/').then(() => said.push('fetch:false'), () => said.push('fetch:true'))
+            .then(() => { document.querySelector('p').textContent = said.join(' '); });
+        </script>";
+    std::fs::write(folder.join("report.html"), tries).expect("a file");
+    let server = Server::start(results.path());
+    in_browser(async |client| {
+        client.goto(&format!("http://{}/files/run/report.html", server.address)).await.unwrap();
+        let said = "return document.querySelector('p').textContent";
+        wait_until(client, &format!("return (() => {{ {said} }})() !== ''")).await;
+        assert_eq!(run(client, said).await, "window:true cookie:true store:true fetch:true");
+        // The browser complains of each.
+        complaints(client).await;
+        click(client, "a").await;
+        wait_until(client, "return document.querySelector('p').textContent === 'other'").await;
+        assert_eq!(client.windows().await.unwrap().len(), 1, "a link leads on in the same tab");
+    });
+}
+
 /// A test of some seconds, from when it has begun.
 fn going_on(results: &Path) -> Running {
     let args =
