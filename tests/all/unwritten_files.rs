@@ -84,3 +84,19 @@ fn a_merged_hunt_is_printed_though_no_file_of_it_can_be_written() {
     let said = printed(at, "merge part --out out --markdown /dev/full", 1, 1);
     assert!(said.contains("written") && at.join("out/hunt.html").is_file(), "{said}");
 }
+
+/// Files of results are closed to those whom the user's own mask shuts out.
+#[test]
+fn results_have_the_rights_that_the_mask_of_the_user_leaves() {
+    use std::os::unix::fs::PermissionsExt;
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let folder = violation(results.path());
+    let mut masked = std::process::Command::new("sh");
+    masked.args(["-c", "umask 077 && exec \"$0\" analyze \"$1\"", env!("CARGO_BIN_EXE_fencepost")]);
+    let output = masked.arg(&folder).output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(1));
+    for name in ["verdict.json", "report.html"] {
+        let mode = fs::metadata(folder.join(name)).expect("it was written").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+}

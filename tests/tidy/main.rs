@@ -5,6 +5,7 @@ mod cycles;
 mod imports;
 mod lengths;
 mod links;
+mod named_tests;
 mod scan;
 mod sources;
 mod words;
@@ -39,6 +40,11 @@ fn words_are_those_of_the_field() {
 #[test]
 fn links_in_documents_lead_somewhere() {
     assert_tidy(&links::dead());
+}
+
+#[test]
+fn each_promise_of_security_names_tests_that_there_are() {
+    assert_tidy(&named_tests::missing());
 }
 
 #[test]

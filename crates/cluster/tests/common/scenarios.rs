@@ -297,6 +297,16 @@ pub async fn programs_are_confined(name: &str) {
     let masked = "cd /proc; cat kcore keys kmsg latency_stats sched_debug timer_list 2> /dev/null | head -c 1; ls -A acpi scsi 2> /dev/null \
          | grep -v ':$' | head -c 1";
     assert_eq!(attached(node, masked).await.trim(), "");
+    // What runs on this machine, and what lies in its memory.
+    let ours = tempfile::Builder::new().prefix("of-this-machine").tempfile_in("/dev/shm").unwrap();
+    let seen =
+        attached(node, "cat /proc/*/cmdline | tr '\\0' ' '; ls -A /dev/shm; cut -c 1-20 /proc/sysvipc/shm")
+            .await;
+    let own_program = std::env::current_exe().unwrap();
+    let own_program = own_program.file_name().unwrap().to_str().unwrap();
+    for word in [own_program, ours.path().file_name().unwrap().to_str().unwrap()] {
+        assert!(!seen.contains(word), "{word} is seen: {seen}");
+    }
     if name == "local" {
         let devices = async |node: &Arc<dyn Node>| attached(node, "ls /dev | tr '\\n' ' '").await;
         assert_eq!(
