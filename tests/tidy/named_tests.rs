@@ -23,7 +23,8 @@ fn named(page: &str) -> Vec<String> {
         .lines()
         .skip_while(|line| !line.starts_with("| promise"))
         .take_while(|line| line.starts_with('|'));
-    let code = rows.flat_map(|row| row.split('`').skip(1).step_by(2));
+    let tests = rows.filter_map(|row| row.split('|').nth(2));
+    let code = tests.flat_map(|tests| tests.split('`').skip(1).step_by(2));
     let is_name = |word: &&str| {
         word.matches('_').count() > 1
             && word
