@@ -10,6 +10,7 @@ mod network_files;
 mod prepared;
 mod root;
 mod sandbox;
+mod secrets;
 mod setup;
 
 pub(crate) use driver::{LocalDriver, try_namespaces};

@@ -7,6 +7,7 @@
 use super::devices;
 use super::mounts::{bind, bind_read_only, cannot, mask, mount_tmpfs};
 use super::network_files;
+use super::secrets;
 use crate::environment::PLACE;
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -23,9 +24,6 @@ const LEFT_OUT: [&str; 4] = ["boot", "lost+found", "media", "mnt"];
 
 /// Empty in nodes in which no programs of the user run: whatever else lies there is no server's.
 const HOMES: [&str; 2] = ["home", "root"];
-
-/// Hidden in nodes that have this machine's own root: root of a node could read them.
-const SECRETS: [&str; 4] = ["etc/shadow", "etc/gshadow", "etc/ssh", "etc/ssl/private"];
 
 /// What a root is made of.
 pub(super) struct Root<'a> {
@@ -111,9 +109,9 @@ impl Root<'_> {
     }
 
     fn hide_secrets(&self) -> io::Result<()> {
-        let homes = HOMES.iter().filter(|_| self.lock.is_none());
-        let hidden = SECRETS.iter().chain(homes).map(|name| self.place.join(name));
-        hidden.filter(|path| path.exists()).try_for_each(|path| mask(&path))
+        let homes = HOMES.iter().filter(|_| self.lock.is_none()).map(|name| self.place.join(name));
+        homes.filter(|path| path.exists()).try_for_each(|path| mask(&path))?;
+        secrets::hide(self.place)
     }
 
     fn bring_network(&self) -> io::Result<()> {
