@@ -9,9 +9,11 @@ use crate::roles::RoleTarget;
 use crate::topology::Topology;
 use crate::trigger::Trigger;
 use fencepost_history::mistake::{line_at, with_nearest};
-use fencepost_history::prose::unknown;
+use fencepost_history::printable;
+use fencepost_history::prose::{second_of_a_name, unknown};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::time::Duration;
 use toml::de::DeTable;
@@ -97,6 +99,9 @@ impl Mistake {
     }
 }
 
+/// Places of faults that wait for the same event, by their beginnings.
+type Track<'a> = (&'a Option<Trigger>, BTreeMap<u64, usize>);
+
 impl Plan {
     /// Reads a plan from TOML and checks it against the nodes that there are.
     ///
@@ -133,15 +138,33 @@ impl Plan {
 
     /// Refuses two faults of one kind on one node at a time, as far as times tell: each healing would undo the other.
     fn check_overlaps(&self) -> Result<(), String> {
-        for (number, fault) in (1..).zip(&self.faults) {
-            for (earlier, other) in (1..).zip(&self.faults[..number - 1]) {
-                if let Some(node) = fault.clashes_with(other) {
+        // The faults that were looked at, by what they must not share. No two of one list overlap, so the neighbours of a fault are
+        // all that it can meet: a plan may have many thousands of faults.
+        let mut known: HashMap<(&str, &str), Vec<Track<'_>>> = HashMap::new();
+        for (at, fault) in self.faults.iter().enumerate() {
+            let Some(kind) = fault.kind() else { continue };
+            for node in fault.nodes() {
+                let triggers = known.entry((kind, node.as_str())).or_default();
+                let place = triggers.iter().position(|(when, _)| **when == fault.when);
+                let place = place.unwrap_or_else(|| {
+                    triggers.push((&fault.when, BTreeMap::new()));
+                    triggers.len() - 1
+                });
+                let times = &mut triggers[place].1;
+                let before = times.range(..=fault.at_ms).next_back();
+                let after = times.range(fault.at_ms..).next();
+                let mut neighbours = before.into_iter().chain(after).map(|(_, other)| *other);
+                if let Some(other) = neighbours.find(|other| !fault.is_apart_from(&self.faults[*other])) {
                     return Err(format!(
-                        "fault {number} ({}): it is on {node} while fault {earlier} ({}) still is, and either healing would \
-                         undo the other; let one end before the next begins",
-                        fault.fault, other.fault
+                        "fault {} ({}): it is on {node} while fault {} ({}) still is, and either healing would undo the other; \
+                         let one end before the next begins",
+                        at + 1,
+                        fault.fault,
+                        other + 1,
+                        self.faults[other].fault
                     ));
                 }
+                times.insert(fault.at_ms, at);
             }
         }
         Ok(())
@@ -224,14 +247,29 @@ impl PlannedFault {
 
     /// The node on which both would be in force at a time, if they are of one kind and wait for the same event.
     pub(crate) fn clashes_with(&self, other: &PlannedFault) -> Option<&String> {
-        let kind = |fault: &PlannedFault| find(&fault.fault).and_then(|nemesis| nemesis.description().kind);
-        let apart = self.at_ms >= other.at_ms + other.for_ms || other.at_ms >= self.at_ms + self.for_ms;
-        if apart || self.when != other.when || kind(self).is_none() || kind(self) != kind(other) {
+        if self.is_apart_from(other)
+            || self.when != other.when
+            || self.kind().is_none()
+            || self.kind() != other.kind()
+        {
             return None;
         }
-        // Which nodes a role stands for is known only when it is injected.
-        let is_node = |name: &&String| RoleTarget::parse(name).is_none();
-        self.on.iter().filter(is_node).find(|node| other.on.contains(node))
+        self.nodes().find(|node| other.on.contains(node))
+    }
+
+    /// Whether one is over when the other begins, as far as times tell.
+    fn is_apart_from(&self, other: &PlannedFault) -> bool {
+        self.at_ms >= other.at_ms + other.for_ms || other.at_ms >= self.at_ms + self.for_ms
+    }
+
+    /// What it shares with other faults whose healing would undo it.
+    fn kind(&self) -> Option<&'static str> {
+        find(&self.fault)?.description().kind
+    }
+
+    /// Its targets that are nodes: which nodes a role stands for is known only when it is injected.
+    fn nodes(&self) -> impl Iterator<Item = &String> {
+        self.on.iter().filter(|name| RoleTarget::parse(name).is_none())
     }
 
     fn mistake(&self, topology: &Topology) -> Result<(), Mistake> {
@@ -246,6 +284,9 @@ impl PlannedFault {
             return Err(Mistake::at("for_ms", "`for_ms` must be longer than 0"));
         }
         self.check_times()?;
+        if let Some((key, sentence)) = self.named_twice() {
+            return Err(Mistake::at(key, sentence));
+        }
         for name in &self.on {
             nemesis
                 .description()
@@ -262,6 +303,20 @@ impl PlannedFault {
         })?;
         let unknown = fault.names().iter().find_map(|name| topology.check_target(name).err());
         unknown.map_or(Ok(()), |sentence| Err(Mistake { key: None, sentence }))
+    }
+
+    /// A list that names something twice: its key, and a sentence. Each name would cost as much as the first, and say nothing.
+    pub fn named_twice(&self) -> Option<(&str, String)> {
+        let texts = |value: &'_ Value| -> Option<Vec<String>> {
+            value.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
+        };
+        let parameters =
+            self.parameters.iter().filter_map(|(key, value)| Some((key.as_str(), texts(value)?)));
+        let mut lists = std::iter::once(("on", self.on.clone())).chain(parameters);
+        lists.find_map(|(key, names)| {
+            let name = printable(&names[second_of_a_name(&names)?]).into_owned();
+            Some((key, format!("`{key}` names {name} twice; name it once")))
+        })
     }
 
     /// Refuses times that no fault can last or clock can jump, with which sums would overflow.

@@ -295,3 +295,55 @@ fn faults_that_cannot_come_are_refused_with_file_and_line() {
     let shaped = refused_beside("plan.toml", given, "test --nemesis-file plan.toml --restart-after 1s");
     assert!(shaped.contains("--restart-after shapes faults that are drawn"), "{shaped}");
 }
+
+#[test]
+fn durations_that_are_none_are_named_with_their_line() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(at("bad.json"), "{\n\"a\": 1,\n\"b\": \"long\"\n}").expect("a file");
+    std::os::unix::fs::symlink(at("bad.json"), at("link")).expect("a link");
+    let compare = "compare --driver local --locks canary-nolock --nemeses none --seed 1 --shard 1/2";
+    let scenario = "scenario redis-no-ttl --driver local --seed 1 --shard 1/2";
+    for command in [compare, scenario] {
+        for name in ["bad.json", "link"] {
+            let stderr = refused(&format!("{command} --durations {}", at(name)));
+            let sentence = format!("{}, line 3: these are no durations (invalid type", at(name));
+            assert!(stderr.contains(&sentence) && stderr.lines().count() == 1, "{stderr}");
+        }
+        let stderr = refused(&format!("{command} --durations {}", at("nowhere")));
+        assert!(stderr.contains(&format!("cannot read the durations {}: ", at("nowhere"))), "{stderr}");
+    }
+}
+
+#[test]
+fn a_list_names_each_thing_once() {
+    let twice = |args: &str, sentence: &str| {
+        let stderr = refused(args);
+        assert!(stderr.contains(sentence) && stderr.lines().count() == 1, "{stderr}");
+    };
+    twice("compare --locks canary-nolock --nemeses pause,pause", "--nemeses names pause twice; name it once");
+    twice("compare --locks canary-nolock --guards none,none", "--guards names none twice; name it once");
+    twice(
+        "hunt --lock canary-nolock --nemeses pause,kill,pause",
+        "--nemeses names pause twice; name it once",
+    );
+    twice(&format!("test --nemesis {}", vec!["pause"; 10_000].join(",")), "the nemesis pause is named twice");
+    twice(
+        "scenario redis-no-ttl redis-no-ttl",
+        "redis-no-ttl is named twice; --times plays a scenario several times",
+    );
+    twice("test --client cat --client-packages cat,cat", "--client-packages names cat twice; name it once");
+}
+
+#[test]
+fn files_of_a_lock_that_are_missing_are_named_with_their_line() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let text = "about = 'x'\nservice = 'redis'\nclient = 'cat'\nfiles = ['../nowhere.py']\n";
+    std::fs::write(folder.path().join("lock.toml"), text).expect("a file");
+    let lock = folder.path().display();
+    let stderr = refused(&format!("test --driver local --lock {lock}"));
+    let sentence = format!("{lock}/lock.toml, line 4: `files` names ../nowhere.py: ");
+    assert!(stderr.contains(&sentence) && stderr.contains("/../nowhere.py is not there"), "{stderr}");
+    let stderr = refused(&format!("test --driver local --client cat --client-files {lock}/lock.toml"));
+    assert!(stderr.contains("--client-files") && stderr.contains("it is no folder"), "{stderr}");
+}

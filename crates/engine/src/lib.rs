@@ -15,6 +15,7 @@ mod command_line;
 mod conformance;
 mod deployment;
 mod injection;
+mod lists;
 mod lock_state;
 mod names;
 mod node_log;
@@ -43,6 +44,7 @@ mod validation;
 pub use conformance::{
     ConformanceObserver, PointOutcome, PointResult, PointSubject, check_conformance, conformance_spec,
 };
+pub use lists::check_once;
 pub use names::{BadUsage, find_lock, pick, unknown};
 pub use observer::{Progress, RunObserver, Unobserved};
 pub use options::RunOptions;

@@ -91,6 +91,7 @@ impl RunSpec {
         let nemeses = options.nemeses()?;
         options.nemesis.retain(|name| name != NO_NEMESIS);
         options.check_numbers()?;
+        options.check_lists()?;
         options.check_guard(lock, workload)?;
         options.check_readers(lock, workload)?;
         lock.check(&options.lock_options, options.ttl.0).map_err(|error| BadUsage(error.0))?;

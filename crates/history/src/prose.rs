@@ -1,5 +1,7 @@
 //! Names and times in sentences, as events, stories and pages write them.
 
+use std::collections::HashSet;
+
 /// Lists names: "n1, n2 and n4"; "nothing" for none.
 pub fn and<N: AsRef<str>>(names: &[N]) -> String {
     match names {
@@ -15,6 +17,17 @@ pub fn and<N: AsRef<str>>(names: &[N]) -> String {
 /// The verb after such a list: "was" for one name, "were" for several.
 pub fn was<N>(names: &[N]) -> &'static str {
     if names.len() == 1 { "was" } else { "were" }
+}
+
+/// A number with its noun: "1 run", "3 runs". `one` is the noun for one of them.
+pub fn count(number: usize, one: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
+}
+
+/// The place of the first name that stands in the list before, if there is one.
+pub fn second_of_a_name<N: AsRef<str>>(names: &[N]) -> Option<usize> {
+    let mut known = HashSet::new();
+    names.iter().position(|name| !known.insert(name.as_ref()))
 }
 
 /// Refuses an unknown name: `unknown lock "redlok": did you mean "redlock"?`, or, where no known name is near, with all of
@@ -41,6 +54,13 @@ mod tests {
     fn a_misspelled_name_finds_its_neighbour() {
         assert_eq!(nearest("stop", &["on", "stop_ms", "run_ms"]), Some("stop_ms"));
         assert_eq!(nearest("cosmic-ray", &["on", "pause"]), None);
+    }
+
+    #[test]
+    fn one_is_singular_and_a_second_one_is_found() {
+        assert_eq!([0, 1, 2].map(|number| count(number, "run")), ["0 runs", "1 run", "2 runs"]);
+        assert_eq!(second_of_a_name(&["n1", "n2", "n1", "n2"]), Some(2));
+        assert_eq!(second_of_a_name(&["n1", "n2"]), None);
     }
 
     #[test]

@@ -73,6 +73,45 @@ fn faults_of_one_kind_do_not_meet_on_a_node() {
 }
 
 #[test]
+fn a_list_names_each_node_once() {
+    let read = |lists: &str| {
+        Plan::parse(&format!("[[fault]]\nat_ms = 1\nfor_ms = 1\n{lists}"), &topology(3, 2)).map(drop)
+    };
+    let many = vec!["'c1'"; 100_000].join(", ");
+    let refused = "line 5, fault 1 (pause): `on` names c1 twice; name it once";
+    assert_eq!(read(&format!("fault = 'pause'\non = [{many}]")), Err(refused.to_owned()));
+    let refused = "line 6, fault 1 (delay): `peers` names n1 twice; name it once";
+    assert_eq!(
+        read("fault = 'delay'\non = ['c1']\npeers = ['n1', 'n1']\ndelay_ms = 5.0"),
+        Err(refused.to_owned())
+    );
+    assert_eq!(read("fault = 'pause'\non = ['c1', 'c2', 'holder']"), Ok(()));
+}
+
+#[test]
+fn a_plan_of_many_faults_is_looked_through_once() {
+    let fault = |at: u64| PlannedFault {
+        at_ms: at,
+        for_ms: 10,
+        fault: "pause".to_owned(),
+        on: vec!["n1".to_owned()],
+        when: None,
+        then: None,
+        until: None,
+        parameters: Map::new(),
+    };
+    let mut plan =
+        Plan { swarm: Vec::new(), faults: (0..200_000).map(|number| fault(number * 10)).collect() };
+    assert_eq!(plan.check_overlaps(), Ok(()));
+    plan.faults.push(fault(1_000_005));
+    let why = plan.check_overlaps().unwrap_err();
+    assert!(
+        why.starts_with("fault 200001 (pause): it is on n1 while fault 100001 (pause) still is"),
+        "{why}"
+    );
+}
+
+#[test]
 fn a_flow_names_targets_and_peers() {
     let read = |text: &str| {
         let text = format!("[[fault]]\nat_ms = 1\nfor_ms = 1\n{text}");

@@ -5,7 +5,7 @@ use super::report::JSON;
 use crate::config::comes_from_file;
 use anyhow::{Context, Result, bail};
 use fencepost_engine::{
-    BadUsage, Faults, JOBS_MAX, RUNS_MAX, RunOptions, RunSpec, check_count, find_lock, pick,
+    BadUsage, Faults, JOBS_MAX, RUNS_MAX, RunOptions, RunSpec, check_count, check_once, find_lock, pick,
 };
 use fencepost_history::run::{RunFile, append_regular, now, read_regular, timestamp, write_inside};
 use fencepost_history::{Seed, Shard};
@@ -185,11 +185,7 @@ impl Matrix {
         for (option, names) in
             [("--locks", &self.locks), ("--guards", &self.guards), ("--nemeses", &self.nemeses)]
         {
-            if let Some(twice) =
-                names.iter().find(|name| names.iter().filter(|other| other == name).count() > 1)
-            {
-                return Err(BadUsage(format!("{option} names {twice} twice; name each once")));
-            }
+            check_once(option, names)?;
         }
         Ok(())
     }

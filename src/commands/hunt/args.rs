@@ -2,7 +2,7 @@
 
 use crate::store::Results;
 use clap::Args;
-use fencepost_engine::{BadUsage, JOBS_MAX, RunOptions, check_count, find_lock};
+use fencepost_engine::{BadUsage, JOBS_MAX, RunOptions, check_count, check_once, find_lock};
 use fencepost_history::{Seed, Shard, TimeSpan};
 use fencepost_hunt::hunt::HuntRequest;
 use fencepost_hunt::search::DrawnOptions;
@@ -87,6 +87,7 @@ impl HuntArgs {
             ));
         }
         check_count("--jobs", self.jobs.unwrap_or(1), JOBS_MAX)?;
+        check_once("--nemeses", &self.nemeses)?;
         if self.shard.is_some() && given.seed.is_none() {
             return Err(BadUsage(
                 "--shard needs --seed: all parts draw their schedules from the same one".to_owned(),

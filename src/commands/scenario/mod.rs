@@ -16,6 +16,7 @@ use fencepost_engine::scenario::{Scenario, find, read_file, registry};
 use fencepost_engine::{BadUsage, JOBS_MAX, RUNS_MAX, Reason, Stop, check_count, unknown};
 use fencepost_history::Seed;
 use fencepost_history::mistake::MistakeInFile;
+use fencepost_history::prose::second_of_a_name;
 use fencepost_history::run::{write_inside, write_whole};
 use fencepost_report::parts::Durations;
 use fencepost_report::pipeline::junit;
@@ -106,6 +107,10 @@ fn chosen(args: &ScenarioArgs) -> Result<Vec<Arc<Scenario>>, BadUsage> {
     if args.names.is_empty() {
         let sentence = "name a scenario to play, or use --all; `fencepost scenario list` names them";
         return Err(BadUsage(sentence.to_owned()));
+    }
+    if let Some(at) = second_of_a_name(&args.names) {
+        let name = &args.names[at];
+        return Err(BadUsage(format!("{name} is named twice; --times plays a scenario several times")));
     }
     args.names.iter().map(|name| one(name).map(Arc::new)).collect()
 }

@@ -5,6 +5,7 @@ use super::keys;
 use crate::names::pick_at;
 use fencepost_history::TimeSpan;
 use fencepost_history::mistake::{Mistake, read_table};
+use fencepost_history::prose::second_of_a_name;
 use fencepost_nemesis::{Groups, PlannedFault, Topology, Trigger, parse_partition};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -86,6 +87,12 @@ impl FaultEntry {
             checked.map_err(|sentence| Mistake::new(name.span(), sentence))?;
         }
         let mut on: Vec<String> = self.keys.on.iter().map(|name| name.get_ref().clone()).collect();
+        if let Some(at) = second_of_a_name(&on) {
+            return Err(Mistake::new(
+                self.keys.on[at].span(),
+                format!("`on` names {} twice; name it once", on[at]),
+            ));
+        }
         let named = self.parameters.iter().map(|each| (each.name.clone(), each.value.clone()));
         let mut parameters: Map<String, Value> = named.collect();
         if let Some(text) = &self.keys.groups {
@@ -132,6 +139,13 @@ impl FaultEntry {
         let ready = ready.map_err(|sentence| self.refused(&sentence))?;
         if fault.on.is_empty() {
             return Err(Mistake::new(self.span.clone(), "`on` is missing: name the nodes of this fault"));
+        }
+        if let Some((key, sentence)) = fault.named_twice() {
+            let parameter = self.parameters.iter().find(|each| each.name == key);
+            return Err(Mistake::new(
+                parameter.map_or_else(|| self.span.clone(), |each| each.span.clone()),
+                sentence,
+            ));
         }
         let unknown = ready.names().iter().find_map(|name| topology.check_target(name).err());
         unknown.map_or(Ok(()), |sentence| Err(Mistake::new(self.span.clone(), sentence)))
