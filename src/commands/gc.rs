@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use fencepost_checker::Outcome;
 use fencepost_engine::{BadUsage, check_range};
+use fencepost_history::prose;
 use fencepost_history::run::{RunFolder, is_running, point_latest};
 use fencepost_report::runs::{self, Run, State};
 use std::collections::{HashMap, HashSet};
@@ -80,7 +81,7 @@ fn gc_folder(args: &GcArgs) -> Result<i32> {
         mend_latest(results)?;
     }
     let verb = if args.dry_run { "would be removed" } else { "removed" };
-    say!("{removed} of {count} runs {verb}, {}", megabytes(bytes));
+    say!("{removed} of {} {verb}, {}", prose::count(count, "run"), megabytes(bytes));
     Ok(0)
 }
 

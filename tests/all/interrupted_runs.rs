@@ -67,6 +67,21 @@ fn an_interrupted_run_takes_everything_down(driver: &str) {
     assert!(stderr.contains("interrupted"), "{stderr}");
 }
 
+/// A scenario that was begun is not one that was played.
+#[test]
+fn an_interrupted_scenario_does_not_count_as_played() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let place = results.path().to_str().expect("a path in UTF-8");
+    let args = ["scenario", "redis-clock-jump", "--driver", "local", "--results", place];
+    let mut running = Running::start(&args, Weight::LIGHT);
+    await_history(results.path(), "the run has begun", |history| !history.is_empty());
+    signal(&mut running, Signal::SIGINT);
+    let output = running.finish();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(255), "{stderr}");
+    assert!(stderr.contains("interrupted; 0 of 1 scenario was played to the end"), "{stderr}");
+}
+
 /// A terminal that is gone: its signal comes, and nothing can be printed any more.
 fn a_run_without_its_terminal_takes_everything_down(driver: &str) {
     let results = tempfile::tempdir().expect("a temporary folder");

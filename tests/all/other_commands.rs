@@ -170,7 +170,7 @@ fn collecting_says_what_goes_and_passes_over_what_is_no_run() {
     run(results.path());
     let printed = output_of(results.path(), "gc --results . --keep 0");
     assert_eq!(
-        printed, "0 of 1 runs removed, 0.0 MB\n",
+        printed, "0 of 1 run removed, 0.0 MB\n",
         "without its settings it is not known what it is a run of"
     );
     assert!(

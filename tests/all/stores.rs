@@ -155,7 +155,7 @@ fn results_are_sent_later_and_removed_there() {
     assert_eq!(code, 254, "{text}");
     assert!(text.contains("there is no result in s3://bucket/half"), "{text}");
     let (code, text) = store.run("gc --results s3://bucket/later --keep 0");
-    assert_eq!((code, text.contains("1 of 1 runs removed")), (0, true), "{text}");
+    assert_eq!((code, text.contains("1 of 1 run removed")), (0, true), "{text}");
     assert_eq!(store.keys(), ["half/run/run.toml"]);
 }
 

@@ -13,6 +13,7 @@ use crate::store;
 use anyhow::{Result, bail};
 pub use args::CompareArgs;
 use fencepost_engine::{BadUsage, Reason, Stop};
+use fencepost_history::prose;
 use fencepost_report::comparison::{Comparison, of_runs};
 use fencepost_report::parts::Durations;
 use fencepost_report::runs::{self, Run};
@@ -55,7 +56,8 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
     );
     if let Some(shard) = args.shard {
         let all = plan.campaign.possible_runs();
-        let sentence = format!("{shard}: {} of the {all} runs of the comparison", plan.runs.len());
+        let sentence =
+            format!("{shard}: {} of the comparison's {}", plan.runs.len(), prose::count(all, "run"));
         say!("{}", terminal::rows(&[("part", &sentence)]).trim_end());
     }
     let count = format!("{} to do, {done} done before, {} side by side", todo.len(), args.jobs);
@@ -68,7 +70,7 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
     let runs = runs::all(results)?;
     if stop.reason() == Some(&Reason::Interrupted) {
         let (left, done) = split(&plan, &runs);
-        bail!("interrupted; {done} runs are done, and the same command makes the other {}", left.len());
+        bail!("{}", interrupted(done, left.len()));
     }
     let (left, _) = split(&plan, &runs);
     let ended = part.end(left.is_empty());
@@ -86,7 +88,7 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
     let code = match failures.len() {
         0 => code,
         count => {
-            let runs = if count == 1 { "1 run".to_owned() } else { format!("{count} runs") };
+            let runs = prose::count(count, "run");
             complain!("fencepost: {runs} failed; the same command, with --seed {}, tries again", matrix.seed);
             if code == 0 { FAILED } else { code }
         }
@@ -97,6 +99,17 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
     });
     runtime.shutdown_background();
     Ok(code)
+}
+
+/// How far the comparison came when it was interrupted.
+fn interrupted(done: usize, left: usize) -> String {
+    let are = if done == 1 { "is" } else { "are" };
+    let rest = if left == 1 { "one that is left" } else { "ones that are left" };
+    format!(
+        "interrupted; {} of {} {are} done; the same command makes the {rest}",
+        done,
+        prose::count(done + left, "run")
+    )
 }
 
 /// Runs that are to be made here, and how many are there.
@@ -147,4 +160,17 @@ fn existing(folders: &[PathBuf]) -> Result<Comparison> {
         .into());
     }
     Ok(comparison)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_done_before_an_interruption_is_counted_in_words() {
+        let sentence = "interrupted; 1 of 2 runs is done; the same command makes the one that is left";
+        assert_eq!(interrupted(1, 1), sentence);
+        let sentence = "interrupted; 0 of 3 runs are done; the same command makes the ones that are left";
+        assert_eq!(interrupted(0, 3), sentence);
+    }
 }

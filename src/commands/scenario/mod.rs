@@ -16,7 +16,7 @@ use fencepost_engine::scenario::{Scenario, find, read_file, registry};
 use fencepost_engine::{BadUsage, JOBS_MAX, RUNS_MAX, Reason, Stop, check_count, unknown};
 use fencepost_history::Seed;
 use fencepost_history::mistake::MistakeInFile;
-use fencepost_history::prose::second_of_a_name;
+use fencepost_history::prose::{count, second_of_a_name};
 use fencepost_history::run::{write_inside, write_whole};
 use fencepost_report::parts::Durations;
 use fencepost_report::pipeline::junit;
@@ -61,13 +61,17 @@ pub fn scenario(args: &ScenarioArgs) -> Result<i32> {
     let code = runtime.block_on(args.results.finish(code));
     runtime.shutdown_background();
     if stopped {
-        anyhow::bail!(
-            "interrupted; {} of {} scenarios were played",
-            reports.len(),
-            args.shard.map_or(chosen.len() * args.times, |_| dealt)
-        );
+        let played = reports.iter().filter(|report| part::is_done(report)).count();
+        let all = args.shard.map_or(chosen.len() * args.times, |_| dealt);
+        anyhow::bail!("{}", interrupted(played, all));
     }
     Ok(code)
+}
+
+/// How far the plays came. One that Ctrl-C ended did not come to its end.
+fn interrupted(played: usize, all: usize) -> String {
+    let was = if played == 1 || all == 1 { "was" } else { "were" };
+    format!("interrupted; {played} of {} {was} played to the end", count(all, "scenario"))
 }
 
 /// The part that is played here, if not all are.
@@ -80,9 +84,9 @@ fn part_of(
     let durations = args.durations.as_deref().map(Durations::read).transpose()?.unwrap_or_default();
     let part = part::begin(args, shard, chosen, options, &durations)?;
     let count = format!(
-        "{shard}: {} of {} plays, {} done before",
+        "{shard}: {} of {}, {} done before",
         part.dealt.len(),
-        chosen.len() * args.times,
+        count(chosen.len() * args.times, "play"),
         part.before.len()
     );
     if !args.json {
@@ -293,5 +297,17 @@ fn exit_code(reports: &[Report]) -> i32 {
         Ending::Disagrees | Ending::DiffersFromTheSource | Ending::Broken => 1,
         Ending::DidNotHappen | Ending::Missing => 2,
         Ending::Agrees | Ending::Holds => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_played_before_an_interruption_is_counted_in_words() {
+        assert_eq!(interrupted(0, 1), "interrupted; 0 of 1 scenario was played to the end");
+        assert_eq!(interrupted(1, 3), "interrupted; 1 of 3 scenarios was played to the end");
+        assert_eq!(interrupted(2, 3), "interrupted; 2 of 3 scenarios were played to the end");
     }
 }

@@ -3,6 +3,7 @@
 use super::play::{Ending, Report};
 use super::repetitions;
 use anyhow::{Context, Result};
+use fencepost_history::prose::count;
 use fencepost_history::run::{read_regular, write_inside};
 use fencepost_report::markdown::{code_in_table, escaped};
 use std::collections::BTreeSet;
@@ -60,8 +61,9 @@ pub fn markdown(reports: &[Report]) -> String {
         repetitions::by_scenario(reports).filter(|plays| repetitions::worst(plays) == Ending::Agrees).count();
     let _ = writeln!(
         text,
-        "Servers: {}. {agree} of {scenarios} scenarios agree with their source.\n",
+        "Servers: {}. {agree} of {} agree with their source.\n",
         escaped(&servers.join(", ")),
+        count(scenarios, "scenario"),
     );
     text.push_str("| scenario | source | expected | outcome |\n|---|---|---|---|\n");
     for plays in repetitions::by_scenario(reports) {

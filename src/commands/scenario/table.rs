@@ -4,6 +4,7 @@ use super::play::{Ending, PlayOptions, Report, RunReport, shown_seed};
 use super::repetitions;
 use console::Style;
 use fencepost_engine::scenario::Scenario;
+use fencepost_history::prose::count;
 use fencepost_report::terminal::hang;
 use std::fmt::Write;
 
@@ -94,6 +95,7 @@ fn sum(reports: &[Report]) -> String {
     let scenarios = repetitions::by_scenario(reports).count();
     let played = match reports.len() {
         plays if plays == scenarios => String::new(),
+        1 => ", played once".to_owned(),
         plays => format!(", played {plays} times"),
     };
     let seconds: f64 = reports.iter().map(|report| report.seconds).sum();
@@ -102,7 +104,8 @@ fn sum(reports: &[Report]) -> String {
         count => format!(", {count} missing"),
     };
     format!(
-        "{scenarios} scenarios{played}: {} agree, {} differ from the source, {} disagree, {} did not happen{missing} ({seconds:.0} s of playing)",
+        "{}{played}: {} agree, {} differ from the source, {} disagree, {} did not happen{missing} ({seconds:.0} s of playing)",
+        count(scenarios, "scenario"),
         repetitions::count(reports, Ending::Agrees),
         repetitions::count(reports, Ending::DiffersFromTheSource),
         repetitions::count(reports, Ending::Disagrees),

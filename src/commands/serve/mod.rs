@@ -26,6 +26,7 @@ use axum::routing::get;
 use base64::Engine;
 use clap::Args;
 use fencepost_engine::BadUsage;
+use fencepost_history::prose;
 use fencepost_report::runs::{self, Run};
 use folder::{inside, open_beneath};
 use index::{Filter, Index, RunStatus, status};
@@ -83,7 +84,7 @@ pub fn serve(args: &ServeArgs) -> Result<i32> {
             .await
             .with_context(|| format!("cannot listen on {}; choose another with --listen", args.listen))?;
         let address = listener.local_addr()?;
-        say!("{count} runs, looked through in {:.1} s", begun.elapsed().as_secs_f64());
+        say!("{}, looked through in {:.1} s", prose::count(count, "run"), begun.elapsed().as_secs_f64());
         let access = Access::on(address.ip())?;
         say!("http://{address}{}  (Ctrl-C ends it)", access.query());
         if let Access::Token(_) = access {

@@ -4,6 +4,7 @@ use super::model::Comparison;
 use crate::words::property;
 use fencepost_checker::Outcome;
 use fencepost_history::BASELINE_BYTES_MAX;
+use fencepost_history::prose::count;
 use fencepost_history::run::read_bounded;
 use std::path::Path;
 
@@ -62,11 +63,13 @@ pub fn changes(before: &Comparison, now: &Comparison) -> Changes {
                 match (old, new) {
                     (Outcome::Valid, Outcome::Violation) => changes.worse.push(format!(
                         "{what} held, and is violated in {violated} of {}: {}",
-                        times(runs),
+                        count(runs, "run"),
                         kept.summary
                     )),
                     (Outcome::Violation, Outcome::Valid) => {
-                        changes.better.push(format!("{what} was violated, and held in {}", times(runs)));
+                        changes
+                            .better
+                            .push(format!("{what} was violated, and held in {}", count(runs, "run")));
                     }
                     (Outcome::Valid | Outcome::Violation, Outcome::Unknown | Outcome::Vacuous) => {
                         changes.open.push(format!("{what} was {old}, and is {new}: {}", kept.summary));
@@ -77,10 +80,6 @@ pub fn changes(before: &Comparison, now: &Comparison) -> Changes {
         }
     }
     changes
-}
-
-fn times(runs: usize) -> String {
-    if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") }
 }
 
 impl Changes {
