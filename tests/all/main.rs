@@ -15,6 +15,7 @@ mod hunt;
 mod interrupted_runs;
 mod killed_parts;
 mod kits;
+mod links;
 mod long_files;
 mod nemeses;
 mod other_commands;

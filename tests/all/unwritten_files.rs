@@ -31,7 +31,7 @@ fn a_verdict_stands_though_a_file_for_a_pipeline_cannot_be_written() {
 }
 
 /// Writes the folder of the only part of a campaign.
-fn part(results: &Path, kind: &str, campaign: &Value) {
+pub fn part(results: &Path, kind: &str, campaign: &Value) {
     fs::create_dir(results.join("part")).expect("a folder");
     let file = json!({
         "fencepost": env!("CARGO_PKG_VERSION"), "kind": kind, "command": "fencepost", "seed": 7, "of": 1, "deal": "",

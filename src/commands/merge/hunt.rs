@@ -5,7 +5,7 @@ use super::sources::Sources;
 use crate::commands::hunt::{SUBJECT, exit_code, outcome, page_row};
 use crate::output::say;
 use crate::unwritten::with_files;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use fencepost_engine::BadUsage;
 use fencepost_history::run::{write_inside, write_whole};
 use fencepost_report::hunt::{HUNT_JSON, HuntFile, html, markdown, merged};
@@ -27,7 +27,7 @@ pub fn merge(args: &MergeArgs, sources: &Sources) -> Result<i32> {
         let Some(record) = sources.record(run)? else { continue };
         let hunt = serde_json::from_str(record.value.get());
         parts.insert(number, hunt.with_context(|| format!("the record of part {number} is damaged"))?);
-        taken.push(take(&sources.runs_in(run), &out.join(place(number))));
+        taken.push(take(&sources.runs_in(run), out, &place(number)));
     }
     let run_of = |part: u32, finding: &fencepost_report::hunt::HuntFinding| {
         let run = format!("{}/{}", place(part).display(), finding.run.as_deref()?);
@@ -76,8 +76,17 @@ fn place(part: u32) -> PathBuf {
     Path::new("parts").join(part.to_string())
 }
 
-/// Copies what a part left. What is there already, from an earlier merge into the same folder, is replaced.
-fn take(from: &Path, to: &Path) -> Result<()> {
+/// Copies what a part left to `place` in the folder `out`. What is there already, from an earlier merge into the same folder, is
+/// replaced.
+///
+/// # Errors
+/// A folder between the two is a link, which would lead out of `out`, or a file cannot be copied.
+fn take(from: &Path, out: &Path, place: &Path) -> Result<()> {
+    let to = &out.join(place);
+    if let Some(link) = to.ancestors().take_while(|folder| *folder != out).find(|folder| folder.is_symlink())
+    {
+        bail!("cannot write to {}: {} is a link", to.display(), link.display());
+    }
     let same = || Some(fs::canonicalize(from).ok()? == fs::canonicalize(to).ok()?);
     if same() == Some(true) {
         return Ok(());

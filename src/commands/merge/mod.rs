@@ -31,6 +31,7 @@ pub fn merge(args: &MergeArgs) -> Result<i32> {
     let sources = Sources::read(&store::locals_with(&args.parts, &[PART_JSON, MERGE_JSON])?)?;
     // Where there is no room for it, no file in it is written either; the outcome is said all the same.
     let _ = std::fs::create_dir_all(&args.out);
+    // A folder that is a link is one that the user named. Nothing in it is written through a link.
     announce(&sources);
     let code = match sources.union.file.kind {
         CampaignKind::Compare => compare::merge(args, &sources)?,
