@@ -34,7 +34,7 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
         let code = tell(&comparison, baseline.as_ref());
         return Ok(write(&args.files, &comparison, None, code));
     }
-    let durations = args.durations.as_deref().map(Durations::read).transpose()?.unwrap_or_default();
+    let durations = durations(args.durations.as_deref())?;
     let mut matrix = Matrix::new(args)?;
     let seeds = matrix.plan(&durations)?.seeds();
     let results = &args.results;
@@ -99,6 +99,15 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
     });
     runtime.shutdown_background();
     Ok(code)
+}
+
+/// The lengths of earlier runs, from the file that the user named, if there is one.
+///
+/// # Errors
+/// It is no such file: one sentence.
+pub fn durations(file: Option<&Path>) -> Result<Durations, BadUsage> {
+    let read = file.map(Durations::read).transpose();
+    Ok(read.map_err(|error| BadUsage(error.to_string()))?.unwrap_or_default())
 }
 
 /// How far the comparison came when it was interrupted.

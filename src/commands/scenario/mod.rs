@@ -8,6 +8,7 @@ mod play;
 mod repetitions;
 mod table;
 
+use crate::commands::compare;
 use crate::output::{complain, say};
 use crate::unwritten::with_files;
 use anyhow::Result;
@@ -18,7 +19,6 @@ use fencepost_history::Seed;
 use fencepost_history::mistake::MistakeInFile;
 use fencepost_history::prose::{count, second_of_a_name};
 use fencepost_history::run::{write_inside, write_whole};
-use fencepost_report::parts::Durations;
 use fencepost_report::pipeline::junit;
 use fencepost_report::terminal;
 use futures_util::StreamExt;
@@ -81,7 +81,7 @@ fn part_of(
     options: &PlayOptions,
 ) -> Result<Option<ScenarioPart>> {
     let Some(shard) = args.shard else { return Ok(None) };
-    let durations = args.durations.as_deref().map(Durations::read).transpose()?.unwrap_or_default();
+    let durations = compare::durations(args.durations.as_deref())?;
     let part = part::begin(args, shard, chosen, options, &durations)?;
     let count = format!(
         "{shard}: {} of {}, {} done before",

@@ -1,13 +1,22 @@
 //! `durations.json`: how long runs took, so that the next campaign can be dealt better.
 
-use fencepost_history::FILE_BYTES_MAX;
-use fencepost_history::run::{RunError, read_bounded};
+use fencepost_history::run::read_bounded;
+use fencepost_history::{FILE_BYTES_MAX, printable};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 /// The name of the file in the folder of a part, and of a merge.
 pub const DURATIONS: &str = "durations.json";
+
+/// What a run can take.
+const SECONDS: RangeInclusive<f64> = 0.0..=1e6;
+
+/// A file that holds no durations: one sentence.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NoDurations(String);
 
 /// Mean seconds of a run, by what was run (`redlock under clock-jump`, or the name of a scenario).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -15,24 +24,29 @@ pub const DURATIONS: &str = "durations.json";
 pub struct Durations(BTreeMap<String, f64>);
 
 impl Durations {
-    /// Reads what an earlier campaign left, from a file that the user names: a link or a pipe will do.
+    /// Reads what an earlier campaign left, from a file that the user named: a link is followed.
     ///
     /// # Errors
-    /// The file cannot be read, or holds something else: one sentence.
-    pub fn read(path: &Path) -> Result<Durations, RunError> {
-        let text = read_bounded(path, FILE_BYTES_MAX)
-            .map_err(|source| RunError::Read { path: path.to_owned(), source })?;
-        let durations: Durations = serde_json::from_str(&text).map_err(|error| RunError::Malformed {
-            path: path.to_owned(),
-            reason: format!(
-                "these are no durations ({error}); give the {DURATIONS} of an earlier part or merge"
-            ),
+    /// The file cannot be read, or holds something else: one sentence, with the line.
+    pub fn read(path: &Path) -> Result<Durations, NoDurations> {
+        const USE: &str = "give the durations.json of an earlier part or merge";
+        let text = read_bounded(path, FILE_BYTES_MAX).map_err(|error| {
+            NoDurations(format!("cannot read the durations {}: {error}; {USE}", path.display()))
         })?;
-        match durations.0.iter().find(|(_, seconds)| !(0.0..=1e6).contains(*seconds)) {
-            Some((name, seconds)) => Err(RunError::Malformed {
-                path: path.to_owned(),
-                reason: format!("{name} cannot take {seconds} seconds"),
-            }),
+        let refused = |line: usize, why: String| {
+            NoDurations(format!("{}, line {line}: these are no durations ({why}); {USE}", path.display()))
+        };
+        let durations: Durations = serde_json::from_str(&text).map_err(|error| {
+            // The error says the line once more, and the column.
+            let why = error.to_string();
+            let why = why.split(" at line ").next().unwrap_or_default();
+            refused(error.line().max(1), printable(why).into_owned())
+        })?;
+        match durations.0.iter().find(|(_, seconds)| !SECONDS.contains(*seconds)) {
+            Some((name, seconds)) => {
+                let line = 1 + text.lines().position(|line| line.contains(name.as_str())).unwrap_or(0);
+                Err(refused(line, format!("{} cannot take {seconds} seconds", printable(name))))
+            }
             None => Ok(durations),
         }
     }
@@ -78,9 +92,34 @@ mod tests {
             std::fs::write(&path, damaged).unwrap();
             assert!(Durations::read(&path).unwrap_err().to_string().contains(DURATIONS), "{damaged}");
         }
-        std::fs::File::create(&path).unwrap().set_len(40 << 30).unwrap();
-        let endless = Durations::read(&path).unwrap_err();
-        let endless = std::error::Error::source(&endless).unwrap().to_string();
-        assert!(endless.starts_with("it is longer than 64 MiB"), "{endless}");
+        for (damaged, line, why) in [
+            ("{\n\"a\": 1.0,\n\"b\": \"x\"}", 3, "invalid type"),
+            ("{\n\"a\": -1.0}", 2, "a cannot take -1 seconds"),
+        ] {
+            std::fs::write(&path, damaged).unwrap();
+            let error = Durations::read(&path).unwrap_err().to_string();
+            let beginning = format!("{}, line {line}: these are no durations ({why}", path.display());
+            assert!(error.starts_with(&beginning) && error.lines().count() == 1, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_link_to_durations_is_followed_and_what_is_no_file_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, link] = [DURATIONS, "link"].map(|name| folder.path().join(name));
+        std::fs::write(&path, "{\"a\": 1.0}").unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert_eq!(Durations::read(&link).unwrap().of_ms("a"), Some(1000));
+        let endless = folder.path().join("endless");
+        std::fs::File::create(&endless).unwrap().set_len(40 << 30).unwrap();
+        assert!(Durations::read(&endless).unwrap_err().to_string().contains("it is longer than 64 MiB"));
+        let missing = folder.path().join("missing");
+        for wrong in [folder.path(), &missing] {
+            let error = Durations::read(wrong).unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("cannot read the durations {}: ", wrong.display())),
+                "{error}"
+            );
+        }
     }
 }

@@ -14,7 +14,7 @@ mod tests;
 mod union;
 
 pub use dealing::{Deal, deal};
-pub use durations::{DURATIONS, Durations};
+pub use durations::{DURATIONS, Durations, NoDurations};
 pub use part_file::{CampaignKind, MERGE_JSON, PART_JSON, PartFile, PartState};
 pub use part_folder::{PartFolder, find_parts};
 pub use part_writer::{DealtRun, PartWriter, records_before};
