@@ -43,7 +43,7 @@ pub use cluster_folder::PrivateFolder;
 pub use debian::{DEFAULT_SUITE, DownloadSettings, MIRROR, SUITES, Suite};
 pub use driver::{Cluster, ClusterSpec, Driver, DriverOptions};
 pub use drivers::{DRIVER_NAMES, select, select_for_many, select_with};
-pub use environment::Environment;
+pub use environment::{Environment, check_file};
 pub use error::ClusterError;
 pub use internal_commands::run_internal_command;
 pub use leftovers::{CleanUp, clean_up, clean_up_before};

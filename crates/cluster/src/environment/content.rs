@@ -2,6 +2,10 @@
 
 use super::definition::Environment;
 use crate::ClusterError;
+use nix::sys::statfs::{
+    BPF_FS_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC, FsType, PROC_SUPER_MAGIC,
+    SECURITYFS_MAGIC, SYSFS_MAGIC, TRACEFS_MAGIC, statfs,
+};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -37,6 +41,47 @@ enum Entry {
     Folder,
     File { from: PathBuf, executable: bool },
     Link { to: PathBuf },
+}
+
+/// Refuses a file or a folder that could not be copied into the folder of a lock. Gives its path, with all links followed.
+///
+/// # Errors
+/// Why not, in words.
+pub fn check_file(path: &Path) -> Result<PathBuf, String> {
+    let whole = path.canonicalize().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => format!("{} is not there", path.display()),
+        _ => format!("cannot open {}: {error}", path.display()),
+    })?;
+    let found =
+        std::fs::metadata(&whole).map_err(|error| format!("cannot read {}: {error}", whole.display()))?;
+    if whole.file_name().is_none() {
+        return Err("this is the root of all files; name those that the lock's programs need".to_owned());
+    }
+    if is_of_the_kernel(&whole) {
+        return Err(format!("{} {OF_THE_KERNEL}", whole.display()));
+    }
+    match found.is_file() || found.is_dir() {
+        true => Ok(whole),
+        false => Err(format!("{} is neither a file nor a folder", whole.display())),
+    }
+}
+
+const OF_THE_KERNEL: &str = "holds devices or what the kernel shows of itself, which cannot be copied";
+
+/// Whether the kernel makes up what lies there: such files are without an end, or wait for something.
+fn is_of_the_kernel(path: &Path) -> bool {
+    const KINDS: [FsType; 8] = [
+        PROC_SUPER_MAGIC,
+        SYSFS_MAGIC,
+        CGROUP_SUPER_MAGIC,
+        CGROUP2_SUPER_MAGIC,
+        DEBUGFS_MAGIC,
+        TRACEFS_MAGIC,
+        SECURITYFS_MAGIC,
+        BPF_FS_MAGIC,
+    ];
+    let is_device = path.starts_with("/dev") && !path.starts_with("/dev/shm");
+    is_device || statfs(path).is_ok_and(|found| KINDS.contains(&found.filesystem_type()))
 }
 
 impl Environment {
@@ -168,6 +213,9 @@ impl Listing<'_> {
         // A link out of the folder would lead nowhere in the node: what it leads to is taken.
         let found = std::fs::metadata(path).map_err(|error| cannot("read", path, &error))?;
         if found.is_dir() {
+            if is_of_the_kernel(path) {
+                return Err(ClusterError::new(format!("{}: {} {OF_THE_KERNEL}", self.name, path.display())));
+            }
             self.insert(place, Entry::Folder, 0)?;
             self.add_folder(path, place)
         } else if found.is_file() {
@@ -187,13 +235,8 @@ impl Listing<'_> {
     }
 
     fn add_file_from_elsewhere(&mut self, path: &Path) -> Result<(), ClusterError> {
-        let Ok(path) = path.canonicalize() else {
-            return Err(ClusterError::new(format!(
-                "{} needs {}, which is not there (`files` in its lock.toml)",
-                self.name,
-                path.display()
-            )));
-        };
+        let path = check_file(path)
+            .map_err(|why| ClusterError::new(format!("{}, `files` in its lock.toml: {why}", self.name)))?;
         let Some(name) = path.file_name().map(PathBuf::from) else { return Ok(()) };
         // In place of one of that name in the folder.
         self.entries.retain(|place, _| !place.starts_with(&name));
@@ -207,8 +250,8 @@ impl Listing<'_> {
             return Ok(());
         }
         Err(ClusterError::new(format!(
-            "the folder of {}, {}, holds more than 1 GiB or {ENTRIES_MAX} files; name one that holds the lock's \
-             programs alone",
+            "the folder of {}, {}, and the `files` of its lock.toml are more than 1 GiB or {ENTRIES_MAX} files; name those alone \
+             that the lock's programs need",
             self.name,
             self.root.display()
         )))

@@ -13,6 +13,7 @@ mod work_folder;
 
 pub(crate) use commands::{CommandRoot, Commands, Plan};
 pub(crate) use content::Content;
+pub use content::check_file;
 pub use definition::Environment;
 pub(crate) use definition::PLACE;
 pub(crate) use sources::{environments, note_source, source_is_gone, source_name};

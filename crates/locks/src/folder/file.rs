@@ -91,16 +91,17 @@ impl CommandWords {
     /// The words of the command.
     ///
     /// # Errors
-    /// The line has a quotation mark that is not closed, or there are no words.
+    /// The line has a quotation mark that is not closed, there are no words, or the first is empty.
     pub fn words(&self) -> Result<Vec<String>, String> {
         let words = match self {
             CommandWords::Line(line) => shlex::split(line)
                 .ok_or_else(|| format!("the command `{line}` has a quotation mark that is not closed"))?,
             CommandWords::List(words) => words.clone(),
         };
-        match words.is_empty() {
-            true => Err("the command has no words; the first names the program".to_owned()),
-            false => Ok(words),
+        match words.first().map(|word| word.trim()) {
+            None => Err("the command has no words; the first names the program".to_owned()),
+            Some("") => Err("the first word of the command is empty; it names the program".to_owned()),
+            Some(_) => Ok(words),
         }
     }
 }

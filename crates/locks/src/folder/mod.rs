@@ -8,6 +8,7 @@
 
 mod client;
 mod configured;
+mod entries;
 mod file;
 mod servers;
 mod service_table;
@@ -31,15 +32,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 use toml::Spanned;
 use toml::de::DeTable;
 
 /// The file that makes a folder a lock.
 const FILE: &str = "lock.toml";
-
-/// How long a client may take to answer the hello, where its `lock.toml` says nothing.
-const START_TIME: Duration = Duration::from_secs(20);
 
 /// Whether this names a folder rather than a built-in lock: it has a slash, or there is such a folder.
 pub fn is_folder(name: &str) -> bool {
@@ -72,8 +69,10 @@ pub fn load(name: &str) -> Result<&'static LockDefinition, String> {
         }
         let text =
             read_settings(&file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
-        let place = Path::new(path).join(FILE);
-        read(&text, &place.display().to_string(), &folder, variant)
+        let place = Path::new(path).join(FILE).display().to_string();
+        let lock = read(&text, &place, &folder, variant)?;
+        check_files(&text, &folder).map_err(|mistake| mistake.in_file(&place, &text).to_string())?;
+        Ok(lock)
     })
 }
 
@@ -101,7 +100,10 @@ pub fn ad_hoc(
         let name = name_of_command(&words);
         let whole = |folder: &Path| {
             let whole = std::fs::canonicalize(folder);
-            whole.map_err(|error| format!("--client-files {}: {error}", folder.display()))
+            let refused = |why: String| format!("--client-files {}: {why}", folder.display());
+            let whole = whole.map_err(|error| refused(error.to_string()))?;
+            let whole = fencepost_cluster::check_file(&whole).map_err(refused)?;
+            if whole.is_dir() { Ok(whole) } else { Err(refused("it is no folder".to_owned())) }
         };
         let folder = files.map(whole).transpose()?;
         let environment =
@@ -115,7 +117,7 @@ pub fn ad_hoc(
             ttl_step: None,
             properties: None,
             promised: None,
-            start_time: START_TIME,
+            start_time: texts::START_TIME,
             options: BTreeMap::new(),
             variants: BTreeMap::new(),
         };
@@ -155,6 +157,7 @@ fn parse(text: &str) -> Result<LockFile<Spanned<ServiceOf>>, Mistake> {
     let document = DeTable::parse(text).map_err(|error| Mistake::of_toml(&error))?;
     let (span, table) = (document.span(), document.into_inner());
     texts::check(&table)?;
+    entries::check(&table)?;
     let file: LockFile<Spanned<ServiceOf>> = read_table(table, span)?;
     let at = file.service.span();
     match file.service.get_ref() {
@@ -172,6 +175,12 @@ fn parse(text: &str) -> Result<LockFile<Spanned<ServiceOf>>, Mistake> {
         }
     }
     Ok(file)
+}
+
+/// Refuses files from elsewhere that cannot be copied into the folder.
+fn check_files(text: &str, folder: &Path) -> Result<(), Mistake> {
+    let document = DeTable::parse(text).map_err(|error| Mistake::of_toml(&error))?;
+    entries::check_files(document.get_ref(), folder)
 }
 
 /// The lock of the text of a `lock.toml` in this folder. `place` is how messages call the file.
@@ -194,7 +203,6 @@ fn of_file(
         // Clients and servers run in nodes that are made alike.
         file.packages.extend(table.packages.clone());
     }
-    file.packages.iter().try_for_each(|name| texts::check_package(name))?;
     let environment = Arc::new(Environment {
         name: base.clone(),
         folder: Some(folder.to_owned()),
@@ -223,7 +231,7 @@ fn of_file(
         ttl_step: texts::ttl_step(file.ttl_step)?,
         properties: file.properties,
         promised: Some(GrantValues { token: file.token, unique: file.unique }),
-        start_time: texts::start_time(file.start_time, START_TIME)?,
+        start_time: texts::start_time(file.start_time, texts::START_TIME)?,
         options: file.options,
         variants,
     };

@@ -142,15 +142,92 @@ fn texts_that_would_be_something_else_elsewhere_are_refused() {
             .starts_with("lock.toml, line 4: a text with control characters")
     );
     let package = refused("lease = \"ttl\"", "packages = [\"-oDir=/etc\"]");
-    assert_eq!(package, "lock.toml: \"-oDir=/etc\" is no name of a Debian package");
+    assert_eq!(package, "lock.toml, line 6: \"-oDir=/etc\" is no name of a Debian package");
     let patient = refused("ttl-step = \"1s\"", "start-time = \"2h\"");
-    assert_eq!(patient, "lock.toml: start-time is 3600s at most, not 7200s");
+    assert_eq!(patient, "lock.toml, line 7: start-time is 3600s at most, not 7200s");
     let at_once = refused("ttl-step = \"1s\"", "start-time = \"0s\"");
-    assert_eq!(at_once, "lock.toml: start-time is 0s: no program starts in no time");
+    assert_eq!(at_once, "lock.toml, line 7: start-time is 0s: no program starts in no time");
     let stepless = refused("ttl-step = \"1s\"", "ttl-step = \"0s\"");
-    assert_eq!(stepless, "lock.toml: ttl-step is 0s: leave it out where any TTL can be asked for");
+    assert_eq!(stepless, "lock.toml, line 7: ttl-step is 0s: leave it out where any TTL can be asked for");
     let named = read(LOCK, "lock.toml", Path::new("/locks/a\u{1b}[2Jb"), None).err().unwrap_or_default();
     assert!(named.contains("the folder's name \"a\\u{1b}[2Jb\" has control characters"), "{named}");
+}
+
+#[test]
+fn entries_that_could_never_work_are_refused_at_their_lines() {
+    let refused = |from: &str, to: &str| parsed(&LOCK.replace(from, to), None).err().unwrap_or_default();
+    let client = "client = \"python3 client.py --name 'my lock'\"";
+    let empty = "lock.toml, line 4: the first word of the command is empty; it names the program";
+    for wrong in ["client = [\"\"]", "client = [\" \", \"x\"]", "client = \"'' x\""] {
+        assert_eq!(refused(client, wrong), empty, "{wrong}");
+    }
+    let of_option = |name: &str| refused("[options.blocking-timeout]", &format!("[options.{name}]"));
+    for name in ["\"a=b,c\"", "\"a b\"", "\"\"", "\"-a\"", "\"a\\u0000\""] {
+        let sentence = of_option(name);
+        assert!(
+            sentence.starts_with("lock.toml, line 11: ") && sentence.contains("is no name of an option: "),
+            "{name}: {sentence}"
+        );
+    }
+    for name in ["x@y", "x,y", "x/y", ""] {
+        let sentence = refused("[variants.forever]", &format!("[variants.\"{name}\"]"));
+        assert!(
+            sentence.starts_with(&format!("lock.toml, line 14: {name:?} is no name of a variant: ")),
+            "{sentence}"
+        );
+    }
+    let more = |line: &str| refused("lease = \"ttl\"", line);
+    assert_eq!(
+        more("version = []"),
+        "lock.toml, line 6: the command has no words; the first names the program"
+    );
+    assert_eq!(
+        more("setup = [\"true\", \" \"]"),
+        "lock.toml, line 6: an empty command in `setup`; leave it out"
+    );
+    assert_eq!(
+        more("packages = [\"a\", \"a\"]"),
+        "lock.toml, line 6: `packages` names a twice; name it once"
+    );
+    let long = more(&format!("build = [{}]", vec!["\"true\""; 100_000].join(",")));
+    assert_eq!(long, "lock.toml, line 6: `build` has 100000 entries; at most 1000 are possible");
+    assert!(more("suite = \"buzz\"").starts_with("lock.toml, line 6: "), "{}", more("suite = \"buzz\""));
+    let files = refused("files = [\"../kits/fencepost.py\"]", "files = [\"\"]");
+    assert_eq!(files, "lock.toml, line 5: an empty text in `files`; each names a file or a folder");
+}
+
+#[test]
+fn files_that_cannot_be_copied_are_refused_at_their_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    std::fs::write(path.join("there"), "x").unwrap();
+    std::fs::create_dir(path.join("other")).unwrap();
+    std::fs::write(path.join("other/there"), "x").unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(path.join("pipe")).status().unwrap().success());
+    std::os::unix::fs::symlink("/proc", path.join("link")).unwrap();
+    let read = |files: &str| {
+        let text = format!("about = 'x'\nservice = 'redis'\nclient = 'y'\nfiles = [\n{files}]\n");
+        check_files(&text, path).map_err(|mistake| mistake.in_file("lock.toml", &text).to_string())
+    };
+    assert_eq!(read("'there',\n'other'"), Ok(()));
+    for (wrong, why) in [
+        ("nowhere", "nowhere is not there"),
+        ("/proc", "/proc holds devices or what the kernel shows of itself, which cannot be copied"),
+        ("link", "/proc holds devices or what the kernel shows of itself, which cannot be copied"),
+        ("/sys/kernel", "/sys/kernel holds devices"),
+        ("/dev/null", "/dev/null holds devices"),
+        ("pipe", "pipe is neither a file nor a folder"),
+        ("/", "this is the root of all files"),
+    ] {
+        let sentence = read(&format!("'there',\n'{wrong}'")).unwrap_err();
+        assert!(
+            sentence.starts_with(&format!("lock.toml, line 6: `files` names {wrong}: "))
+                && sentence.contains(why),
+            "{sentence}"
+        );
+    }
+    let twice = read("'there',\n'other/there'").unwrap_err();
+    assert!(twice.starts_with("lock.toml, line 6: two of `files` are called there"), "{twice}");
 }
 
 #[test]

@@ -7,6 +7,9 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+/// How long a client may take to answer the hello, where its `lock.toml` says nothing.
+pub(super) const START_TIME: Duration = Duration::from_secs(20);
+
 /// The longest `start-time`.
 const START_TIME_MAX: Duration = Duration::from_secs(3600);
 
