@@ -82,7 +82,13 @@ habits! {
     an_answer_about_belief_of_another_type_ends_the_run: "counts-holds" says
         "client c1 answered `holds` with 1: expected true or false";
     a_release_that_reports_belief_in_words_ends_the_run: "believes-in-words" says
-        "client c1 printed a line that is not of the client protocol", "\"believed\": \"yes\"";
+        "client c1 answered `release` with the believed \"yes\": expected true or false";
+    a_negative_token_ends_the_run: "sends-a-negative-token" says
+        "client c1 answered `acquire` with the token -1: expected a whole number from 0 to 2^63 - 1";
+    a_token_in_words_ends_the_run: "sends-a-token-in-words" says
+        "client c1 answered `acquire` with the token \"7\": expected a whole number";
+    a_list_in_place_of_a_grant_ends_the_run: "acquires-a-list" says
+        "client c1 answered `acquire` with [7]: expected {\"token\":7}, or no value";
     an_unknown_notice_ends_the_run: "invents-notices" says
         "client c1 sent the notice \"acquire\", which there is not";
     a_promise_that_the_hello_does_not_keep_is_named: "breaks-promises" says

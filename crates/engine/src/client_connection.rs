@@ -7,7 +7,8 @@ use fencepost_locks::protocol::{
 use fencepost_wire::{LineError, LineReader, LineWriter, NoAnswer, Received, RequestClient};
 use parking_lot::Mutex;
 use serde_json::Value;
-use std::collections::HashSet;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,8 +34,7 @@ pub struct ClientConnection {
     unanswered: AtomicU64,
     /// Processes that were sent an operation.
     processes: Arc<Mutex<HashSet<u64>>>,
-    /// The numbers of the operations `holds` that were not answered yet.
-    asked_whether_held: Arc<Mutex<HashSet<u64>>>,
+    open: OpenOperations,
     /// What the client said it can do, and its process number inside its node.
     pub hello: HelloAnswer,
     requests: RequestClient<Answer>,
@@ -87,8 +87,8 @@ impl ClientConnection {
             offence: offence.clone(),
             rate: NoticeRate::default(),
         };
-        let asked_whether_held: Arc<Mutex<HashSet<u64>>> = Arc::default();
-        let mut answers = Answers { open: asked_whether_held.clone(), offence: offence.clone() };
+        let open: OpenOperations = Arc::default();
+        let mut answers = Answers { open: open.clone(), offence: offence.clone() };
         let receive = move |line: &str| match serde_json::from_str(line) {
             Ok(FromClient::Answer(answer)) => answers.receive(answer),
             Ok(FromClient::Notice(notice)) => notices.receive(notice),
@@ -107,7 +107,7 @@ impl ClientConnection {
             operations: AtomicU64::new(0),
             unanswered: AtomicU64::new(0),
             processes,
-            asked_whether_held,
+            open,
         })
     }
 
@@ -142,9 +142,7 @@ impl ClientConnection {
         self.operations.fetch_add(1, Ordering::Relaxed);
         self.processes.lock().insert(command.process);
         let numbered = |id| {
-            if command.f == f::HOLDS {
-                self.asked_whether_held.lock().insert(id);
-            }
+            self.open.lock().insert(id, command.f.clone());
             Command { id, ..command }
         };
         let answer = self.requests.request(numbered, Instant::now() + patience).await;
@@ -173,20 +171,22 @@ impl ClientConnection {
     }
 }
 
+/// The names of the operations that were not answered yet, by their numbers.
+type OpenOperations = Arc<Mutex<HashMap<u64, Cow<'static, str>>>>;
+
 /// Takes in the answers of a client.
 struct Answers {
-    /// The numbers of the operations `holds` that were not answered yet.
-    open: Arc<Mutex<HashSet<u64>>>,
+    open: OpenOperations,
     offence: Arc<Mutex<Option<String>>>,
 }
 
 impl Answers {
-    /// Passes an answer on, unless it says of a lock neither that it is held nor that it is not: the checkers would pass over it.
+    /// Passes an answer on, unless its value is of a type that no answer to this operation has: the checkers would pass over it.
     fn receive(&mut self, answer: Answer) -> Received<Answer> {
-        let is_inquiry = self.open.lock().remove(&answer.id);
-        if is_inquiry && answer.kind == AnswerKind::Ok && !answer.value.is_boolean() {
-            *self.offence.lock() =
-                Some(format!("answered `{}` with {}: expected true or false", f::HOLDS, answer.value));
+        let operation = self.open.lock().remove(&answer.id);
+        let checked = operation.map_or(Ok(()), |name| answer.check_value(&name));
+        if let Err(offence) = checked {
+            *self.offence.lock() = Some(offence);
             return Received::Garbage;
         }
         Received::Answer { id: answer.id, answer }

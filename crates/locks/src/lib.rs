@@ -8,6 +8,7 @@
 //! A lock is a [`LockDefinition`]: a [`LockService`] (its servers), a [`Recipe`] (how clients acquire and release) and
 //! [`Capabilities`].
 
+mod answer_value;
 mod canary;
 mod capabilities;
 mod client;

@@ -150,6 +150,11 @@ if habit == "chats":
     print("hello, I am a client", flush=True)
 send({"hello": 1, "can": [], "pid": os.getpid()})
 answered = 0
+GRANTS = {
+    "sends-a-negative-token": {"value": {"token": -1}},
+    "sends-a-token-in-words": {"value": {"token": "7"}},
+    "acquires-a-list": {"value": [7]},
+}
 holders = {}
 
 
@@ -161,7 +166,7 @@ def perform(line):
         if key in holders:
             return {"type": "fail", "error": "taken: another process of this client holds it"}
         holders[key] = process
-        return {"type": "ok"}
+        return {"type": "ok"} | GRANTS.get(habit, {})
     if line["f"] == "release":
         if held:
             del holders[key]
