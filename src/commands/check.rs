@@ -176,6 +176,7 @@ fn check_file<'a>(args: &'a CheckArgs, file: &'a Path, draw: bool) -> Result<Fil
         fields: args.field.clone(),
         initial: args.initial.clone(),
     };
+    fencepost_report::prepare_threads();
     // Keys are judged at the same time, and share the memory.
     let memory_bytes = (args.memory_mb << 20) / rayon::current_num_threads().max(1);
     let options = CheckOptions {

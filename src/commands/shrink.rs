@@ -92,6 +92,7 @@ pub fn shrink(args: &ShrinkArgs) -> Result<i32> {
 /// The violation to keep, and the other kinds that the run shows.
 fn chosen(args: &ShrinkArgs) -> Result<(Violation, Vec<Violation>)> {
     let folder = RunFolder::open(&args.run)?;
+    fencepost_report::prepare_threads();
     let mut all = Violation::all(&check_run(&read_history(&folder.history())?));
     if all.is_empty() {
         return Err(BadUsage(format!(

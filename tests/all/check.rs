@@ -69,6 +69,22 @@ fn exit_codes_tell_verdicts_apart() {
     assert_eq!(check(&["--model", "register", &valid]).status.code(), Some(254));
 }
 
+/// Many threads are wanted here, as on a large machine, and the system gives few or none.
+#[test]
+fn a_judgement_works_with_the_threads_that_there_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let violation = file(folder.path(), "violation.jsonl", two_holders().as_bytes());
+    let program = env!("CARGO_BIN_EXE_fencepost");
+    for limit_kib in [300_000, 1_000_000] {
+        let limited =
+            format!("ulimit -v {limit_kib}; exec {program} check --model owner-mutex --explain {violation}");
+        let output = Command::new("sh").args(["-c", &limited]).env("RAYON_NUM_THREADS", "500").output();
+        let output = output.expect("it runs");
+        assert_eq!(output.status.code(), Some(1), "{limit_kib}: {}", text(&output.stderr));
+        assert_eq!(text(&output.stderr), "", "{limit_kib}");
+    }
+}
+
 #[test]
 fn an_algorithm_that_does_not_apply_is_unknown() {
     let folder = tempfile::tempdir().unwrap();

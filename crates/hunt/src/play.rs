@@ -5,6 +5,7 @@ use fencepost_checker::{Outcome, RunVerdict, check_run};
 use fencepost_engine::{Reason, RunSpec, Script, Stop, Unobserved};
 use fencepost_history::run::RunFolder;
 use fencepost_history::{Event, read_history};
+use fencepost_report::prepare_threads;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -73,6 +74,7 @@ fn judged(folder: RunFolder, report: bool) -> Result<Played> {
             }
         }
         false => {
+            prepare_threads();
             let history = read_history(&folder.history())?;
             (check_run(&history), history)
         }
@@ -81,6 +83,7 @@ fn judged(folder: RunFolder, report: bool) -> Result<Played> {
 }
 
 fn shows_a_violation(folder: &RunFolder) -> bool {
+    prepare_threads();
     read_history(&folder.history()).is_ok_and(|events| check_run(&events).outcome == Outcome::Violation)
 }
 

@@ -2,6 +2,7 @@
 
 use crate::heading::{Heading, heading};
 use crate::pictures::{self, RunPictures};
+use crate::threads::prepare_threads;
 use crate::{page, terminal};
 use anyhow::{Context, Result};
 use fencepost_checker::{RunIndex, RunVerdict, check_index, overlaps};
@@ -24,6 +25,7 @@ pub struct Judged {
 /// # Errors
 /// The folder has no settings or no well-formed history.
 pub fn judge(folder: &RunFolder) -> Result<Judged> {
+    prepare_threads();
     let heading = heading(&folder.read_run()?);
     let events = read_history(&folder.history())?;
     let run =

@@ -25,6 +25,7 @@ mod synthetic;
 pub mod terminal;
 #[cfg(test)]
 mod tests;
+mod threads;
 mod words;
 mod worth;
 
@@ -33,4 +34,5 @@ pub use judge::{Judged, judge};
 pub use page::document;
 pub use pictures::conflict::conflict;
 pub use shown_findings::pictured;
+pub use threads::prepare_threads;
 pub use words::property;

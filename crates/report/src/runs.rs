@@ -1,5 +1,6 @@
 //! Runs that exist: what came of each, read from its folder alone, without its history.
 
+use crate::threads::prepare_threads;
 use fencepost_checker::{Costs, Coverage, Harm, Metric, NearMiss, Outcome, Unjudged};
 use fencepost_history::find_history;
 use fencepost_history::run::{RunFile, RunHead, read_regular};
@@ -182,6 +183,7 @@ fn read_parts<F: DeserializeOwned, J: DeserializeOwned>(path: &Path) -> Option<R
 /// # Errors
 /// The folder itself cannot be read.
 pub fn all(results: &Path) -> std::io::Result<Vec<Run>> {
+    prepare_threads();
     let mut runs: Vec<Run> = folders(results)?.par_iter().filter_map(|path| read(path)).collect();
     let started = |run: &Run| run.file().map_or(0, |file| file.started);
     runs.sort_by(|one, other| started(other).cmp(&started(one)).then_with(|| one.name.cmp(&other.name)));

@@ -2,6 +2,7 @@
 
 use fencepost_checker::Outcome;
 use fencepost_history::run::{SettingsHead, is_running};
+use fencepost_report::prepare_threads;
 use fencepost_report::runs::{self, HasOutcome, ListedRun, Run, State};
 use parking_lot::Mutex;
 use rayon::prelude::*;
@@ -143,6 +144,7 @@ impl Index {
     /// # Errors
     /// The results folder cannot be read.
     pub fn look(&self) -> std::io::Result<Arc<Vec<Arc<Row>>>> {
+        prepare_threads();
         let folders = folders(&self.results)?;
         let mut known = self.known.lock();
         let now = SystemTime::now();

@@ -2,6 +2,7 @@
 
 use super::model::{Comparison, JudgedRun, cell_of, versions};
 use crate::runs::{Judgement, Run};
+use crate::threads::prepare_threads;
 use anyhow::Result;
 use fencepost_history::Seed;
 use rayon::prelude::*;
@@ -109,6 +110,7 @@ pub fn merged(
         campaign.layout.rows[row].cells.get(column).is_some_and(|cell| cell.not_applicable.is_none())
     };
     let places: Vec<(usize, usize)> = places.filter(possible).collect();
+    prepare_threads();
     let cells: Vec<_> = places
         .par_iter()
         .map(|&(row, column)| {
