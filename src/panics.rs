@@ -27,12 +27,18 @@ fn place(panic: &PanicHookInfo<'_>) -> String {
     panic.location().map_or_else(|| "a place that is not known".to_owned(), ToString::to_string)
 }
 
-/// A thread that cannot be started is the machine's refusal, which the runtime and the standard library answer with a panic.
+/// A thread that cannot be started, and random numbers that cannot be had, are the machine's refusal, which libraries answer with a
+/// panic.
 fn sentence(message: &str, place: &str) -> String {
     if message.contains("spawn") && message.contains("thread") || message.contains("ThreadPoolBuildError") {
         return format!(
             "the system starts no more threads ({message}): raise the limit of memory (ulimit -v), of processes (ulimit -u), or of \
              the control group (pids.max)"
+        );
+    }
+    if ["ThreadRng", "random data"].iter().any(|words| message.contains(words)) {
+        return format!(
+            "the system gives no random numbers ({message}): /dev/random and /dev/urandom must be there and readable"
         );
     }
     format!(
@@ -46,11 +52,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_without_threads_is_no_defect() {
+    fn a_machine_without_threads_or_random_numbers_is_no_defect() {
         let refused =
             sentence("OS can't spawn worker thread: Resource temporarily unavailable", "runtime.rs:1:1");
         assert!(
             refused.starts_with("the system starts no more threads") && refused.contains("ulimit"),
+            "{refused}"
+        );
+        let refused = sentence("could not initialize ThreadRng: No such file or directory", "thread.rs:1:1");
+        assert!(
+            refused.starts_with("the system gives no random numbers") && refused.contains("/dev/urandom"),
             "{refused}"
         );
         let defect = sentence("index out of bounds", "src/lib.rs:7:1");

@@ -22,6 +22,7 @@ mod other_commands;
 mod own_locks;
 mod own_servers;
 mod packets;
+mod poor_machines;
 mod readers;
 mod remote_engine;
 mod scenarios;

@@ -2,14 +2,18 @@
 //! changed. This machine's /dev has its disks, and root of a node is root to the files in it.
 
 use super::mounts::{NOTHING_RUNS, bind, cannot, mask, mount_tmpfs};
+use crate::ClusterError;
 use nix::mount::{MsFlags, mount};
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
 
 /// What any program may want.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// Without these, neither servers nor this program's own parts work.
+const NEEDED: [&str; 4] = ["null", "zero", "random", "urandom"];
 
 /// By which an agent serves a disk.
 const FUSE: &str = "fuse";
@@ -28,6 +32,31 @@ const MASKED: [&str; 9] =
 
 /// The kernel's settings: they can be read.
 const READ_ONLY: [&str; 4] = ["bus", "fs", "irq", "sys"];
+
+/// Refuses a machine that lacks devices which every node needs.
+///
+/// # Errors
+/// One sentence that names them.
+pub(super) fn check() -> Result<(), ClusterError> {
+    check_in(Path::new("/dev"))
+}
+
+fn check_in(dev: &Path) -> Result<(), ClusterError> {
+    let is_there = |path: &PathBuf| fs::metadata(path).is_ok_and(|found| found.file_type().is_char_device());
+    let missing: Vec<String> = NEEDED
+        .iter()
+        .map(|name| dev.join(name))
+        .filter(|path| !is_there(path))
+        .map(|path| path.display().to_string())
+        .collect();
+    match &missing[..] {
+        [] => Ok(()),
+        _ => Err(ClusterError::new(format!(
+            "this machine has no {}, which nodes need: mount a /dev with these devices",
+            missing.join(", no ")
+        ))),
+    }
+}
 
 /// Fills the folder with devices and shared memory of its own.
 pub(super) fn make_devices(dev: &Path, may_mount: bool) -> io::Result<()> {
@@ -74,4 +103,20 @@ pub(super) fn protect_proc(place: &Path) -> io::Result<()> {
         mask(path)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_that_are_missing_are_named() {
+        assert!(check().is_ok());
+        let folder = tempfile::tempdir().unwrap();
+        // A file that programs wrote in the place of a device that was gone.
+        fs::write(folder.path().join("null"), "x").unwrap();
+        let error = check_in(folder.path()).unwrap_err().to_string();
+        let named = NEEDED.map(|name| folder.path().join(name).display().to_string()).join(", no ");
+        assert!(error.contains(&format!("has no {named}, which nodes need")), "{error}");
+    }
 }

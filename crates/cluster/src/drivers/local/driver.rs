@@ -1,6 +1,7 @@
 //! How the nodes of a run become processes in namespaces.
 
 use super::attach::Socket;
+use super::devices;
 use super::keeper::{FilesInUse, Keeper};
 use super::prepared::Prepared;
 use super::sandbox::{Plan, PlannedNode};
@@ -136,6 +137,7 @@ impl Driver for LocalDriver {
 
     async fn start(&self, spec: &ClusterSpec) -> Result<Cluster, ClusterError> {
         spec.check()?;
+        devices::check()?;
         let bases = self.bases(spec).await?;
         let program = Program::prepare_aside(&self.options.program).await?;
         // The bridge lies in a namespace of its own: only what nodes may want to reach from outside it matters.

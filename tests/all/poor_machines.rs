@@ -1,0 +1,31 @@
+//! Machines that lack something: one sentence names it, and the exit code is that of a failure of the environment.
+
+use std::process::Command;
+
+/// What the program says on standard error in a mount namespace in which this was done before.
+fn without(preparation: &str, args: &str) -> String {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let script = format!("{preparation} && exec {} {args}", env!("CARGO_BIN_EXE_fencepost"));
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &script]).current_dir(results.path()).env_remove("RUST_BACKTRACE");
+    let output = command.output().expect("unshare starts");
+    let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(255), "{args}: {complaints}");
+    complaints
+}
+
+#[test]
+fn devices_that_a_machine_lacks_are_named() {
+    let test = "test --driver local --lock redis-single --workload lock --time-limit 1s";
+    for args in [format!("{test} --seed 1"), test.to_owned()] {
+        let complaints = without("mount -t tmpfs none /dev", &args);
+        assert_eq!(complaints.lines().count(), 1, "{complaints}");
+        // Where a seed is drawn, some systems lack random numbers first.
+        let is_named = complaints.contains("/dev/null") || complaints.contains("no random numbers");
+        assert!(is_named && complaints.contains("/dev/urandom"), "{complaints}");
+        assert!(!complaints.contains("defect"), "{complaints}");
+    }
+    // Something wrote a file in the place of the device.
+    let file = without("touch null && mount --bind null /dev/null", &format!("{test} --seed 1"));
+    assert!(file.contains("this machine has no /dev/null, which nodes need"), "{file}");
+}
