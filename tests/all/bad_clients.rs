@@ -107,6 +107,15 @@ fn memory_that_the_kernel_keeps_for_a_client_is_counted(driver: &str) {
     assert_named(driver, &habits.map(|habit| (habit, words)));
 }
 
+/// Where the control groups lie in memory that programs can write to, that counts as memory; elsewhere nothing can be written there.
+fn what_a_client_writes_among_the_control_groups_counts(driver: &str) {
+    let ran =
+        test(&format!("--driver {driver} {LONGER} --workload lock --lock {FOLDER}@fills-control-groups"));
+    let sentence = failure(&ran);
+    let named = ["client c1 used more than 200 MiB of memory", "`not written: "];
+    assert!(named.iter().any(|words| sentence.contains(words)), "{sentence}");
+}
+
 /// Each sentence of docs/security.md about what a node's programs cannot do.
 fn a_client_does_not_get_out_of_its_node(driver: &str) {
     assert_named(driver, &[("breaks-out", "`possible: nothing`")]);
@@ -141,8 +150,8 @@ fn a_client_that_breaks_its_streams_is_named(driver: &str) {
 }
 
 under!(
-    local: [a_client_that_uses_too_much_memory_is_named, memory_that_the_kernel_keeps_for_a_client_is_counted, a_client_does_not_get_out_of_its_node, a_client_that_starts_too_many_threads_is_named, a_client_writes_only_where_it_is_counted],
-    docker: [a_client_that_uses_too_much_memory_is_named, memory_that_the_kernel_keeps_for_a_client_is_counted, a_client_does_not_get_out_of_its_node, a_client_that_starts_too_many_threads_is_named, a_client_writes_only_where_it_is_counted, a_client_that_breaks_its_streams_is_named],
+    local: [what_a_client_writes_among_the_control_groups_counts, a_client_that_uses_too_much_memory_is_named, memory_that_the_kernel_keeps_for_a_client_is_counted, a_client_does_not_get_out_of_its_node, a_client_that_starts_too_many_threads_is_named, a_client_writes_only_where_it_is_counted],
+    docker: [what_a_client_writes_among_the_control_groups_counts, a_client_that_uses_too_much_memory_is_named, memory_that_the_kernel_keeps_for_a_client_is_counted, a_client_does_not_get_out_of_its_node, a_client_that_starts_too_many_threads_is_named, a_client_writes_only_where_it_is_counted, a_client_that_breaks_its_streams_is_named],
     docker_by_night: [],
 );
 

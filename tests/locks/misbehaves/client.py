@@ -88,6 +88,15 @@ def break_later(line):
         with open("much", "wb") as file:
             os.posix_fallocate(file.fileno(), 0, 2 << 30)
             time.sleep(600)
+    if habit == "fills-control-groups":
+        try:
+            with open("/sys/fs/cgroup/much", "wb") as file:
+                for _ in range(64):
+                    file.write(b"x" * (16 << 20))
+                    time.sleep(0.01)
+                time.sleep(600)
+        except OSError as error:
+            sys.exit(f"not written: {error}")
     if habit == "keeps-segments":
         libc = ctypes.CDLL(None, use_errno=True)
         libc.shmat.restype = ctypes.c_void_p

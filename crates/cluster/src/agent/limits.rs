@@ -60,8 +60,12 @@ fn overuse(limits: Limits, look: u32, places: &[PathBuf], own_control_group: boo
     let mib = |bytes: u64| bytes >> 20;
     let is_slow_look = look.is_multiple_of(LOOKS_PER_DISK);
     let programs: Vec<i32> = others().collect();
+    // Some engines leave a file system in memory among the kernel's own folders open for writing.
+    let (of_kernel, places): (Vec<PathBuf>, Vec<PathBuf>) =
+        places.iter().cloned().partition(|place| place.starts_with("/sys"));
+    let kept = if is_slow_look { disk_use(&of_kernel, std::iter::empty()).bytes() } else { 0 };
     let outside = || own_control_group.then(of_own_control_group).flatten().unwrap_or(0);
-    if uses_more(&programs, limits.memory_bytes, is_slow_look)
+    if uses_more(&programs, limits.memory_bytes.saturating_sub(kept), is_slow_look)
         || (is_slow_look && outside() > limits.memory_bytes)
     {
         return Some(format!(
@@ -72,7 +76,7 @@ fn overuse(limits: Limits, look: u32, places: &[PathBuf], own_control_group: boo
     if !is_slow_look {
         return None;
     }
-    match disk_use(places, programs.into_iter()) {
+    match disk_use(&places, programs.into_iter()) {
         DiskUse::TooMany => {
             Some(format!("has more than {FILES_MAX} files in its data folder, /tmp and /dev/shm, or open"))
         }
