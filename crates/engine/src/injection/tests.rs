@@ -197,7 +197,7 @@ async fn a_server_that_does_not_come_back_is_given_up_and_recorded_with_its_log(
     assert_eq!(killed.errors, ["kill on n1 could not be healed: n1 ended as soon as it was started again"]);
     let ended: Vec<ServerEnded> = killed.history.iter().filter_map(ServerEnded::read).collect();
     assert_eq!((ended.len(), ended[0].node.as_str(), ended[0].after_fault), (1, "n1", Some(0)));
-    assert_eq!(ended[0].log, ["10:00:00.000 redis | FATAL: no memory"]);
+    assert_eq!(ended[0].log, ["FATAL: no memory"]);
     assert!(server.starts() > 50, "it was started {} times", server.starts());
     assert!((HEALING..HEALING + 2 * LAST_HEALING).contains(&killed.took), "{:?}", killed.took);
 }
@@ -209,5 +209,5 @@ async fn a_server_that_runs_and_does_not_serve_is_recorded_too() {
     assert_eq!(killed.healing(), [Kind::Invoke, Kind::Info]);
     let ended: Vec<ServerEnded> = killed.history.iter().filter_map(ServerEnded::read).collect();
     assert_eq!((ended.len(), ended[0].node.as_str(), ended[0].after_fault), (1, "n1", Some(0)));
-    assert_eq!(ended[0].log, ["10:00:00.000 redis | FATAL: no memory"]);
+    assert_eq!(ended[0].log, ["FATAL: no memory"]);
 }
