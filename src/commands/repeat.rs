@@ -2,6 +2,7 @@
 
 use fencepost_engine::RunOptions;
 use fencepost_engine::scenario::{Scenario, find};
+use fencepost_history::shell_word;
 
 /// The exact command that repeats this run: everything that differs from the defaults, and the seed.
 pub fn command(options: &RunOptions) -> String {
@@ -15,7 +16,7 @@ pub fn scenario(scenario: &Scenario, options: &RunOptions) -> String {
     let built_in = find(&scenario.name).is_some_and(|built_in| built_in.file == scenario.file);
     let name = if built_in { &scenario.name } else { &scenario.file };
     let seed = options.seed.map(|seed| format!(" --seed {seed}")).unwrap_or_default();
-    format!("{} scenario {name} --driver {}{seed}", program(), options.driver)
+    format!("{} scenario {} --driver {}{seed}", program(), shell_word(name), shell_word(&options.driver))
 }
 
 /// Where a file says what would be on the command line, the command that repeats must say so: it names everything itself.

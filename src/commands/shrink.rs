@@ -9,7 +9,7 @@ use clap::Args;
 use fencepost_checker::check_run;
 use fencepost_engine::{BadUsage, JOBS_MAX, Stop, check_budget, check_count, unknown};
 use fencepost_history::run::RunFolder;
-use fencepost_history::{TimeSpan, read_history};
+use fencepost_history::{TimeSpan, read_history, shell_path};
 use fencepost_hunt::shrink::{ShrinkBudget, Shrunk, Step, shrink as make_smaller, size_of};
 use fencepost_hunt::{KeptFinding, Schedule, Violation, keep};
 use std::path::{Path, PathBuf};
@@ -83,7 +83,7 @@ pub fn shrink(args: &ShrinkArgs) -> Result<i32> {
             say!(
                 "\nIn ten plays of the run, {violation} did not come again: there is nothing to make smaller."
             );
-            say!("`fencepost replay {} --times 50` says how rare it is.", args.run.display());
+            say!("`fencepost replay {} --times 50` says how rare it is.", shell_path(&args.run));
             Ok(2)
         }
     }

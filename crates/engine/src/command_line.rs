@@ -1,6 +1,7 @@
 //! Options of a run as words of a command line: what differs from the defaults.
 
 use crate::options::RunOptions;
+use fencepost_history::shell_word;
 use serde_json::Value;
 
 impl RunOptions {
@@ -34,18 +35,13 @@ fn words(name: &str, value: &Value) -> Option<String> {
     match value {
         Value::Bool(true) => Some(option),
         Value::Array(items) => {
-            Some(format!("{option} {}", items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(",")))
+            let items: Vec<&str> = items.iter().filter_map(Value::as_str).collect();
+            Some(format!("{option} {}", shell_word(&items.join(","))))
         }
-        Value::String(text) => Some(format!("{option} {}", quoted(text))),
+        Value::String(text) => Some(format!("{option} {}", shell_word(text))),
         Value::Number(number) => Some(format!("{option} {number}")),
         Value::Bool(false) | Value::Null | Value::Object(_) => None,
     }
-}
-
-/// As a shell takes it: `'c1|n4'`.
-fn quoted(text: &str) -> String {
-    let plain = |sign: char| sign.is_alphanumeric() || "-_./,:=+".contains(sign);
-    if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 fn as_json(options: &RunOptions) -> Value {
@@ -111,6 +107,14 @@ mod tests {
     fn arguments_repeat_the_options() {
         let options = unusual();
         assert_eq!(parsed(&options.arguments()), options, "{}", options.arguments());
+    }
+
+    #[test]
+    fn what_a_shell_would_carry_out_is_quoted() {
+        let mut options = RunOptions::default();
+        options.nemesis = vec!["pause".to_owned(), "$(reboot)".to_owned()];
+        options.lock = "my `lock`".to_owned();
+        assert_eq!(options.arguments(), "--lock 'my `lock`' --nemesis 'pause,$(reboot)'");
     }
 
     #[test]

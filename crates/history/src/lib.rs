@@ -21,6 +21,7 @@ mod run_nodes;
 mod run_phase;
 mod seed;
 mod shard;
+mod shell;
 mod storage_access;
 mod stored;
 mod time_span;
@@ -44,6 +45,7 @@ pub use run_nodes::{NEMESES, NODES, NodeKind, RunNodes, SERVERS, STORAGE_NODE, i
 pub use run_phase::{PHASE, RunPhase};
 pub use seed::{Seed, Stream};
 pub use shard::{InvalidShard, Shard};
+pub use shell::{shell_path, shell_word};
 pub use storage_access::{STORAGE, STORAGE_IS_REGISTER, STORAGE_LOG, StorageAccess};
 pub use stored::{Events, KEY_BYTES_MAX, compressed_name, find_history, read_history};
 pub use time_span::{InvalidDuration, TimeSpan};

@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail};
 use fencepost_checker::RunIndex;
 use fencepost_engine::scenario::{read_file, scenario_text};
 use fencepost_engine::{BadUsage, RunOptions};
-use fencepost_history::Seed;
 use fencepost_history::run::{RunFolder, open_regular, write_whole};
+use fencepost_history::{Seed, shell_path};
 use fencepost_report::findings::{FINDING, FindingFile, RUN, free_name};
 use fencepost_report::pictured;
 use std::fs;
@@ -38,7 +38,7 @@ pub fn keep(shrunk: &Shrunk, violation: &Violation, findings: &Path, program: &s
     let name = name(findings, &signature);
     let folder = findings.join(&name);
     let options = &schedule.options;
-    let command = format!("{program} scenario {} --times 10", folder.join(SCENARIO).display());
+    let command = format!("{program} scenario {} --times 10", shell_path(&folder.join(SCENARIO)));
     let about = format!("{}: {signature}", options.lock);
     let source = format!("found by Fencepost {}", env!("CARGO_PKG_VERSION"));
     let seen = (violation.checker.as_str(), violation.class.as_str());

@@ -5,6 +5,7 @@ use crate::schedule::Schedule;
 use anyhow::Result;
 use async_trait::async_trait;
 use fencepost_engine::Stop;
+use fencepost_history::shell_path;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -37,7 +38,7 @@ impl Player for Servers {
         // The plan is the schedule's own, whatever the options say about drawing one.
         spec.options.nemesis.clear();
         spec.options.nemesis_file = (!schedule.plan.faults.is_empty()).then(|| PLAN.into());
-        let command = |folder: &std::path::Path| format!("{} replay {}", self.program, folder.display());
+        let command = |folder: &std::path::Path| format!("{} replay {}", self.program, shell_path(folder));
         let place = Place { results: &self.results, report: self.report, stop: &self.stop };
         play_run(&spec, schedule.script.as_ref(), command, place).await
     }

@@ -8,7 +8,7 @@ use fencepost_engine::{
     BadUsage, Faults, JOBS_MAX, RUNS_MAX, RunOptions, RunSpec, check_count, check_once, find_lock, pick,
 };
 use fencepost_history::run::{RunFile, append_regular, now, read_regular, timestamp, write_inside};
-use fencepost_history::{Seed, Shard};
+use fencepost_history::{Seed, Shard, shell_word};
 use fencepost_nemesis::{Nemesis, SWARM};
 use fencepost_report::comparison::{Cell, CompareCampaign, Comparison, Row, cell, combination, servers};
 use fencepost_report::parts::{Deal, Durations, deal};
@@ -279,7 +279,7 @@ impl Matrix {
     /// Repeats the comparison.
     pub fn command(&self) -> String {
         let lists = [("--locks", &self.locks), ("--guards", &self.guards), ("--nemeses", &self.nemeses)];
-        let lists = lists.map(|(option, names)| format!("{option} {}", names.join(",")));
+        let lists = lists.map(|(option, names)| format!("{option} {}", shell_word(&names.join(","))));
         let named = ["lock", "guard", "nemesis", "seed"];
         let settings = self.options.differing().into_iter();
         let settings = settings.filter(|(name, _)| !named.contains(&name.as_str())).map(|(_, words)| words);

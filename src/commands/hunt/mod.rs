@@ -16,6 +16,7 @@ use fencepost_engine::{
     BadUsage, Faults, JOBS_MAX, RunOptions, RunSpec, Stop, check_budget, check_count, pick,
 };
 use fencepost_history::run::now;
+use fencepost_history::{shell_path, shell_word};
 use fencepost_hunt::Servers;
 use fencepost_hunt::hunt::{
     Hunt, HuntEnd, HuntFolder, HuntObserver, HuntParts, HuntRequest, every_nemesis, fitting, kept_in,
@@ -187,13 +188,13 @@ fn command(request: &HuntRequest, all: bool) -> String {
     }
     let mut words = vec![format!("{} hunt {}", repeat::program(), options.arguments()).trim_end().to_owned()];
     if !all {
-        words.push(format!("--nemeses {}", request.nemeses.join(",")));
+        words.push(format!("--nemeses {}", shell_word(&request.nemeses.join(","))));
     }
     words.push(format!("--for {} --jobs {} --seed {}", request.budget, request.jobs, request.seed));
     words.extend(request.shard.map(|shard| format!("--shard {shard}")));
-    words.extend(request.corpus.as_ref().map(|corpus| format!("--corpus {}", corpus.display())));
+    words.extend(request.corpus.as_ref().map(|corpus| format!("--corpus {}", shell_path(corpus))));
     if let Some(known) = &request.known {
-        words.push(format!("--known {}", known.display()));
+        words.push(format!("--known {}", shell_path(known)));
     }
     words.extend(repeat::without_file());
     words.join(" ")

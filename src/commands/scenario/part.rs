@@ -5,7 +5,7 @@ use super::play::{Ending, PlayOptions, Report, expected};
 use anyhow::{Context, Result};
 use fencepost_engine::BadUsage;
 use fencepost_engine::scenario::{Scenario, find};
-use fencepost_history::{Seed, Shard};
+use fencepost_history::{Seed, Shard, shell_word};
 use fencepost_report::parts::{
     CampaignKind, DealtRun, Durations, PartFile, PartFolder, PartWriter, Record, deal, records_before,
 };
@@ -165,8 +165,12 @@ fn goes_on(folder: &std::path::Path, file: &PartFile) -> Result<Vec<Record>> {
 /// Plays all of them, undivided.
 fn command(args: &ScenarioArgs, seed: Seed) -> String {
     let mut words = vec![format!("{} scenario", crate::commands::repeat::program())];
-    words.push(if args.all { "--all".to_owned() } else { args.names.join(" ") });
-    words.extend(args.lock.iter().map(|lock| format!("--lock {lock}")));
+    words.push(if args.all {
+        "--all".to_owned()
+    } else {
+        args.names.iter().map(|name| shell_word(name)).collect::<Vec<_>>().join(" ")
+    });
+    words.extend(args.lock.iter().map(|lock| format!("--lock {}", shell_word(lock))));
     words.push(format!("--driver {} --times {} --seed {seed}", args.driver, args.times));
     words.join(" ")
 }

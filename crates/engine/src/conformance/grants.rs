@@ -32,14 +32,14 @@ pub(super) async fn validity(context: &PointContext<'_>) -> Checked {
         ));
     }
     let ttl_ms = TimeSpan(context.terms().ttl).millis();
-    let mut least = ttl_ms;
+    let mut least = ttl_ms as f64;
     for (process, value) in in_turn(context).await? {
         let change = "Give validity_ms in the `ok` of each acquire: the TTL, less the time since the attempt that was granted began";
-        let Some(validity_ms) = value["validity_ms"].as_u64() else {
+        let Some(validity_ms) = value["validity_ms"].as_f64() else {
             let seen = format!("a grant had the validity_ms {}", value["validity_ms"]);
             return Ok(CheckResult::broken(seen, change).of_processes(vec![process]));
         };
-        if validity_ms > ttl_ms {
+        if validity_ms > ttl_ms as f64 {
             let seen = format!("a grant for {ttl_ms} ms was said to be valid for {validity_ms} ms");
             return Ok(CheckResult::broken(seen, change).of_processes(vec![process]));
         }

@@ -15,6 +15,7 @@ use crate::search::{Archive, Proposal, ScheduleCoverage, Search, Space};
 use anyhow::{Context, Result};
 use fencepost_engine::{BadUsage, Reason, pick};
 use fencepost_history::run::{RunFolder, now};
+use fencepost_history::shell_path;
 use fencepost_nemesis::{Nemesis, registry};
 use fencepost_report::hunt::HuntFile;
 use futures_util::future::join_all;
@@ -285,7 +286,7 @@ impl Hunt {
     fn note_run(&self, name: &str, run: Option<&str>) {
         let mut progress = self.progress.lock();
         let command =
-            run.map(|run| format!("{} shrink {}", self.program, self.folder.path.join(run).display()));
+            run.map(|run| format!("{} shrink {}", self.program, shell_path(&self.folder.path.join(run))));
         progress.change_finding(name, |finding| {
             (finding.run, finding.command) = (run.map(str::to_owned), command);
         });
