@@ -120,11 +120,12 @@ fn kib(text: &str) -> Option<u64> {
 }
 
 /// What the kernel counts for this node's control group (version 2), but for copies of files on a disk, which it gives up where memory is
-/// short; none where there is no such group. Files in a file system in memory count.
+/// short, and for what the agent itself takes; none where there is no such group. Files in a file system in memory count.
 pub(super) fn of_own_control_group() -> Option<u64> {
     // The root of all groups has no such file.
     std::fs::metadata("/sys/fs/cgroup/memory.current").ok()?;
-    Some(held(&std::fs::read_to_string("/sys/fs/cgroup/memory.stat").ok()?))
+    let held = held(&std::fs::read_to_string("/sys/fs/cgroup/memory.stat").ok()?);
+    Some(held.saturating_sub(resident(1).unwrap_or(0)))
 }
 
 fn held(stat: &str) -> u64 {
