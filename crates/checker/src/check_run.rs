@@ -34,7 +34,7 @@ pub fn check_index(run: &RunIndex) -> RunVerdict {
     let no_end = run.why_its_end_says_nothing();
     for checker in registry() {
         let judged = match &no_end {
-            Some(why) if checker.needs_the_end() => Err(NotJudged::because(why.clone())),
+            Some(why) if checker.needs_a_whole_run() => Err(NotJudged::because(why.clone())),
             _ => checker.check(run),
         };
         match judged {
@@ -84,7 +84,7 @@ mod tests {
     fn of_a_run_that_was_cut_off_nothing_is_judged_that_it_owed_later() {
         assert_eq!(check_run(&late("")).of_checker("time-outs").unwrap().outcome, Outcome::Violation);
         let verdict = check_run(&late("30000 nemesis info cut-off - \"client~c1~ended\""));
-        for checker in ["time-outs", "fairness", "progress"] {
+        for checker in ["time-outs", "fairness", "progress", "errors"] {
             let not_judged = verdict.not_judged.iter().find(|each| each.checker == checker).unwrap();
             assert_eq!(not_judged.reason, "the run was cut off at 30.000 s: client c1 ended");
         }

@@ -69,7 +69,7 @@ impl Checker for Availability {
         Blame::Service
     }
 
-    fn needs_the_end(&self) -> bool {
+    fn needs_a_whole_run(&self) -> bool {
         true
     }
 

@@ -28,8 +28,9 @@ pub trait Checker: Sync {
     fn blame(&self) -> Blame {
         Blame::Library
     }
-    /// Whether it asks for something that had to come by some time: it judges only what ran on to its end, on servers that were there.
-    fn needs_the_end(&self) -> bool {
+    /// Whether it judges only a run that came to its end, on servers that were there: it asks for something that had to come by some time,
+    /// or takes errors for the lock's own.
+    fn needs_a_whole_run(&self) -> bool {
         false
     }
     /// Judges a history.

@@ -56,6 +56,10 @@ impl Checker for Errors {
         None
     }
 
+    fn needs_a_whole_run(&self) -> bool {
+        true
+    }
+
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         if !run.is_in_peace() {
             return Err(NotJudged::because("faults were injected, which excuse errors"));

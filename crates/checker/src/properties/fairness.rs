@@ -91,7 +91,7 @@ impl Checker for Fairness {
         Harm::Stuck
     }
 
-    fn needs_the_end(&self) -> bool {
+    fn needs_a_whole_run(&self) -> bool {
         true
     }
 

@@ -85,7 +85,7 @@ impl Checker for Progress {
         Blame::ByFaults
     }
 
-    fn needs_the_end(&self) -> bool {
+    fn needs_a_whole_run(&self) -> bool {
         true
     }
 

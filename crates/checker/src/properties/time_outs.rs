@@ -39,7 +39,7 @@ impl Checker for TimeOuts {
         }]
     }
 
-    fn needs_the_end(&self) -> bool {
+    fn needs_a_whole_run(&self) -> bool {
         true
     }
 
