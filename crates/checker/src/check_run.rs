@@ -108,6 +108,10 @@ mod tests {
         assert_ne!(explained.of_checker("vacuous").unwrap().outcome, Outcome::Unknown);
         let killed = check_run(&late(&format!("{fault}{}", ended.replace("SEGV", "KILL"))));
         assert_eq!(killed.of_checker("vacuous").unwrap().outcome, Outcome::Unknown);
+        // A fault that takes it down, and was never healed, has killed it.
+        let takes_down = fault.replace("effective:true", "effective:true,description:{takes_down:true}");
+        let explained = check_run(&late(&format!("{takes_down}{}", ended.replace("SEGV", "KILL"))));
+        assert_ne!(explained.of_checker("vacuous").unwrap().outcome, Outcome::Unknown);
     }
 
     #[test]

@@ -152,15 +152,18 @@ impl<'a> RunIndex<'a> {
         self.servers_ended.iter().filter(stayed).map(|(_, ended)| ended)
     }
 
-    /// The first server that ended although nothing in this run explains it: no fault had come over it, or it was killed from outside. A
-    /// watch says of a server that a fault takes down that it ended only where that fault was not in force.
+    /// The first server that ended although nothing in this run explains it: no fault had come over it, or it was killed
+    /// while no fault was in force that takes it down.
     pub fn ended_unexplained(&self) -> Option<&(u64, ServerEnded)> {
-        let came_over = |time_ns: u64, node: &str| {
-            let hit = |fault: &Fault| fault.inject_ns <= time_ns && fault.targets.contains(&node);
-            self.faults.iter().any(|fault| hit(fault) && self.may_have_worked(fault))
+        let explains = |fault: &Fault, time_ns: u64, ended: &ServerEnded| {
+            let can = match ended.was_killed() {
+                true => fault.description.takes_down && fault.in_force(time_ns, time_ns),
+                false => fault.inject_ns <= time_ns,
+            };
+            can && fault.targets.contains(&ended.node.as_str()) && self.may_have_worked(fault)
         };
         let unexplained = |(time_ns, ended): &&(u64, ServerEnded)| {
-            ended.after_fault.is_none() && (ended.was_killed() || !came_over(*time_ns, &ended.node))
+            ended.after_fault.is_none() && !self.faults.iter().any(|fault| explains(fault, *time_ns, ended))
         };
         self.servers_ended.iter().find(unexplained)
     }
