@@ -47,23 +47,24 @@ async fn watch_tasks(end: &impl Fn(String)) {
 async fn watch_space(limits: Limits, data: &str, own_control_group: bool, end: &impl Fn(String)) {
     for look in 0_u32.. {
         tokio::time::sleep(LOOK).await;
-        let places = places(data);
-        let looked = tokio::task::spawn_blocking(move || overuse(limits, look, &places, own_control_group));
+        let places = look.is_multiple_of(LOOKS_PER_DISK).then(|| places(data));
+        let looked = tokio::task::spawn_blocking(move || overuse(limits, places, own_control_group));
         if let Ok(Some(sentence)) = looked.await {
             end(sentence);
         }
     }
 }
 
-/// What is used beyond the limits, in words.
-fn overuse(limits: Limits, look: u32, places: &[PathBuf], own_control_group: bool) -> Option<String> {
+/// What is used beyond the limits, in words. With the `places` of files it is a slow look: at the disk, and at memory that no program need
+/// have mapped.
+fn overuse(limits: Limits, places: Option<Vec<PathBuf>>, own_control_group: bool) -> Option<String> {
     let mib = |bytes: u64| bytes >> 20;
-    let is_slow_look = look.is_multiple_of(LOOKS_PER_DISK);
+    let is_slow_look = places.is_some();
     let programs: Vec<i32> = others().collect();
     // Some engines leave a file system in memory among the kernel's own folders open for writing.
     let (of_kernel, places): (Vec<PathBuf>, Vec<PathBuf>) =
-        places.iter().cloned().partition(|place| place.starts_with("/sys"));
-    let kept = if is_slow_look { disk_use(&of_kernel, std::iter::empty()).bytes() } else { 0 };
+        places.unwrap_or_default().into_iter().partition(|place| place.starts_with("/sys"));
+    let kept = disk_use(&of_kernel, std::iter::empty()).bytes();
     let outside = || own_control_group.then(of_own_control_group).flatten().unwrap_or(0);
     if uses_more(&programs, limits.memory_bytes.saturating_sub(kept), is_slow_look)
         || (is_slow_look && outside() > limits.memory_bytes)
@@ -131,8 +132,8 @@ mod tests {
             std::fs::File::create(folder.path().join(number.to_string())).unwrap();
         }
         let limits = Limits { memory_bytes: u64::MAX, disk_bytes: u64::MAX };
-        let sentence = overuse(limits, 0, &[folder.path().to_owned()], false).unwrap();
+        let sentence = overuse(limits, Some(vec![folder.path().to_owned()]), false).unwrap();
         assert!(sentence.starts_with("has more than 20000 files"), "{sentence}");
-        assert_eq!(overuse(limits, 1, &[folder.path().to_owned()], false), None);
+        assert_eq!(overuse(limits, None, false), None);
     }
 }
