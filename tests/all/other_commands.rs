@@ -215,13 +215,19 @@ pub fn violation(results: &Path) -> PathBuf {
     folder
 }
 
+/// Judges the run of this folder in a shell that has done something before.
+pub fn analyzed_after(preparation: &str, folder: &Path) -> Output {
+    let script = format!("{preparation} && exec \"$0\" analyze \"$1\"");
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &script, env!("CARGO_BIN_EXE_fencepost")]).arg(folder);
+    shell.output().expect("the program starts")
+}
+
 #[test]
 fn a_verdict_stands_where_no_file_may_grow() {
     let results = tempfile::tempdir().expect("a temporary folder");
     let folder = violation(results.path());
-    let mut limited = std::process::Command::new("sh");
-    limited.args(["-c", "ulimit -f 1 && exec \"$0\" analyze \"$1\"", env!("CARGO_BIN_EXE_fencepost")]);
-    let output = limited.arg(&folder).output().expect("the program starts");
+    let output = analyzed_after("ulimit -f 1", &folder);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{:?}: {stderr}", output.status);
     assert!(stderr.contains("the verdict above is right, but a file of it is not written"), "{stderr}");

@@ -1,6 +1,6 @@
 //! Files that cannot be written about an outcome that is known: it is printed, and keeps its exit code. No cluster is started.
 
-use crate::other_commands::{ran, violation};
+use crate::other_commands::{analyzed_after, ran, violation};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -85,15 +85,13 @@ fn a_merged_hunt_is_printed_though_no_file_of_it_can_be_written() {
     assert!(said.contains("written") && at.join("out/hunt.html").is_file(), "{said}");
 }
 
-/// Files of results are closed to those whom the user's own mask shuts out.
+/// The files of a run have the rights that the user's mask leaves, and no more.
 #[test]
 fn results_have_the_rights_that_the_mask_of_the_user_leaves() {
     use std::os::unix::fs::PermissionsExt;
     let results = tempfile::tempdir().expect("a temporary folder");
     let folder = violation(results.path());
-    let mut masked = std::process::Command::new("sh");
-    masked.args(["-c", "umask 077 && exec \"$0\" analyze \"$1\"", env!("CARGO_BIN_EXE_fencepost")]);
-    let output = masked.arg(&folder).output().expect("the program starts");
+    let output = analyzed_after("umask 077", &folder);
     assert_eq!(output.status.code(), Some(1));
     for name in ["verdict.json", "report.html"] {
         let mode = fs::metadata(folder.join(name)).expect("it was written").permissions().mode();

@@ -21,7 +21,12 @@ pub fn was<N>(names: &[N]) -> &'static str {
 
 /// A number with its noun: "1 run", "3 runs". `one` is the noun for one of them.
 pub fn count(number: usize, one: &str) -> String {
-    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
+    counted(number as u64, one, &format!("{one}s"))
+}
+
+/// The same with a plural of its own: "1 process", "3 processes".
+pub fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
 }
 
 /// The place of the first name that stands in the list before, if there is one.
@@ -59,6 +64,10 @@ mod tests {
     #[test]
     fn one_is_singular_and_a_second_one_is_found() {
         assert_eq!([0, 1, 2].map(|number| count(number, "run")), ["0 runs", "1 run", "2 runs"]);
+        assert_eq!(
+            [1, 2].map(|number| counted(number, "process", "processes")),
+            ["1 process", "2 processes"]
+        );
         assert_eq!(second_of_a_name(&["n1", "n2", "n1", "n2"]), Some(2));
         assert_eq!(second_of_a_name(&["n1", "n2"]), None);
     }

@@ -1,6 +1,7 @@
 //! `finding.json`: a violation that was played again, made smaller, and kept as a scenario.
 
 use fencepost_checker::{LockPhase, TargetRole, Whose};
+use fencepost_history::prose::counted;
 use fencepost_history::run::{RunError, read_regular, write_inside};
 use fencepost_history::{Seed, TimeSpan};
 use serde::de::value::StrDeserializer;
@@ -155,7 +156,7 @@ impl fmt::Display for Size {
             (servers, "server", "servers"),
         ];
         for (count, one, many) in counts {
-            write!(out, "{count} {}, ", if count == 1 { one } else { many })?;
+            write!(out, "{}, ", counted(count as u64, one, many))?;
         }
         write!(out, "{time_limit}")
     }

@@ -13,6 +13,7 @@ use crate::run_index::{Operation, RunIndex};
 use crate::storage_order::storage_order;
 use crate::verdict::{Finding, Outcome, Verdict};
 use crate::whose::Harm;
+use fencepost_history::prose::counted;
 use fencepost_history::{Kind, OperationError, f};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
@@ -77,7 +78,7 @@ impl Checker for StaleWrites {
                 Outcome::Valid,
                 format!(
                     "the storage rejected {} and accepted no stale one",
-                    if rejected == 1 { "1 write".to_owned() } else { format!("{rejected} writes") }
+                    counted(rejected as u64, "write", "writes")
                 ),
             ),
             _ => (

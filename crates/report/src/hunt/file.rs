@@ -3,6 +3,7 @@
 use crate::findings::Signature;
 use fencepost_checker::Whose;
 use fencepost_history::Seed;
+use fencepost_history::prose::counted;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -229,9 +230,4 @@ impl HuntFile {
         }
         faults
     }
-}
-
-/// `1 schedule`, `2 schedules`.
-pub(super) fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }

@@ -1,10 +1,11 @@
 //! A hunt as a page: its findings with their pictures, what was covered, and how the coverage grew.
 
 use super::curve::curve;
-use super::file::{FindingState, HuntFile, HuntFinding, SituationCount, counted};
+use super::file::{FindingState, HuntFile, HuntFinding, SituationCount};
 use crate::document;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use fencepost_history::prose::counted;
 use fencepost_history::run::read_regular;
 use maud::{Markup, PreEscaped, html};
 use std::collections::{BTreeMap, BTreeSet};
