@@ -111,9 +111,11 @@ mod tests {
 
     #[test]
     fn what_a_shell_would_carry_out_is_quoted() {
-        let mut options = RunOptions::default();
-        options.nemesis = vec!["pause".to_owned(), "$(reboot)".to_owned()];
-        options.lock = "my `lock`".to_owned();
+        let options = RunOptions {
+            nemesis: vec!["pause".to_owned(), "$(reboot)".to_owned()],
+            lock: "my `lock`".to_owned(),
+            ..RunOptions::default()
+        };
         assert_eq!(options.arguments(), "--lock 'my `lock`' --nemesis 'pause,$(reboot)'");
     }
 
