@@ -19,6 +19,11 @@ pub enum Completion {
 }
 
 impl Completion {
+    /// It happened, with this result.
+    pub fn ok(result: impl Into<Value>) -> Completion {
+        Completion::Ok(result.into())
+    }
+
     /// It certainly did not happen, for this reason; `detail` is for people.
     pub fn fail(code: ErrorCode, detail: impl fmt::Display) -> Completion {
         Completion::Fail(code.error(detail))

@@ -25,6 +25,7 @@ mod shell;
 mod storage_access;
 mod stored;
 mod time_span;
+mod values;
 
 pub use bounded::{
     BASELINE_BYTES_MAX, FILE_BYTES_MAX, LINE_BYTES_MAX, SETTINGS_BYTES_MAX, is_too_long, read_line, too_long,
@@ -49,3 +50,4 @@ pub use shell::{shell_path, shell_word};
 pub use storage_access::{STORAGE, STORAGE_IS_REGISTER, STORAGE_LOG, StorageAccess};
 pub use stored::{Events, KEY_BYTES_MAX, compressed_name, find_history, read_history};
 pub use time_span::{InvalidDuration, TimeSpan};
+pub use values::{AcquireArguments, Grant, Lost, Millis, Mode, ReachedPoint, Released, Renewed};

@@ -1,0 +1,206 @@
+//! What the values of events say: the arguments of an operation, what its answer granted, what a notice tells.
+//!
+//! Each type is read from a [`Value`] and becomes one. A field that is not there, or that is of another type (in a history
+//! that another program wrote), says nothing, and so does a field that is not listed here: an event keeps its value whole.
+
+use crate::name::Name;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+/// A length of time in milliseconds, which need not be whole.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Deserialize)]
+#[serde(transparent)]
+pub struct Millis(pub f64);
+
+impl Millis {
+    /// In nanoseconds; what is less than nothing is nothing.
+    pub fn to_ns(self) -> u64 {
+        (self.0 * 1e6) as u64
+    }
+}
+
+impl From<u64> for Millis {
+    fn from(whole: u64) -> Millis {
+        Millis(whole as f64)
+    }
+}
+
+impl Serialize for Millis {
+    /// A whole number is written as one: `1961`, not `1961.0`.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        if self.0.fract() == 0.0 && (0.0..EXACT).contains(&self.0) {
+            return serializer.serialize_u64(self.0 as u64);
+        }
+        serializer.serialize_f64(self.0)
+    }
+}
+
+/// Whether an acquire asks for the lock alone, or together with others who only read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    #[default]
+    Exclusive,
+    Shared,
+}
+
+/// A field that is of another type says nothing.
+fn lenient<'de, D: Deserializer<'de>, T: Deserialize<'de>>(field: D) -> Result<Option<T>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Field<T> {
+        Read(T),
+        Other(IgnoredAny),
+    }
+    Ok(match Field::deserialize(field)? {
+        Field::Read(value) => Some(value),
+        Field::Other(_) => None,
+    })
+}
+
+macro_rules! values {
+    ($($(#[$about:meta])* $name:ident { $($(#[$field_about:meta])* $field:ident: $type:ty,)* })*) => {$(
+        $(#[$about])*
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct $name {
+            $(
+                $(#[$field_about])*
+                #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+                pub $field: Option<$type>,
+            )*
+        }
+
+        impl $name {
+            /// Reads the value of an event.
+            pub fn of(value: &Value) -> $name {
+                match value {
+                    Value::Object(_) => $name::deserialize(value).unwrap_or_default(),
+                    _ => $name::default(),
+                }
+            }
+        }
+
+        impl From<$name> for Value {
+            fn from(said: $name) -> Value {
+                let fields = [$((stringify!($field), serde_json::to_value(said.$field)),)*];
+                let there = |(name, field): (&str, serde_json::Result<Value>)| {
+                    Some((name.to_owned(), field.ok().filter(|field| !field.is_null())?))
+                };
+                Value::Object(fields.into_iter().filter_map(there).collect())
+            }
+        }
+    )*};
+}
+
+values! {
+    /// The value of an acquire's invocation: what is asked for, and the plan of the critical section that it begins. The client does
+    /// not get the plan.
+    AcquireArguments {
+        /// How long the grant is to last by itself.
+        ttl_ms: Millis,
+        /// How long the process waits for it.
+        timeout_ms: Millis,
+        mode: Mode,
+        /// Clients report how often they were woken.
+        queue: bool,
+        /// The length of the section.
+        hold_ms: Millis,
+        /// When the section writes, after the grant.
+        write_at_ms: Millis,
+        /// When it reads, after the grant; left out: at once.
+        read_at_ms: Millis,
+    }
+
+    /// The value of an acquire's `ok`; a `fail` may say some of it, too.
+    Grant {
+        /// The fencing token.
+        token: i64,
+        /// How long the grant is still valid, as its client could tell; 0 or less: it was over when its client learned of it.
+        validity_ms: Millis,
+        /// The servers that granted it.
+        granted_by: Vec<Name>,
+        /// Its place in the queue.
+        arrival: f64,
+        /// How often the waiter was woken.
+        wakeups: u64,
+        /// How often the client had to ask.
+        rounds: u64,
+        /// False: it excludes no process.
+        exclusive: bool,
+        /// How it was granted, where the lock says so.
+        mode: Mode,
+        /// What shows its holder's right to others: Chubby's sequencer.
+        sequencer: String,
+        /// The version that was found, which the write compares.
+        version: i64,
+    }
+
+    /// The value of a release's completion.
+    Released {
+        /// The process believed, as it began to release, that it still held the lock.
+        believed: bool,
+        /// The service keeps the lock in one place, and this release removed something there.
+        removed: bool,
+        /// The process whose lock it removed, as the server's answer shows.
+        removed_owner: u64,
+    }
+
+    /// The value of the notice `renewed`.
+    Renewed {
+        /// The time since the client sent the request for it.
+        age_ms: Millis,
+    }
+
+    /// The value of the notice `lost`.
+    Lost {
+        reason: String,
+    }
+
+    /// The value of the notice `at`.
+    ReachedPoint {
+        point: Name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_value_is_read_as_it_was_written() {
+        let grant = Grant {
+            token: Some(33),
+            validity_ms: Some(1961.into()),
+            granted_by: Some(vec!["n1".into(), "n3".into()]),
+            ..Grant::default()
+        };
+        let value = Value::from(grant.clone());
+        assert_eq!(value.to_string(), r#"{"granted_by":["n1","n3"],"token":33,"validity_ms":1961}"#);
+        assert_eq!(Grant::of(&value), grant);
+        assert_eq!(serde_json::to_value(&grant).unwrap(), value);
+        assert_eq!(Value::from(Released::default()), json!({}));
+    }
+
+    #[test]
+    fn a_field_of_another_type_says_nothing_and_spoils_no_other() {
+        let value = json!({"token": "7", "validity_ms": -1.5, "granted_by": [1], "wakeups": -1, "more": [1]});
+        assert_eq!(Grant::of(&value), Grant { validity_ms: Some(Millis(-1.5)), ..Grant::default() });
+        for value in [json!(null), json!(true), json!([1, 2]), json!("7")] {
+            assert_eq!(Grant::of(&value), Grant::default(), "{value}");
+        }
+        let asked = AcquireArguments::of(&json!({"mode": "shared", "hold_ms": 12}));
+        assert_eq!((asked.mode, asked.hold_ms), (Some(Mode::Shared), Some(Millis(12.0))));
+        assert_eq!(AcquireArguments::of(&json!({"mode": "other"})).mode, None);
+        assert_eq!(Released::of(&json!({"removed_owner": null})).removed_owner, None);
+    }
+
+    #[test]
+    fn milliseconds_become_nanoseconds() {
+        assert_eq!([Millis(1.5), Millis(-3.0)].map(Millis::to_ns), [1_500_000, 0]);
+        assert_eq!(serde_json::to_string(&[Millis(2.0), Millis(2.5)]).unwrap(), "[2,2.5]");
+    }
+}
