@@ -10,7 +10,8 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// The client programs of a run, as far as a nemesis may know them. The engine implements it.
 #[async_trait]

@@ -1,7 +1,8 @@
 //! What a fault or a step of a script waits for: an event of the history.
 
-use fencepost_history::{Event, FaultEvent, FaultStage, Kind, Process, f};
-use serde::{Deserialize, Serialize};
+use fencepost_history::{Event, FaultEvent, FaultStage, Grant, Kind, Process, ReachedPoint, f};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The first event that fits everything that is said here; what is left out fits any.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,12 +39,19 @@ pub struct Trigger {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub free: bool,
     /// Waits for the event to have come this many times.
-    #[serde(default = "once", skip_serializing_if = "is_once")]
+    #[serde(default = "once", deserialize_with = "once_or_more", skip_serializing_if = "is_once")]
     pub times: u64,
 }
 
 fn once() -> u64 {
     1
+}
+
+fn once_or_more<'de, D: Deserializer<'de>>(times: D) -> Result<u64, D::Error> {
+    match u64::deserialize(times)? {
+        0 => Err(D::Error::custom("`times` must be at least 1")),
+        times => Ok(times),
+    }
 }
 
 fn is_once(times: &u64) -> bool {
@@ -94,7 +102,7 @@ impl Trigger {
         let kind = self.kind.unwrap_or(if f::is_notice(&self.f) { Kind::Info } else { Kind::Ok });
         event.f == self.f
             && event.kind == kind
-            && is(&self.point, event.value.get("point").and_then(serde_json::Value::as_str))
+            && is(&self.point, ReachedPoint::of(&event.value).point.as_deref())
             && is(&self.client, client.as_deref())
             && self
                 .stage
@@ -105,8 +113,8 @@ impl Trigger {
 }
 
 fn granted_by(event: &Event, server: &str) -> bool {
-    let names = event.value.get("granted_by").and_then(serde_json::Value::as_array);
-    event.f == f::ACQUIRE && names.is_some_and(|names| names.iter().any(|name| name == server))
+    let names = || Grant::of(&event.value).granted_by.unwrap_or_default();
+    event.f == f::ACQUIRE && names().iter().any(|name| name == server)
 }
 
 #[cfg(test)]
@@ -142,6 +150,8 @@ mod tests {
         assert!(!fits("f = 'acquire'\nclient = 'c1'"));
         assert!(!fits("f = 'acquire'\nkey = 'k1'"));
         assert!(!fits("f = 'acquire'\ngranted-by = 'n2'"));
+        let never = toml::from_str::<Trigger>("f = 'acquire'\ntimes = 0").unwrap_err();
+        assert!(never.message().contains("at least 1"), "{never}");
     }
 
     #[test]

@@ -7,8 +7,7 @@
 use crate::length::{Length, SectionPlan};
 use crate::section::{Do, Sections, Work};
 use crate::workload::{Script, Settings, Workload};
-use fencepost_history::{Completion, Stream};
-use serde_json::json;
+use fencepost_history::{AcquireArguments, Completion, Stream};
 use std::time::Duration;
 
 pub(crate) struct Herd;
@@ -34,7 +33,10 @@ impl Workload for Herd {
         };
         let settings = Settings { pause: Duration::ZERO, length, ..settings.clone() };
         let begin = |plan: SectionPlan| Section { hold: Some(plan.length) };
-        Box::new(Sections::new(&settings, random, begin).requesting(json!({"queue": true})))
+        Box::new(
+            Sections::new(&settings, random, begin)
+                .requesting(AcquireArguments { queue: Some(true), ..AcquireArguments::default() }.into()),
+        )
     }
 }
 

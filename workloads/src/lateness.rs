@@ -11,6 +11,7 @@
 
 use crate::length::{Drawn, LONGEST_TTLS, Length};
 use crate::workload::Now;
+use fencepost_history::{Grant, Millis};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ impl Lateness {
     /// Of a section that was to last for so long, and whose grant, with this value, is known as of `now`.
     pub(crate) fn of_grant(length: &Length, lasts: Duration, granted: &Value, now: Duration) -> Lateness {
         let Length::Drawn(Drawn { ttl, outlasts, undelayed }) = *length else { return Lateness::default() };
-        let validity_ms = granted.get("validity_ms").and_then(Value::as_f64).filter(|ms| ms.is_finite());
+        let validity_ms = Grant::of(granted).validity_ms.map(|Millis(ms)| ms).filter(|ms| ms.is_finite());
         let valid = validity_ms.map_or(ttl, |ms| Duration::from_secs_f64(ms.clamp(0.0, 1e12) / 1e3).min(ttl));
         let used = ttl - valid;
         let cut = match (outlasts, undelayed) {

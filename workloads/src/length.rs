@@ -3,9 +3,9 @@
 //! Users' sections differ: most are short, and some end just before the lease does. A fault finds the lock held, by a
 //! process that will still write, only where sections are long; so lengths are drawn, unless one is given.
 
-use fencepost_history::Stream;
+use fencepost_history::{AcquireArguments, Millis, Stream};
 use rand::RngExt;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::time::Duration;
 
 /// The shares of sections that are long, and longer than the TTL where they may be. The others are short.
@@ -75,17 +75,14 @@ pub(crate) struct SectionPlan {
 impl SectionPlan {
     /// What the history says of it, beside the arguments of the section's acquire.
     pub(crate) fn note(&self, writes: bool) -> Value {
-        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        match writes {
-            true => {
-                let mut note = json!({"hold_ms": ms(self.length), "write_at_ms": ms(self.write_at)});
-                if !self.read_at.is_zero() {
-                    note["read_at_ms"] = ms(self.read_at).into();
-                }
-                note
-            }
-            false => json!({"hold_ms": ms(self.length)}),
-        }
+        let ms = |time: Duration| Millis(time.as_millis() as f64);
+        let note = AcquireArguments {
+            hold_ms: Some(ms(self.length)),
+            write_at_ms: writes.then(|| ms(self.write_at)),
+            read_at_ms: (writes && !self.read_at.is_zero()).then(|| ms(self.read_at)),
+            ..AcquireArguments::default()
+        };
+        note.into()
     }
 }
 

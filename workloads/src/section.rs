@@ -3,9 +3,9 @@
 use crate::lateness::Lateness;
 use crate::length::SectionPlan;
 use crate::workload::{Now, Op, Script, Settings, Step, key_name};
-use fencepost_history::{Completion, Stream, f};
+use fencepost_history::{AcquireArguments, Completion, Mode, Stream, f};
 use rand::RngExt;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -46,7 +46,11 @@ pub(crate) struct Sections<B> {
 impl<W: Work + 'static, B: FnMut(SectionPlan) -> W + Send> Sections<B> {
     /// `begin` makes the work of each section.
     pub(crate) fn new(settings: &Settings, random: Stream, begin: B) -> Sections<B> {
-        let request = if settings.reader { json!({"mode": "shared"}) } else { Value::Null };
+        let request = if settings.reader {
+            AcquireArguments { mode: Some(Mode::Shared), ..AcquireArguments::default() }.into()
+        } else {
+            Value::Null
+        };
         let (settings, key) = (settings.clone(), Cow::Borrowed(""));
         let lateness = Lateness::default();
         Sections {

@@ -14,6 +14,7 @@
 //! Of all earlier holders of a grant, only the one that acted last counts. Processes that share the lock to read have no
 //! distance to each other, and holds that exclude no process have none at all.
 
+use crate::claim::Claim;
 use crate::prose::lock;
 use crate::prose::milliseconds;
 use crate::run_index::{Hold, HoldEnd, RunIndex};
@@ -167,9 +168,8 @@ struct Earlier {
 struct Key {
     /// Those that end with a release, which may be still to come: at most one a process.
     released_later: Vec<Earlier>,
-    /// Of those that no release ends, the two of different processes that acted last; for holds that exclude all others,
-    /// and for holds that share.
-    never_released: [[Option<Earlier>; 2]; 2],
+    /// Of those that no release ends, the two of different processes that acted last, by claim.
+    never_released: [[Option<Earlier>; 2]; Claim::ALL.len()],
 }
 
 impl Key {
@@ -178,7 +178,7 @@ impl Key {
             self.released_later.push(earlier);
             return;
         }
-        let [last, second] = &mut self.never_released[usize::from(hold.shared)];
+        let [last, second] = &mut self.never_released[hold.claim as usize];
         let same = |kept: &Option<Earlier>| kept.is_none_or(|kept| kept.process == earlier.process);
         let later = |kept: &Option<Earlier>| kept.is_none_or(|kept| kept.act < earlier.act);
         if later(last) {
@@ -195,12 +195,14 @@ impl Key {
 fn by_act(run: &RunIndex, kind: MissKind, act: impl Fn(usize) -> Option<Moment>) -> Vec<Handover> {
     let mut keys: FxHashMap<&str, Key> = FxHashMap::default();
     let mut found = Vec::new();
-    for (second, hold) in run.holds.iter().enumerate().filter(|(_, hold)| hold.exclusive) {
+    for (second, hold) in run.holds.iter().enumerate().filter(|(_, hold)| hold.claim.excludes_any()) {
         let key = keys.entry(hold.key).or_default();
         key.released_later.retain(|earlier| !released_before(&run.holds[earlier.at], hold));
-        let modes = if hold.shared { &key.never_released[..1] } else { &key.never_released[..] };
-        let open = key.released_later.iter().filter(|earlier| !(hold.shared && run.holds[earlier.at].shared));
-        let earlier = open.chain(modes.iter().flatten().flatten());
+        let excluded = |other: Claim| hold.claim.excludes(other);
+        let open = key.released_later.iter().filter(|earlier| excluded(run.holds[earlier.at].claim));
+        let claims = Claim::ALL.into_iter().filter(|claim| excluded(*claim));
+        let never_released = claims.flat_map(|claim| key.never_released[claim as usize].iter().flatten());
+        let earlier = open.chain(never_released);
         let last =
             earlier.filter(|earlier| earlier.process != hold.process).max_by_key(|earlier| earlier.act);
         found.extend(last.map(|last| Handover {

@@ -10,8 +10,9 @@ use crate::properties::{Overlap, exclusion_sentence, overlaps};
 use crate::read::{Line, Lines, ReadError, ReadOptions, malformed, split};
 use crate::run_index::{Operation, RunIndex};
 use crate::verdict::Outcome;
-use fencepost_history::{Event, Kind, Process, f};
+use fencepost_history::{Event, Kind, Process, Released, f};
 use serde_json::Value;
+use std::sync::Arc;
 
 /// Reads a history and judges it.
 pub(crate) fn check(
@@ -48,11 +49,11 @@ pub(crate) fn check(
 /// holds it, to its own mind: so each release that was not refused is taken to say so.
 fn believe_in_releases(events: &mut [Event]) {
     let is_release = |event: &Event| event.f == f::RELEASE && event.kind != Kind::Invoke;
-    if events.iter().any(|event| is_release(event) && event.value.get("believed").is_some()) {
+    if events.iter().any(|event| is_release(event) && Released::of(&event.value).believed.is_some()) {
         return;
     }
     for event in events.iter_mut().filter(|event| is_release(event) && event.kind == Kind::Ok) {
-        event.value = serde_json::json!({ "believed": true }).into();
+        event.value = Arc::new(Released { believed: Some(true), ..Released::default() }.into());
     }
 }
 

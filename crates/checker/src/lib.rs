@@ -67,12 +67,15 @@
 
 #[cfg(test)]
 mod agreement;
+mod belief;
 mod budget;
 mod by_name;
 mod check_run;
+mod claim;
 mod coverage;
 mod distance;
 mod evidence;
+mod figures;
 pub mod generate;
 mod judge;
 mod lease_mutex;
@@ -97,24 +100,30 @@ mod storage_order;
 mod story;
 #[cfg(test)]
 mod testing;
+pub mod tracker;
 mod verdict;
 mod wants;
 mod watch;
 mod whose;
 
+pub use belief::is_notice;
 pub use budget::Budget;
 pub use by_name::{ModelName, check_lines};
 pub use check_run::{METRICS, check_index, check_run};
+pub use claim::Claim;
 pub use coverage::{Coverage, LockPhase, Reached, Situation, TargetRole, situations_of};
 pub use distance::{Handover, MissEvent, MissKind, NearMiss, handovers, nearest_miss};
 pub use evidence::{Evidence, LeftOut, ShownOperation, explain};
+pub use figures::Figures;
 pub use judge::{Algorithm, Answer, CheckOptions, KeyVerdict, Step, decide, judge};
 pub use metrics::{Costs, Metric, quantile, rate_bound};
 pub use model::{Conflict, Decision, Effect, FastPath, History, Model};
 pub use operations::{Builder, Operation, Operations};
 pub use properties::{
-    Blame, Checker, Class, FindingClass, NotJudged, Overlap, claimable, classes, find_class, overlaps,
-    registry,
+    AvailabilityFigures, Blame, Checker, Class, ErrorsFigures, ExclusionFigures, FairnessFigures,
+    FencingFigures, FindingClass, LinearizableFigures, LostAdditionsFigures, LostUpdatesFigures, NotJudged,
+    Overlap, OwnershipFigures, ProgressFigures, RenewalFigures, StaleWritesFigures, TimeOutsFigures,
+    VacuousFigures, ValidityFigures, claimable, classes, find_class, overlaps, registry,
 };
 pub use prose::{milliseconds, seconds, times};
 pub use run_index::{Malformed, RunIndex};

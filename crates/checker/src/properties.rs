@@ -19,9 +19,23 @@ mod validity;
 
 use fencepost_history::LockFacts;
 
+pub use availability::AvailabilityFigures;
 pub use checker::{Blame, Checker, FindingClass, NotJudged};
-pub use exclusion::{Class, Overlap, overlaps};
+pub use errors::ErrorsFigures;
+pub use exclusion::{Class, ExclusionFigures, Overlap, overlaps};
 pub(crate) use exclusion::{reason as overlap_reason, sentence as exclusion_sentence};
+pub use fairness::FairnessFigures;
+pub use fencing::FencingFigures;
+pub use linearizable::LinearizableFigures;
+pub use lost_additions::LostAdditionsFigures;
+pub use lost_updates::LostUpdatesFigures;
+pub use ownership::OwnershipFigures;
+pub use progress::ProgressFigures;
+pub use renewal::RenewalFigures;
+pub use stale_writes::StaleWritesFigures;
+pub use time_outs::TimeOutsFigures;
+pub use vacuous::VacuousFigures;
+pub use validity::ValidityFigures;
 
 /// The class of findings of this name; none if no checker of this version has it.
 pub fn find_class(name: &str) -> Option<&'static FindingClass> {

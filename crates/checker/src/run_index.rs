@@ -1,16 +1,15 @@
 //! A run's history, read once: operations paired, holds, faults and phases.
 
-mod belief;
 mod parts;
 mod reader;
 
-pub use belief::{asks_shared, denies_belief, is_notice, is_over, shows_belief};
-pub use parts::{Fault, Hold, HoldEnd, Operation, Phase};
+pub use crate::tracker::HoldEnd;
+pub use parts::{Fault, Hold, Operation, Phase};
 pub use reader::Malformed;
 
 use crate::prose::seconds;
 use fencepost_history::{
-    Event, Kind, Lease, LockFacts, NodeKind, Process, RunNodes, RunPhase, ServerEnded, UnfinishedScript, f,
+    Event, Lease, LockFacts, NodeKind, Process, RunNodes, RunPhase, ServerEnded, UnfinishedScript, f,
     is_storage,
 };
 use reader::{Reader, malformed, ttl_ns};
@@ -64,9 +63,7 @@ impl<'a> RunIndex<'a> {
             last = Some(event.index);
             match event.process {
                 Process::Nemesis => reader.nemesis(event),
-                Process::Client(process) if is_notice(event) => reader.notice(process, event),
-                Process::Client(process) if event.kind == Kind::Invoke => reader.invoke(process, event)?,
-                Process::Client(process) => reader.complete(process, event)?,
+                Process::Client(process) => reader.client(process, event)?,
             }
         }
         let end_ns = events.last().map_or(0, |event| event.time);
@@ -84,13 +81,13 @@ impl<'a> RunIndex<'a> {
             unfinished_scripts,
             cut_off,
             storage,
-            lost,
+            tracker,
             ..
         } = reader;
         for hold in holds.iter_mut().filter(|hold| hold.end == HoldEnd::Open) {
             hold.end_ns = end_ns;
         }
-        for hold in lost.into_values() {
+        for hold in tracker.lost() {
             holds[hold].kept_until_ns = end_ns;
         }
         let by_itself = [Lease::Ttl, Lease::None].contains(&lock.lease);

@@ -1,25 +1,12 @@
 //! What a machine that is too slow explains.
 
 use crate::run_index::Operation;
-use fencepost_history::{ErrorCode, Event, OperationError};
+use fencepost_history::Event;
 
 /// Whether an operation ended with an error that such a machine explains: no answer in time, a connection or a session that was lost, no
 /// majority in time, a lease that was over by then.
 pub(crate) fn is_by_slowness(end: &Event) -> bool {
-    let code = end.error.as_ref().map(OperationError::code);
-    matches!(
-        code,
-        Some(
-            ErrorCode::Timeout
-                | ErrorCode::Disconnected
-                | ErrorCode::Unavailable
-                | ErrorCode::Unreachable
-                | ErrorCode::ClientGone
-                | ErrorCode::NoMajority
-                | ErrorCode::Expired
-                | ErrorCode::SessionExpired
-        )
-    )
+    end.error.as_ref().is_some_and(|error| error.code().kind().is_by_slowness())
 }
 
 /// Whether it explains how more than half of these attempts failed.

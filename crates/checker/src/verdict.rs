@@ -3,6 +3,7 @@
 use crate::coverage::Coverage;
 use crate::distance::NearMiss;
 use crate::evidence::Evidence;
+use crate::figures::Figures;
 use crate::metrics::{Costs, Metric};
 use crate::whose::{Harm, Whose};
 use serde::{Deserialize, Serialize};
@@ -139,9 +140,9 @@ impl Verdict {
         }
     }
 
-    /// Adds one figure.
-    pub fn stat(mut self, name: &str, value: impl Into<Value>) -> Verdict {
-        self.stats.insert(name.to_owned(), value.into());
+    /// With what its checker counted.
+    pub fn with_figures<F: Figures>(mut self, figures: &F) -> Verdict {
+        self.stats = figures.to_stats();
         self
     }
 
@@ -238,6 +239,16 @@ impl RunVerdict {
         once(counted.flat_map(|verdict| verdict.whose.iter().copied()))
     }
 
+    /// What a checker counted; none where it did not judge the run.
+    pub fn figures<F: Figures>(&self) -> Option<F> {
+        self.of_checker(F::CHECKER).map(|verdict| F::read(&verdict.stats))
+    }
+
+    /// The outcome of a checker, by its figures; none where it did not judge the run.
+    pub fn outcome_of<F: Figures>(&self) -> Option<Outcome> {
+        self.of_checker(F::CHECKER).map(|verdict| verdict.outcome)
+    }
+
     /// The verdict of one checker, if it had anything to say.
     pub fn of_checker(&self, name: &str) -> Option<&Verdict> {
         self.verdicts.iter().find(|verdict| verdict.checker == name)
@@ -247,6 +258,7 @@ impl RunVerdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::properties::ExclusionFigures;
 
     #[test]
     fn the_worst_outcome_wins() {
@@ -281,7 +293,8 @@ mod tests {
             sentence: "so".into(),
             ..Finding::default()
         };
-        let verdict = Verdict::new("exclusion", Outcome::Violation, "broken").stat("overstayed", 1);
+        let verdict = Verdict::new("exclusion", Outcome::Violation, "broken")
+            .with_figures(&ExclusionFigures { overstayed: 1, ..ExclusionFigures::default() });
         let run = RunVerdict::of(vec![verdict.with_findings(vec![finding])]);
         let text = serde_json::to_string(&run).unwrap();
         assert!(text.starts_with(r#"{"outcome":"violation""#), "{text}");

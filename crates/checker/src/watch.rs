@@ -12,66 +12,58 @@
 //! are as many overlaps. An event costs a few look-ups in hash maps; memory is one entry a process and key in
 //! use, since a process is forgotten with its first indeterminate operation. Who shares the lock is counted apart: a
 //! shared hold is broken by exclusive grants only. A grant that is over as its process learns of it breaks none, and counts only once that
-//! process shows belief in it: from then on.
+//! process shows belief in it: from then on, so the watch may count fewer than the checker, which looks back.
 
-use crate::run_index::{asks_shared, denies_belief, is_notice, is_over, shows_belief};
-use fencepost_history::{Event, Kind, Process, f};
+use crate::belief::is_over;
+use crate::claim::Claim;
+use crate::tracker::{Belief, Change, Completed, Granted, Tracker};
+use fencepost_history::{Event, Kind, Name, Process, f};
 use rustc_hash::FxHashMap;
-use serde_json::Value;
-
-type Key = fencepost_history::Name;
 
 /// Counts violations of mutual exclusion, and tokens that do not grow, event by event.
 #[derive(Default)]
 pub struct Watch {
     overlaps: u64,
     stale_tokens: u64,
+    tracker: Tracker<Name>,
     /// What was granted of each key.
-    grants: FxHashMap<Key, Grants>,
-    /// Of each process and key it holds: how many grants that break its hold there were when its belief was last known.
-    holds: FxHashMap<(u64, Key), Known>,
-    open: FxHashMap<u64, Open>,
+    grants: FxHashMap<Name, Grants>,
+    /// Of each hold whose process may yet show belief: how many grants that break it there were when its belief was last known.
+    holds: FxHashMap<usize, Known>,
+    /// What stood at the invocation of each process's open operation.
+    invoked: FxHashMap<u64, Invoked>,
 }
 
-/// An operation that has not completed.
-struct Open {
-    /// The hold under which it was invoked: grants when belief was last known, and grants at the invocation.
-    /// A release takes the hold with it.
-    hold: Option<(u64, u64)>,
-    /// The greatest token granted when it was invoked, and the process that still has it.
+/// What stood when an operation was invoked.
+struct Invoked {
+    /// The hold under which that was, and the grants that broke it by then; a release takes the hold with it.
+    under: Option<(Known, u64)>,
+    /// The greatest token granted by then, and the process that still has it.
     greatest_token: Option<i64>,
     has_greatest: Option<u64>,
-    key: Key,
-    /// An acquire that asks to share.
-    shared: bool,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Grants {
-    exclusive: u64,
-    shared: u64,
+    /// How many there were, by claim.
+    of_claim: [u64; Claim::ALL.len()],
     greatest_token: Option<i64>,
     /// The process that was granted the greatest token and has not released since.
     has_greatest: Option<u64>,
 }
 
 impl Grants {
-    /// Counts a grant, and says by how many that makes those more that break a hold of its own kind.
-    fn count(&mut self, shared: bool) -> u64 {
-        *(if shared { &mut self.shared } else { &mut self.exclusive }) += 1;
-        u64::from(!shared)
-    }
-
-    /// Those that break a hold.
-    fn against(self, shared: bool) -> u64 {
-        if shared { self.exclusive } else { self.exclusive + self.shared }
+    /// Those that break a hold of this claim.
+    fn against(self, claim: Claim) -> u64 {
+        let excluded = Claim::ALL.into_iter().filter(|other| claim.excludes(*other));
+        excluded.map(|other| self.of_claim[other as usize]).sum()
     }
 }
 
 #[derive(Clone, Copy)]
 struct Known {
     grants: u64,
-    shared: bool,
+    claim: Claim,
     /// The grant was over as its process learned of it, and does not count yet.
     over_at_once: bool,
 }
@@ -96,80 +88,68 @@ impl Watch {
         self.stale_tokens
     }
 
-    /// Takes note of the next event.
+    /// Takes note of the next event. One that cannot follow those before says nothing.
     pub fn push(&mut self, event: &Event) {
         let Process::Client(process) = event.process else { return };
-        let key = || event.key.clone().unwrap_or_default();
-        if is_notice(event) {
-            if event.f == f::LOST {
-                self.holds.remove(&(process, key()));
+        let key = event.key.clone().unwrap_or_default();
+        match self.tracker.push(event, key.clone()) {
+            Ok(Change::Invoked { under, ended, .. }) => {
+                let known = under.and_then(|hold| self.holds.get(&hold).copied());
+                if let Some((hold, _)) = ended {
+                    self.holds.remove(&hold);
+                }
+                let grants = self.grants.get(&key).copied().unwrap_or_default();
+                let under = known.map(|known| (known, grants.against(known.claim)));
+                let Grants { greatest_token, has_greatest, .. } = grants;
+                self.invoked.insert(process, Invoked { under, greatest_token, has_greatest });
             }
-        } else if event.kind == Kind::Invoke {
-            self.invoke(process, key(), event);
-        } else if let Some(open) = self.open.remove(&process) {
-            self.complete(process, open, event);
+            Ok(Change::Completed(completed)) => self.complete(process, event, completed),
+            Ok(Change::Lost(Some(hold))) => drop(self.holds.remove(&hold)),
+            Ok(Change::Nothing | Change::Lost(None) | Change::Renewed(_)) | Err(_) => {}
         }
     }
 
-    fn invoke(&mut self, process: u64, key: Key, event: &Event) {
-        let owner = (process, key);
-        let known = if event.f == f::RELEASE || event.f == f::ACQUIRE {
-            self.holds.remove(&owner)
-        } else {
-            self.holds.get(&owner).copied()
-        };
-        let grants = self.grants.get(&owner.1).copied().unwrap_or_default();
-        let hold = known.map(|known| (known.grants, grants.against(known.shared)));
-        let Grants { greatest_token, has_greatest, .. } = grants;
-        let shared = asks_shared(event);
-        self.open.insert(process, Open { hold, greatest_token, has_greatest, key: owner.1, shared });
-    }
-
-    fn complete(&mut self, process: u64, open: Open, event: &Event) {
-        let owner = (process, open.key.clone());
-        if let Some((known, granted)) = open.hold
-            && shows_belief(&event.f, event)
-        {
-            self.overlaps += granted - known;
-            if let Some(known) = self.holds.get_mut(&owner) {
-                known.grants = granted;
-                if std::mem::take(&mut known.over_at_once) {
-                    let grants = self.grants.entry(open.key.clone()).or_default();
-                    known.grants += grants.count(known.shared);
+    fn complete(&mut self, process: u64, event: &Event, completed: Completed<Name>) {
+        let Some(invoked) = self.invoked.remove(&process) else { return };
+        let grants = self.grants.entry(completed.key).or_default();
+        match (completed.belief, invoked.under, completed.under) {
+            (Belief::Shown, Some((known, granted)), Some(hold)) => {
+                self.overlaps += granted - known.grants;
+                let mut now = Known { grants: granted, over_at_once: false, ..known };
+                let goes_on = self.holds.contains_key(&hold);
+                if known.over_at_once && goes_on {
+                    // Its own grant breaks others from here on, and not itself.
+                    grants.of_claim[known.claim as usize] += 1;
+                    now.grants += u64::from(known.claim.is_alone());
+                }
+                if goes_on {
+                    self.holds.insert(hold, now);
                 }
             }
-        }
-        if denies_belief(&event.f, event) {
-            self.holds.remove(&owner);
+            (Belief::Denied, _, Some(hold)) => drop(self.holds.remove(&hold)),
+            _ => {}
         }
         if event.f == f::RELEASE && event.kind != Kind::Fail {
-            let grants = self.grants.entry(open.key.clone()).or_default();
             grants.has_greatest = grants.has_greatest.filter(|has| *has != process);
         }
-        if event.kind == Kind::Info {
-            // Its number is never used again: nothing more can become known about its belief.
-            self.holds.retain(|(owner, _), _| *owner != process);
-        } else if event.kind == Kind::Ok && event.f == f::ACQUIRE {
-            self.granted(owner, &open, event);
+        for hold in completed.abandoned {
+            self.holds.remove(&hold);
         }
-    }
-
-    fn granted(&mut self, owner: (u64, Key), open: &Open, event: &Event) {
-        let (process, shared) = (owner.0, open.shared);
-        let grants = self.grants.entry(open.key.clone()).or_default();
-        let over_at_once = is_over(event.value.get("validity_ms").and_then(Value::as_f64));
-        if !over_at_once {
-            grants.count(shared);
-        }
-        if let Some(token) = event.value.get("token").and_then(Value::as_i64) {
-            let own_again = open.greatest_token == Some(token) && open.has_greatest == Some(process);
-            self.stale_tokens += u64::from(open.greatest_token >= Some(token) && !own_again);
-            if grants.greatest_token < Some(token) {
-                (grants.greatest_token, grants.has_greatest) = (Some(token), Some(process));
+        if let Some(Granted { hold, claim, grant, .. }) = completed.granted {
+            let over_at_once = is_over(grant.validity_ms);
+            if !over_at_once {
+                grants.of_claim[claim as usize] += 1;
             }
+            if let Some(token) = grant.token {
+                let own_again =
+                    invoked.greatest_token == Some(token) && invoked.has_greatest == Some(process);
+                self.stale_tokens += u64::from(invoked.greatest_token >= Some(token) && !own_again);
+                if grants.greatest_token < Some(token) {
+                    (grants.greatest_token, grants.has_greatest) = (Some(token), Some(process));
+                }
+            }
+            self.holds.insert(hold, Known { grants: grants.against(claim), claim, over_at_once });
         }
-        let known = Known { grants: grants.against(shared), shared, over_at_once };
-        self.holds.insert(owner, known);
     }
 }
 
@@ -177,10 +157,10 @@ impl Watch {
 mod tests {
     use super::*;
     use crate::check_index;
-    use crate::properties::overlaps;
+    use crate::properties::{FencingFigures, overlaps};
     use crate::run_index::RunIndex;
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     /// What one process does next; the number says how its operation ends.
     type Step = (u64, u8, u8, bool);
@@ -202,6 +182,7 @@ mod tests {
                     let value = match name {
                         f::HOLDS => json!(end % 2 == 0),
                         f::RELEASE => json!({"believed": end % 2 == 0}),
+                        f::ACQUIRE if end % 11 == 1 => json!({"exclusive": false, "token": events.len()}),
                         f::ACQUIRE if end % 3 > 0 => json!({"token": i64::from(end) + events.len() as i64}),
                         _ => Value::Null,
                     };
@@ -257,7 +238,7 @@ mod tests {
             prop_assert_eq!(watch.overlaps(), overlaps(&run).len() as u64);
             let verdict = check_index(&run);
             let stale =
-                verdict.of_checker("fencing").map_or(0, |fencing| fencing.stats["not_greater"].as_u64().unwrap());
+                verdict.figures::<FencingFigures>().map_or(0, |figures| figures.not_greater);
             prop_assert_eq!(watch.stale_tokens(), stale);
             prop_assert_eq!(watch.violations(), watch.overlaps() + watch.stale_tokens());
         }
@@ -282,6 +263,6 @@ mod tests {
             watch.push(&event(Kind::Invoke, f::RELEASE));
             watch.push(&event(Kind::Info, f::RELEASE));
         }
-        assert_eq!(watch.open.len() + watch.holds.len(), 0);
+        assert_eq!(watch.invoked.len() + watch.holds.len() + watch.tracker.len(), 0);
     }
 }

@@ -5,7 +5,8 @@ use crate::recorder::{Fired, Recorder};
 use fencepost_history::Stream;
 use fencepost_nemesis::{FaultContext, FaultError, PlannedFault, Resolution, Role, RoleTarget, Topology};
 use rand::seq::SliceRandom;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// What a fault is aimed with.
 pub(crate) struct Aiming<'a> {

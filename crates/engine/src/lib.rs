@@ -36,6 +36,8 @@ mod sections;
 mod server_log;
 mod server_watch;
 mod shaping;
+#[cfg(test)]
+mod simulated;
 mod stop;
 mod storage_log;
 mod topology;

@@ -1,8 +1,9 @@
 //! The state of the lock, as the history tells it so far: who holds which key, since when, granted by which servers, and who
 //! waits. An event costs a look-up or two; the state is read only when a fault is aimed at a role.
 
-use fencepost_history::{ErrorCode, Event, Kind, Name, OperationError, Process, f};
-use serde_json::Value;
+use fencepost_checker::tracker::{Change, Completed, Tracker};
+use fencepost_history::{AcquireArguments, ErrorCode, Event, Millis, Name, OperationError, Process, f};
+use fencepost_nemesis::Trigger;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -18,6 +19,12 @@ pub struct Section {
 }
 
 impl Section {
+    fn of(asked: &AcquireArguments) -> Section {
+        let ms = |millis: Option<Millis>| millis.map(|Millis(ms)| ms);
+        let (length_ms, read_at_ms) = (ms(asked.hold_ms), ms(asked.read_at_ms));
+        Section { length_ms, read_at_ms, write_at_ms: ms(asked.write_at_ms) }
+    }
+
     /// How long after an operation of it, or else after the grant, it writes.
     pub fn write_after_ms(&self, operation: &str) -> Option<f64> {
         let begun = if operation == f::READ { self.read_at_ms.unwrap_or(0.0) } else { 0.0 };
@@ -58,86 +65,81 @@ struct Waiting {
 /// Who holds and who waits.
 #[derive(Debug, Default)]
 pub struct LockState {
-    /// By process: one has few keys at a time, mostly one.
-    holds: HashMap<u64, Vec<KnownHold>>,
+    tracker: Tracker<Name>,
+    /// By the number of the hold.
+    holds: HashMap<usize, KnownHold>,
     waiting: HashMap<u64, Waiting>,
-    /// The key that a process is releasing.
-    releasing: HashMap<u64, Name>,
 }
 
 impl LockState {
-    /// Takes note of the next event.
+    /// Takes note of the next event. One that cannot follow those before changes nothing.
     pub fn push(&mut self, event: &Event) {
         let Process::Client(process) = event.process else { return };
         let key = event.key.clone().unwrap_or_default();
-        if f::is_notice(&event.f) {
-            if event.f == f::LOST {
-                self.end(process, &key);
+        match self.tracker.push(event, key.clone()) {
+            Ok(Change::Invoked { ended, .. }) if event.f == f::ACQUIRE => {
+                if let Some((before, _)) = ended {
+                    self.holds.remove(&before);
+                }
+                let asked = AcquireArguments::of(&event.value);
+                let timeout_ms = asked.timeout_ms.map_or(0, |Millis(ms)| ms as u64);
+                let section = Section::of(&asked);
+                self.waiting.insert(process, Waiting { key, since_ns: event.time, timeout_ms, section });
             }
-            return;
-        }
-        let is_acquire = event.f == f::ACQUIRE;
-        if is_acquire && event.kind == Kind::Invoke {
-            let number = |name: &str| event.value.get(name).and_then(Value::as_f64);
-            let section = Section {
-                length_ms: number("hold_ms"),
-                write_at_ms: number("write_at_ms"),
-                read_at_ms: number("read_at_ms"),
-            };
-            let timeout_ms = event.value.get("timeout_ms").and_then(Value::as_u64).unwrap_or(0);
-            self.waiting.insert(process, Waiting { key, since_ns: event.time, timeout_ms, section });
-            return;
-        }
-        if event.f == f::RELEASE {
-            match event.kind {
-                Kind::Invoke => self.releasing.insert(process, key.clone()),
-                _ => self.releasing.remove(&process),
-            };
-        }
-        let waited = if is_acquire { self.waiting.remove(&process) } else { None };
-        match event.kind {
-            Kind::Invoke => {}
-            Kind::Ok if is_acquire => self.grant(process, key, event, waited),
-            Kind::Ok | Kind::Fail if event.f == f::RELEASE => self.end(process, &key),
-            // Its number is used up: it does nothing under the lock any more.
-            Kind::Info => drop(self.holds.remove(&process)),
-            Kind::Fail if event.error.as_ref().map(OperationError::code) == Some(ErrorCode::ClientGone) => {
-                self.holds.remove(&process);
-            }
-            Kind::Ok | Kind::Fail => {}
+            Ok(Change::Completed(completed)) => self.complete(process, event, completed),
+            Ok(Change::Lost(Some(hold))) => drop(self.holds.remove(&hold)),
+            Ok(_) | Err(_) => {}
         }
     }
 
-    fn grant(&mut self, process: u64, key: Name, event: &Event, waited: Option<Waiting>) {
-        let names = event.value.get("granted_by").and_then(Value::as_array);
-        let names = names.into_iter().flatten().filter_map(|name| Some(name.as_str()?.to_owned()));
-        let section = waited.map(|waited| waited.section).unwrap_or_default();
-        let hold = KnownHold { process, key, since_ns: event.time, section, granted_by: names.collect() };
-        self.holds.entry(process).or_default().push(hold);
-    }
-
-    fn end(&mut self, process: u64, key: &Name) {
-        if let Some(holds) = self.holds.get_mut(&process) {
-            holds.retain(|hold| hold.key != *key);
-            if holds.is_empty() {
-                self.holds.remove(&process);
-            }
+    fn complete(&mut self, process: u64, event: &Event, completed: Completed<Name>) {
+        let waited = self.waiting.remove(&process);
+        let released = completed.under.filter(|_| event.f == f::RELEASE);
+        for over in released.into_iter().chain(completed.abandoned) {
+            self.holds.remove(&over);
+        }
+        if let Some(granted) = completed.granted {
+            let section = waited.map(|waited| waited.section).unwrap_or_default();
+            let names = granted.grant.granted_by.unwrap_or_default();
+            let granted_by = names.into_iter().map(String::from).collect();
+            let hold = KnownHold { process, key: completed.key, since_ns: event.time, section, granted_by };
+            self.holds.insert(granted.hold, hold);
+        }
+        // Its program is over: it does nothing under the lock any more.
+        if event.error.as_ref().map(OperationError::code) == Some(ErrorCode::ClientGone) {
+            self.holds.retain(|_, hold| hold.process != process);
         }
     }
 
-    /// The latest hold of a process on a key.
+    /// Whether an event fits a trigger in every way but `times`. The event has been pushed just now.
+    pub fn fits(&self, event: &Event, trigger: &Trigger, client_of: impl Fn(u64) -> String) -> bool {
+        let key = event.key.as_deref().unwrap_or_default();
+        let section = match event.process {
+            Process::Client(process) => self.section(process, key),
+            Process::Nemesis => Section::default(),
+        };
+        trigger.fits(event, client_of)
+            && (!trigger.free || self.is_free(key))
+            && trigger.fits_section(section.length_ms, section.write_after_ms(&event.f))
+    }
+
+    /// The hold of a process on a key.
     pub fn hold_of(&self, process: u64, key: &str) -> Option<&KnownHold> {
-        self.holds.get(&process)?.iter().rfind(|hold| hold.key == key)
+        let held = self.tracker.hold_of(process, key.into())?;
+        self.holds.get(&held.hold)
     }
 
     /// Whether no process holds a key but those that are releasing it.
-    pub fn is_free(&self, key: &str) -> bool {
-        let mut of_key = self.holds.values().flatten().filter(|hold| hold.key == key);
-        of_key.all(|hold| self.releasing.get(&hold.process) == Some(&hold.key))
+    fn is_free(&self, key: &str) -> bool {
+        let mut of_key = self.holds.values().filter(|hold| hold.key == key);
+        of_key.all(|hold| {
+            let held = self.tracker.hold_of(hold.process, hold.key.clone());
+            held.is_some_and(|held| held.is_releasing)
+        })
     }
 
     /// What is known of the section that a process is in, or that it is about to begin.
-    pub fn section(&self, process: u64, key: &str) -> Section {
+    fn section(&self, process: u64, key: &str) -> Section {
         let waiting = self.waiting.get(&process).filter(|waiting| waiting.key == key);
         let held = self.hold_of(process, key).map(|hold| hold.section);
         held.or(waiting.map(|waiting| waiting.section)).unwrap_or_default()
@@ -145,7 +147,7 @@ impl LockState {
 
     /// All holds, the one first whose section goes on longest; among sections of unknown length the latest first.
     pub fn holds(&self) -> Vec<&KnownHold> {
-        let mut holds: Vec<&KnownHold> = self.holds.values().flatten().collect();
+        let mut holds: Vec<&KnownHold> = self.holds.values().collect();
         holds.sort_by_key(|hold| std::cmp::Reverse((hold.ends_ns(), hold.since_ns, hold.process)));
         holds
     }
@@ -164,7 +166,8 @@ impl LockState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use fencepost_history::Kind;
+    use serde_json::{Value, json};
 
     /// Events of processes on keys, a millisecond apart.
     fn state(events: &[(u64, Kind, &str, &str, Value)]) -> LockState {

@@ -2,7 +2,9 @@
 
 use crate::client_connection::{ClientConnection, Reply};
 use crate::recorder::Recorder;
-use fencepost_history::{Completion, ErrorCode, Kind, SECTION_ABANDONED, SectionAbandoned, TimeSpan, f};
+use fencepost_history::{
+    AcquireArguments, Completion, ErrorCode, Kind, SECTION_ABANDONED, SectionAbandoned, TimeSpan, f,
+};
 use fencepost_locks::protocol::Command;
 use fencepost_workloads::{Now, Op, Script, Step};
 use serde_json::{Value, json};
@@ -109,7 +111,12 @@ impl ProcessContext {
         let mut recorded = op.value.clone();
         if is_acquire {
             // Beside what the workload asks for (a mode).
-            recorded = json!({"ttl_ms": ttl_ms, "timeout_ms": timeout_ms});
+            recorded = AcquireArguments {
+                ttl_ms: Some(ttl_ms.into()),
+                timeout_ms: Some(timeout_ms.into()),
+                ..AcquireArguments::default()
+            }
+            .into();
             let requested = op.value.as_object().cloned().unwrap_or_default();
             recorded.as_object_mut().expect("made above").extend(requested);
         }

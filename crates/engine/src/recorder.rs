@@ -8,8 +8,9 @@ use fencepost_nemesis::Trigger;
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{Notify, futures::Notified, oneshot};
+use tokio::time::Instant;
 
 /// Appends events to the history, and keeps the figures that the progress line shows.
 pub struct Recorder {
@@ -201,15 +202,10 @@ impl Inner {
             Process::Client(process) => Some(process),
             Process::Nemesis => None,
         };
-        let key = event.key.as_deref().unwrap_or_default();
-        let section = process.map(|process| self.lock.section(process, key)).unwrap_or_default();
         let mut at = 0;
         while at < self.waiting.len() {
             let (trigger, times, _) = &mut self.waiting[at];
-            if trigger.fits(event, client_of)
-                && (!trigger.free || self.lock.is_free(key))
-                && trigger.fits_section(section.length_ms, section.write_after_ms(&event.f))
-            {
+            if self.lock.fits(event, trigger, client_of) {
                 *times = times.saturating_sub(1);
                 if *times == 0 {
                     let (_, _, sender) = self.waiting.swap_remove(at);

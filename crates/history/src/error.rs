@@ -6,8 +6,41 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
+/// What an error code says of what went wrong. Each code has one, so a new code says which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The lock, the guard of the storage or a careful client said no: a result, and no error.
+    No,
+    /// The lock said no since too much time had passed: no majority in time, a lease that was over by then.
+    TooLate,
+    /// There was no answer: no connection, none in time, or the one asked was gone.
+    Unanswered,
+    /// Something answered that makes no sense, or was asked for what it cannot do.
+    Broken,
+    /// Nobody said.
+    Unknown,
+}
+
+impl ErrorKind {
+    /// Whether it is an error in place of a result.
+    pub fn is_error(self) -> bool {
+        match self {
+            ErrorKind::Unanswered | ErrorKind::Broken => true,
+            ErrorKind::No | ErrorKind::TooLate | ErrorKind::Unknown => false,
+        }
+    }
+
+    /// Whether a machine that is too slow explains it.
+    pub fn is_by_slowness(self) -> bool {
+        match self {
+            ErrorKind::TooLate | ErrorKind::Unanswered => true,
+            ErrorKind::No | ErrorKind::Broken | ErrorKind::Unknown => false,
+        }
+    }
+}
+
 macro_rules! codes {
-    ($($(#[$about:meta])* $variant:ident = $text:literal,)*) => {
+    ($($(#[$about:meta])* $variant:ident = $text:literal is $kind:ident,)*) => {
         /// What kind of error ended an operation. `docs/history.md` documents the codes for other programs.
         ///
         /// Whether the operation may still have happened is not a matter of the code: see [`Completion`](crate::Completion).
@@ -31,6 +64,14 @@ macro_rules! codes {
                 }
             }
 
+            /// What it says of what went wrong.
+            pub fn kind(self) -> ErrorKind {
+                match self {
+                    $(ErrorCode::$variant => ErrorKind::$kind,)*
+                    ErrorCode::Other => ErrorKind::Unknown,
+                }
+            }
+
             /// The code of this name.
             fn of_name(name: &str) -> ErrorCode {
                 match name {
@@ -44,50 +85,50 @@ macro_rules! codes {
 
 codes! {
     /// Another process held the lock until the time was up.
-    Taken = "taken",
+    Taken = "taken" is No,
     /// The lock library answered no, after tries of its own: whether one of them took the lock is unknown.
-    RefusedByLibrary = "refused-by-library",
+    RefusedByLibrary = "refused-by-library" is No,
     /// Too few servers could be asked, or too few agreed.
-    NoMajority = "no-majority",
+    NoMajority = "no-majority" is TooLate,
     /// The lock was granted too late to be valid.
-    Expired = "expired",
+    Expired = "expired" is TooLate,
     /// The lease ran out while the lock was waited for.
-    SessionExpired = "session-expired",
+    SessionExpired = "session-expired" is TooLate,
     /// There was nothing to release.
-    NotHeld = "not-held",
+    NotHeld = "not-held" is No,
     /// A careful client looked at its own clock, and did not send the write.
-    GaveUp = "gave-up",
+    GaveUp = "gave-up" is No,
     /// The guard of the storage did not accept the write. The detail begins with the guard's own code
     /// (`stale-token`), which may be any.
-    Rejected = "rejected",
+    Rejected = "rejected" is No,
     /// It was sent, and not answered in time.
-    Timeout = "timeout",
+    Timeout = "timeout" is Unanswered,
     /// It was sent, and the connection broke before the answer.
-    Disconnected = "disconnected",
+    Disconnected = "disconnected" is Unanswered,
     /// The service answered that it cannot serve now.
-    Unavailable = "unavailable",
+    Unavailable = "unavailable" is Unanswered,
     /// It was not sent: there was no connection.
-    Unreachable = "unreachable",
+    Unreachable = "unreachable" is Unanswered,
     /// The service answered with an error.
-    Refused = "refused",
+    Refused = "refused" is Broken,
     /// The service's answer made no sense.
-    Protocol = "protocol",
+    Protocol = "protocol" is Broken,
     /// The client did not understand the operation.
-    BadCommand = "bad-command",
+    BadCommand = "bad-command" is Broken,
     /// The service or the storage holds a value that the client cannot use.
-    BadValue = "bad-value",
+    BadValue = "bad-value" is Broken,
     /// The run has no storage.
-    NoStorage = "no-storage",
+    NoStorage = "no-storage" is Broken,
     /// An earlier operation of the process was indeterminate, so the process cannot go on.
-    ProcessOver = "process-over",
+    ProcessOver = "process-over" is Broken,
     /// The client program had ended, or ended meanwhile.
-    ClientGone = "client-gone",
+    ClientGone = "client-gone" is Unanswered,
     /// A compare-and-set found another value.
-    Mismatch = "mismatch",
+    Mismatch = "mismatch" is No,
     /// The value had been changed since it was read, and was not written over.
-    Conflict = "conflict",
+    Conflict = "conflict" is No,
     /// The client gave no reason.
-    Unsaid = "unsaid",
+    Unsaid = "unsaid" is Unknown,
 }
 
 impl ErrorCode {

@@ -32,7 +32,7 @@ pub use bounded::{
 };
 pub use completion::Completion;
 pub use compressed::{compress, decompressed};
-pub use error::{ErrorCode, OperationError};
+pub use error::{ErrorCode, ErrorKind, OperationError};
 pub use event::{
     CUT_OFF, Event, Kind, Process, SCRIPTS_CUT_SHORT, SECTION_ABANDONED, SectionAbandoned, UnfinishedScript,
     f,
@@ -50,4 +50,4 @@ pub use shell::{shell_path, shell_word};
 pub use storage_access::{STORAGE, STORAGE_IS_REGISTER, STORAGE_LOG, StorageAccess};
 pub use stored::{Events, KEY_BYTES_MAX, compressed_name, find_history, read_history};
 pub use time_span::{InvalidDuration, TimeSpan};
-pub use values::{AcquireArguments, Grant, Lost, Millis, Mode, ReachedPoint, Released, Renewed};
+pub use values::{AcquireArguments, Grant, Lost, Millis, Mode, ReachedPoint, Released, Renewed, Seen};

@@ -4,8 +4,7 @@
 //! that another program wrote), says nothing, and so does a field that is not listed here: an event keeps its value whole.
 
 use crate::name::Name;
-use serde::de::IgnoredAny;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 /// A length of time in milliseconds, which need not be whole.
@@ -46,48 +45,28 @@ pub enum Mode {
     Shared,
 }
 
-/// A field that is of another type says nothing.
-fn lenient<'de, D: Deserializer<'de>, T: Deserialize<'de>>(field: D) -> Result<Option<T>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Field<T> {
-        Read(T),
-        Other(IgnoredAny),
-    }
-    Ok(match Field::deserialize(field)? {
-        Field::Read(value) => Some(value),
-        Field::Other(_) => None,
-    })
-}
-
 macro_rules! values {
     ($($(#[$about:meta])* $name:ident { $($(#[$field_about:meta])* $field:ident: $type:ty,)* })*) => {$(
         $(#[$about])*
-        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-        #[serde(default)]
+        #[derive(Clone, Debug, Default, PartialEq)]
         pub struct $name {
-            $(
-                $(#[$field_about])*
-                #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
-                pub $field: Option<$type>,
-            )*
+            $($(#[$field_about])* pub $field: Option<$type>,)*
         }
 
         impl $name {
             /// Reads the value of an event.
             pub fn of(value: &Value) -> $name {
-                match value {
-                    Value::Object(_) => $name::deserialize(value).unwrap_or_default(),
-                    _ => $name::default(),
+                $name {
+                    $($field: value.get(stringify!($field)).and_then(|field| Deserialize::deserialize(field).ok()),)*
                 }
             }
         }
 
         impl From<$name> for Value {
             fn from(said: $name) -> Value {
-                let fields = [$((stringify!($field), serde_json::to_value(said.$field)),)*];
-                let there = |(name, field): (&str, serde_json::Result<Value>)| {
-                    Some((name.to_owned(), field.ok().filter(|field| !field.is_null())?))
+                let fields = [$((stringify!($field), said.$field.map(serde_json::to_value)),)*];
+                let there = |(name, field): (&str, Option<serde_json::Result<Value>>)| {
+                    Some((name.to_owned(), field?.ok()?))
                 };
                 Value::Object(fields.into_iter().filter_map(there).collect())
             }
@@ -144,8 +123,8 @@ values! {
         believed: bool,
         /// The service keeps the lock in one place, and this release removed something there.
         removed: bool,
-        /// The process whose lock it removed, as the server's answer shows.
-        removed_owner: u64,
+        /// The process whose lock it removed, as the server's answer shows; null: nobody's.
+        removed_owner: Option<u64>,
     }
 
     /// The value of the notice `renewed`.
@@ -157,6 +136,16 @@ values! {
     /// The value of the notice `lost`.
     Lost {
         reason: String,
+    }
+
+    /// What was seen of one target of a fault, as far as others than the fault itself read it.
+    Seen {
+        /// Whether it led the other servers when the fault came.
+        led: bool,
+        /// The server that led afterwards.
+        leader: Name,
+        /// How the clock of the target was moved.
+        mechanism: String,
     }
 
     /// The value of the notice `at`.
@@ -181,7 +170,6 @@ mod tests {
         let value = Value::from(grant.clone());
         assert_eq!(value.to_string(), r#"{"granted_by":["n1","n3"],"token":33,"validity_ms":1961}"#);
         assert_eq!(Grant::of(&value), grant);
-        assert_eq!(serde_json::to_value(&grant).unwrap(), value);
         assert_eq!(Value::from(Released::default()), json!({}));
     }
 
@@ -195,7 +183,14 @@ mod tests {
         let asked = AcquireArguments::of(&json!({"mode": "shared", "hold_ms": 12}));
         assert_eq!((asked.mode, asked.hold_ms), (Some(Mode::Shared), Some(Millis(12.0))));
         assert_eq!(AcquireArguments::of(&json!({"mode": "other"})).mode, None);
-        assert_eq!(Released::of(&json!({"removed_owner": null})).removed_owner, None);
+        let owner = |value: Value| Released::of(&value).removed_owner;
+        assert_eq!([json!({}), json!({"removed_owner": "x"})].map(owner), [None, None]);
+        assert_eq!(
+            [json!(null), json!(7)].map(|of| owner(json!({"removed_owner": of}))),
+            [Some(None), Some(Some(7))]
+        );
+        let nobody = Released { removed_owner: Some(None), ..Released::default() };
+        assert_eq!(Value::from(nobody), json!({"removed_owner": null}));
     }
 
     #[test]

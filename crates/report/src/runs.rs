@@ -1,7 +1,7 @@
 //! Runs that exist: what came of each, read from its folder alone, without its history.
 
 use crate::threads::prepare_threads;
-use fencepost_checker::{Costs, Coverage, Harm, Metric, NearMiss, Outcome, Unjudged};
+use fencepost_checker::{Costs, Coverage, Figures, Harm, Metric, NearMiss, Outcome, Unjudged};
 use fencepost_history::find_history;
 use fencepost_history::run::{RunFile, RunHead, read_regular};
 use rayon::prelude::*;
@@ -144,9 +144,9 @@ impl Judgement {
         self.verdicts.iter().find(|verdict| verdict.checker == name)
     }
 
-    /// A count of a checker; 0 where it has none.
-    pub fn count(&self, checker: &str, stat: &str) -> u64 {
-        self.of_checker(checker).and_then(|property| property.stats.get(stat)?.as_u64()).unwrap_or(0)
+    /// What a checker counted; none where it did not judge the run.
+    pub fn figures<F: Figures>(&self) -> Option<F> {
+        self.of_checker(F::CHECKER).map(|property| F::read(&property.stats))
     }
 }
 
@@ -241,7 +241,7 @@ fn judged<F, J: DeserializeOwned>(path: &Path, file: Box<F>) -> State<F, J> {
 mod tests {
     use super::*;
     use crate::fixtures::run_file;
-    use fencepost_checker::{RunVerdict, Verdict};
+    use fencepost_checker::{ExclusionFigures, RunVerdict, Verdict};
 
     const COSTS: &str = r#"{"acquisitions":9,"acquisitions_per_s":3.0,"acquire_median_ms":1.5,"acquire_p99_ms":4.0,"recovery_ms":null}"#;
 
@@ -263,7 +263,8 @@ mod tests {
     #[test]
     fn reads_what_came_of_a_run_without_its_history() {
         let results = tempfile::tempdir().unwrap();
-        let exclusion = Verdict::new("exclusion", Outcome::Violation, "broken").stat("holds", 12);
+        let exclusion = Verdict::new("exclusion", Outcome::Violation, "broken")
+            .with_figures(&ExclusionFigures { holds: 12, ..ExclusionFigures::default() });
         let verdict = RunVerdict {
             costs: Some(serde_json::from_str(COSTS).unwrap()),
             ..RunVerdict::of(vec![exclusion])
@@ -273,7 +274,10 @@ mod tests {
         let run = read(&path).unwrap();
         let judgement = run.judgement().unwrap();
         assert_eq!((run.name.as_str(), judgement.outcome), ("a", Outcome::Violation));
-        assert_eq!((judgement.count("exclusion", "holds"), judgement.costs.acquisitions), (12, 9));
+        assert_eq!(
+            (judgement.figures::<ExclusionFigures>().unwrap().holds, judgement.costs.acquisitions),
+            (12, 9)
+        );
         assert_eq!(run.file().unwrap().spec.lock, "redlock");
         let listed = read_listed(&path).unwrap();
         let head = listed.judgement().unwrap();

@@ -2,10 +2,12 @@
 
 use crate::heading::Heading;
 use crate::shown_findings::{ShownFinding, shown_findings};
-use crate::words::{UNCLAIMED, caveat, count, observation, property, sentence, whose_and_advice};
+use crate::words::{UNCLAIMED, caveat, observation, property, sentence, whose_and_advice};
 use crate::worth::worth_of_outcome;
 use console::{Style, style};
-use fencepost_checker::{Outcome, RunIndex, RunVerdict, Verdict, seconds};
+use fencepost_checker::{
+    ExclusionFigures, LostUpdatesFigures, Outcome, RunIndex, RunVerdict, StaleWritesFigures, Verdict, seconds,
+};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -119,23 +121,21 @@ fn story(text: &mut String, run: &RunIndex, shown: &ShownFinding) {
 
 /// The figures that matter, those that are there.
 fn figures(run: &RunIndex, verdict: &RunVerdict) -> Vec<String> {
-    let count = |checker: &str, stat: &str| count(verdict, checker, stat);
-    let mut figures = vec![
-        format!("{} holds", run.holds.len()),
-        format!("granted twice {}", count("exclusion", "granted_twice")),
-    ];
-    let kinds = [("overstayed", "overstayed", run.lock.lease.runs_out()), ("cut_off", "cut off", false)];
-    for (stat, words, always) in kinds {
-        let count = count("exclusion", stat);
+    let holds: ExclusionFigures = verdict.figures().unwrap_or_default();
+    let mut figures =
+        vec![format!("{} holds", run.holds.len()), format!("granted twice {}", holds.granted_twice)];
+    let kinds =
+        [(holds.overstayed, "overstayed", run.lock.lease.runs_out()), (holds.cut_off, "cut off", false)];
+    for (count, words, always) in kinds {
         figures.extend((always || count > 0).then(|| format!("{words} {count}")));
     }
-    if verdict.of_checker("lost-updates").is_some() {
-        let (lost, all) = (count("lost-updates", "lost"), count("lost-updates", "acknowledged"));
+    if let Some(updates) = verdict.figures::<LostUpdatesFigures>() {
+        let (lost, all) = (updates.lost, updates.acknowledged);
         let share = 100.0 * lost as f64 / all.max(1) as f64;
         figures.push(format!("lost updates {lost} of {all} ({share:.1} %)"));
     }
-    if verdict.of_checker("stale-writes").is_some() {
-        figures.push(format!("stale writes rejected {}", count("stale-writes", "rejected")));
+    if let Some(writes) = verdict.figures::<StaleWritesFigures>() {
+        figures.push(format!("stale writes rejected {}", writes.rejected));
     }
     if !run.faults.is_empty() {
         let effective = run.faults.iter().filter(|fault| fault.effective).count();

@@ -6,8 +6,7 @@ use crate::page::page;
 use crate::pictures::{RunPictures, canvas, plots};
 use crate::shown_findings::{findings, groups};
 use crate::synthetic::{Size, redlock};
-use crate::words::count;
-use fencepost_checker::{Outcome, RunIndex, check_index, overlaps};
+use fencepost_checker::{ExclusionFigures, Outcome, RunIndex, check_index, overlaps};
 use fencepost_history::run::RunFolder;
 use std::collections::BTreeMap;
 
@@ -145,7 +144,7 @@ fn every_violation_of_a_class_is_named_and_the_first_ones_are_drawn() {
     let fixture = Fixture { events: redlock(size), ..redlock_clock_jump() };
     let run = RunIndex::new(&fixture.events).unwrap();
     let verdict = check_index(&run);
-    let granted_twice = count(&verdict, "exclusion", "granted_twice");
+    let granted_twice = verdict.figures::<ExclusionFigures>().unwrap().granted_twice;
     assert!(granted_twice > 3, "{granted_twice}");
     let groups = groups(&run, &verdict, 3);
     assert_eq!(groups[0].len(), 3);

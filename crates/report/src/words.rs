@@ -3,13 +3,13 @@
 mod broken;
 mod counts;
 
-pub use counts::{capital, count};
+pub use counts::{capital, figures};
 
 use crate::heading::Heading;
 use crate::pictures::lanes::Lanes;
-use counts::outcome;
 use fencepost_checker::{
-    Finding, Outcome, RunIndex, RunVerdict, Verdict, Whose, find_class, registry, seconds, times,
+    ExclusionFigures, Finding, LostUpdatesFigures, Outcome, RunIndex, RunVerdict, Verdict, Whose, find_class,
+    registry, seconds, times,
 };
 use fencepost_history::prose::and;
 use fencepost_history::{RunPhase, f};
@@ -74,24 +74,27 @@ fn summary_of(verdict: &RunVerdict, outcome: Outcome) -> &str {
 }
 
 fn held(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
-    let holds = count(verdict, "exclusion", "holds").max(run.holds.len() as u64);
+    let holds = figures::<ExclusionFigures>(verdict).holds.max(run.holds.len() as u64);
     let under = match heading.nemesis.as_str() {
         "none" | "" => "without any faults".to_owned(),
         nemesis => format!("under {}", nemesis.replace(',', " and ")),
     };
     let (lock, times) = (&heading.title, times(holds));
-    if outcome(verdict, "exclusion") == Some(Outcome::Violation) {
+    if verdict.outcome_of::<ExclusionFigures>() == Some(Outcome::Violation) {
         return format!("All that {lock} claims held: it gave the lock away {times} {under}.");
     }
     // A lock that excludes no process has not held as a lock does: only its data has been put to the test.
-    let text = if run.holds.iter().any(|hold| hold.exclusive) || run.holds.is_empty() {
+    let text = if run.holds.iter().any(|hold| hold.claim.excludes_any()) || run.holds.is_empty() {
         format!("The lock held: {lock} gave it away {times} {under}, never to two processes at once")
     } else {
         format!("No property was violated: {lock}, which excludes no process, was entered {times} {under}")
     };
-    match count(verdict, "lost-updates", "acknowledged") {
-        acknowledged if acknowledged == 0 || count(verdict, "lost-updates", "lost") > 0 => text + ".",
-        acknowledged => format!("{text}, and all {acknowledged} updates are there."),
+    match figures::<LostUpdatesFigures>(verdict) {
+        LostUpdatesFigures { acknowledged: 0, .. } => text + ".",
+        LostUpdatesFigures { lost: 1.., .. } => text + ".",
+        LostUpdatesFigures { acknowledged, .. } => {
+            format!("{text}, and all {acknowledged} updates are there.")
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! What a verdict is worth: the situations that the faults brought about, and how near the run came to a violation.
 
-use crate::words::count;
+use crate::words::figures;
 use fencepost_checker::{
-    Coverage, LockPhase, MissKind, NearMiss, Reached, RunVerdict, Situation, TargetRole, milliseconds,
+    Coverage, LockPhase, MissKind, NearMiss, Reached, RunVerdict, Situation, TargetRole, VacuousFigures,
+    milliseconds,
 };
 use maud::{Markup, html};
 
@@ -11,7 +12,9 @@ use maud::{Markup, html};
 pub fn worth(verdict: &RunVerdict) -> Option<String> {
     let coverage = verdict.coverage.as_ref()?;
     let covered = match coverage.possible() {
-        0 if count(verdict, "vacuous", "faults") == 0 => "no faults, so no situations to cover".to_owned(),
+        0 if figures::<VacuousFigures>(verdict).faults == 0 => {
+            "no faults, so no situations to cover".to_owned()
+        }
         0 => "the history does not name the nodes, so no situations were counted".to_owned(),
         _ => coverage.to_string(),
     };

@@ -3,8 +3,7 @@
 use super::moments::{KeyState, at_events};
 use super::situation::{LockPhase, Situation, TargetRole};
 use crate::run_index::{Fault, RunIndex};
-use fencepost_history::NodeKind;
-use serde_json::Value;
+use fencepost_history::{FaultEvent, NodeKind, Seen};
 use std::collections::BTreeSet;
 
 /// What a fault met that took effect, or may have.
@@ -67,7 +66,9 @@ fn server(run: &RunIndex, fault: &Fault, target: &str, key: &KeyState) -> Target
         Some(true) => TargetRole::Leader,
         Some(false) => TargetRole::Follower,
         // Whatever is granted, the only server grants it.
-        None if run.servers.len() == 1 || key.granted_by.contains(&target) => TargetRole::Granting,
+        None if run.servers.len() == 1 || key.granted_by.iter().any(|server| server == target) => {
+            TargetRole::Granting
+        }
         None if names_granting(run) => TargetRole::OtherServer,
         None => TargetRole::Server,
     }
@@ -81,14 +82,14 @@ pub(super) fn names_granting(run: &RunIndex) -> bool {
 /// Whether a target led the other servers when the fault came, as far as the fault's events tell: all of it was aimed at
 /// that role, or it was observed.
 fn leads(run: &RunIndex, fault: &Fault, target: &str) -> Option<bool> {
-    let requested = run.event(fault.inject).and_then(|event| event.value.get("aimed")?.as_array());
+    let requested = run.event(fault.inject).and_then(FaultEvent::read);
     let aimed: BTreeSet<&str> =
-        requested.into_iter().flatten().filter_map(Value::as_str).map(role_of).collect();
+        requested.iter().flat_map(|event| &event.aimed).copied().map(role_of).collect();
     let mut roles = aimed.into_iter();
     match (roles.next(), roles.next()) {
         (Some("leader"), None) => Some(true),
         (Some("follower"), None) => Some(false),
-        _ => fault.observed.get(target)?.get("led")?.as_bool(),
+        _ => Seen::of(fault.observed.get(target)?).led,
     }
 }
 

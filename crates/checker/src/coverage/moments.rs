@@ -2,7 +2,8 @@
 
 use super::situation::LockPhase;
 use crate::run_index::RunIndex;
-use fencepost_history::{Event, Kind, Process, f};
+use crate::tracker::{Change, Tracker};
+use fencepost_history::{Event, Name, f};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A key at a moment.
@@ -15,7 +16,7 @@ pub(super) struct KeyState<'a> {
     /// The processes that are acquiring it.
     pub waiting: Vec<u64>,
     /// The servers that granted the latest hold; while none is, those that granted the acquire in flight that succeeded first.
-    pub granted_by: &'a [&'a str],
+    pub granted_by: &'a [Name],
 }
 
 /// The state of all keys of the run just before each of these events. Both are in order. One pass over the history.
@@ -38,15 +39,9 @@ struct Sweep<'a> {
     keys: Vec<&'a str>,
     /// The hold that an acquire led to, by its place among the operations.
     granted: FxHashMap<usize, usize>,
-    /// The next hold to come.
-    next_hold: usize,
-    /// The next operation to be invoked.
-    next_operation: usize,
-    /// The open operation of each process, by its place.
-    open: FxHashMap<u64, usize>,
-    held: FxHashMap<(u64, &'a str), usize>,
-    /// The hold that an open release ends.
-    releasing: FxHashMap<u64, usize>,
+    tracker: Tracker<&'a str>,
+    /// Holds of processes that are over. They keep their keys until the leases have run out.
+    abandoned: Vec<usize>,
 }
 
 impl<'a> Sweep<'a> {
@@ -57,63 +52,43 @@ impl<'a> Sweep<'a> {
             run,
             keys: acquires.map(|acquire| acquire.key).filter(|key| seen.insert(*key)).collect(),
             granted: run.holds.iter().enumerate().map(|(at, hold)| (hold.acquire, at)).collect(),
-            next_hold: 0,
-            next_operation: 0,
-            open: FxHashMap::default(),
-            held: FxHashMap::default(),
-            releasing: FxHashMap::default(),
+            tracker: Tracker::default(),
+            abandoned: Vec::new(),
         }
     }
 
     fn pass(&mut self, event: &'a Event) {
-        let Process::Client(process) = event.process else { return };
-        let key = event.key.as_deref().unwrap_or("");
-        match (&*event.f, event.kind) {
-            (f::LOST, _) => drop(self.held.remove(&(process, key))),
-            (name, Kind::Info) if f::is_notice(name) => {}
-            (name, Kind::Invoke) => {
-                self.open.insert(process, self.next_operation);
-                self.next_operation += 1;
-                if name == f::RELEASE
-                    && let Some(hold) = self.held.remove(&(process, key))
-                {
-                    self.releasing.insert(process, hold);
-                }
-            }
-            _ => {
-                self.open.remove(&process);
-                self.releasing.remove(&process);
-                let hold = self.run.holds.get(self.next_hold).filter(|hold| hold.from == event.index);
-                if let Some(hold) = hold {
-                    self.held.insert((process, hold.key), self.next_hold);
-                    self.next_hold += 1;
-                }
-            }
+        // The index has refused what cannot be pushed.
+        if let Ok(Change::Completed(completed)) = self.tracker.push(event, event.key.as_deref().unwrap_or(""))
+        {
+            self.abandoned.extend(completed.abandoned);
         }
     }
 
     fn state(&mut self, now: u64) -> Vec<KeyState<'a>> {
         let holds = &self.run.holds;
-        // Processes that are gone without a release hold their keys until the lease has run out.
-        self.held.retain(|_, hold| holds[*hold].claimed_until_ns() > now);
+        self.abandoned.retain(|hold| holds[*hold].claimed_until_ns() > now);
         self.keys.iter().map(|key| self.key(key, now)).collect()
     }
 
     fn key(&self, key: &'a str, now: u64) -> KeyState<'a> {
         let run = self.run;
-        let held = self.held.iter().filter(|((_, held), _)| *held == key);
-        let mut holders: Vec<(usize, LockPhase)> =
-            held.map(|((process, _), &hold)| (hold, self.phase(*process, hold, now))).collect();
-        let releasing = self.releasing.values().filter(|hold| run.holds[**hold].key == key);
-        holders.extend(releasing.map(|&hold| (hold, LockPhase::Releasing)));
+        let of_key = |hold: &usize| run.holds[*hold].key == key;
+        let held = self.tracker.held().map(|(_, held)| held).filter(|held| of_key(&held.hold));
+        let held = held.filter(|held| held.is_releasing || run.holds[held.hold].claimed_until_ns() > now);
+        let mut holders: Vec<(usize, LockPhase)> = held
+            .map(|held| match held.is_releasing {
+                true => (held.hold, LockPhase::Releasing),
+                false => (held.hold, self.phase(held.hold, now)),
+            })
+            .collect();
+        let abandoned = self.abandoned.iter().copied().filter(of_key);
+        holders.extend(abandoned.map(|hold| (hold, self.phase(hold, now))));
         holders.sort_unstable();
-        let acquires = || {
-            let open = self.open.iter().map(|(process, at)| (*process, *at));
-            open.filter(|(_, at)| run.operations[*at].f() == f::ACQUIRE && run.operations[*at].key == key)
-        };
+        let acquires = || self.tracker.open().filter(|(_, open)| open.f == f::ACQUIRE && open.key == key);
         let mut waiting: Vec<u64> = acquires().map(|(process, _)| process).collect();
         waiting.sort_unstable();
-        let coming = || acquires().filter_map(|(_, at)| self.granted.get(&at).copied()).min();
+        let coming = || acquires().filter_map(|(_, open)| self.granted.get(&open.operation).copied()).min();
         let latest = holders.last().map(|(hold, _)| *hold).or_else(coming);
         let phase = match holders.last() {
             Some((_, phase)) => *phase,
@@ -130,10 +105,10 @@ impl<'a> Sweep<'a> {
     }
 
     /// The phase of a hold that is not being released.
-    fn phase(&self, process: u64, hold: usize, now: u64) -> LockPhase {
+    fn phase(&self, hold: usize, now: u64) -> LockPhase {
         let hold = &self.run.holds[hold];
-        let operation = self.open.get(&process).map(|&at| &self.run.operations[at]);
-        if operation.is_some_and(|operation| operation.f() == f::WRITE && operation.key == hold.key) {
+        let open = self.tracker.open_of(hold.process);
+        if open.is_some_and(|open| open.f == f::WRITE && open.key == hold.key) {
             return LockPhase::Writing;
         }
         let reported_ns = |index: u64| self.run.event(index).map_or(0, |event| event.time);

@@ -8,7 +8,6 @@ use super::Metric;
 use crate::run_index::{Operation, RunIndex};
 use fencepost_history::f;
 use rustc_hash::FxHashMap;
-use serde_json::Value;
 
 /// Wake-ups of all who were granted the lock, a release.
 pub(crate) const WAKEUPS: &str = "wake-ups a release";
@@ -16,9 +15,8 @@ pub(crate) const WAKEUPS: &str = "wake-ups a release";
 pub(crate) const PASSED: &str = "grants that went past an earlier waiter";
 
 pub(crate) fn metrics(run: &RunIndex) -> Vec<Metric> {
-    let queued = |operation: &&Operation| {
-        operation.f() == f::ACQUIRE && operation.invoke.value.get("queue") == Some(&Value::Bool(true))
-    };
+    let queued =
+        |operation: &&Operation| operation.f() == f::ACQUIRE && operation.asked().queue == Some(true);
     let mut grants: Vec<&Operation> =
         run.operations.iter().filter(queued).filter(|operation| operation.ok().is_some()).collect();
     if grants.is_empty() {

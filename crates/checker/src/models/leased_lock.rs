@@ -11,6 +11,7 @@
 //! take effect at its completion, and each end at its invocation. O(n) time for as many shared holds at a time as there
 //! are processes.
 
+use crate::claim::Claim;
 use crate::model::{Conflict, Decision, FastPath, History, Model};
 
 /// A lock with leases, exclusive or shared.
@@ -20,16 +21,20 @@ pub struct LeasedLock;
 /// An operation on the hold of this number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LeasedLockOp {
-    Grant { hold: u32, shared: bool },
+    Grant { hold: u32, claim: Claim },
     End { hold: u32 },
 }
 
 /// The holds that are in force, in order of their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Holders {
-    holds: Vec<u32>,
-    /// Whether they share the lock. An exclusive hold is alone.
-    shared: bool,
+    holds: Vec<(u32, Claim)>,
+}
+
+impl Holders {
+    fn place(&self, hold: u32) -> Result<usize, usize> {
+        self.holds.binary_search_by_key(&hold, |(number, _)| *number)
+    }
 }
 
 impl Model for LeasedLock {
@@ -44,19 +49,16 @@ impl Model for LeasedLock {
     fn step(&self, state: &Holders, op: &LeasedLockOp, _ret: Option<&()>) -> Option<Holders> {
         let mut state = state.clone();
         match *op {
-            LeasedLockOp::Grant { hold, shared } => {
-                let beside_others = shared && state.shared;
-                if !(state.holds.is_empty() || beside_others) {
+            LeasedLockOp::Grant { hold, claim } => {
+                if state.holds.iter().any(|(_, beside)| claim.excludes(*beside)) {
                     return None;
                 }
-                let place = state.holds.binary_search(&hold).err()?;
-                state.holds.insert(place, hold);
-                state.shared = shared;
+                let place = state.place(hold).err()?;
+                state.holds.insert(place, (hold, claim));
             }
             LeasedLockOp::End { hold } => {
-                let place = state.holds.binary_search(&hold).ok()?;
+                let place = state.place(hold).ok()?;
                 state.holds.remove(place);
-                state.shared &= !state.holds.is_empty();
             }
         }
         Some(state)
@@ -64,23 +66,23 @@ impl Model for LeasedLock {
 
     fn show(&self, op: &LeasedLockOp, _ret: Option<&()>) -> String {
         match op {
-            LeasedLockOp::Grant { shared: false, .. } => "acquire".to_owned(),
-            LeasedLockOp::Grant { shared: true, .. } => "acquire shared".to_owned(),
+            LeasedLockOp::Grant { claim: Claim::Shared, .. } => "acquire shared".to_owned(),
+            LeasedLockOp::Grant { .. } => "acquire".to_owned(),
             LeasedLockOp::End { .. } => "hold ends".to_owned(),
         }
     }
 
     fn show_state(&self, state: &Holders) -> String {
-        match (&state.holds[..], state.shared) {
-            ([], _) => "free".to_owned(),
-            ([_], false) => "held".to_owned(),
-            (holds, _) => format!("shared by {}", holds.len()),
+        match &state.holds[..] {
+            [] => "free".to_owned(),
+            [(_, claim)] if claim.is_alone() => "held".to_owned(),
+            holds => format!("shared by {}", holds.len()),
         }
     }
 }
 
-/// A hold in force: its number, whether it is shared, and the place of its grant.
-type InForce = (u32, bool, u32);
+/// A hold in force: its number, its claim, and the place of its grant.
+type InForce = (u32, Claim, u32);
 
 impl FastPath for LeasedLock {
     fn decide(&self, history: &History<Self>, mut order: Option<&mut Vec<u32>>) -> Decision {
@@ -96,12 +98,12 @@ impl FastPath for LeasedLock {
                     return Decision::NotApplicable("an end is certain");
                 }
                 LeasedLockOp::Grant { .. } if begins => continue,
-                LeasedLockOp::Grant { hold, shared } => {
-                    let other = in_force.iter().find(|(_, beside, _)| !(shared && *beside));
+                LeasedLockOp::Grant { hold, claim } => {
+                    let other = in_force.iter().find(|(_, beside, _)| claim.excludes(*beside));
                     if let Some(&(_, _, earlier)) = other {
                         return Decision::Impossible(held_twice(history, earlier, at));
                     }
-                    in_force.push((hold, shared, at));
+                    in_force.push((hold, claim, at));
                 }
                 LeasedLockOp::End { hold } => {
                     let count = in_force.len();
@@ -153,9 +155,10 @@ mod tests {
         let mut open = std::collections::BTreeMap::new();
         for word in text.split_whitespace() {
             let letter = word.chars().find(|letter| letter.is_ascii_alphabetic()).expect("a hold");
-            let (hold, shared) = (u32::from(letter), letter.is_ascii_lowercase());
+            let hold = u32::from(letter);
+            let claim = if letter.is_ascii_lowercase() { Claim::Shared } else { Claim::Exclusive };
             if word.starts_with('(') {
-                open.insert(hold, builder.invoke(hold.into(), LeasedLockOp::Grant { hold, shared }));
+                open.insert(hold, builder.invoke(hold.into(), LeasedLockOp::Grant { hold, claim }));
             } else if word.ends_with(')') {
                 builder.complete(open.remove(&hold).expect("it was invoked"), ());
             } else {
@@ -217,17 +220,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_fast_path_agrees_with_the_search(choices in prop::collection::vec((0..4_u8, any::<bool>()), 0..24)) {
+        fn the_fast_path_agrees_with_the_search(choices in prop::collection::vec((0..4_u8, prop::sample::select(&Claim::ALL[1..])), 0..24)) {
             // Each of four processes goes through invocation, completion and end, again and again.
             let mut builder = Builder::new();
             let mut stages = [None; 4];
             let mut next = 0;
-            for (process, shared) in choices {
+            for (process, claim) in choices {
                 let stage = &mut stages[usize::from(process)];
                 *stage = match *stage {
                     None => {
                         next += 1;
-                        let grant = LeasedLockOp::Grant { hold: next, shared };
+                        let grant = LeasedLockOp::Grant { hold: next, claim };
                         Some((next, Some(builder.invoke(process.into(), grant))))
                     }
                     Some((hold, Some(handle))) => {

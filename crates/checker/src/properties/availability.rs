@@ -18,12 +18,22 @@
 //! shortly for a violation and no process acquired anything meanwhile.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use crate::figures::{Figures, figures};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Fault, Hold, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 use crate::whose::Harm;
 use fencepost_history::Kind;
 use std::collections::{BTreeMap, BTreeSet};
+
+figures! {
+    /// How long no lock was granted while servers were down.
+    AvailabilityFigures of "availability" {
+        down_ms: u64,
+        longest_ms: u64,
+        bound_ms: u64,
+    }
+}
 
 pub struct Availability;
 
@@ -46,7 +56,7 @@ struct Drought<'a> {
 
 impl Checker for Availability {
     fn name(&self) -> &'static str {
-        "availability"
+        AvailabilityFigures::CHECKER
     }
 
     fn about(&self) -> &'static str {
@@ -116,8 +126,12 @@ impl Checker for Availability {
             seconds(bound_ns),
         );
         let ms = |ns: u64| ns / 1_000_000;
-        let verdict = Verdict::new(self.name(), outcome, summary).stat("down_ms", ms(down_ns));
-        let verdict = verdict.stat("longest_ms", ms(longest)).stat("bound_ms", ms(bound_ns));
+        let verdict = Verdict::new(self.name(), outcome, summary).with_figures(&AvailabilityFigures {
+            down_ms: ms(down_ns),
+            longest_ms: ms(longest),
+            bound_ms: ms(bound_ns),
+        });
+        let verdict = verdict;
         Ok(verdict.with_findings(findings))
     }
 }

@@ -15,11 +15,21 @@
 //! with a code of the client's own.
 
 use super::checker::{Checker, FindingClass, NotJudged};
+use crate::figures::{Figures, figures};
 use crate::run_index::{Operation, RunIndex};
 use crate::slowness::is_by_slowness;
 use crate::verdict::{Finding, Outcome, Verdict};
 use fencepost_history::{ErrorCode, Event, Kind, f};
 use std::collections::BTreeMap;
+
+figures! {
+    /// How operations ended.
+    ErrorsFigures of "errors" {
+        operations: u64,
+        errors: u64,
+        indeterminate: u64,
+    }
+}
 
 pub struct Errors;
 
@@ -37,7 +47,7 @@ const TEXT_MAX: usize = 120;
 
 impl Checker for Errors {
     fn name(&self) -> &'static str {
-        "errors"
+        ErrorsFigures::CHECKER
     }
 
     fn about(&self) -> &'static str {
@@ -104,7 +114,11 @@ impl Checker for Errors {
             };
             Verdict::new(self.name(), Outcome::Valid, summary)
         };
-        Ok(verdict.stat("operations", all).stat("errors", errors).stat("indeterminate", indeterminate))
+        Ok(verdict.with_figures(&ErrorsFigures {
+            operations: all as u64,
+            errors: errors as u64,
+            indeterminate: indeterminate as u64,
+        }))
     }
 }
 
@@ -123,20 +137,7 @@ fn code(end: &Event) -> ErrorCode {
 fn is_error(end: &Event) -> bool {
     match end.kind {
         Kind::Info => true,
-        Kind::Fail => matches!(
-            code(end),
-            ErrorCode::Timeout
-                | ErrorCode::Disconnected
-                | ErrorCode::Unavailable
-                | ErrorCode::Unreachable
-                | ErrorCode::ClientGone
-                | ErrorCode::Refused
-                | ErrorCode::Protocol
-                | ErrorCode::BadCommand
-                | ErrorCode::BadValue
-                | ErrorCode::NoStorage
-                | ErrorCode::ProcessOver
-        ),
+        Kind::Fail => code(end).kind().is_error(),
         Kind::Ok | Kind::Invoke => false,
     }
 }

@@ -19,12 +19,23 @@
 //! service gets the benefit of the doubt. A went on after its TTL, which no lease can prevent, only fencing.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use crate::figures::{Figures, figures};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Hold, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 use crate::whose::Harm;
 use fencepost_history::Lease;
 use rustc_hash::FxHashMap;
+
+figures! {
+    /// How often two held a lock.
+    ExclusionFigures of "exclusion" {
+        holds: u64,
+        granted_twice: u64,
+        overstayed: u64,
+        cut_off: u64,
+    }
+}
 
 pub struct Exclusion;
 
@@ -76,12 +87,11 @@ pub fn overlaps(run: &RunIndex) -> Vec<Overlap> {
     let mut found = Vec::new();
     // Per key, the holds whose certain belief may reach beyond the acquisition at hand.
     let mut believing: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
-    let believed = |(_, hold): &(usize, &Hold)| hold.exclusive && !hold.was_over_at_once();
+    let believed = |(_, hold): &(usize, &Hold)| hold.claim.excludes_any() && !hold.was_over_at_once();
     for (second, hold) in run.holds.iter().enumerate().filter(believed) {
         let earlier = believing.entry(hold.key).or_default();
         earlier.retain(|&first| run.holds[first].until > hold.from);
-        // Those who share the lock may hold it together.
-        let exclude = |first: &&usize| !(hold.shared && run.holds[**first].shared);
+        let exclude = |first: &&usize| hold.claim.excludes(run.holds[**first].claim);
         found.extend(earlier.iter().filter(exclude).map(|&first| overlap(run, first, second)));
         earlier.push(second);
     }
@@ -163,7 +173,7 @@ fn reason_without_ttl(a: &Hold, b: &Hold) -> String {
 
 impl Checker for Exclusion {
     fn name(&self) -> &'static str {
-        "exclusion"
+        ExclusionFigures::CHECKER
     }
 
     fn about(&self) -> &'static str {
@@ -201,7 +211,7 @@ impl Checker for Exclusion {
     }
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
-        if !run.holds.is_empty() && run.holds.iter().all(|hold| !hold.exclusive) {
+        if !run.holds.is_empty() && run.holds.iter().all(|hold| !hold.claim.excludes_any()) {
             return Err(NotJudged::because("the lock does not claim to exclude anybody"));
         }
         let overlaps = overlaps(run);
@@ -234,10 +244,12 @@ impl Checker for Exclusion {
         let shown = Class::ALL.into_iter();
         let findings = shown.flat_map(|class| cut(class).take(crate::verdict::FINDINGS_MAX));
         let verdict = Verdict::new(self.name(), outcome, summary)
-            .stat("holds", holds)
-            .stat("granted_twice", twice)
-            .stat("overstayed", overstayed)
-            .stat("cut_off", cut_off)
+            .with_figures(&ExclusionFigures {
+                holds: holds as u64,
+                granted_twice: twice as u64,
+                overstayed: overstayed as u64,
+                cut_off: cut_off as u64,
+            })
             .with_findings(findings.map(|overlap| finding(run, overlap)).collect());
         Ok(verdict)
     }

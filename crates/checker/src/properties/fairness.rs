@@ -23,6 +23,7 @@
 mod waits;
 
 use super::checker::{Checker, FindingClass, NotJudged};
+use crate::figures::{Figures, figures};
 use crate::prose::{lock, seconds};
 use crate::run_index::RunIndex;
 use crate::slowness::are_by_slowness;
@@ -32,6 +33,17 @@ use crate::wants::{View, Wants, length_of, longest, wants};
 use crate::whose::Harm;
 use fencepost_history::RunPhase;
 use waits::{Streak, Waits};
+
+figures! {
+    /// How long processes waited.
+    FairnessFigures of "fairness" {
+        longest_wait_ms: u64,
+        starved: u64,
+        in_a_row: u64,
+        in_vain_ms: u64,
+        idle_ms: u64,
+    }
+}
 
 pub struct Fairness;
 
@@ -56,7 +68,7 @@ struct InVain<'a> {
 
 impl Checker for Fairness {
     fn name(&self) -> &'static str {
-        "fairness"
+        FairnessFigures::CHECKER
     }
 
     fn about(&self) -> &'static str {
@@ -135,12 +147,13 @@ impl Checker for Fairness {
             (None, None) => (Outcome::Valid, waits.figures(bound_ns)),
         };
         let in_vain_ns = in_vain.iter().map(|each| each.tried_ns).max().unwrap_or(0);
-        let verdict = Verdict::new(self.name(), outcome, summary)
-            .stat("longest_wait_ms", waits.longest_ns() / 1_000_000)
-            .stat("starved", waits.starved(bound_ns))
-            .stat("in_a_row", waits.in_a_row)
-            .stat("in_vain_ms", in_vain_ns / 1_000_000)
-            .stat("idle_ms", idle_ns / 1_000_000);
+        let verdict = Verdict::new(self.name(), outcome, summary).with_figures(&FairnessFigures {
+            longest_wait_ms: waits.longest_ns() / 1_000_000,
+            starved: waits.starved(bound_ns) as u64,
+            in_a_row: waits.in_a_row as u64,
+            in_vain_ms: in_vain_ns / 1_000_000,
+            idle_ms: idle_ns / 1_000_000,
+        });
         Ok(verdict.with_findings(findings))
     }
 }

@@ -9,17 +9,26 @@
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use super::stale_writes::{holds_of_operations, is_rejected};
+use crate::figures::{Figures, figures};
 use crate::prose::seconds;
 use crate::run_index::{Hold, HoldEnd, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 use fencepost_history::f;
 use rustc_hash::FxHashMap;
 
+figures! {
+    /// How tokens grew.
+    FencingFigures of "fencing" {
+        tokens: u64,
+        not_greater: u64,
+    }
+}
+
 pub struct Fencing;
 
 impl Checker for Fencing {
     fn name(&self) -> &'static str {
-        "fencing"
+        FencingFigures::CHECKER
     }
 
     fn about(&self) -> &'static str {
@@ -69,8 +78,9 @@ impl Checker for Fencing {
         findings.extend(refused);
         findings.sort_by_key(|finding| finding.time);
         let outcome = if findings.is_empty() { Outcome::Valid } else { Outcome::Violation };
-        let verdict = Verdict::new(self.name(), outcome, summary).stat("tokens", tokens);
-        Ok(verdict.stat("not_greater", count).with_findings(findings))
+        let verdict = Verdict::new(self.name(), outcome, summary)
+            .with_figures(&FencingFigures { tokens: tokens as u64, not_greater: count as u64 });
+        Ok(verdict.with_findings(findings))
     }
 }
 

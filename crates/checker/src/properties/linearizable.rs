@@ -24,6 +24,7 @@
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use crate::budget::Budget;
 use crate::evidence::{Evidence, explain};
+use crate::figures::{Figures, figures};
 use crate::judge::{Algorithm, Answer, decide};
 use crate::model::History;
 use crate::models::{LeasedLock, LeasedLockOp, Register, RegisterOp, RegisterRet};
@@ -38,6 +39,14 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+figures! {
+    /// How much was put in order.
+    LinearizableFigures of "linearizable" {
+        holds: u64,
+        storage_operations: u64,
+    }
+}
+
 pub struct Linearizable;
 
 /// Class of a finding about the storage.
@@ -51,7 +60,7 @@ const MEMORY_BYTES: usize = 256 << 20;
 
 impl Checker for Linearizable {
     fn name(&self) -> &'static str {
-        "linearizable"
+        LinearizableFigures::CHECKER
     }
 
     fn about(&self) -> &'static str {
@@ -115,7 +124,9 @@ impl Checker for Linearizable {
             0 => Verdict::new(self.name(), Outcome::Valid, fits(holds, operations)),
             _ => Verdict::new(self.name(), Outcome::Violation, no_order(&findings)),
         };
-        Ok(verdict.stat("holds", holds).stat("storage_operations", operations).with_findings(findings))
+        Ok(verdict
+            .with_figures(&LinearizableFigures { holds: holds as u64, storage_operations: operations as u64 })
+            .with_findings(findings))
     }
 }
 
@@ -150,7 +161,7 @@ fn fits(holds: usize, operations: usize) -> String {
 /// The holds of each lock that claims to exclude others, but for those that were over before their clients knew of them.
 fn holds_by_key<'r, 'a>(run: &'r RunIndex<'a>) -> BTreeMap<&'a str, Vec<&'r Hold<'a>>> {
     let mut by_key: BTreeMap<&str, Vec<&Hold>> = BTreeMap::new();
-    for hold in run.holds.iter().filter(|hold| hold.exclusive && !hold.was_over_at_once()) {
+    for hold in run.holds.iter().filter(|hold| hold.claim.excludes_any() && !hold.was_over_at_once()) {
         by_key.entry(hold.key).or_default().push(hold);
     }
     by_key
@@ -184,7 +195,7 @@ fn lock_history(run: &RunIndex, holds: &[&Hold]) -> History<LeasedLock> {
         let stamp = Stamp { index: place / 2, time_ns: Some(time_ns) };
         match step {
             LockStep::Invoked(at) => {
-                let grant = LeasedLockOp::Grant { hold: at as u32, shared: holds[at].shared };
+                let grant = LeasedLockOp::Grant { hold: at as u32, claim: holds[at].claim };
                 open.insert(at, builder.invoke_at(holds[at].process, grant, stamp));
             }
             LockStep::Granted(at) => {

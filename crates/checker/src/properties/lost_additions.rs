@@ -7,6 +7,7 @@
 //! Source: the set of Jepsen's etcd tests, "Jepsen: etcd 3.4.3" (2020).
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use crate::figures::{Figures, figures};
 use crate::metrics::Metric;
 use crate::prose::{are, seconds};
 use crate::run_index::{Operation, RunIndex};
@@ -16,6 +17,14 @@ use fencepost_history::{RunPhase, f};
 use rustc_hash::FxHashSet;
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+figures! {
+    /// What became of acknowledged additions.
+    LostAdditionsFigures of "lost-additions" {
+        acknowledged: u64,
+        lost: u64,
+    }
+}
 
 pub struct LostAdditions;
 
@@ -44,7 +53,7 @@ impl<'a> Set<'a> {
 
 impl Checker for LostAdditions {
     fn name(&self) -> &'static str {
-        "lost-additions"
+        LostAdditionsFigures::CHECKER
     }
 
     fn about(&self) -> &'static str {
@@ -92,7 +101,9 @@ impl Checker for LostAdditions {
         };
         let findings = sets.iter().flat_map(|(key, set)| findings(key, set)).collect();
         let verdict = Verdict::new(self.name(), outcome, summary);
-        Ok(verdict.stat("acknowledged", acknowledged).stat("lost", lost).with_findings(findings))
+        Ok(verdict
+            .with_figures(&LostAdditionsFigures { acknowledged: acknowledged as u64, lost: lost as u64 })
+            .with_findings(findings))
     }
 }
 

@@ -9,13 +9,28 @@
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use super::exclusion::{Class, overlap};
 use super::stale_writes::holds_of_operations;
+use crate::figures::{Figures, figures};
 use crate::prose::{are, seconds};
 use crate::run_index::{Hold, HoldEnd, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 use crate::whose::Harm;
 use fencepost_history::{Kind, RunPhase, f};
 use rustc_hash::{FxHashMap, FxHashSet};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+
+figures! {
+    /// What became of acknowledged updates.
+    LostUpdatesFigures of "lost-updates" {
+        acknowledged: u64,
+        lost: u64,
+        /// `lost` of `acknowledged`, from 0 to 1.
+        share: f64,
+        indeterminate: u64,
+        rejected: u64,
+        r#final: Map<String, Value>,
+    }
+}
 
 pub struct LostUpdates;
 
@@ -45,7 +60,7 @@ struct Key {
 
 impl Checker for LostUpdates {
     fn name(&self) -> &'static str {
-        "lost-updates"
+        LostUpdatesFigures::CHECKER
     }
 
     fn about(&self) -> &'static str {
@@ -112,7 +127,7 @@ impl Checker for LostUpdates {
         } else {
             (Outcome::Valid, format!("all {acknowledged} acknowledged updates are in the final values"))
         };
-        let finals: serde_json::Map<_, _> =
+        let finals: Map<_, _> =
             keys.iter().filter_map(|(name, key)| Some(((*name).to_owned(), key.closing?.0.into()))).collect();
         let holds = if lost == 0 { FxHashMap::default() } else { holds_of_operations(run) };
         let found = keys.iter().flat_map(|(name, key)| findings(name, key));
@@ -123,13 +138,14 @@ impl Checker for LostUpdates {
             finding
         });
         let findings = findings.collect();
-        let verdict = Verdict::new(self.name(), outcome, summary)
-            .stat("acknowledged", acknowledged)
-            .stat("lost", lost)
-            .stat("share", share)
-            .stat("indeterminate", sum(|key| key.indeterminate))
-            .stat("rejected", sum(|key| key.rejected))
-            .stat("final", finals);
+        let verdict = Verdict::new(self.name(), outcome, summary).with_figures(&LostUpdatesFigures {
+            acknowledged: acknowledged as u64,
+            lost: lost as u64,
+            share,
+            indeterminate: sum(|key| key.indeterminate) as u64,
+            rejected: sum(|key| key.rejected) as u64,
+            r#final: finals,
+        });
         Ok(verdict.with_findings(findings))
     }
 }

@@ -18,11 +18,21 @@
 //! shown: the lease may have run out, or the library may have sent its request twice. So these are counted, and no violation.
 
 use super::checker::{Checker, FindingClass, NotJudged};
+use crate::figures::{Figures, figures};
 use crate::prose::seconds;
 use crate::run_index::{Fault, Hold, HoldEnd, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
-use fencepost_history::{Kind, f};
-use serde_json::Value;
+use fencepost_history::{Kind, Released, f};
+
+figures! {
+    /// What releases removed.
+    OwnershipFigures of "ownership" {
+        /// Those that say what they removed.
+        releases: u64,
+        found_nothing: u64,
+        of_others: u64,
+    }
+}
 
 pub struct Ownership;
 
@@ -37,7 +47,7 @@ enum Removed {
 
 impl Checker for Ownership {
     fn name(&self) -> &'static str {
-        "ownership"
+        OwnershipFigures::CHECKER
     }
 
     fn about(&self) -> &'static str {
@@ -87,20 +97,21 @@ impl Checker for Ownership {
                 format!("{count} of {reported} releases removed the lock of another process"),
             ),
         };
-        let verdict = Verdict::new(self.name(), outcome, summary).stat("releases", reported);
-        let verdict = verdict.stat("found_nothing", found_nothing);
-        Ok(verdict.stat("of_others", count).with_findings(findings))
+        let verdict = Verdict::new(self.name(), outcome, summary).with_figures(&OwnershipFigures {
+            releases: reported as u64,
+            found_nothing: found_nothing as u64,
+            of_others: count as u64,
+        });
+        Ok(verdict.with_findings(findings))
     }
 }
 
 fn removed(release: &Operation) -> Option<Removed> {
-    let value = &release.completion?.value;
-    match value.get("removed_owner") {
-        Some(Value::Null) => return Some(Removed::Owner(None)),
-        Some(owner) => return owner.as_u64().map(|owner| Removed::Owner(Some(owner))),
-        None => {}
+    let said = Released::of(&release.completion?.value);
+    if let Some(owner) = said.removed_owner {
+        return Some(Removed::Owner(owner));
     }
-    match (value.get("removed").and_then(Value::as_bool)?, release.completion?.kind) {
+    match (said.removed?, release.completion?.kind) {
         (removed, Kind::Ok) => Some(Removed::Something(removed)),
         // It did not happen because there was nothing to remove.
         (false, Kind::Fail) => Some(Removed::Something(false)),
@@ -173,7 +184,13 @@ fn not_its_own(run: &RunIndex, release: &Operation) -> Option<Finding> {
     let done_ns = release.completion.map_or(release.invoke.time, |event| event.time);
     let one_place = run.servers.len() <= 1 && !restarted(run, own.from_ns, done_ns);
     // Those who share a lock stand side by side.
-    if !had_run_out || acquired_since || renewed_since || own.shared || later.shared || !one_place {
+    if !had_run_out
+        || acquired_since
+        || renewed_since
+        || !own.claim.is_alone()
+        || !later.claim.is_alone()
+        || !one_place
+    {
         return None;
     }
     let sentence = format!(

@@ -15,6 +15,7 @@
 mod late;
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use crate::figures::{Figures, figures};
 use crate::prose::seconds;
 use crate::run_index::{Fault, Hold, HoldEnd, Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
@@ -22,6 +23,14 @@ use crate::whose::Harm;
 use fencepost_history::{ErrorCode, Kind, OperationError, RunPhase, ServerEnded, UnfinishedScript};
 use late::{last_grants, late};
 use std::collections::BTreeMap;
+
+figures! {
+    /// How many locks could be acquired at the end.
+    ProgressFigures of "progress" {
+        keys: u64,
+        stuck: u64,
+    }
+}
 
 pub struct Progress;
 
@@ -55,7 +64,7 @@ fn refused_for_longer(failed: &[&Operation], ttl_ns: u64) -> bool {
 
 impl Checker for Progress {
     fn name(&self) -> &'static str {
-        "progress"
+        ProgressFigures::CHECKER
     }
 
     fn about(&self) -> &'static str {
@@ -139,7 +148,9 @@ impl Checker for Progress {
         };
         let findings = stuck.iter().map(|key| finding(run, key, &before)).chain(late).collect();
         let verdict = Verdict::new(self.name(), outcome, summary);
-        Ok(verdict.stat("keys", keys.len()).stat("stuck", stuck.len()).with_findings(findings))
+        Ok(verdict
+            .with_figures(&ProgressFigures { keys: keys.len() as u64, stuck: stuck.len() as u64 })
+            .with_findings(findings))
     }
 }
 

@@ -8,9 +8,19 @@
 //!   not count, since it could neither renew nor notify.
 
 use super::checker::{Checker, FindingClass, NotJudged};
+use crate::figures::{Figures, figures};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Fault, Hold, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
+
+figures! {
+    /// How often leases were renewed.
+    RenewalFigures of "renewal" {
+        renewals: u64,
+        /// Holds whose renewal stopped without a word.
+        stopped: u64,
+    }
+}
 
 pub struct Renewal;
 
@@ -19,7 +29,7 @@ pub const LATE_NS: u64 = 1_000_000_000;
 
 impl Checker for Renewal {
     fn name(&self) -> &'static str {
-        "renewal"
+        RenewalFigures::CHECKER
     }
 
     fn about(&self) -> &'static str {
@@ -65,8 +75,9 @@ impl Checker for Renewal {
                 ),
             ),
         };
-        let verdict = Verdict::new(self.name(), outcome, summary).stat("renewals", renewals);
-        Ok(verdict.stat("stopped", count).with_findings(findings))
+        let verdict = Verdict::new(self.name(), outcome, summary)
+            .with_figures(&RenewalFigures { renewals: renewals as u64, stopped: count as u64 });
+        Ok(verdict.with_findings(findings))
     }
 }
 

@@ -8,6 +8,7 @@
 //! the writes that arrived when their client had given them up.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
+use crate::figures::{Figures, figures};
 use crate::prose::seconds;
 use crate::run_index::{Operation, RunIndex};
 use crate::storage_order::storage_order;
@@ -17,6 +18,14 @@ use fencepost_history::prose::counted;
 use fencepost_history::{Kind, OperationError, f};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
+
+figures! {
+    /// What became of writes of superseded holders.
+    StaleWritesFigures of "stale-writes" {
+        accepted: u64,
+        rejected: u64,
+    }
+}
 
 pub struct StaleWrites;
 
@@ -31,7 +40,7 @@ struct Access {
 
 impl Checker for StaleWrites {
     fn name(&self) -> &'static str {
-        "stale-writes"
+        StaleWritesFigures::CHECKER
     }
 
     fn about(&self) -> &'static str {
@@ -60,7 +69,7 @@ impl Checker for StaleWrites {
 
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged> {
         let writes = run.operations.iter().filter(|operation| operation.f() == f::WRITE).count();
-        if writes == 0 || run.holds.iter().all(|hold| !hold.exclusive) {
+        if writes == 0 || run.holds.iter().all(|hold| !hold.claim.excludes_any()) {
             return Err(NotJudged::because("no writes under a lock that excludes anybody"));
         }
         let rejected = run.operations.iter().filter(|operation| is_rejected(operation)).count();
@@ -90,7 +99,9 @@ impl Checker for StaleWrites {
             ),
         };
         let verdict = Verdict::new(self.name(), outcome, summary);
-        Ok(verdict.stat("accepted", count).stat("rejected", rejected).with_findings(findings))
+        Ok(verdict
+            .with_figures(&StaleWritesFigures { accepted: count as u64, rejected: rejected as u64 })
+            .with_findings(findings))
     }
 }
 
@@ -128,7 +139,7 @@ fn came_after(run: &RunIndex, later: usize, earlier: usize) -> bool {
 
 /// The hold of each operation, by the index of its invocation: the last of its process on the key, whether released or not.
 pub(super) fn holds_of_operations(run: &RunIndex) -> FxHashMap<u64, usize> {
-    let exclusive = run.holds.iter().enumerate().filter(|(_, hold)| hold.exclusive);
+    let exclusive = run.holds.iter().enumerate().filter(|(_, hold)| hold.claim.excludes_any());
     let mut acquired: Vec<(u64, u64, &str, usize)> =
         exclusive.map(|(at, hold)| (hold.from, hold.process, hold.key, at)).collect();
     acquired.sort_unstable();
@@ -183,7 +194,7 @@ fn written<'a>(write: &Operation<'a>) -> &'a Value {
 fn stale_by_answers(run: &RunIndex) -> Vec<Finding> {
     let by_invocation: FxHashMap<u64, &Operation> =
         run.operations.iter().map(|operation| (operation.invoke.index, operation)).collect();
-    let exclusive = run.holds.iter().enumerate().filter(|(_, hold)| hold.exclusive);
+    let exclusive = run.holds.iter().enumerate().filter(|(_, hold)| hold.claim.excludes_any());
     let by_acquire: FxHashMap<u64, usize> = exclusive.map(|(at, hold)| (hold.from, at)).collect();
     // The last hold of a process on a key, whether released or not: a late write still belongs to it.
     let mut holds: FxHashMap<(u64, &str), usize> = FxHashMap::default();
@@ -201,7 +212,7 @@ fn stale_by_answers(run: &RunIndex) -> Vec<Finding> {
         if let Some(&hold) = by_acquire.get(&event.index) {
             holds.insert((process, run.holds[hold].key), hold);
         }
-        if crate::run_index::is_notice(event) {
+        if crate::belief::is_notice(event) {
             continue;
         }
         let Some((operation, Some(hold), seen)) = open.remove(&process) else { continue };

@@ -8,11 +8,20 @@
 //! - *Not judged*: there were faults, or no acquire of the workload had a time-out.
 
 use super::checker::{Checker, FindingClass, NotJudged};
+use crate::figures::{Figures, figures};
 use crate::prose::seconds;
 use crate::run_index::{Operation, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 use fencepost_history::RunPhase;
 use rustc_hash::FxHashSet;
+
+figures! {
+    /// How many acquires kept to their time.
+    TimeOutsFigures of "time-outs" {
+        acquires: u64,
+        late: u64,
+    }
+}
 
 pub struct TimeOuts;
 
@@ -24,7 +33,7 @@ const LATE_MIN: usize = 3;
 
 impl Checker for TimeOuts {
     fn name(&self) -> &'static str {
-        "time-outs"
+        TimeOutsFigures::CHECKER
     }
 
     fn about(&self) -> &'static str {
@@ -97,7 +106,7 @@ impl Checker for TimeOuts {
                 Verdict::new(self.name(), Outcome::Valid, summary)
             }
         };
-        Ok(verdict.stat("acquires", all).stat("late", count))
+        Ok(verdict.with_figures(&TimeOutsFigures { acquires: all as u64, late: count as u64 }))
     }
 }
 

@@ -6,17 +6,28 @@
 //! A holder that abandons its section, because its lease is over before it could do anything, tests nothing.
 
 use super::checker::{Checker, NotJudged};
+use crate::figures::{Figures, figures};
 use crate::prose::times;
 use crate::run_index::{HoldEnd, RunIndex};
 use crate::verdict::{Outcome, Verdict};
 use fencepost_history::{SECTION_ABANDONED, f};
 use rustc_hash::FxHashMap;
 
+figures! {
+    /// What the run tested.
+    VacuousFigures of "vacuous" {
+        /// How often processes competed for a lock.
+        contended: u64,
+        faults: u64,
+        effective: u64,
+    }
+}
+
 pub struct Vacuous;
 
 impl Checker for Vacuous {
     fn name(&self) -> &'static str {
-        "vacuous"
+        VacuousFigures::CHECKER
     }
 
     fn about(&self) -> &'static str {
@@ -61,7 +72,11 @@ impl Checker for Vacuous {
             (Outcome::Valid, summary)
         };
         let verdict = Verdict::new(self.name(), outcome, summary);
-        Ok(verdict.stat("contended", contended).stat("faults", faults).stat("effective", effective))
+        Ok(verdict.with_figures(&VacuousFigures {
+            contended: contended as u64,
+            faults: faults as u64,
+            effective: effective as u64,
+        }))
     }
 }
 

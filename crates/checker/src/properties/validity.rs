@@ -8,16 +8,26 @@
 //! one that was requested.
 
 use super::checker::{Checker, FindingClass, NotJudged};
+use crate::figures::{Figures, figures};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Hold, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
 use fencepost_history::Lease;
 
+figures! {
+    /// How long grants said that they were valid.
+    ValidityFigures of "validity" {
+        grants: u64,
+        /// For longer than the TTL.
+        too_long: u64,
+    }
+}
+
 pub struct Validity;
 
 impl Checker for Validity {
     fn name(&self) -> &'static str {
-        "validity"
+        ValidityFigures::CHECKER
     }
 
     fn about(&self) -> &'static str {
@@ -69,8 +79,9 @@ impl Checker for Validity {
                 ),
             ),
         };
-        let verdict = Verdict::new(self.name(), outcome, summary).stat("grants", all);
-        Ok(verdict.stat("too_long", count).with_findings(findings))
+        let verdict = Verdict::new(self.name(), outcome, summary)
+            .with_figures(&ValidityFigures { grants: all as u64, too_long: count as u64 });
+        Ok(verdict.with_findings(findings))
     }
 }
 

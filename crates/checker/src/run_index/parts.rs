@@ -1,7 +1,11 @@
 //! What a run index holds: operations, holds, faults and phases.
 
-use super::belief::is_over;
-use fencepost_history::{ErrorCode, Event, FaultDescription, Kind, Lease, f};
+use crate::belief::is_over;
+use crate::claim::Claim;
+use crate::tracker::HoldEnd;
+use fencepost_history::{
+    AcquireArguments, ErrorCode, Event, FaultDescription, Kind, Lease, Millis, Name, Released, f,
+};
 use serde_json::Value;
 
 /// An invocation with its completion.
@@ -21,19 +25,24 @@ impl<'a> Operation<'a> {
 
     /// The time that an acquire was given; none where the history does not say.
     pub fn timeout_ns(&self) -> Option<u64> {
-        milliseconds(self.invoke, "timeout_ms")
+        self.asked().timeout_ms.map(Millis::to_ns)
     }
 
     /// How long the lock that is asked for is to be held; none where the history does not say.
     pub fn asked_to_hold_ns(&self) -> Option<u64> {
-        milliseconds(self.invoke, "hold_ms")
+        self.asked().hold_ms.map(Millis::to_ns)
+    }
+
+    /// What an acquire asked for.
+    pub fn asked(&self) -> AcquireArguments {
+        AcquireArguments::of(&self.invoke.value)
     }
 
     /// Whether it is a release whose answer says that it removed the lock of this process, or a lock at all.
     pub fn says_it_removed(&self, of: u64) -> bool {
         let says = |done: &Event| {
-            done.value.get("removed") == Some(&Value::Bool(true))
-                || done.value.get("removed_owner").and_then(Value::as_u64) == Some(of)
+            let Released { removed, removed_owner, .. } = Released::of(&done.value);
+            removed == Some(true) || removed_owner == Some(Some(of))
         };
         self.f() == f::RELEASE && self.ok().is_some_and(says)
     }
@@ -51,24 +60,6 @@ impl<'a> Operation<'a> {
                 && !(self.f() == f::ACQUIRE && code(event) == Some(ErrorCode::RefusedByLibrary))
         })
     }
-}
-
-/// A field of an invocation's value that is a time in milliseconds.
-fn milliseconds(invoke: &Event, field: &str) -> Option<u64> {
-    invoke.value.get(field).and_then(Value::as_f64).map(|ms| (ms * 1e6) as u64)
-}
-
-/// How a hold ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HoldEnd {
-    /// The process began to release.
-    Released,
-    /// Its library reported that the lock was lost.
-    Lost,
-    /// The process acquired the key once more without releasing it.
-    Reacquired,
-    /// Neither: the history ends, or the process did.
-    Open,
 }
 
 /// One successful acquire, and how long its process is known to have believed in it.
@@ -102,8 +93,8 @@ pub struct Hold<'a> {
     /// Of a grant that ends with a session or a connection: from when on a fault may have ended that. None where no fault
     /// did.
     pub cut_ns: Option<u64>,
-    /// Whether the lock was asked for together with others who only read.
-    pub shared: bool,
+    /// Whom it suffers beside it.
+    pub claim: Claim,
     /// Of each notice that the lease was prolonged: its index, and the time at which that was asked for.
     pub renewals: Vec<(u64, u64)>,
     pub token: Option<i64>,
@@ -112,10 +103,7 @@ pub struct Hold<'a> {
     /// where no fault moved the clock of its client, and none held its answer back.
     pub attempt_ns: Option<u64>,
     /// The servers that granted it, where the lock names them.
-    pub granted_by: Vec<&'a str>,
-    /// False where the acquire said that it excludes no one: then neither overlaps nor writes between each other's are
-    /// anybody's fault.
-    pub exclusive: bool,
+    pub granted_by: Vec<Name>,
 }
 
 /// How long the answer to an acquire may be under way from the moment at which the library looked at its clock.
@@ -155,7 +143,7 @@ impl Hold<'_> {
 
     /// Whether its client learned of the grant only when it was over, and showed no belief in it: it said so itself, by a validity of 0.
     pub fn was_over_at_once(&self) -> bool {
-        self.until == self.from && is_over(self.validity_ms)
+        self.until == self.from && is_over(self.validity_ms.map(Millis))
     }
 
     /// Whether this hold is known to have come after another of its key: it was asked for once the other had been granted; of two
@@ -186,7 +174,7 @@ impl Hold<'_> {
     /// could tell, it is not known, but for one that was renewed afterwards: that was waited for longer than its TTL, and lived.
     fn known_from(&self) -> Option<u64> {
         let lived = || self.renewals.iter().any(|(index, _)| *index > self.from);
-        (!is_over(self.validity_ms) || lived()).then_some(self.from)
+        (!is_over(self.validity_ms.map(Millis)) || lived()).then_some(self.from)
     }
 
     /// The earliest time at which the attempt that was granted can have begun, by the library's own word: it counts the validity from

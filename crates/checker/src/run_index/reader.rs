@@ -1,13 +1,13 @@
 //! One pass over the events of a run: what is open while they go by.
 
-use super::belief::{asks_shared, denies_belief, shows_belief};
-use super::parts::{Fault, Hold, HoldEnd, Operation, Phase};
+use super::parts::{Fault, Hold, Operation, Phase};
+use crate::tracker::{Belief, Change, Completed, Granted, HoldEnd, Tracker};
 use fencepost_history::fault::FAULT_LEFT_OUT;
 use fencepost_history::{
-    CUT_OFF, Event, FaultDescription, FaultEvent, FaultStage, Kind, LockFacts, NEMESES, PHASE, RunNodes,
-    SCRIPTS_CUT_SHORT, SERVERS, STORAGE, ServerEnded, UnfinishedScript, f,
+    AcquireArguments, CUT_OFF, Event, FaultDescription, FaultEvent, FaultStage, Kind, LockFacts, Millis,
+    NEMESES, PHASE, Renewed, RunNodes, SCRIPTS_CUT_SHORT, SERVERS, STORAGE, ServerEnded, UnfinishedScript,
 };
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ pub(super) fn malformed(event: &Event, reason: impl Into<String>) -> Malformed {
 
 /// How long a grant lasts by itself that this acquire asks for.
 pub(super) fn ttl_ns(lock: &LockFacts, acquire: &Event) -> Option<u64> {
-    acquire.value.get("ttl_ms").and_then(Value::as_f64).and_then(|ttl_ms| lock.granted_ns(ttl_ms))
+    AcquireArguments::of(&acquire.value).ttl_ms.and_then(|Millis(ttl_ms)| lock.granted_ns(ttl_ms))
 }
 
 fn key_of(event: &Event) -> &str {
@@ -48,91 +48,60 @@ pub(super) struct Reader<'a> {
     pub faults_left_out: usize,
     pub unfinished_scripts: Vec<UnfinishedScript>,
     pub cut_off: Option<(u64, &'a str)>,
-    /// The open operation of each process, and the hold that it was invoked under.
-    open: FxHashMap<u64, (usize, Option<usize>)>,
-    held: FxHashMap<(u64, &'a str), usize>,
+    pub tracker: Tracker<&'a str>,
     /// The last renewal that was reported for a lock that its process did not hold yet.
     early: FxHashMap<(u64, &'a str), (u64, u64)>,
-    /// The holds in which their processes said that they no longer believe.
-    denied: FxHashSet<usize>,
-    /// The holds that were reported lost, until their processes have let go of the key.
-    pub lost: FxHashMap<(u64, &'a str), usize>,
 }
 
 impl<'a> Reader<'a> {
-    pub fn invoke(&mut self, process: u64, event: &'a Event) -> Result<(), Malformed> {
-        let key = key_of(event);
-        let hold = self.held.get(&(process, key)).copied();
-        if self.open.insert(process, (self.operations.len(), hold)).is_some() {
-            return Err(malformed(event, format!("process {process} already has an operation open")));
-        }
-        match &*event.f {
-            // The belief that a release shows is known at its completion; the claim ends here in any case.
-            f::RELEASE => self.end(process, key, event, HoldEnd::Released),
-            f::ACQUIRE => self.end(process, key, event, HoldEnd::Reacquired),
-            _ => {}
-        }
-        self.operations.push(Operation { process, key, invoke: event, completion: None });
-        Ok(())
-    }
-
-    pub fn complete(&mut self, process: u64, event: &'a Event) -> Result<(), Malformed> {
-        let Some((at, hold)) = self.open.remove(&process) else {
-            return Err(malformed(event, format!("process {process} completes what it never invoked")));
-        };
-        let operation = &mut self.operations[at];
-        if operation.invoke.f != event.f || event.key.is_some() && event.key != operation.invoke.key {
-            return Err(malformed(
-                event,
-                format!("process {process} completes another operation than it invoked"),
-            ));
-        }
-        operation.completion = Some(event);
-        let key = operation.key;
-        if let Some(hold) = hold {
-            self.belief(hold, at, event);
-        }
-        if event.f == f::RELEASE || event.f == f::ACQUIRE {
-            self.let_go(process, Some(key), event.time);
-        }
-        if event.kind == Kind::Info {
-            self.let_go(process, None, event.time);
-        }
-        if event.f == f::ACQUIRE && event.kind == Kind::Ok {
-            self.hold(at, event);
-        }
-        Ok(())
-    }
-
-    /// What the completion of an operation says of its process's belief in a hold.
-    fn belief(&mut self, hold: usize, at: usize, completion: &Event) {
-        if denies_belief(&completion.f, completion) {
-            self.denied.insert(hold);
-        }
-        if self.denied.contains(&hold) || !shows_belief(&completion.f, completion) {
-            return;
-        }
-        let (hold, invoke) = (&mut self.holds[hold], self.operations[at].invoke);
-        (hold.until, hold.until_ns) = (invoke.index, invoke.time);
-    }
-
-    /// A process can no longer keep what was reported lost: of one key, or since it is over, of all.
-    fn let_go(&mut self, process: u64, key: Option<&str>, now_ns: u64) {
-        let holds = &mut self.holds;
-        self.lost.retain(|(of, lost), hold| {
-            let goes = *of == process && key.is_none_or(|key| key == *lost);
-            if goes {
-                holds[*hold].kept_until_ns = now_ns;
+    /// Takes note of the next event of a process.
+    pub fn client(&mut self, process: u64, event: &'a Event) -> Result<(), Malformed> {
+        let change = self
+            .tracker
+            .push(event, key_of(event))
+            .map_err(|why| malformed(event, format!("process {process} {}", why.in_words())))?;
+        match change {
+            Change::Nothing => {}
+            Change::Invoked { ended, .. } => {
+                if let Some((hold, how)) = ended {
+                    (self.holds[hold].end, self.holds[hold].end_ns) = (how, event.time);
+                }
+                self.operations.push(Operation {
+                    process,
+                    key: key_of(event),
+                    invoke: event,
+                    completion: None,
+                });
             }
-            !goes
-        });
+            Change::Completed(completed) => self.complete(event, completed),
+            Change::Lost(None) => {}
+            Change::Lost(Some(hold)) => {
+                (self.holds[hold].end, self.holds[hold].end_ns) = (HoldEnd::Lost, event.time);
+            }
+            Change::Renewed(hold) => self.renewed(process, hold, event),
+        }
+        Ok(())
     }
 
-    fn hold(&mut self, at: usize, event: &'a Event) {
+    fn complete(&mut self, event: &'a Event, completed: Completed<&'a str>) {
+        let at = completed.operation;
+        let operation = &mut self.operations[at];
+        operation.completion = Some(event);
+        if let (Some(hold), Belief::Shown) = (completed.under, completed.belief) {
+            let hold = &mut self.holds[hold];
+            (hold.until, hold.until_ns) = (operation.invoke.index, operation.invoke.time);
+        }
+        for hold in completed.let_go {
+            self.holds[hold].kept_until_ns = event.time;
+        }
+        if let Some(granted) = completed.granted {
+            self.hold(at, event, granted);
+        }
+    }
+
+    fn hold(&mut self, at: usize, event: &'a Event, Granted { claim, grant, .. }: Granted) {
         let Operation { process, key, invoke, .. } = self.operations[at];
-        self.held.insert((process, key), self.holds.len());
         let early = self.early.remove(&(process, key)).filter(|(index, _)| *index > invoke.index);
-        let names = event.value.get("granted_by").and_then(Value::as_array);
         self.holds.push(Hold {
             process,
             key,
@@ -145,42 +114,26 @@ impl<'a> Reader<'a> {
             end_ns: event.time,
             end: HoldEnd::Open,
             kept_until_ns: event.time,
-            shared: asks_shared(invoke),
+            claim,
             ttl_ns: ttl_ns(&self.lock, invoke),
             lease: self.lock.lease,
             cut_ns: None,
             attempt_ns: None,
             renewals: early.into_iter().collect(),
-            token: event.value.get("token").and_then(Value::as_i64),
-            validity_ms: event.value.get("validity_ms").and_then(Value::as_f64),
-            exclusive: event.value.get("exclusive").and_then(Value::as_bool).unwrap_or(true),
-            granted_by: names.map_or(Vec::new(), |names| names.iter().filter_map(Value::as_str).collect()),
+            token: grant.token,
+            validity_ms: grant.validity_ms.map(|Millis(ms)| ms),
+            granted_by: grant.granted_by.unwrap_or_default(),
         });
     }
 
-    fn end(&mut self, process: u64, key: &'a str, event: &Event, how: HoldEnd) {
-        if let Some(hold) = self.held.remove(&(process, key)) {
-            self.holds[hold].end = how;
-            self.holds[hold].end_ns = event.time;
-            if how == HoldEnd::Lost {
-                self.lost.insert((process, key), hold);
-            }
-        }
-    }
-
-    pub fn notice(&mut self, process: u64, event: &'a Event) {
-        let key = key_of(event);
-        if event.f == f::LOST {
-            self.end(process, key, event, HoldEnd::Lost);
-        } else if event.f == f::RENEWED {
-            // A client that was stopped reads the answer to a keepalive long after it sent it.
-            let age_ns = event.value.get("age_ms").and_then(Value::as_f64).map_or(0, |ms| (ms * 1e6) as u64);
-            let renewal = (event.index, event.time.saturating_sub(age_ns));
-            match self.held.get(&(process, key)) {
-                Some(&hold) => self.holds[hold].renewals.push(renewal),
-                // What the client says in the moment of the grant can be recorded just before the grant is.
-                None => drop(self.early.insert((process, key), renewal)),
-            }
+    fn renewed(&mut self, process: u64, hold: Option<usize>, event: &'a Event) {
+        // A client that was stopped reads the answer to a keepalive long after it sent it.
+        let age_ns = Renewed::of(&event.value).age_ms.map_or(0, Millis::to_ns);
+        let renewal = (event.index, event.time.saturating_sub(age_ns));
+        match hold {
+            Some(hold) => self.holds[hold].renewals.push(renewal),
+            // What the client says in the moment of the grant can be recorded just before the grant is.
+            None => drop(self.early.insert((process, key_of(event)), renewal)),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::check_result::{CheckResult, Checked, Ended};
 use super::session::PointContext;
-use fencepost_history::{Lease, TimeSpan};
+use fencepost_history::{Grant, Lease, Millis, TimeSpan};
 use serde_json::Value;
 
 /// How many grants are looked at.
@@ -35,8 +35,8 @@ pub(super) async fn validity(context: &PointContext<'_>) -> Checked {
     let mut least = ttl_ms as f64;
     for (process, value) in in_turn(context).await? {
         let change = "Give validity_ms in the `ok` of each acquire: the TTL, less the time since the attempt that was granted began";
-        let Some(validity_ms) = value["validity_ms"].as_f64() else {
-            let seen = format!("a grant had the validity_ms {}", value["validity_ms"]);
+        let Some(Millis(validity_ms)) = Grant::of(&value).validity_ms else {
+            let seen = format!("a grant had the value {value}, without a number as validity_ms");
             return Ok(CheckResult::broken(seen, change).of_processes(vec![process]));
         };
         if validity_ms > ttl_ms as f64 {
@@ -57,10 +57,10 @@ pub(super) async fn tokens(context: &PointContext<'_>) -> Checked {
         ));
     }
     let change = "Give the fencing token that the library got from the servers: a whole number, greater at each grant of a key";
-    let mut before: Option<(u64, u64)> = None;
+    let mut before: Option<(u64, i64)> = None;
     for (process, value) in in_turn(context).await? {
-        let Some(token) = value["token"].as_u64() else {
-            let seen = format!("a grant had the token {}", value["token"]);
+        let Some(token) = Grant::of(&value).token else {
+            let seen = format!("a grant had the value {value}, without a whole number as token");
             return Ok(CheckResult::broken(seen, change).of_processes(vec![process]));
         };
         if let Some((earlier, last)) = before.filter(|(_, last)| token <= *last) {

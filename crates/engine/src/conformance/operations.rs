@@ -2,7 +2,7 @@
 
 use super::check_result::{CheckResult, Checked, Ended};
 use super::session::{Answered, FREE, PointContext, seconds};
-use fencepost_history::ErrorCode;
+use fencepost_history::{ErrorCode, Released};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -27,8 +27,8 @@ pub(super) async fn grants(context: &PointContext<'_>) -> Checked {
         return Ok(if again.is_ok() { broken } else { broken.and_the_last() });
     }
     let released = context.release(&process, &key).await?;
-    let believed = &released.value["believed"];
-    if !believed.is_boolean() || (released.is_ok() && believed != true) {
+    let believed = Released::of(&released.value).believed;
+    if believed.is_none() || (released.is_ok() && believed == Some(false)) {
         return Ok(CheckResult::broken(
             format!("the release of a held lock had the value {}, answered with {released}", released.value),
             "Give each release the value {\"believed\":true} or {\"believed\":false}: whether the process thought that it held the \
@@ -49,7 +49,7 @@ pub(super) async fn grants(context: &PointContext<'_>) -> Checked {
         ));
     }
     let never = context.release(&context.process(0).await?, &key).await?;
-    if never.value["believed"] != false {
+    if Released::of(&never.value).believed != Some(false) {
         return Ok(CheckResult::broken(
             format!("the release of a process that never acquired had the value {}", never.value),
             "Keep what is believed for each process by itself: `believed` is false here",

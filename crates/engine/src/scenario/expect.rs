@@ -162,16 +162,19 @@ impl Measured {
 
 fn came(run: &Observed, trigger: &Trigger, error: Option<&str>) -> Finding {
     // An operation that ends with an error has failed, or its outcome is unknown; both count.
-    let ends_with = |event: &Event, code: &str| {
-        let kinds = [Kind::Fail, Kind::Info].map(|kind| Trigger { kind: Some(kind), ..trigger.clone() });
-        kinds.iter().any(|trigger| trigger.fits(event, run.client_of))
-            && event.error.as_ref().is_some_and(|error| error.code_name() == code)
+    let kinds: &[Option<Kind>] = match error {
+        Some(_) => &[Some(Kind::Fail), Some(Kind::Info)],
+        None => &[trigger.kind],
     };
-    let fits = |event: &&Event| match error {
-        Some(code) => ends_with(event, code),
-        None => trigger.fits(event, run.client_of),
+    let has_code = |event: &&Event| {
+        error.is_none_or(|code| event.error.as_ref().is_some_and(|error| error.code_name() == code))
     };
-    match run.history.iter().find(fits) {
+    let triggers: Vec<Trigger> =
+        kinds.iter().map(|kind| Trigger { kind: *kind, ..trigger.clone() }).collect();
+    let mut fitting: Vec<&Event> =
+        triggers.iter().flat_map(|trigger| run.all(trigger).filter(has_code)).collect();
+    fitting.sort_by_key(|event| event.index);
+    match fitting.get(trigger.times as usize - 1) {
         Some(event) => {
             let error = event.error.as_deref().unwrap_or_default().to_owned();
             let finding = Finding::new(true, format!("{} came, after {:.2} s", trigger.f, seconds(event)));
@@ -185,7 +188,7 @@ fn in_order(run: &Observed, triggers: &[Trigger]) -> Finding {
     let mut last = 0;
     for (number, trigger) in triggers.iter().enumerate() {
         let of_clients = |event: &&Event| matches!(event.process, Process::Client(_));
-        match run.all(trigger).find(of_clients) {
+        match run.from(trigger).find(of_clients) {
             None => {
                 return Finding::new(false, format!("the {} (event {}) never came", trigger.f, number + 1));
             }
@@ -294,6 +297,83 @@ mod tests {
         let wrong = answer("about = 'x'\norder = ['c2 acquire', 'c1 release']");
         assert_eq!((wrong.met, wrong.observed.as_str()), (false, "the release (event 2) came too early"));
         assert!(answer("about = 'x'\norder = ['c1 acquire', 'c2 release']").observed.contains("never came"));
+    }
+
+    /// Client 1 holds for 0.9 s, is waited for, and releases; then client 2 acquires for 0.1 s.
+    fn sections() -> Vec<Event> {
+        let asked = |second, process, hold_ms: u64| {
+            event(
+                second,
+                process,
+                "acquire",
+                Kind::Invoke,
+                json!({"hold_ms": hold_ms, "write_at_ms": hold_ms / 2}),
+            )
+        };
+        let of = |second, process, f, kind| event(second, process, f, kind, Value::Null);
+        vec![
+            asked(1, 0, 900),
+            of(2, 0, "acquire", Kind::Ok),
+            asked(3, 1, 100),
+            of(4, 0, "release", Kind::Invoke),
+            of(5, 0, "release", Kind::Ok),
+            of(6, 1, "acquire", Kind::Ok),
+            of(7, 1, "release", Kind::Invoke),
+            of(8, 1, "release", Kind::Ok),
+            asked(9, 0, 100),
+            of(10, 0, "acquire", Kind::Ok),
+        ]
+    }
+
+    fn in_sections(conditions: &str) -> Answer {
+        answer_with(&format!("about = 'x'\n{conditions}"), &sections(), Vec::new())
+    }
+
+    #[test]
+    fn an_event_is_expected_as_often_as_it_says() {
+        let met = |conditions: &str| in_sections(conditions).met;
+        assert!(met("event = 'c1 acquire 2 times'") && !met("event = 'c2 acquire 2 times'"));
+        assert!(met("event = 'any acquire 3 times'") && !met("event = 'any acquire 4 times'"));
+        assert!(met("order = ['any acquire 2 times', 'any acquire 3 times']"));
+        assert!(!met("order = ['any acquire 3 times', 'c2 release']"));
+        assert!(met(
+            "time = { from = 'any acquire 2 times', to = 'any acquire' }\nabove = '3s'\nbelow = '5s'"
+        ));
+        assert!(met(
+            "time = { from = 'c1 acquire', to = 'any acquire 2 times' }\nabove = '7s'\nbelow = '9s'"
+        ));
+    }
+
+    #[test]
+    fn the_section_and_the_state_of_the_lock_count_in_every_condition() {
+        let met = |conditions: &str| in_sections(conditions).met;
+        let acquire = |rest: &str| format!("{{ f = 'acquire', {rest} }}");
+        let (long, longer) = (acquire("section-ms = 500"), acquire("section-ms = 1000"));
+        assert!(met(&format!("event = {long}")) && !met(&format!("event = {longer}")));
+        assert!(met(&format!("count = {long}\nbelow = 2")) && met(&format!("count = {longer}\nbelow = 1")));
+        let late = acquire("write-ms = 400");
+        assert!(met(&format!("count = {late}\nbelow = 2")));
+        assert!(!met(&format!("order = [{longer}]")));
+        let free = acquire("type = 'invoke', free = true");
+        assert!(
+            met(&format!("count = {free}\nabove = 1\nbelow = 3")),
+            "{:?}",
+            in_sections(&format!("count = {free}\nabove = 1"))
+        );
+        assert!(met(&format!("order = [{free}, 'c1 acquire']")));
+        assert!(!met(&format!("event = {}", acquire("type = 'invoke', client = 'c2', free = true"))));
+    }
+
+    #[test]
+    fn where_every_event_counts_a_number_of_times_is_refused() {
+        let read = |text: &str| {
+            let table = DeTable::parse(text).unwrap();
+            ExpectTable::read(table.get_ref().clone(), 0..0).unwrap_err().sentence
+        };
+        let counted = read("about = 'x'\ncount = 'any acquire 2 times'\nabove = 1");
+        assert!(counted.contains("every such event counts here: leave out `2 times`"), "{counted}");
+        let each = "time = { from = 'any acquire 2 times', to = 'c2 acquire', each = true }";
+        assert!(read(&format!("about = 'x'\n{each}\nbelow = '5s'")).contains("leave out"));
     }
 
     #[test]

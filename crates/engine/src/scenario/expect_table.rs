@@ -108,6 +108,11 @@ impl ExpectTable {
         if table.rounds.as_ref().is_some_and(|rounds| !(1..=CONTESTS_MAX).contains(&rounds.contests)) {
             return Err(refused(&format!("`contests` must be from 1 to {CONTESTS_MAX}")));
         }
+        let from_each = table.time.as_ref().filter(|time| time.each).map(|time| &time.from);
+        if let Some(event) = table.count.iter().chain(from_each).find(|event| event.0.times != 1) {
+            let times = event.0.times;
+            return Err(refused(&format!("every such event counts here: leave out `{times} times`")));
+        }
         if table.order.as_ref().is_some_and(Vec::is_empty) {
             return Err(refused("`order` names no event"));
         }

@@ -5,8 +5,9 @@
 //! client had to ask. A contest that was won in its first round is left out: a client was too early for the votes to be
 //! split.
 
+use crate::lock_state::LockState;
 use fencepost_checker::{Metric, RunVerdict};
-use fencepost_history::{Event, Kind, Process, f};
+use fencepost_history::{Event, Grant, Kind, Process, f};
 use fencepost_nemesis::Trigger;
 
 /// What a run is compared by.
@@ -18,10 +19,22 @@ pub struct Observed<'a> {
 }
 
 impl<'a> Observed<'a> {
-    /// The events that fit, in the order of the history; `times` of the trigger does not matter.
+    /// The events that fit, in the order of the history, whatever `times` the trigger says. The state of the lock is followed as
+    /// while the run went on.
     pub(super) fn all(&self, trigger: &'a Trigger) -> impl Iterator<Item = &'a Event> {
         let client_of = self.client_of;
-        self.history.iter().filter(move |event| trigger.fits(event, client_of))
+        let mut lock = LockState::default();
+        self.history.iter().filter(move |event| {
+            if trigger.is_rare() {
+                lock.push(event);
+            }
+            lock.fits(event, trigger, client_of)
+        })
+    }
+
+    /// The event for which a trigger waits, in the order of the history, and those that fit after it.
+    pub(super) fn from(&self, trigger: &'a Trigger) -> impl Iterator<Item = &'a Event> {
+        self.all(trigger).skip(usize::try_from(trigger.times.saturating_sub(1)).unwrap_or(usize::MAX))
     }
 }
 
@@ -95,7 +108,7 @@ pub(super) fn measure(measured: &Measured, run: &Observed) -> Measurement {
         }
         Measure::Time { from, to, each } => {
             let most = if *each { usize::MAX } else { 1 };
-            time(measured, run.all(from).take(most), to, run)
+            time(measured, run.from(from).take(most), to, run)
         }
         Measure::Rounds { contests } => rounds(*contests, run),
     }
@@ -120,7 +133,8 @@ fn time<'a>(
     run: &Observed,
 ) -> Measurement {
     let until_next = |begun: u64| {
-        let next = run.all(to).find(|event| event.time > begun);
+        let after = run.all(to).filter(|event| event.time > begun);
+        let next = { after }.nth(usize::try_from(to.times.saturating_sub(1)).unwrap_or(usize::MAX));
         next.map_or(f64::INFINITY, |next| (next.time - begun) as f64 / 1e9)
     };
     let mut times: Vec<f64> = from.map(|event| until_next(event.time)).collect();
@@ -161,7 +175,7 @@ fn rounds_of_winners(contests: usize, run: &Observed) -> Vec<Option<u64>> {
             (f::HOLDS, Kind::Invoke) => over += 1,
             (f::ACQUIRE, Kind::Ok) => {
                 if let Some(winner) = winners.get_mut(over / clients) {
-                    *winner = winner.or(event.value["rounds"].as_u64());
+                    *winner = winner.or(Grant::of(&event.value).rounds);
                 }
             }
             _ => {}

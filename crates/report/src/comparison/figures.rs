@@ -1,10 +1,13 @@
 //! What came of a run, property by property, and the figures that a table of all runs shows of it.
 
 use crate::runs::Judgement;
-use fencepost_checker::{Costs, Coverage, Harm, Outcome, registry};
+use fencepost_checker::{
+    Costs, Coverage, Figures, Harm, LostAdditionsFigures, LostUpdatesFigures, Outcome, VacuousFigures,
+    registry,
+};
 
 /// The checker that says whether a run tested anything.
-pub(super) const TEST_ITSELF: &str = "vacuous";
+pub(super) const TEST_ITSELF: &str = VacuousFigures::CHECKER;
 
 /// What came of a property in a run, and the sentence for it: nothing holds that was not put to the test.
 pub fn outcome_of<'a>(checker: &str, judgement: &'a Judgement) -> Option<(Outcome, &'a str)> {
@@ -38,15 +41,16 @@ pub(super) struct Situations {
 
 impl RunFigures {
     pub(super) fn of(judgement: &Judgement) -> RunFigures {
-        let both = |stat| judgement.count("lost-updates", stat) + judgement.count("lost-additions", stat);
+        let updates: LostUpdatesFigures = judgement.figures().unwrap_or_default();
+        let additions: LostAdditionsFigures = judgement.figures().unwrap_or_default();
         let outcome = |name| outcome_of(name, judgement).map(|(outcome, _)| outcome);
         let situations =
             |coverage: &Coverage| Situations { covered: coverage.covered(), possible: coverage.possible() };
         RunFigures {
             outcomes: registry().iter().map(|checker| outcome(checker.name())).collect(),
             harm: judgement.harms.first().copied(),
-            lost: both("lost"),
-            acknowledged: both("acknowledged"),
+            lost: updates.lost + additions.lost,
+            acknowledged: updates.acknowledged + additions.acknowledged,
             costs: judgement.costs.clone(),
             situations: judgement.coverage.as_ref().map(situations),
             nearest_miss_ns: judgement.nearest_miss.as_ref().map(|miss| miss.distance_ns),

@@ -3,7 +3,9 @@
 use super::figures::{RunFigures, TEST_ITSELF, outcome_of};
 use super::worth::{CellWorth, worth};
 use crate::runs::{Judgement, Run};
-use fencepost_checker::{Harm, Metric, Outcome, Unjudged, registry};
+use fencepost_checker::{
+    Figures, Harm, LostAdditionsFigures, LostUpdatesFigures, Metric, Outcome, Unjudged, registry,
+};
 use fencepost_history::Seed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -331,16 +333,22 @@ fn not_judged(judgements: &[&Judgement]) -> Vec<Unjudged> {
 
 /// Counts of all runs whose lost updates could be counted.
 fn lost(judgements: &[&Judgement]) -> Option<Lost> {
-    let counted = |checker: &str, stat: &str| -> u64 {
-        let decided = judgements.iter().filter(|judgement| {
-            judgement.of_checker(checker).is_some_and(|property| property.outcome != Outcome::Unknown)
-        });
-        decided.map(|judgement| judgement.count(checker, stat)).sum()
-    };
-    let both = |stat: &str| counted("lost-updates", stat) + counted("lost-additions", stat);
-    let (lost, acknowledged) = (both("lost"), both("acknowledged"));
+    let updates = decided::<LostUpdatesFigures>(judgements);
+    let additions = decided::<LostAdditionsFigures>(judgements);
+    let pairs = updates.iter().map(|each| (each.lost, each.acknowledged));
+    let pairs = pairs.chain(additions.iter().map(|each| (each.lost, each.acknowledged)));
+    let (lost, acknowledged) =
+        pairs.fold((0, 0), |(lost, all), (lost_here, all_here)| (lost + lost_here, all + all_here));
     let share = Metric::share("acknowledged updates lost", lost as usize, acknowledged as usize);
     (acknowledged > 0).then_some(Lost { lost, acknowledged, share })
+}
+
+/// What a checker counted in the runs in which it came to a verdict.
+fn decided<F: Figures>(judgements: &[&Judgement]) -> Vec<F> {
+    let is_decided = |judgement: &&&Judgement| {
+        judgement.of_checker(F::CHECKER).is_some_and(|property| property.outcome != Outcome::Unknown)
+    };
+    judgements.iter().filter(is_decided).filter_map(|judgement| judgement.figures()).collect()
 }
 
 fn costs(judgements: &[&Judgement]) -> Option<CellCosts> {

@@ -4,7 +4,9 @@ use super::baseline::changes;
 use super::model::{Cell, Comparison, Outcomes, cell, of_runs};
 use super::{csv, junit, markdown, page, terminal};
 use crate::runs::{Judgement, Run, State};
-use fencepost_checker::{Costs, Finding, Harm, Outcome, RunVerdict, Verdict, Whose, registry};
+use fencepost_checker::{
+    Costs, Finding, Harm, LostUpdatesFigures, Outcome, RunVerdict, Verdict, Whose, registry,
+};
 use fencepost_history::Seed;
 use std::path::{Path, PathBuf};
 
@@ -12,8 +14,11 @@ use std::path::{Path, PathBuf};
 fn run(lock: &str, guard: &str, nemesis: &str, verdicts: &[(&str, Outcome)], lost: (u64, u64)) -> Run {
     let verdicts = verdicts.iter().map(|(checker, outcome)| {
         let summary = format!("{checker} came to {outcome}");
-        let verdict = Verdict::new(checker, *outcome, summary).stat("lost", lost.0);
-        let verdict = verdict.stat("acknowledged", lost.1);
+        let verdict = Verdict::new(checker, *outcome, summary).with_figures(&LostUpdatesFigures {
+            lost: lost.0,
+            acknowledged: lost.1,
+            ..LostUpdatesFigures::default()
+        });
         // What redlock violates here is its service's failure, and everything else comes of late writes.
         let whose = if lock == "redlock" { Whose::Service } else { Whose::NoFence };
         let finding = Finding { whose: Some(whose), ..Finding::default() };

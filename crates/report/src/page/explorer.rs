@@ -11,9 +11,9 @@ use crate::pictures::timeline::claimed_until;
 use crate::words::plain;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use fencepost_checker::run_index::{Fault, HoldEnd, Phase, is_notice};
-use fencepost_checker::{Class, Overlap, RunIndex, RunVerdict};
-use fencepost_history::{Event, Kind, Process};
+use fencepost_checker::run_index::{Fault, HoldEnd, Phase};
+use fencepost_checker::{Claim, Class, Overlap, RunIndex, RunVerdict, is_notice};
+use fencepost_history::{Event, Kind, Name, Process};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use maud::{Markup, PreEscaped, html};
@@ -57,9 +57,10 @@ pub fn explorer(run: &RunIndex, verdict: &RunVerdict, overlaps: &[Overlap], draw
 /// All of it in base64.
 fn pack(run: &RunIndex, verdict: &RunVerdict, overlaps: &[Overlap]) -> String {
     let lanes = Lanes::of(run);
-    let (mut texts, mut servers) = (Dictionary::default(), Dictionary::default());
+    let (mut texts, mut servers) = (Dictionary::default(), Servers::default());
     let tables =
         [operations(run, &mut texts), holds(run, &lanes, &mut texts, &mut servers), overlap_table(overlaps)];
+    let excluded = |claim: Claim| Claim::ALL.map(|other| claim.excludes(other));
     let columns = || tables.iter().flat_map(|table| &table.columns);
     let findings = crate::shown_findings::findings(verdict)
         .filter(|finding| !Class::ALL.iter().any(|class| class.name() == finding.class))
@@ -69,7 +70,10 @@ fn pack(run: &RunIndex, verdict: &RunVerdict, overlaps: &[Overlap]) -> String {
         "end": run.end_ns.max(1000) / 1000,
         "lanes": (0..lanes.lanes.len()).map(|lane| lanes.label(lane)).collect::<Vec<_>>(),
         "texts": texts.list,
-        "servers": servers.list,
+        "servers": servers.names.list,
+        "server_sets": servers.sets,
+        // Of two claims: whether they exclude each other.
+        "excludes": Claim::ALL.map(excluded),
         "faults": run.faults.iter().map(|fault| fault_json(run, fault)).collect::<Vec<_>>(),
         "findings": findings.collect::<Vec<_>>(),
         "phases": run.phases.iter().map(phase).collect::<Vec<_>>(),
@@ -124,7 +128,7 @@ fn operations(run: &RunIndex, texts: &mut Dictionary) -> Table {
     table
 }
 
-fn holds(run: &RunIndex, lanes: &Lanes, texts: &mut Dictionary, servers: &mut Dictionary) -> Table {
+fn holds(run: &RunIndex, lanes: &Lanes, texts: &mut Dictionary, servers: &mut Servers) -> Table {
     let mut table = Table::new(&[
         "hold_lane",
         "hold_process",
@@ -134,13 +138,12 @@ fn holds(run: &RunIndex, lanes: &Lanes, texts: &mut Dictionary, servers: &mut Di
         "hold_until",
         "hold_end",
         "hold_promised",
-        "hold_excludes",
+        "hold_claim",
         "hold_servers",
     ]);
     for hold in &run.holds {
         let released_ns = (hold.end == HoldEnd::Released).then_some(hold.end_ns);
         let promised_ns = hold.expires_ns(u64::MAX).into_iter().chain(released_ns).min();
-        let bits = hold.granted_by.iter().map(|server| 1 << servers.place(server).min(31));
         table.row([
             lanes.lane(hold.process) as u64,
             hold.process,
@@ -150,9 +153,8 @@ fn holds(run: &RunIndex, lanes: &Lanes, texts: &mut Dictionary, servers: &mut Di
             hold.until_ns / 1000,
             claimed_until(run, hold, lanes) / 1000,
             promised_ns.unwrap_or(run.end_ns).max(hold.from_ns) / 1000,
-            // 0: it excludes no process, 1: all others, 2: all but those that share the lock.
-            u64::from(hold.exclusive) * (1 + u64::from(hold.shared)),
-            bits.fold(0, |all, bit| all | bit),
+            hold.claim as u64,
+            servers.place_of_set(&hold.granted_by),
         ]);
     }
     table
@@ -230,6 +232,26 @@ impl Dictionary {
     }
 }
 
+/// The servers that granted, and each set of them that granted together, once.
+#[derive(Default)]
+struct Servers {
+    names: Dictionary,
+    /// Places of names.
+    sets: Vec<Vec<u64>>,
+    places: HashMap<Vec<u64>, u64>,
+}
+
+impl Servers {
+    fn place_of_set(&mut self, names: &[Name]) -> u64 {
+        let set: Vec<u64> = names.iter().map(|name| self.names.place(name)).collect();
+        let sets = &mut self.sets;
+        *self.places.entry(set).or_insert_with_key(|set| {
+            sets.push(set.clone());
+            sets.len() as u64 - 1
+        })
+    }
+}
+
 /// Rows of numbers, kept by column: neighbours in a column are alike, and so need few bytes.
 struct Table {
     columns: Vec<Column>,
@@ -288,6 +310,17 @@ mod tests {
         let mut texts = Dictionary::default();
         assert_eq!(["x", "y", "x"].map(|text| texts.place(text)), [0, 1, 0]);
         assert_eq!(texts.list, ["x", "y"]);
+    }
+
+    #[test]
+    fn every_set_of_servers_is_kept_however_many_there_are() {
+        let name = |number: u64| Name::from(format!("n{number}"));
+        let mut servers = Servers::default();
+        let all: Vec<Name> = (1..=50).map(name).collect();
+        let places = [&all[..], &all[31..32], &all[32..33], &[], &all[31..32]];
+        assert_eq!(places.map(|set| servers.place_of_set(set)), [0, 1, 2, 3, 1]);
+        assert_eq!(servers.sets[1..], [vec![31], vec![32], vec![]]);
+        assert_eq!(servers.names.list[31], "n32");
     }
 
     #[test]

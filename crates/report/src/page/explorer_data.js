@@ -77,14 +77,15 @@ function serverLanes(run) {
   const names = run.servers.length ? run.servers : ["service"];
   const lanes = names.map((label) => ({ label, granted: [], twice: [], last: new Map() }));
   run.hold_from.forEach((from, of) => {
-    if (!run.hold_excludes[of]) return;
-    const to = run.hold_promised[of], key = run.hold_key[of], shared = run.hold_excludes[of] === 2;
+    const excludes = run.excludes[run.hold_claim[of]];
+    if (!excludes.includes(true)) return;
+    const to = run.hold_promised[of], key = run.hold_key[of], granted = run.server_sets[run.hold_servers[of]];
     lanes.forEach((lane, server) => {
-      if (run.servers.length && !((run.hold_servers[of] >>> server) & 1)) return;
+      if (run.servers.length && !granted.includes(server)) return;
       lane.granted.push({ from, to, of });
       const last = lane.last.get(key);
-      if (last && last.to > from && !(shared && last.shared)) lane.twice.push({ from, to: Math.min(to, last.to), of });
-      if (!last || to > last.to) lane.last.set(key, { to, shared });
+      if (last && last.to > from && excludes[last.claim]) lane.twice.push({ from, to: Math.min(to, last.to), of });
+      if (!last || to > last.to) lane.last.set(key, { to, claim: run.hold_claim[of] });
     });
   });
   return lanes.filter((lane) => lane.granted.length)

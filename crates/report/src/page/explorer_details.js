@@ -49,7 +49,7 @@ function makeDetails(box, run, violations, go) {
   }
 
   function holdSentence(hold) {
-    const servers = run.servers.filter((_, server) => (run.hold_servers[hold] >>> server) & 1);
+    const servers = run.server_sets[run.hold_servers[hold]].map((server) => run.servers[server]);
     const from = run.hold_from[hold], until = run.hold_until[hold], end = run.hold_end[hold];
     const claim = end > until ? `, and perhaps until ${exact(end)}` : "";
     return `It got ${lock(hold)} at ${exact(from)}${servers.length ? " from " + servers.join(", ") : ""}, and is known to have `

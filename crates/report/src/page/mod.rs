@@ -11,7 +11,10 @@ use crate::shown_findings::{ShownFinding, findings, groups, repetitions};
 use crate::{words, worth};
 pub use document::document;
 use fencepost_checker::run_index::Fault;
-use fencepost_checker::{Finding, Outcome, Overlap, RunIndex, RunVerdict, find_class, seconds};
+use fencepost_checker::{
+    ExclusionFigures, Finding, LostUpdatesFigures, Outcome, Overlap, RunIndex, RunVerdict,
+    StaleWritesFigures, find_class, seconds,
+};
 use maud::{Markup, PreEscaped, html};
 use serde_json::json;
 
@@ -81,11 +84,11 @@ fn verdict_box(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> Marku
 }
 
 fn figures(run: &RunIndex, verdict: &RunVerdict) -> Markup {
-    let count = |checker: &str, stat: &str| words::count(verdict, checker, stat);
-    let known = |checker: &str| verdict.of_checker(checker).is_some();
-    let (lost, acknowledged) = (count("lost-updates", "lost"), count("lost-updates", "acknowledged"));
-    let share =
-        format!("{:.1} % of {acknowledged} updates lost", 100.0 * lost as f64 / acknowledged.max(1) as f64);
+    let holds: ExclusionFigures = words::figures(verdict);
+    let share = |LostUpdatesFigures { lost, acknowledged, .. }: &LostUpdatesFigures| {
+        let percent = 100.0 * *lost as f64 / (*acknowledged).max(1) as f64;
+        format!("{percent:.1} % of {acknowledged} updates lost")
+    };
     let unhealed = run.faults.iter().filter(|fault| fault.effective && fault.healed_ns.is_none()).count();
     let figure = |bad: bool, number: u64, text: &str| {
         html! { div.bad[bad && number > 0] { b { (number) } span { (text) } } }
@@ -93,11 +96,13 @@ fn figures(run: &RunIndex, verdict: &RunVerdict) -> Markup {
     html! {
         div.figures {
             (figure(false, run.holds.len() as u64, "times the lock was held"))
-            (figure(true, count("exclusion", "granted_twice"), "granted twice"))
-            @if run.lock.lease.runs_out() { (figure(true, count("exclusion", "overstayed"), "overstayed")) }
-            @if count("exclusion", "cut_off") > 0 { (figure(true, count("exclusion", "cut_off"), "cut off")) }
-            @if known("lost-updates") { (figure(true, lost, &share)) }
-            @if known("stale-writes") { (figure(false, count("stale-writes", "rejected"), "stale writes rejected")) }
+            (figure(true, holds.granted_twice, "granted twice"))
+            @if run.lock.lease.runs_out() { (figure(true, holds.overstayed, "overstayed")) }
+            @if holds.cut_off > 0 { (figure(true, holds.cut_off, "cut off")) }
+            @if let Some(updates) = verdict.figures::<LostUpdatesFigures>() { (figure(true, updates.lost, &share(&updates))) }
+            @if let Some(writes) = verdict.figures::<StaleWritesFigures>() {
+                (figure(false, writes.rejected, "stale writes rejected"))
+            }
             @if !run.faults.is_empty() { (figure(false, run.faults.len() as u64, "faults")) }
             @if unhealed > 0 { (figure(true, unhealed as u64, "faults not healed")) }
         }

@@ -4,7 +4,7 @@ use super::palette::{self, Colour};
 use crate::shown_findings::ShownFinding;
 use fencepost_checker::RunIndex;
 use fencepost_checker::run_index::{Fault, Hold, HoldEnd, Operation};
-use fencepost_history::f;
+use fencepost_history::{Name, f};
 use std::collections::BTreeSet;
 
 /// More processes than this make no picture that anybody could follow.
@@ -75,9 +75,9 @@ impl<'a> Excerpt<'a> {
             .filter(|fault| fault.effective && fault.inject_ns < to_ns)
             .filter(|fault| fault.healed_ns.is_none_or(|healed| healed > from_ns))
             .collect();
-        let granted = holds.iter().flat_map(|hold| &hold.granted_by);
+        let granted = holds.iter().flat_map(|hold| &hold.granted_by).map(Name::as_str);
         let nodes: BTreeSet<&str> =
-            granted.chain(faults.iter().flat_map(|fault| &fault.targets)).copied().collect();
+            granted.chain(faults.iter().flat_map(|fault| fault.targets.iter().copied())).collect();
         let mut nodes: Vec<&str> = nodes.into_iter().collect();
         // n10 after n9.
         nodes.sort_by_key(|name| (name.trim_end_matches(|c: char| c.is_ascii_digit()), name.len(), *name));

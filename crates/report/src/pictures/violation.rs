@@ -234,7 +234,7 @@ fn bolt(canvas: &Canvas, (x, y): (i32, i32)) {
 fn grants(canvas: &Canvas, excerpt: &Excerpt, node: &str, axis: TimeAxis, top: i32) {
     let mut promised: Option<u64> = None;
     for (at, participant) in excerpt.participants.iter().enumerate() {
-        if !participant.hold.granted_by.contains(&node) {
+        if !participant.hold.granted_by.iter().any(|server| server == node) {
             continue;
         }
         let y = top + at as i32 * HALF;

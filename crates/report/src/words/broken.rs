@@ -1,9 +1,12 @@
 //! The verdict of a run that was violated, in one sentence: what happened, and whose failure it is.
 
-use super::counts::{capital, count, outcome};
+use super::counts::{capital, figures};
 use crate::heading::Heading;
 use crate::shown_findings::own_findings;
-use fencepost_checker::{Harm, Outcome, RunIndex, RunVerdict, times};
+use fencepost_checker::{
+    ExclusionFigures, Figures, Harm, LostAdditionsFigures, LostUpdatesFigures, Outcome, RunIndex, RunVerdict,
+    StaleWritesFigures, times,
+};
 use fencepost_history::Lease;
 use fencepost_history::prose::and;
 
@@ -18,20 +21,26 @@ struct Counts {
     rejected: u64,
 }
 
+/// What a checker counted, if the lock claims its property.
+fn claimed<F: Figures>(verdict: &RunVerdict) -> F {
+    let is_claimed = verdict.of_checker(F::CHECKER).is_some_and(|each| each.claimed);
+    if is_claimed { figures(verdict) } else { F::default() }
+}
+
 impl Counts {
     fn of(verdict: &RunVerdict) -> Counts {
-        let count = |checker: &str, stat: &str| match verdict.of_checker(checker) {
-            Some(each) if each.claimed => count(verdict, checker, stat),
-            _ => 0,
-        };
+        let holds: ExclusionFigures = claimed(verdict);
+        let updates: LostUpdatesFigures = claimed(verdict);
+        let additions: LostAdditionsFigures = claimed(verdict);
+        let writes: StaleWritesFigures = claimed(verdict);
         Counts {
-            twice: count("exclusion", "granted_twice"),
-            overstayed: count("exclusion", "overstayed"),
-            cut_off: count("exclusion", "cut_off"),
-            lost: count("lost-updates", "lost") + count("lost-additions", "lost"),
-            acknowledged: count("lost-updates", "acknowledged") + count("lost-additions", "acknowledged"),
-            accepted: count("stale-writes", "accepted"),
-            rejected: count("stale-writes", "rejected"),
+            twice: holds.granted_twice,
+            overstayed: holds.overstayed,
+            cut_off: holds.cut_off,
+            lost: updates.lost + additions.lost,
+            acknowledged: updates.acknowledged + additions.acknowledged,
+            accepted: writes.accepted,
+            rejected: writes.rejected,
         }
     }
 
@@ -124,7 +133,12 @@ fn did_not_hold(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> Stri
         clauses.push(format!("{times} two processes held the lock of {lock} at the same time: {how}"));
     }
     clauses.extend(counts.harm().or_else(|| counts.rejected()));
-    let named = ["exclusion", "lost-updates", "lost-additions", "stale-writes"];
+    let named = [
+        ExclusionFigures::CHECKER,
+        LostUpdatesFigures::CHECKER,
+        LostAdditionsFigures::CHECKER,
+        StaleWritesFigures::CHECKER,
+    ];
     for other in &verdict.verdicts {
         let repeats = !other.findings.is_empty() && own_findings(verdict, other).next().is_none();
         let counts = other.outcome == Outcome::Violation && other.claimed;
@@ -133,7 +147,7 @@ fn did_not_hold(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> Stri
         }
     }
     let all_there = counts.lost == 0 && counts.acknowledged > 0;
-    if all_there && outcome(verdict, "lost-updates") == Some(Outcome::Valid) {
+    if all_there && verdict.outcome_of::<LostUpdatesFigures>() == Some(Outcome::Valid) {
         clauses.push("no update was lost".to_owned());
     }
     let last = if clauses.len() > 1 { clauses.pop() } else { None };

@@ -88,7 +88,7 @@ impl<'a> Waits<'a> {
     /// Leaves of each key the longest streak that neither chance nor a slow machine explains. Those who share a lock pass one who does not.
     fn keep_those_that_prove(&mut self, run: &RunIndex, bound_ns: u64) {
         let processes = self.of_slots.len();
-        let is_shared = run.holds.iter().any(|hold| hold.shared);
+        let is_shared = run.holds.iter().any(|hold| hold.claim.excludes_any() && !hold.claim.is_alone());
         self.streaks.retain(|streak| {
             let by_chance = streak.others < GRANTS_A_PROCESS * processes;
             !is_shared && !by_chance && streak.tried_ns >= bound_ns && !are_by_slowness(&streak.failed)

@@ -1,7 +1,6 @@
 //! What an event says of the belief of its process.
 
-use fencepost_history::{Event, Kind, OperationError, f};
-use serde_json::Value;
+use fencepost_history::{Event, Kind, Millis, OperationError, Released, f};
 
 /// Whether an operation proves that its process believed, as it invoked it, that it held the key.
 ///
@@ -15,30 +14,25 @@ use serde_json::Value;
 /// - A release whose client says that it still believed as it began.
 pub fn shows_belief(name: &str, completion: &Event) -> bool {
     match name {
-        f::HOLDS => completion.kind == Kind::Ok && *completion.value == Value::Bool(true),
+        f::HOLDS => completion.kind == Kind::Ok && completion.value.as_bool() == Some(true),
         f::WRITE => match completion.kind {
             Kind::Ok => true,
             Kind::Fail => completion.error.as_ref().is_some_and(OperationError::is_rejected),
             Kind::Invoke | Kind::Info => false,
         },
-        f::RELEASE => completion.value.get("believed") == Some(&Value::Bool(true)),
+        f::RELEASE => Released::of(&completion.value).believed == Some(true),
         _ => false,
     }
 }
 
 /// Whether an operation proves that its process did not believe any more, as it answered, that it held the key.
 pub fn denies_belief(name: &str, completion: &Event) -> bool {
-    name == f::HOLDS && completion.kind == Kind::Ok && *completion.value == Value::Bool(false)
+    name == f::HOLDS && completion.kind == Kind::Ok && completion.value.as_bool() == Some(false)
 }
 
 /// Whether a grant was over when its client learned of it, as the client said itself: by a validity of 0.
-pub fn is_over(validity_ms: Option<f64>) -> bool {
-    validity_ms.is_some_and(|ms| ms <= 0.0)
-}
-
-/// Whether an acquire asks for the lock together with others who only read.
-pub fn asks_shared(invoke: &Event) -> bool {
-    invoke.value.get("mode").and_then(Value::as_str) == Some("shared")
+pub fn is_over(validity_ms: Option<Millis>) -> bool {
+    validity_ms.is_some_and(|Millis(ms)| ms <= 0.0)
 }
 
 /// Whether this is a client's notice, which has no invocation and can come at any time.
