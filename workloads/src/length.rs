@@ -159,6 +159,7 @@ impl Length {
 mod tests {
     use super::*;
     use fencepost_history::Seed;
+    use serde_json::json;
 
     const TTL: Duration = Duration::from_secs(2);
     const MANY: u32 = 4000;

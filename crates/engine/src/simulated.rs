@@ -40,8 +40,6 @@ const AGAIN: Duration = Duration::from_millis(20);
 pub(crate) struct Habits {
     /// A grant that runs is given to others, too.
     pub grants_twice: bool,
-    /// A release is answered with yes, and changes nothing.
-    pub keeps_locks: bool,
     /// The answer to each read is under way for so long.
     pub reads_late: Duration,
 }
@@ -122,9 +120,11 @@ async fn carry_out(
             let ttl = Duration::from_millis(command.ttl_ms.unwrap_or(0));
             let deadline = Instant::now() + Duration::from_millis(command.timeout_ms.unwrap_or(0));
             loop {
-                if let Some(token) = world.lock().take(&key, process, ttl, habits) {
+                let asked = Instant::now();
+                let token = world.lock().take(&key, process, ttl, habits);
+                if let Some(token) = token {
                     tokio::time::sleep(WAY).await;
-                    let validity_ms = Some(Millis(ttl.as_millis() as f64));
+                    let validity_ms = Some(Millis((ttl.saturating_sub(asked.elapsed())).as_millis() as f64));
                     let grant = Grant { token: Some(token), validity_ms, ..Grant::default() };
                     return ended(AnswerKind::Ok, grant.into(), None);
                 }
@@ -140,7 +140,7 @@ async fn carry_out(
             }
         }
         f::RELEASE => {
-            let removed = world.lock().give_back(&key, process, habits);
+            let removed = world.lock().give_back(&key, process);
             let value = Value::from(Released { believed: Some(true), ..Released::default() });
             match removed {
                 true => ended(AnswerKind::Ok, value, None),
@@ -177,10 +177,10 @@ impl World {
     }
 
     /// Whether this process had the lock, which it has no more.
-    fn give_back(&mut self, key: &str, process: u64, habits: Habits) -> bool {
+    fn give_back(&mut self, key: &str, process: u64) -> bool {
         let now = Instant::now();
         let is_own = self.holders.get(key).is_some_and(|(holder, until)| *holder == process && *until > now);
-        if is_own && !habits.keeps_locks {
+        if is_own {
             self.holders.remove(key);
         }
         is_own

@@ -48,7 +48,7 @@ pub fn rows(rows: &[(&str, &str)]) -> String {
     let mut text = String::new();
     for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
         // The command is to be copied: it stays in one line.
-        let value = if *name == "repeat" { (*value).to_owned() } else { hang(value, 10) };
+        let value = if *name == "repeat" { (*value).to_owned() } else { wrap_indented(value, 10) };
         let _ = writeln!(text, "{}{value}", style(format!("{name:<10}")).dim());
     }
     text
@@ -59,34 +59,34 @@ pub fn rows(rows: &[(&str, &str)]) -> String {
 pub fn text(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, report: &Path) -> String {
     let mut text = String::new();
     if let Some(caveat) = caveat(run) {
-        let _ = writeln!(text, "{}\n", hang(&caveat, 0));
+        let _ = writeln!(text, "{}\n", wrap_indented(&caveat, 0));
     }
     for each in &verdict.verdicts {
         property_row(&mut text, each);
     }
     for each in &verdict.not_judged {
         let (name, _) = property(&each.checker);
-        let row = format!("– not judged {name:<18}{}", hang(&each.reason, 31));
+        let row = format!("– not judged {name:<18}{}", wrap_indented(&each.reason, 31));
         let _ = writeln!(text, "{}", style(row).dim());
     }
     let shown = shown_findings(run, verdict);
     if let Some(shown) = shown.first() {
         story(&mut text, run, shown);
     }
-    let figures = hang(&figures(run, verdict).join(" · "), 10);
+    let figures = wrap_indented(&figures(run, verdict).join(" · "), 10);
     let _ = writeln!(text, "\n{}{figures}", style("counts    ").dim());
     for (place, figure) in verdict.metrics.iter().enumerate() {
         let name = if place == 0 { "measured  " } else { "          " };
-        let _ = writeln!(text, "{}{}", style(name).dim(), hang(&figure.to_string(), 10));
+        let _ = writeln!(text, "{}{}", style(name).dim(), wrap_indented(&figure.to_string(), 10));
     }
     for (name, row) in whose_and_advice(verdict, shown.first().map(|shown| shown.finding)) {
-        let _ = writeln!(text, "{}{}", style(format!("{name:<10}")).dim(), hang(&row, 10));
+        let _ = writeln!(text, "{}{}", style(format!("{name:<10}")).dim(), wrap_indented(&row, 10));
     }
     if let Some(worth) = worth_of_outcome(verdict) {
-        let _ = writeln!(text, "{}{}", style("worth     ").dim(), hang(&worth, 10));
+        let _ = writeln!(text, "{}{}", style("worth     ").dim(), wrap_indented(&worth, 10));
     }
     let _ = writeln!(text, "{}{}", style("report    ").dim(), report.display());
-    let ending = hang(&sentence(heading, run, verdict), 0);
+    let ending = wrap_indented(&sentence(heading, run, verdict), 0);
     let _ = writeln!(text, "\n{}", colour(verdict.outcome).bold().apply_to(ending));
     text
 }
@@ -100,7 +100,7 @@ fn property_row(text: &mut String, verdict: &Verdict) {
         (UNCLAIMED, Style::new().dim())
     };
     let state = style.apply_to(format!("{} {word:<11}", verdict.outcome.sign()));
-    let _ = writeln!(text, "{state}{name:<18}{}", hang(&observation(verdict), 31));
+    let _ = writeln!(text, "{state}{name:<18}{}", wrap_indented(&observation(verdict), 31));
 }
 
 fn story(text: &mut String, run: &RunIndex, shown: &ShownFinding) {
@@ -111,11 +111,11 @@ fn story(text: &mut String, run: &RunIndex, shown: &ShownFinding) {
     let _ = writeln!(text, "\n{}", style(title).bold());
     let lines = shown.story(run);
     if lines.is_empty() {
-        let _ = writeln!(text, "  {}", hang(&finding.sentence, 2));
+        let _ = writeln!(text, "  {}", wrap_indented(&finding.sentence, 2));
     }
     for line in &lines {
         let time = style(format!("{:>11}", seconds(line.time_ns))).dim();
-        let _ = writeln!(text, "{time}  {}", hang(&line.text, 13));
+        let _ = writeln!(text, "{time}  {}", wrap_indented(&line.text, 13));
     }
 }
 
@@ -160,7 +160,7 @@ pub fn colour(outcome: Outcome) -> Style {
 }
 
 /// Wraps a text that begins at column `indent`; what follows is indented as much.
-pub fn hang(text: &str, indent: usize) -> String {
+pub fn wrap_indented(text: &str, indent: usize) -> String {
     let lines = textwrap::wrap(text, COLUMNS - indent);
     lines.join(&format!("\n{}", " ".repeat(indent)))
 }

@@ -115,7 +115,7 @@ pub fn tell(comparison: &Comparison, baseline: Option<&Comparison>) -> i32 {
     say!("{}", comparison::terminal_text(comparison).trim_end());
     let changes = baseline.map(|baseline| changes(baseline, comparison));
     for line in changes.iter().flat_map(Changes::lines) {
-        say!("{}", terminal::hang(&line, 8));
+        say!("{}", terminal::wrap_indented(&line, 8));
     }
     let code = i32::from(changes.as_ref().is_some_and(|changes| !changes.worse.is_empty()));
     let mut summarised = Ok(());

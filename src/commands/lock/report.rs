@@ -3,7 +3,7 @@
 use console::{Style, style};
 use fencepost_engine::{PointOutcome, PointResult, PointSubject, RunSpec};
 use fencepost_history::prose::and;
-use fencepost_report::terminal::{hang, rows};
+use fencepost_report::terminal::{rows, wrap_indented};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -62,11 +62,11 @@ pub(super) fn point(result: &PointResult) -> Option<String> {
         PointOutcome::Broken => ("broken", Style::new().red().bold()),
     };
     let word = color.apply_to(format!("{word:<10}"));
-    let mut text = format!("{word}{:<16}{}", result.point, hang(&result.seen, INDENT));
+    let mut text = format!("{word}{:<16}{}", result.point, wrap_indented(&result.seen, INDENT));
     let Some(change) = &result.change else { return Some(text) };
     let mut row = |name: &str, words: &str| {
         let name = style(format!("{name:<16}")).dim();
-        let _ = write!(text, "\n{:10}{name}{}", "", hang(words, INDENT));
+        let _ = write!(text, "\n{:10}{name}{}", "", wrap_indented(words, INDENT));
     };
     row("  rule", result.rule);
     row(

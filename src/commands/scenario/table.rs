@@ -5,7 +5,7 @@ use super::repetitions;
 use console::Style;
 use fencepost_engine::scenario::Scenario;
 use fencepost_history::prose::count;
-use fencepost_report::terminal::hang;
+use fencepost_report::terminal::wrap_indented;
 use std::fmt::Write;
 
 /// Every scenario in a line or two.
@@ -14,7 +14,7 @@ pub fn list(scenarios: &[Scenario]) -> String {
     let mut text = String::new();
     for scenario in scenarios {
         let about = format!("{} ({}): {}", scenario.about, scenario.source, scenario.expected);
-        let _ = writeln!(text, "{:width$}  {}", scenario.name, hang(&about, width + 2));
+        let _ = writeln!(text, "{:width$}  {}", scenario.name, wrap_indented(&about, width + 2));
     }
     text
 }
@@ -28,7 +28,8 @@ pub fn opening(scenario: &Scenario, options: &PlayOptions) -> String {
         ("about", scenario.about.clone()),
         ("expected", scenario.expected.clone()),
     ];
-    let rows = rows.map(|(name, text)| format!("{}{}\n", dim(&format!("{name:<10}")), hang(&text, 10)));
+    let rows =
+        rows.map(|(name, text)| format!("{}{}\n", dim(&format!("{name:<10}")), wrap_indented(&text, 10)));
     rows.concat()
 }
 
@@ -40,24 +41,24 @@ pub fn closing(report: &Report) -> String {
             let _ = writeln!(text, "{}", Style::new().bold().apply_to(&run.title));
         }
         for answer in &run.answers {
-            let _ = writeln!(text, "{}{}", dim("expected  "), hang(&answer.expected, 10));
+            let _ = writeln!(text, "{}{}", dim("expected  "), wrap_indented(&answer.expected, 10));
             let mark = if answer.met { "✓ " } else { "✗ " };
             let observed = format!("{mark}{}", answer.observed);
-            let _ = writeln!(text, "{}{}", dim("observed  "), hang(&observed, 10));
+            let _ = writeln!(text, "{}{}", dim("observed  "), wrap_indented(&observed, 10));
             for metric in &answer.metrics {
-                let _ = writeln!(text, "{}{}", dim("metric    "), hang(&metric.to_string(), 10));
+                let _ = writeln!(text, "{}{}", dim("metric    "), wrap_indented(&metric.to_string(), 10));
             }
         }
         for missing in &run.missing {
-            let _ = writeln!(text, "{}{}", dim("missing   "), hang(missing, 10));
+            let _ = writeln!(text, "{}{}", dim("missing   "), wrap_indented(missing, 10));
         }
         let _ = writeln!(text, "{}{}", dim("run       "), run.folder.display());
     }
     if let Some(failed) = &report.failed {
-        let _ = writeln!(text, "{}{}", dim("failed    "), hang(failed, 10));
+        let _ = writeln!(text, "{}{}", dim("failed    "), wrap_indented(failed, 10));
     }
     if let Some(differs) = &report.differs {
-        let _ = writeln!(text, "{}{}", dim("differs   "), hang(differs, 10));
+        let _ = writeln!(text, "{}{}", dim("differs   "), wrap_indented(differs, 10));
     }
     let _ = writeln!(text, "\n{}", ending(report));
     text
@@ -74,16 +75,16 @@ pub fn table(reports: &[Report]) -> String {
     for plays in repetitions::by_scenario(reports) {
         let outcome = marked(repetitions::worst(plays), &repetitions::outcome(plays));
         let _ = writeln!(text, "{:<34} {outcome}", plays[0].name);
-        let _ = writeln!(text, "  {}{}", dim("expected  "), hang(&plays[0].expected, 12));
+        let _ = writeln!(text, "  {}{}", dim("expected  "), wrap_indented(&plays[0].expected, 12));
         for report in repetitions::telling(plays) {
             if plays.len() > 1 {
                 let _ = writeln!(text, "  {}{}, {}", dim("seed      "), report.seed, ending(report));
             }
             for run in &report.runs {
-                let _ = writeln!(text, "  {}{}", dim("observed  "), hang(&observed(run), 12));
+                let _ = writeln!(text, "  {}{}", dim("observed  "), wrap_indented(&observed(run), 12));
             }
             if let Some(failed) = &report.failed {
-                let _ = writeln!(text, "  {}{}", dim("failed    "), hang(failed, 12));
+                let _ = writeln!(text, "  {}{}", dim("failed    "), wrap_indented(failed, 12));
             }
         }
     }

@@ -174,7 +174,7 @@ fn came(run: &Observed, trigger: &Trigger, error: Option<&str>) -> Finding {
     let mut fitting: Vec<&Event> =
         triggers.iter().flat_map(|trigger| run.all(trigger).filter(has_code)).collect();
     fitting.sort_by_key(|event| event.index);
-    match fitting.get(trigger.times as usize - 1) {
+    match fitting.get((trigger.times as usize).saturating_sub(1)) {
         Some(event) => {
             let error = event.error.as_deref().unwrap_or_default().to_owned();
             let finding = Finding::new(true, format!("{} came, after {:.2} s", trigger.f, seconds(event)));

@@ -2,7 +2,7 @@
 
 use super::model::Comparison;
 use super::tables::{self, Table};
-use crate::terminal::{colour, hang};
+use crate::terminal::{colour, wrap_indented};
 use crate::words::capital;
 use console::{Style, measure_text_width, style};
 use fencepost_checker::{Harm, Outcome};
@@ -21,7 +21,7 @@ pub fn text(comparison: &Comparison) -> String {
         let _ = writeln!(
             text,
             "\n{}",
-            hang(&format!("Held wherever they were tested: {}.", names.join(", ")), 0)
+            wrap_indented(&format!("Held wherever they were tested: {}.", names.join(", ")), 0)
         );
     }
     let remarks = tables::remarks(comparison);
@@ -29,7 +29,7 @@ pub fn text(comparison: &Comparison) -> String {
         let _ = writeln!(text);
     }
     for remark in remarks {
-        let _ = writeln!(text, "{}", hang(&remark, 0));
+        let _ = writeln!(text, "{}", wrap_indented(&remark, 0));
     }
     let _ = writeln!(text, "\n{}", style(tables::ending(comparison)).bold());
     text
@@ -64,7 +64,7 @@ fn shown(comparison: &Comparison, table: &Table) -> String {
         let _ = write!(text, "{}", style(format!(" ({})", table.note)).dim());
     }
     for line in &table.legend {
-        let _ = write!(text, "\n{}", style(hang(&format!("  {line}"), 4)).dim());
+        let _ = write!(text, "\n{}", style(wrap_indented(&format!("  {line}"), 4)).dim());
     }
     let head = comparison.nemeses.iter().zip(&widths).map(|(name, &width)| format!("  {name:width$}"));
     let _ =

@@ -302,7 +302,7 @@ fn counts(run: &RunIndex) -> Markup {
 }
 
 /// On what the run was made.
-fn ground(heading: &Heading) -> [(&'static str, String); 5] {
+fn tested_software(heading: &Heading) -> [(&'static str, String); 5] {
     [
         ("lock", heading.lock.clone()),
         ("version", heading.version.clone()),
@@ -320,7 +320,7 @@ fn settings(heading: &Heading) -> Markup {
         p.note { "The seed fixes the operations of each process and the plan of faults, not the interleaving of real servers." }
         h2 { "Settings" }
         dl {
-            @for (name, value) in ground(heading) {
+            @for (name, value) in tested_software(heading) {
                 @if !value.is_empty() { div { dt { (name) } dd { (value) } } }
             }
             @for (name, value) in std::iter::once(&ttl).chain(&heading.settings) {

@@ -122,6 +122,29 @@ fn rejects_a_lock_that_is_idle_for_most_of_the_time() {
 }
 
 #[test]
+fn a_lease_that_was_waited_for_may_run_from_its_grant() {
+    // Each process waits for four seconds, and is over at once: its lease of a second may run from the answer on. Counted from its
+    // question, the lease would be over before.
+    let abandoned = |at: u64| {
+        let (asked, granted) = ((at * 1000).saturating_sub(3000) + at, at * 1000 + 950);
+        let (began, over) = (granted + 1, granted + 2);
+        let events = [
+            (asked, format!("{asked} {at} invoke acquire a {{ttl_ms:1000,timeout_ms:5000}}")),
+            (granted, format!("{granted} {at} ok acquire a")),
+            (began, format!("{began} {at} invoke write a 1")),
+            (over, format!("{over} {at} info write a null timeout")),
+        ];
+        events
+    };
+    let mut events: Vec<(u64, String)> = (0..14).flat_map(abandoned).collect();
+    events.sort();
+    let text = events.into_iter().map(|(_, line)| line + "\n").collect::<String>();
+    let text = format!("0 nemesis info phase - \"main\"\n{text}14000 nemesis info phase - \"heal\"");
+    let verdict = verdict(&Fairness, &text);
+    assert_eq!(verdict.outcome, Outcome::Valid, "{}", verdict.summary);
+}
+
+#[test]
 fn a_waiter_that_is_woken_late_was_in_an_acquire() {
     let text = "0 nemesis info phase - \"main\"
         10 1 invoke acquire a {ttl_ms:1000,timeout_ms:20000}
