@@ -3,7 +3,7 @@
 use crate::clock_tool::{ClockCall, ClockLook};
 use crate::fault_error::FaultError;
 use async_trait::async_trait;
-use fencepost_cluster::protocol::Service;
+use fencepost_cluster::protocol::{Service, ServiceEnd};
 use fencepost_cluster::{ClusterError, Node};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -113,9 +113,9 @@ impl FaultContext {
         pid.ok_or_else(|| FaultError::Other(format!("{target} is not running")))
     }
 
-    /// How the process of a server or storage that has ended did so, in words; none where it is not known.
-    pub fn status(&self, target: &str) -> Option<String> {
-        self.nodes.get(target)?.service_status(&self.services.get(target)?.service.name)
+    /// How the process of a server or storage that has ended did so; none where it is not known.
+    pub fn service_end(&self, target: &str) -> Option<ServiceEnd> {
+        self.nodes.get(target)?.service_end(&self.services.get(target)?.service.name)
     }
 
     /// Of these, the servers (or the storage) whose process runs.
@@ -168,10 +168,8 @@ impl FaultContext {
         let Some(address) = self.server_address(target) else { return Ok(()) };
         let begun = Instant::now();
         loop {
-            let refusal = match self.node(target)?.connect(&address, Duration::from_millis(200)).await? {
-                Ok(_) => return Ok(()),
-                Err(refusal) => refusal,
-            };
+            let answered = self.node(target)?.connect(&address, Duration::from_millis(200)).await?;
+            let Err(refusal) = answered else { return Ok(()) };
             if self.pid(target).is_err() {
                 return Err(FaultError::Other(format!("{target} ended as soon as it was started again")));
             }

@@ -4,7 +4,8 @@ use crate::ClusterError;
 use crate::node::{Attached, Node, NodeSpec};
 use crate::node_log::NodeLog;
 use crate::protocol::{
-    Connected, Content, FromAgent, LINE_MAX, Limits, Op, Output, Request, Service, Signalled, Started, State,
+    Connected, Content, FromAgent, LINE_MAX, Limits, Op, Output, Request, Service, ServiceEnd, Signalled,
+    Started, State,
 };
 use async_trait::async_trait;
 use base64::Engine;
@@ -56,8 +57,8 @@ pub(crate) struct AgentNode {
 struct KnownServices {
     /// The process numbers of those that run.
     running: HashMap<String, i32>,
-    /// How the last process of each ended, in words.
-    ended: HashMap<String, String>,
+    /// How the last process of each ended.
+    ended: HashMap<String, ServiceEnd>,
 }
 
 type Services = Arc<Mutex<KnownServices>>;
@@ -162,7 +163,7 @@ impl Node for AgentNode {
         self.services.lock().running.get(name).copied()
     }
 
-    fn service_status(&self, name: &str) -> Option<String> {
+    fn service_end(&self, name: &str) -> Option<ServiceEnd> {
         self.services.lock().ended.get(name).cloned()
     }
 
@@ -256,12 +257,12 @@ impl Reports {
             Ok(FromAgent::Started { service, pid }) => {
                 self.services.lock().running.insert(service, pid);
             }
-            Ok(FromAgent::Exited { service, pid, status }) => {
-                self.log.line(&service, &format!("-- process {pid} {status}"));
+            Ok(FromAgent::Exited { service, pid, end }) => {
+                self.log.line(&service, &format!("-- process {pid} {}", end.status));
                 let mut services = self.services.lock();
                 if services.running.get(&service) == Some(&pid) {
                     services.running.remove(&service);
-                    services.ended.insert(service, status);
+                    services.ended.insert(service, end);
                 }
             }
             // What the system prints before the agent runs, or instead of it.

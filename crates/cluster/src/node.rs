@@ -5,7 +5,7 @@
 
 use crate::ClusterError;
 use crate::environment::Environment;
-use crate::protocol::{Limits, Output, Service};
+use crate::protocol::{Limits, Output, Service, ServiceEnd};
 use async_trait::async_trait;
 use fencepost_history::NodeKind;
 use serde_json::Value;
@@ -58,8 +58,8 @@ pub trait Node: Send + Sync {
     async fn start(&self, service: &Service) -> Result<i32, ClusterError>;
     /// The process number of a running service; none where it is not running.
     fn service_pid(&self, name: &str) -> Option<i32>;
-    /// How the last process of a service that has ended did so, in words: `was ended by SIGKILL`; none where none has, or it is not known.
-    fn service_status(&self, _name: &str) -> Option<String> {
+    /// How the last process of a service that has ended did so; none where none has, or it is not known.
+    fn service_end(&self, _name: &str) -> Option<ServiceEnd> {
         None
     }
     /// Returns when the node is gone, with all that ran in it, though the cluster was not stopped.

@@ -156,10 +156,19 @@ pub enum FromAgent {
         service: String,
         pid: i32,
     },
-    /// A service ended without having been asked to by `Signal`, or after it; `status` in words.
+    /// A service ended without having been asked to by `Signal`, or after it.
     Exited {
         service: String,
         pid: i32,
-        status: String,
+        end: ServiceEnd,
     },
+}
+
+/// How the process of a service ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceEnd {
+    /// As a clause: `was ended by SIGKILL`, `ended by itself, with code 1`.
+    pub status: String,
+    /// Number of the signal that ended it, if one did.
+    pub signal: Option<i32>,
 }

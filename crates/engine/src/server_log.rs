@@ -2,6 +2,7 @@
 
 use crate::node_log::{LINES, LOG_DELAY, said, tail};
 use crate::recorder::Recorder;
+use fencepost_cluster::protocol::ServiceEnd;
 use fencepost_history::fault::{SERVER_ENDED, error_lines};
 use fencepost_history::{Kind, ServerEnded};
 use serde_json::json;
@@ -20,14 +21,15 @@ pub struct ServerLog {
 
 impl ServerLog {
     /// Records that a server ended by itself, or, `after_fault`, did not serve again once that fault was healed.
-    /// `status` says how its process ended.
-    pub(crate) async fn record_end(&self, server: &str, after_fault: Option<u64>, status: Option<String>) {
+    /// `end` says how its process ended.
+    pub(crate) async fn record_end(&self, server: &str, after_fault: Option<u64>, end: Option<ServiceEnd>) {
         tokio::time::sleep(LOG_DELAY).await;
         let text = tail(&self.logs.join(format!("{server}.log")));
         let says_so = |line: &&str| self.unreadable.iter().any(|sign| line.contains(sign));
         let unreadable = text.lines().rfind(says_so).map(|line| said(line).to_owned());
         let log = error_lines(&text, LINES).iter().map(|line| said(line).to_owned()).collect();
-        let ended = ServerEnded { node: server.to_owned(), after_fault, status, log, unreadable };
+        let (status, signal) = end.map_or((None, None), |end| (Some(end.status), end.signal));
+        let ended = ServerEnded { node: server.to_owned(), after_fault, status, signal, log, unreadable };
         self.recorder.nemesis(Kind::Info, SERVER_ENDED, json!(ended), None);
     }
 }
@@ -50,7 +52,8 @@ mod tests {
         let writer = Writer::create(&history).unwrap();
         let recorder = Arc::new(Recorder::new(writer, placement, Arc::new(Stop::default()), false));
         let log = ServerLog { logs: folder.path().to_owned(), unreadable: &["is full"], recorder };
-        log.record_end("n1", None, Some("was ended by SIGKILL".to_owned())).await;
+        let killed = ServiceEnd { status: "was ended by SIGKILL".to_owned(), signal: Some(9) };
+        log.record_end("n1", None, Some(killed)).await;
         log.record_end("n2", Some(4), None).await;
         let events = read_history(&history).unwrap();
         let ended: Vec<ServerEnded> = events.iter().filter_map(ServerEnded::read).collect();

@@ -52,7 +52,7 @@ impl ServerWatch {
             } else if self.running.remove(node) && !takes_down(node) {
                 match self.storages.contains(node) {
                     true => self.fail(node).await,
-                    false => self.log.record_end(node, None, self.context.status(node)).await,
+                    false => self.log.record_end(node, None, self.context.service_end(node)).await,
                 }
             }
         }
@@ -60,7 +60,8 @@ impl ServerWatch {
 
     async fn fail(&self, storage: &str) {
         tokio::time::sleep(LOG_DELAY).await;
-        let how = self.context.status(storage).unwrap_or_else(|| "ended by itself".to_owned());
+        let end = self.context.service_end(storage);
+        let how = end.map_or_else(|| "ended by itself".to_owned(), |end| end.status);
         let sentence = format!("the {storage}, a part of the test, {how}, and no fault did that");
         self.stop.fail(with_last_lines(&sentence, &self.log.logs, storage));
     }

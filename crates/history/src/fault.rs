@@ -137,6 +137,9 @@ pub struct ServerEnded {
     /// How its process ended, as its node saw it: `was ended by SIGKILL`, `ended by itself, with code 1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
+    /// Number of the signal that ended its process. Histories from before this field existed have it in the words of `status` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
     /// The last lines of its log that tell of errors, or else the last lines of all.
     #[serde(default)]
     pub log: Vec<String>,
@@ -153,9 +156,14 @@ impl ServerEnded {
 
     /// Whether a signal ended it that its own mistakes do not raise: somebody sent it, or the kernel, which was out of memory.
     pub fn was_killed(&self) -> bool {
-        const SENT: [&str; 5] = ["SIGKILL", "SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP"];
-        let status = self.status.as_deref().unwrap_or_default();
-        SENT.iter().any(|signal| status.ends_with(signal))
+        // Their numbers are the same on every architecture.
+        const SENT: [(i32, &str); 5] =
+            [(9, "SIGKILL"), (15, "SIGTERM"), (2, "SIGINT"), (3, "SIGQUIT"), (1, "SIGHUP")];
+        let words = self.status.as_deref().unwrap_or_default();
+        SENT.iter().any(|(number, name)| match self.signal {
+            Some(signal) => signal == *number,
+            None => words == format!("was ended by {name}"),
+        })
     }
 
     /// What happened, as a clause in the past tense.
@@ -238,11 +246,28 @@ mod tests {
             node: "n1".into(),
             after_fault: Some(2),
             status: None,
+            signal: None,
             log: error_lines(log, 3),
             unreadable: None,
         };
         let expected = "n1 did not serve again after the fault was healed; its log says: ERROR No snapshot found, but there are \
                     log entries";
         assert_eq!(ended.sentence(), expected);
+    }
+
+    #[test]
+    fn who_ended_a_server_is_read_from_the_signal_or_in_old_histories_from_the_words() {
+        for (value, was_killed) in [
+            (json!({"node": "n1", "status": "was ended by SIGKILL", "signal": 9}), true),
+            (json!({"node": "n1", "status": "was ended by SIGSEGV", "signal": 11}), false),
+            (json!({"node": "n1", "status": "some other words", "signal": 15}), true),
+            (json!({"node": "n1", "status": "ended by itself, with code 1"}), false),
+            (json!({"node": "n1", "status": "was ended by SIGTERM"}), true),
+            (json!({"node": "n1", "status": "was ended by SIGABRT"}), false),
+            (json!({"node": "n1"}), false),
+        ] {
+            let ended = Event { f: SERVER_ENDED.into(), ..event(Kind::Info, value.clone()) };
+            assert_eq!(ServerEnded::read(&ended).unwrap().was_killed(), was_killed, "{value}");
+        }
     }
 }

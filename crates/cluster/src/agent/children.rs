@@ -4,6 +4,7 @@
 //! calling `waitpid(-1)`, because that would also take the stops of processes that a tool is tracing.
 
 use super::output::Out;
+use crate::protocol::ServiceEnd;
 use nix::errno::Errno;
 use nix::sys::signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -124,7 +125,7 @@ impl Children {
         drop(of_tools);
         let Some(known) = self.known.lock().remove(&pid) else { return };
         if let Some(service) = known.service {
-            out.exited(&service, pid, &in_words(status));
+            out.exited(&service, pid, ServiceEnd { status: in_words(status), signal: status.signal() });
         }
         let _ = known.end.send(status);
     }

@@ -1,6 +1,6 @@
 //! The agent's output: answers and reports first, logs when there is room.
 
-use crate::protocol::FromAgent;
+use crate::protocol::{FromAgent, ServiceEnd};
 use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::pipe;
@@ -64,8 +64,8 @@ impl Out {
         self.report(FromAgent::Started { service: service.to_owned(), pid });
     }
 
-    pub(super) fn exited(&self, service: &str, pid: i32, status: &str) {
-        self.report(FromAgent::Exited { service: service.to_owned(), pid, status: status.to_owned() });
+    pub(super) fn exited(&self, service: &str, pid: i32, end: ServiceEnd) {
+        self.report(FromAgent::Exited { service: service.to_owned(), pid, end });
     }
 
     /// One line of a log that must not wait.
