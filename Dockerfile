@@ -39,12 +39,12 @@ LABEL org.opencontainers.image.title="Fencepost" \
 # The packages of each kind of node, from the lists that Fencepost's own images are made of. With fewer of them
 # (--build-arg NODES="client redis") the image is smaller, and a run that needs another kind downloads Debian's packages.
 # PostgreSQL's package would make a database of its own, which nobody uses.
-ARG NODES="client redis etcd zookeeper postgres"
+ARG NODES=""
 COPY docker /tmp/docker
 RUN mkdir -p /etc/postgresql-common \
     && echo 'create_main_cluster = false' > /etc/postgresql-common/createcluster.conf \
     && apt-get update \
-    && for node in $NODES; do cat "/tmp/docker/$node/packages"; done | grep -v '^#' | sort -u \
+    && for node in ${NODES:-$(cd /tmp/docker && echo */)}; do cat "/tmp/docker/$node/packages"; done | grep -v '^#' | sort -u \
         | xargs apt-get install --yes --no-install-recommends ca-certificates procps \
     && rm -rf /var/lib/apt/lists/* /tmp/docker
 COPY --from=build /out/fencepost /usr/local/bin/fencepost

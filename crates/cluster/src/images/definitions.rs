@@ -35,54 +35,41 @@ pub struct Image {
 /// The name of all images for the programs of users, whatever packages they have.
 pub(crate) const PACKAGES: &str = "packages";
 
+/// An image of the packages in the folder of its name in `docker/`.
+macro_rules! image {
+    ($name:literal, programs: $programs:expr, files: $files:expr) => {
+        Image {
+            name: Cow::Borrowed($name),
+            programs: &$programs,
+            files: &$files,
+            suite: DEFAULT_SUITE,
+            packages: Cow::Borrowed(include_str!(concat!("../../../../docker/", $name, "/packages"))),
+        }
+    };
+}
+
 /// All images of Fencepost's own.
-pub static ALL: [Image; 5] = [
-    Image {
-        name: Cow::Borrowed("redis"),
-        programs: &["redis-server", "redis-cli", "iptables"],
-        files: &[],
-        suite: DEFAULT_SUITE,
-        packages: Cow::Borrowed(include_str!("../../../../docker/redis/packages")),
-    },
-    Image {
-        name: Cow::Borrowed("etcd"),
-        programs: &["etcd", "etcdctl", "iptables"],
-        files: &[],
-        suite: DEFAULT_SUITE,
-        packages: Cow::Borrowed(include_str!("../../../../docker/etcd/packages")),
-    },
-    Image {
-        name: Cow::Borrowed("zookeeper"),
-        programs: &["iptables"],
-        // Java cannot be tried where there is no /proc yet: it finds its libraries by it.
-        files: &[JAVA, "/usr/share/java/zookeeper.jar"],
-        suite: DEFAULT_SUITE,
-        packages: Cow::Borrowed(include_str!("../../../../docker/zookeeper/packages")),
-    },
-    Image {
-        name: Cow::Borrowed("postgres"),
-        programs: &[
+pub static ALL: &[Image] = &[
+    image!("redis", programs: ["redis-server", "redis-cli", "iptables"], files: []),
+    image!("etcd", programs: ["etcd", "etcdctl", "iptables"], files: []),
+    // Java cannot be tried where there is no /proc yet: it finds its libraries by it.
+    image!("zookeeper", programs: ["iptables"], files: [JAVA, "/usr/share/java/zookeeper.jar"]),
+    image!(
+        "postgres",
+        programs: [
             "/usr/lib/postgresql/15/bin/postgres",
             "/usr/lib/postgresql/15/bin/initdb",
             "/usr/lib/postgresql/15/bin/psql",
             "setpriv",
             "iptables",
         ],
-        files: &[],
-        suite: DEFAULT_SUITE,
-        packages: Cow::Borrowed(include_str!("../../../../docker/postgres/packages")),
-    },
-    Image {
-        name: Cow::Borrowed("client"),
-        programs: &["iptables"],
-        files: &[],
-        suite: DEFAULT_SUITE,
-        packages: Cow::Borrowed(include_str!("../../../../docker/client/packages")),
-    },
+        files: []
+    ),
+    CLIENT,
 ];
 
-/// The place of the image `client`.
-const CLIENT: usize = 4;
+/// The image of clients, and of the storage.
+const CLIENT: Image = image!("client", programs: ["iptables"], files: []);
 
 /// The image of that name.
 pub fn find(name: &str) -> Result<&'static Image, ClusterError> {
@@ -105,18 +92,13 @@ impl Image {
 
     /// The image of clients with more packages in it, from this suite.
     pub(crate) fn with_packages(packages: &[String], suite: Suite) -> Image {
-        let client = &ALL[CLIENT];
         let more: BTreeSet<&str> = packages.iter().map(String::as_str).collect();
-        if more.is_empty() && suite == client.suite {
-            return Image { name: client.name.clone(), packages: client.packages.clone(), ..*client };
+        if more.is_empty() && suite == CLIENT.suite {
+            return CLIENT;
         }
         let lines: String = more.iter().map(|name| format!("{name}\n")).collect();
-        Image {
-            name: PACKAGES.into(),
-            packages: format!("{}\n{lines}", client.packages.trim_end()).into(),
-            suite,
-            ..*client
-        }
+        let packages = format!("{}\n{lines}", CLIENT.packages.trim_end());
+        Image { name: PACKAGES.into(), packages: packages.into(), suite, ..CLIENT }
     }
 
     /// For messages: `redis`, or `with python3-venv`.
@@ -124,7 +106,8 @@ impl Image {
         if self.name != PACKAGES {
             return self.name.to_string();
         }
-        let known: Vec<&str> = ALL[CLIENT].package_names().collect();
+        let client = CLIENT;
+        let known: Vec<&str> = client.package_names().collect();
         let more: Vec<&str> = self.package_names().filter(|name| !known.contains(name)).collect();
         match more.is_empty() {
             true => format!("of {}", self.suite),
@@ -162,8 +145,7 @@ mod tests {
 
     #[test]
     fn every_image_names_packages() {
-        assert_eq!(ALL[CLIENT].name, "client");
-        for image in &ALL {
+        for image in ALL {
             assert!(image.package_names().any(|name| name == "iptables"), "{}", image.name);
             assert_eq!(find(&image.name).unwrap().hash(), image.hash());
         }
@@ -182,7 +164,7 @@ mod tests {
         assert_eq!(image.hash(), with(&["php-cli", "python3-venv"]).hash());
         assert_ne!(image.hash(), with(&["php-cli"]).hash());
         assert!(image.package_names().any(|name| name == "iptables"));
-        assert_eq!((with(&[]).title(), with(&[]).hash()), ("client".to_owned(), ALL[CLIENT].hash()));
+        assert_eq!((with(&[]).title(), with(&[]).hash()), ("client".to_owned(), CLIENT.hash()));
     }
 
     #[test]
@@ -191,5 +173,18 @@ mod tests {
             find("rediss").unwrap_err().0,
             "there is no image rediss; there are redis, etcd, zookeeper, postgres, client"
         );
+    }
+
+    #[test]
+    fn every_folder_of_packages_is_an_image_and_described() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docker");
+        let page = std::fs::read_to_string(folder.join("README.md")).unwrap();
+        let entries = std::fs::read_dir(folder).unwrap().flatten().filter(|entry| entry.path().is_dir());
+        let folders: BTreeSet<String> = entries.map(|it| it.file_name().into_string().unwrap()).collect();
+        let images: BTreeSet<String> = ALL.iter().map(|image| image.name.to_string()).collect();
+        assert_eq!(folders, images);
+        for name in images {
+            assert!(page.contains(&format!("`{name}`")), "docker/README.md does not name {name}");
+        }
     }
 }
