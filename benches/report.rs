@@ -18,6 +18,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use synthetic::{Size, redlock};
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_fencepost");
 const EVENTS: usize = 1_000_000;
 const OPENINGS: usize = 5;
 const ZOOM_STEPS: usize = 40;
@@ -50,7 +51,7 @@ fn write_run(folder: &Path) {
 
 fn written(folder: &Path) {
     let begun = Instant::now();
-    let mut program = Command::new(env!("CARGO_BIN_EXE_fencepost"))
+    let mut program = Command::new(PROGRAM)
         .arg("analyze")
         .arg(folder)
         .stdout(Stdio::null())

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_fencepost");
 const RUNS: usize = 5;
 const KEYS: usize = 10;
 const PROCESSES: usize = 10;
@@ -40,7 +41,7 @@ fn main() {
 /// Starts the program, and gives its folder of results.
 fn start(args: &str) -> (Child, tempfile::TempDir) {
     let results = tempfile::tempdir().expect("a temporary folder");
-    let child = Command::new(env!("CARGO_BIN_EXE_fencepost"))
+    let child = Command::new(PROGRAM)
         .args(["test", "--results", results.path().to_str().expect("a path in UTF-8")])
         .args(args.split_whitespace())
         .stdout(Stdio::null())

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use synthetic::{LOCKS, Original};
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_fencepost");
 const NEMESES: usize = 18;
 const PARTS: u32 = 8;
 
@@ -42,7 +43,7 @@ fn merging(original: &Original, runs: usize) {
     println!("{all} records in {PARTS} parts were made in {:.1} s", begun.elapsed().as_secs_f64());
     let (parts, out) = (folder.path().join("parts"), folder.path().join("out"));
     for what in ["merge", "merge again, into the same folder", "merge with --csv and --junit"] {
-        let mut merge = Command::new(env!("CARGO_BIN_EXE_fencepost"));
+        let mut merge = Command::new(PROGRAM);
         merge.arg("merge").arg(&parts).arg("--out").arg(&out).stdout(Stdio::null());
         if what.contains("--csv") {
             let file = |name: &str| folder.path().join(name);

@@ -13,6 +13,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 use synthetic::Original;
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_fencepost");
 const RUNS: usize = 10_000;
 const TIMES: usize = 15;
 

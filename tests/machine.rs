@@ -6,6 +6,9 @@
 #[allow(dead_code, unused_imports, unused_macros, reason = "the other test program uses all of it")]
 mod common;
 
+/// The program under test.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_tested_fencepost");
+
 use common::leftovers::{controller, run_of_mount};
 use common::turn::{Turn, Weight};
 use common::{Ran, Running};

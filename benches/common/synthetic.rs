@@ -19,7 +19,7 @@ impl Original {
     pub fn make() -> Original {
         let one = tempfile::tempdir().expect("a temporary folder");
         let options = "test --config none --driver local --nemesis clock-jump --time-limit 5s --results";
-        let status = Command::new(env!("CARGO_BIN_EXE_fencepost"))
+        let status = Command::new(crate::PROGRAM)
             .args(options.split_whitespace())
             .arg(one.path())
             .stdout(Stdio::null())

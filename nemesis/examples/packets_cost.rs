@@ -3,7 +3,7 @@
 //! `emulator`) behind it, that one is measured, else what this machine offers. The figures in `docs/packets.md` come
 //! from here.
 
-#[path = "../tests/networks/mod.rs"]
+#[path = "../../tests/faults/networks/mod.rs"]
 mod networks;
 
 use fencepost_nemesis::tools::packets::{Distribution, Impairment, Mechanism, Network, Probe};

@@ -5,7 +5,7 @@ use crate::common::{Ran, fencepost, output, test, under};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/locks/misbehaves");
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/locks/misbehaves");
 
 /// Little to wait for: after an operation that is not answered a run waits for ten TTLs and more.
 const SHORT: &str =
@@ -205,7 +205,7 @@ fn a_client_by_its_command_line_misbehaves_as_well() {
 
 #[test]
 fn a_line_of_the_library_on_standard_output_is_shown() {
-    let prints = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/locks/prints");
+    let prints = concat!(env!("CARGO_MANIFEST_DIR"), "/locks/prints");
     let sentence = failure(&test(&format!("{SHORT} --workload lock --lock {prints}")));
     assert!(sentence.contains("is not of the client protocol: `process "), "{sentence}");
     assert!(sentence.contains("a client's own output belongs on standard error"), "{sentence}");

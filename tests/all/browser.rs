@@ -1,9 +1,9 @@
 //! Pages in headless Chromium, with real clicks.
 
-use crate::common::Running;
 use crate::common::browser::{complaints, in_browser, run, wait_until};
 use crate::common::server::Server;
 use crate::common::turn::Weight;
+use crate::common::{Running, root};
 use fantoccini::actions::{InputSource, MOUSE_BUTTON_LEFT, MouseActions, PointerAction};
 use fantoccini::{Client, Locator};
 use std::path::Path;
@@ -25,12 +25,12 @@ fn an_error_in_a_page_is_seen() {
 /// The example's folder, judged and drawn anew.
 fn example() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/examples/redlock-clock-jump");
+    let example = Path::new(root()).join("docs/examples/redlock-clock-jump");
     for name in ["run.toml", "history.jsonl", "clocks.jsonl"] {
         std::fs::copy(example.join(name), folder.path().join(name)).expect("the example has its files");
     }
     std::fs::create_dir(folder.path().join("plots")).expect("a writable folder");
-    let analyzed = Command::new(env!("CARGO_BIN_EXE_fencepost")).arg("analyze").arg(folder.path()).output();
+    let analyzed = Command::new(crate::PROGRAM).arg("analyze").arg(folder.path()).output();
     assert_eq!(analyzed.expect("the program starts").status.code(), Some(1), "the example is a violation");
     folder
 }

@@ -2,7 +2,7 @@
 //! the process itself says: Redis by TIME and PTTL, the others by a call of their own clock.
 
 use crate::common::turn::Weight;
-use crate::common::{Ran, planned_weighed, test, under, until_it_happens};
+use crate::common::{Ran, planned_weighed, root, test, under, until_it_happens};
 use fencepost_checker::Outcome;
 use fencepost_history::{Kind, f};
 use serde_json::Value;
@@ -259,7 +259,7 @@ fn libfaketime_does_the_same(driver: &str) {
 /// Servers of another suite than the built-in ones, which ask more of jemalloc.
 fn libfaketime_carries_redis_8_and_valkey(driver: &str) {
     for server in ["redis-8", "valkey"] {
-        let lock = format!("{}/tests/locks/{server}", env!("CARGO_MANIFEST_DIR"));
+        let lock = format!("{}/tests/locks/{server}", root());
         let args = format!("--driver {driver} --lock {lock} --time-limit 7s --clock-mechanism faketime");
         let ran = until_it_happens(
             |seed| precise(&overlapping(), &format!("{args} --seed {seed}")),

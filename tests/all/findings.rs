@@ -1,8 +1,7 @@
 //! From a violation to a finding: a run is replayed, made smaller, kept as a scenario, and that scenario is played.
 
 use crate::common::turn::Weight;
-use crate::common::{fencepost, output, under};
-use std::path::Path;
+use crate::common::{output, under};
 use std::process::Output;
 
 under! {
@@ -45,38 +44,4 @@ fn a_violation_is_replayed_shrunk_and_kept_as_a_scenario_that_shows_it(driver: &
     let play = ["scenario", &scenario, "--driver", driver, "--results", &results.to_string()];
     let agrees = (0..3).any(|_| output(&play, Weight::LIGHT).status.success());
     assert!(agrees, "none of three plays of {scenario} shows it");
-}
-
-fn refused(args: &[&str]) -> String {
-    let output = fencepost(args).output().expect("the program starts");
-    let stderr = String::from_utf8(output.stderr).expect("UTF-8");
-    assert_eq!(output.status.code(), Some(254), "{args:?}: {stderr}");
-    stderr
-}
-
-#[test]
-fn what_is_no_run_with_a_violation_is_refused_in_a_sentence() {
-    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/examples");
-    assert!(refused(&["replay", example]).contains("is not the folder of a run"));
-    assert!(refused(&["shrink", "nowhere"]).contains("cannot open the run nowhere"));
-    assert!(refused(&["replay", "nowhere", "--times", "0"]).contains("--times must be from 1 to"));
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let run = |version: &str| {
-        let text = format!(
-            "fencepost = \"{version}\"\ncommand = \"\"\nstarted = 0\ndriver = \"local\"\n[spec]\nlock = \"redis-single\"\n\
-             workload = \"increment\"\ndriver = \"local\"\nguard = \"none\"\nseed = 1\nttl = \"2s\"\n"
-        );
-        put(folder.path(), "run.toml", &text);
-    };
-    put(folder.path(), "history.jsonl", "");
-    put(folder.path(), "plan.toml", "");
-    let path = folder.path().to_str().expect("UTF-8");
-    run("0.0.1");
-    assert!(refused(&["replay", path]).contains("was made by Fencepost 0.0.1"));
-    run(env!("CARGO_PKG_VERSION"));
-    assert!(refused(&["shrink", path]).contains("shows no violation, so there is nothing to shrink"));
-}
-
-fn put(folder: &Path, name: &str, text: &str) {
-    std::fs::write(folder.join(name), text).expect("a file");
 }

@@ -5,7 +5,7 @@ use crate::common::{Left, Running, await_history, fencepost, test, under};
 use fencepost_checker::RunVerdict;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -223,70 +223,11 @@ fn an_engine_that_hangs_keeps_no_local_run_from_going_on() {
     assert!(printed.contains("not searched: no Docker engine answers"), "{printed}");
 }
 
-/// What cannot be removed makes `clean` end as failed, with a sentence: here an engine that answers, and lists nothing.
-#[test]
-fn a_search_that_fails_is_no_success() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let socket = folder.path().join("docker.sock");
-    let engine = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
-    std::thread::spawn(move || {
-        engine.incoming().flatten().for_each(|stream| answer_as_a_broken_engine(&stream))
-    });
-    let cleaned = fencepost(&["clean"])
-        .env("DOCKER_HOST", format!("unix://{}", socket.display()))
-        .output()
-        .expect("the program starts");
-    assert_eq!(cleaned.status.code(), Some(255), "{}", String::from_utf8_lossy(&cleaned.stdout));
-    let stderr = String::from_utf8_lossy(&cleaned.stderr);
-    assert!(stderr.contains("cannot list containers: the Docker engine says: out of order"), "{stderr}");
-}
-
-/// Answers one request.
-fn answer_as_a_broken_engine(mut stream: &std::os::unix::net::UnixStream) {
-    let mut request = String::new();
-    let _ = BufReader::new(stream).read_line(&mut request);
-    let (status, body) = match request.split(' ').nth(1).unwrap_or_default() {
-        path if path.ends_with("/_ping") => ("200 OK", "OK"),
-        path if path.ends_with("/version") => ("200 OK", r#"{"ApiVersion":"1.41"}"#),
-        _ => ("500 Internal Server Error", r#"{"message":"out of order"}"#),
-    };
-    let length = body.len();
-    let answer = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-    );
-    let _ = stream.write_all(answer.as_bytes());
-}
-
 under!(
     local: [a_killed_run_is_cleaned_up_by_the_next, an_interrupted_run_takes_everything_down, a_run_without_its_terminal_takes_everything_down, a_violation_stands_where_the_history_may_not_grow, an_interrupted_start_takes_everything_down, what_killed_runs_left_is_removed_at_once],
     docker: [a_killed_run_is_cleaned_up_by_the_next, an_interrupted_run_takes_everything_down, an_interrupted_start_takes_everything_down, what_killed_runs_left_is_removed_at_once],
     docker_by_night: [a_run_without_its_terminal_takes_everything_down, a_violation_stands_where_the_history_may_not_grow],
 );
-
-#[test]
-fn an_engine_that_is_down_is_said_to_be() {
-    let results = tempfile::tempdir().expect("a temporary folder");
-    let output =
-        fencepost(&["test", "--driver", "docker", "--results", results.path().to_str().expect("UTF-8")])
-            .env("DOCKER_HOST", "unix:///nowhere/docker.sock")
-            .output()
-            .expect("the program starts");
-    assert_eq!(output.status.code(), Some(255));
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(stderr.to_lowercase().contains("docker"), "{stderr}");
-    assert_eq!(stderr.trim().lines().count(), 1, "one sentence: {stderr}");
-}
-
-#[test]
-fn a_results_folder_that_cannot_be_written_is_named() {
-    let output = fencepost(&["test", "--driver", "local", "--results", "/proc/nowhere"])
-        .output()
-        .expect("the program starts");
-    assert_eq!(output.status.code(), Some(255));
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(stderr.contains("/proc/nowhere"), "{stderr}");
-    assert_eq!(stderr.trim().lines().count(), 1, "one sentence: {stderr}");
-}
 
 /// What a local run uses stays where it is until the run has ended.
 #[test]
@@ -332,10 +273,9 @@ fn images_are_not_removed_below_a_run() {
     let used_before = redis_roots(own.path());
     let removed = with_own(&["images", "remove"]).output().expect("the program starts");
     let complaint = String::from_utf8_lossy(&removed.stderr).into_owned();
-    // A machine with Redis' programs needs no root file system.
-    let refused =
-        removed.status.code() == Some(255) && complaint.contains("nothing was removed; wait for the end");
-    assert_eq!(refused, used_before > 0, "{complaint}");
+    assert!(used_before > 0, "a run uses the root file system of its servers, whatever the machine has");
+    assert_eq!(removed.status.code(), Some(255), "{complaint}");
+    assert!(complaint.contains("nothing was removed; wait for the end"), "{complaint}");
     assert_eq!(redis_roots(own.path()), used_before);
     let ended = run.wait_with_output().expect("it ends");
     drop(turn);

@@ -1,7 +1,7 @@
 //! The examples of the client kits as locks under test, as a user would run them.
 
 use crate::common::turn::{Turn, Weight};
-use crate::common::{test, under};
+use crate::common::{root, test, under};
 use fencepost_checker::Outcome;
 use fencepost_cluster::{DEFAULT_SUITE, DriverOptions, Environment, Suite};
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ under!(
 fn holds_in_peace(lock: &str, driver: &str) {
     let ran = test(&format!(
         "--lock {}/{lock} --driver {driver} --guard unique --hold 20ms --acquisitions 40 --time-limit 30s",
-        env!("CARGO_MANIFEST_DIR")
+        root()
     ));
     assert_eq!(ran.code, 0);
     for property in ["exclusion", "ownership", "lost-updates", "stale-writes", "linearizable", "progress"] {
@@ -71,7 +71,7 @@ fn passes_in_setup(language: &str, packages: &[&str], suite: Suite, setup: &[&st
     let environment = Environment {
         // Each its own: what is made of one name takes the place of the former.
         name: format!("kit-{language}"),
-        folder: Some(PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/kits"))),
+        folder: Some(PathBuf::from(root()).join("kits")),
         packages: owned(packages),
         suite: Some(suite),
         setup: owned(setup),
@@ -79,7 +79,7 @@ fn passes_in_setup(language: &str, packages: &[&str], suite: Suite, setup: &[&st
     };
     // The conversation compares times.
     let _turn = Turn::take(Weight::PRECISE);
-    let program = PathBuf::from(env!("CARGO_BIN_EXE_fencepost"));
+    let program = PathBuf::from(crate::PROGRAM);
     let options = DriverOptions { program, ..DriverOptions::new().expect("this program's path") };
     let prepared = tokio::runtime::Runtime::new().expect("a runtime").block_on(async {
         let driver = fencepost_cluster::select_with("local", options).await?;

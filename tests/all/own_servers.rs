@@ -1,7 +1,7 @@
 //! Locks of one's own on servers that Fencepost does not know: a table `[service]` in `lock.toml`.
 
 use crate::common::turn::Weight;
-use crate::common::{planned_weighed, test, under};
+use crate::common::{planned_weighed, root, test, under};
 use fencepost_checker::Outcome;
 use fencepost_history::Kind;
 use std::fs::write;
@@ -74,7 +74,7 @@ fn the_leader_is_the_one_that_a_command_names(driver: &str) {
         files = ['FENCEPOST/kits/python/fencepost.py', 'FENCEPOST/kits/python/example/client.py']\n\
         [service]\nnodes = 3\nprogram = 'redis-server --bind {address} --port {port} --dir {data}'\n\
         packages = ['redis-server']\nport = 6379\nready = 'redis-cli -h {address} -p {port} ping'\nleader = 'echo n2'\n";
-    write(folder.path().join("lock.toml"), lock.replace("FENCEPOST", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    write(folder.path().join("lock.toml"), lock.replace("FENCEPOST", root())).unwrap();
     let plan = "[[fault]]\nat_ms = 500\nfault = 'leader-kill'\non = ['leader']\nfor_ms = 500\n";
     let folder = folder.path().display();
     let ran = planned_weighed(

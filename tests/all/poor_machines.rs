@@ -5,7 +5,7 @@ use std::process::Command;
 /// What the program says on standard error in a mount namespace in which this was done before.
 fn without(preparation: &str, args: &str) -> String {
     let results = tempfile::tempdir().expect("a temporary folder");
-    let script = format!("{preparation} && exec {} {args}", env!("CARGO_BIN_EXE_fencepost"));
+    let script = format!("{preparation} && exec {} {args}", crate::PROGRAM);
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", &script]).current_dir(results.path()).env_remove("RUST_BACKTRACE");
     let output = command.output().expect("unshare starts");

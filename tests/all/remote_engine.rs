@@ -1,7 +1,7 @@
 //! A Docker engine on another machine, by `tools/remote-engine`: its network, its processes and its files are its own.
 
-use crate::common::fencepost;
 use crate::common::turn::{Turn, Weight};
+use crate::common::{fencepost, root};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -21,7 +21,7 @@ struct RemoteEngine {
 impl RemoteEngine {
     fn start() -> RemoteEngine {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tools/remote-engine"));
+        let mut command = Command::new(format!("{}/tools/remote-engine", root()));
         command.arg(folder.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().expect("the engine's script starts");
         let mut lines = BufReader::new(process.stdout.take().expect("a pipe")).lines();
@@ -102,7 +102,7 @@ fn machines_share_it(engine: &RemoteEngine) {
         let mut command = Command::new("unshare");
         command.args(["--pid", "--fork", "--kill-child", "--mount-proc", "--uts", "--mount", "sh", "-c"]);
         command.arg("hostname $0 && mount -t tmpfs tmpfs /run && exec \"$@\"").arg(machine);
-        command.arg(env!("CARGO_BIN_EXE_fencepost"));
+        command.arg(crate::PROGRAM);
         command
             .args(arguments(&results.path().join(machine), "--lock redis-single --seed 7 --acquisitions 20"));
         engine.reached_by(&engine.tcp, command.stdout(Stdio::piped()).stderr(Stdio::piped()));

@@ -1,7 +1,7 @@
 //! The built-in scenarios, played on real clusters.
 
+use crate::common::output;
 use crate::common::turn::Weight;
-use crate::common::{fencepost, output};
 use serde_json::Value;
 
 /// Every built-in scenario, by the name under which it can be played.
@@ -98,35 +98,4 @@ fn scenarios_agree_under_docker() {
 #[ignore = "runs every night, by .ci/nightly"]
 fn every_scenario_agrees_under_docker_by_night() {
     assert_all_agree(&names(), "docker");
-}
-
-#[test]
-fn the_list_names_every_line_of_the_debate() {
-    let output = fencepost(&["scenario", "list"]).output().expect("the program starts");
-    let text = String::from_utf8(output.stdout).expect("output in UTF-8");
-    let listed: Vec<&str> = text
-        .lines()
-        .filter(|line| !line.starts_with(' '))
-        .filter_map(|line| line.split_whitespace().next())
-        .collect();
-    assert_eq!(listed, names());
-}
-
-#[test]
-fn mistakes_are_named() {
-    let refused = |words: &[&str]| {
-        let output = fencepost(words).output().expect("the program starts");
-        assert_eq!(output.status.code(), Some(254));
-        String::from_utf8(output.stderr).expect("output in UTF-8")
-    };
-    assert!(refused(&["scenario", "redis-clock-jmp"]).contains("did you mean \"redis-clock-jump\"?"));
-    let file = tempfile::Builder::new().suffix(".toml").tempfile().expect("a temporary file");
-    let path = file.path().to_str().expect("a path in UTF-8");
-    std::fs::write(path, "about = \"mine\"\nlokc = \"etcd\"\nexpect.holds = \"all\"\n")
-        .expect("a file that can be written");
-    let refusal = refused(&["scenario", path]);
-    assert!(refusal.contains("line 2: unknown key \"lokc\": did you mean \"lock\"?"), "{refusal}");
-    assert!(refused(&["scenario", "redlock-clock-jump", "--lock", "etcd"]).contains("no node n4"));
-    assert!(refused(&["scenario"]).contains("name a scenario to play, or use --all"));
-    assert!(refused(&["scenario", "redis-no-ttl", "--jobs", "0"]).contains("--jobs must be from 1 to"));
 }

@@ -94,30 +94,6 @@ fn parts_of_a_comparison_make_the_plans_of_the_whole_and_a_missing_one_is_said()
     assert_eq!(link.matches("/report.html\"").count(), 4, "a link to each run");
 }
 
-#[test]
-fn parts_that_cannot_be_are_refused() {
-    let refused = |words: &str, why: &str| {
-        let words: Vec<&str> = words.split_whitespace().collect();
-        let output = fencepost(&words).output().expect("it starts");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(254) && said.contains(why), "{words:?}: {said}");
-    };
-    for (shard, why) in [
-        ("5/4", "there is no part 5 of 4"),
-        ("0/4", "there is no part 0"),
-        ("1/0", "0 parts"),
-        ("x", "expected K/N"),
-    ] {
-        refused(&format!("compare --seed 1 --shard {shard}"), why);
-    }
-    refused("compare --shard 1/4", "--shard needs --seed");
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let empty = folder.path().display();
-    refused(&format!("merge {empty} --out {empty}/out"), "there is no part in");
-    refused(&format!("merge {empty}/nowhere --out {empty}/out"), "cannot read");
-    assert!(!folder.path().join("out").exists(), "nothing was written");
-}
-
 /// A part is killed, and started again by its engine; merges see how far it is.
 #[test]
 fn a_part_that_was_killed_is_named_and_goes_on_where_it_was() {

@@ -11,14 +11,14 @@ const SUBNET: &str = "subnet";
 
 /// The folder of a cluster that runs. Dropping it removes it.
 #[derive(Debug)]
-pub(crate) struct ClusterFolder {
+pub struct ClusterFolder {
     entry: Entry,
     pub(crate) subnet: Subnet,
 }
 
 impl ClusterFolder {
     /// Makes it, with a subnet that no other run has and that `is_free` agrees to.
-    pub(crate) fn create(run: &str, is_free: impl Fn(Subnet) -> bool) -> Result<ClusterFolder, ClusterError> {
+    pub fn create(run: &str, is_free: impl Fn(Subnet) -> bool) -> Result<ClusterFolder, ClusterError> {
         let register = Register::lock()?;
         let others: Vec<Subnet> = register
             .entries()

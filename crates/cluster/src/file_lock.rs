@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// A lock that is held until this is dropped.
 #[derive(Debug)]
-pub(crate) struct FileLock(#[expect(dead_code, reason = "the lock lasts as long as the file is open")] File);
+pub struct FileLock(#[expect(dead_code, reason = "the lock lasts as long as the file is open")] File);
 
 /// Waits for the lock on this file, and makes the file and its folder if need be.
 pub(crate) fn lock(path: &Path) -> Result<FileLock, ClusterError> {
@@ -16,7 +16,7 @@ pub(crate) fn lock(path: &Path) -> Result<FileLock, ClusterError> {
 }
 
 /// As [`lock`], for asynchronous code: waiting can take long.
-pub(crate) async fn lock_aside(path: PathBuf) -> Result<FileLock, ClusterError> {
+pub async fn lock_aside(path: PathBuf) -> Result<FileLock, ClusterError> {
     let waiting = tokio::task::spawn_blocking(move || lock(&path));
     waiting.await.map_err(|error| ClusterError::new(error.to_string()))?
 }

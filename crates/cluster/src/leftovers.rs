@@ -3,6 +3,8 @@
 
 mod processes;
 
+pub use processes::end_all_in;
+
 use crate::ClusterError;
 use crate::cleaned::{Cleaned, LeftoverKind};
 use crate::driver::Driver;

@@ -51,5 +51,15 @@ pub use node::{Attached, Node, NodeSpec};
 pub use progress::{Progress, progress_to_stderr};
 pub use register::place_of_private_folders;
 
+/// Parts whose tests need root, an engine or a network, and so are no unit tests: they are in `tests/cluster`.
+#[doc(hidden)]
+pub mod for_tests {
+    pub use crate::cluster_folder::ClusterFolder;
+    pub use crate::debian::for_tests::*;
+    pub use crate::drivers::docker::{name_of_run, of_run};
+    pub use crate::file_lock::{FileLock, lock_aside};
+    pub use crate::leftovers::end_all_in;
+}
+
 /// The beginning of the agent's line in a node's log that says which limit the node's programs went over.
 pub const LIMIT_NOTE: &str = "-- limit: ";

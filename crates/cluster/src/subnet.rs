@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 /// A /24 of 198.18.0.0/15.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Subnet {
+pub struct Subnet {
     /// Its second and third byte.
     second: u8,
     third: u8,

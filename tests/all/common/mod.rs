@@ -2,7 +2,7 @@
 
 pub mod browser;
 pub mod leftovers;
-#[path = "../../../crates/cluster/tests/common/needs.rs"]
+#[path = "../../needs.rs"]
 pub mod needs;
 pub mod server;
 pub mod turn;
@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use turn::{Turn, Weight};
 
-/// Makes a test for each driver and function named here. Both drivers give nodes the same abilities, which the tests of
-/// crates/cluster prove; so most functions are tested under `local`, and under `docker` what the driver itself has a part
+/// Makes a test for each driver and function named here. Both drivers give nodes the same abilities, which
+/// `tests/cluster` proves; so most functions are tested under `local`, and under `docker` what the driver itself has a part
 /// in. The others are tested under `docker` every night (`.ci/nightly`), as are those under `local` whose subject another test
 /// covers by day.
 macro_rules! under {
@@ -34,10 +34,19 @@ macro_rules! under {
 }
 pub(crate) use under;
 
-/// The program with these arguments.
+/// The project's folder.
+pub fn root() -> &'static str {
+    env!("CARGO_MANIFEST_DIR")
+        .strip_suffix("/tests")
+        .expect("this package is the folder `tests` of the project")
+}
+
+/// The program with these arguments, in the project's folder. Its servers are those of Debian's packages, whatever the user who tests it
+/// prefers.
 pub fn fencepost(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fencepost"));
-    command.args(args).stdin(Stdio::null()).env_remove("RUST_LOG").env_remove("CARGO");
+    let mut command = Command::new(crate::PROGRAM);
+    command.current_dir(root()).args(args).stdin(Stdio::null());
+    command.env_remove("RUST_LOG").env_remove("CARGO").env_remove("FENCEPOST_PROGRAMS");
     command
 }
 

@@ -19,7 +19,7 @@ impl Server {
 
     /// Serves these runs on that address.
     pub fn start_on(address: &str, results: &Path) -> Server {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_fencepost"))
+        let mut process = Command::new(crate::PROGRAM)
             .args(["serve", "--config", "none", "--listen", address, "--results"])
             .arg(results)
             .stdin(Stdio::null())

@@ -24,7 +24,7 @@ pub(super) enum Runner {
 
 /// A private apt for one suite. The caller must hold the lock on its folder.
 #[derive(Debug)]
-pub(super) struct Apt {
+pub struct Apt {
     runner: Runner,
     suite: Suite,
     folder: PathBuf,
@@ -70,7 +70,7 @@ impl Apt {
     }
 
     /// Where the downloaded lists are to lie.
-    pub(super) fn lists(&self) -> PathBuf {
+    pub fn lists(&self) -> PathBuf {
         self.folder.join("lists")
     }
 

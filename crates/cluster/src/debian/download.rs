@@ -21,15 +21,15 @@ const ATTEMPTS_MAX: u32 = 60;
 
 /// How much patience there is.
 #[derive(Clone, Debug)]
-pub(super) struct Limits {
+pub struct Limits {
     /// Until a connection is made.
-    pub(super) connect: Duration,
+    pub connect: Duration,
     /// Without a single byte.
-    pub(super) silence: Duration,
+    pub silence: Duration,
     /// Attempts in a row that bring nothing.
-    pub(super) tries: u32,
+    pub tries: u32,
     /// Before the second attempt; twice as long before each further one.
-    pub(super) pause: Duration,
+    pub pause: Duration,
 }
 
 impl Default for Limits {
@@ -54,7 +54,7 @@ pub(super) struct RemoteFile {
 
 /// Why something could not be downloaded, in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub enum Failure {
     /// The mirror answers, and has no such file.
     Missing(String),
     /// No answer, or none that is whole: another time it may be.
@@ -90,13 +90,13 @@ enum Attempt {
 }
 
 /// Downloads by the user's proxy and with this machine's certificates.
-pub(super) struct Downloader {
+pub struct Downloader {
     client: Client,
     limits: Limits,
 }
 
 impl Downloader {
-    pub(super) fn new(settings: &DownloadSettings, limits: Limits) -> Result<Downloader, ClusterError> {
+    pub fn new(settings: &DownloadSettings, limits: Limits) -> Result<Downloader, ClusterError> {
         let cannot = |error: &dyn std::error::Error| {
             ClusterError::new(format!("cannot prepare downloads: {}", innermost(error)))
         };
@@ -114,7 +114,7 @@ impl Downloader {
     }
 
     /// A small file of whose size nothing is known.
-    pub(super) async fn text(&self, address: &str, bytes_max: usize) -> Result<Vec<u8>, Failure> {
+    pub async fn text(&self, address: &str, bytes_max: usize) -> Result<Vec<u8>, Failure> {
         let mut tries = 0;
         loop {
             tries += 1;
@@ -310,7 +310,7 @@ fn innermost(error: &dyn std::error::Error) -> String {
 }
 
 fn length(place: &Path) -> u64 {
-    fs::metadata(place).map(|it| it.len()).unwrap_or(0)
+    fs::metadata(place).map_or(0, |it| it.len())
 }
 
 fn remove(place: &Path) -> Result<(), Failure> {

@@ -26,6 +26,15 @@ pub(crate) use root::{Contents, make};
 pub use settings::{DownloadSettings, MIRROR};
 pub use suite::{DEFAULT_SUITE, SUITES, Suite};
 
+/// What tests of downloads with a real mirror put together in another way than [`download`] does.
+pub(crate) mod for_tests {
+    pub use super::Downloads;
+    pub use super::download::{Downloader, Limits};
+    pub use super::settings::Mirror;
+    pub use super::store::Store;
+    pub use super::suite::{Archive, architecture};
+}
+
 use crate::{ClusterError, Progress, cache, file_lock};
 use apt::{Apt, Runner};
 use download::{Downloader, Failure, Limits};
@@ -66,17 +75,17 @@ async fn download(
 }
 
 /// What all steps of a download share.
-struct Downloads<'a> {
-    all: PathBuf,
-    mirror: Mirror,
-    downloader: Downloader,
-    store: Store,
-    old_lists: bool,
-    progress: &'a Progress,
+pub struct Downloads<'a> {
+    pub all: PathBuf,
+    pub mirror: Mirror,
+    pub downloader: Downloader,
+    pub store: Store,
+    pub old_lists: bool,
+    pub progress: &'a Progress,
 }
 
 impl Downloads<'_> {
-    async fn packages(&self, suite: Suite, packages: &[&str]) -> Result<Vec<PathBuf>, ClusterError> {
+    pub async fn packages(&self, suite: Suite, packages: &[&str]) -> Result<Vec<PathBuf>, ClusterError> {
         let apt = self.apt(suite).await?;
         let is_new = self.refresh(&apt, suite, LISTS_AGE_MAX).await?;
         match self.fetch(&apt, packages).await {
@@ -94,7 +103,7 @@ impl Downloads<'_> {
         self.store.fetch(&self.downloader, &files, self.progress).await.map_err(Fetching::Failed)
     }
 
-    async fn apt(&self, suite: Suite) -> Result<Apt, ClusterError> {
+    pub async fn apt(&self, suite: Suite) -> Result<Apt, ClusterError> {
         let made = base::make(&self.all, &self.mirror, &self.downloader, &self.store, self.progress).await;
         let runner = match made {
             Ok(root) => Runner::Base(root),
@@ -115,7 +124,7 @@ impl Downloads<'_> {
 
     /// Brings lists that are no older than this, and says whether they are new. Where the mirror does not answer, those of before
     /// do.
-    async fn refresh(&self, apt: &Apt, suite: Suite, age_max: Duration) -> Result<bool, ClusterError> {
+    pub async fn refresh(&self, apt: &Apt, suite: Suite, age_max: Duration) -> Result<bool, ClusterError> {
         if apt.age(&self.mirror).is_some_and(|age| age < age_max) {
             return Ok(false);
         }

@@ -87,14 +87,14 @@ impl DownloadSettings {
 
 /// A mirror of Debian's two archives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mirror {
+pub struct Mirror {
     main: String,
     security: String,
 }
 
 impl Mirror {
     /// The one of the settings, else the one that this machine's own packages come from.
-    pub(super) fn find(settings: &DownloadSettings) -> Result<Mirror, ClusterError> {
+    pub fn find(settings: &DownloadSettings) -> Result<Mirror, ClusterError> {
         settings.check().map_err(ClusterError::new)?;
         match &settings.mirror {
             Some(mirror) => Mirror::of(mirror, settings.security_mirror.as_deref()).map_err(ClusterError::new),
@@ -150,7 +150,7 @@ impl Mirror {
     }
 
     /// The whole address of a file.
-    pub(super) fn address(&self, archive: Archive, path: &str) -> String {
+    pub fn address(&self, archive: Archive, path: &str) -> String {
         let base = match archive {
             Archive::Main => &self.main,
             Archive::Security => &self.security,

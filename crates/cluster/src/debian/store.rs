@@ -15,12 +15,12 @@ const AT_ONCE: usize = 4;
 const SAY_EVERY: Duration = Duration::from_secs(3);
 
 /// A folder of whole files. What is still missing of one lies beside it, and is kept.
-pub(super) struct Store {
+pub struct Store {
     folder: PathBuf,
 }
 
 impl Store {
-    pub(super) fn open(folder: PathBuf) -> Result<Store, Failure> {
+    pub fn open(folder: PathBuf) -> Result<Store, Failure> {
         std::fs::create_dir_all(&folder).map_err(|error| cannot_store(&folder, &error))?;
         Ok(Store { folder })
     }

@@ -40,7 +40,7 @@ enum Kind {
 
 /// One of Debian's two archives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Archive {
+pub enum Archive {
     Main,
     Security,
 }
@@ -54,7 +54,7 @@ impl Archive {
         }
     }
 
-    pub(super) fn of_folder(name: &str) -> Option<Archive> {
+    pub fn of_folder(name: &str) -> Option<Archive> {
         [Archive::Main, Archive::Security].into_iter().find(|archive| archive.folder() == name)
     }
 }
@@ -108,7 +108,7 @@ impl fmt::Display for Suite {
 }
 
 /// This machine's processor, as Debian calls it.
-pub(super) fn architecture() -> &'static str {
+pub fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

@@ -16,7 +16,7 @@ const END: Duration = Duration::from_secs(5);
 
 /// Kills the processes whose mounts lie in this folder, waits for their ends, and gives their numbers. Such mounts exist in
 /// the nodes' own mount namespaces only; processes that share this one's belong to no node.
-pub(super) fn end_all_in(folder: &Path) -> Vec<i32> {
+pub fn end_all_in(folder: &Path) -> Vec<i32> {
     let mut ended = Vec::new();
     let begun = Instant::now();
     loop {
@@ -107,38 +107,6 @@ fn unescaped(text: &[u8]) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nix::mount::{MsFlags, mount};
-    use std::os::unix::process::CommandExt;
-    use std::process::Command;
-
-    #[test]
-    fn ends_processes_that_use_the_folder_and_no_others() {
-        let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let sleeper = |place: &Path| {
-            let place = place.join("mounted");
-            std::fs::create_dir(&place).unwrap();
-            let mut command = Command::new("sleep");
-            command.arg("60");
-            let own_mount = move || {
-                nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS)?;
-                let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
-                mount(None::<&str>, "/", None::<&str>, private, None::<&str>)?;
-                Ok(mount(Some("tmpfs"), &place, Some("tmpfs"), MsFlags::empty(), None::<&str>)?)
-            };
-            // SAFETY: the closure makes system calls only.
-            unsafe { command.pre_exec(own_mount) };
-            command.spawn().expect("this test needs the right to mount")
-        };
-        let (mut user, mut bystander) = (sleeper(folder.path()), sleeper(other.path()));
-        let process = i32::try_from(user.id()).unwrap();
-        // Reaped beside it, as the init process would.
-        let ended = std::thread::spawn(move || user.wait().unwrap());
-        assert_eq!(end_all_in(folder.path()), [process]);
-        assert!(!ended.join().unwrap().success());
-        assert_eq!(bystander.try_wait().unwrap(), None);
-        bystander.kill().unwrap();
-        bystander.wait().unwrap();
-    }
 
     #[test]
     fn reads_places_with_blanks() {

@@ -1,5 +1,4 @@
-//! Downloads, lists and roots under everything that networks, mirrors and disks do.
+//! Downloads under everything that networks, mirrors and disks do. Those of real lists are in `tests/cluster`.
 
 mod downloads;
 mod faulty_mirror;
-mod lists;

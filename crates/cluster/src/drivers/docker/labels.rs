@@ -15,7 +15,7 @@ pub(super) const LOCK: &str = "fencepost.lock";
 pub(super) const MACHINE: &str = "fencepost.machine";
 
 /// The labels of everything that a run makes.
-pub(super) fn of_run(run: &str, folder: &ClusterFolder) -> HashMap<String, String> {
+pub fn of_run(run: &str, folder: &ClusterFolder) -> HashMap<String, String> {
     let lock = folder.lock_file().display().to_string();
     HashMap::from(
         [(RUN, run.to_owned()), (LOCK, lock), (MACHINE, machine())]
@@ -40,7 +40,7 @@ pub(super) fn machine() -> String {
 
 /// What a run's network is called; the names of its containers begin with it. A run's name is its machine's alone, and several
 /// machines can share an engine.
-pub(super) fn name_of_run(run: &str) -> String {
+pub fn name_of_run(run: &str) -> String {
     format!("fencepost-{run}-{}", short_hash(machine().as_bytes()))
 }
 

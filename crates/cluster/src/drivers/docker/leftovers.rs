@@ -93,31 +93,6 @@ fn dead_run(labels: Option<&HashMap<String, String>>) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster_folder::ClusterFolder;
-    use crate::drivers::docker::labels::{name_of_run, of_run};
-    use crate::{DriverOptions, images};
-    use bollard::models::{ContainerCreateBody, NetworkCreateRequest};
-    use bollard::query_parameters::{CreateContainerOptionsBuilder, RemoveContainerOptionsBuilder};
-
-    /// What a controller leaves that is killed between making things and starting them.
-    async fn make(engine: &Engine, run: &str) -> ClusterFolder {
-        let folder = ClusterFolder::create(run, |_| true).unwrap();
-        let image =
-            engine.image(images::find("client").unwrap(), &DriverOptions::new().unwrap()).await.unwrap();
-        let (name, labels) = (name_of_run(run), of_run(run, &folder));
-        let network =
-            NetworkCreateRequest { name: name.clone(), labels: Some(labels.clone()), ..Default::default() };
-        engine.docker.create_network(network).await.unwrap();
-        let options = CreateContainerOptionsBuilder::default().name(&name).build();
-        let body = ContainerCreateBody {
-            image: Some(image),
-            entrypoint: Some(vec!["true".to_owned()]),
-            labels: Some(labels),
-            ..Default::default()
-        };
-        engine.docker.create_container(Some(options), body).await.unwrap();
-        folder
-    }
 
     #[test]
     fn networks_that_the_engine_keeps_are_one_sentence() {
@@ -126,24 +101,5 @@ mod tests {
         assert!(
             kept_by_engine(&["a", "b", "c"]).unwrap().contains("keeps 3 networks (a and 2 more), to which")
         );
-    }
-
-    #[tokio::test]
-    async fn what_was_made_and_never_started_goes_once_its_controller_is_dead() {
-        let engine = Engine::connect().await.expect("this test needs a Docker engine");
-        let name = |which: &str| format!("never-started-{which}-{}-0", std::process::id());
-        let (dead, alive) = (name("dead"), name("alive"));
-        let (dead_folder, folder) = (make(&engine, &dead).await, make(&engine, &alive).await);
-        // Only now is its controller dead: a run beside this test would remove it, too.
-        drop(dead_folder);
-        let cleaned = clean_up(&engine, Duration::from_secs(60)).await;
-        let text = cleaned.lines().join("\n");
-        let names = |line: &&str| line.contains(&format!("fencepost-{dead}"));
-        assert_eq!(text.lines().filter(names).count(), 2, "one container, one network: {text}");
-        assert!(!text.contains(&alive), "{text}");
-        let force = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-        engine.docker.remove_container(&name_of_run(&alive), Some(force)).await.unwrap();
-        engine.docker.remove_network(&name_of_run(&alive)).await.unwrap();
-        drop(folder);
     }
 }
