@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Takes a [`ClockCall`] as JSON.
+/// Takes a `ClockCall` as JSON.
 ///
 /// Motions go on by themselves, on a thread of the agent's.
 #[derive(Default)]

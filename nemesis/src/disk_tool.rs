@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Takes a [`DiskCall`] as JSON.
+/// Takes a `DiskCall` as JSON.
 ///
 /// The disk lives as long as the agent.
 #[derive(Default)]

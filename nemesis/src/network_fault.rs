@@ -115,15 +115,14 @@ impl Impaired {
     /// The target that still waits as long as during the fault, in a sentence. Without any answer, a partition is at
     /// work or a node is gone: rules of ours are not.
     fn still_slow(&self, after: &[Echoes]) -> Option<String> {
-        let all = self.on.iter().zip(&self.before).zip(after);
-        all.filter_map(|((target, before), after)| {
+        let mut all = self.on.iter().zip(&self.before).zip(after);
+        all.find_map(|((target, before), after)| {
             let (before_ms, now_ms) = (before.median_ms?, after.median_ms?);
             let slow = now_ms > before_ms + (self.parameters.round_trip_ms() / 2.0).max(20.0);
             slow.then(|| {
                 format!("round trips of {target} still take {now_ms} ms after healing, and took {before_ms} ms before the fault")
             })
         })
-        .next()
     }
 
     async fn others_at_work(&self, context: &FaultContext, peers: &[String]) -> Result<bool, FaultError> {

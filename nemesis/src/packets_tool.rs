@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 
-/// Takes a [`PacketsCall`] as JSON.
+/// Takes a `PacketsCall` as JSON.
 #[derive(Default)]
 pub struct PacketsTool {
     network: Mutex<Network>,

@@ -55,9 +55,7 @@ impl Program {
     fn hear(&mut self) -> Vec<i64> {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
-        if line.is_empty() {
-            panic!("the program has ended: {}", self.child.wait().unwrap());
-        }
+        assert!(!line.is_empty(), "the program has ended: {}", self.child.wait().unwrap());
         line.split_whitespace().map(|number| number.parse().unwrap()).collect()
     }
 

@@ -133,7 +133,7 @@ impl Codec for FencedMutex {
 
 impl FastPath for OwnerMutex {
     fn decide(&self, history: &History<Self>, order: Option<&mut Vec<u32>>) -> Decision {
-        decide::<Self>(history, order, |_| None)
+        decide::<Self>(history, order, |()| None)
     }
 }
 

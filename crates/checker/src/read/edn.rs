@@ -325,7 +325,7 @@ mod tests {
             (read[2].number, &*read[2].value, read[2].error.as_deref()),
             (3, "[1,2]", Some("mismatch"))
         );
-        assert_eq!(lines(&format!("[{}\n]", JEPSEN)).unwrap(), read);
+        assert_eq!(lines(&format!("[{JEPSEN}\n]")).unwrap(), read);
         assert_eq!(lines("").unwrap(), []);
         assert_eq!(lines("[]").unwrap(), []);
     }

@@ -27,7 +27,7 @@ const OUTPUT_PATIENCE: Duration = Duration::from_millis(200);
 /// Something that faults need inside a node, in a form that can be called from outside.
 pub trait Tool: Send + Sync {
     fn name(&self) -> &'static str;
-    /// Does what `args` say. May block: it runs on a thread of its own. Commands it runs by [`output_of`].
+    /// Does what `args` say. May block: it runs on a thread of its own. Commands it runs by `output_of`.
     fn call(&self, args: Value) -> Result<Value, String>;
 }
 

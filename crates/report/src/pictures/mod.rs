@@ -41,8 +41,8 @@ impl RunPictures {
 /// The files of `plots/` with their names: each picture as SVG, and as PNG with the feature `png`.
 pub fn plots(run: &RunIndex, verdict: &RunVerdict, whole: &RunPictures) -> Vec<(String, Vec<u8>)> {
     let first = shown_findings(run, verdict).into_iter().find_map(|shown| violation::violation(run, &shown));
-    let findings = verdict.verdicts.iter().flat_map(|each| &each.findings);
-    let evidence = findings.filter_map(|finding| finding.evidence.as_deref()).next().map(conflict::conflict);
+    let mut findings = verdict.verdicts.iter().flat_map(|each| &each.findings);
+    let evidence = findings.find_map(|finding| finding.evidence.as_deref()).map(conflict::conflict);
     let pictures = [
         ("timeline", Some(&whole.timeline)),
         ("latency", Some(&whole.latency)),

@@ -158,8 +158,8 @@ impl Thread {
         for attempt in 0u32.. {
             let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
             match ptrace(libc::PTRACE_GETSIGINFO, self.tid, 0, info.as_mut_ptr() as usize) {
-                // SAFETY: zeroed is a valid siginfo_t, and the kernel has filled it in.
                 Ok(()) => {
+                    // SAFETY: zeroed is a valid siginfo_t, and the kernel has filled it in.
                     self.keep_signal(unsafe { info.assume_init() });
                     return Ok(());
                 }
