@@ -102,7 +102,7 @@ values! {
         /// The servers that granted it.
         granted_by: Vec<Name>,
         /// Its place in the queue.
-        arrival: f64,
+        arrival: serde_json::Number,
         /// How often the waiter was woken.
         wakeups: u64,
         /// How often the client had to ask.

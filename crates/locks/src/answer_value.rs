@@ -1,32 +1,38 @@
 //! What the value of an answer may be. The checkers would pass over any other as if nothing were there, so it ends the run.
 
 use crate::protocol::{Answer, AnswerKind};
-use fencepost_history::{f, printable};
+use fencepost_history::{Grant, Released, f, printable};
 use serde_json::Value;
 
 /// The longest beginning of a value that a sentence shows, in characters.
 const SHOWN: usize = 60;
 
-/// A field of a value: its name, what it must be, and this in words.
+/// A field of a value: its name, whether a value has it as it must be, and this in words.
 type Field = (&'static str, fn(&Value) -> bool, &'static str);
 
+/// The field of the type that reads such values.
+macro_rules! field {
+    ($of:ident.$field:ident, $words:literal) => {
+        field!($of.$field if |_| true, $words)
+    };
+    ($of:ident.$field:ident if $right:expr, $words:literal) => {
+        (stringify!($field), |value| $of::of(value).$field.is_some_and($right), $words)
+    };
+}
+
 const GRANTED: [Field; 5] = [
-    ("token", |value| value.as_i64().is_some_and(|token| token >= 0), "a whole number from 0 to 2^63 - 1"),
-    ("validity_ms", Value::is_number, "a number"),
-    ("granted_by", is_list_of_names, "a list of the names of servers"),
-    ("wakeups", Value::is_u64, "a whole number, not negative"),
-    ("arrival", Value::is_number, "a number"),
+    field!(Grant.token if |token| token >= 0, "a whole number from 0 to 2^63 - 1"),
+    field!(Grant.validity_ms, "a number"),
+    field!(Grant.granted_by, "a list of the names of servers"),
+    field!(Grant.wakeups, "a whole number, not negative"),
+    field!(Grant.arrival, "a number"),
 ];
 
 const RELEASED: [Field; 3] = [
-    ("believed", Value::is_boolean, "true or false"),
-    ("removed", Value::is_boolean, "true or false"),
-    ("removed_owner", Value::is_u64, "the number of a process, or null"),
+    field!(Released.believed, "true or false"),
+    field!(Released.removed, "true or false"),
+    field!(Released.removed_owner, "the number of a process, or null"),
 ];
-
-fn is_list_of_names(value: &Value) -> bool {
-    value.as_array().is_some_and(|names| names.iter().all(Value::is_string))
-}
 
 impl Answer {
     /// Refuses a value that no answer to an operation of this name has. docs/client-protocol.md says which are possible.
@@ -51,13 +57,12 @@ fn check_fields(f: &str, value: &Value, fields: &[Field], example: &str) -> Resu
     if !value.is_null() && !value.is_object() {
         return Err(refused(f, value, example));
     }
-    for (name, is, expected) in fields {
+    for (name, is_right, expected) in fields {
         match value.get(name) {
-            None | Some(Value::Null) => {}
-            Some(field) if is(field) => {}
-            Some(field) => {
+            Some(field) if !field.is_null() && !is_right(value) => {
                 return Err(refused(f, field, expected).replacen("with", &format!("with the {name}"), 1));
             }
+            _ => {}
         }
     }
     Ok(())

@@ -16,12 +16,12 @@ use crate::service::LockService;
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClusterError, Node};
-use fencepost_history::{Completion, Lease};
-use serde_json::{Value, json};
+use fencepost_history::{Completion, Grant, Lease};
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-const TOKEN: u64 = 1;
+const TOKEN: i64 = 1;
 
 static CANARY: LockDefinition = LockDefinition {
     name: "canary-nolock",
@@ -99,18 +99,14 @@ struct CanaryLock;
 #[async_trait]
 impl Lock for CanaryLock {
     async fn acquire(&mut self, _key: &str, _ttl: Duration, _timeout: Duration) -> Completion {
-        Completion::Ok(json!({"token": TOKEN}))
+        Completion::ok(Grant { token: Some(TOKEN), ..Grant::default() })
     }
 
     async fn release(&mut self, _key: &str, _timeout: Duration) -> Completion {
         Completion::Ok(Value::Null)
     }
 
-    fn still_valid(&self, _key: &str) -> Option<bool> {
-        None
-    }
-
     fn token(&self, _key: &str) -> Option<u64> {
-        Some(TOKEN)
+        Some(TOKEN.unsigned_abs())
     }
 }

@@ -70,9 +70,13 @@ pub trait Lock: Send {
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion;
     /// Whether the lease still runs, by this process's own clock and the notices of its library, without a request.
     /// None where no validity is known (then only a `lost` notice ends the belief).
-    fn still_valid(&self, key: &str) -> Option<bool>;
+    fn still_valid(&self, _key: &str) -> Option<bool> {
+        None
+    }
     /// The fencing token of the lock that is held.
-    fn token(&self, key: &str) -> Option<u64>;
+    fn token(&self, _key: &str) -> Option<u64> {
+        None
+    }
     /// A value that no other grant has, of the lock that is held.
     fn unique_value(&self, _key: &str) -> Option<String> {
         None

@@ -1,13 +1,22 @@
-//! A node that does nothing but answer commands, for tests of what is said of servers that do not serve.
+//! For tests: how an operation ended, in short; and a node that does nothing but answer commands.
 
 use async_trait::async_trait;
 use fencepost_cluster::protocol::{Limits, Output, Service};
 use fencepost_cluster::{Attached, ClusterError, Node};
-use fencepost_history::NodeKind;
+use fencepost_history::{Completion, NodeKind};
 use serde_json::Value;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// A completion in short: `ok {"token":7}`, `fail taken`, `info timeout`.
+pub(crate) fn ended(completion: &Completion) -> String {
+    match completion {
+        Completion::Ok(value) => format!("ok {value}"),
+        Completion::Fail(why) => format!("fail {}", why.code_name()),
+        Completion::Info(why) => format!("info {}", why.code_name()),
+    }
+}
 
 /// A server's node on which every command ends alike.
 pub(crate) struct StubNode {

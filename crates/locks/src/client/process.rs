@@ -5,11 +5,11 @@ use crate::notices::Notices;
 use crate::pause_points;
 use crate::protocol::{Answer, AnswerKind, Command, FromClient, Notice};
 use crate::recipe::Lock;
-use fencepost_history::{Completion, ErrorCode, f};
+use fencepost_history::{AcquireArguments, Completion, ErrorCode, Grant, Mode, Released, f};
 use fencepost_storage::{Credentials, Guard, Need, ProtectedStorage};
 use fencepost_wire::LineWriter;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -139,7 +139,7 @@ impl ClientProcess {
         let timeout = command.timeout_ms.map_or(TIMEOUT_DEFAULT, Duration::from_millis);
         let completion = match command.f.as_ref() {
             f::ACQUIRE => return self.acquire(command, timeout).await,
-            f::HOLDS => Completion::Ok(self.believes(key).into()),
+            f::HOLDS => Completion::ok(self.believes(key)),
             f::READ => self.read(key, timeout).await,
             f::WRITE => self.write(key, &command.value, timeout).await,
             f::RELEASE => return self.release(command.id, key, timeout).await,
@@ -158,9 +158,9 @@ impl ClientProcess {
         };
         let ttl = Duration::from_millis(ttl_ms);
         self.beliefs.begin_acquire(key);
-        let completion = match command.value["mode"].as_str() {
-            Some("shared") => self.lock.acquire_shared(key, ttl, timeout).await,
-            _ => self.lock.acquire(key, ttl, timeout).await,
+        let completion = match AcquireArguments::of(&command.value).mode.unwrap_or_default() {
+            Mode::Shared => self.lock.acquire_shared(key, ttl, timeout).await,
+            Mode::Exclusive => self.lock.acquire(key, ttl, timeout).await,
         };
         let granted = matches!(completion, Completion::Ok(_));
         self.lost = self.beliefs.end_acquire(key, granted);
@@ -169,7 +169,7 @@ impl ClientProcess {
         }
         let mut answer = Answer::new(command.id, completion);
         if let Some(wakeups) = self.lock.wakeups() {
-            add(&mut answer, "wakeups", wakeups.into());
+            answer.value = Grant { wakeups: Some(wakeups), ..Grant::of(&answer.value) }.into();
         }
         answer
     }
@@ -271,7 +271,7 @@ impl ClientProcess {
         let completion = self.lock.release(key, timeout).await;
         let mut answer = Answer::new(id, completion);
         // What the lock itself has to say of the release stands beside the belief.
-        add(&mut answer, "believed", believed.into());
+        answer.value = Released { believed: Some(believed), ..Released::of(&answer.value) }.into();
         answer
     }
 
@@ -279,13 +279,6 @@ impl ClientProcess {
     fn believes(&self, key: &str) -> bool {
         self.beliefs.contain(key) && !(self.careful && self.lock.still_valid(key) == Some(false))
     }
-}
-
-fn add(answer: &mut Answer, name: &str, value: Value) {
-    if answer.value.is_null() {
-        answer.value = json!({});
-    }
-    answer.value[name] = value;
 }
 
 fn no_storage() -> Completion {

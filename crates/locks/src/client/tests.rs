@@ -7,7 +7,7 @@ use crate::notices::Notices;
 use crate::protocol::Answer;
 use crate::recipe::{Lock, Recipe, Session};
 use async_trait::async_trait;
-use fencepost_history::{Completion, ErrorCode};
+use fencepost_history::{Completion, ErrorCode, Grant};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, split};
 
@@ -68,7 +68,7 @@ impl Lock for FakeLock {
             }
             _ => {}
         }
-        Completion::Ok(json!({"token": 33}))
+        Completion::ok(Grant { token: Some(33), ..Grant::default() })
     }
     async fn release(&mut self, key: &str, _timeout: Duration) -> Completion {
         if key == "expired" {
