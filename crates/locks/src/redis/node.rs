@@ -1,11 +1,11 @@
 //! A client's way to one Redis server: the commands of the recipes, and what became of them.
 
-use crate::client_clock::{Reading, whole_millis};
+use crate::client_clock::whole_millis;
 use crate::protocol::Server;
 use fencepost_history::{ErrorCode, OperationError};
 use fencepost_wire::{Connected, Reconnecting};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisConnectionInfo};
+use redis::{AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisConnectionInfo, RedisError};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -43,22 +43,18 @@ pub(crate) struct RedisNode {
     link: Reconnecting<ServerConnection>,
 }
 
-/// A connection to a server. Commands on one connection are executed in the order in which they were sent.
-#[derive(Clone)]
-pub(crate) struct Connection(Connected<ServerConnection>);
+/// The connection to a server that was up when it was looked for. Commands on it are executed in the order in which they were
+/// sent. Where there was none, no command is sent.
+pub(crate) struct Connection<'a> {
+    node: &'a RedisNode,
+    wire: Option<Connected<ServerConnection>>,
+}
 
 /// A connection, and the name of the server at its other end.
 #[derive(Clone)]
 pub(crate) struct ServerConnection {
     pub(crate) talk: MultiplexedConnection,
     pub(crate) server: Arc<str>,
-}
-
-impl Connection {
-    /// The name of the server at the other end.
-    pub(crate) fn server(&self) -> &str {
-        &self.0.server
-    }
 }
 
 impl RedisNode {
@@ -90,19 +86,20 @@ impl RedisNode {
     }
 
     /// The connection that is up now.
-    pub(crate) fn connection(&self) -> Option<Connection> {
-        self.link.current().map(Connection)
+    pub(crate) fn connection(&self) -> Connection<'_> {
+        Connection { node: self, wire: self.link.current() }
     }
+}
 
-    /// The reply where there is no connection.
-    pub(crate) fn unreachable<T>(&self) -> Reply<T> {
-        Reply::Unsent(ErrorCode::Unreachable.error(format_args!("no connection to {}", self.name)))
+impl Connection<'_> {
+    /// The name of the server at the other end.
+    pub(crate) fn server(&self) -> &str {
+        self.wire.as_ref().map_or(&self.node.name, |wire| &wire.server)
     }
 
     /// `SET key value NX PX ttl`, or without `PX` where there is no TTL: true if the key was free.
     pub(crate) async fn set_if_free(
         &self,
-        connection: &Connection,
         key: &str,
         value: &str,
         ttl: Option<Duration>,
@@ -113,28 +110,21 @@ impl RedisNode {
         if let Some(ttl) = ttl {
             command.arg("PX").arg(whole_millis(ttl));
         }
-        let reply: Reply<Option<String>> = self.ask(connection, &command, deadline).await;
+        let reply: Reply<Option<String>> = self.ask(&command, deadline).await;
         reply.map(|status| status.is_some())
     }
 
     /// Deletes the key if it holds `value`: true if it did.
-    pub(crate) async fn delete_if_mine(
-        &self,
-        connection: &Connection,
-        key: &str,
-        value: &str,
-        deadline: Instant,
-    ) -> Reply<bool> {
+    pub(crate) async fn delete_if_mine(&self, key: &str, value: &str, deadline: Instant) -> Reply<bool> {
         // EVAL and not EVALSHA: one round trip always, also on a server that lost its script cache in a restart.
         let mut command = redis::cmd("EVAL");
         command.arg(COMPARE_AND_DELETE).arg(1).arg(key).arg(value);
-        self.ask(connection, &command, deadline).await.map(|deleted: i64| deleted > 0)
+        self.ask(&command, deadline).await.map(|deleted: i64| deleted > 0)
     }
 
     /// Prolongs the key if it holds `value`: true if it did.
     pub(crate) async fn renew_if_mine(
         &self,
-        connection: &Connection,
         key: &str,
         value: &str,
         ttl: Duration,
@@ -142,87 +132,63 @@ impl RedisNode {
     ) -> Reply<bool> {
         let mut command = redis::cmd("EVAL");
         command.arg(COMPARE_AND_EXPIRE).arg(1).arg(key).arg(value).arg(whole_millis(ttl));
-        self.ask(connection, &command, deadline).await.map(|renewed: i64| renewed > 0)
+        self.ask(&command, deadline).await.map(|renewed: i64| renewed > 0)
     }
 
     /// `PEXPIRE key ttl`: true if there was such a key.
-    pub(crate) async fn expire(
-        &self,
-        connection: &Connection,
-        key: &str,
-        ttl: Duration,
-        deadline: Instant,
-    ) -> Reply<bool> {
-        self.ask(connection, redis::cmd("PEXPIRE").arg(key).arg(whole_millis(ttl)), deadline).await
+    pub(crate) async fn expire(&self, key: &str, ttl: Duration, deadline: Instant) -> Reply<bool> {
+        self.ask(redis::cmd("PEXPIRE").arg(key).arg(whole_millis(ttl)), deadline).await
     }
 
     /// `GET key`.
-    pub(crate) async fn get(
-        &self,
-        connection: &Connection,
-        key: &str,
-        deadline: Instant,
-    ) -> Reply<Option<String>> {
-        self.ask(connection, redis::cmd("GET").arg(key), deadline).await
+    pub(crate) async fn get(&self, key: &str, deadline: Instant) -> Reply<Option<String>> {
+        self.ask(redis::cmd("GET").arg(key), deadline).await
     }
 
     /// `DEL key`, whatever it holds: true if there was such a key.
-    pub(crate) async fn delete(&self, connection: &Connection, key: &str, deadline: Instant) -> Reply<bool> {
-        self.ask(connection, redis::cmd("DEL").arg(key), deadline).await
+    pub(crate) async fn delete(&self, key: &str, deadline: Instant) -> Reply<bool> {
+        self.ask(redis::cmd("DEL").arg(key), deadline).await
     }
 
     /// `INCR key`.
-    pub(crate) async fn increment(
-        &self,
-        connection: &Connection,
-        key: &str,
-        deadline: Instant,
-    ) -> Reply<u64> {
-        self.ask(connection, redis::cmd("INCR").arg(key), deadline).await
+    pub(crate) async fn increment(&self, key: &str, deadline: Instant) -> Reply<u64> {
+        self.ask(redis::cmd("INCR").arg(key), deadline).await
     }
 
     /// `WAIT replicas`: how many replicas have acknowledged everything that was sent before on this connection, once
     /// they are as many or after `patience`. Meanwhile the server executes nothing else of this connection.
-    pub(crate) async fn wait(
-        &self,
-        connection: &Connection,
-        replicas: u32,
-        patience: Duration,
-        deadline: Instant,
-    ) -> Reply<u32> {
+    pub(crate) async fn wait(&self, replicas: u32, patience: Duration, deadline: Instant) -> Reply<u32> {
         // 0 would be for ever.
         let patience_ms = whole_millis(patience).max(1);
-        self.ask(connection, redis::cmd("WAIT").arg(replicas).arg(patience_ms), deadline).await
+        self.ask(redis::cmd("WAIT").arg(replicas).arg(patience_ms), deadline).await
     }
 
-    async fn ask<T: FromRedisValue>(
-        &self,
-        connection: &Connection,
-        command: &Cmd,
-        deadline: Instant,
-    ) -> Reply<T> {
-        let Connection(wire) = connection;
-        if wire.is_dead() {
-            return self.unreachable();
-        }
+    async fn ask<T: FromRedisValue>(&self, command: &Cmd, deadline: Instant) -> Reply<T> {
+        let Some(wire) = self.wire.as_ref().filter(|wire| !wire.is_dead()) else {
+            let why = ErrorCode::Unreachable.error(format_args!("no connection to {}", self.node.name));
+            return Reply::Unsent(why);
+        };
         let ServerConnection { mut talk, server } = (**wire).clone();
-        match timeout_at(deadline, command.query_async(&mut talk)).await {
-            Ok(Ok(answer)) => Reply::Answer(answer),
-            // The server's own words (LOADING, OOM, MISCONF, …): it looked at the command and did not run it.
-            Ok(Err(error)) if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => {
-                Reply::Refused(ErrorCode::Refused.error(format_args!("{server}: {error}")))
-            }
-            // The connection broke with the command on it, or it sent something that is not Redis: unknown.
-            Ok(Err(error)) => {
-                self.link.doubt(wire);
-                Reply::Unknown(ErrorCode::Disconnected.error(format_args!("{server}: {error}")))
-            }
-            // A write that timed out may have been executed, and may still be.
-            Err(_) => {
-                self.link.doubt(wire);
-                Reply::Unknown(ErrorCode::Timeout.error(format_args!("{server} did not answer in time")))
-            }
+        let reply = reply(timeout_at(deadline, command.query_async(&mut talk)).await.ok(), &server);
+        if let Reply::Unknown(_) = reply {
+            self.node.link.doubt(wire);
         }
+        reply
+    }
+}
+
+/// What an answer says of its command; none: it did not come in time.
+fn reply<T>(answered: Option<Result<T, RedisError>>, server: &str) -> Reply<T> {
+    match answered {
+        Some(Ok(answer)) => Reply::Answer(answer),
+        // The server's own words (LOADING, OOM, MISCONF, …): it looked at the command and did not run it.
+        Some(Err(error)) if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => {
+            Reply::Refused(ErrorCode::Refused.error(format_args!("{server}: {error}")))
+        }
+        // The connection broke with the command on it, or it sent something that is not Redis: unknown.
+        Some(Err(error)) => Reply::Unknown(ErrorCode::Disconnected.error(format_args!("{server}: {error}"))),
+        // A write that timed out may have been executed, and may still be.
+        None => Reply::Unknown(ErrorCode::Timeout.error(format_args!("{server} did not answer in time"))),
     }
 }
 
@@ -252,18 +218,43 @@ pub(crate) async fn dial(
     MultiplexedConnection::new_with_config(&PLAIN, stream, config).await.map_err(std::io::Error::other)
 }
 
-/// A lock that was granted and not yet released.
-pub(crate) struct HeldKey {
-    pub(crate) key: String,
-    pub(crate) value: String,
-    /// By this process's own clock the lease runs until then; none: it has no end.
-    pub(crate) valid_until: Option<Reading>,
-}
-
 /// A value that no other acquire of any client in any run has: its holder owns the lock.
 ///
 /// Readable, so that one sees in Redis itself whose lock it is; the random part comes from the system and not
 /// from the run's seed, because a client that is restarted with the same seed must not repeat itself.
 pub(crate) fn unique_value(client: &str, process: u64, count: u64) -> String {
     format!("{client}-{process}-{count}-{:016x}", rand::random::<u64>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use redis::ServerErrorKind;
+
+    #[test]
+    fn what_each_answer_of_a_server_says_of_its_command() {
+        let error = |kind| Some(Err::<bool, _>(RedisError::from((kind, "words"))));
+        assert_eq!(reply(Some(Ok(true)), "n1"), Reply::Answer(true));
+        assert_eq!(reply::<bool>(None, "n1"), Reply::Unknown("timeout: n1 did not answer in time".into()));
+        for kind in [
+            ServerErrorKind::ResponseError,
+            ServerErrorKind::BusyLoading,
+            ServerErrorKind::MasterDown,
+            ServerErrorKind::NoPerm,
+            // What a primary answers that became a replica.
+            ServerErrorKind::ReadOnly,
+        ] {
+            let reply = reply(error(ErrorKind::Server(kind)), "n1");
+            assert!(matches!(&reply, Reply::Refused(why) if why.code() == ErrorCode::Refused), "{reply:?}");
+        }
+        // OOM, MISCONF, NOREPLICAS: the crate does not know them.
+        assert!(matches!(reply(error(ErrorKind::Extension), "n1"), Reply::Refused(_)));
+        for kind in [ErrorKind::Io, ErrorKind::Parse, ErrorKind::UnexpectedReturnType, ErrorKind::Client] {
+            let reply = reply(error(kind), "n1");
+            assert!(
+                matches!(&reply, Reply::Unknown(why) if why.code() == ErrorCode::Disconnected),
+                "{kind:?}: {reply:?}"
+            );
+        }
+    }
 }

@@ -2,9 +2,11 @@
 //!
 //! Source: Redisson's lock watchdog (its reference, "Distributed locks": `lockWatchdogTimeout`, renewed at a third of it).
 
-use crate::client_clock::{ClientClock, Reading};
+use super::decisions::{Renewal, after_renewal};
+use super::lock::CLOCK;
+use super::node::RedisNode;
+use crate::client_clock::Reading;
 use crate::notices::Notices;
-use crate::redis::node::{RedisNode, Reply};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,17 +24,16 @@ pub(crate) struct Watchdog {
 }
 
 /// What is renewed.
-pub(crate) struct Renewed {
+pub(crate) struct RenewedLock {
     pub(crate) node: Arc<RedisNode>,
     pub(crate) key: String,
     pub(crate) value: String,
     pub(crate) ttl: Duration,
-    pub(crate) clock: ClientClock,
 }
 
 impl Watchdog {
     /// Begins to renew a lock that is valid until then.
-    pub(crate) fn start(lock: Renewed, valid_until: Reading, notices: Notices) -> Watchdog {
+    pub(crate) fn start(lock: RenewedLock, valid_until: Reading, notices: Notices) -> Watchdog {
         let valid_until = Arc::new(Mutex::new(valid_until));
         let task = tokio::spawn(keep(lock, valid_until.clone(), notices));
         Watchdog { valid_until, task }
@@ -50,32 +51,22 @@ impl Drop for Watchdog {
     }
 }
 
-async fn keep(lock: Renewed, valid_until: Arc<Mutex<Reading>>, notices: Notices) {
-    let Renewed { node, key, value, ttl, clock } = lock;
+async fn keep(lock: RenewedLock, valid_until: Arc<Mutex<Reading>>, notices: Notices) {
+    let RenewedLock { node, key, value, ttl } = lock;
     let mut rest = ttl / SHARE;
     loop {
         sleep(rest).await;
-        let (sent, sent_at) = (Instant::now(), clock.now());
-        let reply = match node.connection() {
-            Some(connection) => node.renew_if_mine(&connection, &key, &value, ttl, sent + ttl / SHARE).await,
-            None => node.unreachable(),
-        };
-        match reply {
-            Reply::Answer(true) => {
+        let (sent, sent_at) = (Instant::now(), CLOCK.now());
+        let reply = node.connection().renew_if_mine(&key, &value, ttl, sent + ttl / SHARE).await;
+        let end = *valid_until.lock();
+        match after_renewal(reply, !CLOCK.is_before(end)) {
+            Renewal::Renewed => {
                 *valid_until.lock() = sent_at + ttl;
                 notices.renewed(&key, sent.elapsed());
                 rest = (ttl / SHARE).saturating_sub(sent.elapsed());
             }
-            // The script ran and found no key, or another's value.
-            Reply::Answer(false) => return notices.lost(&key, "the key is gone, or another's"),
-            // Not renewed, or unknown: again, until nothing is left of the lease by the client's own clock.
-            Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) => {
-                let end = *valid_until.lock();
-                if !clock.is_before(end) {
-                    return notices.lost(&key, format!("it was not renewed for a whole TTL; {why}"));
-                }
-                rest = REST;
-            }
+            Renewal::Again => rest = REST,
+            Renewal::Lost(reason) => return notices.lost(&key, reason),
         }
     }
 }

@@ -37,8 +37,7 @@ pub(super) fn open(data: &[Server], sentinels: &[Server]) -> RedisNode {
             let driver = Box::pin(driver);
             // The connection only moves while its driver does.
             let (talk, driver) = confirmed(&mut talk, driver, &address).await.map(|driver| (talk, driver))?;
-            let of_address = directory.data.iter().find(|server| server.address == address);
-            let server = of_address.map_or(&*address, |server| &*server.name).into();
+            let server = name_of(&address, &directory.data).into();
             Ok((ServerConnection { talk, server }, driver))
         }
     })
@@ -79,8 +78,51 @@ async fn confirmed<Driver: Future<Output = ()> + Unpin>(
         answer = question.query_async(talk) => answer.map_err(Error::other)?,
         () = &mut driver => return Err(Error::other("the server hung up")),
     };
-    match role.first() {
-        Some(redis::Value::BulkString(role)) if role == b"master" => Ok(driver),
-        other => Err(Error::other(format!("{address} is no primary: {other:?}"))),
+    match is_primary(&role) {
+        true => Ok(driver),
+        false => Err(Error::other(format!("{address} is no primary: {:?}", role.first()))),
+    }
+}
+
+/// Whether a server says of itself, by ROLE, that it is a primary.
+fn is_primary(role: &[redis::Value]) -> bool {
+    matches!(role.first(), Some(redis::Value::BulkString(role)) if role == b"master")
+}
+
+/// The name of the server at an address; the address itself, where that is of no server that the client knows.
+fn name_of<'a>(address: &'a str, data: &'a [Server]) -> &'a str {
+    data.iter().find(|server| server.address == address).map_or(address, |server| &server.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use redis::{Value, from_redis_value};
+
+    #[test]
+    fn a_primary_is_what_says_so_itself() {
+        let word = |word: &str| Value::BulkString(word.as_bytes().to_vec());
+        assert!(is_primary(&[word("master"), Value::Int(0), Value::Array(Vec::new())]));
+        // What a Sentinel still calls the primary, after another was promoted.
+        assert!(!is_primary(&[word("slave"), word("198.18.0.3"), Value::Int(6379)]));
+        for other in [word("sentinel"), word("MASTER"), Value::Nil, Value::SimpleString("master".to_owned())]
+        {
+            assert!(!is_primary(&[other]));
+        }
+        assert!(!is_primary(&[]));
+    }
+
+    #[test]
+    fn what_a_sentinel_says_of_the_primary() {
+        let said = |value: Value| from_redis_value::<Option<(String, u16)>>(value).map_err(|_| ());
+        let words = |words: &[&str]| {
+            Value::Array(words.iter().map(|word| Value::BulkString(word.as_bytes().to_vec())).collect())
+        };
+        assert_eq!(said(words(&["198.18.0.3", "6379"])), Ok(Some(("198.18.0.3".to_owned(), 6379))));
+        assert_eq!(said(Value::Nil), Ok(None), "it knows no such group");
+        assert_eq!((said(words(&["198.18.0.3"])), said(words(&["198.18.0.3", "x"]))), (Err(()), Err(())));
+        let data = [Server { name: "n2".to_owned(), address: "198.18.0.3:6379".to_owned() }];
+        assert_eq!(name_of("198.18.0.3:6379", &data), "n2");
+        assert_eq!(name_of("198.18.0.9:6379", &data), "198.18.0.9:6379");
     }
 }

@@ -1,4 +1,4 @@
-//! Counting what the nodes answered, and what follows from it.
+//! What the answers of the nodes mean for an acquire or a release: counting them, and what follows from that.
 
 use crate::redis::node::Reply;
 use fencepost_history::{Completion, ErrorCode, OperationError};
@@ -43,9 +43,26 @@ impl Votes {
         self.granted.len() >= majority || self.taken + self.unsent + self.failed > nodes - majority
     }
 
+    /// Whether these votes are a lock: a majority, and in time, after everything that was asked so far. By the algorithm a
+    /// client without both does not hold the lock, whatever became of single SETs that were not answered: those keys go with
+    /// their TTL.
+    ///
+    /// # Errors
+    /// Why they are none.
+    pub(super) fn grant(&self, nodes: usize, in_time: bool) -> Result<(), OperationError> {
+        if self.granted.len() < nodes / 2 + 1 {
+            return Err(self.why_no_majority(nodes));
+        }
+        if !in_time {
+            let late = "a majority granted it, but asking took longer than the validity";
+            return Err(ErrorCode::Expired.error(late));
+        }
+        Ok(())
+    }
+
     /// Why these votes are no majority. The lock is *taken* only by the word of a server that holds another's value; a server
     /// that was not counted in time has said nothing.
-    pub(super) fn why_no_majority(&self, nodes: usize) -> OperationError {
+    fn why_no_majority(&self, nodes: usize) -> OperationError {
         let granted = self.granted.len();
         let silent = ErrorCode::Timeout.error("too few servers answered");
         match &self.why {
@@ -65,7 +82,7 @@ impl Votes {
 }
 
 /// How the nodes answered a release.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Tally {
     deleted: usize,
     absent: usize,
@@ -130,10 +147,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn tally(deleted: usize, absent: usize, unknown: usize, untouched: usize) -> Tally {
-        Tally { deleted, absent, unknown, untouched, why: Some(ErrorCode::Timeout.error("n1")) }
-    }
+    use crate::testing::ended;
 
     #[test]
     fn votes_are_decided_by_a_majority_either_way() {
@@ -152,7 +166,7 @@ mod tests {
         let why = |replies: Vec<Reply<bool>>| {
             let mut votes = Votes::default();
             replies.into_iter().enumerate().for_each(|ballot| votes.count(ballot));
-            votes.why_no_majority(5).to_string()
+            votes.grant(5, true).unwrap_err().to_string()
         };
         let unsent = || Reply::Unsent(ErrorCode::Unreachable.error("no connection to n5"));
         let unknown = || Reply::Unknown(ErrorCode::Timeout.error("n1 did not answer in time"));
@@ -180,23 +194,87 @@ mod tests {
     }
 
     #[test]
-    fn a_release_is_ok_once_no_majority_can_have_it() {
-        assert_eq!(tally(3, 0, 0, 0).verdict(5), Some(Completion::Ok(Value::Null)));
-        assert_eq!(tally(3, 2, 0, 0).completion(5), Completion::Ok(Value::Null));
-        assert_eq!(tally(2, 1, 0, 0).verdict(5), None, "the two still out may say absent");
-        assert_eq!(tally(2, 2, 1, 0).completion(5), Completion::Ok(Value::Null));
+    fn a_majority_is_a_lock_if_it_was_in_time() {
+        let votes = |granted: usize| Votes { granted: (0..granted).collect(), ..Votes::default() };
+        for (granted, in_time, expected) in [
+            (5, true, "ok"),
+            (3, true, "ok"),
+            (3, false, "expired"),
+            (2, true, "no-majority"),
+            (2, false, "no-majority"),
+        ] {
+            let said = votes(granted)
+                .grant(5, in_time)
+                .map_or_else(|why| why.code_name().to_owned(), |()| "ok".to_owned());
+            assert_eq!(said, expected, "{granted} of 5, in time: {in_time}");
+        }
+        assert_eq!(votes(2).grant(3, true), Ok(()));
+        assert!(votes(2).grant(4, true).is_err());
     }
 
+    /// Each row: deleted, absent, unknown, untouched, of five; what is known before all have answered; what is at the end.
     #[test]
-    fn a_release_of_what_a_majority_lost_fails() {
-        assert!(
-            matches!(tally(2, 3, 0, 0).completion(5), Completion::Fail(why) if why.starts_with("not-held"))
-        );
+    fn what_the_answers_to_a_release_mean() {
+        let (open, ok) = ("-", "ok null");
+        for (counts, before, at_last) in [
+            ([5, 0, 0, 0], ok, ok),
+            ([3, 0, 0, 0], ok, ok),
+            ([3, 2, 0, 0], ok, ok),
+            // Two of the four that are left at most hold it: nobody is kept out.
+            ([2, 2, 1, 0], open, ok),
+            ([2, 1, 2, 0], open, ok),
+            ([1, 2, 0, 2], open, ok),
+            // A majority had lost it before.
+            ([0, 3, 0, 0], "fail not-held", "fail not-held"),
+            ([2, 3, 0, 0], "fail not-held", "fail not-held"),
+            ([0, 3, 2, 0], "fail not-held", "fail not-held"),
+            // A majority may hold it still, or not.
+            ([2, 0, 0, 0], open, "info timeout"),
+            ([2, 0, 3, 0], open, "info timeout"),
+            ([0, 2, 0, 3], open, "info timeout"),
+            ([1, 0, 0, 4], open, "info timeout"),
+            ([0, 0, 1, 4], open, "info timeout"),
+            ([0, 0, 0, 4], open, "info timeout"),
+            ([0, 0, 0, 0], open, "info timeout"),
+            // It was executed nowhere.
+            ([0, 0, 0, 5], open, "fail timeout"),
+        ] {
+            let [deleted, absent, unknown, untouched] = counts;
+            let why = Some(ErrorCode::Timeout.error("n1"));
+            let tally = Tally { deleted, absent, unknown, untouched, why };
+            let known = tally.verdict(5).map_or(open.to_owned(), |completion| ended(&completion));
+            assert_eq!(known, before, "{counts:?}");
+            assert_eq!(ended(&tally.completion(5)), at_last, "{counts:?}");
+        }
     }
 
+    /// However the nodes that did not answer stand: `ok` leaves no majority, and `fail` deleted from no majority of holders.
     #[test]
-    fn a_release_without_enough_answers_is_indeterminate() {
-        assert!(matches!(tally(2, 0, 3, 0).completion(5), Completion::Info(_)));
-        assert!(matches!(tally(0, 0, 0, 5).completion(5), Completion::Fail(_)), "nothing was sent");
+    fn a_release_says_no_more_than_its_answers_show() {
+        let replies = || {
+            let why = || ErrorCode::Timeout.error("n1");
+            [
+                Some(Reply::Answer(true)),
+                Some(Reply::Answer(false)),
+                Some(Reply::Unsent(why())),
+                Some(Reply::Refused(why())),
+                Some(Reply::Unknown(why())),
+                None,
+            ]
+        };
+        for code in 0..6_usize.pow(5) {
+            let of_node = |node: u32| code / 6_usize.pow(node) % 6;
+            let mut tally = Tally::default();
+            (0..5).filter_map(|node| replies()[of_node(node)].clone()).for_each(|reply| tally.count(reply));
+            let (gone, deleted) =
+                ((0..5).filter(|node| of_node(*node) < 2), (0..5).filter(|node| of_node(*node) == 0));
+            let absent = (0..5).filter(|node| of_node(*node) == 1).count();
+            let executed = deleted.count() > 0 || (0..5).any(|node| of_node(node) > 3);
+            match tally.completion(5) {
+                Completion::Ok(_) => assert!(5 - gone.count() < 3, "{tally:?}"),
+                Completion::Fail(_) => assert!(absent >= 3 || !executed, "{tally:?}"),
+                Completion::Info(_) => assert!(absent < 3, "{tally:?}"),
+            }
+        }
     }
 }

@@ -3,15 +3,15 @@
 use super::ballots::{Ballot, Tally, Votes};
 use super::tokens;
 use crate::client_clock::{ClientClock, Reading};
+use crate::held::{Held, never_acquired};
 use crate::notices::Notices;
 use crate::options::{Options, ReleaseWhere};
 use crate::pause_points;
 use crate::recipe::Lock;
-use crate::redis::node::{HeldKey, RedisNode, Reply, unique_value};
+use crate::redis::node::{RedisNode, Reply, unique_value};
 use crate::retry_delay::{mean_retry_delay, random_retry_delay};
 use async_trait::async_trait;
-use fencepost_history::{Completion, ErrorCode, OperationError, Stream};
-use serde_json::{Value, json};
+use fencepost_history::{Completion, Grant, OperationError, Stream};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,12 +36,14 @@ pub(super) struct RedlockLock {
     count: u64,
     random: Stream,
     notices: Notices,
-    held: Vec<Granted>,
+    held: Held<RedlockHold>,
 }
 
 /// A lock that was granted, where, and under which fencing token.
-struct Granted {
-    held: HeldKey,
+struct RedlockHold {
+    value: String,
+    /// By the client's clock it is valid until then.
+    valid_until: Reading,
     places: Vec<usize>,
     token: Option<u64>,
 }
@@ -56,11 +58,7 @@ impl RedlockLock {
         notices: Notices,
     ) -> RedlockLock {
         let client = client.to_owned();
-        RedlockLock { nodes, options, client, process, count: 0, random, notices, held: Vec::new() }
-    }
-
-    fn majority(&self) -> usize {
-        self.nodes.len() / 2 + 1
+        RedlockLock { nodes, options, client, process, count: 0, random, notices, held: Held::default() }
     }
 
     fn clock(&self) -> ClientClock {
@@ -109,14 +107,7 @@ impl RedlockLock {
         let (asked_for, value) = (key.to_owned(), value.to_owned());
         let mut ballots = self.ask(&self.everywhere(), move |node| {
             let (key, value) = (asked_for.clone(), value.clone());
-            async move {
-                match node.connection() {
-                    Some(connection) => {
-                        node.set_if_free(&connection, &key, &value, Some(ttl), node_deadline).await
-                    }
-                    None => node.unreachable(),
-                }
-            }
+            async move { node.connection().set_if_free(&key, &value, Some(ttl), node_deadline).await }
         });
         if self.notices.pause_at(pause_points::BEFORE_REPLIES).is_some() {
             while ballots.len() < self.nodes.len() && Instant::now() < node_deadline {
@@ -158,11 +149,8 @@ impl RedlockLock {
         self.ask(&places, move |node| {
             let (key, value) = (key.clone(), value.clone());
             async move {
-                match node.connection() {
-                    // As a rule the connection of the SET, so that one still under way is executed before this.
-                    Some(connection) => node.delete_if_mine(&connection, &key, &value, node_deadline).await,
-                    None => node.unreachable(),
-                }
+                // As a rule the connection of the SET, so that one still under way is executed before this.
+                node.connection().delete_if_mine(&key, &value, node_deadline).await
             }
         })
     }
@@ -184,9 +172,17 @@ impl Lock for RedlockLock {
             let end = validity_end(begun, ttl);
             let why_not = match self.check_votes(key, ttl, end, &votes).await {
                 Ok(token) => {
-                    let mut granted = self.remember(key, value, end, votes.granted, token);
-                    granted["rounds"] = rounds.into();
-                    return Completion::Ok(granted);
+                    let by = votes.granted.iter().map(|place| (*self.nodes[*place].name).into()).collect();
+                    let granted = Grant {
+                        token: token.and_then(|token| i64::try_from(token).ok()),
+                        validity_ms: Some(self.clock().millis_until(end).into()),
+                        granted_by: Some(by),
+                        rounds: Some(rounds),
+                        ..Grant::default()
+                    };
+                    let hold = RedlockHold { value, valid_until: end, places: votes.granted, token };
+                    self.held.remember(key, hold);
+                    return Completion::ok(granted);
                 }
                 Err(why) => why,
             };
@@ -195,9 +191,7 @@ impl Lock for RedlockLock {
             drop(self.release_from(&votes.granted, key, &value, now + node_timeout(ttl)));
             let delay = self.retry_delay(ttl);
             if now + delay >= deadline {
-                // By the algorithm a client without a majority in time does not hold the lock, whatever became of
-                // single SETs and releases that were not answered: those keys go with their TTL. So the acquire
-                // certainly did not succeed, although a write timed out.
+                // No attempt was a lock, although a write may have timed out: see [`Votes::grant`].
                 return Completion::Fail(why_not);
             }
             sleep(delay).await;
@@ -206,13 +200,9 @@ impl Lock for RedlockLock {
     }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
-        let Some(place) = self.held.iter().position(|granted| granted.held.key == key) else {
-            // This process was never granted it, or gave it back: there is nothing to send.
-            return Completion::fail(ErrorCode::NotHeld, "this process has not acquired the lock");
-        };
-        let Granted { held, places, .. } = self.held.swap_remove(place);
+        let Some(RedlockHold { value, places, .. }) = self.held.take(key) else { return never_acquired() };
         let deadline = Instant::now() + timeout;
-        let mut ballots = self.release_from(&places, key, &held.value, deadline);
+        let mut ballots = self.release_from(&places, key, &value, deadline);
         let mut tally = Tally::default();
         // A node that is stopped or cut off does not hold us up once the others have settled it.
         while tally.verdict(self.nodes.len()).is_none() {
@@ -225,25 +215,20 @@ impl Lock for RedlockLock {
     }
 
     fn still_valid(&self, key: &str) -> Option<bool> {
-        let until = self.granted(key).and_then(|granted| granted.held.valid_until);
-        Some(until.is_some_and(|end| self.clock().is_before(end)))
+        Some(self.held.find(key).is_some_and(|hold| self.clock().is_before(hold.valid_until)))
     }
 
     fn token(&self, key: &str) -> Option<u64> {
-        self.granted(key)?.token
+        self.held.find(key)?.token
     }
 
     fn unique_value(&self, key: &str) -> Option<String> {
-        Some(self.granted(key)?.held.value.clone())
+        Some(self.held.find(key)?.value.clone())
     }
 }
 
 impl RedlockLock {
-    fn granted(&self, key: &str) -> Option<&Granted> {
-        self.held.iter().find(|granted| granted.held.key == key)
-    }
-
-    /// Whether these votes are a lock: a majority, and in time. Gives its fencing token, where one is wanted.
+    /// Whether these votes are a lock. Gives its fencing token, where one is wanted.
     async fn check_votes(
         &self,
         key: &str,
@@ -251,42 +236,13 @@ impl RedlockLock {
         end: Reading,
         votes: &Votes,
     ) -> Result<Option<u64>, OperationError> {
-        if votes.granted.len() < self.majority() {
-            return Err(votes.why_no_majority(self.nodes.len()));
-        }
-        self.check_elapsed(end)?;
+        let in_time = || self.options.no_elapsed_check || self.clock().is_before(end);
+        votes.grant(self.nodes.len(), in_time())?;
         let (source, deadline) = (self.options.token, Instant::now() + node_timeout(ttl));
         let token = tokens::fetch(&self.nodes, source, key, &votes.granted, deadline).await?;
         // Fetching took its time, too.
-        self.check_elapsed(end)?;
+        votes.grant(self.nodes.len(), in_time())?;
         Ok(token)
-    }
-
-    fn check_elapsed(&self, end: Reading) -> Result<(), OperationError> {
-        if self.options.no_elapsed_check || self.clock().is_before(end) {
-            return Ok(());
-        }
-        Err(ErrorCode::Expired.error("a majority granted it, but asking took longer than the validity"))
-    }
-
-    /// Remembers a lock that was granted; what an acquire's `ok` says of it.
-    fn remember(
-        &mut self,
-        key: &str,
-        value: String,
-        end: Reading,
-        places: Vec<usize>,
-        token: Option<u64>,
-    ) -> Value {
-        let granted_by: Vec<&str> = places.iter().map(|place| &*self.nodes[*place].name).collect();
-        let mut said = json!({"validity_ms": self.clock().millis_until(end), "granted_by": granted_by});
-        if let Some(token) = token {
-            said["token"] = token.into();
-        }
-        self.held.retain(|granted| granted.held.key != key);
-        let held = HeldKey { key: key.to_owned(), value, valid_until: Some(end) };
-        self.held.push(Granted { held, places, token });
-        said
     }
 }
 

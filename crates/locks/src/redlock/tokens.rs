@@ -26,23 +26,42 @@ pub(super) async fn fetch(
         TokenFrom::IncrEach => granted,
     };
     let counter = format!("fencepost:token:{key}");
-    let asked = places.iter().map(|place| count(&nodes[*place], &counter, deadline));
+    let asked = places.iter().map(|place| async {
+        let node = &nodes[*place];
+        (&*node.name, node.connection().increment(&counter, deadline).await)
+    });
+    token(futures_util::future::join_all(asked).await)
+}
+
+/// The token by what these nodes counted: the highest number. All must have counted.
+fn token(counted: Vec<(&str, Reply<u64>)>) -> Result<Option<u64>, OperationError> {
     let mut highest = None;
-    for counted in futures_util::future::join_all(asked).await {
-        highest = highest.max(Some(counted?));
+    for (node, reply) in counted {
+        match reply {
+            Reply::Answer(count) => highest = highest.max(Some(count)),
+            Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) => {
+                return Err(ErrorCode::Other.error(format_args!("no-token: {node} did not count; {why}")));
+            }
+        }
     }
     Ok(highest)
 }
 
-async fn count(node: &RedisNode, counter: &str, deadline: Instant) -> Result<u64, OperationError> {
-    let reply = match node.connection() {
-        Some(connection) => node.increment(&connection, counter, deadline).await,
-        None => node.unreachable(),
-    };
-    match reply {
-        Reply::Answer(count) => Ok(count),
-        Reply::Refused(why) | Reply::Unsent(why) | Reply::Unknown(why) => {
-            Err(ErrorCode::Other.error(format_args!("no-token: {} did not count; {why}", node.name)))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_a_token_if_all_have_counted() {
+        let why = || OperationError::from("timeout: n2");
+        assert_eq!(token(vec![("n1", Reply::Answer(7))]), Ok(Some(7)));
+        assert_eq!(
+            token(vec![("n1", Reply::Answer(7)), ("n2", Reply::Answer(9)), ("n3", Reply::Answer(8))]),
+            Ok(Some(9))
+        );
+        for failed in [Reply::Refused(why()), Reply::Unsent(why()), Reply::Unknown(why())] {
+            let counted = token(vec![("n1", Reply::Answer(7)), ("n2", failed)]);
+            assert_eq!(counted, Err("no-token: n2 did not count; timeout: n2".into()));
         }
     }
 }
