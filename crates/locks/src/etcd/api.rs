@@ -322,8 +322,8 @@ impl RangeResponse {
 }
 
 impl TxnResponse {
-    pub(super) fn revision(&self) -> i64 {
-        self.header.as_ref().map_or(0, |header| header.revision)
+    pub(super) fn revision(&self) -> Option<i64> {
+        self.header.as_ref().map(|header| header.revision)
     }
 
     /// What the steps of the branch that was taken answered.

@@ -8,26 +8,26 @@
 //! longer by the lock-delay. A holder that is lost without a release leaves the second one behind, and with it the lock
 //! stays taken. A sequencer is the lock's name, its mode, and the create revision of the first key, the generation.
 
-use super::api::{
-    Compare, RangeRequest, RequestOp, Response, TxnRequest, TxnResponse, WatchCreateRequest, prefix_end,
-};
+use super::api::{Compare, RangeRequest, RequestOp, TxnRequest, WatchCreateRequest, prefix_end};
+use super::decisions::{Attempted, ChubbyAsked, after_chubby_txn, chubby_taken};
 use super::members::Members;
-use super::queue::{WATCH_MAX, WATCH_REST};
+use super::queue::await_deletion;
 use super::recipe::{EtcdRecipe, LEASED};
+use super::sequencers::{name, sequencer};
 use super::service::EtcdCluster;
 use super::session::LeaseSession;
-use super::user::{Attempt, Attempted, LeaseTimes, User};
+use super::user::{Attempt, LeaseTimes, User};
 use crate::capabilities::Capabilities;
 use crate::client_clock::millis_until;
 use crate::definition::LockDefinition;
 use crate::error::OptionError;
+use crate::held::{Held, never_acquired};
 use crate::options::Options;
 use crate::recipe::Lock;
 use async_trait::async_trait;
-use fencepost_history::{Completion, ErrorCode};
-use serde_json::json;
+use fencepost_history::{Completion, ErrorCode, Grant, Mode};
 use std::time::Duration;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 const LOCK_DELAY: Duration = Duration::from_secs(10);
 /// The two leases are prolonged one after the other; this keeps the delay from being the shorter for it.
@@ -40,9 +40,9 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     service: &EtcdCluster,
     recipe: &EtcdRecipe {
         check,
-        holders: Some(|name, mode| Some(format!("{}hold/", Mode::of(mode)?.prefix(name)))),
+        holders: Some(|key, mode| Some(format!("{}hold/", prefix(key, mode)))),
         lock: |user, options| {
-            Box::new(ChubbyLock { user, lock_delay: lock_delay(options), held: Vec::new() })
+            Box::new(ChubbyLock { user, lock_delay: lock_delay(options), held: Held::default() })
         },
     },
     options: &["lock-delay"],
@@ -69,46 +69,32 @@ fn lock_delay(options: &Options) -> Duration {
     options.lock_delay.map_or(LOCK_DELAY, |delay| delay.0)
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Mode {
-    Exclusive,
-    Shared,
+/// Where the keys of those stand who have the lock in this mode.
+fn prefix(key: &str, mode: Mode) -> String {
+    format!("fencepost/{key}/{}/", name(mode))
 }
 
-impl Mode {
-    fn of(name: &str) -> Option<Mode> {
-        [Mode::Exclusive, Mode::Shared].into_iter().find(|mode| mode.name() == name)
+/// Where no key may stand for the lock to be had in this mode.
+fn excluded(key: &str, mode: Mode) -> String {
+    match mode {
+        Mode::Exclusive => format!("fencepost/{key}/"),
+        Mode::Shared => prefix(key, Mode::Exclusive),
     }
+}
 
-    fn name(self) -> &'static str {
-        match self {
-            Mode::Exclusive => "exclusive",
-            Mode::Shared => "shared",
-        }
-    }
-
-    /// Where the keys of those stand who have the lock in this mode.
-    fn prefix(self, key: &str) -> String {
-        format!("fencepost/{key}/{}/", self.name())
-    }
-
-    /// Where no key may stand for the lock to be had in this mode.
-    fn excluded(self, key: &str) -> String {
-        match self {
-            Mode::Exclusive => format!("fencepost/{key}/"),
-            Mode::Shared => Mode::Exclusive.prefix(key),
-        }
-    }
+/// The two keys of a holder.
+fn own_keys(key: &str, mode: Mode, lease: i64) -> [String; 2] {
+    let prefix = prefix(key, mode);
+    [format!("{prefix}hold/{lease:x}"), format!("{prefix}delay/{lease:x}")]
 }
 
 struct ChubbyLock {
     user: User,
     lock_delay: Duration,
-    held: Vec<ChubbyHold>,
+    held: Held<ChubbyHold>,
 }
 
 struct ChubbyHold {
-    key: String,
     mode: Mode,
     lease: i64,
     generation: i64,
@@ -116,17 +102,10 @@ struct ChubbyHold {
     doubt: bool,
 }
 
-impl ChubbyHold {
-    fn keys(key: &str, mode: Mode, lease: i64) -> [String; 2] {
-        let prefix = mode.prefix(key);
-        [format!("{prefix}hold/{lease:x}"), format!("{prefix}delay/{lease:x}")]
-    }
-}
-
-struct Grant {
+struct ChubbyGrant {
     generation: i64,
     doubt: bool,
-    wakeups: usize,
+    wakeups: u64,
 }
 
 struct ChubbyAttempt<'a> {
@@ -136,7 +115,7 @@ struct ChubbyAttempt<'a> {
 
 #[async_trait]
 impl Attempt for ChubbyAttempt<'_> {
-    type Held = Grant;
+    type Held = ChubbyGrant;
 
     async fn attempt(
         &self,
@@ -144,109 +123,76 @@ impl Attempt for ChubbyAttempt<'_> {
         session: &LeaseSession,
         until: Instant,
         _deadline: Instant,
-    ) -> Attempted<Grant> {
+    ) -> Attempted<ChubbyGrant> {
         let begun = Instant::now();
-        let (excluded, txn) = (self.mode.excluded(self.key), self.txn(session));
-        let (mut doubt, mut wakeups) = (false, 0);
+        let excluded = excluded(self.key, self.mode);
+        let txn = make_keys(self.key, self.mode, session.lease, session.leases());
+        let mut wakeups = 0;
         loop {
-            let asked = members
-                .call(until, |client| {
-                    let txn = txn.clone();
-                    async move { client.txn(txn).await }
-                })
-                .await;
-            let asked = match asked {
-                Ok(asked) => asked,
-                Err(error) => return Attempted::Unclear(error.why()),
+            // What was not granted and goes on left no doubt.
+            let watch_from = match after_chubby_txn(members.txn(&txn, until).await) {
+                ChubbyAsked::Taken { watch_from } => watch_from,
+                ChubbyAsked::Unclear(why) => return Attempted::Unclear(why),
+                ChubbyAsked::Granted { generation, doubt } => {
+                    // A keepalive since the acquire began: the lease runs for at least its TTL from then on.
+                    return match timeout_at(until, session.renewed_since(begun)).await {
+                        Ok(()) => Attempted::Held(ChubbyGrant { generation, doubt, wakeups }),
+                        Err(_) => {
+                            Attempted::Unclear(ErrorCode::Timeout.error("no keepalive was answered in time"))
+                        }
+                    };
+                }
             };
-            doubt |= asked.doubt;
-            if let Some(generation) = generation(&asked.answer) {
-                // A keepalive since the acquire began: the lease runs for at least its TTL from then on.
-                return match timeout_at(until, session.renewed_since(begun)).await {
-                    Ok(()) => Attempted::Held(Grant { generation, doubt, wakeups }),
-                    Err(_) => {
-                        Attempted::Unclear(ErrorCode::Timeout.error("no keepalive was answered in time"))
-                    }
-                };
-            }
-            let taken = ErrorCode::Taken
-                .error("another client holds the lock, or was lost less than the lock-delay ago");
-            if doubt {
-                // The attempt that was not answered may still make our keys.
-                return Attempted::Unclear(taken);
-            }
             // As in Chubby all waiters are notified, and try.
-            let (place, client) = members.current();
-            let watched = client.await_deletion(WatchCreateRequest {
+            let watch = WatchCreateRequest {
                 key: excluded.clone().into_bytes(),
                 range_end: prefix_end(&excluded),
-                start_revision: asked.answer.revision() + 1,
-            });
-            match timeout_at(until.min(Instant::now() + WATCH_MAX), watched).await {
-                Ok(Ok(())) => wakeups += 1,
-                Ok(Err(_)) => {
-                    members.turn_from(place).await;
-                    sleep(WATCH_REST).await;
-                }
-                // Quiet for long: try again, in case the watch is dead without an error.
-                Err(_) => {}
-            }
+                start_revision: watch_from,
+            };
+            wakeups += u64::from(await_deletion(members, watch, until).await);
             if Instant::now() >= until {
-                return Attempted::Taken(taken);
+                return Attempted::Taken(chubby_taken());
             }
         }
     }
 }
 
-impl ChubbyAttempt<'_> {
-    /// Makes our keys if none stands in their way. Executing it twice does no harm: the second time finds the keys of
-    /// the first.
-    fn txn(&self, session: &LeaseSession) -> TxnRequest {
-        let [hold, delay] = ChubbyHold::keys(self.key, self.mode, session.lease);
-        let puts = [hold.clone(), delay].into_iter().zip(session.leases());
-        TxnRequest {
-            // A comparison with all keys of a prefix holds if it holds for each, and for none it is as if one was not there.
-            compare: vec![Compare::none_under(&self.mode.excluded(self.key))],
-            success: puts.map(|(key, lease)| RequestOp::put(key, lease)).collect(),
-            failure: vec![RequestOp::range(RangeRequest::key(hold))],
-        }
-    }
-}
-
-/// The create revision of our key, if it is there.
-fn generation(answer: &TxnResponse) -> Option<i64> {
-    match answer.answers().next()? {
-        Response::Put(_) => Some(answer.revision()),
-        Response::Range(mine) => Some(mine.kvs.first()?.create_revision),
-        Response::Delete(_) => None,
+/// Makes our keys if none stands in their way. Executing it twice does no harm: the second time finds the keys of the first.
+fn make_keys(key: &str, mode: Mode, lease: i64, leases: impl Iterator<Item = i64>) -> TxnRequest {
+    let [hold, delay] = own_keys(key, mode, lease);
+    TxnRequest {
+        // A comparison with all keys of a prefix holds if it holds for each, and for none it is as if one was not there. Ours
+        // is not among those that shared mode excludes, and keeps the revision of its creation when it is put again.
+        compare: vec![Compare::none_under(&excluded(key, mode)), Compare::created(hold.as_str(), 0)],
+        success: [hold.clone(), delay]
+            .into_iter()
+            .zip(leases)
+            .map(|(key, lease)| RequestOp::put(key, lease))
+            .collect(),
+        failure: vec![RequestOp::range(RangeRequest::key(hold))],
     }
 }
 
 impl ChubbyLock {
     async fn take(&mut self, key: &str, mode: Mode, ttl: Duration, timeout: Duration) -> Completion {
         let terms = LeaseTimes { ttl, companion: Some(ttl + self.lock_delay + SLACK) };
-        let Grant { generation, doubt, wakeups } =
+        let ChubbyGrant { generation, doubt, wakeups } =
             match self.user.acquire(terms, timeout, &ChubbyAttempt { key, mode }).await {
                 Ok(grant) => grant,
                 Err(completion) => return completion,
             };
         let Some(session) = &self.user.session else { unreachable!("the lock was taken under a session") };
-        session.hold(key);
-        session.report(key);
-        self.held.retain(|held| held.key != key);
-        let validity_ms = millis_until(session.valid_until());
-        self.held.push(ChubbyHold { key: key.to_owned(), mode, lease: session.lease, generation, doubt });
-        Completion::Ok(json!({
-            "token": generation,
-            "validity_ms": validity_ms,
-            "mode": mode.name(),
-            "sequencer": self.sequencer(key),
-            "wakeups": wakeups,
-        }))
-    }
-
-    fn find(&self, key: &str) -> Option<&ChubbyHold> {
-        self.held.iter().find(|held| held.key == key)
+        session.hold(key, true);
+        session.report();
+        self.held.remember(key, ChubbyHold { mode, lease: session.lease, generation, doubt });
+        Completion::ok(Grant {
+            token: Some(generation),
+            validity_ms: Some(millis_until(session.valid_until()).into()),
+            mode: Some(mode),
+            sequencer: self.sequencer(key),
+            wakeups: Some(wakeups),
+            ..Grant::default()
+        })
     }
 }
 
@@ -261,12 +207,10 @@ impl Lock for ChubbyLock {
     }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
-        let Some(place) = self.held.iter().position(|held| held.key == key) else {
-            // This process was never granted it, or gave it back: there is nothing to send.
-            return Completion::fail(ErrorCode::NotHeld, "this process has not acquired the lock");
+        let Some(ChubbyHold { mode, lease, generation, doubt }) = self.held.take(key) else {
+            return never_acquired();
         };
-        let ChubbyHold { mode, lease, generation, doubt, .. } = self.held.swap_remove(place);
-        let [hold, delay] = ChubbyHold::keys(key, mode, lease);
+        let [hold, delay] = own_keys(key, mode, lease);
         // A holder that was lost finds its first key gone, and must leave the second: the lock-delay runs.
         let txn = TxnRequest {
             compare: vec![Compare::created(hold.as_str(), generation)],
@@ -277,11 +221,11 @@ impl Lock for ChubbyLock {
     }
 
     fn still_valid(&self, key: &str) -> Option<bool> {
-        Some(self.find(key).is_some_and(|held| self.user.still_runs(held.lease)))
+        Some(self.held.find(key).is_some_and(|hold| self.user.still_runs(hold.lease)))
     }
 
     fn token(&self, key: &str) -> Option<u64> {
-        u64::try_from(self.find(key)?.generation).ok()
+        u64::try_from(self.held.find(key)?.generation).ok()
     }
 
     fn unique_value(&self, key: &str) -> Option<String> {
@@ -289,7 +233,27 @@ impl Lock for ChubbyLock {
     }
 
     fn sequencer(&self, key: &str) -> Option<String> {
-        let ChubbyHold { mode, generation, .. } = self.find(key)?;
-        Some(format!("{key}:{}:{generation}", mode.name()))
+        self.held.find(key).map(|hold| sequencer(key, hold.mode, hold.generation))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In both modes a put means that the key was made now: its generation is the revision of the answer.
+    #[test]
+    fn keys_are_made_once_whatever_the_mode() {
+        for (mode, name, others) in [
+            (Mode::Exclusive, "exclusive", "fencepost/a/"),
+            (Mode::Shared, "shared", "fencepost/a/exclusive/"),
+        ] {
+            let hold = format!("fencepost/a/{name}/hold/7f");
+            let txn = make_keys("a", mode, 0x7f, [0x7f, 0x80].into_iter());
+            assert_eq!(txn.compare, [Compare::none_under(others), Compare::created(hold.as_str(), 0)]);
+            let delay = format!("fencepost/a/{name}/delay/7f");
+            assert_eq!(txn.success, [RequestOp::put(hold.as_str(), 0x7f), RequestOp::put(delay, 0x80)]);
+            assert_eq!(txn.failure, [RequestOp::range(RangeRequest::key(hold))]);
+        }
     }
 }

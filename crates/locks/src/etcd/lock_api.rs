@@ -6,17 +6,18 @@
 //! is still there: a waiter whose lease expired while it waited is granted the lock all the same, and so is the next one.
 //! A caller that hangs up has its key deleted.
 
+use super::decisions::{Attempted, after_lock_call, after_unlock};
 use super::members::Members;
 use super::recipe::{EtcdRecipe, LEASED};
 use super::service::EtcdCluster;
 use super::session::LeaseSession;
-use super::user::{Attempt, Attempted, LeaseTimes, User};
+use super::user::{Attempt, LeaseTimes, User};
 use crate::client_clock::millis_until;
 use crate::definition::LockDefinition;
+use crate::held::{Held, never_acquired};
 use crate::recipe::Lock;
 use async_trait::async_trait;
-use fencepost_history::{Completion, ErrorCode};
-use serde_json::{Value, json};
+use fencepost_history::{Completion, ErrorCode, Grant};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -28,7 +29,7 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     recipe: &EtcdRecipe {
         check: |_| Ok(()),
         holders: None,
-        lock: |user, _| Box::new(ApiLock { user, held: Vec::new() }),
+        lock: |user, _| Box::new(ApiLock { user, held: Held::default() }),
     },
     options: &[],
     capabilities: |_| LEASED,
@@ -36,11 +37,10 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
 
 struct ApiLock {
     user: User,
-    held: Vec<ApiHold>,
+    held: Held<ApiHold>,
 }
 
 struct ApiHold {
-    key: String,
     /// Its key in etcd, as the service named it.
     path: Vec<u8>,
     revision: i64,
@@ -63,31 +63,19 @@ impl Attempt for LockApiAttempt {
     ) -> Attempted<Self::Held> {
         let begun = Instant::now();
         let (place, client) = members.current();
-        let answer = match timeout_at(until, client.lock(&self.0, session.lease)).await {
-            Ok(Ok(answer)) => answer,
-            // Whatever it says: the member may have made our key, and may not have taken it back.
-            Ok(Err(status)) => {
-                members.turn_from(place).await;
-                return Attempted::Unclear(
-                    ErrorCode::Unavailable.error(format_args!("{}", status.message())),
-                );
-            }
-            // The lock is another's, or the member is gone. It takes our key back when it notices that we hung up.
-            Err(_) => {
-                return Attempted::Unclear(
-                    ErrorCode::Timeout.error("the Lock service did not grant it in time"),
-                );
-            }
+        let reply = timeout_at(until, client.lock(&self.0, session.lease)).await.ok();
+        if let Some(Err(_)) = &reply {
+            members.turn_from(place).await;
+        }
+        let held = match after_lock_call(reply) {
+            Ok(held) => held,
+            Err(why) => return Attempted::Unclear(why),
         };
         // As with the recipe on transactions: a keepalive since the acquire began.
         if timeout_at(until, session.renewed_since(begun)).await.is_err() {
             return Attempted::Unclear(ErrorCode::Timeout.error("no keepalive was answered in time"));
         }
-        // The revision at which the member looked for older keys for the last time. It grows with every grant, as long as
-        // our key lives until we release it: where its lease expired while we waited, the next waiter finds no older key
-        // at the same revision, and gets the same token.
-        let revision = answer.header.map_or(0, |header| header.revision);
-        Attempted::Held((answer.key, revision))
+        Attempted::Held(held)
     }
 }
 
@@ -101,56 +89,37 @@ impl Lock for ApiLock {
                 Err(completion) => return completion,
             };
         let Some(session) = &self.user.session else { unreachable!("the lock was granted under a session") };
-        session.hold(key);
+        session.hold(key, true);
         // The lease was prolonged while the process waited; checkers count from the last report.
-        session.report(key);
-        self.held.retain(|held| held.key != key);
-        self.held.push(ApiHold { key: key.to_owned(), path, revision, lease: session.lease });
-        Completion::Ok(json!({"token": revision, "validity_ms": millis_until(session.valid_until())}))
+        session.report();
+        self.held.remember(key, ApiHold { path, revision, lease: session.lease });
+        Completion::ok(Grant {
+            token: Some(revision),
+            validity_ms: Some(millis_until(session.valid_until()).into()),
+            ..Grant::default()
+        })
     }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
-        let Some(place) = self.held.iter().position(|held| held.key == key) else {
-            // This process was never granted it, or gave it back: there is nothing to send.
-            return Completion::fail(ErrorCode::NotHeld, "this process has not acquired the lock");
-        };
-        let held = self.held.swap_remove(place);
-        let session = self.user.session.take_if(|session| session.lease == held.lease);
-        if let Some(session) = &session {
-            session.let_go(key);
-        }
-        let unlocked = self
-            .user
-            .members
-            .call(Instant::now() + timeout, |client| {
-                let path = held.path.clone();
-                async move { client.unlock(path).await }
-            })
-            .await;
-        match unlocked {
-            // The service does not say whether there was anything to delete; the key is gone either way.
-            Ok(answered) => {
-                // An unlock that was not answered may come late, and delete the key of a later grant to this session.
-                self.user.session = session.filter(|_| !answered.doubt);
-                Completion::Ok(Value::Null)
-            }
-            // A write without an answer, or one that was not executed: the key stays until the session, which is given
-            // up here, runs out.
-            Err(error) => Completion::Info(error.why()),
-        }
+        let Some(ApiHold { path, lease, .. }) = self.held.take(key) else { return never_acquired() };
+        let session = self.user.session_of(lease, key);
+        let unlocked = self.user.members.call(Instant::now() + timeout, |client| {
+            let path = path.clone();
+            async move { client.unlock(path).await }
+        });
+        let end = after_unlock(unlocked.await);
+        self.user.put_back(session, end)
     }
 
     fn still_valid(&self, key: &str) -> Option<bool> {
-        Some(self.held.iter().any(|held| held.key == key && self.user.still_runs(held.lease)))
+        Some(self.held.find(key).is_some_and(|hold| self.user.still_runs(hold.lease)))
     }
 
     fn token(&self, key: &str) -> Option<u64> {
-        let held = self.held.iter().find(|held| held.key == key)?;
-        u64::try_from(held.revision).ok()
+        u64::try_from(self.held.find(key)?.revision).ok()
     }
 
     fn unique_value(&self, key: &str) -> Option<String> {
-        let held = self.held.iter().find(|held| held.key == key)?;
-        Some(format!("{:x}-{}", held.lease, held.revision))
+        self.held.find(key).map(|hold| format!("{:x}-{}", hold.lease, hold.revision))
     }
 }

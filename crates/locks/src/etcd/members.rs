@@ -1,5 +1,6 @@
 //! Calls to the members of an etcd cluster: one at a time, the next where one does not answer.
 
+use super::api::{RangeRequest, RangeResponse, TxnRequest, TxnResponse};
 use super::client::Client;
 use crate::error::ClientError;
 use crate::protocol::Server;
@@ -23,6 +24,7 @@ pub(super) struct Members {
 }
 
 /// How a call ended that was answered.
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Answered<T> {
     pub(super) answer: T,
     /// An earlier attempt of this call was not answered: it may still be executed, after everything that the
@@ -31,7 +33,7 @@ pub(super) struct Answered<T> {
 }
 
 /// Why a call gave no result.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum CallError {
     /// A member answered with an error that excludes that the request was or will be executed. Unless there is doubt:
     /// an earlier attempt of it was not answered.
@@ -95,23 +97,9 @@ impl Members {
         loop {
             let (place, client) = self.current();
             let attempt = timeout_at(deadline.min(Instant::now() + ATTEMPT), request(client)).await;
-            let why = match attempt {
-                Ok(Ok(answer)) => return Ok(Answered { answer, doubt }),
-                Ok(Err(status)) => match definite(&status) {
-                    Some(lease_not_found) => {
-                        return Err(CallError::Refused {
-                            why: ErrorCode::Refused.error(format_args!("{}", status.message())),
-                            lease_not_found,
-                            doubt,
-                        });
-                    }
-                    // No leader, a new leader, a broken connection, …: whether it was executed is not known.
-                    None => ErrorCode::Unavailable.error(format_args!("{}", status.message())),
-                },
-                // A time-out: it may have been executed, and may still be.
-                Err(_) => {
-                    ErrorCode::Timeout.error(format_args!("{} did not answer in time", self.addresses[place]))
-                }
+            let why = match after_attempt(attempt.ok(), doubt, &self.addresses[place]) {
+                AfterAttempt::Ended(ended) => return ended,
+                AfterAttempt::Elsewhere(why) => why,
             };
             doubt = true;
             self.turn_from(place).await;
@@ -123,15 +111,131 @@ impl Members {
     }
 }
 
+impl Members {
+    pub(super) async fn txn(
+        &self,
+        txn: &TxnRequest,
+        deadline: Instant,
+    ) -> Result<Answered<TxnResponse>, CallError> {
+        let call = self.call(deadline, |client| {
+            let txn = txn.clone();
+            async move { client.txn(txn).await }
+        });
+        call.await
+    }
+
+    pub(super) async fn range(
+        &self,
+        range: &RangeRequest,
+        deadline: Instant,
+    ) -> Result<Answered<RangeResponse>, CallError> {
+        let call = self.call(deadline, |client| {
+            let range = range.clone();
+            async move { client.range(range).await }
+        });
+        call.await
+    }
+}
+
+/// What follows from one attempt of a call.
+#[derive(Debug, PartialEq)]
+enum AfterAttempt<T> {
+    Ended(Result<Answered<T>, CallError>),
+    /// Whether it was executed, or will be, is not known: the next member is asked.
+    Elsewhere(OperationError),
+}
+
+/// After an attempt at the member with this address; none: it was not answered in time. `doubt`: there was one before.
+fn after_attempt<T>(reply: Option<Result<T, Status>>, doubt: bool, address: &str) -> AfterAttempt<T> {
+    match reply {
+        Some(Ok(answer)) => AfterAttempt::Ended(Ok(Answered { answer, doubt })),
+        Some(Err(status)) => match definite(&status) {
+            Some(lease_not_found) => {
+                let why = ErrorCode::Refused.error(format_args!("{}", status.message()));
+                AfterAttempt::Ended(Err(CallError::Refused { why, lease_not_found, doubt }))
+            }
+            // No leader, a new leader, a broken connection, …
+            None => {
+                AfterAttempt::Elsewhere(ErrorCode::Unavailable.error(format_args!("{}", status.message())))
+            }
+        },
+        None => AfterAttempt::Elsewhere(
+            ErrorCode::Timeout.error(format_args!("{address} did not answer in time")),
+        ),
+    }
+}
+
 /// Whether the error excludes that the request was executed; then, whether it is because there is no such lease.
 ///
-/// Which errors etcd gives these codes to stands in its `api/v3rpc/rpctypes/error.go`.
+/// Which errors etcd gives these codes to stands in its `api/v3rpc/rpctypes/error.go`. Only etcd's own words count: a
+/// connection that broke, and an answer that is too long, get some of these codes, too, from the library here.
 fn definite(status: &Status) -> Option<bool> {
+    let words = status.message().strip_prefix("etcdserver: ")?;
     match status.code() {
-        Code::NotFound => Some(status.message().contains("lease not found")),
+        Code::NotFound => Some(words.contains("lease not found")),
+        // Where the space ran out as it was applied, etcd has executed it all the same (`quotaApplierV3` in `apply.go`).
+        Code::ResourceExhausted if words.contains("database space exceeded") => None,
         Code::InvalidArgument | Code::ResourceExhausted | Code::FailedPrecondition | Code::OutOfRange => {
             Some(false)
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_each_error_says_of_its_request() {
+        let not_executed = [
+            (Code::NotFound, "etcdserver: requested lease not found", true),
+            (Code::NotFound, "etcdserver: member not found", false),
+            (Code::InvalidArgument, "etcdserver: duplicate key given in txn request", false),
+            (Code::ResourceExhausted, "etcdserver: too many requests", false),
+            (Code::FailedPrecondition, "etcdserver: not leader", false),
+            (Code::OutOfRange, "etcdserver: too large lease TTL", false),
+        ];
+        for (code, message, lease_not_found) in not_executed {
+            for doubt in [false, true] {
+                let why = format!("refused: {message}").into();
+                let refused = CallError::Refused { why, lease_not_found, doubt };
+                let after = after_attempt::<()>(Some(Err(Status::new(code, message))), doubt, "n1");
+                assert_eq!(after, AfterAttempt::Ended(Err(refused)), "{message}");
+            }
+        }
+        let unknown = [
+            // The server executes a request on whose way the space runs out.
+            (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded"),
+            (Code::Unavailable, "etcdserver: no leader"),
+            (Code::Unavailable, "etcdserver: leader changed"),
+            (Code::Unavailable, "etcdserver: request timed out, possibly due to previous leader failure"),
+            (Code::Unavailable, "etcdserver: server stopped"),
+            (Code::DataLoss, "etcdserver: corrupt cluster"),
+            // The words of the library: connections that broke, and an answer that it does not take.
+            (Code::ResourceExhausted, "h2 protocol error: http2 error"),
+            (Code::OutOfRange, "Error, decoded message length too large"),
+            (Code::NotFound, "grpc-status header missing"),
+            (Code::Unavailable, "tcp connect error"),
+            (Code::Cancelled, "operation was canceled"),
+            (Code::Unknown, "transport error"),
+            (Code::Internal, "h2 protocol error: http2 error"),
+            (Code::DeadlineExceeded, "context deadline exceeded"),
+            (Code::Unimplemented, "unknown service"),
+        ];
+        for (code, message) in unknown {
+            let after = after_attempt::<()>(Some(Err(Status::new(code, message))), false, "n1");
+            assert_eq!(after, AfterAttempt::Elsewhere(format!("unavailable: {message}").into()));
+        }
+    }
+
+    #[test]
+    fn an_answer_bears_the_doubt_of_earlier_attempts() {
+        for doubt in [false, true] {
+            let after = after_attempt(Some(Ok(7)), doubt, "n1");
+            assert_eq!(after, AfterAttempt::Ended(Ok(Answered { answer: 7, doubt })));
+            let after = after_attempt::<()>(None, doubt, "n1");
+            assert_eq!(after, AfterAttempt::Elsewhere("timeout: n1 did not answer in time".into()));
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! Locks on etcd, a cluster with consensus. One file a recipe: `mutex.rs`, `lock_api.rs`, `chubby.rs`; what they share is in
-//! `recipe.rs`, the servers are in `service.rs`.
+//! `recipe.rs`, what answers mean in `decisions.rs`, the servers are in `service.rs`.
 
 mod api;
 mod chubby;
 mod client;
+mod decisions;
 mod leader;
 mod lock_api;
 mod members;

@@ -4,19 +4,21 @@
 //! wait is there since issue 11456, found by "Jepsen: etcd 3.4.3" (2020); `--no-recheck` leaves it out.
 
 use super::api::{Compare, RequestOp, TxnRequest};
+use super::decisions::{Attempted, after_deletion, deletes_key};
 use super::members::Members;
 use super::queue::{QueueGrant, prefix, take};
 use super::recipe::{EtcdRecipe, LEASED};
+use super::sequencers::sequencer;
 use super::service::EtcdCluster;
 use super::session::LeaseSession;
-use super::user::{Attempt, Attempted, LeaseTimes, User};
+use super::user::{Attempt, LeaseTimes, User};
 use crate::capabilities::Capabilities;
 use crate::client_clock::millis_until;
 use crate::definition::LockDefinition;
+use crate::held::{Held, never_acquired};
 use crate::recipe::Lock;
 use async_trait::async_trait;
-use fencepost_history::{Completion, ErrorCode};
-use serde_json::json;
+use fencepost_history::{Completion, Grant, Mode};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -27,8 +29,10 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
     service: &EtcdCluster,
     recipe: &EtcdRecipe {
         check: |_| Ok(()),
-        holders: Some(|name, mode| (mode == "exclusive").then(|| prefix(name))),
-        lock: |user, options| Box::new(EtcdLock { user, recheck: !options.no_recheck, held: Vec::new() }),
+        holders: Some(|name, mode| (mode == Mode::Exclusive).then(|| prefix(name))),
+        lock: |user, options| {
+            Box::new(EtcdLock { user, recheck: !options.no_recheck, held: Held::default() })
+        },
     },
     options: &["no-recheck"],
     capabilities: |_| Capabilities { sequencer: true, ..LEASED },
@@ -37,11 +41,10 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
 struct EtcdLock {
     user: User,
     recheck: bool,
-    held: Vec<MutexHold>,
+    held: Held<MutexHold>,
 }
 
 struct MutexHold {
-    key: String,
     /// Its key in etcd.
     path: String,
     create_revision: i64,
@@ -81,20 +84,14 @@ impl Attempt for MutexAttempt {
             Ok(taken) => return Attempted::Held(taken),
             Err(failure) => failure,
         };
-        // Our key is taken back, unless a request to create it may still be under way, or it went with its lease: then
-        // only the end of the lease is certain.
-        if !failure.doubt && !failure.lease_is_gone && session.lost().is_none() {
-            let deleted = members
-                .call(deadline, |client| {
-                    let path = &path;
-                    async move { client.delete(path).await }
-                })
-                .await;
-            if deleted.is_ok() {
-                return Attempted::Taken(failure.why);
-            }
+        if !deletes_key(&failure, session.lost().is_some()) {
+            return Attempted::Unclear(failure.why);
         }
-        Attempted::Unclear(failure.why)
+        let deletion = members.call(deadline, |client| {
+            let path = &path;
+            async move { client.delete(path).await }
+        });
+        after_deletion(deletion.await, failure.why)
     }
 }
 
@@ -107,30 +104,29 @@ impl Lock for EtcdLock {
             Err(completion) => return completion,
         };
         let Some(session) = &self.user.session else { unreachable!("the lock was taken under a session") };
-        let QueueGrant { create_revision, doubt, waited, wakeups } = taken;
-        session.hold(key);
-        if waited {
+        let QueueGrant { created, wakeups } = taken;
+        session.hold(key, self.recheck);
+        if created.waits {
             // The lease was prolonged while the process waited (or it was not: then the report is old, and says so);
             // checkers count from the last report.
-            session.report(key);
+            session.report();
         }
-        self.held.retain(|held| held.key != key);
-        let (path, lease) = (attempt.path(session), session.lease);
-        self.held.push(MutexHold { key: key.to_owned(), path, create_revision, lease, doubt });
-        Completion::Ok(json!({
-            "token": create_revision,
-            "validity_ms": millis_until(session.valid_until()),
-            "arrival": create_revision,
-            "wakeups": wakeups,
-        }))
+        let (path, create_revision) = (attempt.path(session), created.create_revision);
+        let hold = MutexHold { path, create_revision, lease: session.lease, doubt: created.doubt };
+        self.held.remember(key, hold);
+        Completion::ok(Grant {
+            token: Some(create_revision),
+            validity_ms: Some(millis_until(session.valid_until()).into()),
+            arrival: Some(create_revision.into()),
+            wakeups: Some(wakeups),
+            ..Grant::default()
+        })
     }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
-        let Some(place) = self.held.iter().position(|held| held.key == key) else {
-            // This process was never granted it, or gave it back: there is nothing to send.
-            return Completion::fail(ErrorCode::NotHeld, "this process has not acquired the lock");
+        let Some(MutexHold { path, create_revision, lease, doubt }) = self.held.take(key) else {
+            return never_acquired();
         };
-        let MutexHold { path, create_revision, lease, doubt, .. } = self.held.swap_remove(place);
         // Only our own key: the compare is what keeps a release from removing what another session has there.
         let txn = TxnRequest {
             compare: vec![Compare::created(path.as_str(), create_revision)],
@@ -141,21 +137,18 @@ impl Lock for EtcdLock {
     }
 
     fn still_valid(&self, key: &str) -> Option<bool> {
-        Some(self.held.iter().any(|held| held.key == key && self.user.still_runs(held.lease)))
+        Some(self.held.find(key).is_some_and(|hold| self.user.still_runs(hold.lease)))
     }
 
     fn token(&self, key: &str) -> Option<u64> {
-        let held = self.held.iter().find(|held| held.key == key)?;
-        u64::try_from(held.create_revision).ok()
+        u64::try_from(self.held.find(key)?.create_revision).ok()
     }
 
     fn unique_value(&self, key: &str) -> Option<String> {
-        let held = self.held.iter().find(|held| held.key == key)?;
-        Some(format!("{:x}-{}", held.lease, held.create_revision))
+        self.held.find(key).map(|hold| format!("{:x}-{}", hold.lease, hold.create_revision))
     }
 
     fn sequencer(&self, key: &str) -> Option<String> {
-        let held = self.held.iter().find(|held| held.key == key)?;
-        Some(format!("{key}:exclusive:{}", held.create_revision))
+        self.held.find(key).map(|hold| sequencer(key, Mode::Exclusive, hold.create_revision))
     }
 }

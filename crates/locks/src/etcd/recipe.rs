@@ -1,7 +1,7 @@
 //! What the recipes on etcd share: the connections to the members, and a user for each process.
 
 use super::members::Members;
-use super::sequencers::SequencerCheck;
+use super::sequencers::{Holders, SequencerCheck};
 use super::user::User;
 use crate::capabilities::Capabilities;
 use crate::error::{ClientError, OptionError};
@@ -30,9 +30,8 @@ pub(super) const LEASED: Capabilities = Capabilities {
 pub(super) struct EtcdRecipe {
     /// Refuses options that make no sense for it.
     pub(super) check: fn(&Options) -> Result<(), OptionError>,
-    /// Where it keeps its holders under keys whose create revision is the generation of their sequencers: the prefix
-    /// of those that hold the lock of this name in this mode.
-    pub(super) holders: Option<fn(name: &str, mode: &str) -> Option<String>>,
+    /// Where it keeps its holders under keys whose create revision is the generation of their sequencers.
+    pub(super) holders: Option<Holders>,
     /// The lock as one process sees it.
     pub(super) lock: fn(User, &Options) -> Box<dyn Lock>,
 }

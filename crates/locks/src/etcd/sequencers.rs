@@ -7,17 +7,20 @@
 use super::api::RangeRequest;
 use super::members::Members;
 use async_trait::async_trait;
+use fencepost_history::Mode;
 use fencepost_storage::Sequencers;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// The prefix of the keys that hold the lock of this name in this mode; none for a mode that the lock does not have.
+pub(super) type Holders = fn(name: &str, mode: Mode) -> Option<String>;
 
 /// How long the lock service has to answer a storage.
 const ANSWER: Duration = Duration::from_secs(1);
 
 /// The storage's way to the lock service.
 pub(super) struct SequencerCheck {
-    /// The prefix of the keys that hold the lock of this name in this mode.
-    pub(super) holders: fn(name: &str, mode: &str) -> Option<String>,
+    pub(super) holders: Holders,
     pub(super) members: Members,
 }
 
@@ -34,13 +37,7 @@ impl Sequencers for SequencerCheck {
             ..RangeRequest::prefix(&prefix)
         };
         // Linearizable, as every read of etcd that does not ask for less: a majority answers for it.
-        let found = self
-            .members
-            .call(Instant::now() + ANSWER, |client| {
-                let only = only.clone();
-                async move { client.range(only).await }
-            })
-            .await;
+        let found = self.members.range(&only, Instant::now() + ANSWER).await;
         match found {
             Ok(found) => Ok(!found.answer.kvs.is_empty()),
             Err(error) => Err(error.why().to_string()),
@@ -48,11 +45,25 @@ impl Sequencers for SequencerCheck {
     }
 }
 
+/// The sequencer of a grant.
+pub(super) fn sequencer(key: &str, mode: Mode, generation: i64) -> String {
+    format!("{key}:{}:{generation}", name(mode))
+}
+
 /// Name, mode and generation. A name may have colons in it.
-fn parse(sequencer: &str) -> Option<(&str, &str, i64)> {
+fn parse(sequencer: &str) -> Option<(&str, Mode, i64)> {
     let mut parts = sequencer.rsplitn(3, ':');
-    let (generation, mode, name) = (parts.next()?, parts.next()?, parts.next()?);
-    Some((name, mode, generation.parse().ok().filter(|generation| *generation > 0)?))
+    let (generation, mode, key) = (parts.next()?, parts.next()?, parts.next()?);
+    let mode = [Mode::Exclusive, Mode::Shared].into_iter().find(|known| name(*known) == mode)?;
+    Some((key, mode, generation.parse().ok().filter(|generation| *generation > 0)?))
+}
+
+/// The mode as it stands in sequencers and keys.
+pub(super) fn name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Exclusive => "exclusive",
+        Mode::Shared => "shared",
+    }
 }
 
 #[cfg(test)]
@@ -61,8 +72,11 @@ mod tests {
 
     #[test]
     fn a_sequencer_is_taken_apart() {
-        assert_eq!(parse("a:exclusive:33"), Some(("a", "exclusive", 33)));
-        assert_eq!(parse("a:b:shared:7"), Some(("a:b", "shared", 7)));
-        assert_eq!((parse("a:exclusive:x"), parse("a:exclusive:0"), parse("a:33")), (None, None, None));
+        assert_eq!(parse(&sequencer("a", Mode::Exclusive, 33)), Some(("a", Mode::Exclusive, 33)));
+        assert_eq!(sequencer("a:b", Mode::Shared, 7), "a:b:shared:7");
+        assert_eq!(parse("a:b:shared:7"), Some(("a:b", Mode::Shared, 7)));
+        for other in ["a:exclusive:x", "a:exclusive:0", "a:exclusive:-3", "a:33", "a:mutual:33"] {
+            assert_eq!(parse(other), None, "{other}");
+        }
     }
 }

@@ -5,13 +5,14 @@
 
 use super::client::KeepAlive;
 use super::members::{CallError, Members};
+use crate::held::HeldKeys;
 use crate::notices::Notices;
 use fencepost_history::ErrorCode;
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tonic::Status;
 
 /// A keepalive that fails at once is tried again after this rest.
 const REST: Duration = Duration::from_millis(50);
@@ -34,8 +35,7 @@ struct State {
     /// Asks for a keepalive now.
     wanted: Notify,
     /// The keys that the process holds under this lease.
-    held: Mutex<Vec<String>>,
-    notices: Notices,
+    held: HeldKeys,
 }
 
 impl LeaseSession {
@@ -56,8 +56,7 @@ impl LeaseSession {
             renewed: watch::Sender::new(sent),
             lost: watch::Sender::new(None),
             wanted: Notify::new(),
-            held: Mutex::new(Vec::new()),
-            notices,
+            held: HeldKeys::new(notices),
         });
         let keeper = tokio::spawn(keep_alive(members.clone(), lease, companion, ttl, state.clone()));
         Ok(LeaseSession { lease, companion, ttl, state, keeper })
@@ -95,19 +94,25 @@ impl LeaseSession {
         *self.state.renewed.borrow() + self.ttl
     }
 
-    /// The process holds this key from now on: notices are sent when the lease is prolonged or lost.
-    pub(super) fn hold(&self, key: &str) {
-        self.state.held.lock().push(key.to_owned());
+    /// The process holds this key from now on: notices are sent when the lease is prolonged or lost. Where it was lost before
+    /// the grant was known, that is reported at once, unless the recipe does not heed it (`--no-recheck`).
+    pub(super) fn hold(&self, key: &str, heeds_loss: bool) {
+        self.let_go(key);
+        self.state.held.hold(key);
+        // In this order: an end in between finds the key there.
+        if let Some(reason) = self.lost().filter(|_| heeds_loss) {
+            self.state.held.lose(&reason);
+        }
     }
 
-    /// Reports the last renewal for this key.
-    pub(super) fn report(&self, key: &str) {
-        self.state.report(key, self.state.renewed.borrow().elapsed());
+    /// Reports the last renewal.
+    pub(super) fn report(&self) {
+        self.state.held.renew(self.state.renewed.borrow().elapsed());
     }
 
     /// The process no longer holds this key.
     pub(super) fn let_go(&self, key: &str) {
-        self.state.held.lock().retain(|held| held != key);
+        self.state.held.let_go(key);
     }
 }
 
@@ -124,9 +129,7 @@ impl State {
             return;
         }
         self.lost.send_replace(Some(reason.to_owned()));
-        for key in self.held.lock().drain(..) {
-            self.notices.lost(&key, reason);
-        }
+        self.held.lose(reason);
     }
 
     fn renew(&self, sent: Instant, ttl: Duration) {
@@ -134,14 +137,8 @@ impl State {
         let age = sent.elapsed();
         // An answer that was read late says little about now, and the next keepalive is due already.
         if age < ttl / 3 {
-            for key in self.held.lock().iter() {
-                self.report(key, age);
-            }
+            self.held.renew(age);
         }
-    }
-
-    fn report(&self, key: &str, age: Duration) {
-        self.notices.renewed(key, age);
     }
 }
 
@@ -168,10 +165,22 @@ async fn grant(members: &Members, ttl: Duration, deadline: Instant) -> Result<(I
 }
 
 /// What a keepalive brought.
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Keepalive {
     Alive,
+    /// The server does not know the lease any more.
     Expired,
+    /// It may have been prolonged or not.
     Failed,
+}
+
+/// After a keepalive: whether the server knows the lease, an error, or nothing in time.
+fn after_keepalive(reply: Option<Result<bool, Status>>) -> Keepalive {
+    match reply {
+        Some(Ok(true)) => Keepalive::Alive,
+        Some(Ok(false)) => Keepalive::Expired,
+        Some(Err(_)) | None => Keepalive::Failed,
+    }
 }
 
 async fn keep_alive(
@@ -244,10 +253,54 @@ async fn send_keepalive(
             None => unreachable!("the stream was just opened"),
         }
     };
-    let keepalive = match timeout_at(deadline, exchange).await {
-        Ok(Ok(true)) => Keepalive::Alive,
-        Ok(Ok(false)) => Keepalive::Expired,
-        Ok(Err(_)) | Err(_) => Keepalive::Failed,
-    };
-    (place, keepalive)
+    (place, after_keepalive(timeout_at(deadline, exchange).await.ok()))
+}
+
+#[cfg(test)]
+impl LeaseSession {
+    /// A session that nothing keeps alive.
+    pub(super) fn stub(lease: i64, notices: Notices) -> LeaseSession {
+        let state = State {
+            renewed: watch::Sender::new(Instant::now()),
+            lost: watch::Sender::new(None),
+            wanted: Notify::new(),
+            held: HeldKeys::new(notices),
+        };
+        let (state, keeper) = (Arc::new(state), tokio::spawn(std::future::pending()));
+        LeaseSession { lease, companion: None, ttl: Duration::from_secs(2), state, keeper }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::mpsc;
+
+    #[test]
+    fn a_lease_is_expired_by_the_word_of_a_server_only() {
+        assert_eq!(after_keepalive(Some(Ok(true))), Keepalive::Alive);
+        assert_eq!(after_keepalive(Some(Ok(false))), Keepalive::Expired);
+        for status in [Status::unavailable("no leader"), Status::not_found("x"), Status::cancelled("x")] {
+            assert_eq!(after_keepalive(Some(Err(status))), Keepalive::Failed);
+        }
+        assert_eq!(after_keepalive(None), Keepalive::Failed);
+    }
+
+    #[tokio::test]
+    async fn a_process_learns_that_its_lease_was_lost_before_its_grant_was_known() {
+        let (out, mut noticed) = mpsc::unbounded_channel();
+        let session = LeaseSession::stub(7, Notices::new(1, out, Arc::from([])));
+        session.hold("a", true);
+        session.hold("a", true);
+        session.state.end("the lease expired");
+        session.hold("b", true);
+        session.hold("c", false);
+        drop(session);
+        let mut lost = Vec::new();
+        while let Ok(notice) = noticed.try_recv() {
+            lost.push((notice.key, notice.reason.unwrap_or_default()));
+        }
+        let expected = ["a", "b"].map(|key| (key.to_owned(), "the lease expired".to_owned()));
+        assert_eq!(lost, expected, "each once, and the end of the session adds none");
+    }
 }

@@ -1,13 +1,14 @@
 //! What one process has on etcd, whatever its recipe: a session, and how it ends.
 
 use super::api::TxnRequest;
-use super::members::{Answered, CallError, Members};
+use super::decisions::{Attempted, after_release, after_release_by_end, after_unclear, is_ended};
+use super::members::{CallError, Members};
 use super::session::LeaseSession;
+use crate::end::End;
 use crate::notices::Notices;
 use async_trait::async_trait;
-use fencepost_history::{Completion, ErrorCode, OperationError, Stream};
+use fencepost_history::{Completion, ErrorCode, Stream};
 use rand::RngExt;
-use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -32,15 +33,6 @@ pub(super) struct LeaseTimes {
     pub(super) ttl: Duration,
     /// Of a second lease that is kept alive together with the first.
     pub(super) companion: Option<Duration>,
-}
-
-/// How one attempt to acquire ended.
-pub(super) enum Attempted<H> {
-    Held(H),
-    /// It is another's, and nothing of the attempt is left or can come.
-    Taken(OperationError),
-    /// Something of it may be left, or may come, as long as the session lasts.
-    Unclear(OperationError),
 }
 
 /// One way to acquire under a session.
@@ -105,12 +97,10 @@ impl User {
                 Attempted::Taken(why) => return Err(Completion::Fail(why)),
                 Attempted::Unclear(why) => why,
             };
-            if !self.end_session(deadline).await {
-                // Our key may be there, or may come yet, until its lease has run out: unknown.
-                return Err(Completion::Info(why));
-            }
-            if !self.rest(until).await {
-                return Err(Completion::Fail(why));
+            let ended = self.end_session(deadline).await;
+            let time_is_left = ended && self.rest(until).await;
+            if let Some(completion) = after_unclear(why, ended, time_is_left) {
+                return Err(completion);
             }
         }
     }
@@ -141,13 +131,15 @@ impl User {
 
     /// Ends a lease with all its keys. True if it certainly is ended.
     async fn revoke(&self, lease: i64, deadline: Instant) -> bool {
-        let revoked =
-            self.members.call(deadline, |client| async move { client.lease_revoke(lease).await }).await;
-        match revoked {
-            Ok(_) => true,
-            Err(CallError::Refused { lease_not_found, .. }) => lease_not_found,
-            Err(CallError::Unanswered(_)) => false,
-        }
+        is_ended(&self.members.call(deadline, |client| async move { client.lease_revoke(lease).await }).await)
+    }
+
+    /// Takes the session of this lease to release a key under it, if it is the one that the process has now. Another one is
+    /// left alone: the process may hold other keys under it.
+    pub(super) fn session_of(&mut self, lease: i64, key: &str) -> Option<LeaseSession> {
+        let session = self.session.take_if(|session| session.lease == lease)?;
+        session.let_go(key);
+        Some(session)
     }
 
     /// Gives a lock back by a transaction that deletes its keys if they are still ours. `doubt`: an attempt to create
@@ -160,53 +152,67 @@ impl User {
         txn: TxnRequest,
         deadline: Instant,
     ) -> Completion {
-        let session = self.session.take_if(|session| session.lease == lease && session.lost().is_none());
-        if let Some(session) = &session {
-            session.let_go(key);
-        }
+        let session = self.session_of(lease, key);
         // A request that created the key twice may still be under way and create it a third time: only the end of its
         // lease is certain. The session goes with it (it is dropped here).
-        if let Some(session) = session.as_ref().filter(|_| doubt) {
-            return match self.end(session, deadline).await {
-                true => Completion::Ok(Value::Null),
-                // A write without an answer.
-                false => Completion::info(ErrorCode::Timeout, "the lease could not be ended"),
-            };
+        if let Some(session) = session.as_ref().filter(|session| doubt && session.lost().is_none()) {
+            return after_release_by_end(self.end(session, deadline).await);
         }
-        let deleted = self
-            .members
-            .call(deadline, |client| {
-                let txn = txn.clone();
-                async move { client.txn(txn).await }
-            })
-            .await;
-        match deleted {
-            Ok(Answered { answer, doubt }) => {
-                // Answered: the key is gone, so the session can be used again.
-                self.session = session;
-                match (answer.succeeded, doubt) {
-                    (true, _) => Completion::Ok(Value::Null),
-                    // It was executed and found nothing: the lease had run out.
-                    (false, false) => {
-                        Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's")
-                    }
-                    // The key is gone; whether an earlier attempt deleted it or the end of the lease, is unknown.
-                    (false, true) => Completion::info(
-                        ErrorCode::Timeout,
-                        "an attempt was not answered, and the key is gone",
-                    ),
-                }
-            }
-            // Not executed: the key stays until the session ends, which is now.
-            Err(CallError::Refused { why, doubt: false, .. }) => Completion::Fail(why),
-            // A write without an answer. The session is dropped, so that the key does not outlive its lease.
-            Err(error) => Completion::Info(error.why()),
+        let end = after_release(self.members.txn(&txn, deadline).await);
+        self.put_back(session, end)
+    }
+
+    /// Puts back the session that was taken for a release, if it can be used again.
+    pub(super) fn put_back(&mut self, mut session: Option<LeaseSession>, end: End) -> Completion {
+        let completion = end.close(&mut session);
+        if session.is_some() {
+            self.session = session;
         }
+        completion
     }
 
     /// By this process's own clock: does the lease of this number still run?
     pub(super) fn still_runs(&self, lease: i64) -> bool {
         let session = self.session.as_ref().filter(|session| session.lost().is_none());
         session.is_some_and(|session| session.lease == lease && Instant::now() < session.valid_until())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Server;
+    use fencepost_history::Seed;
+    use serde_json::Value;
+    use tokio::sync::mpsc;
+
+    #[tokio::test]
+    async fn a_release_leaves_the_session_of_other_keys_alone() {
+        let (out, mut noticed) = mpsc::unbounded_channel();
+        let notices = Notices::new(1, out, Arc::from([]));
+        let server = Server { name: "n1".to_owned(), address: "127.0.0.1:1".to_owned() };
+        let members = Arc::new(Members::open(&[server], "c1").unwrap());
+        let mut user = User::new(members, notices.clone(), Seed(1).stream("lock-1"));
+        let done = || Completion::Ok(Value::Null);
+        let lease_of = |user: &User| user.session.as_ref().map(|session| session.lease);
+
+        let later = LeaseSession::stub(8, notices.clone());
+        later.hold("b", true);
+        user.session = Some(later);
+        // The key was held under a session that is gone.
+        let taken = user.session_of(7, "a");
+        assert!(taken.is_none());
+        for end in [End::keeping(done()), End::dropping(done())] {
+            assert_eq!(user.put_back(None, end), done());
+            assert_eq!(lease_of(&user), Some(8));
+        }
+        assert!(noticed.try_recv().is_err(), "the other key is still held");
+
+        let taken = user.session_of(8, "b");
+        assert_eq!(user.put_back(taken, End::keeping(done())), done());
+        assert_eq!(lease_of(&user), Some(8));
+        let taken = user.session_of(8, "b");
+        assert_eq!(user.put_back(taken, End::dropping(done())), done());
+        assert_eq!(lease_of(&user), None);
     }
 }

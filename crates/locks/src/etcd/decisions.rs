@@ -1,0 +1,263 @@
+//! What an answer of etcd means for an acquire or a release of the locks on it.
+//!
+//! *Doubt*: an attempt of a request was not answered, so it may still be carried out, after whatever is sent from now on.
+//! Requests for a key under a lease can do no more once the lease is ended. So where there is doubt, the lease is ended.
+
+use super::api::{LockResponse, RangeResponse, Response, TxnResponse, WatchCreateRequest};
+use super::members::{Answered, CallError};
+use crate::end::End;
+use fencepost_history::{Completion, ErrorCode, OperationError};
+use serde_json::Value;
+use tonic::Status;
+
+/// How one attempt to acquire ended.
+#[derive(Debug, PartialEq)]
+pub(super) enum Attempted<H> {
+    Held(H),
+    /// It is another's, and nothing of the attempt is left or can come.
+    Taken(OperationError),
+    /// Something of it may be left, or may come, as long as the session lasts.
+    Unclear(OperationError),
+}
+
+/// Why a try to take a place in the queue did not succeed. Its key is still to be cleared away.
+#[derive(Debug, PartialEq)]
+pub(super) struct Failure {
+    pub(super) why: OperationError,
+    /// The lease is dead by the server's own word: its keys are gone, and no more can come.
+    pub(super) lease_is_gone: bool,
+    /// An attempt to create the key was not answered.
+    pub(super) doubt: bool,
+}
+
+/// Our key in the queue.
+#[derive(Debug, PartialEq)]
+pub(super) struct Created {
+    pub(super) create_revision: i64,
+    /// An attempt to create the key was not answered, and may still create it after it was deleted.
+    pub(super) doubt: bool,
+    /// Others were first.
+    pub(super) waits: bool,
+}
+
+impl Failure {
+    fn of(error: CallError, doubt_before: bool) -> Failure {
+        match error {
+            CallError::Refused { why, lease_not_found, doubt } => {
+                // Without its lease the key is gone, and an attempt that is still under way finds no lease either.
+                Failure { why, lease_is_gone: lease_not_found, doubt: doubt || doubt_before }
+            }
+            CallError::Unanswered(why) => Failure { why, lease_is_gone: false, doubt: true },
+        }
+    }
+}
+
+impl Created {
+    fn failure(&self, code: ErrorCode, detail: &str, lease_is_gone: bool) -> Failure {
+        Failure { why: code.error(detail), lease_is_gone, doubt: self.doubt }
+    }
+
+    /// Time was up while another's key was older than ours.
+    pub(super) fn still_waits(&self) -> Failure {
+        self.failure(ErrorCode::Taken, "another client holds the lock", false)
+    }
+
+    /// After the search for the youngest key that is older than ours: the watch for its end; none where ours is the oldest.
+    pub(super) fn after_look(
+        &self,
+        reply: Result<Answered<RangeResponse>, CallError>,
+    ) -> Result<Option<WatchCreateRequest>, Failure> {
+        // A read leaves nothing behind.
+        let failed = |error: CallError| Failure { why: error.why(), lease_is_gone: false, doubt: self.doubt };
+        let found = reply.map_err(failed)?.answer;
+        let start_revision = found.revision() + 1;
+        let predecessor = found.kvs.into_iter().next();
+        Ok(predecessor.map(|kv| WatchCreateRequest { key: kv.key, range_end: Vec::new(), start_revision }))
+    }
+
+    /// After the look at our own key, once no older one is left: it may have gone while we waited, and not be a later one of
+    /// its name.
+    pub(super) fn after_recheck(
+        &self,
+        reply: Result<Answered<RangeResponse>, CallError>,
+    ) -> Result<(), Failure> {
+        let found = reply.map_err(|error| Failure::of(error, self.doubt))?.answer;
+        match found.kvs.first() {
+            Some(kv) if kv.create_revision == self.create_revision => Ok(()),
+            _ => {
+                let ran_out = "the lease ran out while the lock was waited for";
+                Err(self.failure(ErrorCode::SessionExpired, ran_out, true))
+            }
+        }
+    }
+
+    /// After the wait for a keepalive that was sent since the acquire began.
+    pub(super) fn after_keepalive(&self, in_time: bool) -> Result<(), Failure> {
+        let late = || self.failure(ErrorCode::Timeout, "no keepalive was answered in time", false);
+        in_time.then_some(()).ok_or_else(late)
+    }
+}
+
+/// After the transaction that puts our key if it is not there, and looks for it and for the oldest key.
+pub(super) fn after_put(reply: Result<Answered<TxnResponse>, CallError>) -> Result<Created, Failure> {
+    let Answered { answer, doubt } = reply.map_err(|error| Failure::of(error, true))?;
+    let (create_revision, oldest) = read_created(&answer).ok_or_else(|| {
+        let why = ErrorCode::Protocol.error("an answer of etcd lacks a part");
+        Failure { why, lease_is_gone: false, doubt }
+    })?;
+    Ok(Created { create_revision, doubt, waits: oldest != create_revision })
+}
+
+/// Create revisions of our key and of the oldest key.
+fn read_created(answer: &TxnResponse) -> Option<(i64, i64)> {
+    let mut parts = answer.answers();
+    let own = created(parts.next()?, answer)?;
+    match parts.next()? {
+        Response::Range(oldest) => Some((own, oldest.kvs.first()?.create_revision)),
+        Response::Put(_) | Response::Delete(_) => None,
+    }
+}
+
+/// The create revision of a key that a transaction has put or else found, if it is there.
+fn created(part: &Response, answer: &TxnResponse) -> Option<i64> {
+    match part {
+        Response::Put(_) => answer.revision(),
+        Response::Range(own) => Some(own.kvs.first()?.create_revision),
+        Response::Delete(_) => None,
+    }
+}
+
+/// Whether our key is deleted after a failure. Else only the end of the session is certain: a request to create the key may
+/// still be under way, or it went with its lease.
+pub(super) fn deletes_key(failure: &Failure, session_is_lost: bool) -> bool {
+    !failure.doubt && !failure.lease_is_gone && !session_is_lost
+}
+
+/// After the deletion of our key.
+pub(super) fn after_deletion<T, H>(
+    reply: Result<Answered<T>, CallError>,
+    why: OperationError,
+) -> Attempted<H> {
+    match reply {
+        Ok(Answered { doubt: false, .. }) => Attempted::Taken(why),
+        // A deletion that was not answered may come late, and delete the key of a later grant to this session.
+        Ok(Answered { doubt: true, .. }) | Err(_) => Attempted::Unclear(why),
+    }
+}
+
+/// What the transaction of chubby's acquire has shown.
+#[derive(Debug, PartialEq)]
+pub(super) enum ChubbyAsked {
+    /// Our keys are there. `doubt`: an attempt to make them was not answered, and may still make them.
+    Granted {
+        generation: i64,
+        doubt: bool,
+    },
+    /// They are not, nor can come: another's are in their way, whose end is watched for from this revision on.
+    Taken {
+        watch_from: i64,
+    },
+    Unclear(OperationError),
+}
+
+/// After the transaction that makes our keys if none stands in their way.
+pub(super) fn after_chubby_txn(reply: Result<Answered<TxnResponse>, CallError>) -> ChubbyAsked {
+    let Answered { answer, doubt } = match reply {
+        Ok(answered) => answered,
+        Err(error) => return ChubbyAsked::Unclear(error.why()),
+    };
+    if let Some(generation) = answer.answers().next().and_then(|part| created(part, &answer)) {
+        return ChubbyAsked::Granted { generation, doubt };
+    }
+    if doubt {
+        // The attempt that was not answered may still make our keys.
+        return ChubbyAsked::Unclear(chubby_taken());
+    }
+    ChubbyAsked::Taken { watch_from: answer.revision().unwrap_or(0) + 1 }
+}
+
+pub(super) fn chubby_taken() -> OperationError {
+    ErrorCode::Taken.error("another client holds the lock, or was lost less than the lock-delay ago")
+}
+
+/// After the call of etcd's own Lock service, none where it was not answered in time: our key there, and its revision. Whatever
+/// else it says, the member may have made our key, and may not have taken it back.
+pub(super) fn after_lock_call(
+    reply: Option<Result<LockResponse, Status>>,
+) -> Result<(Vec<u8>, i64), OperationError> {
+    match reply {
+        // The revision at which the member looked for older keys for the last time. It grows with every grant, as long as
+        // our key lives until we release it: where its lease expired while we waited, the next waiter finds no older key
+        // at the same revision, and gets the same token.
+        Some(Ok(LockResponse { header: Some(header), key })) => Ok((key, header.revision)),
+        Some(Ok(LockResponse { header: None, .. })) => {
+            Err(ErrorCode::Protocol.error("an answer of etcd lacks a part"))
+        }
+        Some(Err(status)) => Err(ErrorCode::Unavailable.error(format_args!("{}", status.message()))),
+        // The lock is another's, or the member is gone. It takes our key back when it notices that we hung up.
+        None => Err(ErrorCode::Timeout.error("the Lock service did not grant it in time")),
+    }
+}
+
+/// Whether a lease certainly is ended with all its keys.
+pub(super) fn is_ended<T>(revoked: &Result<Answered<T>, CallError>) -> bool {
+    match revoked {
+        Ok(_) => true,
+        Err(CallError::Refused { lease_not_found, .. }) => *lease_not_found,
+        Err(CallError::Unanswered(_)) => false,
+    }
+}
+
+/// After an unclear attempt whose session was to be ended: how the acquire ends; none where it tries again.
+pub(super) fn after_unclear(why: OperationError, ended: bool, time_is_left: bool) -> Option<Completion> {
+    match (ended, time_is_left) {
+        // Our key may be there, or may come yet, until its lease has run out: unknown.
+        (false, _) => Some(Completion::Info(why)),
+        (true, false) => Some(Completion::Fail(why)),
+        (true, true) => None,
+    }
+}
+
+/// After the transaction that deletes our key if it is the one that was granted.
+pub(super) fn after_release(reply: Result<Answered<TxnResponse>, CallError>) -> End {
+    match reply {
+        Ok(Answered { answer, .. }) if answer.succeeded => End::keeping(Completion::Ok(Value::Null)),
+        // It was executed and found nothing: the lease had run out.
+        Ok(Answered { doubt: false, .. }) => {
+            End::keeping(Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's"))
+        }
+        // The key is gone; whether an earlier attempt deleted it or the end of the lease, is unknown.
+        Ok(Answered { doubt: true, .. }) => {
+            let gone = "an attempt was not answered, and the key is gone";
+            End::keeping(Completion::info(ErrorCode::Timeout, gone))
+        }
+        // Not executed: the key stays until the session ends, which is now.
+        Err(CallError::Refused { why, doubt: false, .. }) => End::dropping(Completion::Fail(why)),
+        // A write without an answer.
+        Err(error) => End::unknown(error.why()),
+    }
+}
+
+/// After the end of the session that a release with doubt takes.
+pub(super) fn after_release_by_end(ended: bool) -> Completion {
+    match ended {
+        true => Completion::Ok(Value::Null),
+        // A write without an answer.
+        false => Completion::info(ErrorCode::Timeout, "the lease could not be ended"),
+    }
+}
+
+/// After the call of the Lock service that unlocks.
+pub(super) fn after_unlock<T>(reply: Result<Answered<T>, CallError>) -> End {
+    match reply {
+        // The service does not say whether there was anything to delete; the key is gone either way.
+        Ok(Answered { doubt: false, .. }) => End::keeping(Completion::Ok(Value::Null)),
+        // An unlock that was not answered may come late, and delete the key of a later grant to this session.
+        Ok(Answered { doubt: true, .. }) => End::dropping(Completion::Ok(Value::Null)),
+        // A write without an answer, or one that was not executed: the key stays until the session runs out.
+        Err(error) => End::unknown(error.why()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
