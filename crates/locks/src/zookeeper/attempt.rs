@@ -1,6 +1,7 @@
 //! The two recipes: how a znode is created, waited for and found again.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use super::decisions::{AfterCreate, Place, after_create, place, unless_broke, unless_gone};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::time::Instant;
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error, EventType, OneshotWatcher};
 
@@ -26,6 +27,8 @@ pub(super) struct Attempt<'a> {
     path: String,
     /// Counts events of watches that woke the waiter.
     wakeups: &'a AtomicU64,
+    /// Another's znode was seen in its way.
+    others: AtomicBool,
 }
 
 /// The lock is taken.
@@ -50,7 +53,7 @@ impl<'a> Attempt<'a> {
             ZnodeKind::Ephemeral => format!("{parent}/lock"),
             ZnodeKind::Sequential => format!("{parent}/_c_{:032x}-lock-", rand::random::<u128>()),
         };
-        Attempt { client, kind, parent, path, wakeups }
+        Attempt { client, kind, parent, path, wakeups, others: AtomicBool::new(false) }
     }
 
     /// The znode of an earlier attempt, to be taken back.
@@ -61,7 +64,12 @@ impl<'a> Attempt<'a> {
         path: &str,
         wakeups: &'a AtomicU64,
     ) -> Attempt<'a> {
-        Attempt { client, kind, parent: format!("/fencepost/{key}"), path: path.to_owned(), wakeups }
+        Attempt { path: path.to_owned(), ..Attempt::new(client, kind, key, wakeups) }
+    }
+
+    /// Whether another's znode was seen in its way.
+    pub(super) fn saw_others(&self) -> bool {
+        self.others.load(Ordering::Relaxed)
     }
 
     /// Returns when the lock is ours, or with an error that ends the attempt: the session is over, or a server refused.
@@ -76,44 +84,31 @@ impl<'a> Attempt<'a> {
     async fn take_only(&self) -> Result<ZnodeGrant, Error> {
         loop {
             let created = Instant::now();
-            match self.create().await {
-                Ok(OwnZnode { path, czxid }) => return Ok(ZnodeGrant { path, czxid, created }),
-                Err(Error::NodeExists) => {}
-                Err(error) => return Err(error),
+            if let Some(OwnZnode { path, czxid }) = self.create().await? {
+                return Ok(ZnodeGrant { path, czxid, created });
             }
-            match self.client.check_and_watch_stat(&self.path).await {
-                Ok((Some(_), gone)) => self.wait(gone).await?,
-                // Gone meanwhile, or the connection broke: try again at once.
-                Ok((None, _)) | Err(Error::ConnectionLoss) => {}
-                Err(error) => return Err(error),
+            // Where it is gone meanwhile, try again at once.
+            if let Some((Some(_), gone)) = unless_broke(self.client.check_and_watch_stat(&self.path).await)? {
+                self.wait(gone).await?;
             }
         }
     }
 
     async fn take_turn(&self) -> Result<ZnodeGrant, Error> {
         let created = Instant::now();
-        let OwnZnode { path, czxid } = self.create().await?;
-        let own_name = name(&path).to_owned();
+        // No two znodes of a queue have one name.
+        let Some(OwnZnode { path, czxid }) = self.create().await? else { return Err(Error::NodeExists) };
         loop {
-            let mut names = match self.client.list_children(&self.parent).await {
-                Ok(names) => names,
-                Err(Error::ConnectionLoss) => continue,
-                Err(error) => return Err(error),
+            let Some(names) = unless_broke(self.client.list_children(&self.parent).await)? else { continue };
+            let predecessor = match place(names, name(&path)) {
+                Place::First => return Ok(ZnodeGrant { path, czxid, created }),
+                Place::Behind(name) => format!("{}/{name}", self.parent),
+                Place::Gone => return Err(Error::SessionExpired),
             };
-            names.sort_unstable_by(|a, b| sequence(a).cmp(sequence(b)));
-            let Some(place) = names.iter().position(|name| *name == own_name) else {
-                // Only the end of the session, or a stranger, can have removed it.
-                return Err(Error::SessionExpired);
-            };
-            // Everybody who came before is gone. An old view of a follower cannot mislead: it holds our own znode, so it
-            // holds all that are older, too, but for those that were deleted.
-            let Some(before) = place.checked_sub(1) else { return Ok(ZnodeGrant { path, czxid, created }) };
-            let predecessor = format!("{}/{}", self.parent, names[before]);
+            self.others.store(true, Ordering::Relaxed);
             // As Curator does: watch with a read, which leaves no watch behind where there is no znode any more.
-            match self.client.get_and_watch_data(&predecessor).await {
-                Ok((_, _, gone)) => self.wait(gone).await?,
-                Err(Error::NoNode | Error::ConnectionLoss) => {}
-                Err(error) => return Err(error),
+            if let Some((_, _, gone)) = unless_gone(self.client.get_and_watch_data(&predecessor).await)? {
+                self.wait(gone).await?;
             }
         }
     }
@@ -126,32 +121,34 @@ impl<'a> Attempt<'a> {
         Ok(())
     }
 
-    async fn create(&self) -> Result<OwnZnode, Error> {
+    /// Creates our znode; none where there is another of its name.
+    async fn create(&self) -> Result<Option<OwnZnode>, Error> {
         let options = match self.kind {
             ZnodeKind::Ephemeral => EPHEMERAL,
             ZnodeKind::Sequential => SEQUENTIAL,
         };
         loop {
-            match self.client.create(&self.path, &[], &options).await {
-                Ok((stat, sequence)) => {
+            match after_create(self.client.create(&self.path, &[], &options).await) {
+                AfterCreate::Created((stat, sequence)) => {
                     let path = match self.kind {
                         ZnodeKind::Ephemeral => self.path.clone(),
                         ZnodeKind::Sequential => format!("{}{sequence}", self.path),
                     };
-                    return Ok(OwnZnode { path, czxid: stat.czxid });
+                    return Ok(Some(OwnZnode { path, czxid: stat.czxid }));
                 }
-                Err(Error::NoNode) => match self.client.mkdir(&self.parent, &PERSISTENT).await {
-                    Ok(()) | Err(Error::ConnectionLoss) => {}
-                    Err(error) => return Err(error),
-                },
-                // It may have been created. What was sent on the old connection can have no effect any more: the leader
-                // has seen the session move. So what is found now is what there is.
-                Err(Error::ConnectionLoss) => {
+                AfterCreate::Exists => {
+                    self.others.store(true, Ordering::Relaxed);
+                    return Ok(None);
+                }
+                AfterCreate::MakeParent => {
+                    unless_broke(self.client.mkdir(&self.parent, &PERSISTENT).await)?;
+                }
+                AfterCreate::Find => {
                     if let Some(own) = self.find().await? {
-                        return Ok(own);
+                        return Ok(Some(own));
                     }
                 }
-                Err(error) => return Err(error),
+                AfterCreate::End(error) => return Err(error),
             }
         }
     }
@@ -160,9 +157,12 @@ impl<'a> Attempt<'a> {
     async fn find(&self) -> Result<Option<OwnZnode>, Error> {
         loop {
             match self.look().await {
-                Err(Error::ConnectionLoss) => {}
                 Err(Error::NoNode) => return Ok(None),
-                found => return found,
+                looked => {
+                    if let Some(found) = unless_broke(looked)? {
+                        return Ok(found);
+                    }
+                }
             }
         }
     }
@@ -187,10 +187,9 @@ impl<'a> Attempt<'a> {
     pub(super) async fn take_back(&self) -> Result<(), Error> {
         loop {
             let Some(own) = self.find().await? else { return Ok(()) };
-            match self.client.delete(&own.path, None).await {
-                Ok(()) | Err(Error::NoNode) => return Ok(()),
-                Err(Error::ConnectionLoss) => {}
-                Err(error) => return Err(error),
+            // Where it is gone, the next look says so.
+            if unless_gone(self.client.delete(&own.path, None).await)?.is_some() {
+                return Ok(());
             }
         }
     }
@@ -199,22 +198,4 @@ impl<'a> Attempt<'a> {
 /// The last part of a path.
 fn name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
-}
-
-/// The sequence number of a znode's name: what follows the last dash, always ten digits.
-fn sequence(name: &str) -> &str {
-    name.rsplit('-').next().unwrap_or(name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_queue_is_ordered_by_number_whatever_the_random_part() {
-        let mut names = ["_c_ff-lock-0000000002", "_c_00-lock-0000000010", "_c_aa-lock-0000000001"];
-        names.sort_unstable_by(|a, b| sequence(a).cmp(sequence(b)));
-        assert_eq!(names, ["_c_aa-lock-0000000001", "_c_ff-lock-0000000002", "_c_00-lock-0000000010"]);
-        assert_eq!(name("/fencepost/a/_c_ff-lock-0000000002"), names[1]);
-    }
 }

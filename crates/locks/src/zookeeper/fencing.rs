@@ -105,17 +105,18 @@ pub(super) async fn order(host: &str, order: &str, within: Duration) -> Result<(
         stream.read_line(&mut answer).await?;
         Ok::<_, std::io::Error>(answer)
     };
-    match timeout(within, asked).await {
-        Ok(Ok(answer)) if answer.trim() == "done" => Ok(()),
-        Ok(Ok(answer)) => Err(FencingError(format!(
-            "the fencing program on {host} did not carry it out: {}",
-            answer.trim()
-        ))),
-        Ok(Err(error)) => {
-            Err(FencingError(format!("the fencing program on {host} cannot be asked: {error}")))
-        }
-        Err(_) => Err(FencingError(format!("the fencing program on {host} did not answer in time"))),
-    }
+    after_order(timeout(within, asked).await.ok(), host)
+}
+
+/// After an order; none: it was not answered in time.
+fn after_order(answer: Option<std::io::Result<String>>, host: &str) -> Result<(), FencingError> {
+    let did = match answer {
+        Some(Ok(answer)) if answer.trim() == "done" => return Ok(()),
+        Some(Ok(answer)) => format!("did not carry it out: {}", answer.trim()),
+        Some(Err(error)) => format!("cannot be asked: {error}"),
+        None => "did not answer in time".to_owned(),
+    };
+    Err(FencingError(format!("the fencing program on {host} {did}")))
 }
 
 #[cfg(test)]
@@ -132,6 +133,21 @@ mod tests {
         assert!(fence("kill everybody").await.unwrap_err().0.contains("no process number"));
         assert!(fence("cut the rope").await.unwrap_err().0.contains("no address"));
         assert!(fence("stop").await.unwrap_err().0.contains("neither"));
+    }
+
+    #[test]
+    fn an_order_is_carried_out_by_the_word_of_the_program_only() {
+        let said = |answer| after_order(answer, "c1").map_err(|error| error.0);
+        let refused = |did: &str| Err(format!("the fencing program on c1 {did}"));
+        assert_eq!(said(Some(Ok("done\n".to_owned()))), Ok(()));
+        assert_eq!(
+            said(Some(Ok("cannot kill 7\n".to_owned()))),
+            refused("did not carry it out: cannot kill 7")
+        );
+        // The program was killed with the order half done.
+        assert_eq!(said(Some(Ok(String::new()))), refused("did not carry it out: "));
+        assert_eq!(said(Some(Err(std::io::Error::other("refused")))), refused("cannot be asked: refused"));
+        assert_eq!(said(None), refused("did not answer in time"));
     }
 
     async fn fence_text(order: String) -> Result<(), FencingError> {

@@ -1,18 +1,21 @@
 //! One process's lock on ZooKeeper: which session it uses, and what becomes of its znodes.
 
-use super::attempt::{Attempt, ZnodeGrant, ZnodeKind};
+use super::attempt::{Attempt, ZnodeKind};
+use super::decisions::{
+    AfterDelete, after_attempt, after_attempt_taken_back, after_delete, after_delete_taken_back,
+    session_is_over,
+};
 use super::session::ZkSession;
 use crate::client_clock::millis_until;
+use crate::held::{Held, never_acquired};
 use crate::notices::Notices;
 use crate::recipe::Lock;
 use async_trait::async_trait;
-use fencepost_history::{Completion, ErrorCode, OperationError};
-use serde_json::{Value, json};
+use fencepost_history::{Completion, ErrorCode, Grant, OperationError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
-use zookeeper_client::Error;
 
 /// Of an acquire's time-out, this part is kept for taking its znode back.
 const CLEANUP_SHARE: u32 = 4;
@@ -23,12 +26,11 @@ pub(super) struct ZkLock {
     kind: ZnodeKind,
     notices: Notices,
     session: Option<ZkSession>,
-    held: Vec<ZnodeHold>,
+    held: Held<ZnodeHold>,
     wakeups: AtomicU64,
 }
 
 struct ZnodeHold {
-    key: String,
     path: String,
     czxid: i64,
     session: i64,
@@ -36,13 +38,27 @@ struct ZnodeHold {
 
 impl ZkLock {
     pub(super) fn new(servers: Arc<str>, kind: ZnodeKind, notices: Notices) -> ZkLock {
-        ZkLock { servers, kind, notices, session: None, held: Vec::new(), wakeups: AtomicU64::new(0) }
+        ZkLock { servers, kind, notices, session: None, held: Held::default(), wakeups: AtomicU64::new(0) }
     }
 
-    /// The connection of its session, while that lives.
-    pub(super) fn client(&self) -> Option<zookeeper_client::Client> {
-        let session = self.session.as_ref().filter(|session| session.lives())?;
-        Some(session.client.clone())
+    /// The connection of the session under which this key is held, while that lives.
+    pub(super) fn client(&self, key: &str) -> Option<&zookeeper_client::Client> {
+        self.session_of(self.held.find(key)?).map(|session| &session.client)
+    }
+
+    fn session_of(&self, hold: &ZnodeHold) -> Option<&ZkSession> {
+        let session = self.session.as_ref()?;
+        (session.client.session_id().0 == hold.session && session.lives()).then_some(session)
+    }
+
+    /// What is granted, as of now.
+    pub(super) fn grant(&self, key: &str) -> Grant {
+        let czxid = self.held.find(key).map(|hold| hold.czxid);
+        let until = self.session.as_ref().map(ZkSession::valid_until);
+        // Its znode's place in the queue.
+        let arrival = czxid.filter(|_| self.kind == ZnodeKind::Sequential).map(Into::into);
+        let validity_ms = until.map(|until| millis_until(until).into());
+        Grant { token: czxid, validity_ms, arrival, ..Grant::default() }
     }
 
     /// The session, a new one where there is none that lives with this TTL.
@@ -54,31 +70,6 @@ impl ZkLock {
         self.session = Some(ZkSession::open(&self.servers, ttl, self.notices.clone(), deadline).await?);
         Ok(())
     }
-
-    fn granted(&mut self, key: &str, taken: ZnodeGrant) -> Completion {
-        let Some(session) = &self.session else { unreachable!("the lock was taken under a session") };
-        let ZnodeGrant { path, czxid, created } = taken;
-        // The leader has carried out the creation, so it knew the session then.
-        session.renewed_at(created);
-        session.hold(key);
-        if self.wakeups.load(Ordering::Relaxed) > 0 {
-            // The session was prolonged while the process waited; checkers count from the last report.
-            session.report(key);
-        }
-        self.held.retain(|held| held.key != key);
-        self.held.push(ZnodeHold {
-            key: key.to_owned(),
-            path,
-            czxid,
-            session: session.client.session_id().0,
-        });
-        let mut value = json!({"token": czxid, "validity_ms": millis_until(session.valid_until())});
-        if self.kind == ZnodeKind::Sequential {
-            // Its znode's place in the queue.
-            value["arrival"] = czxid.into();
-        }
-        Completion::Ok(value)
-    }
 }
 
 #[async_trait]
@@ -87,78 +78,52 @@ impl Lock for ZkLock {
         let deadline = Instant::now() + timeout;
         let try_until = deadline - (timeout / CLEANUP_SHARE).min(CLEANUP_MAX);
         self.wakeups.store(0, Ordering::Relaxed);
+        if self.session.as_ref().is_some_and(|session| session.holds(key)) {
+            // Nothing is asked for. To take back such an attempt would be to take back what is held: both are the znode of this
+            // session.
+            return Completion::fail(ErrorCode::Taken, "this process holds the lock already");
+        }
         if let Err(why) = self.open_session(ttl, try_until).await {
             // No session, so no znode was even asked for.
             return Completion::Fail(why);
         }
         let Some(session) = &self.session else { unreachable!("a session was just opened") };
         let attempt = Attempt::new(&session.client, self.kind, key, &self.wakeups);
-        let why = match timeout_at(try_until, attempt.take()).await {
-            Ok(Ok(taken)) => {
-                return self.granted(key, taken);
+        let ended = timeout_at(try_until, attempt.take()).await.ok();
+        let taken = match after_attempt(ended, attempt.saw_others()) {
+            Ok(taken) => taken,
+            Err(why) => {
+                let taken_back = timeout_at(deadline, attempt.take_back()).await.ok();
+                let end = after_attempt_taken_back(taken_back, why);
+                return end.close(&mut self.session);
             }
-            Ok(Err(error)) => sentence(&error),
-            Err(_) => ErrorCode::Taken.error("another client holds the lock"),
         };
-        // Requests of a session are carried out in order, so what was asked for and not waited for comes before this.
-        match timeout_at(deadline, attempt.take_back()).await {
-            Ok(Ok(())) => Completion::Fail(why),
-            // The znode may be there, or may come yet, until the servers end the session: unknown. A session that
-            // this client holds for expired may still live, where the servers had no leader to end it.
-            _ => {
-                self.session = None;
-                Completion::Info(why)
-            }
+        // The leader has carried out the creation, so it knew the session then.
+        session.renewed_at(taken.created);
+        session.hold(key);
+        if self.wakeups.load(Ordering::Relaxed) > 0 {
+            // The session was prolonged while the process waited; checkers count from the last report.
+            session.report();
         }
+        let session = session.client.session_id().0;
+        self.held.remember(key, ZnodeHold { path: taken.path, czxid: taken.czxid, session });
+        Completion::ok(self.grant(key))
     }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
         let deadline = Instant::now() + timeout;
-        let Some(place) = self.held.iter().position(|held| held.key == key) else {
-            // This process was never granted it, or gave it back: there is nothing to send.
-            return Completion::fail(ErrorCode::NotHeld, "this process has not acquired the lock");
-        };
-        let held = self.held.swap_remove(place);
-        let session = self.session.as_ref();
-        let Some(session) = session.filter(|it| it.client.session_id().0 == held.session && it.lives())
-        else {
-            // Nothing is sent. The znode went with its session.
-            return Completion::fail(ErrorCode::NotHeld, "the session is over, and the lock went with it");
-        };
+        let Some(hold) = self.held.take(key) else { return never_acquired() };
+        let Some(session) = self.session_of(&hold) else { return session_is_over() };
         session.let_go(key);
-        let ended = match timeout_at(deadline, session.client.delete(&held.path, None)).await {
-            Ok(Ok(())) => return Completion::Ok(Value::Null),
-            // Carried out, and found nothing. While its session lives no other client removes the znode.
-            Ok(Err(Error::NoNode)) => {
-                return Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's");
+        let deleted = timeout_at(deadline, session.client.delete(&hold.path, None)).await.ok();
+        let end = match after_delete(deleted) {
+            AfterDelete::End(end) => end,
+            AfterDelete::TakeBack => {
+                let attempt = Attempt::again(&session.client, self.kind, key, &hold.path, &self.wakeups);
+                after_delete_taken_back(timeout_at(deadline, attempt.take_back()).await.ok())
             }
-            // A session that is over owns no znode, and the servers carry out nothing for it.
-            Ok(Err(Error::SessionExpired)) => {
-                return Completion::fail(
-                    ErrorCode::NotHeld,
-                    "the session is over, and the lock went with it",
-                );
-            }
-            Ok(Err(Error::ConnectionLoss)) => {
-                let attempt = Attempt::again(&session.client, self.kind, key, &held.path, &self.wakeups);
-                timeout_at(deadline, attempt.take_back()).await
-            }
-            Ok(Err(error)) => Ok(Err(error)),
-            Err(elapsed) => Err(elapsed),
         };
-        match ended {
-            // Only this client removes it while the session lives: one of the attempts did.
-            Ok(Ok(())) => Completion::Ok(Value::Null),
-            // A write without an answer. The session is dropped, so that the znode does not outlive its time-out.
-            Ok(Err(error)) => {
-                self.session = None;
-                Completion::Info(sentence(&error))
-            }
-            Err(_) => {
-                self.session = None;
-                Completion::info(ErrorCode::Timeout, "ZooKeeper did not answer in time")
-            }
-        }
+        end.close(&mut self.session)
     }
 
     fn still_valid(&self, key: &str) -> Option<bool> {
@@ -167,8 +132,7 @@ impl Lock for ZkLock {
     }
 
     fn token(&self, key: &str) -> Option<u64> {
-        let held = self.held.iter().find(|held| held.key == key)?;
-        u64::try_from(held.czxid).ok()
+        u64::try_from(self.held.find(key)?.czxid).ok()
     }
 
     fn wakeups(&self) -> Option<u64> {
@@ -176,12 +140,33 @@ impl Lock for ZkLock {
     }
 }
 
-fn sentence(error: &Error) -> OperationError {
-    match error {
-        Error::SessionExpired => {
-            ErrorCode::SessionExpired.error("the session was over before the answer came")
-        }
-        Error::ConnectionLoss => ErrorCode::Disconnected.error("the connection to ZooKeeper broke"),
-        error => ErrorCode::Refused.error(format_args!("{error}")),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::ended;
+    use crate::zookeeper::testing::{SESSION, silent_server};
+    use tokio::sync::mpsc;
+
+    /// The znode of the hold and that of the attempt are one: who takes back the attempt takes back the hold.
+    #[tokio::test]
+    async fn an_acquire_of_what_the_process_holds_leaves_the_hold_alone() {
+        let (out, mut noticed) = mpsc::unbounded_channel();
+        let notices = Notices::new(1, out, Arc::from([]));
+        let mut lock = ZkLock::new(silent_server().await.into(), ZnodeKind::Ephemeral, notices);
+        let second = Duration::from_secs(1);
+        lock.open_session(SESSION, Instant::now() + second).await.unwrap();
+        let session = lock.session.as_ref().unwrap();
+        session.hold("a");
+        let hold = |session| ZnodeHold { path: "/fencepost/a/lock".to_owned(), czxid: 33, session };
+        lock.held.remember("a", hold(session.client.session_id().0));
+        let again = lock.acquire("a", SESSION, second).await;
+        assert_eq!(ended(&again), "fail taken", "at once, although no server answers");
+        assert!(lock.client("a").is_some() && noticed.try_recv().is_err(), "it is still held");
+
+        // Held under a session that is gone, or not at all.
+        lock.held.remember("a", hold(1));
+        assert!(lock.client("a").is_none() && lock.client("b").is_none());
+        assert_eq!(ended(&lock.release("a", second).await), "fail not-held");
+        assert_eq!(ended(&lock.release("a", second).await), "fail not-held");
     }
 }

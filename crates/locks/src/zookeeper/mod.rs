@@ -6,12 +6,15 @@
 //! which a client finds its own znode after the connection broke).
 
 mod attempt;
+mod decisions;
 mod fencing;
 mod hadoop;
 mod lock;
 mod recipe;
 mod service;
 mod session;
+#[cfg(test)]
+mod testing;
 
 use crate::definition::LockDefinition;
 

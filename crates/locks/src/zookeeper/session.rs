@@ -4,9 +4,9 @@
 //! be lost, and the holder gets a notice at once; a waiter goes on once the session is found alive.
 
 use super::service::TICK;
+use crate::held::HeldKeys;
 use crate::notices::Notices;
 use fencepost_history::{ErrorCode, OperationError};
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -24,8 +24,7 @@ pub(super) struct ZkSession {
 struct State {
     /// When the last request was sent that the leader is known to have answered.
     renewed: watch::Sender<Instant>,
-    held: Mutex<Vec<String>>,
-    notices: Notices,
+    held: HeldKeys,
     ttl: Duration,
 }
 
@@ -54,8 +53,8 @@ impl ZkSession {
                 ttl.as_millis()
             )));
         }
-        let state =
-            Arc::new(State { renewed: watch::Sender::new(sent), held: Mutex::default(), notices, ttl });
+        let held = HeldKeys::new(notices);
+        let state = Arc::new(State { renewed: watch::Sender::new(sent), held, ttl });
         let keeper = tokio::spawn(keep(client.clone(), state.clone()));
         Ok(ZkSession { client, ttl, state, keeper })
     }
@@ -79,30 +78,35 @@ impl ZkSession {
         *self.state.renewed.borrow() + self.ttl.saturating_sub(lag(self.ttl))
     }
 
-    /// The process holds this key from now on: notices are sent when the session is prolonged or in doubt.
+    /// The process holds this key from now on: notices are sent when the session is prolonged or in doubt. Where it was in doubt
+    /// before the grant was known, that is reported at once.
     pub(super) fn hold(&self, key: &str) {
-        self.state.held.lock().push(key.to_owned());
+        self.state.held.hold(key);
+        // In this order: a change in between finds the key there.
+        if let Some(reason) = doubt(self.client.state()) {
+            self.state.held.lose(reason);
+        }
     }
 
     pub(super) fn holds(&self, key: &str) -> bool {
-        self.state.held.lock().iter().any(|held| held == key)
+        self.state.held.contain(key)
     }
 
-    /// Reports the last renewal for this key.
-    pub(super) fn report(&self, key: &str) {
-        self.state.notices.renewed(key, self.state.renewed.borrow().elapsed() + lag(self.ttl));
+    /// Reports the last renewal.
+    pub(super) fn report(&self) {
+        self.state.held.renew(self.state.renewed.borrow().elapsed() + lag(self.ttl));
     }
 
     /// The process no longer holds this key.
     pub(super) fn let_go(&self, key: &str) {
-        self.state.held.lock().retain(|held| held != key);
+        self.state.held.let_go(key);
     }
 }
 
 impl Drop for ZkSession {
     fn drop(&mut self) {
         self.keeper.abort();
-        self.state.lose("the session was given up");
+        self.state.held.lose("the session was given up");
     }
 }
 
@@ -114,21 +118,22 @@ fn lag(ttl: Duration) -> Duration {
 }
 
 impl State {
-    fn lose(&self, reason: &str) {
-        for key in self.held.lock().drain(..) {
-            self.notices.lost(&key, reason);
-        }
-    }
-
     fn renew(&self, sent: Instant) {
         self.renewed.send_replace(sent);
         let age = sent.elapsed();
         // An answer that was read late says little about now, and the next heartbeat is due already.
         if age < self.ttl / 3 {
-            for key in self.held.lock().iter() {
-                self.notices.renewed(key, age + lag(self.ttl));
-            }
+            self.held.renew(age + lag(self.ttl));
         }
+    }
+}
+
+/// Why a lock of a session in this state may be lost; none where nothing speaks for that.
+fn doubt(state: SessionState) -> Option<&'static str> {
+    match state {
+        SessionState::Disconnected => Some("suspended: the connection to ZooKeeper broke"),
+        state if state.is_terminated() => Some("expired: the session is over"),
+        _ => None,
     }
 }
 
@@ -139,16 +144,19 @@ async fn keep(client: Client, state: Arc<State>) {
     loop {
         let last = *state.renewed.borrow();
         tokio::select! {
-            changed = states.changed() => match changed {
-                SessionState::Disconnected => state.lose("suspended: the connection to ZooKeeper broke"),
-                ended if ended.is_terminated() => return state.lose("expired: the session is over"),
-                _ => {}
-            },
+            changed = states.changed() => {
+                if let Some(reason) = doubt(changed) {
+                    state.held.lose(reason);
+                }
+                if changed.is_terminated() {
+                    return;
+                }
+            }
             () = sleep_until(last + state.ttl / 3) => {
                 let sent = Instant::now();
                 // This is also what a client finds that was stopped for longer than the TTL.
                 if sent >= last + state.ttl {
-                    state.lose("no heartbeat was answered for the whole TTL");
+                    state.held.lose("no heartbeat was answered for the whole TTL");
                 }
                 match timeout_at(sent + state.ttl / 3, client.sync("/")).await {
                     Ok(Ok(())) => state.renew(sent),
@@ -157,6 +165,21 @@ async fn keep(client: Client, state: Arc<State>) {
                     Err(_) => {}
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_broke_is_taken_for_a_lock_that_may_be_lost() {
+        let lost = |state| doubt(state).and_then(|reason| reason.split(':').next());
+        assert_eq!(lost(SessionState::SyncConnected), None);
+        assert_eq!(lost(SessionState::Disconnected), Some("suspended"));
+        for over in [SessionState::Expired, SessionState::AuthFailed, SessionState::Closed] {
+            assert_eq!(lost(over), Some("expired"));
         }
     }
 }
