@@ -1,6 +1,7 @@
 //! `postgres-advisory`: a lock that belongs to a connection, and means what its users say it means.
 
 use super::connection::{Connection, Failed, answer, wait_until};
+use super::decisions::{AfterLock, after_advisory_taken_back, after_lock, after_unlock, ended_with_grant};
 use super::recipe::PostgresRecipe;
 use super::service::PostgresServer;
 use crate::capabilities::Capabilities;
@@ -9,8 +10,7 @@ use crate::definition::LockDefinition;
 use crate::notices::Notices;
 use crate::recipe::Lock;
 use async_trait::async_trait;
-use fencepost_history::{Completion, ErrorCode, Lease, OperationError};
-use serde_json::{Value, json};
+use fencepost_history::{Completion, ErrorCode, Grant, Lease, OperationError};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -53,6 +53,12 @@ impl AdvisoryLock {
     }
 }
 
+/// Unlocks a key. Gives whether this connection held it.
+async fn unlock(connection: &Connection, key: &str, deadline: Instant) -> Result<bool, Failed> {
+    let unlock = "SELECT pg_advisory_unlock(hashtextextended($1, 0))";
+    answer(connection.client.query_one(unlock, &[&key]), deadline).await.map(|row| row.get(0))
+}
+
 /// Settings by which the server finds, no sooner than the TTL and about then, that a silent connection is dead: probes
 /// each second, of which the first comes after a second of silence.
 fn keepalives(ttl: Duration) -> String {
@@ -76,73 +82,32 @@ impl Lock for AdvisoryLock {
         let Some(connection) = &self.connection else { unreachable!("just connected") };
         let patience = millis_until(begun + wait_until(timeout)).max(1);
         let set = format!("SET lock_timeout = {patience}");
-        let failed = match answer(connection.client.batch_execute(&set), deadline).await {
-            Ok(()) => {
-                let lock = "SELECT pg_advisory_lock(hashtextextended($1, 0))";
-                match answer(connection.client.query_one(lock, &[&key]), deadline).await {
-                    Ok(_) => {
-                        if !connection.hold(key) {
-                            self.connection = None;
-                            return Completion::fail(
-                                ErrorCode::SessionExpired,
-                                "the connection ended before the grant was known",
-                            );
-                        }
-                        return Completion::Ok(json!({}));
-                    }
-                    Err(failed) => failed,
-                }
-            }
+        if let Err(failed) = answer(connection.client.batch_execute(&set), deadline).await {
             // The lock was not even asked for.
-            Err(failed) => {
-                self.connection = None;
-                return Completion::Fail(failed.why());
-            }
-        };
-        match failed {
-            Failed::Refused { lock_timeout: true, .. } => {
-                Completion::fail(ErrorCode::Taken, "another client holds the lock")
-            }
-            // The statement failed: no lock was taken.
-            Failed::Refused { why, .. } => Completion::Fail(why),
-            // The lock may be taken, or may be yet, until the server notices that the connection is gone.
-            Failed::Unknown(why) => {
-                self.connection = None;
-                Completion::Info(why)
-            }
+            self.connection = None;
+            return Completion::Fail(failed.why());
         }
+        let lock = "SELECT pg_advisory_lock(hashtextextended($1, 0))";
+        let end =
+            match after_lock(answer(connection.client.query_one(lock, &[&key]), deadline).await.map(drop)) {
+                AfterLock::Granted if connection.hold(key) => return Completion::ok(Grant::default()),
+                AfterLock::Granted => ended_with_grant(),
+                AfterLock::TakeBack(why) => {
+                    after_advisory_taken_back(unlock(connection, key, deadline).await, why)
+                }
+                AfterLock::End(end) => end,
+            };
+        end.close(&mut self.connection)
     }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
         let deadline = Instant::now() + timeout;
-        let Some(connection) = self.connection.take_if(|connection| connection.let_go(key)) else {
+        let Some(connection) = self.connection.as_ref().filter(|connection| connection.let_go(key)) else {
             // The lock was never granted, or went with its connection: there is nothing to send.
             return Completion::fail(ErrorCode::NotHeld, "no connection holds the lock");
         };
-        let unlock = "SELECT pg_advisory_unlock(hashtextextended($1, 0))";
-        match answer(connection.client.query_one(unlock, &[&key]), deadline).await {
-            Ok(row) => {
-                self.connection = Some(connection);
-                match row.get(0) {
-                    true => Completion::Ok(Value::Null),
-                    // Carried out, and this connection did not hold it.
-                    false => Completion::fail(ErrorCode::NotHeld, "the lock was no longer this process's"),
-                }
-            }
-            // Not carried out; the lock ends with the connection, which is closed now.
-            Err(Failed::Refused { why, .. }) => Completion::Fail(why),
-            // A write without an answer. The connection is closed now, and the lock ends when the server hears of it.
-            Err(Failed::Unknown(why)) => Completion::Info(why),
-        }
-    }
-
-    /// Nothing says until when it is valid: the connection can die without a word.
-    fn still_valid(&self, _key: &str) -> Option<bool> {
-        None
-    }
-
-    fn token(&self, _key: &str) -> Option<u64> {
-        None
+        let end = after_unlock(unlock(connection, key, deadline).await);
+        end.close(&mut self.connection)
     }
 }
 

@@ -1,9 +1,9 @@
 //! One process's connection to the server, and what becomes of its locks when it ends.
 
 use super::service::USER;
+use crate::held::HeldKeys;
 use crate::notices::Notices;
 use fencepost_history::{ErrorCode, OperationError};
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -13,7 +13,7 @@ use tokio_postgres::{Client, Config, Error, NoTls};
 /// A connection. Dropping it closes it, as the end of a program would; the server then ends its transaction and locks.
 pub(super) struct Connection {
     pub(super) client: Client,
-    held: Arc<Mutex<Vec<String>>>,
+    held: Arc<HeldKeys>,
     notices: Notices,
 }
 
@@ -38,15 +38,12 @@ impl Connection {
             }
             Err(_) => return Err(ErrorCode::Timeout.error("PostgreSQL did not take the connection in time")),
         };
-        let held = Arc::<Mutex<Vec<String>>>::default();
-        let (holds, of_end) = (held.clone(), notices.clone());
+        let held = Arc::new(HeldKeys::new(notices.clone()));
+        let ending = held.clone();
         tokio::spawn(async move {
-            let reason = match driver.await {
-                Ok(()) => "closed: the connection is over".to_owned(),
-                Err(error) => format!("closed: {}", words(&error)),
-            };
-            for key in holds.lock().drain(..) {
-                of_end.lost(&key, reason.clone());
+            match driver.await {
+                Ok(()) => ending.lose("closed: the connection is over"),
+                Err(error) => ending.lose(&format!("closed: {}", words(&error))),
             }
         });
         Ok(Connection { client, held, notices })
@@ -61,16 +58,14 @@ impl Connection {
     /// lock with it.
     #[must_use]
     pub(super) fn hold(&self, key: &str) -> bool {
-        self.held.lock().push(key.to_owned());
+        self.held.hold(key);
         // In this order: what ends in between is seen here, or the notice says it.
         self.lives() || !self.let_go(key)
     }
 
     /// The process no longer holds this key. False where it did not.
     pub(super) fn let_go(&self, key: &str) -> bool {
-        let mut held = self.held.lock();
-        let place = held.iter().position(|other| other == key);
-        place.is_some_and(|place| held.swap_remove(place) == key)
+        self.held.let_go(key)
     }
 
     /// A statement of the transaction that holds this key failed. Where the connection ended with it, the process knows by that that the
@@ -84,11 +79,12 @@ impl Connection {
     }
 
     pub(super) fn holds(&self, key: &str) -> bool {
-        self.held.lock().iter().any(|held| held == key)
+        self.held.contain(key)
     }
 }
 
 /// How a statement failed.
+#[derive(Debug, PartialEq)]
 pub(super) enum Failed {
     /// The server refused it: it was not carried out.
     Refused { why: OperationError, lock_timeout: bool },
@@ -111,20 +107,26 @@ pub(super) async fn answer<T>(
 ) -> Result<T, Failed> {
     match timeout_at(deadline, statement).await {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => Err(classify(&error)),
+        Ok(Err(error)) => Err(failed(&error)),
         Err(_) => Err(Failed::Unknown(ErrorCode::Timeout.error("PostgreSQL did not answer in time"))),
     }
 }
 
-fn classify(error: &Error) -> Failed {
-    // An ERROR ends the statement, and its effects are undone. FATAL and PANIC end the connection, perhaps behind the
-    // back of a statement that was carried out.
-    match error.as_db_error() {
-        Some(error) if error.parsed_severity() == Some(Severity::Error) => Failed::Refused {
-            why: ErrorCode::Refused.error(format_args!("{}", error.message())),
-            lock_timeout: *error.code() == SqlState::LOCK_NOT_AVAILABLE,
+fn failed(error: &Error) -> Failed {
+    let by_server = error.as_db_error();
+    classify(by_server.map(|error| (error.parsed_severity(), error.code())), &words(error))
+}
+
+/// What an error says of its statement: how severe the server calls it and which it is, where it is the server's, and its words.
+fn classify(by_server: Option<(Option<Severity>, &SqlState)>, words: &str) -> Failed {
+    match by_server {
+        // An ERROR ends the statement, and its effects are undone.
+        Some((Some(Severity::Error), code)) => Failed::Refused {
+            why: ErrorCode::Refused.error(words),
+            lock_timeout: *code == SqlState::LOCK_NOT_AVAILABLE,
         },
-        _ => Failed::Unknown(ErrorCode::Disconnected.error(format_args!("{}", words(error)))),
+        // FATAL and PANIC end the connection, perhaps behind the back of a statement that was carried out; or the connection broke.
+        _ => Failed::Unknown(ErrorCode::Disconnected.error(words)),
     }
 }
 
@@ -135,4 +137,28 @@ fn words(error: &Error) -> String {
 /// Of an acquire's time-out, this part is the answer's: the server gives up waiting before it.
 pub(super) fn wait_until(timeout: Duration) -> Duration {
     timeout - (timeout / 4).min(Duration::from_millis(250))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_error_that_leaves_the_connection_says_that_a_statement_was_not_carried_out() {
+        let refused = |lock_timeout| Failed::Refused { why: "refused: x".into(), lock_timeout };
+        let unknown = || Failed::Unknown("disconnected: x".into());
+        for (severity, code, expected) in [
+            (Some(Severity::Error), SqlState::LOCK_NOT_AVAILABLE, refused(true)),
+            (Some(Severity::Error), SqlState::QUERY_CANCELED, refused(false)),
+            (Some(Severity::Error), SqlState::T_R_DEADLOCK_DETECTED, refused(false)),
+            (Some(Severity::Error), SqlState::IN_FAILED_SQL_TRANSACTION, refused(false)),
+            (Some(Severity::Fatal), SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT, unknown()),
+            (Some(Severity::Fatal), SqlState::ADMIN_SHUTDOWN, unknown()),
+            (Some(Severity::Panic), SqlState::DISK_FULL, unknown()),
+            (None, SqlState::LOCK_NOT_AVAILABLE, unknown()),
+        ] {
+            assert_eq!(classify(Some((severity, &code)), "x"), expected, "{severity:?} {code:?}");
+        }
+        assert_eq!(classify(None, "x"), unknown(), "the connection broke");
+    }
 }

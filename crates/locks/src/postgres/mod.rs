@@ -7,6 +7,7 @@
 
 mod advisory;
 mod connection;
+mod decisions;
 mod recipe;
 mod row;
 mod service;

@@ -1,6 +1,10 @@
 //! `postgres-row`: a transaction that locks the counter's row, and writes it.
 
 use super::connection::{Connection, Failed, answer, wait_until};
+use super::decisions::{
+    AfterLock, after_commit, after_commit_of_write, after_lock, after_probe, after_rollback, after_update,
+    ended_with_grant, read,
+};
 use super::recipe::PostgresRecipe;
 use super::service::PostgresServer;
 use crate::capabilities::Capabilities;
@@ -9,8 +13,8 @@ use crate::definition::LockDefinition;
 use crate::notices::Notices;
 use crate::recipe::Lock;
 use async_trait::async_trait;
-use fencepost_history::{Completion, ErrorCode, OperationError};
-use serde_json::{Value, json};
+use fencepost_history::{Completion, ErrorCode, Grant, OperationError};
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -82,18 +86,6 @@ impl RowLock {
     }
 }
 
-/// What a write that was carried out answers, as the storage does: a list would only be repeated at length.
-pub(super) fn written(value: &Value) -> Completion {
-    Completion::Ok(value.as_array().map_or_else(|| value.clone(), |list| list.len().into()))
-}
-
-/// A value as it is kept.
-pub(super) fn parsed(text: &str) -> Completion {
-    // A read changes nothing.
-    serde_json::from_str(text)
-        .map_or_else(|error| Completion::fail(ErrorCode::BadValue, error), Completion::Ok)
-}
-
 #[async_trait]
 impl Lock for RowLock {
     async fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Completion {
@@ -104,46 +96,32 @@ impl Lock for RowLock {
             return Completion::Fail(why);
         }
         let Some(connection) = &self.connection else { unreachable!("just connected") };
-        match Self::lock_row(connection, key, begun + wait_until(timeout), deadline).await {
-            Ok(()) => {
+        let locked = Self::lock_row(connection, key, begun + wait_until(timeout), deadline).await;
+        let end = match after_lock(locked) {
+            AfterLock::Granted => {
                 // An answer that is older than the TTL may be of a transaction that the server has ended since.
-                let is_old = Instant::now() >= begun + ttl;
-                if is_old
-                    && let Err(failed) = answer(connection.client.batch_execute("SELECT 1"), deadline).await
-                {
-                    self.connection = None;
-                    return Completion::Info(failed.why());
+                if Instant::now() >= begun + ttl {
+                    let probed = answer(connection.client.batch_execute("SELECT 1"), deadline).await;
+                    if let Err(end) = after_probe(probed) {
+                        return end.close(&mut self.connection);
+                    }
                 }
                 // The server counts from when it answered, which is now or a little earlier.
                 let now = Instant::now();
-                if !connection.hold(key) {
-                    self.connection = None;
-                    return Completion::fail(
-                        ErrorCode::SessionExpired,
-                        "the connection ended before the grant was known",
-                    );
+                if connection.hold(key) {
+                    self.open = Some((key.to_owned(), now));
+                    // The certain part of it: from when the acquire began.
+                    let validity_ms = Some(millis_until(begun + ttl).into());
+                    return Completion::ok(Grant { validity_ms, ..Grant::default() });
                 }
-                self.open = Some((key.to_owned(), now));
-                // The certain part of it: from when the acquire began.
-                Completion::Ok(json!({"validity_ms": millis_until(begun + ttl)}))
+                ended_with_grant()
             }
-            // The statement failed, and with it the transaction: no row is locked.
-            Err(Failed::Refused { why, lock_timeout }) => {
-                if answer(connection.client.batch_execute("ROLLBACK"), deadline).await.is_err() {
-                    self.connection = None;
-                }
-                Completion::Fail(if lock_timeout {
-                    ErrorCode::Taken.error("another client holds the lock")
-                } else {
-                    why
-                })
+            AfterLock::TakeBack(why) => {
+                after_rollback(answer(connection.client.batch_execute("ROLLBACK"), deadline).await, why)
             }
-            // The row may be locked, or may be yet, until the server notices that the connection is gone.
-            Err(Failed::Unknown(why)) => {
-                self.connection = None;
-                Completion::Info(why)
-            }
-        }
+            AfterLock::End(end) => end,
+        };
+        end.close(&mut self.connection)
     }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
@@ -152,29 +130,20 @@ impl Lock for RowLock {
             // A write has ended the transaction, or there was none: there is nothing to send.
             return Completion::fail(ErrorCode::NotHeld, "no transaction holds the lock any more");
         }
-        let Some(connection) = self.connection.take() else { unreachable!("a transaction has a connection") };
+        let Some(connection) = &self.connection else { unreachable!("a transaction has a connection") };
         if !connection.let_go(key) {
             // The connection has ended, and the lock with it. Nothing is sent.
+            self.connection = None;
             return Completion::fail(ErrorCode::NotHeld, "the connection is over, and the lock went with it");
         }
-        match answer(connection.client.batch_execute("COMMIT"), deadline).await {
-            Ok(()) => {
-                self.connection = Some(connection);
-                Completion::Ok(Value::Null)
-            }
-            // Either way the connection is closed now, and the lock ends as soon as the server hears of it.
-            Err(failed) => Completion::Info(failed.why()),
-        }
+        let end = after_commit(answer(connection.client.batch_execute("COMMIT"), deadline).await);
+        end.close(&mut self.connection)
     }
 
     fn still_valid(&self, key: &str) -> Option<bool> {
         let open = self.open.as_ref().filter(|(open, _)| open == key);
         let lives = self.connection.as_ref().is_some_and(|connection| connection.holds(key));
         Some(lives && open.is_some_and(|(_, since)| Instant::now() < *since + self.ttl))
-    }
-
-    fn token(&self, _key: &str) -> Option<u64> {
-        None
     }
 
     async fn read(&mut self, key: &str, timeout: Duration) -> Completion {
@@ -195,7 +164,7 @@ impl Lock for RowLock {
                     self.open = Some((key.to_owned(), Instant::now()));
                     self.notices.renewed(key, sent.elapsed());
                 }
-                row.map_or(Completion::Ok(0.into()), |row| parsed(row.get(0)))
+                row.map_or(Completion::ok(0), |row| read(row.get(0)))
             }
             Err(failed) => {
                 if connection.ended_with(key, &failed) {
@@ -212,31 +181,25 @@ impl Lock for RowLock {
             // There is no transaction that could write it: nothing is sent.
             return Completion::fail(ErrorCode::NotHeld, "no transaction holds the lock");
         }
-        let Some(connection) = self.connection.take() else { unreachable!("a transaction has a connection") };
+        let Some(connection) = &self.connection else { unreachable!("a transaction has a connection") };
         if !connection.let_go(key) {
             // The transaction ended with its connection, and everything in it was undone.
+            self.connection = None;
             return Completion::fail(
                 ErrorCode::NotHeld,
                 "the connection is over, and the transaction with it",
             );
         }
         let update = "UPDATE protected SET value = $2 WHERE key = $1";
-        if let Err(failed) =
-            answer(connection.client.execute(update, &[&key, &value.to_string()]), deadline).await
-        {
-            // Whatever became of it: no COMMIT was sent, and none will be, so it is undone.
-            return Completion::Fail(failed.why());
-        }
-        match answer(connection.client.batch_execute("COMMIT"), deadline).await {
+        let updated = answer(connection.client.execute(update, &[&key, &value.to_string()]), deadline).await;
+        let end = match after_update(updated) {
             Ok(()) => {
-                self.connection = Some(connection);
-                written(value)
+                let committed = answer(connection.client.batch_execute("COMMIT"), deadline).await;
+                after_commit_of_write(committed, value)
             }
-            // The server refused to commit: undone.
-            Err(Failed::Refused { why, .. }) => Completion::Fail(why),
-            // A write without an answer.
-            Err(Failed::Unknown(why)) => Completion::Info(why),
-        }
+            Err(end) => end,
+        };
+        end.close(&mut self.connection)
     }
 }
 

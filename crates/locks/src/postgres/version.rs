@@ -1,16 +1,17 @@
 //! `postgres-version`: no lock is waited for; a write is accepted if the version that was read is still there.
 
 use super::connection::{Connection, Failed, answer};
+use super::decisions::{after_update_of_version, read};
 use super::recipe::PostgresRecipe;
-use super::row::{INSERT, parsed, written};
+use super::row::INSERT;
 use super::service::PostgresServer;
 use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
 use crate::notices::Notices;
 use crate::recipe::Lock;
 use async_trait::async_trait;
-use fencepost_history::{Completion, ErrorCode, OperationError};
-use serde_json::{Value, json};
+use fencepost_history::{Completion, ErrorCode, Grant, OperationError};
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -69,7 +70,8 @@ impl Lock for VersionLock {
         match self.look(key, Instant::now() + timeout).await {
             Ok((value, version)) => {
                 self.seen = Some((key.to_owned(), value, version));
-                Completion::Ok(json!({"exclusive": false, "version": version}))
+                let (exclusive, version) = (Some(false), Some(version));
+                Completion::ok(Grant { exclusive, version, ..Grant::default() })
             }
             // It only reads: there is nothing that could be held.
             Err(why) => {
@@ -85,21 +87,13 @@ impl Lock for VersionLock {
         Completion::Ok(Value::Null)
     }
 
-    fn still_valid(&self, _key: &str) -> Option<bool> {
-        None
-    }
-
-    fn token(&self, _key: &str) -> Option<u64> {
-        None
-    }
-
     /// The value that belongs to the version: read as the section began. Outside of a section, the value as it is.
     async fn read(&mut self, key: &str, timeout: Duration) -> Completion {
         if let Some((_, value, _)) = self.seen.as_ref().filter(|(seen, ..)| seen == key) {
-            return parsed(value);
+            return read(value);
         }
         match self.look(key, Instant::now() + timeout).await {
-            Ok((value, _)) => parsed(&value),
+            Ok((value, _)) => read(&value),
             // A read changes nothing: one that was not answered has not happened, for all that anybody can see.
             Err(why) => Completion::Fail(why),
         }
@@ -116,19 +110,8 @@ impl Lock for VersionLock {
             return Completion::fail(ErrorCode::Unreachable, "no connection to PostgreSQL");
         };
         let update = "UPDATE protected SET value = $2, version = version + 1 WHERE key = $1 AND version = $3";
-        match answer(connection.client.execute(update, &[&key, &value.to_string(), &version]), deadline).await
-        {
-            Ok(1) => written(value),
-            // It was carried out, and found another version: someone else has written. Nothing was changed.
-            Ok(_) => {
-                Completion::fail(ErrorCode::Conflict, format!("version {version} has been written over"))
-            }
-            Err(Failed::Refused { why, .. }) => Completion::Fail(why),
-            // A write without an answer. It is its own transaction.
-            Err(Failed::Unknown(why)) => {
-                self.connection = None;
-                Completion::Info(why)
-            }
-        }
+        let updated =
+            answer(connection.client.execute(update, &[&key, &value.to_string(), &version]), deadline).await;
+        after_update_of_version(updated, version, value).close(&mut self.connection)
     }
 }
