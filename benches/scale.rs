@@ -8,17 +8,18 @@ mod server;
 #[path = "common/synthetic.rs"]
 mod synthetic;
 
+use fencepost_campaign::compare::{CellRecord, CompareCampaign};
+use fencepost_campaign::parts::{CampaignKind, PartFile, PartWriter, Record, RunKey, assign};
 use fencepost_history::run::RunFile;
 use fencepost_history::{Seed, Shard};
-use fencepost_report::comparison::{Cell, CellRecord, CompareCampaign, Comparison, MadeRun, Row};
-use fencepost_report::parts::{CampaignKind, DealtRun, PartFile, PartWriter, Record, deal};
+use fencepost_report::comparison::{Cell, Comparison, MadeRun, Row};
 use fencepost_report::runs::Judgement;
 use serde_json::json;
 use server::Server;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -101,21 +102,21 @@ fn parts(original: &Original, folder: &Path, runs: usize) -> usize {
     let campaign = CompareCampaign { layout, runs, matrix: json!({}) };
     let of = Shard::new(1, PARTS).expect("a part").of();
     let all = campaign.possible_runs();
-    let dealt = deal(&vec![Some(10_000); all], of);
+    let assignment = assign(&vec![Some(10_000); all], of);
     for shard in Shard::all(of) {
         let place = folder.join(format!("parts/part-{}", shard.number()));
         fs::create_dir_all(&place).expect("a folder");
         let common = serde_json::to_value(&campaign).expect("JSON");
         let command = "fencepost compare --seed 7".to_owned();
-        let part = PartFile::begun(CampaignKind::Compare, command, Seed(7), shard, &dealt, common);
-        let runs = dealt.runs(shard.number());
-        let named = |run: &u64| DealtRun {
-            run: *run,
-            label: run.to_string(),
-            name: campaign.name(*run).unwrap_or_default(),
+        let part = PartFile::begun(CampaignKind::Compare, command, Seed(7), shard, &assignment, common);
+        let runs = assignment.runs(shard.number());
+        let key = |number: &u64| RunKey {
+            number: *number,
+            label: number.to_string(),
+            name: campaign.name(*number).unwrap_or_default(),
         };
-        let names = runs.iter().map(named).collect();
-        let writer = PartWriter::begin(&place, part, names, Vec::new()).expect("a part");
+        let keys: Vec<RunKey> = runs.iter().map(key).collect();
+        let writer = PartWriter::begin(&place, part, keys.iter(), Vec::new()).expect("a part");
         for run in runs {
             let made = MadeRun {
                 name: format!("run-{run}"),
@@ -123,6 +124,7 @@ fn parts(original: &Original, folder: &Path, runs: usize) -> usize {
                 command: file.command.clone(),
                 servers: file.servers.clone(),
                 judgement: judgement.clone(),
+                path: PathBuf::new(),
             };
             let record = Record::new(run, true, Some(10_000), &CellRecord::Made(made)).expect("a record");
             writer.add(&record).expect("a writable folder");

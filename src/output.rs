@@ -1,5 +1,6 @@
 //! Lines on standard output and standard error.
 
+use fencepost_campaign::Lines;
 use fencepost_history::is_steering;
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write};
@@ -96,6 +97,19 @@ pub fn print(words: std::fmt::Arguments<'_>) {
 /// program goes on: the run has to be ended in order.
 pub fn print_error(words: std::fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{}", shown(&words.to_string(), false));
+}
+
+/// The terminal, for crates that know nothing of it.
+pub struct Terminal;
+
+impl Lines for Terminal {
+    fn say(&self, line: &str) {
+        say!("{line}");
+    }
+
+    fn complain(&self, line: &str) {
+        complain!("{line}");
+    }
 }
 
 /// Prints a line on standard output; see [`print`].

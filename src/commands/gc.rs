@@ -1,10 +1,10 @@
 //! `fencepost gc`: removes old runs.
 
-use crate::commands::compare::runs_of_unfinished;
 use crate::output::{complain, say};
 use crate::store::Copied;
 use anyhow::{Context, Result};
 use clap::Args;
+use fencepost_campaign::compare::runs_of_unfinished;
 use fencepost_checker::Outcome;
 use fencepost_engine::{BadUsage, check_range};
 use fencepost_history::prose;

@@ -1,13 +1,14 @@
 //! `fencepost replay`: plays a run again and again, and says how often it shows a violation.
 
-use crate::commands::repeat;
+use crate::commands::context::program;
 use crate::output::{complain, say};
 use crate::runtime::{listen_for_signals, runtime};
 use anyhow::{Result, bail};
 use clap::Args;
+use fencepost_campaign::{Played, Servers};
 use fencepost_engine::{JOBS_MAX, RUNS_MAX, Reason, Stop, check_count, pick};
 use fencepost_history::run::RunFolder;
-use fencepost_hunt::{Played, Replays, Schedule, Servers, Violation, replay as play_again};
+use fencepost_hunt::{Replays, Schedule, SchedulePlayer, Violation, replay as play_again};
 use fencepost_report::terminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -109,9 +110,15 @@ pub(super) fn schedule(run: &Path, driver: Option<&str>) -> Result<Schedule> {
 }
 
 /// Real servers, for schedules.
-pub(super) fn servers(results: &Path, report: bool, stop: &Arc<Stop>) -> Servers {
-    let program = repeat::program().to_owned();
-    Servers { results: results.to_owned(), report, program, stop: stop.clone() }
+pub(super) fn servers(results: &Path, report: bool, stop: &Arc<Stop>) -> SchedulePlayer {
+    let program = program().to_owned();
+    SchedulePlayer {
+        player: Arc::new(Servers),
+        results: results.to_owned(),
+        report,
+        program,
+        stop: stop.clone(),
+    }
 }
 
 /// Prints names with their texts.

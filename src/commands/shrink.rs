@@ -1,7 +1,7 @@
 //! `fencepost shrink`: makes a run with a violation smaller, and keeps it as a finding.
 
 use super::replay::{heading, schedule, servers, show};
-use crate::commands::repeat;
+use crate::commands::context::program;
 use crate::output::say;
 use crate::runtime::{listen_for_signals, runtime};
 use anyhow::{Result, bail};
@@ -67,7 +67,7 @@ pub fn shrink(args: &ShrinkArgs) -> Result<i32> {
     let shrunk = play(args, &schedule, &violation, &work);
     let kept = shrunk.and_then(|shrunk| {
         let keep = |shrunk: Shrunk| {
-            let kept = keep(&shrunk, &violation, &args.findings, repeat::program())?;
+            let kept = keep(&shrunk, &violation, &args.findings, program())?;
             anyhow::Ok((shrunk, kept))
         };
         shrunk.map(keep).transpose()

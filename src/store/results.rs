@@ -7,6 +7,8 @@ use super::patience::Patience;
 use crate::exit::FAILED;
 use crate::output::{complain, say};
 use anyhow::{Result, bail};
+use async_trait::async_trait;
+use fencepost_campaign::ResultsStore;
 use fencepost_engine::BadUsage;
 use fencepost_history::run::is_running;
 use parking_lot::Mutex;
@@ -54,6 +56,17 @@ impl Deref for Results {
     }
 }
 
+#[async_trait]
+impl ResultsStore for Results {
+    async fn send(&self, folder: &Path) {
+        let Some(store) = &self.store else { return };
+        if let Err(error) = store.try_send(folder, Patience::Short).await {
+            complain!("fencepost: {error:#}; {} stays here, and is sent again at the end", folder.display());
+            store.unsent.lock().push(folder.to_owned());
+        }
+    }
+}
+
 impl Results {
     /// Refuses a store that cannot be written to, before anything begins.
     ///
@@ -79,15 +92,6 @@ impl Results {
             }
         }
         Ok(())
-    }
-
-    /// Sends a folder that is finished, if there is a store. One that cannot be sent now is sent by [`Results::finish`].
-    pub async fn send(&self, folder: &Path) {
-        let Some(store) = &self.store else { return };
-        if let Err(error) = store.try_send(folder, Patience::Short).await {
-            complain!("fencepost: {error:#}; {} stays here, and is sent again at the end", folder.display());
-            store.unsent.lock().push(folder.to_owned());
-        }
     }
 
     /// Sends what could not be sent before. Gives the exit code: that of the command, unless something stays on this machine

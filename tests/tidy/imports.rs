@@ -1,4 +1,5 @@
-//! Which crate may depend on which: the program stands on the hunt, the engine and the report, and these on the rest.
+//! Which crate may depend on which: the program stands on the hunt, that on the campaign, that on the engine and the report, and
+//! these on the rest.
 
 use crate::sources::{files, text};
 use std::collections::BTreeSet;
@@ -28,6 +29,20 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "fencepost-campaign",
+        &[
+            "fencepost-history",
+            "fencepost-checker",
+            "fencepost-cluster",
+            "fencepost-storage",
+            "fencepost-locks",
+            "fencepost-nemesis",
+            "fencepost-workloads",
+            "fencepost-engine",
+            "fencepost-report",
+        ],
+    ),
+    (
         "fencepost-hunt",
         &[
             "fencepost-history",
@@ -38,6 +53,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "fencepost-workloads",
             "fencepost-engine",
             "fencepost-report",
+            "fencepost-campaign",
         ],
     ),
     (
@@ -53,6 +69,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "fencepost-workloads",
             "fencepost-engine",
             "fencepost-report",
+            "fencepost-campaign",
             "fencepost-hunt",
         ],
     ),

@@ -59,6 +59,11 @@ impl Shard {
         self.number.get()
     }
 
+    /// As names of files and folders have it: `1-of-4`.
+    pub fn in_file_names(self) -> String {
+        format!("{}-of-{}", self.number, self.of)
+    }
+
     /// How many parts there are.
     pub fn of(self) -> NonZeroU32 {
         self.of

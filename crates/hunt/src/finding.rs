@@ -1,18 +1,17 @@
 //! Keeps a violation that was made small: as a scenario, with the run that shows it and its report.
 
-use crate::play::Played;
-use crate::recorded::SCENARIO;
 use crate::schedule::Schedule;
 use crate::shrink::Shrunk;
 use crate::signature::signature;
 use crate::violation::Violation;
 use anyhow::{Context, Result, bail};
+use fencepost_campaign::Played;
 use fencepost_checker::RunIndex;
 use fencepost_engine::scenario::{read_file, scenario_text};
 use fencepost_engine::{BadUsage, RunOptions};
 use fencepost_history::run::{RunFolder, open_regular, write_whole};
 use fencepost_history::{Seed, shell_path};
-use fencepost_report::findings::{FINDING, FindingFile, RUN, free_name};
+use fencepost_report::findings::{FINDING, FindingFile, RUN, SCENARIO, free_name};
 use fencepost_report::pictured;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -6,7 +6,6 @@
 
 mod finding;
 pub mod hunt;
-mod play;
 mod player;
 mod rate;
 mod recorded;
@@ -18,10 +17,8 @@ mod signature;
 mod violation;
 
 pub use finding::{KeptFinding, keep, kept_findings};
-pub use play::{Place, Played, play_run};
-pub use player::{Player, Servers};
+pub use player::{Player, SchedulePlayer};
 pub use rate::Rate;
-pub use recorded::SCENARIO;
 pub use replay::{Replays, replay};
 pub use schedule::Schedule;
 pub use signature::signature;

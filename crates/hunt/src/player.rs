@@ -1,9 +1,9 @@
 //! Whatever can play a schedule: real servers, and in tests a model of a lock that is broken in a known way.
 
-use crate::play::{Place, Played, play_run};
 use crate::schedule::Schedule;
 use anyhow::Result;
 use async_trait::async_trait;
+use fencepost_campaign::{Played, RunPlace, RunPlayer, play_run};
 use fencepost_engine::Stop;
 use fencepost_history::shell_path;
 use std::path::PathBuf;
@@ -19,8 +19,9 @@ pub trait Player: Send + Sync {
     async fn play(&self, schedule: &Schedule) -> Result<Played>;
 }
 
-/// Plays schedules on real servers.
-pub struct Servers {
+/// Plays schedules as runs.
+pub struct SchedulePlayer {
+    pub player: Arc<dyn RunPlayer>,
     /// The folder of all runs.
     pub results: PathBuf,
     /// Whether page and pictures are drawn for each run.
@@ -32,14 +33,15 @@ pub struct Servers {
 }
 
 #[async_trait]
-impl Player for Servers {
+impl Player for SchedulePlayer {
     async fn play(&self, schedule: &Schedule) -> Result<Played> {
         let mut spec = schedule.spec()?;
         // The plan is the schedule's own, whatever the options say about drawing one.
         spec.options.nemesis.clear();
         spec.options.nemesis_file = (!schedule.plan.faults.is_empty()).then(|| PLAN.into());
         let command = |folder: &std::path::Path| format!("{} replay {}", self.program, shell_path(folder));
-        let place = Place { results: &self.results, report: self.report, stop: &self.stop };
+        let place =
+            RunPlace { player: &*self.player, results: &self.results, report: self.report, stop: &self.stop };
         play_run(&spec, schedule.script.as_ref(), command, place).await
     }
 }

@@ -6,10 +6,8 @@ use fencepost_engine::scenario::{Scenario, find, read_file};
 use fencepost_engine::{BadUsage, RunOptions, RunSpec, Script};
 use fencepost_history::run::{RunFile, RunFolder, read_regular};
 use fencepost_nemesis::Plan;
+use fencepost_report::findings::SCENARIO;
 use std::path::Path;
-
-/// The file of a scenario, in the folders of its runs.
-pub const SCENARIO: &str = "scenario.toml";
 
 impl Schedule {
     /// The schedule of the run in this folder: the options in `run.toml`, the faults in `plan.toml`, and the scripts of

@@ -1,11 +1,11 @@
 //! Plays one schedule many times, and counts what came of it.
 
-use crate::play::Played;
 use crate::player::Player;
 use crate::rate::Rate;
 use crate::schedule::Schedule;
 use crate::violation::Violation;
 use anyhow::Result;
+use fencepost_campaign::Played;
 use fencepost_checker::Outcome;
 use fencepost_engine::Stop;
 use futures_util::StreamExt;

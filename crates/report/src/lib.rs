@@ -15,7 +15,6 @@ mod judge;
 pub mod markdown;
 mod measures;
 mod page;
-pub mod parts;
 mod pictures;
 pub mod pipeline;
 pub mod runs;

@@ -1,10 +1,13 @@
 //! The options of `fencepost compare`.
 
 use super::report::ComparisonFiles;
+use crate::config::comes_from_file;
 use crate::store::Results;
 use clap::Args;
-use fencepost_engine::{BadUsage, RunOptions};
-use fencepost_history::Shard;
+use fencepost_campaign::compare::Matrix;
+use fencepost_engine::{BadUsage, JOBS_MAX, RUNS_MAX, RunOptions, check_count};
+use fencepost_history::{Seed, Shard};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 const SEED: &str = "Seed from which all runs draw their seeds [default: that of the same comparison if it was \
@@ -63,8 +66,34 @@ pub struct CompareArgs {
 }
 
 impl CompareArgs {
+    /// What is to be compared.
+    ///
+    /// # Errors
+    /// A name that there is not, or an option that has no effect.
+    pub fn matrix(&self) -> Result<Matrix, BadUsage> {
+        check_count("--runs", self.runs, RUNS_MAX)?;
+        check_count("--jobs", self.jobs, JOBS_MAX)?;
+        self.check_unused()?;
+        if self.shard.is_some() && self.options.seed.is_none() {
+            return Err(BadUsage(
+                "--shard needs --seed: all parts draw their runs from the same one".to_owned(),
+            ));
+        }
+        let matrix = Matrix {
+            seed: self.options.seed.unwrap_or_else(Seed::fresh),
+            shard: self.shard,
+            runs: self.runs,
+            locks: self.locks.clone(),
+            guards: self.guards.clone(),
+            nemeses: self.nemeses.clone(),
+            options: RunOptions { seed: None, ..self.options.clone() },
+            files: BTreeMap::new(),
+        };
+        matrix.checked(comes_from_file)
+    }
+
     /// Refuses the options of a single run that a comparison has lists for.
-    pub fn check_unused(&self) -> Result<(), BadUsage> {
+    fn check_unused(&self) -> Result<(), BadUsage> {
         let RunOptions { lock, guard, nemesis, nemesis_file, .. } = &self.options;
         let default = RunOptions::default();
         let given = [

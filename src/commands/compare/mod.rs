@@ -1,29 +1,25 @@
 //! `fencepost compare`: a matrix of locks and nemeses. The runs that are missing are made; the report compares them.
 
 mod args;
-mod matrix;
-mod part;
-mod perform;
 mod report;
 
+use crate::commands::context::context;
 use crate::exit::FAILED;
-use crate::output::{complain, say};
+use crate::output::{Terminal, complain, say};
 use crate::runtime::{listen_for_signals, runtime};
 use crate::store;
 use anyhow::{Result, bail};
 pub use args::CompareArgs;
+use fencepost_campaign::compare::{begin, lock};
+use fencepost_campaign::parts::Durations;
+use fencepost_campaign::{ProgressLine, ResultsStore};
 use fencepost_engine::{BadUsage, Reason, Stop};
 use fencepost_history::prose;
 use fencepost_report::comparison::{Comparison, of_runs};
-use fencepost_report::parts::Durations;
 use fencepost_report::runs::{self, Run};
 use fencepost_report::terminal;
-use matrix::{JudgedRuns, Matrix, MatrixPlan, MatrixRun, lock};
-use part::Part;
-use perform::perform;
-pub use report::{ComparisonFiles, JSON, SUBJECT, name_files, tell, write};
-use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+pub use report::{ComparisonFiles, SUBJECT, name_files, tell, write};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Makes the runs that are not there, and tells what they say together.
@@ -34,8 +30,8 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
         let code = tell(&comparison, baseline.as_ref());
         return Ok(write(&args.files, &comparison, None, code));
     }
-    let durations = durations(args.durations.as_deref())?;
-    let mut matrix = Matrix::new(args)?;
+    let durations = Durations::read_if_named(args.durations.as_deref())?;
+    let mut matrix = args.matrix()?;
     let seeds = matrix.plan(&durations)?.seeds();
     let results = &args.results;
     let _alone = lock(results, args.shard)?;
@@ -45,36 +41,29 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
         results.bring(|name| name.rsplit('-').next().is_some_and(|seed| seeds.contains(seed))).await
     })?;
     let folder = matrix.folder(results, args.options.seed.is_some())?;
-    let plan = matrix.plan(&durations)?;
-    let runs = runs::all(results)?;
-    let (todo, done) = split(&plan, &runs);
-    let part = Part::begin(&folder, &matrix, &plan, &runs)?;
-    drop(runs);
-    say!(
-        "{}",
-        terminal::rows(&[("repeat", &matrix.command()), ("seed", &matrix.seed.to_string())]).trim_end()
-    );
+    let stop = Arc::new(Stop::default());
+    let context = context(results, &stop);
+    let command = matrix.command(&context.repeat);
+    let mut sitting = begin(&matrix, matrix.plan(&durations)?, &folder, context)?;
+    say!("{}", terminal::rows(&[("repeat", &command), ("seed", &matrix.seed.to_string())]).trim_end());
     if let Some(shard) = args.shard {
-        let all = plan.campaign.possible_runs();
+        let all = sitting.campaign.layout.possible_runs();
         let sentence =
-            format!("{shard}: {} of the comparison's {}", plan.runs.len(), prose::count(all, "run"));
+            format!("{shard}: {} of the comparison's {}", sitting.runs().len(), prose::count(all, "run"));
         say!("{}", terminal::rows(&[("part", &sentence)]).trim_end());
     }
-    let count = format!("{} to do, {done} done before, {} side by side", todo.len(), args.jobs);
+    let (left, done) = (sitting.left().count(), sitting.done());
+    let count = format!("{left} to do, {done} done before, {} side by side", args.jobs);
     say!("{}", terminal::rows(&[("runs", &count), ("folder", &folder.display().to_string())]));
-    let stop = Arc::new(Stop::default());
-    let failures = runtime.block_on(async {
+    runtime.block_on(async {
         tokio::spawn(listen_for_signals(stop.clone()));
-        perform(todo, args.jobs, results, &part, &stop).await
+        sitting.make_runs(args.jobs, &ProgressLine::new(Arc::new(Terminal))).await;
     });
-    let runs = runs::all(results)?;
     if stop.reason() == Some(&Reason::Interrupted) {
-        let (left, done) = split(&plan, &runs);
-        bail!("{}", interrupted(done, left.len()));
+        bail!("{}", interrupted(sitting.done(), sitting.left().count()));
     }
-    let (left, _) = split(&plan, &runs);
-    let ended = part.end(left.is_empty());
-    let comparison = matrix.comparison(&plan, &runs, &failures);
+    let (comparison, failed) = (sitting.comparison(command)?, sitting.failed());
+    let (_, ended) = sitting.end();
     let code = tell(&comparison, baseline.as_ref());
     let code = write(&args.files, &comparison, Some(&folder), code);
     name_files(&folder);
@@ -85,7 +74,7 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
             if code == 0 { FAILED } else { code }
         }
     };
-    let code = match failures.len() {
+    let code = match failed {
         0 => code,
         count => {
             let runs = prose::count(count, "run");
@@ -101,15 +90,6 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
     Ok(code)
 }
 
-/// The lengths of earlier runs, from the file that the user named, if there is one.
-///
-/// # Errors
-/// It is no such file: one sentence.
-pub fn durations(file: Option<&Path>) -> Result<Durations, BadUsage> {
-    let read = file.map(Durations::read).transpose();
-    Ok(read.map_err(|error| BadUsage(error.to_string()))?.unwrap_or_default())
-}
-
 /// How far the comparison came when it was interrupted.
 fn interrupted(done: usize, left: usize) -> String {
     let are = if done == 1 { "is" } else { "are" };
@@ -119,26 +99,6 @@ fn interrupted(done: usize, left: usize) -> String {
         done,
         prose::count(done + left, "run")
     )
-}
-
-/// Runs that are to be made here, and how many are there.
-fn split(plan: &MatrixPlan, runs: &[Run]) -> (Vec<MatrixRun>, usize) {
-    let runs = JudgedRuns::of(runs);
-    let (done, todo): (Vec<&MatrixRun>, Vec<&MatrixRun>) =
-        plan.runs.iter().partition(|planned| planned.made(&runs).is_some());
-    (todo.into_iter().cloned().collect(), done.len())
-}
-
-/// The runs that comparisons in this folder have made and not yet put together: the same command goes on from them.
-pub fn runs_of_unfinished(results: &Path, runs: &[Run]) -> HashSet<PathBuf> {
-    let unfinished = matrix::kept(results).into_iter().filter(|(path, _)| !path.join(JSON).exists());
-    let plans = unfinished.filter_map(|(_, matrix)| {
-        // However the runs were dealt: all of them stay.
-        Matrix { shard: None, ..matrix }.plan(&Durations::default()).ok()
-    });
-    let runs = JudgedRuns::of(runs);
-    let planned_runs = plans.flat_map(|plan| plan.runs);
-    planned_runs.filter_map(|planned| Some(planned.made(&runs)?.path.clone())).collect()
 }
 
 /// The runs in these folders: each is a run, or holds some.

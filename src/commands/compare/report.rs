@@ -4,6 +4,7 @@ use crate::output::say;
 use crate::unwritten::with_files;
 use anyhow::Result;
 use clap::Args;
+use fencepost_campaign::compare::COMPARE_JSON;
 use fencepost_engine::BadUsage;
 use fencepost_history::run::{write_inside, write_whole, write_whole_by};
 use fencepost_report::comparison::{self, Changes, Comparison, changes, read_baseline};
@@ -12,8 +13,6 @@ use fencepost_report::pipeline::{self, github};
 use fencepost_report::terminal;
 use std::path::{Path, PathBuf};
 
-/// What a finished comparison leaves.
-pub const JSON: &str = "compare.json";
 const PAGE: &str = "compare.html";
 /// Stands on the terminal before any file is written.
 pub const SUBJECT: &str = "the comparison";
@@ -93,14 +92,14 @@ pub fn write(files: &ComparisonFiles, comparison: &Comparison, folder: Option<&P
         files.csv.as_deref().map(put_csv),
         files.junit.as_deref().map(put_junit),
         folder.map(|folder| Ok(write_inside(folder, PAGE, comparison::html(comparison, folder).as_bytes())?)),
-        folder.map(|folder| Ok(write_inside(folder, JSON, json()?.as_bytes())?)),
+        folder.map(|folder| Ok(write_inside(folder, COMPARE_JSON, json()?.as_bytes())?)),
     ];
     with_files(SUBJECT, written.into_iter().flatten(), code)
 }
 
 /// Names the files of the folder on the terminal.
 pub fn name_files(folder: &Path) {
-    for name in [PAGE, JSON] {
+    for name in [PAGE, COMPARE_JSON] {
         say!("{}", terminal::rows(&[("written", &folder.join(name).display().to_string())]).trim_end());
     }
 }

@@ -1,58 +1,30 @@
-//! What the terminal shows while a hunt goes on: one line that moves on a terminal, plain lines elsewhere.
+//! What the terminal shows while a hunt goes on.
 
-use crate::output::{complain, say};
+use crate::output::Terminal;
+use fencepost_campaign::ProgressLine;
 use fencepost_hunt::hunt::{HuntObserver, Status};
-use indicatif::{ProgressBar, ProgressStyle};
-use parking_lot::Mutex;
-use std::io::IsTerminal;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// How often a plain line is printed where there is no terminal.
 const PLAIN: Duration = Duration::from_secs(15);
 
 /// Shows a hunt on the terminal.
-pub struct Live {
-    bar: ProgressBar,
-    terminal: bool,
-    printed: Mutex<Instant>,
-}
+pub struct Live(ProgressLine);
 
 impl Live {
     pub fn new() -> Live {
-        let terminal = std::io::stderr().is_terminal();
-        let bar = if terminal { ProgressBar::new(0) } else { ProgressBar::hidden() };
-        bar.set_style(
-            ProgressStyle::with_template("{bar:24.cyan/dim} {msg}")
-                .unwrap_or_else(|_| ProgressStyle::default_bar())
-                .progress_chars("━╸─"),
-        );
-        Live { bar, terminal, printed: Mutex::new(Instant::now()) }
+        Live(ProgressLine::new(Arc::new(Terminal)))
     }
 }
 
 impl HuntObserver for Live {
     fn message(&self, sentence: &str) {
-        self.bar.suspend(|| say!("{sentence}"));
+        self.0.say(sentence);
     }
 
     fn progress(&self, status: &Status) {
-        if self.terminal {
-            self.bar.set_length(status.budget.as_secs());
-            self.bar.set_position(status.spent.as_secs());
-            self.bar.set_message(line(status));
-            return;
-        }
-        let mut printed = self.printed.lock();
-        if printed.elapsed() >= PLAIN {
-            *printed = Instant::now();
-            complain!("{}", line(status));
-        }
-    }
-}
-
-impl Drop for Live {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        self.0.show_time(status.spent, status.budget, line(status), PLAIN);
     }
 }
 

@@ -4,7 +4,7 @@ mod args;
 mod live;
 mod part;
 
-use crate::commands::repeat;
+use crate::commands::context::{program, repeat};
 use crate::config::comes_from_file;
 use crate::output::say;
 use crate::runtime::{listen_for_signals, runtime};
@@ -12,12 +12,13 @@ use crate::store;
 use crate::unwritten::with_files;
 use anyhow::Result;
 pub use args::HuntArgs;
+use fencepost_campaign::{ResultsStore, Servers};
 use fencepost_engine::{
     BadUsage, Faults, JOBS_MAX, RunOptions, RunSpec, Stop, check_budget, check_count, pick,
 };
 use fencepost_history::run::now;
 use fencepost_history::{shell_path, shell_word};
-use fencepost_hunt::Servers;
+use fencepost_hunt::SchedulePlayer;
 use fencepost_hunt::hunt::{
     Hunt, HuntEnd, HuntFolder, HuntObserver, HuntParts, HuntRequest, every_nemesis, fitting, kept_in,
     known_findings, new_file,
@@ -62,20 +63,17 @@ async fn begin_or_resume(args: &HuntArgs, corpus: Option<&Path>, stop: &Arc<Stop
     };
     announce(&request, &folder, begun.1.kept.len());
     let part = part::begin(&request, &folder)?;
-    let player = Servers {
+    let player = SchedulePlayer {
+        player: Arc::new(Servers),
         results: folder.runs(),
         report: false,
-        program: repeat::program().to_owned(),
+        program: program().to_owned(),
         stop: stop.clone(),
     };
     prepare(&request, stop).await?;
     let observer: Arc<dyn HuntObserver> = Arc::new(Live::new());
-    let around = HuntParts {
-        player: Arc::new(player),
-        program: repeat::program().to_owned(),
-        stop: stop.clone(),
-        observer,
-    };
+    let around =
+        HuntParts { player: Arc::new(player), program: program().to_owned(), stop: stop.clone(), observer };
     let hunt = Hunt::new(request, begun, folder, around)?;
     let HuntEnd { file, written } = hunt.hunt().await?;
     say!("{}", outcome(&file));
@@ -186,7 +184,7 @@ fn command(request: &HuntRequest, all: bool) -> String {
     if drawn.time_limit {
         options.time_limit = unset.time_limit;
     }
-    let mut words = vec![format!("{} hunt {}", repeat::program(), options.arguments()).trim_end().to_owned()];
+    let mut words = vec![format!("{} hunt {}", program(), options.arguments()).trim_end().to_owned()];
     if !all {
         words.push(format!("--nemeses {}", shell_word(&request.nemeses.join(","))));
     }
@@ -196,7 +194,7 @@ fn command(request: &HuntRequest, all: bool) -> String {
     if let Some(known) = &request.known {
         words.push(format!("--known {}", shell_path(known)));
     }
-    words.extend(repeat::without_file());
+    words.extend(repeat().without_file());
     words.join(" ")
 }
 

@@ -1,9 +1,9 @@
 //! What a hunt, or its part, keeps for `fencepost merge`. What it found is in its `hunt.json`.
 
 use anyhow::Result;
+use fencepost_campaign::parts::{CampaignKind, PartFile, PartWriter, RunKey, assign};
 use fencepost_history::Shard;
 use fencepost_hunt::hunt::{HuntFolder, HuntRequest};
-use fencepost_report::parts::{CampaignKind, DealtRun, PartFile, PartWriter, deal};
 
 /// The part `number`, in words.
 pub fn label(shard: Shard) -> String {
@@ -24,12 +24,12 @@ pub fn begin(request: &HuntRequest, folder: &HuntFolder) -> Result<PartWriter> {
         command,
         request.seed,
         shard,
-        &deal(&parts, shard.of()),
+        &assign(&parts, shard.of()),
         serde_json::to_value(request.common())?,
     );
     // Its findings lie in its own folder.
     file.parts.values_mut().for_each(|part| part.runs_in = vec![".".into()]);
-    let run = u64::from(shard.number()) - 1;
-    let dealt = DealtRun { run, label: label(shard), name: "hunt".to_owned() };
-    PartWriter::begin_without_records(&folder.path, file, vec![dealt])
+    let number = u64::from(shard.number()) - 1;
+    let key = RunKey { number, label: label(shard), name: "hunt".to_owned() };
+    PartWriter::begin_without_records(&folder.path, file, [&key].into_iter())
 }

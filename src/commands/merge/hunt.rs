@@ -1,11 +1,11 @@
 //! The parts of a hunt as one.
 
 use super::args::MergeArgs;
-use super::sources::Sources;
 use crate::commands::hunt::{SUBJECT, exit_code, outcome, page_row};
 use crate::output::say;
 use crate::unwritten::with_files;
 use anyhow::{Context, Result, bail};
+use fencepost_campaign::parts::Sources;
 use fencepost_engine::BadUsage;
 use fencepost_history::run::{write_inside, write_whole};
 use fencepost_report::hunt::{HUNT_JSON, HuntFile, html, markdown, merged};
@@ -22,11 +22,10 @@ pub fn merge(args: &MergeArgs, sources: &Sources) -> Result<i32> {
     args.files.check_only(&["html", "json", "markdown"], "a hunt")?;
     let mut parts: BTreeMap<u32, HuntFile> = BTreeMap::new();
     let mut taken = Vec::new();
-    for (&number, part) in &sources.union.file.parts {
-        let Some(&run) = part.dealt.first() else { continue };
-        let Some(record) = sources.record(run)? else { continue };
-        let hunt = serde_json::from_str(record.value.get());
-        parts.insert(number, hunt.with_context(|| format!("the record of part {number} is damaged"))?);
+    for (&number, part) in &sources.merged.file.parts {
+        let Some(&run) = part.assigned.first() else { continue };
+        let Some(hunt) = sources.outcome(run)? else { continue };
+        parts.insert(number, hunt);
         taken.push(take(&sources.runs_in(run), out, &place(number)));
     }
     let run_of = |part: u32, finding: &fencepost_report::hunt::HuntFinding| {
@@ -37,7 +36,7 @@ pub fn merge(args: &MergeArgs, sources: &Sources) -> Result<i32> {
     let mut whole = whole.ok_or_else(|| {
         BadUsage("none of these parts has begun to hunt; there is nothing to merge".to_owned())
     })?;
-    whole.command.clone_from(&sources.union.file.command);
+    whole.command.clone_from(&sources.merged.file.command);
     whole.missing = sources.missing();
     say!("{}", outcome(&whole));
     let code = with_files(SUBJECT, taken, exit_code(&whole));

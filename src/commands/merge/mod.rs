@@ -4,16 +4,14 @@ mod args;
 mod compare;
 mod hunt;
 mod scenario;
-mod sources;
 
 use crate::output::say;
 use crate::store;
 use anyhow::Result;
 pub use args::MergeArgs;
+use fencepost_campaign::parts::{CampaignKind, MERGE_JSON, PART_JSON, Sources};
 use fencepost_engine::BadUsage;
-use fencepost_report::parts::{CampaignKind, MERGE_JSON, PART_JSON};
 use fencepost_report::terminal;
-use sources::Sources;
 
 /// A part or a run is missing.
 const INCOMPLETE: i32 = 2;
@@ -33,7 +31,7 @@ pub fn merge(args: &MergeArgs) -> Result<i32> {
     let _ = std::fs::create_dir_all(&args.out);
     // A folder that is a link is one that the user named. Nothing in it is written through a link.
     announce(&sources);
-    let code = match sources.union.file.kind {
+    let code = match sources.merged.file.kind {
         CampaignKind::Compare => compare::merge(args, &sources)?,
         CampaignKind::Scenario => scenario::merge(args, &sources)?,
         CampaignKind::Hunt => hunt::merge(args, &sources)?,
@@ -41,11 +39,11 @@ pub fn merge(args: &MergeArgs) -> Result<i32> {
     for sentence in sources.missing() {
         say!("{}", terminal::rows(&[("missing", &sentence)]).trim_end());
     }
-    Ok(if sources.union.missing().is_empty() { code } else { INCOMPLETE })
+    Ok(if sources.merged.missing().is_empty() { code } else { INCOMPLETE })
 }
 
 fn announce(sources: &Sources) {
-    let file = &sources.union.file;
+    let file = &sources.merged.file;
     let rows = [("merged", file.label()), ("command", file.command.clone()), ("seed", file.seed.to_string())];
     say!("{}", terminal::rows(&rows.each_ref().map(|(name, text)| (*name, text.as_str()))).trim_end());
 }

@@ -1,13 +1,12 @@
 //! The parts of a play of scenarios as one.
 
 use super::args::MergeArgs;
-use super::sources::Sources;
-use crate::commands::scenario::{
-    Report, SUBJECT, ScenarioCampaign, ScenarioFiles, merged, show, write_page, write_page_inside,
-};
+use crate::commands::scenario::{SUBJECT, ScenarioFiles, show, write_page, write_page_inside};
 use crate::output::say;
 use crate::unwritten::with_files;
-use anyhow::{Context, Result};
+use anyhow::Result;
+use fencepost_campaign::parts::Sources;
+use fencepost_campaign::scenario;
 use fencepost_history::run::{write_inside, write_whole};
 use fencepost_report::terminal;
 use std::path::Path;
@@ -19,15 +18,7 @@ const PAGE: &str = "scenarios.md";
 /// Writes the table of all scenarios, and gives its exit code.
 pub fn merge(args: &MergeArgs, sources: &Sources) -> Result<i32> {
     args.files.check_only(&["json", "markdown", "junit"], "scenarios")?;
-    let file = &sources.union.file;
-    let campaign: ScenarioCampaign =
-        serde_json::from_value(file.campaign.clone()).context("the parts are of another version")?;
-    let reports = merged(&campaign, file.seed, |play| {
-        let Some(record) = sources.record(play)? else { return Ok(None) };
-        let report: Report = serde_json::from_str(record.value.get())
-            .with_context(|| format!("the record of play {play} is damaged"))?;
-        Ok(Some((report, sources.runs_in(play))))
-    })?;
+    let (campaign, reports) = scenario::merge(sources)?;
     let files = ScenarioFiles { json: false, markdown: None, junit: args.files.junit.as_deref() };
     let code = show(files, &reports, true)?;
     let json = serde_json::to_string_pretty(&reports)? + "\n";

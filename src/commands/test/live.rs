@@ -1,13 +1,12 @@
-//! What the terminal shows while a test runs: one line that moves on a terminal, plain lines elsewhere.
+//! What the terminal shows while a test runs.
 
-use crate::output::{complain, say};
+use crate::output::{Terminal, complain, say};
+use fencepost_campaign::ProgressLine;
 use fencepost_engine::{Progress, RunObserver};
-use fencepost_history::TimeSpan;
 use fencepost_history::run::RunFile;
 use fencepost_nemesis::Plan;
-use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
-use std::io::IsTerminal;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How often a plain line is printed where there is no terminal.
@@ -15,21 +14,13 @@ const PLAIN: Duration = Duration::from_secs(5);
 
 /// Shows a run on the terminal as it goes on.
 pub struct Live {
-    terminal: bool,
-    bar: ProgressBar,
+    line: ProgressLine,
     rate: Mutex<Rate>,
 }
 
 impl Live {
     pub fn new() -> Live {
-        let terminal = std::io::stderr().is_terminal();
-        let bar = if terminal { ProgressBar::new(0) } else { ProgressBar::hidden() };
-        bar.set_style(
-            ProgressStyle::with_template("{bar:24.cyan/dim} {msg}")
-                .unwrap_or_else(|_| ProgressStyle::default_bar())
-                .progress_chars("━╸─"),
-        );
-        Live { terminal, bar, rate: Mutex::default() }
+        Live { line: ProgressLine::new(Arc::new(Terminal)), rate: Mutex::default() }
     }
 }
 
@@ -50,24 +41,12 @@ impl RunObserver for Live {
     }
 
     fn progress(&self, progress: &Progress) {
-        let mut rate = self.rate.lock();
-        let per_second = rate.next(progress.operations, progress.elapsed);
-        if self.terminal && progress.elapsed > progress.limit {
-            self.bar.finish_and_clear();
-        } else if self.terminal {
-            self.bar.set_length(TimeSpan(progress.limit).millis());
-            self.bar.set_position(TimeSpan(progress.elapsed).millis());
-            self.bar.set_message(line(progress, per_second));
-        } else if progress.elapsed >= rate.printed + PLAIN && progress.elapsed <= progress.limit {
-            rate.printed = progress.elapsed;
-            complain!("{}", line(progress, per_second));
+        if progress.elapsed > progress.limit {
+            return self.line.clear();
         }
-    }
-}
-
-impl Drop for Live {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        let per_second = self.rate.lock().next(progress.operations, progress.elapsed);
+        let message = line(progress, per_second);
+        self.line.show_time(progress.elapsed, progress.limit, message, PLAIN);
     }
 }
 
@@ -77,8 +56,6 @@ struct Rate {
     operations: u64,
     at: Duration,
     per_second: f64,
-    /// When the last plain line was printed.
-    printed: Duration,
 }
 
 impl Rate {

@@ -2,7 +2,7 @@
 
 mod live;
 
-use crate::commands::repeat;
+use crate::commands::context::repeat;
 use crate::config::comes_from_file;
 use crate::exit::FAILED;
 use crate::output::{complain, say};
@@ -11,6 +11,7 @@ use crate::store::Results;
 use crate::unwritten::with_files;
 use anyhow::Result;
 use clap::Args;
+use fencepost_campaign::ResultsStore;
 use fencepost_checker::Outcome;
 use fencepost_engine::{BadUsage, Faults, RunOptions, RunSpec, Stop};
 use fencepost_history::find_history;
@@ -35,7 +36,7 @@ pub struct TestArgs {
 /// Runs a test and gives the exit code of its verdict.
 pub fn test(args: &TestArgs) -> Result<i32> {
     let spec = validated(&args.options)?;
-    let command = repeat::command(&spec.options);
+    let command = repeat().test(&spec.options);
     say!("{}", terminal::plan_text(&heading(&spec.options.run_file(command.clone()))).trim_end());
     let stop = Arc::new(Stop::default());
     let runtime = runtime()?;

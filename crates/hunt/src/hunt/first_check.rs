@@ -1,10 +1,10 @@
 //! The first check: whether the lock works at all, before any fault is tried.
 
-use crate::play::Played;
 use crate::player::Player;
 use crate::schedule::Schedule;
 use crate::search::DrawnOptions;
 use anyhow::Result;
+use fencepost_campaign::Played;
 use fencepost_checker::Outcome;
 use fencepost_engine::RunOptions;
 use fencepost_history::{Kind, Seed, TimeSpan, f};

@@ -47,7 +47,7 @@ pub struct HuntFolder {
 impl HuntFolder {
     /// Where a part of a hunt lies in the folder `results`, whenever it began: `hunt-<lock>-<seed>-<K>-of-<N>`.
     pub fn of_part(results: &Path, lock: &str, seed: Seed, shard: Shard) -> PathBuf {
-        results.join(format!("hunt-{}-{seed}-{}-of-{}", short(lock), shard.number(), shard.of()))
+        results.join(format!("hunt-{}-{seed}-{}", short(lock), shard.in_file_names()))
     }
 
     /// Makes the folder of a new hunt in the folder `results`: `hunt-<lock>-<time>-<seed>`.

@@ -1,11 +1,11 @@
 //! A player that plays so many schedules at a time, in the order in which they are asked for. The hunt and the work on its
 //! findings share one, so that findings get their share and neither waits for the other.
 
-use crate::play::Played;
 use crate::player::Player;
 use crate::schedule::Schedule;
 use anyhow::Result;
 use async_trait::async_trait;
+use fencepost_campaign::Played;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 

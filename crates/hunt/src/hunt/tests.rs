@@ -1,12 +1,12 @@
 //! Hunts against a made-up player: what is kept, what ends them, and how they go on.
 
 use super::*;
-use crate::play::Played;
 use crate::player::Player;
 use crate::schedule::Schedule;
 use crate::search::{Archive, DrawnOptions};
 use anyhow::{Result, anyhow};
 use async_trait::async_trait;
+use fencepost_campaign::Played;
 use fencepost_checker::{Finding, Outcome, RunVerdict, Verdict};
 use fencepost_engine::{RunOptions, Stop};
 use fencepost_history::run::RunFolder;

@@ -12,12 +12,12 @@ mod steps;
 mod tests;
 mod trial;
 
-use crate::play::Played;
 use crate::player::Player;
 use crate::rate::Rate;
 use crate::schedule::Schedule;
 use crate::violation::Violation;
 use anyhow::{Result, bail};
+use fencepost_campaign::Played;
 use fencepost_engine::Stop;
 use fencepost_report::findings::Size;
 pub use size::size_of;

@@ -403,7 +403,7 @@ impl<'a, 'b> Search<'a, 'b> {
             (self.tell)(&Step { tried: format!("once more ({size})"), kept, rate: again.rate });
             if kept {
                 match &again.example {
-                    Some(_) => drop(outcome.example.take().map(crate::play::Played::discard)),
+                    Some(_) => drop(outcome.example.take().map(fencepost_campaign::Played::discard)),
                     None => again.example = outcome.example.take(),
                 }
                 return (schedule, again);

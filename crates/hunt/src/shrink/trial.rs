@@ -1,10 +1,10 @@
 //! Whether a candidate still shows the violation often enough, with as few plays as possible.
 
-use crate::play::Played;
 use crate::player::Player;
 use crate::rate::Rate;
 use crate::schedule::Schedule;
 use crate::violation::Violation;
+use fencepost_campaign::Played;
 use fencepost_engine::Stop;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;

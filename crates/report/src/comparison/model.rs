@@ -8,7 +8,7 @@ use fencepost_checker::{
 };
 use fencepost_history::Seed;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -145,13 +145,36 @@ pub struct CellRun {
     pub figures: Option<RunFigures>,
 }
 
-/// A run that a cell is made from.
-pub(super) struct JudgedRun {
+/// What a cell takes of a run that was judged.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct MadeRun {
+    /// Its folder's name.
     pub name: String,
     pub seed: Seed,
+    /// Repeats it.
     pub command: String,
-    pub path: PathBuf,
+    /// Versions of the servers.
+    pub servers: Vec<String>,
     pub judgement: Arc<Judgement>,
+    /// Where its folder is on this machine.
+    #[serde(skip)]
+    pub path: PathBuf,
+}
+
+impl MadeRun {
+    /// Of a run that was judged.
+    pub fn of(run: &Run) -> Option<MadeRun> {
+        let (file, judgement) = (run.file()?, run.judgement()?);
+        Some(MadeRun {
+            name: run.name.clone(),
+            seed: file.spec.seed,
+            command: file.command.clone(),
+            servers: versions(&file.servers),
+            judgement: judgement.clone(),
+            path: run.path.clone(),
+        })
+    }
 }
 
 impl Outcomes {
@@ -264,13 +287,8 @@ impl Comparison {
     }
 }
 
-/// A cell from its runs that were judged.
-pub fn cell(runs: &[&Run]) -> Cell {
-    cell_of(runs.iter().filter_map(|run| judged(run)).collect())
-}
-
 /// A cell from its runs. It keeps no judgement: those of many runs do not fit into memory.
-pub(super) fn cell_of(runs: Vec<JudgedRun>) -> Cell {
+pub fn cell(runs: Vec<MadeRun>) -> Cell {
     let judgements: Vec<&Judgement> = runs.iter().map(|run| &*run.judgement).collect();
     let cell = Cell {
         outcomes: judgements.iter().map(|judgement| judgement.outcome).collect(),
@@ -285,20 +303,9 @@ pub(super) fn cell_of(runs: Vec<JudgedRun>) -> Cell {
     Cell { runs: runs.into_iter().map(cell_run).collect(), ..cell }
 }
 
-fn cell_run(run: JudgedRun) -> CellRun {
+fn cell_run(run: MadeRun) -> CellRun {
     let (outcome, figures) = (run.judgement.outcome, Some(RunFigures::of(&run.judgement)));
     CellRun { name: run.name, outcome, seed: run.seed, command: run.command, path: run.path, figures }
-}
-
-fn judged(run: &Run) -> Option<JudgedRun> {
-    let (file, judgement) = (run.file()?, run.judgement()?);
-    Some(JudgedRun {
-        name: run.name.clone(),
-        seed: file.spec.seed,
-        command: file.command.clone(),
-        path: run.path.clone(),
-        judgement: judgement.clone(),
-    })
 }
 
 fn kept(checker: &str, judgements: &[&Judgement]) -> Option<PropertyOutcomes> {
@@ -389,8 +396,11 @@ pub fn of_runs(runs: &[Run], nemesis_order: &[&str]) -> Comparison {
     }
     let nemeses = nemeses(rows.values().flat_map(BTreeMap::keys), nemesis_order);
     let rows = rows.into_iter().map(|((lock, guard, settings), mut by_nemesis)| {
-        let runs: Vec<Vec<&Run>> = nemeses.iter().map(|name| oldest_first(by_nemesis.remove(name))).collect();
-        Row { lock, guard, settings, servers: servers(runs.iter().flatten()), cells: cells(&runs) }
+        let runs: Vec<Vec<MadeRun>> =
+            nemeses.iter().map(|name| oldest_first(by_nemesis.remove(name))).collect();
+        let servers: BTreeSet<&String> = runs.iter().flatten().flat_map(|run| &run.servers).collect();
+        let servers = servers.into_iter().cloned().collect();
+        Row { lock, guard, settings, servers, cells: runs.into_iter().map(cell).collect() }
     });
     Comparison {
         fencepost: env!("CARGO_PKG_VERSION").to_owned(),
@@ -402,14 +412,10 @@ pub fn of_runs(runs: &[Run], nemesis_order: &[&str]) -> Comparison {
     }
 }
 
-fn cells(runs: &[Vec<&Run>]) -> Vec<Cell> {
-    runs.iter().map(|runs| cell(runs)).collect()
-}
-
-fn oldest_first(runs: Option<Vec<&Run>>) -> Vec<&Run> {
+fn oldest_first(runs: Option<Vec<&Run>>) -> Vec<MadeRun> {
     let mut runs = runs.unwrap_or_default();
     runs.sort_by_key(|run| (run.file().map(|file| file.started), &run.name));
-    runs
+    runs.into_iter().filter_map(MadeRun::of).collect()
 }
 
 /// Without faults first, then in the given order, then combinations by name.
@@ -424,16 +430,8 @@ fn nemeses<'a>(names: impl Iterator<Item = &'a String>, known: &[&str]) -> Vec<S
     names
 }
 
-/// The servers' versions, each once, without the nodes that they ran on.
-pub fn servers<'a>(runs: impl Iterator<Item = &'a &'a Run>) -> Vec<String> {
-    versions(runs.filter_map(|run| run.file()).flat_map(|file| &file.servers))
-}
-
-/// The versions of servers that are named with their nodes.
-pub(super) fn versions<'a>(named: impl Iterator<Item = &'a String>) -> Vec<String> {
-    let mut versions: Vec<String> =
-        named.map(|server| server.split(" on ").next().unwrap_or(server).to_owned()).collect();
-    versions.sort();
-    versions.dedup();
-    versions
+/// The versions of servers that are named with their nodes, each once.
+fn versions(named: &[String]) -> Vec<String> {
+    let versions = named.iter().map(|server| server.split(" on ").next().unwrap_or(server).to_owned());
+    versions.collect::<BTreeSet<String>>().into_iter().collect()
 }

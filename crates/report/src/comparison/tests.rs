@@ -1,7 +1,7 @@
 //! Comparisons of fixture runs, in every form.
 
 use super::baseline::changes;
-use super::model::{Cell, Comparison, Outcomes, cell, of_runs};
+use super::model::{Cell, Comparison, MadeRun, Outcomes, cell, of_runs};
 use super::{csv, junit, markdown, page, terminal};
 use crate::runs::{Judgement, Run, State};
 use fencepost_checker::{
@@ -88,8 +88,12 @@ fn some() -> Comparison {
     comparison
 }
 
+fn cell_of(runs: &[Run]) -> Cell {
+    cell(runs.iter().filter_map(MadeRun::of).collect())
+}
+
 fn outcomes(runs: &[Run]) -> (Outcomes, Outcomes) {
-    let all = cell(&runs.iter().collect::<Vec<_>>());
+    let all = cell_of(runs);
     let exclusion = all.properties.iter().find(|kept| kept.checker == "exclusion").unwrap();
     (all.outcomes, exclusion.outcomes)
 }
@@ -142,7 +146,7 @@ fn shares_are_of_all_runs_together_and_costs_are_medians() {
         run("redlock", "none", "pause", &BROKEN, (9, 50)),
         run("redlock", "none", "pause", &UNDECIDED, (7, 10)),
     ];
-    let cell = cell(&runs.iter().collect::<Vec<_>>());
+    let cell = cell_of(&runs);
     let lost = cell.lost.unwrap();
     assert_eq!((lost.lost, lost.acknowledged), (18, 100), "what is unknown is not counted");
     let [low, high] = lost.share.interval.unwrap();
@@ -179,25 +183,22 @@ fn runs_that_held(covered: &[&[usize]], miss_ms: i64) -> Vec<Run> {
 fn a_cell_is_weak_with_few_runs_or_few_situations() {
     let weak = |covered: &[&[usize]]| {
         let runs = runs_that_held(covered, 84);
-        cell(&runs.iter().collect::<Vec<_>>()).weak().join(", ")
+        cell_of(&runs).weak().join(", ")
     };
     assert_eq!(weak(&[&[0], &[1], &[], &[], &[]]), "");
     assert_eq!(weak(&[&[0], &[0], &[], &[], &[]]), "1 of 4 situations");
     assert_eq!(weak(&[&[0, 1, 2, 3]]), "one run");
     assert_eq!(weak(&[&[], &[], &[0], &[]]), "4 runs, 1 of 4 situations");
     let uncounted = [run("redlock", "none", "pause", &HELD, (0, 10))];
-    assert_eq!(
-        cell(&uncounted.iter().collect::<Vec<_>>()).weak(),
-        ["one run", "situations were not counted"]
-    );
+    assert_eq!(cell_of(&uncounted).weak(), ["one run", "situations were not counted"]);
     let broken = [run("redlock", "none", "pause", &BROKEN, (0, 10))];
-    assert!(cell(&broken.iter().collect::<Vec<_>>()).weak().is_empty());
+    assert!(cell_of(&broken).weak().is_empty());
 }
 
 #[test]
 fn the_worth_of_a_cell_is_that_of_all_its_runs() {
     let mut runs = runs_that_held(&[&[0], &[1], &[1]], 84);
-    let worth = |runs: &[Run]| cell(&runs.iter().collect::<Vec<_>>()).worth.unwrap();
+    let worth = |runs: &[Run]| cell_of(runs).worth.unwrap();
     let held = worth(&runs);
     assert_eq!((held.covered, held.possible), (2, 4));
     assert_eq!(held.nearest_miss.unwrap().distance(), "84 ms");

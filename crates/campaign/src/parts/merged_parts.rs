@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// Parts of one campaign.
 #[derive(Clone, Debug)]
-pub struct Union {
+pub struct MergedParts {
     /// What the parts have in common, with the state of each.
     pub file: PartFile,
     /// What came of each run, by its number in the campaign.
@@ -19,38 +19,38 @@ pub struct Union {
 /// Why parts cannot be put together: one sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Refusal(String);
+pub struct MergeRefusal(String);
 
 /// What is not there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
     /// Parts of which there is nothing.
     pub parts: Vec<u32>,
-    /// Parts that have begun, with how many of their runs are not done, and how many they were dealt.
+    /// Parts that have begun, with how many of their runs are not done, and how many they were assigned.
     pub unfinished: Vec<(u32, usize, usize)>,
 }
 
-impl PartialEq for Union {
+impl PartialEq for MergedParts {
     /// Where the parts lay is no part of what they say.
-    fn eq(&self, other: &Union) -> bool {
+    fn eq(&self, other: &MergedParts) -> bool {
         let place_free = |file: &PartFile| {
             let mut file = file.clone();
             file.parts.values_mut().for_each(|part| part.runs_in.clear());
             file
         };
-        let said = |union: &Union| -> Vec<(u64, bool, u64, [u8; 16])> {
-            union.records.values().map(|head| (head.run, head.done, head.progress, head.digest)).collect()
+        let said = |merged: &MergedParts| -> Vec<(u64, bool, u64, [u8; 16])> {
+            merged.records.values().map(|head| (head.run, head.done, head.progress, head.digest)).collect()
         };
         place_free(&self.file) == place_free(&other.file) && said(self) == said(other)
     }
 }
 
-impl Union {
+impl MergedParts {
     /// Both together.
     ///
     /// # Errors
     /// They are not parts of one campaign, or overlap.
-    pub fn join(mut self, other: &Union) -> Result<Union, Refusal> {
+    pub fn join(mut self, other: &MergedParts) -> Result<MergedParts, MergeRefusal> {
         self.check_campaign(other)?;
         for (&number, theirs) in &other.file.parts {
             self.join_part(number, theirs, other)?;
@@ -60,11 +60,11 @@ impl Union {
         Ok(self)
     }
 
-    fn check_campaign(&self, other: &Union) -> Result<(), Refusal> {
+    fn check_campaign(&self, other: &MergedParts) -> Result<(), MergeRefusal> {
         let (one, two) = (&self.file, &other.file);
         let differ = |what: &str, ours: &str, theirs: &str| {
             let (here, there) = (self.place(), other.place());
-            Err(Refusal(format!(
+            Err(MergeRefusal(format!(
                 "{there} does not fit {here}: they are parts of different {what} ({theirs}, {ours}); merge parts of one command, made by one version"
             )))
         };
@@ -90,7 +90,7 @@ impl Union {
         if one.campaign != two.campaign {
             return differ("commands", &format!("`{}`", one.command), &format!("`{}`", two.command));
         }
-        if one.deal != two.deal {
+        if one.assignment != two.assignment {
             return differ("deals", "their runs were dealt", "with different --durations");
         }
         Ok(())
@@ -102,23 +102,28 @@ impl Union {
         folders.map_or_else(|| self.file.label(), |folder| folder.display().to_string())
     }
 
-    fn join_part(&mut self, number: u32, theirs: &PartState, other: &Union) -> Result<(), Refusal> {
+    fn join_part(
+        &mut self,
+        number: u32,
+        theirs: &PartState,
+        other: &MergedParts,
+    ) -> Result<(), MergeRefusal> {
         let Some(ours) = self.file.parts.get(&number) else {
             return self.add_part(number, theirs, other);
         };
-        if ours.dealt != theirs.dealt {
+        if ours.assigned != theirs.assigned {
             return Err(self.overlap(number, other, "which were dealt different runs"));
         }
         let differs = |run: &u64| {
             self.records.get(run).map(|head| head.digest) != other.records.get(run).map(|head| head.digest)
         };
         match (ours.finished, theirs.finished) {
-            (true, true) if ours.dealt.iter().any(differs) => {
+            (true, true) if ours.assigned.iter().any(differs) => {
                 return Err(self.overlap(number, other, "with different runs, both finished; keep one"));
             }
             (true, _) => {}
             (false, true) => {
-                ours.dealt.iter().for_each(|run| {
+                ours.assigned.iter().for_each(|run| {
                     self.records.remove(run);
                 });
                 self.records.extend(other.of_part(theirs));
@@ -148,15 +153,15 @@ impl Union {
 
     /// The records of a part.
     fn of_part(&self, part: &PartState) -> impl Iterator<Item = (u64, RecordHead)> {
-        part.dealt.iter().filter_map(|run| Some((*run, *self.records.get(run)?)))
+        part.assigned.iter().filter_map(|run| Some((*run, *self.records.get(run)?)))
     }
 
-    fn add_part(&mut self, number: u32, theirs: &PartState, other: &Union) -> Result<(), Refusal> {
-        let dealt: BTreeSet<u64> = theirs.dealt.iter().copied().collect();
+    fn add_part(&mut self, number: u32, theirs: &PartState, other: &MergedParts) -> Result<(), MergeRefusal> {
+        let assigned: BTreeSet<u64> = theirs.assigned.iter().copied().collect();
         let overlapping =
-            self.file.parts.iter().find(|(_, ours)| ours.dealt.iter().any(|run| dealt.contains(run)));
+            self.file.parts.iter().find(|(_, ours)| ours.assigned.iter().any(|run| assigned.contains(run)));
         if let Some((twin, _)) = overlapping {
-            return Err(Refusal(format!(
+            return Err(MergeRefusal(format!(
                 "parts {twin} and {number} of {} overlap: both were dealt the same runs ({}, {})",
                 self.file.of,
                 self.place(),
@@ -168,13 +173,13 @@ impl Union {
         Ok(())
     }
 
-    fn overlap(&self, number: u32, other: &Union, why: &str) -> Refusal {
-        let folder = |union: &Union| {
-            let first = union.found_in.get(&number).and_then(BTreeSet::first);
+    fn overlap(&self, number: u32, other: &MergedParts, why: &str) -> MergeRefusal {
+        let folder = |merged: &MergedParts| {
+            let first = merged.found_in.get(&number).and_then(BTreeSet::first);
             first.map_or_else(String::new, |folder| folder.display().to_string())
         };
         let of = self.file.of;
-        Refusal(format!(
+        MergeRefusal(format!(
             "part {number} of {of} is there twice, {why}: {} and {}",
             folder(self),
             folder(other)
@@ -185,10 +190,10 @@ impl Union {
     pub fn missing(&self) -> Missing {
         let parts = (1..=self.file.of.get()).filter(|number| !self.file.parts.contains_key(number));
         let undone = |part: &PartState| {
-            part.dealt.iter().filter(|run| !self.records.get(run).is_some_and(|head| head.done)).count()
+            part.assigned.iter().filter(|run| !self.records.get(run).is_some_and(|head| head.done)).count()
         };
         let unfinished =
-            self.file.parts.iter().map(|(number, part)| (*number, undone(part), part.dealt.len()));
+            self.file.parts.iter().map(|(number, part)| (*number, undone(part), part.assigned.len()));
         Missing {
             parts: parts.collect(),
             unfinished: unfinished.filter(|(_, undone, _)| *undone > 0).collect(),
@@ -212,8 +217,10 @@ impl Missing {
             let (verb, it) = if self.parts.len() == 1 { ("is", "it") } else { ("are", "them") };
             format!("{} of {of} {verb} missing: nothing of {it} was merged", numbered(&self.parts))
         });
-        let begun = self.unfinished.iter().map(|(number, undone, dealt)| {
-            format!("part {number} of {of} is unfinished: {undone} of its {dealt} runs are missing or failed")
+        let begun = self.unfinished.iter().map(|(number, undone, assigned)| {
+            format!(
+                "part {number} of {of} is unfinished: {undone} of its {assigned} runs are missing or failed"
+            )
         });
         absent.into_iter().chain(begun).collect()
     }

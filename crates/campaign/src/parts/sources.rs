@@ -1,12 +1,14 @@
 //! The parts that are merged, and the files that a merge writes of them.
 
+use super::durations::{DURATIONS, Durations};
+use super::merged_parts::MergedParts;
+use super::part_file::{MERGE_JSON, PartFile, PartState};
+use super::part_folder::{PartFolder, find_parts};
+use super::records::{RECORDS, Record, RecordHead};
 use anyhow::{Context, Result};
 use fencepost_engine::BadUsage;
 use fencepost_history::run::{write_inside, write_inside_by};
-use fencepost_report::parts::{
-    DURATIONS, Durations, MERGE_JSON, PartFile, PartFolder, PartState, RECORDS, Record, RecordHead, Union,
-    find_parts,
-};
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufWriter, Write};
@@ -15,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// Parts of one campaign, put together.
 pub struct Sources {
     folders: Vec<PartFolder>,
-    pub union: Union,
+    pub merged: MergedParts,
     /// Where the folders of each part's runs lie, by the number of the part.
     runs_in: BTreeMap<u64, PathBuf>,
 }
@@ -48,7 +50,7 @@ impl Sources {
         let folders: Vec<PartFolder> = found.iter().enumerate().map(read).collect::<Result<_>>()?;
         let (first, others) = folders.split_first().context("no part was named")?;
         let version = env!("CARGO_PKG_VERSION");
-        let made_by = &first.union.file.fencepost;
+        let made_by = &first.merged.file.fencepost;
         if made_by != version {
             return Err(BadUsage(format!(
                 "{} was made by Fencepost {made_by}, and this is {version}; merge with the version that made the parts",
@@ -56,40 +58,60 @@ impl Sources {
             ))
             .into());
         }
-        let join = |union: Union, part: &PartFolder| union.join(&part.union);
-        let union =
-            others.iter().try_fold(first.union.clone(), join).map_err(|error| BadUsage(error.to_string()))?;
+        let join = |merged: MergedParts, part: &PartFolder| merged.join(&part.merged);
+        let merged = others
+            .iter()
+            .try_fold(first.merged.clone(), join)
+            .map_err(|error| BadUsage(error.to_string()))?;
         let mut runs_in = BTreeMap::new();
-        for part in union.file.parts.values() {
+        for part in merged.file.parts.values() {
             let there = part.runs_in.iter().find(|place| place.is_dir()).cloned().unwrap_or_default();
-            runs_in.extend(part.dealt.iter().map(|run| (*run, there.clone())));
+            runs_in.extend(part.assigned.iter().map(|run| (*run, there.clone())));
         }
-        Ok(Sources { folders, union, runs_in })
+        Ok(Sources { folders, merged, runs_in })
     }
 
     /// What is not there, a sentence each, and which parts are still at work.
     pub fn missing(&self) -> Vec<String> {
-        let file = &self.union.file;
+        let file = &self.merged.file;
         let at_work = self.folders.iter().filter(|folder| folder.is_running).map(|folder| {
             format!(
                 "{} is still at work in {}: merge again when it has ended",
-                folder.union.file.label(),
+                folder.merged.file.label(),
                 folder.path.display()
             )
         });
-        self.union.missing().sentences(file.of).into_iter().chain(at_work).collect()
+        self.merged.missing().sentences(file.of).into_iter().chain(at_work).collect()
     }
 
     /// The record of a run, by its number in the campaign. None where it is missing.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn record(&self, run: u64) -> Result<Option<Record>> {
-        let Some(head) = self.union.records.get(&run) else { return Ok(None) };
+    fn record(&self, run: u64) -> Result<Option<Record>> {
+        let Some(head) = self.merged.records.get(&run) else { return Ok(None) };
         let line = self.line(head)?;
         let record = serde_json::from_slice(&line);
         let folder = self.folders[head.source].path.display();
         Ok(Some(record.with_context(|| format!("the record of run {run} in {folder} is damaged"))?))
+    }
+
+    /// What the command kept of a run. None where it is missing.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is of another version.
+    pub fn outcome<T: DeserializeOwned>(&self, run: u64) -> Result<Option<T>> {
+        let Some(record) = self.record(run)? else { return Ok(None) };
+        let outcome = serde_json::from_str(record.value.get());
+        Ok(Some(outcome.with_context(|| format!("the record of run {run} is damaged"))?))
+    }
+
+    /// What all parts have in common, in the form of their command.
+    ///
+    /// # Errors
+    /// It is of another version.
+    pub fn campaign<T: DeserializeOwned>(&self) -> Result<T> {
+        serde_json::from_value(self.merged.file.campaign.clone()).context("the parts are of another version")
     }
 
     fn line(&self, head: &RecordHead) -> Result<Vec<u8>> {
@@ -109,7 +131,7 @@ impl Sources {
         let mut took = Vec::new();
         write_inside_by(out, RECORDS, |file| -> Result<()> {
             let mut writer = BufWriter::with_capacity(1 << 20, file);
-            for head in self.union.records.values() {
+            for head in self.merged.records.values() {
                 let line = self.line(head)?;
                 let record: RecordDuration = serde_json::from_slice(&line)?;
                 took.extend(name(head.run).zip(record.took_ms).filter(|_| head.done));
@@ -126,7 +148,7 @@ impl Sources {
     /// # Errors
     /// It cannot be written.
     pub fn write_file(&self, out: &Path, runs_in: impl Fn(u32, &PartState) -> Vec<PathBuf>) -> Result<()> {
-        let mut file: PartFile = self.union.file.clone();
+        let mut file: PartFile = self.merged.file.clone();
         for (number, part) in &mut file.parts {
             part.runs_in = runs_in(*number, part);
         }

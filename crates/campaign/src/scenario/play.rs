@@ -1,97 +1,23 @@
 //! Plays a scenario: its runs, one after the other, each judged and compared with what is expected.
 
-use crate::store::Results;
+use super::report::{Ending, Report, RunReport};
+use crate::context::CampaignContext;
+use crate::run_player::RunRequest;
 use anyhow::Result;
 use fencepost_checker::{Outcome, RunIndex};
 use fencepost_engine::recorder::Placement;
-use fencepost_engine::scenario::{Answer, Expectation, Observed, Scenario, ScenarioRun};
-use fencepost_engine::{RunObserver, RunSpec, ScriptOutcome, Stop};
+use fencepost_engine::scenario::{Expectation, Observed, Scenario, ScenarioRun};
+use fencepost_engine::{RunObserver, RunSpec, ScriptOutcome};
 use fencepost_history::mistake::MistakeInFile;
 use fencepost_history::run::RunFolder;
 use fencepost_history::{Event, FaultEvent, Seed};
 use fencepost_nemesis::{Plan, PlannedFault};
-use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use fencepost_report::findings::SCENARIO;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a scenario ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Ending {
-    /// What the source expects was observed.
-    Agrees,
-    /// Reality is known to differ from the source, and did; the evidence is in the answers.
-    DiffersFromTheSource,
-    /// Something else was observed.
-    Disagrees,
-    /// The scenario did not come about: an event never came, a fault had no effect, a script did not come to its end.
-    DidNotHappen,
-    /// Against another lock: no checker found a violation.
-    Holds,
-    /// Against another lock: a checker found a violation.
-    Broken,
-    /// It belongs to a part that was not merged, or did not finish.
-    Missing,
-}
-
-impl Ending {
-    /// In a word or a few.
-    pub fn text(self) -> &'static str {
-        match self {
-            Ending::Agrees => "agrees",
-            Ending::DiffersFromTheSource => "differs from the source",
-            Ending::Disagrees => "does not agree",
-            Ending::DidNotHappen => "did not happen",
-            Ending::Holds => "the lock holds",
-            Ending::Broken => "the lock is broken",
-            Ending::Missing => "missing",
-        }
-    }
-}
-
-/// The outcome of one run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RunReport {
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub title: String,
-    /// The run's folder.
-    pub folder: PathBuf,
-    /// The sentences whose event came, with seconds since the run began.
-    pub narration: Vec<(f64, String)>,
-    pub answers: Vec<Answer>,
-    /// Why the run did not come about as directed; empty where it did.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub missing: Vec<String>,
-    /// Whether every fault was observed to take effect.
-    pub effective: bool,
-    pub servers: Vec<String>,
-}
-
-/// The outcome of a scenario.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Report {
-    pub name: String,
-    pub source: String,
-    pub about: String,
-    pub expected: String,
-    /// Whether a page about it shows the timeline of its violation.
-    #[serde(skip)]
-    pub picture: bool,
-    pub ending: Ending,
-    /// Why reality differs from the source, where it does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub differs: Option<String>,
-    pub runs: Vec<RunReport>,
-    pub driver: String,
-    pub seed: Seed,
-    pub seconds: f64,
-    /// The environment failed: one sentence.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failed: Option<String>,
-}
-
 /// How scenarios are played.
+#[derive(Clone, Debug)]
 pub struct PlayOptions {
     /// Takes the place of the lock that a scenario names.
     pub lock: Option<String>,
@@ -99,11 +25,10 @@ pub struct PlayOptions {
     pub seed: Seed,
     /// Whether the seed comes from the command line, and so takes the place of one in a file.
     pub seed_given: bool,
-    pub results: Results,
-    pub stop: Arc<Stop>,
-    /// Called with each line of the narration as it happens.
-    pub on_event: Arc<dyn Fn(&str) + Send + Sync>,
 }
+
+/// Called with each line of the narration as it happens.
+pub type OnEvent = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The spec of a run, checked: with this driver, seed and lock.
 ///
@@ -134,7 +59,7 @@ pub fn shown_seed(scenario: &Scenario, options: &PlayOptions) -> Seed {
 }
 
 /// The specs of all runs of a scenario.
-fn specs<'a>(
+pub fn specs<'a>(
     scenario: &'a Scenario,
     options: &'a PlayOptions,
 ) -> impl Iterator<Item = Result<RunSpec, MistakeInFile>> + 'a {
@@ -154,23 +79,21 @@ pub fn expected(scenario: &Scenario, options: &PlayOptions) -> Duration {
     specs(scenario, options).filter_map(Result::ok).map(|spec| spec.expected()).sum()
 }
 
-/// Makes the images of all nodes of these scenarios, so that no scenario has to while others are being played.
-pub async fn make_images(scenarios: &[Arc<Scenario>], options: &PlayOptions) {
-    let specs = scenarios.iter().flat_map(|scenario| specs(scenario, options).filter_map(Result::ok));
-    let specs: Vec<RunSpec> = specs.collect();
-    fencepost_engine::make_images(&options.driver, specs.iter(), &options.stop).await;
-}
-
 /// Plays a scenario to its end. A failure of the environment is part of the report, so that others go on.
-pub async fn play(scenario: &Scenario, options: &PlayOptions) -> Report {
+pub async fn play(
+    scenario: &Scenario,
+    options: &PlayOptions,
+    context: &CampaignContext,
+    on_event: &OnEvent,
+) -> Report {
     let begun = std::time::Instant::now();
     let mut runs = Vec::new();
     let mut failed = None;
     for (number, run) in (1..).zip(&scenario.runs) {
         if !run.title.is_empty() {
-            (options.on_event)(&format!("{}:", run.title));
+            on_event(&format!("{}:", run.title));
         }
-        match play_run(scenario, number, run, options).await {
+        match play_run((scenario, number, run), options, context, on_event).await {
             Ok(report) => runs.push(report),
             Err(error) => {
                 failed = Some(format!("{error:#}"));
@@ -216,25 +139,28 @@ fn ending(scenario: &Scenario, runs: &[RunReport], options: &PlayOptions) -> End
 }
 
 async fn play_run(
-    scenario: &Scenario,
-    number: usize,
-    run: &ScenarioRun,
+    (scenario, number, run): (&Scenario, usize, &ScenarioRun),
     options: &PlayOptions,
+    context: &CampaignContext,
+    on_event: &OnEvent,
 ) -> Result<RunReport> {
     let spec = spec(scenario, number, run, options)?;
-    let folder = RunFolder::create(&options.results, &spec.options.settings())?;
-    folder.write(fencepost_hunt::SCENARIO, scenario.text().as_bytes())?;
-    let observer = Arc::new(Narrator { on_event: options.on_event.clone() });
-    let command = crate::commands::repeat::scenario(scenario, &spec.options);
-    let script = run.script.as_ref();
-    let outcome =
-        fencepost_engine::run_beside_others(&spec, &command, &folder, &options.stop, script, observer)
-            .await?;
+    let folder = RunFolder::create(&context.results, &spec.options.settings())?;
+    folder.write(SCENARIO, scenario.text().as_bytes())?;
+    let request = RunRequest {
+        spec: &spec,
+        script: run.script.as_ref(),
+        command: &context.repeat.scenario(scenario, &spec.options),
+        folder: &folder,
+        stop: &context.stop,
+        observer: Arc::new(Narrator { on_event: on_event.clone() }),
+    };
+    let outcome = context.player.record(request).await?;
     // Judging takes a moment of a core, and writing waits for the disk: other scenarios must not stand still meanwhile.
     let (judged, folder) =
         tokio::task::spawn_blocking(move || fencepost_report::judge(&folder).map(|judged| (judged, folder)))
             .await??;
-    options.results.send(&folder.path).await;
+    context.store.send(&folder.path).await;
     let placement = Placement { slots: spec.options.concurrency, clients: spec.options.clients };
     let client_of = |process| format!("c{}", placement.client_of(process) + 1);
     let observed = Observed { verdict: &judged.verdict, history: &judged.history, client_of: &client_of };
@@ -268,7 +194,7 @@ async fn play_run(
 
 /// Gives each sentence of the narration when its event comes.
 struct Narrator {
-    on_event: Arc<dyn Fn(&str) + Send + Sync>,
+    on_event: OnEvent,
 }
 
 impl RunObserver for Narrator {

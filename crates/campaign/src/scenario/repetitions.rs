@@ -1,6 +1,6 @@
 //! The times that one scenario was played.
 
-use super::play::{Ending, Report};
+use super::report::{Ending, Report};
 
 const ENDINGS: [Ending; 7] = [
     Ending::Agrees,
@@ -55,4 +55,13 @@ pub fn telling(plays: &[Report]) -> impl Iterator<Item = &Report> {
 /// The one to show where there is room for one: one that does not agree, if there is any.
 pub fn shown(plays: &[Report]) -> &Report {
     telling(plays).last().unwrap_or(&plays[0])
+}
+
+/// The exit code: 0 all agree, 1 one does not, 2 one did not happen or is missing.
+pub fn exit_code(reports: &[Report]) -> i32 {
+    match worst(reports) {
+        Ending::Disagrees | Ending::DiffersFromTheSource | Ending::Broken => 1,
+        Ending::DidNotHappen | Ending::Missing => 2,
+        Ending::Agrees | Ending::Holds => 0,
+    }
 }

@@ -1,12 +1,14 @@
 //! The folder of a part or of a merge, as a merge reads it.
 
+use super::merged_parts::MergedParts;
 use super::part_file::{CampaignKind, MERGE_JSON, PART_JSON, PartFile};
 use super::records::{RECORDS, Record, RecordHead, line, line_of, read_records, record_head};
-use super::union::Union;
-use crate::hunt::{HUNT_JSON, HuntFile};
+
 use anyhow::{Context, Result};
+use fencepost_engine::BadUsage;
 use fencepost_history::Shard;
 use fencepost_history::run::{RunError, is_running, open_regular, read_regular};
+use fencepost_report::hunt::{HUNT_JSON, HuntFile};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -17,7 +19,7 @@ pub struct PartFolder {
     pub path: PathBuf,
     /// Whether the part is still at work.
     pub is_running: bool,
-    pub union: Union,
+    pub merged: MergedParts,
     records: Lines,
 }
 
@@ -101,11 +103,34 @@ impl PartFolder {
             }
             (records, _) => records,
         };
-        let dealt: BTreeSet<u64> = part.parts.values().flat_map(|state| &state.dealt).copied().collect();
-        heads.retain(|run, _| dealt.contains(run));
+        let assigned: BTreeSet<u64> =
+            part.parts.values().flat_map(|state| &state.assigned).copied().collect();
+        heads.retain(|run, _| assigned.contains(run));
         let found_in = part.parts.keys().map(|number| (*number, BTreeSet::from([path.to_owned()]))).collect();
-        let union = Union { file: part, records: heads, found_in };
-        Ok(PartFolder { path: path.to_owned(), is_running, union, records })
+        let merged = MergedParts { file: part, records: heads, found_in };
+        Ok(PartFolder { path: path.to_owned(), is_running, merged, records })
+    }
+
+    /// What an earlier sitting left in the folder of a part that is now begun with this file: its records.
+    ///
+    /// # Errors
+    /// The folder is that of another command, or the part is at work: one sentence.
+    pub fn records_of_same(folder: &Path, file: &PartFile) -> Result<Vec<Record>> {
+        let Ok(earlier) = PartFolder::read(folder, 0) else { return Ok(Vec::new()) };
+        let refused = |why: &str| BadUsage(format!("{} {why}; use other --results", folder.display()));
+        if earlier.is_running {
+            return Err(refused("is a part that is still at work").into());
+        }
+        let said = |file: &PartFile| (file.campaign.clone(), file.assignment.clone(), file.fencepost.clone());
+        if said(&earlier.merged.file) != said(file) {
+            return Err(refused("is a part of another command").into());
+        }
+        Ok(earlier.records().collect())
+    }
+
+    /// Its records. What cannot be read any more is not there.
+    pub fn records(&self) -> impl Iterator<Item = Record> {
+        self.merged.records.values().filter_map(|head| serde_json::from_slice(&self.line(head).ok()?).ok())
     }
 
     /// The line of one of its records.
@@ -135,7 +160,7 @@ fn hunt_line(path: &Path, part: &PartFile) -> Result<Option<Vec<u8>>> {
         path: json,
         reason: format!("it is damaged, or of another version ({error})"),
     })?;
-    let Some((run, state)) = part.parts.values().find_map(|state| Some((*state.dealt.first()?, state)))
+    let Some((run, state)) = part.parts.values().find_map(|state| Some((*state.assigned.first()?, state)))
     else {
         return Ok(None);
     };

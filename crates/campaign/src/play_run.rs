@@ -1,5 +1,6 @@
 //! Plays a run to its verdict: one of many, beside others.
 
+use crate::run_player::{RunPlayer, RunRequest};
 use anyhow::{Result, anyhow};
 use fencepost_checker::{Outcome, RunVerdict, check_run};
 use fencepost_engine::{Reason, RunSpec, Script, Stop, Unobserved};
@@ -21,7 +22,8 @@ pub struct Played {
 
 /// Where a run is carried out, and how much is written about it.
 #[derive(Clone, Copy)]
-pub struct Place<'a> {
+pub struct RunPlace<'a> {
+    pub player: &'a dyn RunPlayer,
     /// The folder of all runs.
     pub results: &'a Path,
     /// Whether page, pictures and verdict are written into the run's folder. Without them the run is only judged: they
@@ -40,13 +42,13 @@ pub async fn play_run(
     spec: &RunSpec,
     script: Option<&Script>,
     command: impl FnOnce(&Path) -> String,
-    place: Place<'_>,
+    place: RunPlace<'_>,
 ) -> Result<Played> {
     let folder = RunFolder::create(place.results, &spec.options.settings())?;
     let command = command(&folder.path);
     let observer = Arc::new(Unobserved);
-    let run = fencepost_engine::run_beside_others(spec, &command, &folder, place.stop, script, observer);
-    let recorded = run.await;
+    let run = RunRequest { spec, script, command: &command, folder: &folder, stop: place.stop, observer };
+    let recorded = place.player.record(run).await;
     let interrupted = place.stop.reason() == Some(&Reason::Interrupted);
     let failed = match recorded {
         Ok(outcome) => {

@@ -1,16 +1,13 @@
 //! A comparison from the records of its parts, a cell after the other: there may be more runs than fit into memory.
 
-use super::model::{Comparison, JudgedRun, cell_of, versions};
-use crate::runs::{Judgement, Run};
-use crate::threads::prepare_threads;
+use crate::parts::Sources;
 use anyhow::Result;
-use fencepost_history::Seed;
+use fencepost_report::comparison::{Comparison, MadeRun, cell};
+use fencepost_report::prepare_threads;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// What all parts of a comparison have in common.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -61,47 +58,42 @@ pub enum CellRecord {
     Failed(String),
 }
 
-/// What a cell takes of a run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct MadeRun {
-    /// Its folder's name.
-    pub name: String,
-    pub seed: Seed,
-    /// Repeats it.
-    pub command: String,
-    /// Versions of the servers.
-    pub servers: Vec<String>,
-    pub judgement: Arc<Judgement>,
-}
-
-impl MadeRun {
-    /// Of a run that was judged.
-    pub fn of(run: &Run) -> Option<MadeRun> {
-        let (file, judgement) = (run.file()?, run.judgement()?);
-        Some(MadeRun {
-            name: run.name.clone(),
-            seed: file.spec.seed,
-            command: file.command.clone(),
-            servers: versions(file.servers.iter()),
-            judgement: judgement.clone(),
-        })
+impl CellRecord {
+    /// The name of the run's folder, if there is a run.
+    pub fn folder_name(&self) -> Option<&str> {
+        match self {
+            CellRecord::Made(made) => Some(&made.name),
+            CellRecord::Failed(_) => None,
+        }
     }
 }
 
-/// A record, and the folder in which the folder of its run lies.
-pub struct PlacedRecord {
-    pub record: CellRecord,
-    pub runs_in: PathBuf,
+/// The comparison that these parts make together.
+///
+/// # Errors
+/// The parts cannot be read, or are of another version.
+pub fn merge(sources: &Sources) -> Result<(CompareCampaign, Comparison)> {
+    let campaign: CompareCampaign = sources.campaign()?;
+    let mut comparison = summed_up(&campaign, |run| {
+        let mut record = sources.outcome(run)?;
+        if let Some(CellRecord::Made(made)) = &mut record {
+            made.path = sources.runs_in(run).join(&made.name);
+        }
+        Ok(record)
+    })?;
+    comparison.command.clone_from(&sources.merged.file.command);
+    comparison.missing = sources.missing();
+    Ok((campaign, comparison))
 }
 
-/// The comparison. `record` gives what came of a run, by its number in the campaign; none where it is missing.
+/// The comparison. `record` gives what came of a run, by its number in the campaign, with the place of its folder; none where it is
+/// missing.
 ///
 /// # Errors
 /// Those of `record`.
-pub fn merged(
+pub fn summed_up(
     campaign: &CompareCampaign,
-    record: impl Fn(u64) -> Result<Option<PlacedRecord>> + Sync,
+    record: impl Fn(u64) -> Result<Option<CellRecord>> + Sync,
 ) -> Result<Comparison> {
     let columns = campaign.layout.nemeses.len();
     let places =
@@ -119,14 +111,14 @@ pub fn merged(
             for number in 1..=campaign.runs {
                 match record(campaign.run(row, column, number))? {
                     None => missing += 1,
-                    Some(PlacedRecord { record: CellRecord::Failed(why), .. }) => failures.push(why),
-                    Some(PlacedRecord { record: CellRecord::Made(made), runs_in }) => {
+                    Some(CellRecord::Failed(why)) => failures.push(why),
+                    Some(CellRecord::Made(made)) => {
                         servers.extend(made.servers.iter().cloned());
-                        runs.push(judged_run(made, &runs_in));
+                        runs.push(made);
                     }
                 }
             }
-            let mut cell = cell_of(runs);
+            let mut cell = cell(runs);
             (cell.failures, cell.missing) = (failures, missing);
             Ok((row, column, cell, servers))
         })
@@ -142,10 +134,4 @@ pub fn merged(
         row.servers.dedup();
     }
     Ok(comparison)
-}
-
-fn judged_run(made: MadeRun, runs_in: &Path) -> JudgedRun {
-    let path = runs_in.join(&made.name);
-    let MadeRun { name, seed, command, judgement, .. } = made;
-    JudgedRun { name, seed, command, path, judgement }
 }

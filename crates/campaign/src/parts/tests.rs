@@ -14,35 +14,36 @@ const RUNS: u64 = 8;
 const PARTS: u32 = 3;
 
 /// A part as it lies in a folder: some of its runs done, some failed; `variant` tells one sitting's runs from another's.
-fn part(number: u32, finished: bool, records: &[(u64, bool, u8)]) -> Union {
-    let dealt: Vec<u64> = (0..RUNS).filter(|run| run % u64::from(PARTS) == u64::from(number - 1)).collect();
+fn part(number: u32, finished: bool, records: &[(u64, bool, u8)]) -> MergedParts {
+    let assigned: Vec<u64> =
+        (0..RUNS).filter(|run| run % u64::from(PARTS) == u64::from(number - 1)).collect();
     let head = |&(run, done, variant): &(u64, bool, u8)| {
         let digest = [variant; 16];
         (run, RecordHead { run, done, progress: 0, digest, source: 0, offset: 0, bytes: 1 })
     };
     let records: BTreeMap<u64, RecordHead> =
-        records.iter().filter(|(run, ..)| dealt.contains(run)).map(head).collect();
-    let finished = finished && dealt.iter().all(|run| records.get(run).is_some_and(|head| head.done));
+        records.iter().filter(|(run, ..)| assigned.contains(run)).map(head).collect();
+    let finished = finished && assigned.iter().all(|run| records.get(run).is_some_and(|head| head.done));
     let file = PartFile {
         fencepost: "0.1.0".to_owned(),
         kind: CampaignKind::Compare,
         command: "fencepost compare --seed 7".to_owned(),
         seed: Seed(7),
         of: NonZeroU32::new(PARTS).unwrap(),
-        deal: "d".to_owned(),
+        assignment: "d".to_owned(),
         campaign: json!({}),
-        parts: BTreeMap::from([(number, PartState { finished, dealt, runs_in: Vec::new() })]),
+        parts: BTreeMap::from([(number, PartState { finished, assigned, runs_in: Vec::new() })]),
     };
-    Union { file, records, found_in: BTreeMap::from([(number, BTreeSet::from(["p".into()]))]) }
+    MergedParts { file, records, found_in: BTreeMap::from([(number, BTreeSet::from(["p".into()]))]) }
 }
 
-fn any_part() -> impl Strategy<Value = Union> {
+fn any_part() -> impl Strategy<Value = MergedParts> {
     let record = (0..RUNS, prop::bool::weighted(0.8), 0_u8..2);
     (1..=PARTS, any::<bool>(), prop::collection::vec(record, 0..20))
         .prop_map(|(number, finished, records)| part(number, finished, &records))
 }
 
-fn joined(one: &Union, two: &Union) -> Option<Union> {
+fn joined(one: &MergedParts, two: &MergedParts) -> Option<MergedParts> {
     one.clone().join(two).ok()
 }
 
@@ -69,14 +70,14 @@ proptest! {
         let whole = parts[1..].iter().try_fold(parts[0].clone(), |whole, part| whole.join(part));
         let Ok(whole) = whole else { return Ok(()) };
         let missing = whole.missing();
-        let absent = missing.parts.iter().flat_map(|number| part(*number, false, &[]).file.parts[number].dealt.clone());
+        let absent = missing.parts.iter().flat_map(|number| part(*number, false, &[]).file.parts[number].assigned.clone());
         let undone: usize = missing.unfinished.iter().map(|(_, undone, _)| undone).sum();
         let done = whole.records.values().filter(|head| head.done).count();
         prop_assert_eq!(done + undone + absent.count(), RUNS as usize);
     }
 }
 
-fn all_of(number: u32, variant: u8) -> Union {
+fn all_of(number: u32, variant: u8) -> MergedParts {
     let records: Vec<(u64, bool, u8)> = (0..RUNS).map(|run| (run, true, variant)).collect();
     part(number, true, &records)
 }
@@ -95,7 +96,7 @@ fn a_part_that_was_run_again_takes_the_place_of_its_half() {
 
 #[test]
 fn parts_that_do_not_fit_are_refused_by_name() {
-    let named = |mut part: Union, folder: &str| {
+    let named = |mut part: MergedParts, folder: &str| {
         part.found_in.values_mut().for_each(|found| *found = BTreeSet::from([folder.into()]));
         part
     };
@@ -121,10 +122,10 @@ fn parts_that_do_not_fit_are_refused_by_name() {
         file.command = "fencepost hunt".to_owned();
     };
     assert!(said(&other).contains("different commands (`fencepost hunt`, `fencepost compare --seed 7`)"));
-    assert!(said(&|file| file.deal = "e".to_owned()).contains("--durations"));
+    assert!(said(&|file| file.assignment = "e".to_owned()).contains("--durations"));
     let overlapping = |file: &mut PartFile| {
         if let Some(part) = file.parts.get_mut(&2) {
-            part.dealt.push(0);
+            part.assigned.push(0);
         }
     };
     assert!(said(&overlapping).contains("parts 1 and 2 of 3 overlap"));
@@ -174,10 +175,15 @@ fn begun() -> PartFile {
         command: "fencepost compare --seed 7".to_owned(),
         seed: Seed(7),
         of: NonZeroU32::MIN,
-        deal: "d".to_owned(),
+        assignment: "d".to_owned(),
         campaign: json!({}),
-        parts: BTreeMap::from([(1, PartState { finished: false, dealt: vec![0], runs_in: Vec::new() })]),
+        parts: BTreeMap::from([(1, PartState { finished: false, assigned: vec![0], runs_in: Vec::new() })]),
     }
+}
+
+/// Without a process of its own, which would hold the locks of other tests for a moment.
+fn make_pipe(path: &Path) {
+    nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap();
 }
 
 #[test]
@@ -185,18 +191,18 @@ fn pipes_in_place_of_the_files_of_a_part_are_replaced_and_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     for name in [RECORDS, PART_JSON, DURATIONS, "dealt.txt"] {
-        assert!(std::process::Command::new("mkfifo").arg(at.join(name)).status().unwrap().success());
+        make_pipe(&at.join(name));
     }
     assert!(PartFolder::read(at, 0).is_err(), "no part was made here");
     assert!(records_before(at).is_empty());
-    let dealt = || vec![DealtRun { run: 0, label: "a".to_owned(), name: "a".to_owned() }];
-    let writer = PartWriter::begin(at, begun(), dealt(), Vec::new()).unwrap();
+    let assigned = RunKey { number: 0, label: "a".to_owned(), name: "a".to_owned() };
+    let writer = PartWriter::begin(at, begun(), [&assigned].into_iter(), Vec::new()).unwrap();
     writer.add(&Record::new(0, true, Some(900), &1).unwrap()).unwrap();
     writer.end(true).unwrap();
     assert_eq!(records_before(at).len(), 1);
     // A pipe that comes in between is refused.
     std::fs::remove_file(at.join(RECORDS)).unwrap();
-    assert!(std::process::Command::new("mkfifo").arg(at.join(RECORDS)).status().unwrap().success());
+    make_pipe(&at.join(RECORDS));
     let refused = format!("{:#}", PartFolder::read(at, 0).err().unwrap());
     assert!(refused.ends_with("records.jsonl: it is not a regular file"), "{refused}");
 }

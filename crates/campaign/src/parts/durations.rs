@@ -1,5 +1,6 @@
-//! `durations.json`: how long runs took, so that the next campaign can be dealt better.
+//! `durations.json`: how long runs took, so that the next campaign can be assigned better.
 
+use fencepost_engine::BadUsage;
 use fencepost_history::run::read_bounded;
 use fencepost_history::{FILE_BYTES_MAX, printable};
 use serde::{Deserialize, Serialize};
@@ -13,11 +14,6 @@ pub const DURATIONS: &str = "durations.json";
 /// What a run can take.
 const SECONDS: RangeInclusive<f64> = 0.0..=1e6;
 
-/// A file that holds no durations: one sentence.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct NoDurations(String);
-
 /// Mean seconds of a run, by what was run (`redlock under clock-jump`, or the name of a scenario).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -28,13 +24,13 @@ impl Durations {
     ///
     /// # Errors
     /// The file cannot be read, or holds something else: one sentence, with the line.
-    pub fn read(path: &Path) -> Result<Durations, NoDurations> {
+    pub fn read(path: &Path) -> Result<Durations, BadUsage> {
         const USE: &str = "give the durations.json of an earlier part or merge";
         let text = read_bounded(path, FILE_BYTES_MAX).map_err(|error| {
-            NoDurations(format!("cannot read the durations {}: {error}; {USE}", path.display()))
+            BadUsage(format!("cannot read the durations {}: {error}; {USE}", path.display()))
         })?;
         let refused = |line: usize, why: String| {
-            NoDurations(format!("{}, line {line}: these are no durations ({why}); {USE}", path.display()))
+            BadUsage(format!("{}, line {line}: these are no durations ({why}); {USE}", path.display()))
         };
         let durations: Durations = serde_json::from_str(&text).map_err(|error| {
             // The error says the line once more, and the column.
@@ -49,6 +45,14 @@ impl Durations {
             }
             None => Ok(durations),
         }
+    }
+
+    /// As [`Durations::read`]; without a file nothing is known.
+    ///
+    /// # Errors
+    /// Those of [`Durations::read`].
+    pub fn read_if_named(path: Option<&Path>) -> Result<Durations, BadUsage> {
+        Ok(path.map(Durations::read).transpose()?.unwrap_or_default())
     }
 
     /// Of what was run under these names.

@@ -12,13 +12,14 @@ use std::fmt::Write;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// The runs that a part was dealt, in words.
-const DEALT: &str = "dealt.txt";
+/// The runs that a part was assigned, in words.
+const ASSIGNED: &str = "dealt.txt";
 
-/// A run that a part was dealt.
-pub struct DealtRun {
+/// A run of a campaign, as lists and files name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunKey {
     /// Its number in the campaign.
-    pub run: u64,
+    pub number: u64,
     /// `redlock under clock-jump, 2 of 5`.
     pub label: String,
     /// What is run, as durations name it: the same for runs that take equally long.
@@ -42,15 +43,15 @@ impl PartWriter {
     ///
     /// # Errors
     /// A file of the folder cannot be written.
-    pub fn begin(
+    pub fn begin<'a>(
         folder: &Path,
         file: PartFile,
-        dealt: Vec<DealtRun>,
+        assigned: impl Iterator<Item = &'a RunKey>,
         before: Vec<Record>,
     ) -> Result<PartWriter> {
         let took_ms = before.iter().filter_map(|record| Some((record.run, record.took_ms?))).collect();
         let recording = Recording::begin(folder, before.into_iter())?;
-        let part = PartWriter::begin_without_records(folder, file, dealt)?;
+        let part = PartWriter::begin_without_records(folder, file, assigned)?;
         Ok(PartWriter { recording: Some(recording), took_ms: Mutex::new(took_ms), ..part })
     }
 
@@ -58,15 +59,19 @@ impl PartWriter {
     ///
     /// # Errors
     /// A file of the folder cannot be written.
-    pub fn begin_without_records(folder: &Path, file: PartFile, dealt: Vec<DealtRun>) -> Result<PartWriter> {
+    pub fn begin_without_records<'a>(
+        folder: &Path,
+        file: PartFile,
+        assigned: impl Iterator<Item = &'a RunKey>,
+    ) -> Result<PartWriter> {
         // Where the file system has no locks, the part seems to have ended; a merge says that it is unfinished.
         let at_work = open_folder(folder).ok().filter(|folder| folder.try_lock().is_ok());
-        let mut words = String::new();
-        for run in &dealt {
-            let _ = writeln!(words, "{} {}", run.run, run.label);
+        let (mut words, mut names) = (String::new(), BTreeMap::new());
+        for RunKey { number, label, name } in assigned {
+            let _ = writeln!(words, "{number} {label}");
+            names.insert(*number, name.clone());
         }
-        write_inside(folder, DEALT, words.as_bytes())?;
-        let names = dealt.into_iter().map(|run| (run.run, run.name)).collect();
+        write_inside(folder, ASSIGNED, words.as_bytes())?;
         let folder = folder.to_owned();
         let took_ms = Mutex::default();
         let part = PartWriter { folder, file, recording: None, took_ms, names, _at_work: at_work };
@@ -105,12 +110,8 @@ impl PartWriter {
     }
 }
 
-/// The records that an earlier sitting wrote in this folder. What cannot be read any more is not there.
+/// The records that an earlier sitting wrote in this folder, by their runs. What cannot be read any more is not there.
 pub fn records_before(folder: &Path) -> BTreeMap<u64, Record> {
     let Ok(part) = PartFolder::read(folder, 0) else { return BTreeMap::new() };
-    let records = part.union.records.iter().filter_map(|(run, head)| {
-        let record: Record = serde_json::from_slice(&part.line(head).ok()?).ok()?;
-        Some((*run, record))
-    });
-    records.collect()
+    part.records().map(|record| (record.run, record)).collect()
 }

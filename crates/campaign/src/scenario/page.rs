@@ -1,7 +1,7 @@
 //! The debate as a page in Markdown, made from what was observed, so that it cannot go stale.
 
-use super::play::{Ending, Report};
 use super::repetitions;
+use super::report::{Ending, Report};
 use anyhow::{Context, Result};
 use fencepost_history::prose::count;
 use fencepost_history::run::{read_regular, write_inside};

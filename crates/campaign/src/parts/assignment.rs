@@ -1,4 +1,4 @@
-//! Who plays what: runs are dealt to parts so that all parts take about the same time.
+//! Which part plays which runs: they are assigned to parts so that all parts take about the same time.
 
 use fencepost_history::Shard;
 use sha2::{Digest, Sha256};
@@ -8,15 +8,15 @@ use std::num::NonZeroU32;
 
 /// Which part plays each run of a campaign.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deal {
+pub struct Assignment {
     /// The number of the part of each run.
     part_of: Vec<u32>,
 }
 
-/// Deals runs, of which each takes so many milliseconds, to parts: the longest first, each to the part that has least to do
+/// Assigns runs, of which each takes so many milliseconds, to parts: the longest first, each to the part that has least to do
 /// (R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969: at most a third longer than the best way). None is a run
-/// that cannot be, and is dealt to no part. The same numbers are dealt the same way on every machine.
-pub fn deal(lengths_ms: &[Option<u64>], of: NonZeroU32) -> Deal {
+/// that cannot be, and is assigned to no part. The same numbers are assigned the same way on every machine.
+pub fn assign(lengths_ms: &[Option<u64>], of: NonZeroU32) -> Assignment {
     let mut longest_first: Vec<(Reverse<u64>, usize)> =
         (0..).zip(lengths_ms).filter_map(|(run, length)| Some((Reverse((*length)?), run))).collect();
     longest_first.sort_unstable();
@@ -26,19 +26,19 @@ pub fn deal(lengths_ms: &[Option<u64>], of: NonZeroU32) -> Deal {
     for (Reverse(length), run) in longest_first {
         let Some(Reverse((load, part))) = loads.pop() else { break };
         part_of[run] = part;
-        // A run of no length would all be dealt to one part.
+        // A run of no length would all be assigned to one part.
         loads.push(Reverse((load + length.max(1), part)));
     }
-    Deal { part_of }
+    Assignment { part_of }
 }
 
-impl Deal {
+impl Assignment {
     /// The runs of a part, by their numbers in the campaign.
     pub fn runs(&self, part: u32) -> Vec<u64> {
-        (0..).zip(&self.part_of).filter(|(_, dealt)| **dealt == part).map(|(run, _)| run).collect()
+        (0..).zip(&self.part_of).filter(|(_, assigned)| **assigned == part).map(|(run, _)| run).collect()
     }
 
-    /// Tells this deal from others.
+    /// Tells this assignment from others.
     pub fn digest(&self) -> String {
         let mut digest = Sha256::new();
         self.part_of.iter().for_each(|part| digest.update(part.to_le_bytes()));
@@ -57,15 +57,15 @@ mod tests {
 
     #[test]
     fn the_longest_runs_are_dealt_first() {
-        let dealt = deal(&[Some(5), Some(9), None, Some(5), Some(8), Some(3)], parts(2));
+        let assigned = assign(&[Some(5), Some(9), None, Some(5), Some(8), Some(3)], parts(2));
         // 9, then 8; 5 to the 8, 5 to the 9, 3 to the 13.
-        assert_eq!((dealt.runs(1), dealt.runs(2)), (vec![1, 3], vec![0, 4, 5]));
+        assert_eq!((assigned.runs(1), assigned.runs(2)), (vec![1, 3], vec![0, 4, 5]));
     }
 
     #[test]
     fn more_parts_than_runs_leave_parts_without_any() {
-        let dealt = deal(&[Some(5), Some(5)], parts(3));
-        assert_eq!((dealt.runs(1), dealt.runs(2), dealt.runs(3)), (vec![0], vec![1], vec![]));
+        let assigned = assign(&[Some(5), Some(5)], parts(3));
+        assert_eq!((assigned.runs(1), assigned.runs(2), assigned.runs(3)), (vec![0], vec![1], vec![]));
     }
 
     proptest! {
@@ -73,9 +73,9 @@ mod tests {
         fn every_run_is_dealt_once_and_no_part_is_longer_by_more_than_a_run(
             lengths in prop::collection::vec(prop::option::weighted(0.9, 0_u64..100_000), 0..200), of in 1_u32..20,
         ) {
-            let dealt = deal(&lengths, parts(of));
-            prop_assert_eq!(&dealt, &deal(&lengths, parts(of)));
-            let hands: Vec<Vec<u64>> = (1..=of).map(|part| dealt.runs(part)).collect();
+            let assigned = assign(&lengths, parts(of));
+            prop_assert_eq!(&assigned, &assign(&lengths, parts(of)));
+            let hands: Vec<Vec<u64>> = (1..=of).map(|part| assigned.runs(part)).collect();
             let mut all: Vec<u64> = hands.concat();
             all.sort_unstable();
             let possible: Vec<u64> = (0..).zip(&lengths).filter(|(_, length)| length.is_some()).map(|(run, _)| run).collect();

@@ -1,7 +1,8 @@
 //! What the terminal shows of scenarios.
 
-use super::play::{Ending, PlayOptions, Report, RunReport, shown_seed};
+use super::play::{PlayOptions, shown_seed};
 use super::repetitions;
+use super::report::{Ending, Report, RunReport};
 use console::Style;
 use fencepost_engine::scenario::Scenario;
 use fencepost_history::prose::count;

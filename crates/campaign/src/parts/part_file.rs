@@ -1,6 +1,6 @@
-//! `part.json`: what a part is a part of, and what it was dealt. `merge.json` is the same of several parts.
+//! `part.json`: what a part is a part of, and what it was assigned. `merge.json` is the same of several parts.
 
-use super::dealing::Deal;
+use super::assignment::Assignment;
 use fencepost_history::{Seed, Shard};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -45,8 +45,9 @@ pub struct PartFile {
     pub seed: Seed,
     /// How many parts there are in all.
     pub of: NonZeroU32,
-    /// Tells which runs were dealt to which part: parts fit only if they were dealt alike.
-    pub deal: String,
+    /// Tells which runs were assigned to which part: parts fit only if they were assigned alike.
+    #[serde(rename = "deal")]
+    pub assignment: String,
     /// What all parts have in common, in the form of the command.
     pub campaign: Value,
     /// By their numbers.
@@ -57,10 +58,11 @@ pub struct PartFile {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct PartState {
-    /// Whether one sitting after the other, in one folder, has done all that it was dealt.
+    /// Whether one sitting after the other, in one folder, has done all that it was assigned.
     pub finished: bool,
-    /// The runs that it was dealt, by their numbers in the campaign.
-    pub dealt: Vec<u64>,
+    /// The runs that it was assigned, by their numbers in the campaign.
+    #[serde(rename = "dealt")]
+    pub assigned: Vec<u64>,
     /// Where the folders of its runs lie, from the folder of this file.
     pub runs_in: Vec<PathBuf>,
 }
@@ -72,18 +74,18 @@ impl PartFile {
         command: String,
         seed: Seed,
         shard: Shard,
-        deal: &Deal,
+        assignment: &Assignment,
         campaign: Value,
     ) -> PartFile {
-        let dealt = deal.runs(shard.number());
-        let state = PartState { finished: false, dealt, runs_in: vec!["..".into()] };
+        let assigned = assignment.runs(shard.number());
+        let state = PartState { finished: false, assigned, runs_in: vec!["..".into()] };
         PartFile {
             fencepost: env!("CARGO_PKG_VERSION").to_owned(),
             kind,
             command,
             seed,
             of: shard.of(),
-            deal: deal.digest(),
+            assignment: assignment.digest(),
             campaign,
             parts: BTreeMap::from([(shard.number(), state)]),
         }

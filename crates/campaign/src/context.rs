@@ -1,0 +1,29 @@
+//! What all runs of a campaign are played with.
+
+use crate::lines::Lines;
+use crate::repeat::Repeat;
+use crate::run_player::RunPlayer;
+use async_trait::async_trait;
+use fencepost_engine::Stop;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where folders go that are finished, if they do not stay on this machine alone.
+#[async_trait]
+pub trait ResultsStore: Send + Sync {
+    /// Sends a folder in which nothing more is written. One that cannot be sent is named, and no failure of its run.
+    async fn send(&self, folder: &Path);
+}
+
+/// What all runs of a campaign are played with.
+#[derive(Clone)]
+pub struct CampaignContext {
+    pub player: Arc<dyn RunPlayer>,
+    /// The folder of all runs.
+    pub results: PathBuf,
+    pub store: Arc<dyn ResultsStore>,
+    /// Ctrl-C ends all runs.
+    pub stop: Arc<Stop>,
+    pub repeat: Repeat,
+    pub lines: Arc<dyn Lines>,
+}

@@ -1,0 +1,89 @@
+//! What came of a scenario that was played.
+
+use fencepost_engine::scenario::Answer;
+use fencepost_history::Seed;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// How a scenario ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ending {
+    /// What the source expects was observed.
+    Agrees,
+    /// Reality is known to differ from the source, and did; the evidence is in the answers.
+    DiffersFromTheSource,
+    /// Something else was observed.
+    Disagrees,
+    /// The scenario did not come about: an event never came, a fault had no effect, a script did not come to its end.
+    DidNotHappen,
+    /// Against another lock: no checker found a violation.
+    Holds,
+    /// Against another lock: a checker found a violation.
+    Broken,
+    /// It belongs to a part that was not merged, or did not finish.
+    Missing,
+}
+
+impl Ending {
+    /// In a word or a few.
+    pub fn text(self) -> &'static str {
+        match self {
+            Ending::Agrees => "agrees",
+            Ending::DiffersFromTheSource => "differs from the source",
+            Ending::Disagrees => "does not agree",
+            Ending::DidNotHappen => "did not happen",
+            Ending::Holds => "the lock holds",
+            Ending::Broken => "the lock is broken",
+            Ending::Missing => "missing",
+        }
+    }
+}
+
+/// The outcome of one run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunReport {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub title: String,
+    /// The run's folder.
+    pub folder: PathBuf,
+    /// The sentences whose event came, with seconds since the run began.
+    pub narration: Vec<(f64, String)>,
+    pub answers: Vec<Answer>,
+    /// Why the run did not come about as directed; empty where it did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+    /// Whether every fault was observed to take effect.
+    pub effective: bool,
+    pub servers: Vec<String>,
+}
+
+/// The outcome of a scenario.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    pub name: String,
+    pub source: String,
+    pub about: String,
+    pub expected: String,
+    /// Whether a page about it shows the timeline of its violation.
+    #[serde(skip)]
+    pub picture: bool,
+    pub ending: Ending,
+    /// Why reality differs from the source, where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub differs: Option<String>,
+    pub runs: Vec<RunReport>,
+    pub driver: String,
+    pub seed: Seed,
+    pub seconds: f64,
+    /// The environment failed: one sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+}
+
+impl Report {
+    /// Whether the scenario need not be played again.
+    pub fn is_done(&self) -> bool {
+        self.failed.is_none() && self.ending != Ending::Missing
+    }
+}
