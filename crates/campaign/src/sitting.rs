@@ -53,9 +53,9 @@ pub struct Count {
 pub struct Sitting<C: Campaign> {
     pub campaign: C,
     /// All runs that belong to it, whether they are done or not.
-    runs: Vec<PlannedRun<C::Run>>,
-    /// What came of each, by its number.
-    outcomes: BTreeMap<u64, C::Outcome>,
+    pub runs: Vec<PlannedRun<C::Run>>,
+    /// What came of each run so far, by its number.
+    pub outcomes: BTreeMap<u64, C::Outcome>,
     /// None where nothing is kept for a merge.
     part: Option<PartWriter>,
 }
@@ -69,20 +69,6 @@ impl<C: Campaign> Sitting<C> {
         part: Option<PartWriter>,
     ) -> Sitting<C> {
         Sitting { campaign, runs, outcomes, part }
-    }
-
-    pub fn runs(&self) -> &[PlannedRun<C::Run>] {
-        &self.runs
-    }
-
-    /// What came of each run so far, by its number.
-    pub fn outcomes(&self) -> &BTreeMap<u64, C::Outcome> {
-        &self.outcomes
-    }
-
-    /// Puts another outcome of a run in place of the one that is known.
-    pub fn set_outcome(&mut self, number: u64, outcome: C::Outcome) {
-        self.outcomes.insert(number, outcome);
     }
 
     fn is_done(&self, run: &PlannedRun<C::Run>) -> bool {
@@ -155,11 +141,13 @@ impl<C: Campaign> Sitting<C> {
         part.add(&Record::new(number, is_done, took_ms, outcome)?)
     }
 
-    /// Notes for a merge that nothing more will be played. Gives what came of each run.
-    pub fn end(self) -> (BTreeMap<u64, C::Outcome>, Result<()>) {
+    /// Notes for a merge that nothing more will be played.
+    ///
+    /// # Errors
+    /// A file of the part cannot be written.
+    pub fn end(&mut self) -> Result<()> {
         let is_finished = self.left().next().is_none();
-        let ended = self.part.map_or(Ok(()), |part| part.end(is_finished));
-        (self.outcomes, ended)
+        self.part.take().map_or(Ok(()), |part| part.end(is_finished))
     }
 }
 
@@ -294,7 +282,7 @@ mod tests {
         let (context, _) = context(std::path::Path::new("nowhere"), LiteralPlayer::holding());
         let campaign = Sleeps { last: Some((2, context)), ..Sleeps::default() };
         let sitting = play(&campaign, runs(&[1; 9]), 3).await;
-        assert_eq!(sitting.outcomes().keys().copied().collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(sitting.outcomes.keys().copied().collect::<Vec<_>>(), [0, 1, 2]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -316,6 +304,6 @@ mod tests {
         sitting.play(1, &context, &ProgressLine::hidden(printed)).await;
         let played: Vec<u64> = campaign.beside.lock().keys().copied().collect();
         assert_eq!(played, [1, 2, 3], "0 is done, and 1 had failed");
-        assert_eq!(sitting.outcomes().len(), 4);
+        assert_eq!(sitting.outcomes.len(), 4);
     }
 }

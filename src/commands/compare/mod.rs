@@ -10,9 +10,8 @@ use crate::runtime::{listen_for_signals, runtime};
 use crate::store;
 use anyhow::{Result, bail};
 pub use args::CompareArgs;
-use fencepost_campaign::compare::{begin, lock};
-use fencepost_campaign::parts::Durations;
-use fencepost_campaign::{ProgressLine, ResultsStore};
+use fencepost_campaign::compare::{ComparePlay, CompareStart};
+use fencepost_campaign::{ProgressLine, ResultsStore, Sitting};
 use fencepost_engine::{BadUsage, Reason, Stop};
 use fencepost_history::prose;
 use fencepost_report::comparison::{Comparison, of_runs};
@@ -30,31 +29,16 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
         let code = tell(&comparison, baseline.as_ref());
         return Ok(write(&args.files, &comparison, None, code));
     }
-    let durations = Durations::read_if_named(args.durations.as_deref())?;
-    let mut matrix = args.matrix()?;
-    let seeds = matrix.plan(&durations)?.seeds();
     let results = &args.results;
-    let _alone = lock(results, args.shard)?;
+    let start = CompareStart::new(args.matrix()?, args.durations.as_deref(), results)?;
     let runtime = runtime()?;
     runtime.block_on(async {
         results.check().await?;
-        results.bring(|name| name.rsplit('-').next().is_some_and(|seed| seeds.contains(seed))).await
+        results.bring(|name| start.can_have_made(name)).await
     })?;
-    let folder = matrix.folder(results, args.options.seed.is_some())?;
     let stop = Arc::new(Stop::default());
-    let context = context(results, &stop);
-    let command = matrix.command(&context.repeat);
-    let mut sitting = begin(&matrix, matrix.plan(&durations)?, &folder, context)?;
-    say!("{}", terminal::rows(&[("repeat", &command), ("seed", &matrix.seed.to_string())]).trim_end());
-    if let Some(shard) = args.shard {
-        let all = sitting.campaign.layout.possible_runs();
-        let sentence =
-            format!("{shard}: {} of the comparison's {}", sitting.runs().len(), prose::count(all, "run"));
-        say!("{}", terminal::rows(&[("part", &sentence)]).trim_end());
-    }
-    let (left, done) = (sitting.left().count(), sitting.done());
-    let count = format!("{left} to do, {done} done before, {} side by side", args.jobs);
-    say!("{}", terminal::rows(&[("runs", &count), ("folder", &folder.display().to_string())]));
+    let mut sitting = start.begin(args.options.seed.is_some(), context(results, &stop))?;
+    announce(&sitting, args);
     runtime.block_on(async {
         tokio::spawn(listen_for_signals(stop.clone()));
         sitting.make_runs(args.jobs, &ProgressLine::new(Arc::new(Terminal))).await;
@@ -62,11 +46,11 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
     if stop.reason() == Some(&Reason::Interrupted) {
         bail!("{}", interrupted(sitting.done(), sitting.left().count()));
     }
-    let (comparison, failed) = (sitting.comparison(command)?, sitting.failed());
-    let (_, ended) = sitting.end();
+    let (seed, folder) = (sitting.campaign.seed, &*sitting.campaign.folder.clone());
+    let (comparison, ended) = (sitting.comparison()?, sitting.end());
     let code = tell(&comparison, baseline.as_ref());
-    let code = write(&args.files, &comparison, Some(&folder), code);
-    name_files(&folder);
+    let code = write(&args.files, &comparison, Some(folder), code);
+    name_files(folder);
     let code = match ended {
         Ok(()) => code,
         Err(error) => {
@@ -74,20 +58,34 @@ pub fn compare(args: &CompareArgs) -> Result<i32> {
             if code == 0 { FAILED } else { code }
         }
     };
-    let code = match failed {
+    let code = match sitting.failed() {
         0 => code,
         count => {
             let runs = prose::count(count, "run");
-            complain!("fencepost: {runs} failed; the same command, with --seed {}, tries again", matrix.seed);
+            complain!("fencepost: {runs} failed; the same command, with --seed {seed}, tries again");
             if code == 0 { FAILED } else { code }
         }
     };
     let code = runtime.block_on(async {
-        results.send(&folder).await;
+        results.send(folder).await;
         results.finish(code).await
     });
     runtime.shutdown_background();
     Ok(code)
+}
+
+/// Says what is played, and where.
+fn announce(sitting: &Sitting<ComparePlay>, args: &CompareArgs) {
+    let ComparePlay { layout, command, seed, folder, .. } = &sitting.campaign;
+    let show = |rows: &[(&str, &str)]| say!("{}", terminal::rows(rows).trim_end());
+    show(&[("repeat", command), ("seed", &seed.to_string())]);
+    if let Some(shard) = args.shard {
+        let all = prose::count(layout.possible_runs(), "run");
+        show(&[("part", &format!("{shard}: {} of the comparison's {all}", sitting.runs.len()))]);
+    }
+    let (left, done) = (sitting.left().count(), sitting.done());
+    let count = format!("{left} to do, {done} done before, {} side by side", args.jobs);
+    say!("{}", terminal::rows(&[("runs", &count), ("folder", &folder.display().to_string())]));
 }
 
 /// How far the comparison came when it was interrupted.

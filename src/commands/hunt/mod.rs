@@ -2,7 +2,6 @@
 
 mod args;
 mod live;
-mod part;
 
 use crate::commands::context::{program, repeat};
 use crate::config::comes_from_file;
@@ -62,7 +61,7 @@ async fn begin_or_resume(args: &HuntArgs, corpus: Option<&Path>, stop: &Arc<Stop
         }
     };
     announce(&request, &folder, begun.1.kept.len());
-    let part = part::begin(&request, &folder)?;
+    let part = folder.begin_part(&request)?;
     let player = SchedulePlayer {
         player: Arc::new(Servers),
         results: folder.runs(),

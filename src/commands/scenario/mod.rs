@@ -9,7 +9,6 @@ use crate::runtime::{listen_for_signals, runtime};
 use crate::unwritten::with_files;
 use anyhow::{Result, bail};
 pub use args::ScenarioArgs;
-use fencepost_campaign::parts::Durations;
 use fencepost_campaign::scenario::{
     PlayOptions, Report, ScenarioRequest, Shown, closing, exit_code, list, markdown, pictures, suite, table,
 };
@@ -45,9 +44,9 @@ pub fn scenario(args: &ScenarioArgs) -> Result<i32> {
         Shown::Endings => ProgressLine::new(lines),
         Shown::Nothing | Shown::Narration => ProgressLine::hidden(lines),
     };
-    let durations = Durations::read_if_named(args.durations.as_deref())?;
-    let (mut sitting, folder) = request.begin(&durations, context(&args.results, &stop), shown)?;
-    let all = sitting.runs().len();
+    let context = context(&args.results, &stop);
+    let (mut sitting, folder) = request.begin(args.durations.as_deref(), context, shown)?;
+    let all = sitting.runs.len();
     if let (Some(shard), Some(folder), false) = (args.shard, &folder, args.json) {
         let count =
             format!("{shard}: {all} of {}, {} done before", count(request.plays(), "play"), sitting.done());
@@ -61,9 +60,8 @@ pub fn scenario(args: &ScenarioArgs) -> Result<i32> {
             complain!("fencepost: {error:#}");
         }
     });
-    let played = sitting.done();
-    let (reports, ended) = sitting.end();
-    let reports: Vec<Report> = reports.into_values().collect();
+    let (played, ended) = (sitting.done(), sitting.end());
+    let reports: Vec<Report> = sitting.outcomes.into_values().collect();
     let code = show(args.into(), &reports, request.plays() > 1)?;
     let code = with_files(SUBJECT, [ended], code);
     let code = runtime.block_on(async {

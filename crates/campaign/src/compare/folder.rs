@@ -21,7 +21,7 @@ impl Matrix {
     ///
     /// # Errors
     /// The folder cannot be made.
-    pub fn folder(&mut self, results: &Path, fixed: bool) -> Result<PathBuf> {
+    pub(super) fn folder(&mut self, results: &Path, fixed: bool) -> Result<PathBuf> {
         let mut known: Vec<(PathBuf, Matrix)> = kept(results);
         known.sort_by(|(one, _), (other, _)| other.cmp(one));
         let same = known.into_iter().find(|(path, other)| match fixed {
@@ -64,7 +64,7 @@ fn kept(results: &Path) -> Vec<(PathBuf, Matrix)> {
 ///
 /// # Errors
 /// Another process does.
-pub fn lock(results: &Path, shard: Option<Shard>) -> Result<File> {
+pub(super) fn lock(results: &Path, shard: Option<Shard>) -> Result<File> {
     fs::create_dir_all(results)
         .with_context(|| format!("cannot make the results folder {}", results.display()))?;
     let path = results.join(format!(".compare{}.lock", of_part(shard)));

@@ -5,10 +5,12 @@ mod judged_runs;
 mod matrix;
 mod merged;
 mod play;
+mod start;
 #[cfg(test)]
 mod tests;
 
-pub use folder::{COMPARE_JSON, lock, runs_of_unfinished};
-pub use matrix::{Matrix, MatrixPlan, MatrixRun};
-pub use merged::{CellRecord, CompareCampaign, combination, merge};
-pub use play::{ComparePlay, begin};
+pub use folder::{COMPARE_JSON, runs_of_unfinished};
+pub use matrix::Matrix;
+pub use merged::{CellRecord, CompareCampaign, merge};
+pub use play::ComparePlay;
+pub use start::CompareStart;

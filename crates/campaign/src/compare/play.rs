@@ -1,71 +1,31 @@
 //! Plays the runs of a comparison, and sums them up.
 
-use super::judged_runs::JudgedRuns;
-use super::matrix::{Matrix, MatrixPlan, MatrixRun};
+use super::matrix::MatrixRun;
 use super::merged::{CellRecord, CompareCampaign, summed_up};
 use crate::context::CampaignContext;
 use crate::lines::ProgressLine;
-use crate::parts::{CampaignKind, PartFile, PartWriter, Record, RunKey, records_before};
+use crate::parts::RunKey;
 use crate::play_run::{RunPlace, play_run};
 use crate::sitting::{Campaign, Count, PlannedRun, Sitting};
 use anyhow::{Context, Result};
 use fencepost_engine::RunSpec;
-use fencepost_history::Shard;
+use fencepost_history::Seed;
 use fencepost_report::comparison::{Comparison, MadeRun};
 use fencepost_report::runs;
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 
 /// A comparison that is played.
 pub struct ComparePlay {
     pub layout: CompareCampaign,
-    context: CampaignContext,
-}
-
-/// Begins a comparison, or its part, in its folder, or goes on with it: the runs that are there are done.
-///
-/// # Errors
-/// The folder of all runs cannot be read, or that of the comparison not be written.
-pub fn begin(
-    matrix: &Matrix,
-    plan: MatrixPlan,
-    folder: &Path,
-    context: CampaignContext,
-) -> Result<Sitting<ComparePlay>> {
-    let file = PartFile::begun(
-        CampaignKind::Compare,
-        matrix.undivided().command(&context.repeat),
-        matrix.seed,
-        matrix.shard.unwrap_or(Shard::WHOLE),
-        &plan.assignment,
-        serde_json::to_value(&plan.campaign)?,
-    );
-    let outcomes = made_before(&plan.runs, &context.results)?;
-    let keys = plan.runs.iter().map(|run| &run.key);
-    let part = PartWriter::begin(folder, file, keys, records(folder, &outcomes)?)?;
-    Ok(Sitting::new(ComparePlay { layout: plan.campaign, context }, plan.runs, outcomes, Some(part)))
-}
-
-fn made_before(planned: &[PlannedRun<MatrixRun>], results: &Path) -> Result<BTreeMap<u64, CellRecord>> {
-    let runs = runs::all(results)?;
-    let judged = JudgedRuns::of(&runs);
-    let made = |planned: &PlannedRun<MatrixRun>| {
-        Some((planned.key.number, CellRecord::Made(MadeRun::of(judged.find(&planned.run)?)?)))
-    };
-    Ok(planned.iter().filter_map(made).collect())
-}
-
-/// A record for each run that is there. How long it took is known from an earlier sitting.
-fn records(folder: &Path, made: &BTreeMap<u64, CellRecord>) -> Result<Vec<Record>> {
-    let mut earlier = records_before(folder);
-    let record = |(number, made): (&u64, &CellRecord)| {
-        let took_ms = earlier.remove(number).and_then(|record| {
-            let kept: CellRecord = serde_json::from_str(record.value.get()).ok()?;
-            record.took_ms.filter(|_| kept.folder_name() == made.folder_name())
-        });
-        Record::new(*number, true, took_ms, made)
-    };
-    made.iter().map(record).collect()
+    pub seed: Seed,
+    /// Repeats it.
+    pub command: String,
+    /// Where it is kept.
+    pub folder: PathBuf,
+    pub(super) context: CampaignContext,
+    /// Keeps others from playing the same runs.
+    pub(super) _alone: File,
 }
 
 impl Campaign for ComparePlay {
@@ -116,22 +76,22 @@ impl Sitting<ComparePlay> {
         let specs: Vec<&RunSpec> = self.left().map(|planned| &planned.run.spec).collect();
         context.player.prepare(&specs, &context.stop).await;
         for (number, error) in self.play(jobs, &context, progress).await {
-            self.set_outcome(number, CellRecord::Failed(format!("{error:#}")));
+            self.outcomes.insert(number, CellRecord::Failed(format!("{error:#}")));
         }
     }
 
     /// How many runs failed.
     pub fn failed(&self) -> usize {
-        self.outcomes().values().filter(|record| matches!(record, CellRecord::Failed(_))).count()
+        self.outcomes.values().filter(|record| matches!(record, CellRecord::Failed(_))).count()
     }
 
     /// What came of it. Runs that other parts play are not missing here.
     ///
     /// # Errors
     /// None in practice: all that it takes is known.
-    pub fn comparison(&self, command: String) -> Result<Comparison> {
-        let mut comparison = summed_up(&self.campaign.layout, |run| Ok(self.outcomes().get(&run).cloned()))?;
-        comparison.command = command;
+    pub fn comparison(&self) -> Result<Comparison> {
+        let mut comparison = summed_up(&self.campaign.layout, |run| Ok(self.outcomes.get(&run).cloned()))?;
+        comparison.command.clone_from(&self.campaign.command);
         comparison.rows.iter_mut().flat_map(|row| &mut row.cells).for_each(|cell| cell.missing = 0);
         Ok(comparison)
     }

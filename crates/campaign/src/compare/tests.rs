@@ -11,7 +11,7 @@ use fencepost_history::run::read_regular;
 use fencepost_history::{Seed, Shard};
 use fencepost_report::comparison::Comparison;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -39,18 +39,15 @@ fn canary_breaks(spec: &RunSpec, _: usize) -> Literal {
 struct Played {
     sitting: Sitting<ComparePlay>,
     printed: Arc<Printed>,
-    folder: PathBuf,
 }
 
 /// Begins a comparison in this folder of results, or goes on with it, and plays `jobs` runs at a time.
-async fn play(results: &Path, mut matrix: Matrix, jobs: usize, player: Arc<LiteralPlayer>) -> Played {
+async fn play(results: &Path, matrix: Matrix, jobs: usize, player: Arc<LiteralPlayer>) -> Played {
     let (context, printed) = context(results, player);
-    std::fs::create_dir_all(results).unwrap();
-    let folder = matrix.folder(results, true).unwrap();
-    let plan = matrix.plan(&Durations::default()).unwrap();
-    let mut sitting = begin(&matrix, plan, &folder, context).unwrap();
+    let start = CompareStart::new(matrix, None, results).unwrap();
+    let mut sitting = start.begin(true, context).unwrap();
     sitting.make_runs(jobs, &ProgressLine::hidden(printed.clone())).await;
-    Played { sitting, printed, folder }
+    Played { sitting, printed }
 }
 
 fn outcomes(comparison: &Comparison) -> Vec<Option<Outcome>> {
@@ -65,7 +62,7 @@ fn part_file(folder: &Path) -> PartFile {
 async fn every_run_is_played_recorded_said_and_summed_up() {
     let results = tempfile::tempdir().unwrap();
     let player = LiteralPlayer::new(canary_breaks);
-    let Played { sitting, printed, folder } = play(results.path(), matrix(None), 3, player.clone()).await;
+    let Played { mut sitting, printed } = play(results.path(), matrix(None), 3, player.clone()).await;
     assert_eq!((player.played.lock().len(), player.most.load(Ordering::SeqCst)), (8, 3));
     assert_eq!((sitting.done(), sitting.left().count(), sitting.failed()), (8, 0, 0));
     let said = printed.said();
@@ -80,7 +77,7 @@ async fn every_run_is_played_recorded_said_and_summed_up() {
         said[7].starts_with("   8/8  canary-nolock under pause, ") && !said[7].contains("left"),
         "{said:?}"
     );
-    let comparison = sitting.comparison("fencepost compare".to_owned()).unwrap();
+    let comparison = sitting.comparison().unwrap();
     let expected = [Outcome::Valid, Outcome::Valid, Outcome::Violation, Outcome::Violation];
     assert_eq!(outcomes(&comparison), expected.map(Some));
     assert!(
@@ -90,8 +87,9 @@ async fn every_run_is_played_recorded_said_and_summed_up() {
             .flat_map(|row| &row.cells)
             .all(|cell| cell.runs.len() == 2 && cell.missing == 0)
     );
-    let (_, ended) = sitting.end();
-    ended.unwrap();
+    assert!(comparison.command.starts_with("fencepost compare --locks redis-single,canary-nolock"));
+    let folder = sitting.campaign.folder.clone();
+    sitting.end().unwrap();
     let part = part_file(&folder);
     assert!(part.parts[&1].finished && part.parts[&1].assigned == (0..8).collect::<Vec<_>>());
     let durations = Durations::read(&folder.join("durations.json")).unwrap();
@@ -108,13 +106,18 @@ async fn an_interrupted_comparison_goes_on_where_it_was() {
     let first = play(results.path(), matrix(None), 1, LiteralPlayer::new(interrupted)).await;
     assert_eq!((first.sitting.done(), first.sitting.left().count()), (3, 5));
     assert_eq!(first.printed.said().len(), 3, "nothing is said of the run that was interrupted");
-    let (folder, records) = (first.folder.clone(), first.folder.join("records.jsonl"));
+    let folder = first.sitting.campaign.folder.clone();
+    let records = folder.join("records.jsonl");
     drop(first);
     let kept = read_regular(&records).unwrap();
     assert!(!part_file(&folder).parts[&1].finished);
     let player = LiteralPlayer::new(canary_breaks);
     let again = play(results.path(), matrix(None), 1, player.clone()).await;
-    assert_eq!((again.folder, player.played.lock().len()), (folder, 5), "only what was left is played");
+    assert_eq!(
+        (&again.sitting.campaign.folder, player.played.lock().len()),
+        (&folder, 5),
+        "only what was left is played"
+    );
     assert_eq!((again.sitting.done(), again.sitting.failed()), (8, 0));
     let all = read_regular(&records).unwrap();
     assert!(all.starts_with(&kept), "what was recorded before stays, with the times that it took:\n{all}");
@@ -125,19 +128,20 @@ async fn an_interrupted_comparison_goes_on_where_it_was() {
 async fn a_run_that_failed_is_said_kept_as_a_failure_and_tried_again() {
     let results = tempfile::tempdir().unwrap();
     let fails = |_: &RunSpec, before| if before == 0 { Literal::Fails } else { Literal::Holds };
-    let first = play(results.path(), matrix(None), 1, LiteralPlayer::new(fails)).await;
+    let mut first = play(results.path(), matrix(None), 1, LiteralPlayer::new(fails)).await;
     assert_eq!((first.sitting.done(), first.sitting.failed()), (7, 1));
     assert!(
         first.printed.said()[0].contains("1 of 2: failed: n1 does not answer"),
         "{:?}",
         first.printed.said()
     );
-    let comparison = first.sitting.comparison(String::new()).unwrap();
+    let comparison = first.sitting.comparison().unwrap();
     assert_eq!(comparison.rows[0].cells[0].failures, ["n1 does not answer"]);
-    let (_, ended) = first.sitting.end();
-    ended.unwrap();
-    assert!(!part_file(&first.folder).parts[&1].finished);
-    let sources = Sources::read(&[first.folder]).unwrap();
+    let folder = first.sitting.campaign.folder.clone();
+    first.sitting.end().unwrap();
+    drop(first);
+    assert!(!part_file(&folder).parts[&1].finished);
+    let sources = Sources::read(&[folder]).unwrap();
     assert_eq!(sources.merged.missing().unfinished, [(1, 1, 8)]);
     let (_, merged) = merge(&sources).unwrap();
     assert_eq!(merged.rows[0].cells[0].failures, ["n1 does not answer"]);
@@ -152,7 +156,7 @@ async fn a_violation_before_a_failure_stays_one() {
     let player = LiteralPlayer::new(|_, _| Literal::BreaksAndFails);
     let played = play(results.path(), matrix(None), 4, player).await;
     assert_eq!((played.sitting.done(), played.sitting.failed()), (8, 0));
-    let comparison = played.sitting.comparison(String::new()).unwrap();
+    let comparison = played.sitting.comparison().unwrap();
     assert_eq!(outcomes(&comparison), [Some(Outcome::Violation); 4]);
 }
 
@@ -171,15 +175,15 @@ async fn parts_in_any_order_make_the_whole() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let whole = play(&at("whole"), matrix(None), 4, LiteralPlayer::new(canary_breaks)).await;
-    let whole = whole.sitting.comparison(String::new()).unwrap();
+    let whole = whole.sitting.comparison().unwrap();
     let mut seeds = Vec::new();
     for number in 1..=3 {
         let player = LiteralPlayer::new(canary_breaks);
         let shard = Shard::new(number, 3).unwrap();
-        let part = play(&at(&number.to_string()), matrix(Some(shard)), 2, player.clone()).await;
-        let own = part.sitting.comparison(String::new()).unwrap();
+        let mut part = play(&at(&number.to_string()), matrix(Some(shard)), 2, player.clone()).await;
+        let own = part.sitting.comparison().unwrap();
         assert!(own.rows.iter().flat_map(|row| &row.cells).all(|cell| cell.missing == 0));
-        part.sitting.end().1.unwrap();
+        part.sitting.end().unwrap();
         seeds.extend(player.played.lock().clone());
     }
     let runs = whole.rows.iter().flat_map(|row| &row.cells).flat_map(|cell| &cell.runs);
@@ -212,13 +216,14 @@ async fn parts_in_any_order_make_the_whole() {
 async fn a_part_that_is_at_work_or_was_killed_is_named() {
     let results = tempfile::tempdir().unwrap();
     let shard = Shard::new(1, 2).unwrap();
-    let _alone = lock(results.path(), Some(shard)).unwrap();
-    let refused = lock(results.path(), Some(shard)).unwrap_err().to_string();
-    assert!(refused.contains("another `fencepost compare` is at work in"), "{refused}");
-    lock(results.path(), Some(Shard::new(2, 2).unwrap())).unwrap();
     let interrupted = |_: &RunSpec, before| if before == 1 { Literal::Interrupted } else { Literal::Holds };
     let part = play(results.path(), matrix(Some(shard)), 1, LiteralPlayer::new(interrupted)).await;
-    let missing = || Sources::read(std::slice::from_ref(&part.folder)).unwrap().missing();
+    let start = |number| CompareStart::new(matrix(Shard::new(number, 2).ok()), None, results.path());
+    let refused = start(1).err().unwrap().to_string();
+    assert!(refused.contains("another `fencepost compare` is at work in"), "{refused}");
+    start(2).unwrap();
+    let folder = part.sitting.campaign.folder.clone();
+    let missing = || Sources::read(std::slice::from_ref(&folder)).unwrap().missing();
     let unfinished = "part 1 of 2 is unfinished: 3 of its 4 runs are missing or failed";
     let said = missing();
     assert_eq!(said[..2], ["part 2 of 2 is missing: nothing of it was merged", unfinished]);

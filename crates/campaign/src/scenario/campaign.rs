@@ -16,7 +16,7 @@ use fencepost_history::{Seed, Shard, shell_word};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What all parts have in common.
@@ -152,13 +152,14 @@ impl ScenarioRequest {
         words.join(" ")
     }
 
-    /// Begins to play them all, or a part of them, or goes on with a part. Gives the folder of the part, where it is one.
+    /// Begins to play them all, or a part of them, or goes on with a part; `durations` names a file with the lengths of earlier runs.
+    /// Gives the folder of the part, where it is one.
     ///
     /// # Errors
     /// The folder of the part belongs to another command or is in use, or cannot be written.
     pub fn begin(
         &self,
-        durations: &Durations,
+        durations: Option<&Path>,
         context: CampaignContext,
         shown: Shown,
     ) -> Result<(Sitting<ScenarioPlay>, Option<PathBuf>)> {
@@ -166,6 +167,7 @@ impl ScenarioRequest {
             let runs = (0..self.plays() as u64).map(|number| self.run(number)).collect();
             return Ok((Sitting::new(ScenarioPlay { context, shown }, runs, BTreeMap::new(), None), None));
         };
+        let durations = Durations::read_if_named(durations)?;
         let length = |scenario: &Arc<Scenario>| {
             let known = durations.of_ms(&scenario.name);
             Some(known.unwrap_or_else(|| expected(scenario, &self.options).as_millis() as u64))
@@ -245,7 +247,7 @@ impl Sitting<ScenarioPlay> {
         for planned in self.left() {
             scenarios.insert(&planned.key.name, &planned.run);
         }
-        if self.runs().len() > 1 {
+        if self.runs.len() > 1 {
             let all = scenarios.values().flat_map(|turn| specs(&turn.scenario, &turn.options));
             let all: Vec<RunSpec> = all.filter_map(Result::ok).collect();
             context.player.prepare(&all.iter().collect::<Vec<_>>(), &context.stop).await;

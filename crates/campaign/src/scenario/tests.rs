@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lines::ProgressLine;
-use crate::parts::{Durations, PartFolder, Sources};
+use crate::parts::{PartFolder, Sources};
 use crate::sitting::Sitting;
 use crate::testing::{Literal, LiteralPlayer, Printed, context};
 use fencepost_engine::RunSpec;
@@ -53,7 +53,7 @@ struct Played {
 async fn play(request: &ScenarioRequest, results: &Path, player: Arc<LiteralPlayer>) -> Played {
     let (context, printed) = context(results, player);
     request.check().unwrap();
-    let (mut sitting, part) = request.begin(&Durations::default(), context, Shown::Endings).unwrap();
+    let (mut sitting, part) = request.begin(None, context, Shown::Endings).unwrap();
     let unrecorded = sitting.play_scenarios(2, &ProgressLine::hidden(printed.clone())).await;
     assert!(unrecorded.is_empty(), "{unrecorded:?}");
     Played { sitting, printed, part }
@@ -69,15 +69,15 @@ async fn each_play_has_its_seed_its_line_and_its_report() {
     let second_breaks =
         |spec: &RunSpec, _| if spec.seed == Seed(8) { Literal::Breaks } else { Literal::Holds };
     let player = LiteralPlayer::new(second_breaks);
-    let Played { sitting, printed, part } =
+    let Played { mut sitting, printed, part } =
         play(&request(folder.path(), None), folder.path(), player.clone()).await;
     assert!(part.is_none());
-    let (reports, ended) = sitting.end();
-    ended.unwrap();
+    sitting.end().unwrap();
+    let reports = &sitting.outcomes;
     let agrees = [("calm", 7, Ending::Agrees), ("calm", 8, Ending::Disagrees)];
     let alone = [("alone", 7, Ending::Agrees), ("alone", 8, Ending::Disagrees)];
     assert_eq!(endings(reports.values()), [agrees, alone].concat());
-    let reports: Vec<Report> = reports.into_values().collect();
+    let reports: Vec<Report> = sitting.outcomes.into_values().collect();
     assert_eq!(exit_code(&reports), 1);
     assert!(reports.iter().all(|report| report.runs[0].folder.join("scenario.toml").is_file()));
     assert_eq!(printed.said().len(), 4);
@@ -90,8 +90,7 @@ async fn a_failure_is_part_of_its_report_and_the_others_go_on() {
     let fails = |_: &RunSpec, before| if before == 1 { Literal::Fails } else { Literal::Holds };
     let played = play(&request(folder.path(), None), folder.path(), LiteralPlayer::new(fails)).await;
     assert_eq!((played.sitting.done(), played.sitting.left().count()), (3, 1));
-    let failed: Vec<&Report> =
-        played.sitting.outcomes().values().filter(|report| !report.is_done()).collect();
+    let failed: Vec<&Report> = played.sitting.outcomes.values().filter(|report| !report.is_done()).collect();
     assert_eq!((failed.len(), failed[0].failed.as_deref()), (1, Some("n1 does not answer")));
     assert_eq!(failed[0].ending, Ending::DidNotHappen);
 }
@@ -103,7 +102,7 @@ async fn against_another_lock_it_counts_whether_that_holds() {
     request.times = 1;
     request.options.lock = Some("canary-nolock".to_owned());
     let player = LiteralPlayer::new(|_, before| if before == 0 { Literal::Breaks } else { Literal::Holds });
-    let (reports, _) = play(&request, folder.path(), player).await.sitting.end();
+    let reports = play(&request, folder.path(), player).await.sitting.outcomes;
     assert_eq!(endings(reports.values()), [("calm", 7, Ending::Broken), ("alone", 7, Ending::Holds)]);
 }
 
@@ -113,9 +112,9 @@ async fn parts_in_any_order_make_one_table_and_what_is_missing_is_said() {
     let mut parts = Vec::new();
     for number in [1, 2] {
         let request = request(folder.path(), Shard::new(number, 2).ok());
-        let played = play(&request, folder.path(), LiteralPlayer::holding()).await;
-        assert_eq!(played.sitting.runs().len(), 2);
-        played.sitting.end().1.unwrap();
+        let mut played = play(&request, folder.path(), LiteralPlayer::holding()).await;
+        assert_eq!(played.sitting.runs.len(), 2);
+        played.sitting.end().unwrap();
         parts.push(played.part.unwrap());
     }
     let names = ["calm", "calm", "alone", "alone"];
@@ -136,29 +135,25 @@ async fn an_interrupted_part_goes_on_with_what_it_did_not_finish() {
     let folder = tempfile::tempdir().unwrap();
     let request = request(folder.path(), Shard::new(1, 1).ok());
     let interrupted = |_: &RunSpec, before| if before == 1 { Literal::Interrupted } else { Literal::Holds };
-    let first = play(&request, folder.path(), LiteralPlayer::new(interrupted)).await;
+    let mut first = play(&request, folder.path(), LiteralPlayer::new(interrupted)).await;
     let done = first.sitting.done();
     assert!(done < 4 && first.printed.said().len() >= done);
     let part = first.part.clone().unwrap();
-    let busy = request.begin(
-        &Durations::default(),
-        context(folder.path(), LiteralPlayer::holding()).0,
-        Shown::Nothing,
-    );
+    let busy = request.begin(None, context(folder.path(), LiteralPlayer::holding()).0, Shown::Nothing);
     let busy = busy.err().unwrap().to_string();
     assert!(busy.contains("is a part that is still at work; use other --results"), "{busy}");
-    first.sitting.end().1.unwrap();
+    first.sitting.end().unwrap();
     assert!(!PartFolder::read(&part, 0).unwrap().merged.missing().is_empty());
 
     let player = LiteralPlayer::holding();
-    let again = play(&request, folder.path(), player.clone()).await;
+    let mut again = play(&request, folder.path(), player.clone()).await;
     assert_eq!(player.played.lock().len(), 4 - done, "what was done is not played again");
     assert_eq!((again.sitting.done(), again.part), (4, Some(part.clone())));
-    again.sitting.end().1.unwrap();
+    again.sitting.end().unwrap();
     assert!(PartFolder::read(&part, 0).unwrap().merged.missing().is_empty());
 
     let other = ScenarioRequest { times: 3, ..request };
-    let other = other.begin(&Durations::default(), context(folder.path(), player).0, Shown::Nothing);
+    let other = other.begin(None, context(folder.path(), player).0, Shown::Nothing);
     let other = other.err().unwrap().to_string();
     assert!(other.contains("is a part of another command; use other --results"), "{other}");
 }

@@ -7,6 +7,7 @@ use crate::search::{Archive, DrawnOptions};
 use anyhow::{Result, anyhow};
 use async_trait::async_trait;
 use fencepost_campaign::Played;
+use fencepost_campaign::parts::Sources;
 use fencepost_checker::{Finding, Outcome, RunVerdict, Verdict};
 use fencepost_engine::{RunOptions, Stop};
 use fencepost_history::run::RunFolder;
@@ -300,4 +301,37 @@ async fn parts_play_other_schedules_and_a_later_one_begins_with_what_they_kept()
     assert!(refused.contains("is of hunts on redlock, not on etcd"), "{refused}");
     let refused = kept_in(&results.path().join("nothing"), &request()).unwrap_err().to_string();
     assert!(refused.contains("cannot read the corpus"), "{refused}");
+}
+
+#[tokio::test]
+async fn parts_add_up_in_any_order_and_one_that_did_not_end_is_named() {
+    let results = tempfile::tempdir().unwrap();
+    let mut parts = Vec::new();
+    for number in [1, 2] {
+        let shard = Shard::new(number, 2).unwrap();
+        let request = HuntRequest { shard: Some(shard), ..request() };
+        let folder =
+            HuntFolder::create_at(HuntFolder::of_part(results.path(), "redlock", Seed(7), shard)).unwrap();
+        let part = folder.begin_part(&request).unwrap();
+        let begun = (new_file(&request, "local"), Archive::default(), request.numbering().0);
+        parts.push(hunt_on(request, begun, folder, Habit::BrokenByLongPauses, 30).await);
+        part.end(number == 1).unwrap();
+    }
+    let out = results.path().join("whole");
+    std::fs::create_dir(&out).unwrap();
+    for order in [[0, 1], [1, 0]] {
+        let sources = Sources::read(&order.map(|part: usize| parts[part].1.clone())).unwrap();
+        let (whole, taken) = merge(&sources, &out).unwrap();
+        taken.into_iter().for_each(Result::unwrap);
+        write_merged(&sources, &out).unwrap();
+        assert_eq!(whole.schedules, parts[0].0.schedules + parts[1].0.schedules);
+        assert_eq!(whole.missing, ["part 2 of 2 is unfinished: 1 of its 1 runs are missing or failed"]);
+        assert!(whole.has_violation());
+        let run = whole.findings.iter().find_map(|finding| finding.run.as_deref()).unwrap();
+        assert!(run.starts_with("parts/") && out.join(run).join("report.html").is_file(), "{run}");
+        assert!(out.join("merge.json").is_file());
+    }
+    let alone =
+        merge(&Sources::read(std::slice::from_ref(&out)).unwrap(), &results.path().join("again")).unwrap().0;
+    assert_eq!(alone.schedules, parts[0].0.schedules + parts[1].0.schedules, "a merge is merged again");
 }
