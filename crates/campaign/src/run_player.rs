@@ -22,7 +22,8 @@ pub struct RunRequest<'a> {
 /// Carries out runs, several at a time.
 #[async_trait]
 pub trait RunPlayer: Send + Sync {
-    /// Makes everything that the first of these runs would have to make, since that would disturb those beside it.
+    /// Makes everything that the first of these runs would have to make, since that would disturb those
+    /// beside it.
     async fn prepare(&self, runs: &[&RunSpec], stop: &Stop);
 
     /// Carries out a run into its folder; it is not judged.

@@ -1,4 +1,5 @@
-//! Plays the runs of a campaign that are not done yet, several side by side: each is recorded as it ends, and then shown.
+//! Plays the runs of a campaign that are not done yet, several side by side: each is recorded as it ends, and
+//! then shown.
 
 use crate::context::CampaignContext;
 use crate::lines::ProgressLine;
@@ -16,8 +17,8 @@ use tokio::time::Instant;
 #[derive(Clone, Debug)]
 pub struct PlannedRun<R> {
     pub key: RunKey,
-    /// About how long it takes.
-    pub expected: Duration,
+    /// About how long it takes, where that can be known.
+    pub expected: Option<Duration>,
     /// Whether nothing may run beside it.
     pub undisturbed: bool,
     pub run: R,
@@ -45,7 +46,7 @@ pub trait Campaign {
 pub struct Count {
     pub ended: usize,
     pub all: usize,
-    /// `about 3 min left`.
+    /// ` · about 3 min left`; empty where that is not known, or nothing is left.
     pub left: String,
 }
 
@@ -85,8 +86,8 @@ impl<C: Campaign> Sitting<C> {
         self.runs.iter().filter(|run| self.is_done(run)).count()
     }
 
-    /// Plays what is left, `jobs` at a time. After Ctrl-C no run begins. Gives the runs whose outcome could not be recorded, with the
-    /// reasons.
+    /// Plays what is left, `jobs` at a time. After Ctrl-C no run begins. Gives the runs whose outcome could
+    /// not be recorded, with the reasons.
     pub async fn play(
         &mut self,
         jobs: usize,
@@ -155,7 +156,7 @@ impl<C: Campaign> Sitting<C> {
 struct Counter {
     begun: Instant,
     /// How long all of them take, by what was asked for.
-    expected: Duration,
+    expected: Option<Duration>,
     all: usize,
     jobs: usize,
     ended: Mutex<usize>,
@@ -163,9 +164,9 @@ struct Counter {
 
 impl Counter {
     fn new<'a, R: 'a>(runs: impl Iterator<Item = &'a PlannedRun<R>>, jobs: usize) -> Counter {
-        let (all, expected) =
-            runs.fold((0, Duration::ZERO), |(all, expected), run| (all + 1, expected + run.expected));
-        let expected = expected / u32::try_from(jobs).unwrap_or(1).max(1);
+        let expected: Vec<Option<Duration>> = runs.map(|run| run.expected).collect();
+        let (all, sum) = (expected.len(), expected.into_iter().sum::<Option<Duration>>());
+        let expected = sum.map(|sum| sum / u32::try_from(jobs).unwrap_or(1).max(1));
         Counter { begun: Instant::now(), expected, all, jobs, ended: Mutex::new(0) }
     }
 
@@ -179,13 +180,14 @@ impl Counter {
     fn count(&self, ended: usize) -> Count {
         let so_far = self.begun.elapsed();
         let whole = match ended >= 2 * self.jobs {
-            true => so_far.mul_f64(self.all as f64 / ended as f64),
+            true => Some(so_far.mul_f64(self.all as f64 / ended as f64)),
             false => self.expected,
         };
-        let seconds = whole.saturating_sub(so_far).as_secs();
-        let left = match seconds {
-            0..90 => format!("about {seconds} s left"),
-            _ => format!("about {} min left", seconds.div_ceil(60)),
+        let seconds = whole.map(|whole| whole.saturating_sub(so_far).as_secs());
+        let left = match seconds.filter(|_| ended < self.all) {
+            None => String::new(),
+            Some(seconds @ 0..90) => format!(" · about {seconds} s left"),
+            Some(seconds) => format!(" · about {} min left", seconds.div_ceil(60)),
         };
         Count { ended, all: self.all, left }
     }
@@ -194,7 +196,7 @@ impl Counter {
 impl Count {
     fn show(&self, progress: &ProgressLine) {
         let Count { ended, all, left } = self;
-        progress.show(*ended as u64, *all as u64, format!("{ended}/{all} runs · {left}"));
+        progress.show(*ended as u64, *all as u64, format!("{ended}/{all} runs{left}"));
     }
 }
 
@@ -239,7 +241,7 @@ mod tests {
 
         fn line(&self, run: &RunKey, _: &u64, count: &Count) -> Option<String> {
             let Count { ended, all, left } = count;
-            self.lines.lock().push(format!("{ended}/{all} {}: {left}", run.label));
+            self.lines.lock().push(format!("{ended}/{all} {}{left}", run.label));
             None
         }
     }
@@ -247,7 +249,7 @@ mod tests {
     fn runs(seconds: &[u64]) -> Vec<PlannedRun<u64>> {
         let run = |(number, seconds): (u64, &u64)| PlannedRun {
             key: RunKey { number, label: format!("run {number}"), name: String::new() },
-            expected: Duration::from_secs(100),
+            expected: Some(Duration::from_secs(100)),
             undisturbed: false,
             run: *seconds,
         };
@@ -290,9 +292,16 @@ mod tests {
         let campaign = Sleeps::default();
         play(&campaign, runs(&[10; 6]), 1).await;
         let lines = campaign.lines.lock().clone();
-        assert_eq!(lines[0], "1/6 run 0: about 10 min left", "600 s were expected, and 10 are over");
-        assert_eq!(lines[1..3], ["2/6 run 1: about 40 s left", "3/6 run 2: about 30 s left"]);
-        assert_eq!(lines[5], "6/6 run 5: about 0 s left");
+        assert_eq!(lines[0], "1/6 run 0 · about 10 min left", "600 s were expected, and 10 are over");
+        assert_eq!(lines[1..3], ["2/6 run 1 · about 40 s left", "3/6 run 2 · about 30 s left"]);
+        assert_eq!(lines[5], "6/6 run 5");
+
+        let campaign = Sleeps::default();
+        let mut unknown = runs(&[10; 4]);
+        unknown[3].expected = None;
+        play(&campaign, unknown, 1).await;
+        let lines = ["1/4 run 0", "2/4 run 1 · about 20 s left", "3/4 run 2 · about 10 s left", "4/4 run 3"];
+        assert_eq!(*campaign.lines.lock(), lines);
     }
 
     #[tokio::test(start_paused = true)]

@@ -120,8 +120,8 @@ impl RunPlayer for LiteralPlayer {
     }
 }
 
-/// Two processes compete for a lock, which the second gets when the first has released it, or before; when all is healed, a third
-/// gets it.
+/// Two processes compete for a lock, which the second gets when the first has released it, or before; when
+/// all is healed, a third gets it.
 fn history(overlapping: bool) -> Vec<Event> {
     let phase = |name: &str| (Process::Nemesis, Kind::Info, "phase", json!(name));
     let of = |process: u64, kind, f: &'static str| {

@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 pub const COMPARE_JSON: &str = "compare.json";
 
 impl Matrix {
-    /// The folder of this comparison: that of one that is the same and was not finished, whose seed it then takes on, or, if
-    /// `fixed`, of one with the same seed; else a new one.
+    /// The folder of this comparison: that of one that is the same and was not finished, whose seed it then
+    /// takes on, or, if `fixed`, of one with the same seed; else a new one.
     ///
     /// # Errors
     /// The folder cannot be made.
@@ -59,8 +59,8 @@ fn kept(results: &Path) -> Vec<(PathBuf, Matrix)> {
     .collect()
 }
 
-/// Keeps others from making a comparison in this folder, until it is dropped or the program ends in any way. Parts with other
-/// numbers are made side by side: they have no run in common.
+/// Keeps others from making a comparison in this folder, until it is dropped or the program ends in any way.
+/// Parts with other numbers are made side by side: they have no run in common.
 ///
 /// # Errors
 /// Another process does.
@@ -82,7 +82,8 @@ pub(super) fn lock(results: &Path, shard: Option<Shard>) -> Result<File> {
     }
 }
 
-/// The runs that comparisons in this folder have made and not yet put together: the same command goes on from them.
+/// The runs that comparisons in this folder have made and not yet put together: the same command goes on from
+/// them.
 pub fn runs_of_unfinished(results: &Path, runs: &[Run]) -> HashSet<PathBuf> {
     let unfinished = kept(results).into_iter().filter(|(path, _)| !path.join(COMPARE_JSON).exists());
     // However the runs were assigned: all of them stay.

@@ -84,8 +84,8 @@ impl MatrixRun {
 }
 
 impl Matrix {
-    /// Looks up every name, and puts lists in place of `all`. Of the options that no nemesis takes, those that `is_usual` names
-    /// are left out; see [`RunOptions::shaped_for`].
+    /// Looks up every name, and puts lists in place of `all`. Of the options that no nemesis takes, those
+    /// that `is_usual` names are left out; see [`RunOptions::shaped_for`].
     ///
     /// # Errors
     /// A name that there is not, or an option that has no effect.
@@ -193,7 +193,7 @@ impl Matrix {
         let label = format!("{name}, {number} of {}", self.runs);
         Ok(PlannedRun {
             key: RunKey { number: run, label, name },
-            expected: spec.expected(),
+            expected: Some(spec.expected()),
             undisturbed: false,
             run: MatrixRun { spec, files: self.files.get(lock).cloned() },
         })

@@ -1,4 +1,5 @@
-//! A comparison from the records of its parts, a cell after the other: there may be more runs than fit into memory.
+//! A comparison from the records of its parts, a cell after the other: there may be more runs than fit into
+//! memory.
 
 use crate::parts::Sources;
 use anyhow::Result;
@@ -86,8 +87,8 @@ pub fn merge(sources: &Sources) -> Result<(CompareCampaign, Comparison)> {
     Ok((campaign, comparison))
 }
 
-/// The comparison. `record` gives what came of a run, by its number in the campaign, with the place of its folder; none where it is
-/// missing.
+/// The comparison. `record` gives what came of a run, by its number in the campaign, with the place of its
+/// folder; none where it is missing.
 ///
 /// # Errors
 /// Those of `record`.

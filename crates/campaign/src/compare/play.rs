@@ -51,8 +51,7 @@ impl Campaign for ComparePlay {
             CellRecord::Made(made) => made.judgement.outcome.to_string(),
             CellRecord::Failed(why) => format!("failed: {why}"),
         };
-        let after = if ended < all { format!(" · {left}") } else { String::new() };
-        Some(format!("{ended:>4}/{all}  {}: {outcome}{after}", run.label))
+        Some(format!("{ended:>4}/{all}  {}: {outcome}{left}", run.label))
     }
 }
 
@@ -70,7 +69,8 @@ impl ComparePlay {
 }
 
 impl Sitting<ComparePlay> {
-    /// Plays what is left. An outcome that cannot be recorded is a failure of its run, which stays to be done.
+    /// Plays what is left. An outcome that cannot be recorded is a failure of its run, which stays to be
+    /// done.
     pub async fn make_runs(&mut self, jobs: usize, progress: &ProgressLine) {
         let context = self.campaign.context.clone();
         let specs: Vec<&RunSpec> = self.left().map(|planned| &planned.run.spec).collect();

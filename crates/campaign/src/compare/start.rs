@@ -1,4 +1,5 @@
-//! Begins a comparison, or its part, or goes on with one that was ended early: the runs that are there are done.
+//! Begins a comparison, or its part, or goes on with one that was ended early: the runs that are there are
+//! done.
 
 use super::folder::lock;
 use super::judged_runs::JudgedRuns;
@@ -29,7 +30,8 @@ impl CompareStart {
     /// In this folder of runs, with the lengths of earlier runs from a file, where one is named.
     ///
     /// # Errors
-    /// There is nothing that could be run, the file has no durations, or another process plays these runs: one sentence.
+    /// There is nothing that could be run, the file has no durations, or another process plays these runs:
+    /// one sentence.
     pub fn new(matrix: Matrix, durations: Option<&Path>, results: &Path) -> Result<CompareStart> {
         let durations = Durations::read_if_named(durations)?;
         let seeds = matrix.plan(&durations)?.seeds();
@@ -42,7 +44,8 @@ impl CompareStart {
         folder.rsplit('-').next().is_some_and(|seed| self.seeds.contains(seed))
     }
 
-    /// Begins it; one whose seed was not `seed_given` goes on with the same comparison of any seed, if that was not finished.
+    /// Begins it; one whose seed was not `seed_given` goes on with the same comparison of any seed, if that
+    /// was not finished.
     ///
     /// # Errors
     /// The folder of all runs cannot be read, or that of the comparison not be written.

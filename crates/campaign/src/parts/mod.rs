@@ -1,7 +1,9 @@
-//! Campaigns in parts: which runs each part was assigned and what it has done, as files, and how parts become one again.
+//! Campaigns in parts: which runs each part was assigned and what it has done, as files, and how parts become
+//! one again.
 //!
-//! A part keeps its runs in lines of their own, so that what a killed part had done is there, and a merge reads neither the
-//! folders of runs nor their settings. A merge is written in the same form, so that it can be merged again.
+//! A part keeps its runs in lines of their own, so that what a killed part had done is there, and a merge
+//! reads neither the folders of runs nor their settings. A merge is written in the same form, so that it can
+//! be merged again.
 
 mod assignment;
 mod durations;

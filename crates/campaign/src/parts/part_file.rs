@@ -1,4 +1,5 @@
-//! `part.json`: what a part is a part of, and what it was assigned. `merge.json` is the same of several parts.
+//! `part.json`: what a part is a part of, and what it was assigned. `merge.json` is the same of several
+//! parts.
 
 use super::assignment::Assignment;
 use fencepost_history::{Seed, Shard};

@@ -64,7 +64,8 @@ impl PartWriter {
         file: PartFile,
         assigned: impl Iterator<Item = &'a RunKey>,
     ) -> Result<PartWriter> {
-        // Where the file system has no locks, the part seems to have ended; a merge says that it is unfinished.
+        // Where the file system has no locks, the part seems to have ended; a merge says that it is
+        // unfinished.
         let at_work = open_folder(folder).ok().filter(|folder| folder.try_lock().is_ok());
         let (mut words, mut names) = (String::new(), BTreeMap::new());
         for RunKey { number, label, name } in assigned {
@@ -110,7 +111,8 @@ impl PartWriter {
     }
 }
 
-/// The records that an earlier sitting wrote in this folder, by their runs. What cannot be read any more is not there.
+/// The records that an earlier sitting wrote in this folder, by their runs. What cannot be read any more is
+/// not there.
 pub fn records_before(folder: &Path) -> BTreeMap<u64, Record> {
     let Ok(part) = PartFolder::read(folder, 0) else { return BTreeMap::new() };
     part.records().map(|record| (record.run, record)).collect()

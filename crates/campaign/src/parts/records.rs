@@ -65,8 +65,9 @@ struct HeadLine {
     progress: u64,
 }
 
-/// The heads of all records of a file, by their runs; of two of one run, the later. What a killed part had written half is
-/// passed over. `path` is for messages, `source` the file's place among those that are merged.
+/// The heads of all records of a file, by their runs; of two of one run, the later. What a killed part had
+/// written half is passed over. `path` is for messages, `source` the file's place among those that are
+/// merged.
 ///
 /// # Errors
 /// The file cannot be read, or a whole line is no record: one sentence.

@@ -13,7 +13,8 @@ use std::path::Path;
 const RUNS: u64 = 8;
 const PARTS: u32 = 3;
 
-/// A part as it lies in a folder: some of its runs done, some failed; `variant` tells one sitting's runs from another's.
+/// A part as it lies in a folder: some of its runs done, some failed; `variant` tells one sitting's runs from
+/// another's.
 fn part(number: u32, finished: bool, records: &[(u64, bool, u8)]) -> MergedParts {
     let assigned: Vec<u64> =
         (0..RUNS).filter(|run| run % u64::from(PARTS) == u64::from(number - 1)).collect();

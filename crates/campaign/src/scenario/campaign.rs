@@ -1,4 +1,5 @@
-//! What a play of scenarios consists of: which plays there are, by their numbers, and which part plays which of them.
+//! What a play of scenarios consists of: which plays there are, by their numbers, and which part plays which
+//! of them.
 
 use super::play::{OnEvent, PlayOptions, check, expected, play, specs};
 use super::report::{Ending, Report};
@@ -134,7 +135,8 @@ impl ScenarioRequest {
         let name = scenario.name.clone();
         PlannedRun {
             key: RunKey { number, label: format!("{name}, {} of {}", turn + 1, self.times), name },
-            expected: expected(&scenario, &self.options),
+            // A script ends long before the time that its run may take.
+            expected: None,
             undisturbed: scenario.runs.iter().any(|run| run.undisturbed),
             run: ScenarioTurn {
                 scenario,
@@ -152,8 +154,8 @@ impl ScenarioRequest {
         words.join(" ")
     }
 
-    /// Begins to play them all, or a part of them, or goes on with a part; `durations` names a file with the lengths of earlier runs.
-    /// Gives the folder of the part, where it is one.
+    /// Begins to play them all, or a part of them, or goes on with a part; `durations` names a file with the
+    /// lengths of earlier runs. Gives the folder of the part, where it is one.
     ///
     /// # Errors
     /// The folder of the part belongs to another command or is in use, or cannot be written.

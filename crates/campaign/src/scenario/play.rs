@@ -156,7 +156,8 @@ async fn play_run(
         observer: Arc::new(Narrator { on_event: on_event.clone() }),
     };
     let outcome = context.player.record(request).await?;
-    // Judging takes a moment of a core, and writing waits for the disk: other scenarios must not stand still meanwhile.
+    // Judging takes a moment of a core, and writing waits for the disk: other scenarios must not stand still
+    // meanwhile.
     let (judged, folder) =
         tokio::task::spawn_blocking(move || fencepost_report::judge(&folder).map(|judged| (judged, folder)))
             .await??;
@@ -171,7 +172,8 @@ async fn play_run(
     };
     let mut missing = without_effect(&spec.plan, &judged.history);
     let effective = missing.is_empty();
-    // Clients that follow a workload meet some of the faults. A violation that was expected and came needed no others.
+    // Clients that follow a workload meet some of the faults. A violation that was expected and came needed
+    // no others.
     let came = judged.verdict.outcome == Outcome::Violation && answers.iter().all(|answer| answer.met);
     if run.script.is_none() && came {
         missing.clear();

@@ -15,7 +15,8 @@ pub enum Ending {
     DiffersFromTheSource,
     /// Something else was observed.
     Disagrees,
-    /// The scenario did not come about: an event never came, a fault had no effect, a script did not come to its end.
+    /// The scenario did not come about: an event never came, a fault had no effect, a script did not come to
+    /// its end.
     DidNotHappen,
     /// Against another lock: no checker found a violation.
     Holds,

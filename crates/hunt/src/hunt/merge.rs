@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 /// What a part of a hunt leaves, and a merge takes with it: findings and kept schedules are few and small.
 const TAKEN: [&str; 5] = [HUNT_JSON, "hunt.html", "corpus", "findings", "found"];
 
-/// The hunt that these parts make together. Copies what each left to the folder `out`, and gives what came of that.
+/// The hunt that these parts make together. Copies what each left to the folder `out`, and gives what came of
+/// that.
 ///
 /// # Errors
 /// A part cannot be read, or none has begun.
@@ -50,8 +51,8 @@ fn place(part: u32) -> PathBuf {
     Path::new("parts").join(part.to_string())
 }
 
-/// Copies what a part left to `place` in the folder `out`. What is there already, from an earlier merge into the same folder, is
-/// replaced.
+/// Copies what a part left to `place` in the folder `out`. What is there already, from an earlier merge into
+/// the same folder, is replaced.
 ///
 /// # Errors
 /// A folder between the two is a link, which would lead out of `out`, or a file cannot be copied.
