@@ -89,7 +89,7 @@ pub struct Completed<K> {
     pub under: Option<usize>,
     pub belief: Belief,
     /// The hold that begins.
-    pub granted: Option<Granted>,
+    pub granted: Option<Box<Granted>>,
     /// The holds that were reported lost, and that the process can have kept no longer than until now.
     pub let_go: Vec<usize>,
     /// The holds of a process that is over, since its operation was indeterminate: nothing more becomes known of its belief.
@@ -280,7 +280,7 @@ impl<K: Clone + Eq + Hash> Tracker<K> {
             let hold = self.grants;
             self.grants += 1;
             self.held.insert(owner.clone(), Held { hold, is_releasing: false, denied: false });
-            Granted { hold, claim: Claim::of(&asked, &grant), grant, asked }
+            Box::new(Granted { hold, claim: Claim::of(&asked, &grant), grant, asked })
         });
         Ok(Change::Completed(Completed {
             operation,

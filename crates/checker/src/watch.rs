@@ -135,7 +135,8 @@ impl Watch {
         for hold in completed.abandoned {
             self.holds.remove(&hold);
         }
-        if let Some(Granted { hold, claim, grant, .. }) = completed.granted {
+        if let Some(granted) = completed.granted {
+            let Granted { hold, claim, grant, .. } = *granted;
             let over_at_once = is_over(grant.validity_ms);
             if !over_at_once {
                 grants.of_claim[claim as usize] += 1;

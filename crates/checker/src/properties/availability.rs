@@ -131,7 +131,6 @@ impl Checker for Availability {
             longest_ms: ms(longest),
             bound_ms: ms(bound_ns),
         });
-        let verdict = verdict;
         Ok(verdict.with_findings(findings))
     }
 }

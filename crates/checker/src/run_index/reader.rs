@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
             self.holds[hold].kept_until_ns = event.time;
         }
         if let Some(granted) = completed.granted {
-            self.hold(at, event, granted);
+            self.hold(at, event, *granted);
         }
     }
 

@@ -128,13 +128,12 @@ fn a_lease_that_was_waited_for_may_run_from_its_grant() {
     let abandoned = |at: u64| {
         let (asked, granted) = ((at * 1000).saturating_sub(3000) + at, at * 1000 + 950);
         let (began, over) = (granted + 1, granted + 2);
-        let events = [
+        [
             (asked, format!("{asked} {at} invoke acquire a {{ttl_ms:1000,timeout_ms:5000}}")),
             (granted, format!("{granted} {at} ok acquire a")),
             (began, format!("{began} {at} invoke write a 1")),
             (over, format!("{over} {at} info write a null timeout")),
-        ];
-        events
+        ]
     };
     let mut events: Vec<(u64, String)> = (0..14).flat_map(abandoned).collect();
     events.sort();
