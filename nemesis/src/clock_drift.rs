@@ -16,7 +16,7 @@ pub(crate) const CLOCK_DRIFT: ClockNemesis<DriftParameters> = ClockNemesis {
     options: &["clock", "clock-drift-ppm", "clock-mechanism"],
     around: (1.0, 3.0),
     draw,
-    hasten: |drawn, _, _, _| DriftParameters { drift_ppm: drawn.drift_ppm.abs(), ..drawn },
+    make_lease_end_early: |drawn, _, _, _| DriftParameters { drift_ppm: drawn.drift_ppm.abs(), ..drawn },
     motions: |parameters| {
         let DriftParameters { clock, model, drift_ppm, period_ms, seed } = *parameters;
         clock.moved(Motion::Drift { model, drift_ppm, period_ms, seed })

@@ -78,7 +78,7 @@ pub(crate) struct ClockNemesis<P: 'static> {
     pub around: (f64, f64),
     pub draw: fn(&Topology, &Settings, &mut Stream) -> P,
     /// Makes of a draw one that ends the leases early that servers granted, where it can.
-    pub hasten: fn(P, &Topology, &Settings, &mut Stream) -> P,
+    pub make_lease_end_early: fn(P, &Topology, &Settings, &mut Stream) -> P,
     pub motions: fn(&P) -> Motions,
     pub words: Words,
 }
@@ -141,7 +141,7 @@ impl<P: Serialize + DeserializeOwned> TypedNemesis for ClockNemesis<P> {
         Some(Draw { on, length: around_ttl(topology.ttl, shortest, longest, random), parameters })
     }
 
-    fn suit(
+    fn adapt_to_aim(
         &self,
         drawn: Draw<P>,
         aim: &DrawnAim,
@@ -152,7 +152,10 @@ impl<P: Serialize + DeserializeOwned> TypedNemesis for ClockNemesis<P> {
         if aim.aim.role.is_of_clients() {
             return drawn;
         }
-        Draw { parameters: (self.hasten)(drawn.parameters, topology, settings, random), ..drawn }
+        Draw {
+            parameters: (self.make_lease_end_early)(drawn.parameters, topology, settings, random),
+            ..drawn
+        }
     }
 
     fn prepare(&self, on: &[String], parameters: P) -> Result<Box<dyn Fault>, String> {

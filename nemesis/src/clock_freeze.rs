@@ -11,7 +11,7 @@ pub(crate) const CLOCK_FREEZE: ClockNemesis<FreezeParameters> = ClockNemesis {
     around: (1.1, 2.5),
     draw: |_, settings, _| FreezeParameters { clock: settings.clock },
     // A clock that stands still ends no lease early.
-    hasten: |drawn, _, _, _| drawn,
+    make_lease_end_early: |drawn, _, _, _| drawn,
     motions: |parameters| parameters.clock.moved(Motion::Freeze),
     words: Words {
         sentence: |moved| format!("{} stood still", moved.clock()),

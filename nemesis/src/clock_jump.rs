@@ -13,7 +13,7 @@ pub(crate) const CLOCK_JUMP: ClockNemesis<JumpParameters> = ClockNemesis {
     draw: |topology, settings, random| {
         JumpParameters::of(draw_size_ms(topology, settings, random), settings.clock)
     },
-    hasten: |_, topology, settings, random| {
+    make_lease_end_early: |_, topology, settings, random| {
         JumpParameters::of(draw_beyond_ttl_ms(topology, settings, random), settings.clock)
     },
     motions: |parameters| {

@@ -16,7 +16,7 @@ pub(crate) const CLOCK_STROBE: ClockNemesis<StrobeParameters> = ClockNemesis {
         let period_ms = draw_log(20.0, 1000.0, random).round() as u64;
         StrobeParameters { clock: settings.clock, size_ms, period_ms }
     },
-    hasten: |drawn, topology, settings, random| StrobeParameters {
+    make_lease_end_early: |drawn, topology, settings, random| StrobeParameters {
         size_ms: draw_beyond_ttl_ms(topology, settings, random),
         ..drawn
     },

@@ -20,7 +20,7 @@ pub(crate) const DELAY: NetworkNemesis = NetworkNemesis {
     draw,
     delays_nothing: false,
     aims: AIMS,
-    suit,
+    adapt_to_aim,
     look: Look { echoes: |_| (5, 84), shows },
     words: Words {
         sentence: held_back,
@@ -58,7 +58,7 @@ const AIMS: &[Aim] = &[
 const LENGTHS: (f64, f64) = (1.8, 2.6);
 
 /// What is held back on its way to the storage arrives later than the TTL, and all of it as late: packets stay in order.
-fn suit(
+fn adapt_to_aim(
     drawn: Impairment,
     ways: Direction,
     aim: &DrawnAim,

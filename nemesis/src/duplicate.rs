@@ -16,7 +16,7 @@ pub(crate) const DUPLICATE: NetworkNemesis = NetworkNemesis {
     },
     delays_nothing: true,
     aims: FLOWS,
-    suit: as_drawn,
+    adapt_to_aim: as_drawn,
     look: Look { echoes: |_| (60, 84), shows: |_, before, after| after.duplicates > before.duplicates },
     words: Words {
         sentence: |impairment| format!("{} of the packets came twice", percent(impairment.duplicate)),

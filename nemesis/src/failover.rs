@@ -44,7 +44,7 @@ impl TypedNemesis for Failover {
         Some(Draw { on, length: downtime(topology, settings, random), parameters: NoParameters {} })
     }
 
-    fn suit(
+    fn adapt_to_aim(
         &self,
         drawn: Draw<NoParameters>,
         _: &DrawnAim,

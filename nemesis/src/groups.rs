@@ -20,8 +20,8 @@ pub struct Groups {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_way: Option<OneWay>,
     /// Where no groups say it: at each node, the nodes whose packets it loses.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub deaf: BTreeMap<String, BTreeSet<String>>,
+    #[serde(default, rename = "deaf", skip_serializing_if = "BTreeMap::is_empty")]
+    pub drops_from: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// Which packets a partition of two groups loses, if not all.
@@ -79,7 +79,7 @@ fn parse(what: &str, text: &str, topology: &Topology) -> Result<Groups, String> 
     for name in groups.iter().flatten() {
         topology.check_target(name).map_err(|reason| format!("the {what} `{text}` cannot be: {reason}"))?;
     }
-    let groups = Groups { groups, one_way, deaf: BTreeMap::new() };
+    let groups = Groups { groups, one_way, drops_from: BTreeMap::new() };
     groups.check().map_err(|reason| format!("the {what} `{text}` cannot be: {reason}"))?;
     Ok(groups)
 }
@@ -92,7 +92,7 @@ impl Groups {
 
     /// Refuses what tears nothing apart, in one sentence.
     pub(crate) fn check(&self) -> Result<(), String> {
-        if self.groups.is_empty() && !self.deaf.is_empty() && self.one_way.is_none() {
+        if self.groups.is_empty() && !self.drops_from.is_empty() && self.one_way.is_none() {
             return Ok(());
         }
         if self.groups.len() < 2 || self.groups.iter().any(Vec::is_empty) {
@@ -109,8 +109,8 @@ impl Groups {
     }
 
     /// At each node, the nodes whose packets are lost there.
-    pub(crate) fn deaf(&self) -> BTreeMap<String, BTreeSet<String>> {
-        let mut deaf = self.deaf.clone();
+    pub(crate) fn drops_from(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let mut drops_from = self.drops_from.clone();
         for (hearer, group) in self.groups.iter().enumerate() {
             for (speaker, others) in self.groups.iter().enumerate() {
                 let spared = match self.one_way {
@@ -122,11 +122,11 @@ impl Groups {
                     continue;
                 }
                 for name in group {
-                    deaf.entry(name.clone()).or_default().extend(others.iter().cloned());
+                    drops_from.entry(name.clone()).or_default().extend(others.iter().cloned());
                 }
             }
         }
-        deaf
+        drops_from
     }
 
     /// Which packets were lost, as a clause in the past tense.
@@ -141,7 +141,7 @@ impl Groups {
                     let others: Vec<&String> = others.iter().collect();
                     format!("{node} lost what came from {}", and(&others))
                 };
-                self.deaf.iter().map(lost).collect::<Vec<_>>().join("; ")
+                self.drops_from.iter().map(lost).collect::<Vec<_>>().join("; ")
             }
             _ => format!("the network was cut between {}", groups.join(" | ")),
         }
@@ -164,7 +164,7 @@ impl Groups {
     pub fn targets(&self) -> Vec<String> {
         match self.groups.first() {
             Some(first) => first.clone(),
-            None => self.deaf.keys().cloned().collect(),
+            None => self.drops_from.keys().cloned().collect(),
         }
     }
 }
@@ -239,10 +239,10 @@ fn ring(topology: &Topology, random: &mut Stream) -> Option<Groups> {
     let mut circle = topology.servers.clone();
     circle.shuffle(random);
     let (count, majority) = (circle.len(), circle.len() / 2 + 1);
-    let mut deaf: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut drops_from: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut cut = |one: &String, other: &String| {
-        deaf.entry(one.clone()).or_default().insert(other.clone());
-        deaf.entry(other.clone()).or_default().insert(one.clone());
+        drops_from.entry(one.clone()).or_default().insert(other.clone());
+        drops_from.entry(other.clone()).or_default().insert(one.clone());
     };
     let reach = (majority - 1).div_ceil(2);
     for (place, server) in circle.iter().enumerate() {
@@ -252,7 +252,7 @@ fn ring(topology: &Topology, random: &mut Stream) -> Option<Groups> {
     for (place, client) in topology.clients.iter().enumerate() {
         (majority..count).for_each(|step| cut(client, &circle[(place + step) % count]));
     }
-    Some(Groups { deaf, ..Groups::default() })
+    Some(Groups { drops_from, ..Groups::default() })
 }
 
 /// The lock works, but what it protects is out of reach of a client.
@@ -268,16 +268,16 @@ mod tests {
     use fencepost_history::Seed;
 
     /// `n1<c1,c2`: n1 loses the packets of the two.
-    fn deaf(groups: &Groups) -> String {
+    fn drops_from(groups: &Groups) -> String {
         let line = |(node, others): (String, BTreeSet<String>)| {
             format!("{node}<{}", others.into_iter().collect::<Vec<_>>().join(","))
         };
-        groups.deaf().into_iter().map(line).collect::<Vec<_>>().join(" ")
+        groups.drops_from().into_iter().map(line).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn explicit_sets_are_read() {
-        let read = |text| deaf(&parse_partition(text, &topology(5, 2)).unwrap());
+        let read = |text| drops_from(&parse_partition(text, &topology(5, 2)).unwrap());
         assert_eq!(read("c1|n4,n5"), "c1<n4,n5 n4<c1 n5<c1");
         assert_eq!(read("c1 > n4"), "n4<c1");
         assert_eq!(read("c1<n4"), "c1<n4");
@@ -307,16 +307,17 @@ mod tests {
     fn in_a_ring_everyone_reaches_a_majority_and_not_everyone() {
         for servers in [3, 4, 5, 6, 7] {
             let (topology, mut random) = (topology(servers, 5), Seed(servers as u64).stream("ring"));
-            let deaf = ring(&topology, &mut random).unwrap().deaf();
-            for (node, lost) in &deaf {
+            let drops_from = ring(&topology, &mut random).unwrap().drops_from();
+            for (node, lost) in &drops_from {
                 let reached = servers - lost.iter().filter(|other| other.starts_with('n')).count();
                 assert!(reached > servers / 2, "{node} of {servers} reaches {reached}");
-                assert!(lost.iter().all(|other| deaf[other].contains(node)), "both ways");
+                assert!(lost.iter().all(|other| drops_from[other].contains(node)), "both ways");
             }
-            let deaf_to_servers =
-                |node: &String| deaf.get(node).is_some_and(|lost| lost.iter().any(|it| it.starts_with('n')));
-            assert!(topology.clients.iter().all(deaf_to_servers));
-            assert!(servers == 3 || topology.servers.iter().all(deaf_to_servers));
+            let drops_from_servers = |node: &String| {
+                drops_from.get(node).is_some_and(|lost| lost.iter().any(|it| it.starts_with('n')))
+            };
+            assert!(topology.clients.iter().all(drops_from_servers));
+            assert!(servers == 3 || topology.servers.iter().all(drops_from_servers));
         }
     }
 
@@ -330,7 +331,7 @@ mod tests {
                     continue;
                 };
                 groups.check().unwrap();
-                assert!(!groups.deaf().is_empty() && !groups.targets().is_empty());
+                assert!(!groups.drops_from().is_empty() && !groups.targets().is_empty());
                 let text = serde_json::to_string(&groups).unwrap();
                 assert_eq!(serde_json::from_str::<Groups>(&text).unwrap(), groups);
             }

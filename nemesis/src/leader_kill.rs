@@ -36,7 +36,7 @@ impl TypedNemesis for LeaderKill {
         Some(Draw { on, length: downtime(topology, settings, random), parameters: NoParameters {} })
     }
 
-    fn suit(
+    fn adapt_to_aim(
         &self,
         drawn: Draw<NoParameters>,
         _: &DrawnAim,

@@ -22,7 +22,7 @@ pub(crate) const LOSS: NetworkNemesis = NetworkNemesis {
     },
     delays_nothing: false,
     aims: FLOWS,
-    suit: as_drawn,
+    adapt_to_aim: as_drawn,
     // With the least share that is drawn, one of 60 is missing in 998 of 1000 looks.
     look: Look { echoes: |_| (60, 84), shows: |_, _, after| after.answered < after.sent },
     words: Words {

@@ -177,7 +177,7 @@ pub(crate) trait TypedNemesis: Send + Sync {
     ) -> Option<Draw<Self::Parameters>>;
     /// Fits a drawn fault to what it is aimed at; its targets and its length are those of the aim already. What is drawn
     /// here must give the violation that the aim makes possible the time to happen.
-    fn suit(
+    fn adapt_to_aim(
         &self,
         drawn: Draw<Self::Parameters>,
         _aim: &DrawnAim,
@@ -210,7 +210,7 @@ impl<N: TypedNemesis> Nemesis for N {
         let drawn = TypedNemesis::draw(self, topology, settings, random)?;
         let length = aim.length.unwrap_or(drawn.length);
         let drawn = Draw { on: aim.on.clone(), length, ..drawn };
-        Some(untyped(self.suit(drawn, aim, topology, settings, random)))
+        Some(untyped(self.adapt_to_aim(drawn, aim, topology, settings, random)))
     }
 
     fn prepare(&self, on: &[String], parameters: &Map<String, Value>) -> Result<Box<dyn Fault>, String> {

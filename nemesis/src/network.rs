@@ -27,7 +27,7 @@ pub(crate) struct NetworkNemesis {
     pub delays_nothing: bool,
     /// What it is aimed at, and what happens to packets then.
     pub aims: &'static [Aim],
-    pub suit: fn(Impairment, Direction, &DrawnAim, &Topology, &mut Stream) -> (Impairment, Direction),
+    pub adapt_to_aim: fn(Impairment, Direction, &DrawnAim, &Topology, &mut Stream) -> (Impairment, Direction),
     pub look: Look,
     pub words: Words,
 }
@@ -60,7 +60,7 @@ impl TypedNemesis for NetworkNemesis {
         Some(Draw { on, length: around_ttl(topology.ttl, 1.0, 3.0, random), parameters })
     }
 
-    fn suit(
+    fn adapt_to_aim(
         &self,
         drawn: Draw<NetworkParameters>,
         aim: &DrawnAim,
@@ -69,7 +69,7 @@ impl TypedNemesis for NetworkNemesis {
         random: &mut Stream,
     ) -> Draw<NetworkParameters> {
         let NetworkParameters { impairment, ways, .. } = drawn.parameters;
-        let (impairment, ways) = (self.suit)(impairment, ways, aim, topology, random);
+        let (impairment, ways) = (self.adapt_to_aim)(impairment, ways, aim, topology, random);
         let parameters = NetworkParameters { impairment, peers: aim.peers.clone(), ways };
         Draw { parameters, ..drawn }
     }

@@ -53,7 +53,7 @@ impl TypedNemesis for Partition {
         Some(Draw { on: groups.targets(), length, parameters: groups })
     }
 
-    fn suit(
+    fn adapt_to_aim(
         &self,
         drawn: Draw<Groups>,
         aim: &DrawnAim,
@@ -72,7 +72,7 @@ impl TypedNemesis for Partition {
         // Partitions may overlap: each has a chain of its own.
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let chain = format!("fencepost-cut-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-        Ok(Box::new(Cut { deaf: groups.deaf(), groups, chain, at: Vec::new() }))
+        Ok(Box::new(Cut { drops_from: groups.drops_from(), groups, chain, at: Vec::new() }))
     }
 }
 
@@ -96,7 +96,7 @@ const AIMS: &[Aim] = &[
 struct Cut {
     groups: Groups,
     /// At each node, the nodes whose packets it loses.
-    deaf: BTreeMap<String, BTreeSet<String>>,
+    drops_from: BTreeMap<String, BTreeSet<String>>,
     chain: String,
     /// Nodes in which rules may have been made.
     at: Vec<String>,
@@ -106,7 +106,8 @@ impl Cut {
     /// Pairs whose connection can be tried: the second is a server.
     fn probes(&self, context: &FaultContext) -> BTreeSet<(String, String)> {
         let serves = |name: &String| context.server_address(name).is_some();
-        let pairs = self.deaf.iter().flat_map(|(node, others)| others.iter().map(move |other| (node, other)));
+        let pairs =
+            self.drops_from.iter().flat_map(|(node, others)| others.iter().map(move |other| (node, other)));
         let tried = pairs.filter_map(|(node, other)| match (serves(node), serves(other)) {
             (true, true) => Some((node.min(other), node.max(other))),
             (true, false) => Some((other, node)),
@@ -128,7 +129,7 @@ impl Cut {
     }
 
     /// Drops at `node` what comes from any of `others`.
-    async fn deafen(
+    async fn drop_from(
         &self,
         context: &FaultContext,
         node: &str,
@@ -173,7 +174,7 @@ async fn iptables(context: &FaultContext, node: &str, args: &[&str]) -> Result<S
 #[async_trait]
 impl Fault for Cut {
     fn names(&self) -> Vec<String> {
-        self.deaf.iter().flat_map(|(node, others)| others.iter().chain([node])).cloned().collect()
+        self.drops_from.iter().flat_map(|(node, others)| others.iter().chain([node])).cloned().collect()
     }
 
     fn describe(&self, _: &Map<String, Value>) -> FaultDescription {
@@ -189,9 +190,10 @@ impl Fault for Cut {
 
     async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
         let before = self.probe(context).await?;
-        self.at = self.deaf.keys().cloned().collect();
+        self.at = self.drops_from.keys().cloned().collect();
         let cut = &*self;
-        try_join_all(self.deaf.iter().map(|(node, others)| cut.deafen(context, node, others))).await?;
+        try_join_all(self.drops_from.iter().map(|(node, others)| cut.drop_from(context, node, others)))
+            .await?;
         let after = self.probe(context).await?;
         let mut observed = Map::new();
         let mut effective = false;

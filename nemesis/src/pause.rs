@@ -52,7 +52,7 @@ impl TypedNemesis for Pause {
     }
 
     /// A stop at a stretch: between two stops of a strobe, a holder would learn that its lock is gone.
-    fn suit(
+    fn adapt_to_aim(
         &self,
         drawn: Draw<PauseParameters>,
         _: &DrawnAim,

@@ -113,7 +113,7 @@ impl TypedNemesis for PowerLoss {
     }
 
     /// The first cut counts: servers that granted a lock are back at once, and without it.
-    fn suit(
+    fn adapt_to_aim(
         &self,
         drawn: Draw<PowerLossParameters>,
         _: &DrawnAim,

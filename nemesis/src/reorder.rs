@@ -19,7 +19,7 @@ pub(crate) const REORDER: NetworkNemesis = NetworkNemesis {
     },
     delays_nothing: false,
     aims: FLOWS,
-    suit: as_drawn,
+    adapt_to_aim: as_drawn,
     look: Look { echoes: |_| (60, 84), shows: |_, before, after| after.overtaken > before.overtaken },
     words: Words {
         sentence: |impairment| {

@@ -17,7 +17,7 @@ pub(crate) const SLOW: NetworkNemesis = NetworkNemesis {
     },
     delays_nothing: false,
     aims: FLOWS,
-    suit: as_drawn,
+    adapt_to_aim: as_drawn,
     look: Look { echoes, shows },
     words: Words {
         sentence: |impairment| format!("no more than {} kbit passed a second", impairment.rate_kbit),

@@ -78,14 +78,14 @@ impl Lateness {
 
     /// By how much the process is too late to write, where no fault can have delayed it: half of the TTL is to be left for
     /// the write itself.
-    pub(crate) fn is_to_abandon_its_write(&self, now: Duration) -> Option<Duration> {
+    pub(crate) fn write_overdue(&self, now: Duration) -> Option<Duration> {
         let (end, undelayed) = self.end?;
         let latest = end.saturating_sub(self.for_write);
         now.checked_sub(latest).filter(|_| undelayed)
     }
 
     /// By how much the process is too late to go on, where only the machine can have made it late.
-    pub(crate) fn is_to_abandon(&self, now: Duration) -> Option<Duration> {
+    pub(crate) fn overdue(&self, now: Duration) -> Option<Duration> {
         let (end, undelayed) = self.end?;
         let late = now.checked_sub(end)?;
         let in_time_otherwise = now.saturating_sub(self.overslept) < end;
@@ -131,8 +131,8 @@ mod tests {
         let mut late = lateness(false, true, &json!({"validity_ms": 1700}));
         assert_eq!(late.wait_until(ms(500), at(10_000)), Some(ms(200)));
         assert_eq!(late.wait_until(ms(200), at(10_000)), None);
-        assert_eq!(late.is_to_abandon(ms(11_499)), None);
-        assert_eq!(late.is_to_abandon(ms(11_530)), Some(ms(30)));
+        assert_eq!(late.overdue(ms(11_499)), None);
+        assert_eq!(late.overdue(ms(11_530)), Some(ms(30)));
         // A clock that was moved says anything.
         for validity in [json!(-5), json!(1e300)] {
             lateness(false, true, &json!({"validity_ms": validity}));
@@ -154,29 +154,29 @@ mod tests {
     #[test]
     fn where_no_fault_can_delay_it_a_process_that_is_late_abandons_its_section() {
         let late = lateness(false, true, &json!({}));
-        assert_eq!(late.is_to_abandon(ms(11_799)), None);
-        assert_eq!(late.is_to_abandon(ms(11_900)), Some(ms(100)));
-        assert_eq!(lateness(true, true, &json!({})).is_to_abandon(ms(99_000)), None, "its lock is renewed");
+        assert_eq!(late.overdue(ms(11_799)), None);
+        assert_eq!(late.overdue(ms(11_900)), Some(ms(100)));
+        assert_eq!(lateness(true, true, &json!({})).overdue(ms(99_000)), None, "its lock is renewed");
     }
 
     #[test]
     fn a_write_needs_half_of_the_ttl_where_no_fault_can_delay_it() {
         let late = lateness(false, true, &json!({}));
-        assert_eq!(late.is_to_abandon_its_write(ms(10_999)), None);
-        assert_eq!(late.is_to_abandon_its_write(ms(11_050)), Some(ms(50)));
-        assert_eq!(lateness(false, false, &json!({})).is_to_abandon_its_write(ms(11_050)), None);
-        assert_eq!(lateness(true, true, &json!({})).is_to_abandon_its_write(ms(11_050)), None);
+        assert_eq!(late.write_overdue(ms(10_999)), None);
+        assert_eq!(late.write_overdue(ms(11_050)), Some(ms(50)));
+        assert_eq!(lateness(false, false, &json!({})).write_overdue(ms(11_050)), None);
+        assert_eq!(lateness(true, true, &json!({})).write_overdue(ms(11_050)), None);
     }
 
     #[test]
     fn a_process_that_a_fault_made_late_goes_on() {
         let mut late = lateness(false, false, &json!({}));
-        assert_eq!(late.is_to_abandon(ms(15_000)), None);
+        assert_eq!(late.overdue(ms(15_000)), None);
         assert!(late.wait_until(ms(1500), at(10_000)).is_some());
         late.woke(at(11_900));
         // The wait ended 400 ms too late; without that it would be 11.5 s.
-        assert_eq!(late.is_to_abandon(ms(11_900)), Some(ms(100)));
-        assert_eq!(late.is_to_abandon(ms(12_300)), None, "an operation took long, too");
+        assert_eq!(late.overdue(ms(11_900)), Some(ms(100)));
+        assert_eq!(late.overdue(ms(12_300)), None, "an operation took long, too");
     }
 
     #[test]
@@ -184,6 +184,6 @@ mod tests {
         let mut late = Lateness::of_grant(&Length::Fixed(TTL), TTL, &json!({"validity_ms": 100}), ms(10_000));
         assert_eq!(late.wait_until(ms(500), at(10_300)), Some(ms(500)));
         late.woke(at(19_000));
-        assert_eq!(late.is_to_abandon(ms(19_000)), None);
+        assert_eq!(late.overdue(ms(19_000)), None);
     }
 }

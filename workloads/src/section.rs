@@ -101,14 +101,14 @@ impl<W: Work + 'static, B: FnMut(SectionPlan) -> W + Send> Sections<B> {
 
     fn work_on(&mut self, last: Option<&Completion>, now: Now) -> Step {
         self.lateness.woke(now);
-        if let Some(late) = self.lateness.is_to_abandon(now.time) {
+        if let Some(late) = self.lateness.overdue(now.time) {
             return Step::Abandon { key: self.key.clone(), late };
         }
         let mut last = last;
         loop {
             match self.work.as_mut().and_then(|work| work.next(last)) {
                 Some(Do::Op(f, value)) => {
-                    let late = self.lateness.is_to_abandon_its_write(now.time).filter(|_| f == f::WRITE);
+                    let late = self.lateness.write_overdue(now.time).filter(|_| f == f::WRITE);
                     return match late {
                         Some(late) => Step::Abandon { key: self.key.clone(), late },
                         None => self.op(f, value),

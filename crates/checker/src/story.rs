@@ -243,8 +243,7 @@ fn tell_fault(run: &RunIndex, fault: &Fault, begin: u64, end: u64, lines: &mut V
     // At its beginning, since it works from then on; that it was seen to work is known a little later.
     let happened = |began_ns: u64, done_ns: Option<u64>, sentence: &str| {
         let seen = done_ns.filter(|done_ns| done_ns.saturating_sub(began_ns) >= LATER_NS);
-        let later =
-            seen.map_or(String::new(), |seen| format!(" (seen to have happened by {})", seconds(seen)));
+        let later = seen.map_or(String::new(), |seen| format!(" (observed by {})", seconds(seen)));
         line(began_ns, format!("{sentence}{later}"))
     };
     let sentence = match fault.effective {

@@ -56,7 +56,7 @@ pub(crate) fn wants<'a>(run: &'a RunIndex<'a>, open: Span, view: View) -> BTreeM
             View::Benefit => acquire.completion.is_none_or(|end| end.kind == Kind::Info),
             View::Holders => {
                 acquire.completion.is_none()
-                    || !acquire.certainly_not() && acquire.completion.is_some_and(is_by_slowness)
+                    || !acquire.did_not_happen() && acquire.completion.is_some_and(is_by_slowness)
             }
         };
         if let Some(key) = keys.get_mut(acquire.key).filter(|_| unknown && acquire.ok().is_none()) {

@@ -1,7 +1,7 @@
 //! Resolves the roles that a fault is aimed at to nodes, at the moment of the injection.
 
 use crate::lock_state::KnownHold;
-use crate::recorder::{Fired, Recorder};
+use crate::recorder::{Recorder, TriggerEvent};
 use fencepost_history::Stream;
 use fencepost_nemesis::{FaultContext, FaultError, PlannedFault, Resolution, Role, RoleTarget, Topology};
 use rand::seq::SliceRandom;
@@ -14,7 +14,7 @@ pub(crate) struct Aiming<'a> {
     pub recorder: &'a Recorder,
     pub topology: &'a Topology,
     /// The event that the fault waited for, if it came: its process is the one that is meant.
-    pub fired: Option<Fired>,
+    pub fired: Option<TriggerEvent>,
     /// Decides which servers, where a number of them is asked for.
     pub random: Stream,
 }
@@ -197,7 +197,12 @@ mod tests {
     }
 
     /// The targets of a fault on these roles; none where one of them has no node.
-    async fn aimed(recorder: &Recorder, led: bool, on: &[&str], fired: Option<Fired>) -> Option<Vec<String>> {
+    async fn aimed(
+        recorder: &Recorder,
+        led: bool,
+        on: &[&str],
+        fired: Option<TriggerEvent>,
+    ) -> Option<Vec<String>> {
         let names = |letter| (1..=5).map(|number| format!("{letter}{number}")).collect();
         let (servers, clients) = (names("n"), names("c"));
         let ttl = Duration::from_secs(2);

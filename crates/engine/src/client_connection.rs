@@ -267,8 +267,8 @@ impl From<Completion> for Reply {
 
 impl From<Answer> for Reply {
     fn from(answer: Answer) -> Reply {
-        let unsaid = || ErrorCode::Unsaid.error("the client gave no reason");
-        let error = || answer.error.clone().unwrap_or_else(unsaid);
+        let no_reason = || ErrorCode::NoReason.error("the client gave no reason");
+        let error = || answer.error.clone().unwrap_or_else(no_reason);
         let completion = match answer.kind {
             AnswerKind::Ok => return Reply::from(Completion::Ok(answer.value)),
             AnswerKind::Fail => Completion::Fail(error()),

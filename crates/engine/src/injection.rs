@@ -9,7 +9,7 @@ mod tests;
 use crate::aiming::Aiming;
 use crate::other_clients::event_of_other_client;
 use crate::prepared_fault::PreparedFault;
-use crate::recorder::{Fired, Recorder};
+use crate::recorder::{Recorder, TriggerEvent};
 use crate::server_log::ServerLog;
 use crate::validation::RunSpec;
 use fencepost_history::fault::FAULT_LEFT_OUT;
@@ -141,7 +141,7 @@ impl Injection {
         self.heal_now.send_replace(true);
         while let Some(ended) = self.tasks.join_next().await {
             if let Err(error) = ended {
-                self.shared.is_unhealed(format!("a fault's task broke down: {error}"));
+                self.shared.note_unhealed(format!("a fault's task broke down: {error}"));
             }
         }
         std::mem::take(&mut *self.shared.unhealed.lock())
@@ -153,7 +153,7 @@ impl InjectionState {
         self.in_force.lock()
     }
 
-    fn is_unhealed(&self, sentence: String) {
+    fn note_unhealed(&self, sentence: String) {
         self.unhealed.lock().push(sentence);
     }
 
@@ -221,7 +221,7 @@ struct ScheduledFault {
     aimed: Vec<String>,
     resolution: Resolution,
     /// Hears when the event has come that the fault waits for.
-    fired: Option<oneshot::Receiver<Fired>>,
+    fired: Option<oneshot::Receiver<TriggerEvent>>,
     nemesis: &'static dyn Nemesis,
     fault: Box<dyn Fault>,
     /// What was last observed of it.
@@ -292,7 +292,7 @@ impl ScheduledFault {
     }
 
     /// Puts nodes in place of the roles that it is aimed at. Gives whether each role had one in time.
-    async fn aim(&mut self, fired: Option<Fired>) -> Result<bool, FaultError> {
+    async fn aim(&mut self, fired: Option<TriggerEvent>) -> Result<bool, FaultError> {
         let InjectionState { context, recorder, topology, seed, .. } = &*self.shared;
         let random = seed.stream(&format!("roles-{}", self.id));
         let mut aiming = Aiming { context, recorder, topology, fired, random };
@@ -380,7 +380,7 @@ impl ScheduledFault {
                 let PlannedFault { fault, on, .. } = &self.target;
                 let sentence = format!("{fault} on {} could not be healed: {error}", on.join(","));
                 self.record(Kind::Info, FaultStage::Heal, Some(&error));
-                self.shared.is_unhealed(sentence);
+                self.shared.note_unhealed(sentence);
             }
         }
     }

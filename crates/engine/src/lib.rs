@@ -44,7 +44,7 @@ mod topology;
 mod validation;
 
 pub use conformance::{
-    ConformanceObserver, PointOutcome, PointResult, PointSubject, check_conformance, conformance_spec,
+    ConformanceObserver, RuleOutcome, RuleResult, RuleSubject, check_conformance, conformance_spec,
 };
 pub use lists::check_once;
 pub use names::{BadUsage, find_lock, pick, unknown};

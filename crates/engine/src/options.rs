@@ -74,7 +74,7 @@ pub struct RunOptions {
     /// Processes that use the lock, spread over the clients.
     #[arg(long, default_value_t = RunOptions::default().concurrency)]
     pub concurrency: usize,
-    /// Processes, of those of --concurrency, that take the lock in shared mode and only read.
+    /// How many of the --concurrency processes take the lock in shared mode and only read.
     #[arg(long, default_value_t = RunOptions::default().readers)]
     pub readers: usize,
     /// Locks (and counters); each critical section draws one.

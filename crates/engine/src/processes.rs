@@ -186,7 +186,7 @@ pub async fn run_process(
 
 /// Acquires a key with a fresh process, and tries again until `deadline` where that fails: a lock may say no at once, while it need not be
 /// free yet. Each attempt has the time that those of the run have: a library may take no longer one beside its TTL. Gives how the last attempt ended, and the process that goes on.
-async fn acquire_at_last(
+async fn final_acquire(
     context: &ProcessContext,
     client: &ClientConnection,
     slot: usize,
@@ -230,7 +230,7 @@ pub async fn closing_reads(
             note: Value::Null,
             time_limits: 1,
         };
-        let (acquired, process) = acquire_at_last(context, client, slot, &op(f::ACQUIRE), deadline).await;
+        let (acquired, process) = final_acquire(context, client, slot, &op(f::ACQUIRE), deadline).await;
         if reads {
             let mut read = context.perform(client, process, &op(f::READ)).await;
             // A client may have been cut off from the storage for good, by another client that fenced it.

@@ -25,7 +25,7 @@ pub struct Recorder {
 
 /// An event that was awaited has come: of which process it was, and the hold under which it happened, if it was any.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fired {
+pub struct TriggerEvent {
     pub process: Option<u64>,
     pub hold: Option<KnownHold>,
 }
@@ -55,7 +55,7 @@ struct Inner {
     watch: Watch,
     tally: Tally,
     /// Awaited events: the trigger, how many times it has yet to match, and the waiting task.
-    waiting: Vec<(Trigger, u64, oneshot::Sender<Fired>)>,
+    waiting: Vec<(Trigger, u64, oneshot::Sender<TriggerEvent>)>,
     lock: LockState,
 }
 
@@ -86,7 +86,7 @@ impl Recorder {
     }
 
     /// Gives a channel that resolves when the trigger has fired.
-    pub fn await_event(&self, trigger: Trigger) -> oneshot::Receiver<Fired> {
+    pub fn await_event(&self, trigger: Trigger) -> oneshot::Receiver<TriggerEvent> {
         let (sender, fired) = oneshot::channel();
         let times = trigger.times;
         self.inner.lock().waiting.push((trigger, times, sender));
@@ -210,7 +210,7 @@ impl Inner {
                 if *times == 0 {
                     let (_, _, sender) = self.waiting.swap_remove(at);
                     // The task has ended where the run is already being healed.
-                    let _ = sender.send(Fired { process, hold: hold.clone() });
+                    let _ = sender.send(TriggerEvent { process, hold: hold.clone() });
                     continue;
                 }
             }

@@ -5,7 +5,7 @@
 
 use crate::client_connection::ClientConnection;
 use crate::processes::ProcessContext;
-use crate::recorder::{Fired, Recorder};
+use crate::recorder::{Recorder, TriggerEvent};
 use fencepost_history::{Completion, Kind, SCRIPTS_CUT_SHORT, UnfinishedScript, f};
 use fencepost_nemesis::Trigger;
 use fencepost_workloads::{Op, key_name};
@@ -84,7 +84,7 @@ const ANSWER: Duration = Duration::from_secs(2);
 /// A script whose triggers are registered before the run begins, so that none misses its event.
 struct ArmedScript {
     script: ClientScript,
-    awaited: Vec<oneshot::Receiver<Fired>>,
+    awaited: Vec<oneshot::Receiver<TriggerEvent>>,
 }
 
 /// A script that a client follows.

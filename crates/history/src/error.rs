@@ -76,6 +76,8 @@ macro_rules! codes {
             fn of_name(name: &str) -> ErrorCode {
                 match name {
                     $($text => ErrorCode::$variant,)*
+                    // As histories had it before 2026-11.
+                    "unsaid" => ErrorCode::NoReason,
                     _ => ErrorCode::Other,
                 }
             }
@@ -128,7 +130,7 @@ codes! {
     /// The value had been changed since it was read, and was not written over.
     Conflict = "conflict" is No,
     /// The client gave no reason.
-    Unsaid = "unsaid" is Unknown,
+    NoReason = "no-reason" is Unknown,
 }
 
 impl ErrorCode {

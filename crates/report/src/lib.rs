@@ -5,6 +5,7 @@
 //! engine.
 
 pub mod comparison;
+mod confidence;
 pub mod export;
 pub mod findings;
 #[cfg(test)]
@@ -26,7 +27,6 @@ pub mod terminal;
 mod tests;
 mod threads;
 mod words;
-mod worth;
 
 pub use heading::{Heading, heading};
 pub use judge::{Judged, judge};

@@ -1,15 +1,18 @@
 //! What the terminal shows: what is tested, and at the end what came of it.
 
+use crate::confidence::outcome_with_confidence;
 use crate::heading::Heading;
 use crate::shown_findings::{ShownFinding, shown_findings};
 use crate::words::{UNCLAIMED, caveat, observation, property, sentence, whose_and_advice};
-use crate::worth::worth_of_outcome;
 use console::{Style, style};
 use fencepost_checker::{
     ExclusionFigures, LostUpdatesFigures, Outcome, RunIndex, RunVerdict, StaleWritesFigures, Verdict, seconds,
 };
 use std::fmt::Write;
 use std::path::Path;
+
+/// The width of the names of the last rows.
+const ENDING: usize = 12;
 
 /// Lines are not longer than this.
 const COLUMNS: usize = 100;
@@ -73,19 +76,21 @@ pub fn text(heading: &Heading, run: &RunIndex, verdict: &RunVerdict, report: &Pa
     if let Some(shown) = shown.first() {
         story(&mut text, run, shown);
     }
-    let figures = wrap_indented(&figures(run, verdict).join(" · "), 10);
-    let _ = writeln!(text, "\n{}{figures}", style("counts    ").dim());
+    text.push('\n');
+    let mut row = |name: &str, value: &str| {
+        let _ = writeln!(text, "{}{value}", style(format!("{name:<ENDING$}")).dim());
+    };
+    row("counts", &wrap_indented(&figures(run, verdict).join(" · "), ENDING));
     for (place, figure) in verdict.metrics.iter().enumerate() {
-        let name = if place == 0 { "measured  " } else { "          " };
-        let _ = writeln!(text, "{}{}", style(name).dim(), wrap_indented(&figure.to_string(), 10));
+        row(if place == 0 { "measured" } else { "" }, &wrap_indented(&figure.to_string(), ENDING));
     }
-    for (name, row) in whose_and_advice(verdict, shown.first().map(|shown| shown.finding)) {
-        let _ = writeln!(text, "{}{}", style(format!("{name:<10}")).dim(), wrap_indented(&row, 10));
+    for (name, value) in whose_and_advice(verdict, shown.first().map(|shown| shown.finding)) {
+        row(name, &wrap_indented(&value, ENDING));
     }
-    if let Some(worth) = worth_of_outcome(verdict) {
-        let _ = writeln!(text, "{}{}", style("worth     ").dim(), wrap_indented(&worth, 10));
+    if let Some(confidence) = outcome_with_confidence(verdict) {
+        row("confidence", &wrap_indented(&confidence, ENDING));
     }
-    let _ = writeln!(text, "{}{}", style("report    ").dim(), report.display());
+    row("report", &report.display().to_string());
     let ending = wrap_indented(&sentence(heading, run, verdict), 0);
     let _ = writeln!(text, "\n{}", colour(verdict.outcome).bold().apply_to(ending));
     text

@@ -114,7 +114,7 @@ async fn keep<C, Dial, Dialled, Driver>(
         tokio::spawn(async move {
             driver.await;
             dead.store(true, Ordering::Relaxed);
-            // One that was replaced ends because nothing holds it any longer: its end says nothing of its heir.
+            // One that was replaced ends because nothing holds it any longer: its end says nothing of the one that came after it.
             if generation.load(Ordering::Relaxed) == own {
                 doubt.notify_one();
             }

@@ -102,7 +102,7 @@ impl Network {
         Ok(self.engine.as_ref().map_or(Mechanism::Emulator, |(mechanism, _)| *mechanism))
     }
 
-    /// Ends the fault of that id; none of that id is no error. What it held back goes on at once, if the emulator held
+    /// Ends the fault of that id; that there is none is no error. What it held back goes on at once, if the emulator held
     /// it; netem loses what it holds when the last fault ends.
     pub fn clear(&mut self, id: &str) -> Result<(), PacketsError> {
         self.faults.remove(id);

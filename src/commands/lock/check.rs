@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use fencepost_cluster::PrivateFolder;
 use fencepost_engine::{
-    ConformanceObserver, PointOutcome, PointResult, RunOptions, RunSpec, Stop, check_conformance,
+    ConformanceObserver, RuleOutcome, RuleResult, RunOptions, RunSpec, Stop, check_conformance,
     conformance_spec,
 };
 use fencepost_history::{Seed, TimeSpan};
@@ -32,7 +32,7 @@ pub(super) struct CheckLockArgs {
     /// Limit of memory of each client and everything that it starts, in MiB [default: 2048].
     #[arg(long, value_name = "MIB")]
     client_memory: Option<u32>,
-    /// Print one JSON object with all points.
+    /// Print one JSON object with all rules.
     #[arg(long)]
     json: bool,
 }
@@ -54,8 +54,8 @@ async fn check_and_report(spec: &RunSpec, json: bool) -> Result<i32> {
     // The nodes' logs, as long as the check lasts.
     let logs = PrivateFolder::create("lock-check")?;
     let mut live = Live { spec, json, servers: Vec::new(), version: None };
-    let points = match check_conformance(spec, logs.path(), &stop, &mut live).await {
-        Ok(points) => points,
+    let rules = match check_conformance(spec, logs.path(), &stop, &mut live).await {
+        Ok(rules) => rules,
         // A server or a client that did not start says why in its log, which the message names.
         Err(error) => {
             if stop.reason().is_none() {
@@ -65,11 +65,11 @@ async fn check_and_report(spec: &RunSpec, json: bool) -> Result<i32> {
         }
     };
     // A client that ended, too.
-    if points.iter().any(|point| point.outcome == PointOutcome::NotTried) {
+    if rules.iter().any(|rule| rule.outcome == RuleOutcome::NotTried) {
         keep_logs(logs.path());
     }
     let Live { servers, version, .. } = live;
-    let summary = Summary::new(spec, servers, version, points);
+    let summary = Summary::new(spec, servers, version, rules);
     match json {
         true => say!("{}", serde_json::to_string(&summary)?),
         false => say!("{}", report::ending(&summary, &spec.options.lock)),
@@ -102,7 +102,7 @@ fn copy_files(from: &Path, to: &Path) -> io::Result<bool> {
     Ok(any)
 }
 
-/// Prints each point as it is done.
+/// Prints each rule as it is done.
 struct Live<'a> {
     spec: &'a RunSpec,
     json: bool,
@@ -119,8 +119,8 @@ impl ConformanceObserver for Live<'_> {
         }
     }
 
-    fn checked(&mut self, point: &PointResult) {
-        if let Some(text) = report::point(point).filter(|_| !self.json) {
+    fn checked(&mut self, rule: &RuleResult) {
+        if let Some(text) = report::rule(rule).filter(|_| !self.json) {
             say!("{text}");
         }
     }

@@ -130,7 +130,7 @@ fn is_up(operation: &Operation, end: &Event) -> bool {
 }
 
 fn code(end: &Event) -> ErrorCode {
-    end.error.as_ref().map_or(ErrorCode::Unsaid, fencepost_history::OperationError::code)
+    end.error.as_ref().map_or(ErrorCode::NoReason, fencepost_history::OperationError::code)
 }
 
 /// Whether an operation ended with an error, in place of a result.

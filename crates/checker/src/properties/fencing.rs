@@ -217,7 +217,7 @@ fn is_own_again(run: &RunIndex, earlier: usize, later: usize) -> bool {
     let between = &run.operations[a.acquire + 1..b.acquire];
     let released = |operation: &Operation| {
         let is_own = operation.process == a.process && operation.key == a.key && operation.f() == f::RELEASE;
-        is_own && !operation.certainly_not()
+        is_own && !operation.did_not_happen()
     };
     !between.iter().any(released)
 }

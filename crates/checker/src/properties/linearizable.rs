@@ -121,8 +121,8 @@ impl Checker for Linearizable {
             return Err(NotJudged::because(reason));
         }
         let verdict = match findings.len() {
-            0 => Verdict::new(self.name(), Outcome::Valid, fits(holds, operations)),
-            _ => Verdict::new(self.name(), Outcome::Violation, no_order(&findings)),
+            0 => Verdict::new(self.name(), Outcome::Valid, order_summary(holds, operations)),
+            _ => Verdict::new(self.name(), Outcome::Violation, no_order_summary(&findings)),
         };
         Ok(verdict
             .with_figures(&LinearizableFigures { holds: holds as u64, storage_operations: operations as u64 })
@@ -131,7 +131,7 @@ impl Checker for Linearizable {
 }
 
 /// "no order fits the holds of one lock, nor what one key of the storage held".
-fn no_order(findings: &[Finding]) -> String {
+fn no_order_summary(findings: &[Finding]) -> String {
     let some = |count: usize, one: &str, many: &str| match count {
         0 => None,
         1 => Some(one.to_owned()),
@@ -148,7 +148,7 @@ fn no_order(findings: &[Finding]) -> String {
     format!("no order fits {}", broken.join(", nor "))
 }
 
-fn fits(holds: usize, operations: usize) -> String {
+fn order_summary(holds: usize, operations: usize) -> String {
     match (holds, operations) {
         (holds, 0) => format!("there is an order that fits all {holds} holds"),
         (0, operations) => format!("there is an order that fits all {operations} operations of the storage"),

@@ -172,7 +172,7 @@ fn not_its_own(run: &RunIndex, release: &Operation) -> Option<Finding> {
         .iter()
         .take_while(|operation| operation.invoke.index < before)
         .filter(|operation| operation.process == release.process && operation.key == release.key)
-        .any(|operation| operation.f() == f::ACQUIRE && !operation.certainly_not());
+        .any(|operation| operation.f() == f::ACQUIRE && !operation.did_not_happen());
     let later = last_hold(run, release, before, |hold| {
         hold.process != release.process && run.operations[hold.acquire].invoke.index > own.from
     })?;

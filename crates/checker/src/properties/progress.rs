@@ -40,17 +40,17 @@ struct Key<'a> {
     acquired: bool,
     failed: Vec<&'a Operation<'a>>,
     /// Of these, in the closing phase.
-    acquired_at_last: bool,
-    failed_at_last: Vec<&'a Operation<'a>>,
+    final_attempt_granted: bool,
+    final_failures: Vec<&'a Operation<'a>>,
 }
 
 impl<'a> Key<'a> {
     /// The attempts that show that it is stuck; none where it is not.
     fn stuck(&self, ttl_ns: u64) -> Option<&[&'a Operation<'a>]> {
-        let left_taken = || refused_for_longer(&self.failed_at_last, ttl_ns);
+        let left_taken = || refused_for_longer(&self.final_failures, ttl_ns);
         match self.acquired {
             false => (!self.failed.is_empty()).then_some(&self.failed[..]),
-            true => (!self.acquired_at_last && left_taken()).then_some(&self.failed_at_last[..]),
+            true => (!self.final_attempt_granted && left_taken()).then_some(&self.final_failures[..]),
         }
     }
 }
@@ -264,16 +264,16 @@ fn attempts<'a>(run: &'a RunIndex<'a>, heal: u64, heal_ns: u64) -> BTreeMap<&'a 
     for acquire in run.acquires() {
         let key = keys.entry(acquire.key).or_default();
         let invoke = acquire.invoke;
-        let at_last = invoke.index > closing;
+        let is_final = invoke.index > closing;
         match acquire.completion {
             Some(event) if event.kind == Kind::Ok => {
                 key.acquired |= event.index > heal;
-                key.acquired_at_last |= at_last;
+                key.final_attempt_granted |= is_final;
             }
             Some(event) if event.error.as_ref().map(OperationError::code) == Some(ErrorCode::ClientGone) => {}
-            Some(_) if at_last || invoke.index > heal && invoke.time >= free_ns => {
+            Some(_) if is_final || invoke.index > heal && invoke.time >= free_ns => {
                 key.failed.push(acquire);
-                key.failed_at_last.extend(at_last.then_some(acquire));
+                key.final_failures.extend(is_final.then_some(acquire));
             }
             _ => {}
         }

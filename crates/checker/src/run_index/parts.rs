@@ -53,7 +53,7 @@ impl<'a> Operation<'a> {
     }
 
     /// Whether it certainly did not happen. A lock library that said no after tries of its own may have taken the lock.
-    pub fn certainly_not(&self) -> bool {
+    pub fn did_not_happen(&self) -> bool {
         let code = |event: &Event| event.error.as_ref().map(fencepost_history::OperationError::code);
         self.completion.is_some_and(|event| {
             event.kind == Kind::Fail

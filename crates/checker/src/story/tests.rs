@@ -39,7 +39,7 @@ fn tells_of_a_clock_that_jumped() {
     let expected = [
         "0.110 s process 3 acquired a on n1, n2 and n3 for 2.000 s (reported validity: 1.961 s), with token 33",
         "0.160 s process 3 read 41",
-        "0.500 s the clock of n3 jumped forward by 60.001 s (seen to have happened by 0.510 s)",
+        "0.500 s the clock of n3 jumped forward by 60.001 s (observed by 0.510 s)",
         "0.810 s process 7 acquired a on n3, n4 and n5 for 2.000 s, with token 34, while process 3 still held it",
         "0.830 s process 7 read 41",
         "0.850 s process 7 wrote 42",
@@ -85,7 +85,7 @@ fn tells_of_faults_that_it_does_not_know() {
     let end = described + JUMP[described..].find("}}").expect("the description ends") + 1;
     let odd = format!("{}{}", &JUMP[..described], &JUMP[end..]).replace("clock-jump", "cosmic-ray");
     assert!(story_of(&odd, "exclusion").contains(
-        &"0.500 s the fault cosmic-ray was injected on n3: {\"n3\":{\"monotonic_ms\":60000,\"wall_ms\":60001}} (seen to have happened by 0.510 s)".to_owned()
+        &"0.500 s the fault cosmic-ray was injected on n3: {\"n3\":{\"monotonic_ms\":60000,\"wall_ms\":60001}} (observed by 0.510 s)".to_owned()
     ));
 }
 

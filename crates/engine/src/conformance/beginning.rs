@@ -1,7 +1,7 @@
 //! Points of a client's beginning and end.
 
 use super::check_result::{CheckResult, Checked, Ended};
-use super::session::{PointContext, seconds};
+use super::session::{RuleContext, seconds};
 use super::test_servers::CLIENTS;
 use crate::client_connection::NO_HELLO;
 use futures_util::future::join_all;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 /// How long a client may take to exit.
 const EXIT: Duration = Duration::from_secs(2);
 
-pub(super) async fn hello(context: &PointContext<'_>) -> Checked {
+pub(super) async fn hello(context: &RuleContext<'_>) -> Checked {
     let clients = join_all((0..CLIENTS).map(|place| context.client(place))).await;
     let clients = clients.into_iter().collect::<Result<Vec<_>, Ended>>();
     let clients = match clients {
@@ -49,7 +49,7 @@ pub(super) async fn hello(context: &PointContext<'_>) -> Checked {
     Ok(CheckResult::kept(format!("after {}; it can: {can}", seconds(slowest))))
 }
 
-pub(super) async fn end_of_input(context: &PointContext<'_>) -> Checked {
+pub(super) async fn end_of_input(context: &RuleContext<'_>) -> Checked {
     // One that holds a lock, and has a connection to the servers.
     let (process, key) = (context.process(1).await?, context.key("a"));
     let answered = context.acquire(&process, &key, super::session::FREE).await?;

@@ -1,15 +1,15 @@
-//! The result of one point.
+//! The result of one rule.
 
 use serde::Serialize;
 
-/// What is known of a point.
+/// What is known of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum PointOutcome {
+pub enum RuleOutcome {
     Kept,
     /// The protocol is kept, and something is worth a look.
     Note,
-    /// The point has no meaning for this lock.
+    /// The rule has no meaning for this lock.
     NotApplicable,
     /// The client was gone before, or never granted the lock.
     NotTried,
@@ -18,29 +18,29 @@ pub enum PointOutcome {
     Broken,
 }
 
-/// Whose part a point is about: what is to be changed, or what is worth a look.
+/// Whose part a rule is about: what is to be changed, or what is worth a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum PointSubject {
+pub enum RuleSubject {
     /// The client: the code that speaks the protocol.
     Client,
     /// The library that it uses, or how it is used.
     Library,
 }
 
-/// What the check of a point saw.
+/// What the check of a rule saw.
 #[derive(Clone, Debug)]
 pub(super) struct CheckResult {
-    pub(super) outcome: PointOutcome,
+    pub(super) outcome: RuleOutcome,
     pub(super) seen: String,
     pub(super) change: Option<String>,
-    /// The processes whose lines show it; none for all of the point.
+    /// The processes whose lines show it; none for all of the rule.
     pub(super) processes: Option<Vec<u64>>,
-    /// Whether the points after it cannot be checked.
+    /// Whether the rules after it cannot be checked.
     pub(super) is_last: bool,
 }
 
-/// Why the check of a point ends early.
+/// Why the check of a rule ends early.
 pub(super) enum Ended {
     Found(CheckResult),
     /// The client cannot be spoken to any more: one sentence.
@@ -52,35 +52,35 @@ pub(super) enum Ended {
 pub(super) type Checked = Result<CheckResult, Ended>;
 
 impl CheckResult {
-    fn new(outcome: PointOutcome, seen: impl Into<String>, change: Option<String>) -> CheckResult {
+    fn new(outcome: RuleOutcome, seen: impl Into<String>, change: Option<String>) -> CheckResult {
         CheckResult { outcome, seen: seen.into(), change, processes: None, is_last: false }
     }
 
     pub(super) fn kept(seen: impl Into<String>) -> CheckResult {
-        CheckResult::new(PointOutcome::Kept, seen, None)
+        CheckResult::new(RuleOutcome::Kept, seen, None)
     }
 
     pub(super) fn note(seen: impl Into<String>, look: impl Into<String>) -> CheckResult {
-        CheckResult::new(PointOutcome::Note, seen, Some(look.into()))
+        CheckResult::new(RuleOutcome::Note, seen, Some(look.into()))
     }
 
     pub(super) fn not_applicable(reason: impl Into<String>) -> CheckResult {
-        CheckResult::new(PointOutcome::NotApplicable, reason, None)
+        CheckResult::new(RuleOutcome::NotApplicable, reason, None)
     }
 
     pub(super) fn not_tried(reason: impl Into<String>) -> CheckResult {
-        CheckResult::new(PointOutcome::NotTried, reason, None)
+        CheckResult::new(RuleOutcome::NotTried, reason, None)
     }
 
     pub(super) fn unchecked(reason: impl Into<String>) -> CheckResult {
-        CheckResult::new(PointOutcome::Unchecked, reason, None)
+        CheckResult::new(RuleOutcome::Unchecked, reason, None)
     }
 
     pub(super) fn broken(seen: impl Into<String>, change: impl Into<String>) -> CheckResult {
-        CheckResult::new(PointOutcome::Broken, seen, Some(change.into()))
+        CheckResult::new(RuleOutcome::Broken, seen, Some(change.into()))
     }
 
-    /// After this no other point can be checked.
+    /// After this no other rule can be checked.
     pub(super) fn and_the_last(mut self) -> CheckResult {
         self.is_last = true;
         self

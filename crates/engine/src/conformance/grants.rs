@@ -1,7 +1,7 @@
 //! Points of what a grant hands out.
 
 use super::check_result::{CheckResult, Checked, Ended};
-use super::session::PointContext;
+use super::session::RuleContext;
 use fencepost_history::{Grant, Lease, Millis, TimeSpan};
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 const GRANTS: usize = 6;
 
 /// One grant after the other, by two clients in turn: the values of their acquires, with their processes.
-async fn in_turn(context: &PointContext<'_>) -> Result<Vec<(u64, Value)>, Ended> {
+async fn in_turn(context: &RuleContext<'_>) -> Result<Vec<(u64, Value)>, Ended> {
     let key = context.key("a");
     let mut grants = Vec::new();
     for number in 0..GRANTS {
@@ -21,7 +21,7 @@ async fn in_turn(context: &PointContext<'_>) -> Result<Vec<(u64, Value)>, Ended>
     Ok(grants)
 }
 
-pub(super) async fn validity(context: &PointContext<'_>) -> Checked {
+pub(super) async fn validity(context: &RuleContext<'_>) -> Checked {
     if context.terms().lease != Lease::Ttl {
         let reason = format!("a hold does not run out by time: lease = \"{}\"", context.terms().lease);
         return Ok(CheckResult::not_applicable(reason));
@@ -50,7 +50,7 @@ pub(super) async fn validity(context: &PointContext<'_>) -> Checked {
     )))
 }
 
-pub(super) async fn tokens(context: &PointContext<'_>) -> Checked {
+pub(super) async fn tokens(context: &RuleContext<'_>) -> Checked {
     if !context.client(0).await?.can("token") {
         return Ok(CheckResult::not_applicable(
             "the lock gives no fencing tokens: the client's answer to the hello does not announce `token`",

@@ -1,7 +1,7 @@
 //! Points of leases: the lock becomes free again without a release.
 
 use super::check_result::{CheckResult, Checked, Ended};
-use super::session::{ClientProcess, PointContext, seconds};
+use super::session::{ClientProcess, RuleContext, seconds};
 use fencepost_history::{Completion, Lease, f};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -10,14 +10,14 @@ use tokio::time::Instant;
 const TRY: Duration = Duration::from_millis(300);
 
 /// How long it may take until another gets the lock.
-fn bound(context: &PointContext<'_>) -> Duration {
+fn bound(context: &RuleContext<'_>) -> Duration {
     let terms = context.terms();
     terms.ttl + terms.ttl / 2 + terms.lag + Duration::from_secs(1)
 }
 
 /// A lock whose holder does not come back. Where it was asked for at `asked`, it is not to be free before its TTL is over.
 async fn becomes_free(
-    context: &PointContext<'_>,
+    context: &RuleContext<'_>,
     key: &str,
     asked: Option<Instant>,
     what: &str,
@@ -58,19 +58,19 @@ const TOO_EARLY: &str = "A holder may rely on the whole TTL. Look at the unit an
                          something else ends the lock when its client is gone, say so in lock.toml (lease = \"session\" or \"connection\")";
 
 /// Whether a lock that ends by its TTL was free again, so long after it had been asked for, before that was over.
-fn is_too_early(context: &PointContext<'_>, after: Duration) -> bool {
+fn is_too_early(context: &RuleContext<'_>, after: Duration) -> bool {
     let terms = context.terms();
     terms.lease == Lease::Ttl && after < terms.ttl
 }
 
 /// Whether the lock ends by itself at all.
-fn without_lease(context: &PointContext<'_>) -> Option<CheckResult> {
+fn without_lease(context: &RuleContext<'_>) -> Option<CheckResult> {
     (context.terms().lease == Lease::None).then(|| {
         CheckResult::not_applicable("lock.toml says lease = \"none\": it stays taken until it is released")
     })
 }
 
-pub(super) async fn client_gone(context: &PointContext<'_>) -> Checked {
+pub(super) async fn client_gone(context: &RuleContext<'_>) -> Checked {
     if let Some(result) = without_lease(context) {
         return Ok(result);
     }
@@ -91,7 +91,7 @@ pub(super) async fn client_gone(context: &PointContext<'_>) -> Checked {
     becomes_free(context, &key, Some(asked), "its client was killed", change).await
 }
 
-pub(super) async fn process_over(context: &PointContext<'_>) -> Checked {
+pub(super) async fn process_over(context: &RuleContext<'_>) -> Checked {
     if let Some(result) = without_lease(context) {
         return Ok(result);
     }
@@ -106,7 +106,7 @@ pub(super) async fn process_over(context: &PointContext<'_>) -> Checked {
 /// How long a lock is held that its client says it renews, in TTLs.
 const RENEWED_TTLS: u32 = 2;
 
-pub(super) async fn renewal(context: &PointContext<'_>) -> Checked {
+pub(super) async fn renewal(context: &RuleContext<'_>) -> Checked {
     let (holder, key) = (context.process(0).await?, context.key("a"));
     if !holder.client.can("extend") {
         return Ok(CheckResult::not_applicable(
@@ -132,7 +132,7 @@ pub(super) async fn renewal(context: &PointContext<'_>) -> Checked {
     })
 }
 
-pub(super) async fn late_release(context: &PointContext<'_>) -> Checked {
+pub(super) async fn late_release(context: &RuleContext<'_>) -> Checked {
     if context.terms().lease != Lease::Ttl {
         return Ok(CheckResult::not_applicable(format!(
             "a hold does not run out by time: lease = \"{}\"",
@@ -199,7 +199,7 @@ pub(super) async fn late_release(context: &PointContext<'_>) -> Checked {
 }
 
 /// The process that gets the lock once its holder's time is over.
-async fn next_holder(context: &PointContext<'_>, key: &str) -> Result<Option<ClientProcess>, Ended> {
+async fn next_holder(context: &RuleContext<'_>, key: &str) -> Result<Option<ClientProcess>, Ended> {
     let begun = Instant::now();
     while begun.elapsed() < bound(context) {
         let other = context.process(1).await?;

@@ -1,7 +1,7 @@
 //! Points of some seconds of ordinary use, without any fault: few indeterminate operations, and grants at all.
 
-use super::check_result::{CheckResult, Checked, Ended, PointOutcome};
-use super::session::{Answered, PointContext, seconds};
+use super::check_result::{CheckResult, Checked, Ended, RuleOutcome};
+use super::session::{Answered, RuleContext, seconds};
 use fencepost_history::Completion;
 use futures_util::future::join_all;
 use std::collections::BTreeMap;
@@ -39,16 +39,16 @@ struct Load {
 /// A lock that several processes want stands free no longer than this.
 const FREE_MAX: Duration = Duration::from_secs(1);
 
-pub(super) async fn use_in_peace(context: &PointContext<'_>) -> Checked {
+pub(super) async fn use_in_peace(context: &RuleContext<'_>) -> Checked {
     let first = use_once(context).await?;
     match first.outcome {
-        PointOutcome::Kept => Ok(first),
+        RuleOutcome::Kept => Ok(first),
         // Once more: a machine that was busy with other things lets operations end late.
         _ => use_once(context).await,
     }
 }
 
-async fn use_once(context: &PointContext<'_>) -> Checked {
+async fn use_once(context: &RuleContext<'_>) -> Checked {
     let parts = join_all((0..2 * PROCESSES).map(|number| take_turns(context, number % 2))).await;
     let mut load = Load::default();
     for part in parts {
@@ -57,7 +57,7 @@ async fn use_once(context: &PointContext<'_>) -> Checked {
     Ok(load.judge())
 }
 
-async fn take_turns(context: &PointContext<'_>, place: usize) -> Result<Load, Ended> {
+async fn take_turns(context: &RuleContext<'_>, place: usize) -> Result<Load, Ended> {
     let (begun, key, mut load) = (Instant::now(), context.key("a"), Load::default());
     let mut process = context.process(place).await?;
     while begun.elapsed() < LENGTH {

@@ -1,9 +1,9 @@
-//! Does a client keep the client protocol? Each point is a short conversation with it, on servers that run.
+//! Does a client keep the client protocol? Each rule is a short conversation with it, on servers that run.
 //!
 //! ```text
 //! nodes ─► test_servers ─► session ─► beginning, operations, grants, lease, load, outage ─► registry ─► run
 //! ```
-//! A lock is judged by a run; a client, by these points.
+//! A lock is judged by a run; a client, by these rules.
 
 mod beginning;
 mod check_result;
@@ -21,6 +21,6 @@ mod test_servers;
 mod tests;
 mod transcript;
 
-pub use check_result::{PointOutcome, PointSubject};
+pub use check_result::{RuleOutcome, RuleSubject};
 pub use nodes::{ConformanceObserver, check_conformance, conformance_spec};
-pub use run::PointResult;
+pub use run::RuleResult;

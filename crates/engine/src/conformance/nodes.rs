@@ -1,6 +1,6 @@
 //! Test servers on real nodes: a driver's servers, and a node for each client.
 
-use super::run::{PointResult, check_all};
+use super::run::{RuleResult, check_all};
 use super::test_servers::{CLIENTS, LockTerms, ServersState, Streams, TestServers};
 use crate::client_start::{self, KnownNodes};
 use crate::deployment::{self, nodes_of};
@@ -32,7 +32,7 @@ const KILLED: Duration = Duration::from_secs(5);
 pub trait ConformanceObserver: Send {
     /// The servers run; their versions, and what the lock's version command printed.
     fn started(&mut self, servers: &[String], version: Option<&str>);
-    fn checked(&mut self, point: &PointResult);
+    fn checked(&mut self, rule: &RuleResult);
 }
 
 /// The validated options of a check: three clients, no faults, no storage.
@@ -58,7 +58,7 @@ pub async fn check_conformance(
     logs: &Path,
     stop: &Arc<Stop>,
     observer: &mut dyn ConformanceObserver,
-) -> Result<Vec<PointResult>> {
+) -> Result<Vec<RuleResult>> {
     let driver = fencepost_cluster::select(&spec.options.driver).await?;
     let (_, clean_up) = fencepost_cluster::clean_up_before(driver.as_ref()).await?;
     let cluster = ClusterSpec { run: run_name(spec), nodes: deployment::nodes(spec), logs: logs.to_owned() };
@@ -77,7 +77,7 @@ async fn check_on(
     logs: &Path,
     cluster: &Cluster,
     observer: &mut dyn ConformanceObserver,
-) -> Result<Vec<PointResult>> {
+) -> Result<Vec<RuleResult>> {
     let services = deployment::start_services(spec, cluster).await?;
     let [servers, clients] = [NodeKind::Server, NodeKind::Client].map(|kind| nodes_of(cluster, kind));
     let versions = deployment::versions(spec, &servers).await?;
@@ -96,7 +96,7 @@ async fn check_on(
     };
     let test_servers =
         NodeTestServers { spec: spec.clone(), terms, context, servers, clients, logs: logs.to_owned() };
-    check_all(Arc::new(test_servers), &mut |point| observer.checked(point)).await
+    check_all(Arc::new(test_servers), &mut |rule| observer.checked(rule)).await
 }
 
 struct NodeTestServers {

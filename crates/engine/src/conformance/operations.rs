@@ -1,7 +1,7 @@
 //! Points of single operations, without any fault.
 
 use super::check_result::{CheckResult, Checked, Ended};
-use super::session::{Answered, FREE, PointContext, seconds};
+use super::session::{Answered, FREE, RuleContext, seconds};
 use fencepost_history::{ErrorCode, Released};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -10,11 +10,11 @@ use tokio::time::Instant;
 const TRIES: usize = 3;
 
 /// The time-out of an acquire that has to wait: the holder's time must not run out meanwhile.
-fn wait(context: &PointContext<'_>) -> Duration {
+fn wait(context: &RuleContext<'_>) -> Duration {
     context.terms().ttl / 2
 }
 
-pub(super) async fn grants(context: &PointContext<'_>) -> Checked {
+pub(super) async fn grants(context: &RuleContext<'_>) -> Checked {
     let (process, key) = (context.process(0).await?, context.key("a"));
     let granted = context.acquire(&process, &key, FREE).await?;
     if !granted.is_ok() {
@@ -22,7 +22,7 @@ pub(super) async fn grants(context: &PointContext<'_>) -> Checked {
             format!("the acquire of a free lock was answered with {granted}"),
             "Look at this error, which is the library's or that of the client's own code, and at the address that the client connects to",
         );
-        // Where the lock is never granted every other point would say so again.
+        // Where the lock is never granted every other rule would say so again.
         let again = context.acquire(&context.process(0).await?, &context.key("b"), FREE).await?;
         return Ok(if again.is_ok() { broken } else { broken.and_the_last() });
     }
@@ -63,14 +63,14 @@ pub(super) async fn grants(context: &PointContext<'_>) -> Checked {
 }
 
 /// How long an acquire of a free lock takes on this machine at this moment: so much later than it should an answer may come.
-async fn undisturbed(context: &PointContext<'_>) -> Result<Duration, Ended> {
+async fn undisturbed(context: &RuleContext<'_>) -> Result<Duration, Ended> {
     let (process, key) = (context.process(1).await?, context.key("undisturbed"));
     let granted = context.grant(&process, &key).await?;
     context.release(&process, &key).await?;
     Ok(granted.took)
 }
 
-pub(super) async fn processes(context: &PointContext<'_>) -> Checked {
+pub(super) async fn processes(context: &RuleContext<'_>) -> Checked {
     let mut seen = String::new();
     for number in 0..TRIES {
         let (holder, waiter, other) =
@@ -122,7 +122,7 @@ pub(super) async fn processes(context: &PointContext<'_>) -> Checked {
     ))
 }
 
-pub(super) async fn time_out(context: &PointContext<'_>) -> Checked {
+pub(super) async fn time_out(context: &RuleContext<'_>) -> Checked {
     let (wait, mut fastest): (_, Option<Answered>) = (wait(context), None);
     let bound = wait + wait / 10 + undisturbed(context).await?;
     for number in 0..TRIES {
@@ -182,7 +182,7 @@ pub(super) async fn time_out(context: &PointContext<'_>) -> Checked {
     )))
 }
 
-pub(super) async fn next(context: &PointContext<'_>) -> Checked {
+pub(super) async fn next(context: &RuleContext<'_>) -> Checked {
     let (first, second) = (context.process(0).await?, context.process(1).await?);
     let key = context.key("a");
     context.grant(&first, &key).await?;
@@ -200,7 +200,7 @@ pub(super) async fn next(context: &PointContext<'_>) -> Checked {
     Ok(CheckResult::kept(format!("another client acquired {} after the release", seconds(answered.took))))
 }
 
-pub(super) async fn holds(context: &PointContext<'_>) -> Checked {
+pub(super) async fn holds(context: &RuleContext<'_>) -> Checked {
     let (process, key) = (context.process(0).await?, context.key("a"));
     let change = "Answer holds with what the process believes, from no request: true from the ok of its acquire until its \
                   release begins or its library reports the lock as lost";

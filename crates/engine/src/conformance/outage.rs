@@ -1,14 +1,14 @@
 //! Points of servers that do not answer: paused, or down.
 
 use super::check_result::{CheckResult, Checked};
-use super::session::{Answered, PointContext, seconds};
+use super::session::{Answered, RuleContext, seconds};
 use super::test_servers::ServersState;
 use fencepost_history::{ErrorCode, f};
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// The time-out of an acquire while no server answers. Shorter than the TTL: a request that is carried out later still shows.
-fn time_out(context: &PointContext<'_>) -> Duration {
+fn time_out(context: &RuleContext<'_>) -> Duration {
     context.terms().ttl / 2
 }
 
@@ -19,7 +19,7 @@ const SLACK: Duration = Duration::from_millis(300);
 /// to 14 s for each of five servers.
 const RETRIES: Duration = Duration::from_secs(60);
 
-pub(super) async fn lost(context: &PointContext<'_>) -> Checked {
+pub(super) async fn lost(context: &RuleContext<'_>) -> Checked {
     let (holder, key) = (context.process(0).await?, context.key("a"));
     if !holder.client.can("lost") {
         return Ok(CheckResult::not_applicable("the client's answer to the hello does not announce `lost`"));
@@ -57,7 +57,7 @@ pub(super) async fn lost(context: &PointContext<'_>) -> Checked {
     Ok(CheckResult::kept(format!("`lost` came ({reason}), and holds was false after it")))
 }
 
-pub(super) async fn unanswered(context: &PointContext<'_>) -> Checked {
+pub(super) async fn unanswered(context: &RuleContext<'_>) -> Checked {
     let (process, warm, key) = (context.process(0).await?, context.key("a"), context.key("b"));
     // So that it has a connection, if it keeps one.
     context.grant(&process, &warm).await?;
@@ -93,7 +93,7 @@ pub(super) async fn unanswered(context: &PointContext<'_>) -> Checked {
 }
 
 /// What an acquire may say that ended while no server answered.
-async fn judge_unanswered(context: &PointContext<'_>, key: &str, answered: &Answered) -> Checked {
+async fn judge_unanswered(context: &RuleContext<'_>, key: &str, answered: &Answered) -> Checked {
     let seen = format!(
         "while all servers stood still, an acquire ended with {answered} after {}",
         seconds(answered.took)
@@ -123,7 +123,7 @@ async fn judge_unanswered(context: &PointContext<'_>, key: &str, answered: &Answ
     ))
 }
 
-pub(super) async fn unreachable(context: &PointContext<'_>) -> Checked {
+pub(super) async fn unreachable(context: &RuleContext<'_>) -> Checked {
     // A process of its own, which has sent nothing yet; its client runs.
     let (process, key) = (context.process(0).await?, context.key("a"));
     context.session.servers.set_state(ServersState::Killed).await?;

@@ -1,127 +1,127 @@
-//! All points, in the order in which they are checked. Those that disturb the servers come last.
+//! All rules, in the order in which they are checked. Those that disturb the servers come last.
 
-use super::check_result::{Checked, PointSubject};
-use super::session::PointContext;
+use super::check_result::{Checked, RuleSubject};
+use super::session::RuleContext;
 use super::{beginning, grants, lease, load, operations, outage};
 use std::pin::Pin;
 
-type Check = for<'a> fn(&'a PointContext<'a>) -> Pin<Box<dyn Future<Output = Checked> + Send + 'a>>;
+type Check = for<'a> fn(&'a RuleContext<'a>) -> Pin<Box<dyn Future<Output = Checked> + Send + 'a>>;
 
 /// Something that every client must do.
-pub(super) struct Point {
+pub(super) struct Rule {
     /// As in the report.
     pub(super) name: &'static str,
     /// What the client protocol asks for: one line.
-    pub(super) rule: &'static str,
+    pub(super) asks: &'static str,
     /// Whose part it is.
-    pub(super) about: PointSubject,
+    pub(super) about: RuleSubject,
     pub(super) check: Check,
 }
 
 /// Points that are checked at the same time, because they mostly wait; others are alone.
-pub(super) const GROUPS: &[&[Point]] = &[
-    &[Point {
+pub(super) const GROUPS: &[&[Rule]] = &[
+    &[Rule {
         name: "hello",
-        rule: "the hello is answered in time, with what lock.toml promises",
-        about: PointSubject::Client,
+        asks: "the hello is answered in time, with what lock.toml promises",
+        about: RuleSubject::Client,
         check: |context| Box::pin(beginning::hello(context)),
     }],
-    &[Point {
+    &[Rule {
         name: "grant",
-        rule: "a free lock is granted and released; a release has `believed`",
-        about: PointSubject::Client,
+        asks: "a free lock is granted and released; a release has `believed`",
+        about: RuleSubject::Client,
         check: |context| Box::pin(operations::grants(context)),
     }],
-    &[Point {
+    &[Rule {
         name: "processes",
-        rule: "processes of one client do not wait for each other",
-        about: PointSubject::Client,
+        asks: "processes of one client do not wait for each other",
+        about: RuleSubject::Client,
         check: |context| Box::pin(operations::processes(context)),
     }],
-    &[Point {
+    &[Rule {
         name: "time-out",
-        rule: "an acquire of a taken lock ends by its time-out",
-        about: PointSubject::Library,
+        asks: "an acquire of a taken lock ends by its time-out",
+        about: RuleSubject::Library,
         check: |context| Box::pin(operations::time_out(context)),
     }],
-    &[Point {
+    &[Rule {
         name: "next",
-        rule: "after a release another client acquires",
-        about: PointSubject::Library,
+        asks: "after a release another client acquires",
+        about: RuleSubject::Library,
         check: |context| Box::pin(operations::next(context)),
     }],
-    &[Point {
+    &[Rule {
         name: "holds",
-        rule: "holds is true while the lock is held only",
-        about: PointSubject::Client,
+        asks: "holds is true while the lock is held only",
+        about: RuleSubject::Client,
         check: |context| Box::pin(operations::holds(context)),
     }],
-    &[Point {
+    &[Rule {
         name: "validity",
-        rule: "validity_ms is never more than the TTL",
-        about: PointSubject::Library,
+        asks: "validity_ms is never more than the TTL",
+        about: RuleSubject::Library,
         check: |context| Box::pin(grants::validity(context)),
     }],
-    &[Point {
+    &[Rule {
         name: "tokens",
-        rule: "fencing tokens grow",
-        about: PointSubject::Library,
+        asks: "fencing tokens grow",
+        about: RuleSubject::Library,
         check: |context| Box::pin(grants::tokens(context)),
     }],
     &[
-        Point {
+        Rule {
             name: "client-gone",
-            rule: "the lock of a client that is gone becomes free by itself",
-            about: PointSubject::Library,
+            asks: "the lock of a client that is gone becomes free by itself",
+            about: RuleSubject::Library,
             check: |context| Box::pin(lease::client_gone(context)),
         },
-        Point {
+        Rule {
             name: "process-over",
-            rule: "the lock of a process that is over becomes free by itself",
-            about: PointSubject::Client,
+            asks: "the lock of a process that is over becomes free by itself",
+            about: RuleSubject::Client,
             check: |context| Box::pin(lease::process_over(context)),
         },
-        Point {
+        Rule {
             name: "late-release",
-            rule: "a release after the TTL leaves the next holder's lock alone",
-            about: PointSubject::Library,
+            asks: "a release after the TTL leaves the next holder's lock alone",
+            about: RuleSubject::Library,
             check: |context| Box::pin(lease::late_release(context)),
         },
-        Point {
+        Rule {
             name: "renewal",
-            rule: "a lock that announces `extend` reports each renewal",
-            about: PointSubject::Library,
+            asks: "a lock that announces `extend` reports each renewal",
+            about: RuleSubject::Library,
             check: |context| Box::pin(lease::renewal(context)),
         },
     ],
-    &[Point {
+    &[Rule {
         name: "peace",
-        rule: "without faults: at most 1 % `info`, at least one grant a second",
-        about: PointSubject::Library,
+        asks: "without faults: at most 1 % `info`, at least one grant a second",
+        about: RuleSubject::Library,
         check: |context| Box::pin(load::use_in_peace(context)),
     }],
-    &[Point {
+    &[Rule {
         name: "end-of-input",
-        rule: "the client exits when its input ends",
-        about: PointSubject::Client,
+        asks: "the client exits when its input ends",
+        about: RuleSubject::Client,
         check: |context| Box::pin(beginning::end_of_input(context)),
     }],
-    &[Point {
+    &[Rule {
         name: "unanswered",
-        rule: "an acquire that no server answers is `info`, unless it is certain",
-        about: PointSubject::Client,
+        asks: "an acquire that no server answers is `info`, unless it is certain",
+        about: RuleSubject::Client,
         check: |context| Box::pin(outage::unanswered(context)),
     }],
-    &[Point {
+    &[Rule {
         name: "lost",
-        rule: "a lost lock is reported, and holds is false after that",
-        about: PointSubject::Library,
+        asks: "a lost lock is reported, and holds is false after that",
+        about: RuleSubject::Library,
         check: |context| Box::pin(outage::lost(context)),
     }],
-    &[Point {
+    &[Rule {
         name: "unreachable",
-        rule: "an acquire that was not sent is `fail`",
-        about: PointSubject::Client,
+        asks: "an acquire that was not sent is `fail`",
+        about: RuleSubject::Client,
         check: |context| Box::pin(outage::unreachable(context)),
     }],
 ];

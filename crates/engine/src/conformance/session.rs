@@ -1,4 +1,4 @@
-//! What the check of one point works with: clients, and processes and keys that no other point uses.
+//! What the check of one rule works with: clients, and processes and keys that no other rule uses.
 
 use super::check_result::{CheckResult, Ended};
 use super::test_servers::{CLIENTS, LockTerms, TestServers};
@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::Instant;
 
-/// Process numbers of one point: the numbers of point 3 are 3000 to 3999.
+/// Process numbers of one rule: the numbers of rule 3 are 3000 to 3999.
 const PROCESSES_OF_POINT: u64 = 1000;
 
 /// How long an operation on a lock that is free may take.
@@ -50,8 +50,8 @@ struct Events {
     gone: watch::Sender<Option<String>>,
 }
 
-/// The part of the session that belongs to one point.
-pub(super) struct PointContext<'a> {
+/// The part of the session that belongs to one rule.
+pub(super) struct RuleContext<'a> {
     pub(super) session: &'a CheckSession,
     number: u64,
     processes: AtomicU64,
@@ -165,21 +165,21 @@ impl ClientEvents for Events {
     }
 }
 
-impl<'a> PointContext<'a> {
-    pub(super) fn new(session: &'a CheckSession, number: usize) -> PointContext<'a> {
-        PointContext { session, number: number as u64, processes: AtomicU64::new(0) }
+impl<'a> RuleContext<'a> {
+    pub(super) fn new(session: &'a CheckSession, number: usize) -> RuleContext<'a> {
+        RuleContext { session, number: number as u64, processes: AtomicU64::new(0) }
     }
 
     pub(super) fn terms(&self) -> &LockTerms {
         self.session.servers.terms()
     }
 
-    /// Whether this is the number of a process of this point.
+    /// Whether this is the number of a process of this rule.
     pub(super) fn has(&self, process: u64) -> bool {
         process / PROCESSES_OF_POINT == self.number
     }
 
-    /// A key that only this point uses.
+    /// A key that only this rule uses.
     pub(super) fn key(&self, name: &str) -> String {
         format!("check-{}-{name}", self.number)
     }
@@ -250,7 +250,7 @@ impl<'a> PointContext<'a> {
         self.perform(process, f::ACQUIRE, key, timeout, LATE).await
     }
 
-    /// Acquires a lock that is free. Without a grant the point cannot be checked.
+    /// Acquires a lock that is free. Without a grant the rule cannot be checked.
     pub(super) async fn grant(&self, process: &ClientProcess, key: &str) -> Result<Answered, Ended> {
         let answered = self.acquire(process, key, FREE).await?;
         match answered.completion {

@@ -1,4 +1,4 @@
-//! The lines of conversations with clients, both directions, kept in memory to be shown where a point is broken.
+//! The lines of conversations with clients, both directions, kept in memory to be shown where a rule is broken.
 
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-/// Lines that a report shows of one point at most: the last ones.
+/// Lines that a report shows of one rule at most: the last ones.
 const SHOWN_MAX: usize = 12;
 
 /// All lines, in the order in which they were written or read.

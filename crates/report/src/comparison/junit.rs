@@ -14,20 +14,20 @@ pub fn suites(comparison: &Comparison) -> Vec<Suite> {
         let cells = comparison.nemeses.iter().zip(&row.cells);
         let cases = cells.flat_map(|(nemesis, cell)| cases(row, nemesis, cell)).collect();
         let servers = row.servers.iter().map(|server| ("server".to_owned(), server.clone()));
-        let worth = comparison.nemeses.iter().zip(&row.cells).filter_map(|(nemesis, cell)| {
-            let worth = cell.worth.as_ref()?;
+        let confidence = comparison.nemeses.iter().zip(&row.cells).filter_map(|(nemesis, cell)| {
+            let confidence = cell.confidence.as_ref()?;
             let weak = if cell.weak().is_empty() {
                 String::new()
             } else {
-                format!(", weak: only {}", worth.weak.join(", "))
+                format!(", weak: only {}", confidence.weak.join(", "))
             };
-            let covered = match worth.possible {
+            let covered = match confidence.possible {
                 0 => format!("no situations{weak}"),
-                possible => format!("{} of {possible} situations covered{weak}", worth.covered),
+                possible => format!("{} of {possible} situations covered{weak}", confidence.covered),
             };
-            Some((format!("worth under {nemesis}"), covered))
+            Some((format!("confidence under {nemesis}"), covered))
         });
-        Suite { name: comparison.label(row), properties: servers.chain(worth).collect(), cases }
+        Suite { name: comparison.label(row), properties: servers.chain(confidence).collect(), cases }
     };
     comparison.rows.iter().map(suite).collect()
 }

@@ -1,6 +1,7 @@
 //! Many runs beside each other: a row for each lock, a column for each nemesis, as a text, a page, or a file for another program.
 
 mod baseline;
+mod confidence;
 mod csv;
 mod figures;
 mod junit;
@@ -11,13 +12,12 @@ mod tables;
 mod terminal;
 #[cfg(test)]
 mod tests;
-mod worth;
 
 pub use baseline::{BaselineError, Changes, changes, read as read_baseline};
+pub use confidence::CellConfidence;
 pub use csv::write as write_csv;
 pub use junit::suites as junit_suites;
 pub use markdown::text as markdown;
 pub use model::{Cell, Comparison, MadeRun, Row, cell, of_runs};
 pub use page::html;
 pub use terminal::text as terminal_text;
-pub use worth::CellWorth;

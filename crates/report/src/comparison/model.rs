@@ -1,7 +1,7 @@
 //! What many runs say together, as `compare.json` keeps it.
 
+use super::confidence::{CellConfidence, confidence};
 use super::figures::{RunFigures, TEST_ITSELF, outcome_of};
-use super::worth::{CellWorth, worth};
 use crate::runs::{Judgement, Run};
 use fencepost_checker::{
     Figures, Harm, LostAdditionsFigures, LostUpdatesFigures, Metric, Outcome, Unjudged, registry,
@@ -65,9 +65,10 @@ pub struct Cell {
     pub lost: Option<Lost>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<CellCosts>,
-    /// What its verdict is worth. None in comparisons of before that was counted, and without runs.
+    /// How much confidence its verdict deserves. None in comparisons of before that was counted, and without runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub worth: Option<CellWorth>,
+    #[serde(rename = "worth")]
+    pub confidence: Option<CellConfidence>,
     /// In the order of their seeds in the matrix, or the oldest first.
     pub runs: Vec<CellRun>,
     /// Why runs that were asked for are not there.
@@ -216,7 +217,7 @@ impl Cell {
     /// Why it says little that all properties held, as clauses; empty where they did not, or where it says enough.
     pub fn weak(&self) -> &[String] {
         let held = self.outcomes.outcome() == Some(Outcome::Valid);
-        self.worth.as_ref().filter(|_| held).map_or(&[], |worth| &worth.weak)
+        self.confidence.as_ref().filter(|_| held).map_or(&[], |confidence| &confidence.weak)
     }
 }
 
@@ -297,7 +298,7 @@ pub fn cell(runs: Vec<MadeRun>) -> Cell {
         not_judged: not_judged(&judgements),
         lost: lost(&judgements),
         costs: costs(&judgements),
-        worth: (!judgements.is_empty()).then(|| worth(&judgements)),
+        confidence: (!judgements.is_empty()).then(|| confidence(&judgements)),
         ..Cell::default()
     };
     Cell { runs: runs.into_iter().map(cell_run).collect(), ..cell }

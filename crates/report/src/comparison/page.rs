@@ -99,8 +99,8 @@ fn whole(cell: &Cell, mark: &Mark, folder: &Path) -> Markup {
         @for other in tables::other_harms(cell) { small { (other) } }
         @if cell.missing > 0 { small.missing { (cell.missing) " of its runs missing" } }
         @if !cell.weak().is_empty() { small { "only " (cell.weak().join(", ")) } }
-        @else if let Some(worth) = cell.worth.as_ref().filter(|worth| worth.possible > 0) {
-            small { (worth.covered) " of " (worth.possible) " situations" }
+        @else if let Some(confidence) = cell.confidence.as_ref().filter(|confidence| confidence.possible > 0) {
+            small { (confidence.covered) " of " (confidence.possible) " situations" }
         }
         @if !violated.is_empty() { small { (violated.join(", ")) } }
         @if let Some(share) = lost { small { "lost " (share) } }

@@ -1,7 +1,7 @@
 //! A comparison as tables of short texts, which terminal, Markdown and page each show in their own way.
 
+use super::confidence::rule;
 use super::model::{Cell, Comparison, Outcomes, Row};
-use super::worth::rule;
 use crate::words::property;
 use fencepost_checker::{Harm, Outcome};
 use std::collections::BTreeMap;
@@ -33,9 +33,9 @@ impl Mark {
         Mark { text: text.into(), ..Mark::default() }
     }
 
-    /// Marks what held in a cell of little worth, whatever else was violated there: `✓ holds (weak)`.
+    /// Marks what held in a cell that deserves little confidence, whatever else was violated there: `✓ holds (weak)`.
     fn weakened(self, cell: &Cell) -> Mark {
-        let weak = cell.worth.as_ref().is_some_and(|worth| !worth.weak.is_empty());
+        let weak = cell.confidence.as_ref().is_some_and(|confidence| !confidence.weak.is_empty());
         match self.outcome == Some(Outcome::Valid) && weak {
             true => Mark { text: format!("{} (weak)", self.text), weak: true, ..self },
             false => self,
@@ -83,9 +83,9 @@ pub fn properties(comparison: &Comparison) -> Vec<Table> {
     comparison.checkers().into_iter().map(of_checker).collect()
 }
 
-/// What the verdicts are worth, as far as anything is known of it, and what was measured.
+/// How much confidence the verdicts deserve, as far as anything is known of it, and what was measured.
 pub fn figures(comparison: &Comparison) -> Vec<Table> {
-    let mut figures = worth(comparison);
+    let mut figures = confidence(comparison);
     figures.retain(|table| {
         table.rows.iter().flatten().any(|mark| ![NOTHING, MISSING, "n/a"].contains(&&*mark.text))
     });
@@ -93,26 +93,26 @@ pub fn figures(comparison: &Comparison) -> Vec<Table> {
     figures
 }
 
-/// What the verdicts are worth.
-fn worth(comparison: &Comparison) -> Vec<Table> {
+/// How much confidence the verdicts deserve.
+fn confidence(comparison: &Comparison) -> Vec<Table> {
     vec![
         table(comparison, "Situations covered", "of those possible, all runs together", |cell| {
-            let worth = cell.worth.as_ref().filter(|worth| worth.possible > 0)?;
-            Some(Mark::plain(format!("{} of {}", worth.covered, worth.possible)))
+            let confidence = cell.confidence.as_ref().filter(|confidence| confidence.possible > 0)?;
+            Some(Mark::plain(format!("{} of {}", confidence.covered, confidence.possible)))
         }),
         table(
             comparison,
             "Nearest miss",
             "from the last act of a holder that had not released to the next grant",
-            |cell| Some(Mark::plain(cell.worth.as_ref()?.nearest_miss.as_ref()?.distance())),
+            |cell| Some(Mark::plain(cell.confidence.as_ref()?.nearest_miss.as_ref()?.distance())),
         ),
         table(
             comparison,
             "Rate of violations that is left",
             "upper bound with 95 % confidence, from the number of runs without any",
             |cell| {
-                let worth = cell.worth.as_ref().filter(|_| cell.outcomes.violation == 0)?;
-                Some(Mark::plain(match worth.rate_bound {
+                let confidence = cell.confidence.as_ref().filter(|_| cell.outcomes.violation == 0)?;
+                Some(Mark::plain(match confidence.rate_bound {
                     Some(rate) => format!("< {:.0} %", (rate * 100.0).ceil()),
                     None => "too few runs".to_owned(),
                 }))
@@ -263,7 +263,7 @@ pub fn remarks(comparison: &Comparison) -> Vec<String> {
     let settings = settings.map(|settings| format!("all runs with {settings}"));
     let left_out = comparison.left_out.iter().map(|run| format!("left out: {run}"));
     let mut cells = comparison.rows.iter().flat_map(|row| &row.cells);
-    let little = |cell: &Cell| cell.worth.as_ref().is_some_and(|worth| !worth.weak.is_empty());
+    let little = |cell: &Cell| cell.confidence.as_ref().is_some_and(|confidence| !confidence.weak.is_empty());
     let weak = cells.any(little).then(rule);
     let whole = weak.into_iter().chain(never_judged(comparison));
     let missing = comparison.missing.iter().cloned();

@@ -198,14 +198,14 @@ fn a_cell_is_weak_with_few_runs_or_few_situations() {
 #[test]
 fn the_worth_of_a_cell_is_that_of_all_its_runs() {
     let mut runs = runs_that_held(&[&[0], &[1], &[1]], 84);
-    let worth = |runs: &[Run]| cell_of(runs).worth.unwrap();
-    let held = worth(&runs);
+    let confidence = |runs: &[Run]| cell_of(runs).confidence.unwrap();
+    let held = confidence(&runs);
     assert_eq!((held.covered, held.possible), (2, 4));
     assert_eq!(held.nearest_miss.unwrap().distance(), "84 ms");
     assert_eq!((held.rate_bound.unwrap() * 100.0).round(), 63.0);
     runs.push(run("redlock", "none", "pause", &BROKEN, (0, 10)));
-    assert_eq!((worth(&runs).rate_bound, worth(&runs).covered), (None, 2));
-    assert_eq!(worth(&runs[..2]).rate_bound, None);
+    assert_eq!((confidence(&runs).rate_bound, confidence(&runs).covered), (None, 2));
+    assert_eq!(confidence(&runs[..2]).rate_bound, None);
 }
 
 #[test]

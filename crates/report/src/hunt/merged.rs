@@ -68,7 +68,7 @@ fn findings(
                 None => findings.push((number, found.clone())),
                 Some((of, known)) => {
                     let (times, found_ms) = (known.times + found.times, known.found_ms.min(found.found_ms));
-                    if worth(found) < worth(known) {
+                    if standing(found) < standing(known) {
                         (*of, *known) = (number, found.clone());
                     }
                     (known.times, known.found_ms) = (times, found_ms);
@@ -89,7 +89,7 @@ fn findings(
 }
 
 /// Which of two findings of one signature is shown, the least first: the one that is known best, and is smallest.
-fn worth(finding: &HuntFinding) -> (u8, usize, usize) {
+fn standing(finding: &HuntFinding) -> (u8, usize, usize) {
     let state = match finding.state {
         FindingState::Minimised => 0,
         FindingState::Known => 1,

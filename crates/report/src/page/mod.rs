@@ -8,7 +8,7 @@ use crate::measures::{Tally, tallies};
 use crate::pictures::canvas::span;
 use crate::pictures::{RunPictures, clocks, conflict, violation};
 use crate::shown_findings::{ShownFinding, findings, groups, repetitions};
-use crate::{words, worth};
+use crate::{confidence, words};
 pub use document::document;
 use fencepost_checker::run_index::Fault;
 use fencepost_checker::{
@@ -43,7 +43,7 @@ pub fn page(
             (violations(run, verdict))
             (pictures(run, verdict, overlaps, whole))
             (faults(run))
-            (worth::situations(verdict.coverage.as_ref()))
+            (confidence::situations(verdict.coverage.as_ref()))
             (counts(run))
             (settings(heading))
             footer { "Made by Fencepost " (heading.fencepost) " from the history of the run." }
@@ -77,7 +77,7 @@ fn verdict_box(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> Marku
             div.word { (verdict.outcome.sign()) " " (verdict.outcome) }
             h1 { (words::sentence(heading, run, verdict)) }
             @for whose in verdict.whose() { p { b { (words::capital(whose.in_words())) } ": " (whose.meaning()) "." } }
-            @if let Some(worth) = worth::worth_of_outcome(verdict) { p { b { (worth) } } }
+            @if let Some(confidence) = confidence::outcome_with_confidence(verdict) { p { b { (confidence) } } }
             p { (words::background(heading, run)) }
         }
     }

@@ -6,10 +6,10 @@ mod sarif;
 
 pub use sarif::encoded;
 
+use crate::confidence::confidence;
 use crate::markdown::{code, escaped};
 use crate::shown_findings::own_findings;
 use crate::words::{UNCLAIMED, observation, with_whose};
-use crate::worth::worth;
 use crate::{Heading, heading, property};
 use anyhow::Result;
 use clap::Args;
@@ -122,9 +122,9 @@ fn suite(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) -> jun
         };
         cases.push(junit::Case { name: format!("expected: {}", expect.name()), class, end });
     }
-    let (seed, worth) = (heading.seed.to_string(), worth(verdict).unwrap_or_default());
+    let (seed, confidence) = (heading.seed.to_string(), confidence(verdict).unwrap_or_default());
     let named = [
-        ("worth", &worth),
+        ("confidence", &confidence),
         ("seed", &seed),
         ("repeat", &heading.command),
         ("version", &heading.version),
@@ -189,9 +189,9 @@ fn summary(heading: &Heading, verdict: &RunVerdict, expect: Option<Expect>) -> S
         let (name, _) = property(&each.checker);
         text.push_str(&format!("| {} | not judged | {} |\n", escaped(name), escaped(&each.reason)));
     }
-    let worth =
-        worth(verdict).map_or(String::new(), |worth| format!("\nWhat it is worth: {}.\n", escaped(&worth)));
-    format!("{text}{worth}\nTo repeat: {}\n", code(&heading.command))
+    let confidence = confidence(verdict)
+        .map_or(String::new(), |confidence| format!("\nConfidence: {}.\n", escaped(&confidence)));
+    format!("{text}{confidence}\nTo repeat: {}\n", code(&heading.command))
 }
 
 #[cfg(test)]

@@ -47,10 +47,10 @@ fn the_closing_attempts_decide() {
     assert_eq!(outcome("5001 2 fail acquire a null taken"), Outcome::Valid);
     assert_eq!(outcome("13001 2 fail acquire a null unreachable"), Outcome::Valid);
     assert_eq!(outcome("13001 2 info acquire a null timeout"), Outcome::Valid);
-    let granted_at_last =
+    let final_grant =
         "13001 2 fail acquire a null taken\n13002 3 invoke acquire a {ttl_ms:2000}\n13003 3 ok acquire a";
     // Granted in the end, and long after it had to be free.
-    let late = verdict(&Progress, &LEFT_TAKEN.replace("13001 2 fail  acquire a null taken", granted_at_last));
+    let late = verdict(&Progress, &LEFT_TAKEN.replace("13001 2 fail  acquire a null taken", final_grant));
     assert_eq!((late.outcome, &*late.findings[0].class), (Outcome::Violation, "late"));
     assert_eq!(
         late.summary,

@@ -1,21 +1,21 @@
-//! Each point accepts a client that keeps the protocol, and rejects one with the habit that it is there for.
+//! Each rule accepts a client that keeps the protocol, and rejects one with the habit that it is there for.
 
 mod fake;
 
-use super::check_result::PointOutcome::{self, Broken, Kept, NotApplicable, NotTried, Note};
+use super::check_result::RuleOutcome::{self, Broken, Kept, NotApplicable, NotTried, Note};
 use super::registry::GROUPS;
-use super::run::{PointResult, check_all};
+use super::run::{RuleResult, check_all};
 use fake::{FakeTestServers, Habits};
 use fencepost_history::Lease;
 
-async fn checked(lease: Lease, habits: Habits) -> Vec<PointResult> {
+async fn checked(lease: Lease, habits: Habits) -> Vec<RuleResult> {
     check_all(FakeTestServers::new(lease, habits), &mut |_| {}).await.expect("the servers never fail")
 }
 
-/// Checks a client with a habit; the point is to have this outcome, and a result with these words.
-async fn finds(habits: Habits, point: &str, outcome: PointOutcome, words: &str) {
+/// Checks a client with a habit; the rule is to have this outcome, and a result with these words.
+async fn finds(habits: Habits, rule: &str, outcome: RuleOutcome, words: &str) {
     let results = checked(Lease::Ttl, habits).await;
-    let found = results.iter().find(|result| result.point == point).expect("such a point");
+    let found = results.iter().find(|result| result.name == rule).expect("such a point");
     assert_eq!(found.outcome, outcome, "{habits:?}: {found:#?}");
     assert!(found.seen.contains(words), "{habits:?}: {}", found.seen);
     if matches!(outcome, Broken | Note) {
@@ -27,10 +27,10 @@ async fn finds(habits: Habits, point: &str, outcome: PointOutcome, words: &str) 
 #[tokio::test(start_paused = true)]
 async fn a_client_without_bad_habits_keeps_every_point() {
     let results = checked(Lease::Ttl, Habits::default()).await;
-    let kept = |result: &PointResult| result.outcome == Kept || result.point == "renewal";
+    let kept = |result: &RuleResult| result.outcome == Kept || result.name == "renewal";
     assert!(results.iter().all(kept), "{results:#?}");
     assert_eq!(results.len(), GROUPS.iter().map(|group| group.len()).sum::<usize>());
-    let mut names: Vec<&str> = results.iter().map(|result| result.point).collect();
+    let mut names: Vec<&str> = results.iter().map(|result| result.name).collect();
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), results.len(), "each name is there once");
@@ -40,27 +40,27 @@ async fn a_client_without_bad_habits_keeps_every_point() {
 async fn points_of_ttls_do_not_apply_to_a_lock_without_a_lease() {
     let results = checked(Lease::None, Habits::default()).await;
     let apply_not = results.iter().filter(|result| result.outcome == NotApplicable);
-    let names: Vec<&str> = apply_not.map(|result| result.point).collect();
+    let names: Vec<&str> = apply_not.map(|result| result.name).collect();
     assert_eq!(names, ["validity", "client-gone", "process-over", "late-release", "renewal"]);
 }
 
 #[test]
 fn every_point_has_its_row_in_the_manual() {
     let page = include_str!("../../../../../docs/your-own-lock.md");
-    for point in GROUPS.iter().flat_map(|group| group.iter()) {
+    for rule in GROUPS.iter().flat_map(|group| group.iter()) {
         assert!(
-            page.contains(&format!("| `{}` |", point.name)),
+            page.contains(&format!("| `{}` |", rule.name)),
             "docs/your-own-lock.md has no row for {}",
-            point.name
+            rule.name
         );
     }
 }
 
 macro_rules! habits {
-    ($($test:ident: $($habit:ident),+ => $point:literal $outcome:ident $words:literal;)*) => {$(
+    ($($test:ident: $($habit:ident),+ => $rule:literal $outcome:ident $words:literal;)*) => {$(
         #[tokio::test(start_paused = true)]
         async fn $test() {
-            finds(Habits { $($habit: true,)+ ..Habits::default() }, $point, $outcome, $words).await;
+            finds(Habits { $($habit: true,)+ ..Habits::default() }, $rule, $outcome, $words).await;
         }
     )*};
 }
@@ -68,7 +68,7 @@ macro_rules! habits {
 habits! {
     a_late_hello_is_found: is_slow_to_start => "hello" Broken "did not answer the hello within 5 s; its last line on standard error is `a last line`";
     an_unknown_word_is_found: announces_nonsense => "hello" Broken "unknown word nonsense";
-    points_after_a_bad_hello_are_not_tried: announces_nonsense => "grant" NotTried "not tried after the point hello";
+    points_after_a_bad_hello_are_not_tried: announces_nonsense => "grant" NotTried "not tried after the rule hello";
     a_line_of_its_own_is_found: prints => "grant" Broken "`granted, I think`";
     a_second_answer_is_found: answers_twice => "grant" Broken "which no open operation has";
     a_release_without_believed_is_found: forgets_believed => "grant" Broken "had the value {}";
@@ -83,7 +83,7 @@ habits! {
     a_renewal_without_end_is_found: ignores_over => "process-over" Broken "the line `over`, the lock was still taken";
     a_blind_release_is_shown: releases_blindly => "late-release" Note "was then granted the lock that process";
     an_unsure_late_release_is_shown: is_unsure_of_release => "late-release" Note "the next holder kept the lock";
-    points_without_a_grant_are_not_tried: refuses => "processes" NotTried "not tried after the point grant";
+    points_without_a_grant_are_not_tried: refuses => "processes" NotTried "not tried after the rule grant";
     a_lock_that_ends_early_is_shown: ends_early => "client-gone" Note "earlier than the TTL of 2.000 s";
     a_late_release_that_was_not_late_is_shown: ends_early => "late-release" Note "which holds it for a TTL of 2.000 s";
     renewals_that_are_never_reported_are_shown: announces_renewals => "renewal" Note "reported no renewal of a lock that was held for 4.000 s";

@@ -1,4 +1,4 @@
-//! What the verdict of a cell is worth: how many situations its runs covered, how near they came to a violation, and which rate
+//! How much confidence the verdict of a cell deserves: how many situations its runs covered, how near they came to a violation, and which rate
 //! of violations so many runs leave possible.
 
 use crate::runs::Judgement;
@@ -10,9 +10,9 @@ pub const RUNS_MIN: usize = 5;
 /// With less than one situation covered in so many, too.
 pub const SHARE_MIN: usize = 3;
 
-/// What the verdict of a cell is worth.
+/// How much confidence the verdict of a cell deserves.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct CellWorth {
+pub struct CellConfidence {
     /// How many situations the runs covered together.
     pub covered: usize,
     /// How many were possible; 0 without faults.
@@ -30,14 +30,14 @@ pub struct CellWorth {
 }
 
 /// Of all runs of a cell together.
-pub fn worth(judgements: &[&Judgement]) -> CellWorth {
+pub fn confidence(judgements: &[&Judgement]) -> CellConfidence {
     let mut whole = Coverage::default();
     judgements.iter().filter_map(|judgement| judgement.coverage.as_ref()).for_each(|one| whole.merge(one));
     let misses = judgements.iter().filter_map(|judgement| judgement.nearest_miss.as_ref());
     let with = |outcome| judgements.iter().filter(|judgement| judgement.outcome == outcome).count();
     let (valid, violation) = (with(Outcome::Valid), with(Outcome::Violation));
     let (covered, possible) = (whole.covered(), whole.possible());
-    CellWorth {
+    CellConfidence {
         covered,
         possible,
         nearest_miss: misses.min_by_key(|miss| miss.rank()).cloned(),

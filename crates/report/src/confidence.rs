@@ -1,4 +1,4 @@
-//! What a verdict is worth: the situations that the faults brought about, and how near the run came to a violation.
+//! How much confidence a verdict deserves: the situations that the faults brought about, and how near the run came to a violation.
 
 use crate::words::figures;
 use fencepost_checker::{
@@ -9,7 +9,7 @@ use maud::{Markup, html};
 
 /// In one line: `31 of 54 situations covered · nearest miss 84 ms (process 7 was granted k0 …)`. None in verdicts of before it
 /// was counted.
-pub fn worth(verdict: &RunVerdict) -> Option<String> {
+pub fn confidence(verdict: &RunVerdict) -> Option<String> {
     let coverage = verdict.coverage.as_ref()?;
     let covered = match coverage.possible() {
         0 if figures::<VacuousFigures>(verdict).faults == 0 => {
@@ -22,8 +22,8 @@ pub fn worth(verdict: &RunVerdict) -> Option<String> {
 }
 
 /// The same after the outcome: `valid · 31 of 54 situations covered · …`.
-pub fn worth_of_outcome(verdict: &RunVerdict) -> Option<String> {
-    Some(format!("{} · {}", verdict.outcome, worth(verdict)?))
+pub fn outcome_with_confidence(verdict: &RunVerdict) -> Option<String> {
+    Some(format!("{} · {}", verdict.outcome, confidence(verdict)?))
 }
 
 fn nearest(miss: Option<&NearMiss>) -> String {
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_line_says_what_a_verdict_is_worth() {
-        let line = |ns, kind| worth(&verdict(ns, kind)).unwrap();
+        let line = |ns, kind| confidence(&verdict(ns, kind)).unwrap();
         assert_eq!(
             line(84_000_000, MissKind::Belief),
             "1 of 3 situations covered · nearest miss 84 ms (process 7 was granted k0 84 ms after process 3 last acted as \
@@ -127,12 +127,12 @@ mod tests {
         assert!(line(-9_000_000, MissKind::Write).contains("· nearest miss -9.0 ms (process 7"));
         let released = RunVerdict { nearest_miss: None, ..verdict(0, MissKind::Belief) };
         assert_eq!(
-            worth_of_outcome(&released).unwrap(),
+            outcome_with_confidence(&released).unwrap(),
             "vacuous · 1 of 3 situations covered · no grant without a release before it"
         );
         let in_peace = RunVerdict { coverage: Some(Coverage::default()), ..released };
-        assert!(worth(&in_peace).unwrap().starts_with("no faults, so no situations to cover · "));
-        assert_eq!(worth(&RunVerdict::of(Vec::new())), None);
+        assert!(confidence(&in_peace).unwrap().starts_with("no faults, so no situations to cover · "));
+        assert_eq!(confidence(&RunVerdict::of(Vec::new())), None);
     }
 
     #[test]
@@ -149,6 +149,6 @@ mod tests {
     fn a_run_with_a_violation_says_how_long_two_believed() {
         let verdict = check_run(&redlock_clock_jump().events);
         assert_eq!(verdict.outcome, Outcome::Violation);
-        assert!(worth(&verdict).unwrap().contains("longest overlap"), "{:?}", worth(&verdict));
+        assert!(confidence(&verdict).unwrap().contains("longest overlap"), "{:?}", confidence(&verdict));
     }
 }
