@@ -15,7 +15,7 @@ pub(crate) fn lock(path: &Path) -> Result<FileLock, ClusterError> {
     Ok(FileLock(file))
 }
 
-/// As [`lock`], for asynchronous code: waiting can take long.
+/// As `lock`, for asynchronous code: waiting can take long.
 pub async fn lock_aside(path: PathBuf) -> Result<FileLock, ClusterError> {
     let waiting = tokio::task::spawn_blocking(move || lock(&path));
     waiting.await.map_err(|error| ClusterError::new(error.to_string()))?

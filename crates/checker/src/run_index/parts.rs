@@ -65,7 +65,7 @@ impl<'a> Operation<'a> {
 /// One successful acquire, and how long its process is known to have believed in it.
 ///
 /// A hold begins at the completion of the acquire. It lasts, for certain, up to the invocation of the
-/// process's latest operation that shows belief (see [`shows_belief`](super::shows_belief)). `from` and `until` are indices of
+/// process's latest operation that shows belief (see `shows_belief`). `from` and `until` are indices of
 /// events, and the order of events is the order of time; the nanoseconds are for people.
 #[derive(Debug)]
 pub struct Hold<'a> {
