@@ -36,7 +36,8 @@ pub(crate) fn never_acquired() -> Completion {
     Completion::fail(ErrorCode::NotHeld, "this process has not acquired the lock")
 }
 
-/// The keys that a process holds under one session or connection: its end and its renewals are reported for each of them.
+/// The keys that a process holds under one session or connection: its end and its renewals are reported for
+/// each of them.
 pub(crate) struct HeldKeys {
     keys: Mutex<Vec<String>>,
     notices: Notices,

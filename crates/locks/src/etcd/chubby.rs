@@ -157,12 +157,14 @@ impl Attempt for ChubbyAttempt<'_> {
     }
 }
 
-/// Makes our keys if none stands in their way. Executing it twice does no harm: the second time finds the keys of the first.
+/// Makes our keys if none stands in their way. Executing it twice does no harm: the second time finds the
+/// keys of the first.
 fn make_keys(key: &str, mode: Mode, lease: i64, leases: impl Iterator<Item = i64>) -> TxnRequest {
     let [hold, delay] = own_keys(key, mode, lease);
     TxnRequest {
-        // A comparison with all keys of a prefix holds if it holds for each, and for none it is as if one was not there. Ours
-        // is not among those that shared mode excludes, and keeps the revision of its creation when it is put again.
+        // A comparison with all keys of a prefix holds if it holds for each, and for none it is as if one was
+        // not there. Ours is not among those that shared mode excludes, and keeps the revision of its
+        // creation when it is put again.
         compare: vec![Compare::none_under(&excluded(key, mode)), Compare::created(hold.as_str(), 0)],
         success: [hold.clone(), delay]
             .into_iter()

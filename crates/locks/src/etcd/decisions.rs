@@ -1,7 +1,8 @@
 //! What an answer of etcd means for an acquire or a release of the locks on it.
 //!
-//! *Doubt*: an attempt of a request was not answered, so it may still be carried out, after whatever is sent from now on.
-//! Requests for a key under a lease can do no more once the lease is ended. So where there is doubt, the lease is ended.
+//! *Doubt*: an attempt of a request was not answered, so it may still be carried out, after whatever is sent
+//! from now on. Requests for a key under a lease can do no more once the lease is ended. So where there is
+//! doubt, the lease is ended.
 
 use super::api::{LockResponse, RangeResponse, Response, TxnResponse, WatchCreateRequest};
 use super::members::{Answered, CallError};
@@ -44,7 +45,8 @@ impl Failure {
     fn of(error: CallError, doubt_before: bool) -> Failure {
         match error {
             CallError::Refused { why, lease_not_found, doubt } => {
-                // Without its lease the key is gone, and an attempt that is still under way finds no lease either.
+                // Without its lease the key is gone, and an attempt that is still under way finds no lease
+                // either.
                 Failure { why, lease_is_gone: lease_not_found, doubt: doubt || doubt_before }
             }
             CallError::Unanswered(why) => Failure { why, lease_is_gone: false, doubt: true },
@@ -62,7 +64,8 @@ impl Created {
         self.failure(ErrorCode::Taken, "another client holds the lock", false)
     }
 
-    /// After the search for the youngest key that is older than ours: the watch for its end; none where ours is the oldest.
+    /// After the search for the youngest key that is older than ours: the watch for its end; none where ours
+    /// is the oldest.
     pub(super) fn after_look(
         &self,
         reply: Result<Answered<RangeResponse>, CallError>,
@@ -75,8 +78,8 @@ impl Created {
         Ok(predecessor.map(|kv| WatchCreateRequest { key: kv.key, range_end: Vec::new(), start_revision }))
     }
 
-    /// After the look at our own key, once no older one is left: it may have gone while we waited, and not be a later one of
-    /// its name.
+    /// After the look at our own key, once no older one is left: it may have gone while we waited, and not be
+    /// a later one of its name.
     pub(super) fn after_recheck(
         &self,
         reply: Result<Answered<RangeResponse>, CallError>,
@@ -127,8 +130,8 @@ fn created(part: &Response, answer: &TxnResponse) -> Option<i64> {
     }
 }
 
-/// Whether our key is deleted after a failure. Else only the end of the session is certain: a request to create the key may
-/// still be under way, or it went with its lease.
+/// Whether our key is deleted after a failure. Else only the end of the session is certain: a request to
+/// create the key may still be under way, or it went with its lease.
 pub(super) fn deletes_key(failure: &Failure, session_is_lost: bool) -> bool {
     !failure.doubt && !failure.lease_is_gone && !session_is_lost
 }
@@ -140,7 +143,8 @@ pub(super) fn after_deletion<T, H>(
 ) -> Attempted<H> {
     match reply {
         Ok(Answered { doubt: false, .. }) => Attempted::Taken(why),
-        // A deletion that was not answered may come late, and delete the key of a later grant to this session.
+        // A deletion that was not answered may come late, and delete the key of a later grant to this
+        // session.
         Ok(Answered { doubt: true, .. }) | Err(_) => Attempted::Unclear(why),
     }
 }
@@ -153,7 +157,8 @@ pub(super) enum ChubbyAsked {
         generation: i64,
         doubt: bool,
     },
-    /// They are not, nor can come: another's are in their way, whose end is watched for from this revision on.
+    /// They are not, nor can come: another's are in their way, whose end is watched for from this revision
+    /// on.
     Taken {
         watch_from: i64,
     },
@@ -180,21 +185,22 @@ pub(super) fn chubby_taken() -> OperationError {
     ErrorCode::Taken.error("another client holds the lock, or was lost less than the lock-delay ago")
 }
 
-/// After the call of etcd's own Lock service, none where it was not answered in time: our key there, and its revision. Whatever
-/// else it says, the member may have made our key, and may not have taken it back.
+/// After the call of etcd's own Lock service, none where it was not answered in time: our key there, and its
+/// revision. Whatever else it says, the member may have made our key, and may not have taken it back.
 pub(super) fn after_lock_call(
     reply: Option<Result<LockResponse, Status>>,
 ) -> Result<(Vec<u8>, i64), OperationError> {
     match reply {
-        // The revision at which the member looked for older keys for the last time. It grows with every grant, as long as
-        // our key lives until we release it: where its lease expired while we waited, the next waiter finds no older key
-        // at the same revision, and gets the same token.
+        // The revision at which the member looked for older keys for the last time. It grows with every
+        // grant, as long as our key lives until we release it: where its lease expired while we waited, the
+        // next waiter finds no older key at the same revision, and gets the same token.
         Some(Ok(LockResponse { header: Some(header), key })) => Ok((key, header.revision)),
         Some(Ok(LockResponse { header: None, .. })) => {
             Err(ErrorCode::Protocol.error("an answer of etcd lacks a part"))
         }
         Some(Err(status)) => Err(ErrorCode::Unavailable.error(format_args!("{}", status.message()))),
-        // The lock is another's, or the member is gone. It takes our key back when it notices that we hung up.
+        // The lock is another's, or the member is gone. It takes our key back when it notices that we hung
+        // up.
         None => Err(ErrorCode::Timeout.error("the Lock service did not grant it in time")),
     }
 }

@@ -145,7 +145,8 @@ enum AfterAttempt<T> {
     Elsewhere(OperationError),
 }
 
-/// After an attempt at the member with this address; none: it was not answered in time. `doubt`: there was one before.
+/// After an attempt at the member with this address; none: it was not answered in time. `doubt`: there was
+/// one before.
 fn after_attempt<T>(reply: Option<Result<T, Status>>, doubt: bool, address: &str) -> AfterAttempt<T> {
     match reply {
         Some(Ok(answer)) => AfterAttempt::Ended(Ok(Answered { answer, doubt })),
@@ -165,15 +166,18 @@ fn after_attempt<T>(reply: Option<Result<T, Status>>, doubt: bool, address: &str
     }
 }
 
-/// Whether the error excludes that the request was executed; then, whether it is because there is no such lease.
+/// Whether the error excludes that the request was executed; then, whether it is because there is no such
+/// lease.
 ///
-/// Which errors etcd gives these codes to stands in its `api/v3rpc/rpctypes/error.go`. Only etcd's own words count: a
-/// connection that broke, and an answer that is too long, get some of these codes, too, from the library here.
+/// Which errors etcd gives these codes to stands in its `api/v3rpc/rpctypes/error.go`. Only etcd's own words
+/// count: a connection that broke, and an answer that is too long, get some of these codes, too, from the
+/// library here.
 fn definite(status: &Status) -> Option<bool> {
     let words = status.message().strip_prefix("etcdserver: ")?;
     match status.code() {
         Code::NotFound => Some(words.contains("lease not found")),
-        // Where the space ran out as it was applied, etcd has executed it all the same (`quotaApplierV3` in `apply.go`).
+        // Where the space ran out as it was applied, etcd has executed it all the same (`quotaApplierV3` in
+        // `apply.go`).
         Code::ResourceExhausted if words.contains("database space exceeded") => None,
         Code::InvalidArgument | Code::ResourceExhausted | Code::FailedPrecondition | Code::OutOfRange => {
             Some(false)

@@ -33,8 +33,8 @@ pub(super) async fn take(
     deadline: Instant,
 ) -> Result<QueueGrant, Failure> {
     let begun = Instant::now();
-    // Puts our key if it is not there, and looks for it and for the oldest key, all in one transaction. Executing it twice
-    // does no harm: the second time finds the key of the first.
+    // Puts our key if it is not there, and looks for it and for the oldest key, all in one transaction.
+    // Executing it twice does no harm: the second time finds the key of the first.
     let oldest = RangeRequest::prefix(prefix).first_created(SortOrder::Ascend);
     let put = TxnRequest {
         compare: vec![Compare::created(path, 0)],
@@ -53,8 +53,8 @@ pub(super) async fn take(
         // The lease may have run out while we waited, and with it our key: the lock is then another's.
         created.after_recheck(members.range(&RangeRequest::key(path), deadline).await)?;
     }
-    // Beyond the recipe: a keepalive since the acquire began. The session may be old, and its lease have run for
-    // some time; after this one it runs for at least the whole TTL from the beginning of the acquire.
+    // Beyond the recipe: a keepalive since the acquire began. The session may be old, and its lease have run
+    // for some time; after this one it runs for at least the whole TTL from the beginning of the acquire.
     created.after_keepalive(timeout_at(deadline, session.renewed_since(begun)).await.is_ok())?;
     Ok(QueueGrant { created, wakeups })
 }

@@ -12,7 +12,8 @@ use fencepost_storage::Sequencers;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The prefix of the keys that hold the lock of this name in this mode; none for a mode that the lock does not have.
+/// The prefix of the keys that hold the lock of this name in this mode; none for a mode that the lock does
+/// not have.
 pub(super) type Holders = fn(name: &str, mode: Mode) -> Option<String>;
 
 /// How long the lock service has to answer a storage.

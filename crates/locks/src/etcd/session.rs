@@ -94,8 +94,9 @@ impl LeaseSession {
         *self.state.renewed.borrow() + self.ttl
     }
 
-    /// The process holds this key from now on: notices are sent when the lease is prolonged or lost. Where it was lost before
-    /// the grant was known, that is reported at once, unless the recipe does not heed it (`--no-recheck`).
+    /// The process holds this key from now on: notices are sent when the lease is prolonged or lost. Where it
+    /// was lost before the grant was known, that is reported at once, unless the recipe does not heed it
+    /// (`--no-recheck`).
     pub(super) fn hold(&self, key: &str, heeds_loss: bool) {
         self.let_go(key);
         self.state.held.hold(key);

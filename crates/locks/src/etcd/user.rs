@@ -134,8 +134,8 @@ impl User {
         is_ended(&self.members.call(deadline, |client| async move { client.lease_revoke(lease).await }).await)
     }
 
-    /// Takes the session of this lease to release a key under it, if it is the one that the process has now. Another one is
-    /// left alone: the process may hold other keys under it.
+    /// Takes the session of this lease to release a key under it, if it is the one that the process has now.
+    /// Another one is left alone: the process may hold other keys under it.
     pub(super) fn session_of(&mut self, lease: i64, key: &str) -> Option<LeaseSession> {
         let session = self.session.take_if(|session| session.lease == lease)?;
         session.let_go(key);

@@ -117,7 +117,8 @@ fn failed(error: &Error) -> Failed {
     classify(by_server.map(|error| (error.parsed_severity(), error.code())), &words(error))
 }
 
-/// What an error says of its statement: how severe the server calls it and which it is, where it is the server's, and its words.
+/// What an error says of its statement: how severe the server calls it and which it is, where it is the
+/// server's, and its words.
 fn classify(by_server: Option<(Option<Severity>, &SqlState)>, words: &str) -> Failed {
     match by_server {
         // An ERROR ends the statement, and its effects are undone.
@@ -125,7 +126,8 @@ fn classify(by_server: Option<(Option<Severity>, &SqlState)>, words: &str) -> Fa
             why: ErrorCode::Refused.error(words),
             lock_timeout: *code == SqlState::LOCK_NOT_AVAILABLE,
         },
-        // FATAL and PANIC end the connection, perhaps behind the back of a statement that was carried out; or the connection broke.
+        // FATAL and PANIC end the connection, perhaps behind the back of a statement that was carried out; or
+        // the connection broke.
         _ => Failed::Unknown(ErrorCode::Disconnected.error(words)),
     }
 }

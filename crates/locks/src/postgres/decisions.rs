@@ -26,9 +26,9 @@ pub(super) fn after_lock(reply: Result<(), Failed>) -> AfterLock {
     }
 }
 
-/// After `pg_advisory_unlock`, where the statement that asked for the lock failed. An advisory lock belongs to the connection, and
-/// no failure undoes it: the server can grant it in the moment in which the time for it is up (`LockErrorCleanup`), and no
-/// process would ever release it.
+/// After `pg_advisory_unlock`, where the statement that asked for the lock failed. An advisory lock belongs
+/// to the connection, and no failure undoes it: the server can grant it in the moment in which the time for
+/// it is up (`LockErrorCleanup`), and no process would ever release it.
 pub(super) fn after_advisory_taken_back(reply: Result<bool, Failed>, why: OperationError) -> End {
     match reply {
         Ok(_) => End::keeping(Completion::Fail(why)),
@@ -36,7 +36,8 @@ pub(super) fn after_advisory_taken_back(reply: Result<bool, Failed>, why: Operat
     }
 }
 
-/// After `ROLLBACK`, where the statement that asked for the row failed: with it the transaction did, and no row is locked.
+/// After `ROLLBACK`, where the statement that asked for the row failed: with it the transaction did, and no
+/// row is locked.
 pub(super) fn after_rollback(reply: Result<(), Failed>, why: OperationError) -> End {
     match reply {
         Ok(()) => End::keeping(Completion::Fail(why)),
@@ -52,7 +53,8 @@ pub(super) fn after_probe(reply: Result<(), Failed>) -> Result<(), End> {
     reply.map_err(|failed| End::unknown(failed.why()))
 }
 
-/// A grant whose connection ended before it was known. The server may not have heard of that: the lock stays taken until then.
+/// A grant whose connection ended before it was known. The server may not have heard of that: the lock stays
+/// taken until then.
 pub(super) fn ended_with_grant() -> End {
     let ended = "the connection ended before the grant was known";
     End::dropping(Completion::info(ErrorCode::SessionExpired, ended))
@@ -83,7 +85,8 @@ pub(super) fn after_commit(reply: Result<(), Failed>) -> End {
 /// After the `UPDATE` in a transaction that holds its row.
 ///
 /// # Errors
-/// How the write ends. Whatever became of the statement: no COMMIT was sent, and none will be, so it is undone.
+/// How the write ends. Whatever became of the statement: no COMMIT was sent, and none will be, so it is
+/// undone.
 pub(super) fn after_update(reply: Result<u64, Failed>) -> Result<(), End> {
     reply.map(drop).map_err(|failed| End::dropping(Completion::Fail(failed.why())))
 }

@@ -78,12 +78,12 @@ fn something_left(why: OperationError, options: &Options) -> Next {
     }
 }
 
-/// After the compare-and-delete that takes an attempt back, on the connection of its SET: why to try again, or how the
-/// acquire ends.
+/// After the compare-and-delete that takes an attempt back, on the connection of its SET: why to try again,
+/// or how the acquire ends.
 pub(super) fn after_take_back(reply: Reply<bool>, why: OperationError) -> Result<OperationError, Completion> {
     match reply {
-        // The server executes the commands of one connection in order: once it answered what was sent after the SET,
-        // nothing of this SET is left, nor can come.
+        // The server executes the commands of one connection in order: once it answered what was sent after
+        // the SET, nothing of this SET is left, nor can come.
         Reply::Answer(_) => Ok(why),
         // A new connection would prove nothing: it can overtake the old one.
         Reply::Refused(_) | Reply::Unsent(_) | Reply::Unknown(_) => Err(Completion::Info(why)),
@@ -152,7 +152,8 @@ mod tests {
         [Reply::Refused(why()), Reply::Unsent(why()), Reply::Unknown(why())]
     }
 
-    /// An option set each: the recipe of the documentation, with replicas, with the TTL apart, both, and with a fixed value.
+    /// An option set each: the recipe of the documentation, with replicas, with the TTL apart, both, and with
+    /// a fixed value.
     fn variants() -> [Options; 5] {
         let plain = Options::default();
         let wait = Options { wait: Some(1), ..Options::default() };

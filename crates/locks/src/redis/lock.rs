@@ -133,7 +133,8 @@ impl RedisLock {
             next = match next {
                 Next::Expire => {
                     self.notices.reached(key, pause_points::BETWEEN_SETNX_AND_EXPIRE).await;
-                    // This command has a time of its own: a client that slept meanwhile sends it all the same.
+                    // This command has a time of its own: a client that slept meanwhile sends it all the
+                    // same.
                     let until = until.max(Instant::now() + CLEANUP_MAX);
                     after_expire(connection.expire(key, ttl, until).await, options)
                 }

@@ -43,8 +43,8 @@ pub(crate) struct RedisNode {
     link: Reconnecting<ServerConnection>,
 }
 
-/// The connection to a server that was up when it was looked for. Commands on it are executed in the order in which they were
-/// sent. Where there was none, no command is sent.
+/// The connection to a server that was up when it was looked for. Commands on it are executed in the order in
+/// which they were sent. Where there was none, no command is sent.
 pub(crate) struct Connection<'a> {
     node: &'a RedisNode,
     wire: Option<Connected<ServerConnection>>,

@@ -89,7 +89,8 @@ fn is_primary(role: &[redis::Value]) -> bool {
     matches!(role.first(), Some(redis::Value::BulkString(role)) if role == b"master")
 }
 
-/// The name of the server at an address; the address itself, where that is of no server that the client knows.
+/// The name of the server at an address; the address itself, where that is of no server that the client
+/// knows.
 fn name_of<'a>(address: &'a str, data: &'a [Server]) -> &'a str {
     data.iter().find(|server| server.address == address).map_or(address, |server| &server.name)
 }

@@ -43,9 +43,9 @@ impl Votes {
         self.granted.len() >= majority || self.taken + self.unsent + self.failed > nodes - majority
     }
 
-    /// Whether these votes are a lock: a majority, and in time, after everything that was asked so far. By the algorithm a
-    /// client without both does not hold the lock, whatever became of single SETs that were not answered: those keys go with
-    /// their TTL.
+    /// Whether these votes are a lock: a majority, and in time, after everything that was asked so far. By
+    /// the algorithm a client without both does not hold the lock, whatever became of single SETs that were
+    /// not answered: those keys go with their TTL.
     ///
     /// # Errors
     /// Why they are none.
@@ -212,7 +212,8 @@ mod tests {
         assert!(votes(2).grant(4, true).is_err());
     }
 
-    /// Each row: deleted, absent, unknown, untouched, of five; what is known before all have answered; what is at the end.
+    /// Each row: deleted, absent, unknown, untouched, of five; what is known before all have answered; what
+    /// is at the end.
     #[test]
     fn what_the_answers_to_a_release_mean() {
         let (open, ok) = ("-", "ok null");
@@ -248,7 +249,8 @@ mod tests {
         }
     }
 
-    /// However the nodes that did not answer stand: `ok` leaves no majority, and `fail` deleted from no majority of holders.
+    /// However the nodes that did not answer stand: `ok` leaves no majority, and `fail` deleted from no
+    /// majority of holders.
     #[test]
     fn a_release_says_no_more_than_its_answers_show() {
         let replies = || {

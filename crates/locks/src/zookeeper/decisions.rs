@@ -1,15 +1,16 @@
 //! What an answer of ZooKeeper means for an acquire or a release of the locks on it.
 //!
-//! What was sent on a connection that broke can have no effect any more once the session has moved to another: the leader has
-//! seen that. So what is found from then on is what there is.
+//! What was sent on a connection that broke can have no effect any more once the session has moved to
+//! another: the leader has seen that. So what is found from then on is what there is.
 
 use crate::end::End;
 use fencepost_history::{Completion, ErrorCode, OperationError};
 use serde_json::Value;
 use zookeeper_client::Error;
 
-/// Whether a request was on a connection that broke: it may have been carried out, and the session goes on as soon as there is
-/// another. The library has errors of its own for bytes that cannot be sent and for a server that is silent.
+/// Whether a request was on a connection that broke: it may have been carried out, and the session goes on as
+/// soon as there is another. The library has errors of its own for bytes that cannot be sent and for a server
+/// that is silent.
 fn broke(error: &Error) -> bool {
     matches!(error, Error::ConnectionLoss | Error::Custom(_))
 }
@@ -60,8 +61,8 @@ pub(super) fn after_create<T>(reply: Result<T, Error>) -> AfterCreate<T> {
 /// Where our znode stands in the queue.
 #[derive(Debug, PartialEq)]
 pub(super) enum Place {
-    /// Everybody who came before is gone. An old view of a follower cannot mislead: it holds our own znode, so it holds all
-    /// that are older, too, but for those that were deleted.
+    /// Everybody who came before is gone. An old view of a follower cannot mislead: it holds our own znode,
+    /// so it holds all that are older, too, but for those that were deleted.
     First,
     /// Behind the znode of this name.
     Behind(String),
@@ -96,13 +97,13 @@ pub(super) fn after_attempt<T>(ended: Option<Result<T, Error>>, others: bool) ->
     }
 }
 
-/// After an attempt was to be taken back; none: time was up. Requests of a session are carried out in order, so what was asked
-/// for and not waited for came before this.
+/// After an attempt was to be taken back; none: time was up. Requests of a session are carried out in order,
+/// so what was asked for and not waited for came before this.
 pub(super) fn after_attempt_taken_back(reply: Option<Result<(), Error>>, why: OperationError) -> End {
     match reply {
         Some(Ok(())) => End::keeping(Completion::Fail(why)),
-        // The znode may be there, or may come yet, until the servers end the session: unknown. A session that this client
-        // holds for expired may still live, where the servers had no leader to end it.
+        // The znode may be there, or may come yet, until the servers end the session: unknown. A session that
+        // this client holds for expired may still live, where the servers had no leader to end it.
         Some(Err(_)) | None => End::unknown(why),
     }
 }

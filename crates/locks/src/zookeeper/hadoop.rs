@@ -149,8 +149,9 @@ fn why_not_active(went: Option<Result<(), FencingError>>) -> Option<OperationErr
     }
 }
 
-/// The end of an acquire of a client that was elected and is not active, after it gave back its election. The lock was not
-/// granted to the process, and another may try; but where the election may stand, until the session ends, that is unknown.
+/// The end of an acquire of a client that was elected and is not active, after it gave back its election. The
+/// lock was not granted to the process, and another may try; but where the election may stand, until the
+/// session ends, that is unknown.
 fn after_giving_back(why: OperationError, released: Completion) -> Completion {
     match released {
         Completion::Ok(_) => Completion::Fail(why),
@@ -215,8 +216,8 @@ impl Lock for HadoopLock {
     }
 
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion {
-        // An orderly end: no client has to be fenced. Where this cannot be said in time, the next one fences in vain. The breadcrumb
-        // of another, who is active by now, stays.
+        // An orderly end: no client has to be fenced. Where this cannot be said in time, the next one fences
+        // in vain. The breadcrumb of another, who is active by now, stays.
         if let Some(client) = self.elector.client(key) {
             let _ = tokio::time::timeout(timeout / 2, client.delete(&path(key), None)).await;
         }

@@ -79,8 +79,8 @@ impl Lock for ZkLock {
         let try_until = deadline - (timeout / CLEANUP_SHARE).min(CLEANUP_MAX);
         self.wakeups.store(0, Ordering::Relaxed);
         if self.session.as_ref().is_some_and(|session| session.holds(key)) {
-            // Nothing is asked for. To take back such an attempt would be to take back what is held: both are the znode of this
-            // session.
+            // Nothing is asked for. To take back such an attempt would be to take back what is held: both are
+            // the znode of this session.
             return Completion::fail(ErrorCode::Taken, "this process holds the lock already");
         }
         if let Err(why) = self.open_session(ttl, try_until).await {

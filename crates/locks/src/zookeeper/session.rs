@@ -78,8 +78,8 @@ impl ZkSession {
         *self.state.renewed.borrow() + self.ttl.saturating_sub(lag(self.ttl))
     }
 
-    /// The process holds this key from now on: notices are sent when the session is prolonged or in doubt. Where it was in doubt
-    /// before the grant was known, that is reported at once.
+    /// The process holds this key from now on: notices are sent when the session is prolonged or in doubt.
+    /// Where it was in doubt before the grant was known, that is reported at once.
     pub(super) fn hold(&self, key: &str) {
         self.state.held.hold(key);
         // In this order: a change in between finds the key there.

@@ -206,7 +206,8 @@ fn what_the_answer_to_a_release_means() {
     let after = |reply| after_release(reply).said();
     let answer = |succeeded, doubt| answered(TxnResponse { succeeded, ..txn(Vec::new()) }, doubt);
     assert_eq!(after(answer(true, false)), "ok null");
-    // Which attempt deleted it does not matter: the key is compared with the one that was granted, so none deletes a later.
+    // Which attempt deleted it does not matter: the key is compared with the one that was granted, so none
+    // deletes a later.
     assert_eq!(after(answer(true, true)), "ok null");
     assert_eq!(after(answer(false, false)), "fail not-held");
     assert_eq!(after(answer(false, true)), "info timeout");
