@@ -11,7 +11,7 @@ use crate::nemesis::{Draw, NemesisDescription, NoParameters, Settings, TypedNeme
 use crate::roles::Role;
 use crate::topology::Topology;
 use async_trait::async_trait;
-use fencepost_history::{FaultDescription, Seen, Stream};
+use fencepost_history::{FaultDescription, ObservedTarget, Stream};
 use serde_json::{Map, Value, json};
 
 pub(crate) struct Failover;
@@ -78,7 +78,7 @@ impl Fault for LeadershipTransfer {
             return FaultDescription { summary, ..killed.describe(observed) };
         }
         let from = &self.from;
-        let next = observed.get(from).and_then(|seen| Seen::of(seen).leader);
+        let next = observed.get(from).and_then(|seen| ObservedTarget::of(seen).leader);
         // A leader that follows from now on may replace what it knows by what the new one knows: it need not keep its
         // memory.
         FaultDescription {

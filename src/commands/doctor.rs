@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use fencepost_cluster::doctor::{Answer, Check, usable};
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{Capability, Cluster, ClusterSpec, Driver, NodeSpec, PrivateFolder};
-use fencepost_history::{NodeKind, Seed, Seen};
+use fencepost_history::{NodeKind, ObservedTarget, Seed};
 use fencepost_nemesis::{Clients, FaultContext, Nemesis, Observation, RunningService, Settings, Topology};
 use futures_util::future::{join_all, try_join_all};
 use std::collections::HashMap;
@@ -193,7 +193,7 @@ fn in_words(nemesis: &dyn Nemesis, seen: &Observation) -> String {
     if !seen.effective {
         return "no: it was injected, and no effect was observed".to_owned();
     }
-    let mechanism = seen.observed.values().find_map(|seen| Seen::of(seen).mechanism);
+    let mechanism = seen.observed.values().find_map(|seen| ObservedTarget::of(seen).mechanism);
     let mechanism = match mechanism.as_deref() {
         Some("vdso") => "a patched vDSO",
         Some("emulator") => "Fencepost's emulator",

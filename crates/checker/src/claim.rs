@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_what_was_asked_for_unless_the_grant_says_that_it_excludes_nobody() {
+    fn a_claim_is_what_was_asked_for_unless_the_grant_says_that_it_excludes_no_process() {
         let claim = |asked, granted| Claim::of(&AcquireArguments::of(&asked), &Grant::of(&granted));
         assert_eq!(claim(json!(null), json!(null)), Claim::Exclusive);
         assert_eq!(claim(json!({"mode": "shared"}), json!({"token": 3})), Claim::Shared);

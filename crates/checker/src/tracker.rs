@@ -358,8 +358,8 @@ mod tests {
 
     #[test]
     fn belief_once_denied_is_not_shown_again() {
-        let told = changes("1 acquire>\n1 acquire+\n1 holds>\n1 holds+ false\n1 write>\n1 write+");
-        assert_eq!([3, 5].map(|at| completed(&told[at]).belief), [Belief::Denied; 2]);
+        let said = changes("1 acquire>\n1 acquire+\n1 holds>\n1 holds+ false\n1 write>\n1 write+");
+        assert_eq!([3, 5].map(|at| completed(&said[at]).belief), [Belief::Denied; 2]);
     }
 
     #[test]

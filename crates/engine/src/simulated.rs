@@ -46,7 +46,7 @@ pub(crate) struct Habits {
 
 /// The lock, the storage, and who holds what.
 #[derive(Default)]
-struct World {
+struct SimulatedService {
     /// By key: the process, and until when it holds it.
     holders: HashMap<String, (u64, Instant)>,
     values: HashMap<String, i64>,
@@ -71,7 +71,7 @@ impl SimulatedClient {
 /// Speaks the client protocol for one client until it is killed or its input ends.
 async fn serve(
     client: Arc<SimulatedClient>,
-    world: Arc<Mutex<World>>,
+    service: Arc<Mutex<SimulatedService>>,
     habits: Habits,
     input: tokio::io::DuplexStream,
     output: tokio::io::DuplexStream,
@@ -91,9 +91,9 @@ async fn serve(
         };
         let Ok(Some(line)) = line else { return };
         let Ok(ToClient::Command(command)) = serde_json::from_str(&line) else { continue };
-        let (client, world, writer) = (client.clone(), world.clone(), writer.clone());
+        let (client, service, writer) = (client.clone(), service.clone(), writer.clone());
         operations.spawn(async move {
-            let answer = carry_out(&client, &world, habits, &command).await;
+            let answer = carry_out(&client, &service, habits, &command).await;
             client.runs().await;
             writer.send(&answer);
         });
@@ -102,7 +102,7 @@ async fn serve(
 
 async fn carry_out(
     client: &SimulatedClient,
-    world: &Mutex<World>,
+    service: &Mutex<SimulatedService>,
     habits: Habits,
     command: &Command,
 ) -> Answer {
@@ -121,7 +121,7 @@ async fn carry_out(
             let deadline = Instant::now() + Duration::from_millis(command.timeout_ms.unwrap_or(0));
             loop {
                 let asked = Instant::now();
-                let token = world.lock().take(&key, process, ttl, habits);
+                let token = service.lock().take(&key, process, ttl, habits);
                 if let Some(token) = token {
                     tokio::time::sleep(WAY).await;
                     let validity_ms = Some(Millis((ttl.saturating_sub(asked.elapsed())).as_millis() as f64));
@@ -140,7 +140,7 @@ async fn carry_out(
             }
         }
         f::RELEASE => {
-            let removed = world.lock().give_back(&key, process);
+            let removed = service.lock().give_back(&key, process);
             let value = Value::from(Released { believed: Some(true), ..Released::default() });
             match removed {
                 true => ended(AnswerKind::Ok, value, None),
@@ -148,22 +148,22 @@ async fn carry_out(
             }
         }
         f::READ => {
-            let value = world.lock().values.get(&key).copied().unwrap_or(0);
+            let value = service.lock().values.get(&key).copied().unwrap_or(0);
             tokio::time::sleep(habits.reads_late).await;
             ended(AnswerKind::Ok, json!(value), None)
         }
         f::WRITE => {
-            world.lock().values.insert(key, command.value.as_i64().unwrap_or(0));
+            service.lock().values.insert(key, command.value.as_i64().unwrap_or(0));
             ended(AnswerKind::Ok, command.value.clone(), None)
         }
         _ => {
-            let holds = world.lock().holders.get(&key).is_some_and(|(holder, _)| *holder == process);
+            let holds = service.lock().holders.get(&key).is_some_and(|(holder, _)| *holder == process);
             ended(AnswerKind::Ok, json!(holds), None)
         }
     }
 }
 
-impl World {
+impl SimulatedService {
     /// Takes the lock, unless another process has it. Gives the token.
     fn take(&mut self, key: &str, process: u64, ttl: Duration, habits: Habits) -> Option<i64> {
         let now = Instant::now();
@@ -340,7 +340,7 @@ pub(crate) fn spec(options: RunOptions, faults: &str) -> RunSpec {
 pub(crate) async fn play(spec: &RunSpec, habits: Habits, script: Option<&Script>) -> Simulated {
     let results = tempfile::tempdir().expect("a folder");
     let folder = RunFolder::create(results.path(), &spec.options.settings()).expect("a folder of a run");
-    let world = Arc::<Mutex<World>>::default();
+    let service = Arc::<Mutex<SimulatedService>>::default();
     let events = Arc::<ToRecorder>::default();
     let mut nodes: Vec<Arc<dyn Node>> = Vec::new();
     let mut clients = Vec::new();
@@ -349,7 +349,7 @@ pub(crate) async fn play(spec: &RunSpec, habits: Habits, script: Option<&Script>
         let client = Arc::new(SimulatedClient { name: name.clone(), number, stopped, killed });
         let (commands, input) = tokio::io::duplex(1 << 16);
         let (output, answers) = tokio::io::duplex(1 << 16);
-        tokio::spawn(serve(client.clone(), world.clone(), habits, input, output));
+        tokio::spawn(serve(client.clone(), service.clone(), habits, input, output));
         let hello = Hello { hello: VERSION, client: client.name.clone(), ..Hello::default() };
         let connected =
             ClientConnection::open(&hello, commands, answers, Duration::from_secs(5), events.clone()).await;

@@ -17,7 +17,7 @@ pub enum ErrorKind {
     Unanswered,
     /// Something answered that makes no sense, or was asked for what it cannot do.
     Broken,
-    /// Nobody said.
+    /// No reason was given.
     Unknown,
 }
 

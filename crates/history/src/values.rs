@@ -123,7 +123,7 @@ values! {
         believed: bool,
         /// The service keeps the lock in one place, and this release removed something there.
         removed: bool,
-        /// The process whose lock it removed, as the server's answer shows; null: nobody's.
+        /// The process whose lock it removed, as the server's answer shows; null: no process's.
         removed_owner: Option<u64>,
     }
 
@@ -139,7 +139,7 @@ values! {
     }
 
     /// What was seen of one target of a fault, as far as others than the fault itself read it.
-    Seen {
+    ObservedTarget {
         /// Whether it led the other servers when the fault came.
         led: bool,
         /// The server that led afterwards.
@@ -189,8 +189,8 @@ mod tests {
             [json!(null), json!(7)].map(|of| owner(json!({"removed_owner": of}))),
             [Some(None), Some(Some(7))]
         );
-        let nobody = Released { removed_owner: Some(None), ..Released::default() };
-        assert_eq!(Value::from(nobody), json!({"removed_owner": null}));
+        let of_no_process = Released { removed_owner: Some(None), ..Released::default() };
+        assert_eq!(Value::from(of_no_process), json!({"removed_owner": null}));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::moments::{KeyState, at_events};
 use super::situation::{LockPhase, Situation, TargetRole};
 use crate::run_index::{Fault, RunIndex};
-use fencepost_history::{FaultEvent, NodeKind, Seen};
+use fencepost_history::{FaultEvent, NodeKind, ObservedTarget};
 use std::collections::BTreeSet;
 
 /// What a fault met that took effect, or may have.
@@ -89,7 +89,7 @@ fn leads(run: &RunIndex, fault: &Fault, target: &str) -> Option<bool> {
     match (roles.next(), roles.next()) {
         (Some("leader"), None) => Some(true),
         (Some("follower"), None) => Some(false),
-        _ => Seen::of(fault.observed.get(target)?).led,
+        _ => ObservedTarget::of(fault.observed.get(target)?).led,
     }
 }
 

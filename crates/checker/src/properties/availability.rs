@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(
             judged.summary,
             "with a minority of 3 servers down for 40.001 s, locks were acquired 3 times, and a free one was tried for \
-             in vain for at most 10.978 s (bound: 13.000 s)"
+             in vain for at most 9.980 s (bound: 13.000 s)"
         );
     }
 

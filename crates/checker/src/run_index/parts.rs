@@ -198,7 +198,7 @@ impl Hold<'_> {
     }
 
     /// As [`Hold::claimed_until_ns`], at the latest: of a hold whose end is not known, the lease counted from the answer to its acquire,
-    /// or from the last renewal. Before that nobody can say that the lock had no holder.
+    /// or from the last renewal. Before that it is not known that the lock had no holder.
     pub fn may_be_held_until_ns(&self) -> u64 {
         let claimed_until_ns = self.claimed_until_ns();
         let (HoldEnd::Open, Some(ttl_ns)) = (self.end, self.ttl_ns) else { return claimed_until_ns };

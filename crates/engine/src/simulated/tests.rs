@@ -54,7 +54,7 @@ async fn a_lock_that_is_granted_twice_is_violated_and_fail_fast_ends_the_run() {
 async fn a_run_ends_after_so_many_acquisitions() {
     let run = play(&spec(options(|options| options.acquisitions = Some(5)), ""), RIGHT, None).await;
     let acquired = run.events(f::ACQUIRE).filter(|event| event.kind == Kind::Ok).count();
-    assert!((5..12).contains(&acquired) && run.took < Duration::from_secs(10), "{acquired}");
+    assert!((5..17).contains(&acquired) && run.took < Duration::from_secs(10), "{acquired}");
 }
 
 #[tokio::test(start_paused = true)]

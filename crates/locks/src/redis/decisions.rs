@@ -23,7 +23,7 @@ pub(super) enum AttemptEnd {
     Refused(OperationError),
     /// Something of it may be left, or may come: takes it back.
     TakeBack(OperationError),
-    /// As [`AttemptEnd::TakeBack`], but what is there cannot be told from another's.
+    /// As [`AttemptEnd::TakeBack`], but what is there may as well be another's.
     Unknown(OperationError),
 }
 

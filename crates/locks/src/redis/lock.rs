@@ -8,9 +8,9 @@ use super::decisions::{
     AttemptEnd, Next, after_delete, after_expire, after_get, after_set, after_take_back, after_wait,
 };
 use super::node::{Connection, FIRST_CONNECT, RedisNode, unique_value};
-use super::watchdog::{RenewedLock, Watchdog};
+use super::watchdog::{CLOCK, RenewedLock, Watchdog};
 use crate::capabilities::Capabilities;
-use crate::client_clock::{ClientClock, Reading};
+use crate::client_clock::Reading;
 use crate::error::{ClientError, OptionError};
 use crate::held::{Held, never_acquired};
 use crate::notices::Notices;
@@ -32,8 +32,6 @@ const CLEANUP_MAX: Duration = Duration::from_millis(250);
 const WAIT_SHARE: u32 = 10;
 /// `--value fixed`.
 const FIXED_VALUE: &str = "locked";
-/// Nothing of this recipe trusts the time of day.
-pub(super) const CLOCK: ClientClock = ClientClock::Monotonic;
 
 /// Refuses variants of the recipe that contradict each other.
 pub(crate) fn check_recipe(options: &Options) -> Result<(), OptionError> {

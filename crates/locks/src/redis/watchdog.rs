@@ -3,14 +3,16 @@
 //! Source: Redisson's lock watchdog (its reference, "Distributed locks": `lockWatchdogTimeout`, renewed at a third of it).
 
 use super::decisions::{Renewal, after_renewal};
-use super::lock::CLOCK;
 use super::node::RedisNode;
-use crate::client_clock::Reading;
+use crate::client_clock::{ClientClock, Reading};
 use crate::notices::Notices;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
+
+/// Nothing of this recipe trusts the time of day.
+pub(super) const CLOCK: ClientClock = ClientClock::Monotonic;
 
 /// A renewal is sent when this part of the TTL has passed, and waits as long for its answer.
 const SHARE: u32 = 3;

@@ -221,7 +221,7 @@ mod tests {
             ([5, 0, 0, 0], ok, ok),
             ([3, 0, 0, 0], ok, ok),
             ([3, 2, 0, 0], ok, ok),
-            // Two of the four that are left at most hold it: nobody is kept out.
+            // Two of the four that are left at most hold it: no client is kept out.
             ([2, 2, 1, 0], open, ok),
             ([2, 1, 2, 0], open, ok),
             ([1, 2, 0, 2], open, ok),

@@ -117,7 +117,7 @@ fn path(key: &str) -> String {
 /// What follows from the look at the breadcrumb.
 #[derive(Debug, PartialEq)]
 enum AfterLook {
-    /// Nobody was active, or the end was orderly.
+    /// No client was active, or the end was orderly.
     Leave,
     /// This client was active itself.
     Renew,
