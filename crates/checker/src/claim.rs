@@ -15,8 +15,17 @@ pub enum Claim {
 }
 
 impl Claim {
-    /// Every kind, in the order of their numbers (`as usize`).
+    /// One of every kind, in the order of [`Claim::kind`].
     pub const ALL: [Claim; 3] = [Claim::Nothing, Claim::Exclusive, Claim::Shared];
+
+    /// The number of its kind, from 0, for what is counted by kind.
+    pub fn kind(self) -> usize {
+        match self {
+            Claim::Nothing => 0,
+            Claim::Exclusive => 1,
+            Claim::Shared => 2,
+        }
+    }
 
     /// What an acquire asked for, and what its grant says of it.
     pub fn of(asked: &AcquireArguments, grant: &Grant) -> Claim {
@@ -60,7 +69,7 @@ mod tests {
         assert_eq!(excluded(Exclusive), [false, true, true]);
         assert_eq!(excluded(Shared), [false, true, false]);
         assert_eq!(Claim::ALL.map(Claim::excludes_any), [false, true, true]);
-        assert_eq!(Claim::ALL.map(|claim| claim as usize), [0, 1, 2]);
+        assert_eq!(Claim::ALL.map(Claim::kind), [0, 1, 2]);
     }
 
     #[test]

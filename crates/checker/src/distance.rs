@@ -178,7 +178,7 @@ impl Key {
             self.released_later.push(earlier);
             return;
         }
-        let [last, second] = &mut self.never_released[hold.claim as usize];
+        let [last, second] = &mut self.never_released[hold.claim.kind()];
         let same = |kept: &Option<Earlier>| kept.is_none_or(|kept| kept.process == earlier.process);
         let later = |kept: &Option<Earlier>| kept.is_none_or(|kept| kept.act < earlier.act);
         if later(last) {
@@ -201,7 +201,7 @@ fn by_act(run: &RunIndex, kind: MissKind, act: impl Fn(usize) -> Option<Moment>)
         let excluded = |other: Claim| hold.claim.excludes(other);
         let open = key.released_later.iter().filter(|earlier| excluded(run.holds[earlier.at].claim));
         let claims = Claim::ALL.into_iter().filter(|claim| excluded(*claim));
-        let never_released = claims.flat_map(|claim| key.never_released[claim as usize].iter().flatten());
+        let never_released = claims.flat_map(|claim| key.never_released[claim.kind()].iter().flatten());
         let earlier = open.chain(never_released);
         let last =
             earlier.filter(|earlier| earlier.process != hold.process).max_by_key(|earlier| earlier.act);

@@ -56,7 +56,7 @@ impl Grants {
     /// Those that break a hold of this claim.
     fn against(self, claim: Claim) -> u64 {
         let excluded = Claim::ALL.into_iter().filter(|other| claim.excludes(*other));
-        excluded.map(|other| self.of_claim[other as usize]).sum()
+        excluded.map(|other| self.of_claim[other.kind()]).sum()
     }
 }
 
@@ -119,7 +119,7 @@ impl Watch {
                 let goes_on = self.holds.contains_key(&hold);
                 if known.over_at_once && goes_on {
                     // Its own grant breaks others from here on, and not itself.
-                    grants.of_claim[known.claim as usize] += 1;
+                    grants.of_claim[known.claim.kind()] += 1;
                     now.grants += u64::from(known.claim.is_alone());
                 }
                 if goes_on {
@@ -139,7 +139,7 @@ impl Watch {
             let Granted { hold, claim, grant, .. } = *granted;
             let over_at_once = is_over(grant.validity_ms);
             if !over_at_once {
-                grants.of_claim[claim as usize] += 1;
+                grants.of_claim[claim.kind()] += 1;
             }
             if let Some(token) = grant.token {
                 let own_again =

@@ -153,7 +153,7 @@ fn holds(run: &RunIndex, lanes: &Lanes, texts: &mut Dictionary, servers: &mut Se
             hold.until_ns / 1000,
             claimed_until(run, hold, lanes) / 1000,
             promised_ns.unwrap_or(run.end_ns).max(hold.from_ns) / 1000,
-            hold.claim as u64,
+            hold.claim.kind() as u64,
             servers.place_of_set(&hold.granted_by),
         ]);
     }
