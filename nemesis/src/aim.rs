@@ -63,7 +63,7 @@ impl Moment {
     fn trigger(self, topology: &Topology) -> Option<Trigger> {
         let at_most_ms = |time: Duration, ttls| Some(millis(time.min(topology.ttl.mul_f64(ttls))));
         let section_ms = Some(millis(topology.ttl.mul_f64(LONG)));
-        let of = |f: &str, kind: Kind| Trigger { kind: Some(kind), ..Trigger::of(f) };
+        let of = |f: &str, kind: Kind| Trigger::of(f).with_kind(kind);
         match self {
             Moment::Granted => Some(of(f::ACQUIRE, Kind::Ok)),
             Moment::GrantedForLong => Some(Trigger { section_ms, ..of(f::ACQUIRE, Kind::Ok) }),

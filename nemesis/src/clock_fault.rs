@@ -8,6 +8,7 @@ use crate::distributions::{around_ttl, draw_log, millis, subset};
 use crate::fault::{Fault, FaultError, Observation};
 use crate::motion::{Motion, Motions};
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
+use crate::refusal::Refusal;
 use crate::roles::Role;
 use crate::tools::clock::Observed;
 use crate::topology::Topology;
@@ -158,7 +159,7 @@ impl<P: Serialize + DeserializeOwned> TypedNemesis for ClockNemesis<P> {
         }
     }
 
-    fn prepare(&self, on: &[String], parameters: P) -> Result<Box<dyn Fault>, String> {
+    fn prepare(&self, on: &[String], parameters: P) -> Result<Box<dyn Fault>, Refusal> {
         let motions = (self.motions)(&parameters);
         for motion in [motions.wall, motions.monotonic].into_iter().flatten() {
             motion.check()?;

@@ -3,7 +3,8 @@
 
 use crate::clock_tool::ClockCall;
 use crate::motion::Motions;
-use crate::plan::{Plan, PlannedFault};
+use crate::plan::Plan;
+use crate::planned_fault::PlannedFault;
 use crate::topology::Topology;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClockMechanism, ClusterError, Node};

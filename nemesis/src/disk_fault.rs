@@ -6,6 +6,7 @@ use crate::disk_tool::{DiskCall, DiskHealed, Probed};
 use crate::distributions::around_ttl;
 use crate::fault::{Fault, FaultError, Observation};
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
+use crate::refusal::Refusal;
 use crate::roles::Role;
 use crate::tools::disk::Probe;
 use crate::topology::Topology;
@@ -38,7 +39,7 @@ pub(crate) struct DiskNemesis<P: 'static> {
     pub around: (f64, f64),
     pub draw: fn(&Topology, &mut Stream) -> P,
     /// What the disk tool has to do, or why these parameters make no sense.
-    pub call: fn(&P) -> Result<DiskCall, String>,
+    pub call: fn(&P) -> Result<DiskCall, Refusal>,
     /// Whether a disk is worse by these parameters, given what a probe met.
     pub shows: fn(&P, &Probe) -> bool,
     pub words: Words<P>,
@@ -81,7 +82,7 @@ where
         Some(Draw { on, length: around_ttl(topology.ttl, shortest, longest, random), parameters })
     }
 
-    fn prepare(&self, on: &[String], parameters: P) -> Result<Box<dyn Fault>, String> {
+    fn prepare(&self, on: &[String], parameters: P) -> Result<Box<dyn Fault>, Refusal> {
         let call = (self.call)(&parameters)?;
         let Words { sentence, healing, label, summary } = &self.words;
         let and_on = and(on);

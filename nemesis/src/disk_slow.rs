@@ -4,6 +4,7 @@
 use crate::disk_fault::{DiskNemesis, Words};
 use crate::disk_tool::DiskCall;
 use crate::distributions::{draw_log, millis};
+use crate::refusal::Refusal;
 use crate::tools::disk::{Probe, Slow};
 use crate::topology::Topology;
 use fencepost_history::Stream;
@@ -34,9 +35,9 @@ fn draw(topology: &Topology, random: &mut Stream) -> Slow {
     Slow { read_ms: each_ms, write_ms: each_ms, fsync_ms }
 }
 
-fn call(slow: &Slow) -> Result<DiskCall, String> {
+fn call(slow: &Slow) -> Result<DiskCall, Refusal> {
     if *slow == Slow::default() {
-        return Err("it slows nothing down: give `read_ms`, `write_ms` or `fsync_ms`".to_owned());
+        return Err(Refusal::new("it slows nothing down: give `read_ms`, `write_ms` or `fsync_ms`"));
     }
     Ok(DiskCall::Slow(*slow))
 }

@@ -4,7 +4,8 @@
 use crate::aim::{PossibleAim, WhichAim, draw_aim};
 use crate::distributions::millis;
 use crate::nemesis::{Draw, Nemesis, Settings};
-use crate::plan::{Plan, PlannedFault};
+use crate::plan::Plan;
+use crate::planned_fault::PlannedFault;
 use crate::topology::Topology;
 use crate::trigger::Trigger;
 use fencepost_history::{Seed, Stream, f};

@@ -8,6 +8,7 @@ use crate::context::FaultContext;
 use crate::fault::{Fault, FaultError, Observation};
 use crate::kill::{DOWN, Killed, back_soon, downtime};
 use crate::nemesis::{Draw, NemesisDescription, NoParameters, Settings, TypedNemesis};
+use crate::refusal::Refusal;
 use crate::roles::Role;
 use crate::topology::Topology;
 use async_trait::async_trait;
@@ -55,10 +56,10 @@ impl TypedNemesis for Failover {
         back_soon(drawn, settings)
     }
 
-    fn prepare(&self, on: &[String], _: NoParameters) -> Result<Box<dyn Fault>, String> {
+    fn prepare(&self, on: &[String], _: NoParameters) -> Result<Box<dyn Fault>, Refusal> {
         match on {
             [from] => Ok(Box::new(LeadershipTransfer { from: from.clone(), killed: None })),
-            _ => Err("a failover has one server to lead away from: `on` names several".to_owned()),
+            _ => Err(Refusal::at("on", "a failover has one server to lead away from: `on` names several")),
         }
     }
 }

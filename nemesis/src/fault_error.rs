@@ -1,10 +1,14 @@
 //! Why a fault could not be injected or healed.
 
+use crate::refusal::Refusal;
+
 /// Why a fault could not be injected or healed: one sentence that names the target.
 #[derive(Debug, thiserror::Error)]
 pub enum FaultError {
     #[error(transparent)]
     Cluster(#[from] fencepost_cluster::ClusterError),
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     #[error("{0}")]
     Other(String),
 }

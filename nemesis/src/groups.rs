@@ -1,6 +1,7 @@
 //! Which nodes lose the packets of which others, and the shapes that this takes.
 
 use crate::distributions::subset;
+use crate::refusal::Refusal;
 use crate::topology::Topology;
 use fencepost_history::Stream;
 use fencepost_history::prose::and;
@@ -8,6 +9,9 @@ use rand::RngExt;
 use rand::seq::{IndexedRandom, SliceRandom};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The parameter of a partition that names its groups.
+pub(crate) const GROUPS: &str = "groups";
 
 /// Sets of nodes that a partition tears apart. A node that is in none is reached by all: a bridge.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,8 +44,8 @@ pub enum OneWay {
 /// A name is a node's or a role's.
 ///
 /// # Errors
-/// One sentence: a name that no node and no role has here or that stands in two groups, an empty group, or one group alone.
-pub fn parse_partition(text: &str, topology: &Topology) -> Result<Groups, String> {
+/// A name that no node and no role has here or that stands in two groups, an empty group, or one group alone.
+pub fn parse_partition(text: &str, topology: &Topology) -> Result<Groups, Refusal> {
     parse("partition", text, topology)
 }
 
@@ -57,53 +61,74 @@ pub(crate) struct Flow {
 ///
 /// # Errors
 /// As [`parse_partition`], and three ends or more.
-pub(crate) fn parse_flow(text: &str, topology: &Topology) -> Result<Flow, String> {
+pub(crate) fn parse_flow(text: &str, topology: &Topology) -> Result<Flow, Refusal> {
     let Groups { groups, one_way, .. } = parse("flow", text, topology)?;
     match <[Vec<String>; 2]>::try_from(groups) {
         Ok([first, second]) => Ok(Flow { first, second, one_way }),
-        Err(_) => Err(format!("the flow `{text}` cannot be: it has two ends, like `holder > storage`")),
+        Err(_) => {
+            let sentence = format!("the flow `{text}` cannot be: it has two ends, like `holder > storage`");
+            Err(Refusal::new(sentence))
+        }
     }
 }
 
-fn parse(what: &str, text: &str, topology: &Topology) -> Result<Groups, String> {
-    let (separator, one_way) = match text.chars().find(|sign| "|<>".contains(*sign)) {
-        Some('<') => ('<', Some(OneWay::ToFirst)),
-        Some('>') => ('>', Some(OneWay::ToSecond)),
-        _ => ('|', None),
-    };
-    let names = |group: &str| group.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>();
-    let groups: Vec<Vec<String>> = text.split(separator).map(names).collect();
-    if groups.iter().flatten().any(String::is_empty) {
-        return Err(format!("the {what} `{text}` has an empty place where a node should be named"));
+fn parse(what: &str, text: &str, topology: &Topology) -> Result<Groups, Refusal> {
+    let groups = Groups::of_text(text);
+    let mut names = groups.groups.iter().flatten();
+    if names.clone().any(String::is_empty) {
+        let sentence = format!("the {what} `{text}` has an empty place where a node should be named");
+        return Err(Refusal::new(sentence));
     }
-    for name in groups.iter().flatten() {
-        topology.check_target(name).map_err(|reason| format!("the {what} `{text}` cannot be: {reason}"))?;
-    }
-    let groups = Groups { groups, one_way, drops_from: BTreeMap::new() };
-    groups.check().map_err(|reason| format!("the {what} `{text}` cannot be: {reason}"))?;
+    let checked = names.try_for_each(|name| topology.check_target(name)).and_then(|()| groups.check());
+    checked.map_err(|why| Refusal::new(format!("the {what} `{text}` cannot be: {why}")))?;
     Ok(groups)
 }
 
 impl Groups {
+    /// The groups that a text names, whatever they are called.
+    fn of_text(text: &str) -> Groups {
+        let (separator, one_way) = match text.chars().find(|sign| "|<>".contains(*sign)) {
+            Some('<') => ('<', Some(OneWay::ToFirst)),
+            Some('>') => ('>', Some(OneWay::ToSecond)),
+            _ => ('|', None),
+        };
+        let names = |group: &str| group.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>();
+        let groups = text.split(separator).map(names).collect();
+        Groups { groups, one_way, drops_from: BTreeMap::new() }
+    }
+
+    /// The text that names these groups; none where no text does.
+    pub(crate) fn text(&self) -> Option<String> {
+        let separator = match self.one_way {
+            Some(OneWay::ToFirst) => "<",
+            Some(OneWay::ToSecond) => ">",
+            None => "|",
+        };
+        let groups: Vec<String> = self.groups.iter().map(|group| group.join(",")).collect();
+        let text = groups.join(separator);
+        (Groups::of_text(&text) == *self).then_some(text)
+    }
+
     /// Packets between the two are lost, both ways.
     pub(crate) fn apart(first: Vec<String>, second: Vec<String>) -> Groups {
         Groups { groups: vec![first, second], ..Groups::default() }
     }
 
-    /// Refuses what tears nothing apart, in one sentence.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    /// Refuses what tears nothing apart.
+    pub(crate) fn check(&self) -> Result<(), Refusal> {
         if self.groups.is_empty() && !self.drops_from.is_empty() && self.one_way.is_none() {
             return Ok(());
         }
         if self.groups.len() < 2 || self.groups.iter().any(Vec::is_empty) {
-            return Err("it takes at least two groups, and a name in each, like `c1|n4,n5`".to_owned());
+            let sentence = "it takes at least two groups, and a name in each, like `c1|n4,n5`";
+            return Err(Refusal::at(GROUPS, sentence));
         }
         if self.one_way.is_some() && self.groups.len() != 2 {
-            return Err("packets can be lost one way only between two groups".to_owned());
+            return Err(Refusal::at("one_way", "packets can be lost one way only between two groups"));
         }
         let mut known = BTreeSet::new();
         match self.groups.iter().flatten().find(|name| !known.insert(*name)) {
-            Some(twice) => Err(format!("{twice} stands in it twice")),
+            Some(twice) => Err(Refusal::at(GROUPS, format!("{twice} stands in it twice"))),
             None => Ok(()),
         }
     }
@@ -286,7 +311,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_refused_with_the_reason() {
-        let refused = |text| parse_partition(text, &topology(2, 1)).unwrap_err();
+        let refused = |text| parse_partition(text, &topology(2, 1)).unwrap_err().sentence;
         assert_eq!(
             refused("c1|n4"),
             "the partition `c1|n4` cannot be: there is no node n4 in this run (there are: n1, n2, c1, storage)"

@@ -8,6 +8,7 @@ use crate::context::FaultContext;
 use crate::distributions::around_ttl;
 use crate::fault::{Fault, FaultError, Observation};
 use crate::nemesis::{Draw, NemesisDescription, NoParameters, Settings, TypedNemesis};
+use crate::refusal::Refusal;
 use crate::roles::Role;
 use crate::topology::Topology;
 use async_trait::async_trait;
@@ -57,7 +58,7 @@ impl TypedNemesis for Kill {
         back_soon(drawn, settings)
     }
 
-    fn prepare(&self, on: &[String], _: NoParameters) -> Result<Box<dyn Fault>, String> {
+    fn prepare(&self, on: &[String], _: NoParameters) -> Result<Box<dyn Fault>, Refusal> {
         Ok(Box::new(Killed::new(on)))
     }
 }

@@ -4,6 +4,7 @@ use crate::aim::{Aim, DrawnAim, Moment};
 use crate::fault::Fault;
 use crate::kill::{DOWN, Killed, back_soon, downtime};
 use crate::nemesis::{Draw, NemesisDescription, NoParameters, Settings, TypedNemesis};
+use crate::refusal::Refusal;
 use crate::roles::Role;
 use crate::topology::Topology;
 use fencepost_history::Stream;
@@ -47,7 +48,7 @@ impl TypedNemesis for LeaderKill {
         back_soon(drawn, settings)
     }
 
-    fn prepare(&self, on: &[String], _: NoParameters) -> Result<Box<dyn Fault>, String> {
+    fn prepare(&self, on: &[String], _: NoParameters) -> Result<Box<dyn Fault>, Refusal> {
         Ok(Box::new(Killed::new(on)))
     }
 }

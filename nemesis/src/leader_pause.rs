@@ -6,6 +6,7 @@ use crate::distributions::around_ttl;
 use crate::fault::Fault;
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
 use crate::pause::{self, AROUND, LENGTHS, PauseParameters};
+use crate::refusal::Refusal;
 use crate::roles::Role;
 use crate::topology::Topology;
 use fencepost_history::Stream;
@@ -31,7 +32,7 @@ impl TypedNemesis for LeaderPause {
         Some(Draw { on, length, parameters: PauseParameters::draw(random) })
     }
 
-    fn prepare(&self, on: &[String], parameters: PauseParameters) -> Result<Box<dyn Fault>, String> {
+    fn prepare(&self, on: &[String], parameters: PauseParameters) -> Result<Box<dyn Fault>, Refusal> {
         pause::prepare(on, parameters)
     }
 }

@@ -1,5 +1,6 @@
 //! How clocks go wrong: which of them, what a clock does next, and for how long.
 
+use crate::refusal::Refusal;
 use crate::tools::clock::Skew;
 use chacha20::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
@@ -88,10 +89,14 @@ const PPM_STILL: i64 = -Skew::FROZEN_PPM;
 
 impl Motion {
     /// Refuses what no clock can be made to do, in one sentence.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), Refusal> {
         let period = |period_ms: u64| match period_ms {
             PERIOD_MS_MIN.. => Ok(()),
-            _ => Err(format!("a period of {period_ms} ms is too short; take {PERIOD_MS_MIN} ms or more")),
+            _ => {
+                let sentence =
+                    format!("a period of {period_ms} ms is too short; take {PERIOD_MS_MIN} ms or more");
+                Err(Refusal::at("period_ms", sentence))
+            }
         };
         match *self {
             Motion::Jump { .. } | Motion::Freeze => Ok(()),
@@ -99,12 +104,14 @@ impl Motion {
             Motion::Drift { model, drift_ppm, period_ms, .. } => {
                 if !(Skew::FROZEN_PPM..=Skew::DRIFT_PPM_MAX).contains(&drift_ppm) {
                     let (least, most) = (Skew::FROZEN_PPM, Skew::DRIFT_PPM_MAX);
-                    return Err(format!("a drift of {drift_ppm} ppm is not between {least} and {most}"));
+                    let sentence = format!("a drift of {drift_ppm} ppm is not between {least} and {most}");
+                    return Err(Refusal::at("drift_ppm", sentence));
                 }
                 if model == Model::Periodic && drift_ppm.abs() >= PPM_STILL {
-                    return Err(format!(
+                    let sentence = format!(
                         "a periodic drift of {drift_ppm} ppm would run backwards; stay below {PPM_STILL}"
-                    ));
+                    );
+                    return Err(Refusal::at("drift_ppm", sentence));
                 }
                 if model == Model::Linear { Ok(()) } else { period(period_ms) }
             }
@@ -209,7 +216,7 @@ mod tests {
 
     #[test]
     fn what_no_clock_can_do_is_refused() {
-        let refused = |motion: Motion| motion.check().unwrap_err();
+        let refused = |motion: Motion| motion.check().unwrap_err().sentence;
         assert!(refused(drift(Model::Linear, -1_000_001)).contains("between"));
         assert!(refused(drift(Model::Periodic, 1_000_000)).contains("backwards"));
         assert!(refused(Motion::Strobe { size_ms: 5, period_ms: 0 }).contains("too short"));

@@ -4,6 +4,8 @@ use crate::aim::{Aim, DrawnAim};
 use crate::fault::Fault;
 use crate::groups::Groups;
 use crate::motion::Clock;
+use crate::parameters;
+use crate::refusal::Refusal;
 use crate::tools::disk::Torn;
 use crate::topology::Topology;
 use fencepost_cluster::Capability;
@@ -79,22 +81,22 @@ impl NemesisDescription {
     /// Refuses a target that does not exist here, or that this fault cannot be injected into.
     ///
     /// # Errors
-    /// One sentence.
-    pub fn check_target(&self, name: &str, topology: &Topology) -> Result<(), String> {
+    /// Why not.
+    pub fn check_target(&self, name: &str, topology: &Topology) -> Result<(), Refusal> {
         topology.check_target(name)?;
         let all_servers = topology.candidates(name).iter().all(|node| topology.servers.contains(node));
         if self.servers_only && !all_servers {
             let servers = topology.servers.join(", ");
-            return Err(format!(
+            return Err(Refusal::new(format!(
                 "{} is a fault of servers, and {name} is none: name a server ({servers})",
                 self.name
-            ));
+            )));
         }
         if self.ends_targets && topology.storage.as_deref() == Some(name) {
-            return Err(format!(
+            return Err(Refusal::new(format!(
                 "{} would end the storage, which keeps its data in memory: what is lost then says nothing of the lock",
                 self.name
-            ));
+            )));
         }
         Ok(())
     }
@@ -152,8 +154,8 @@ pub trait Nemesis: Send + Sync {
         settings: &Settings,
         random: &mut Stream,
     ) -> Option<Draw>;
-    /// Makes a fault ready; refuses parameters that it does not take, in one sentence.
-    fn prepare(&self, on: &[String], parameters: &Map<String, Value>) -> Result<Box<dyn Fault>, String>;
+    /// Makes a fault ready; refuses parameters that it does not take.
+    fn prepare(&self, on: &[String], parameters: &Map<String, Value>) -> Result<Box<dyn Fault>, Refusal>;
 }
 
 impl dyn Nemesis + '_ {
@@ -187,8 +189,12 @@ pub(crate) trait TypedNemesis: Send + Sync {
     ) -> Draw<Self::Parameters> {
         drawn
     }
+    /// Reads the parameters of a plan.
+    fn read(&self, parameters: &Map<String, Value>) -> Result<Self::Parameters, Refusal> {
+        parameters::read(parameters)
+    }
     /// As [`Nemesis::prepare`].
-    fn prepare(&self, on: &[String], parameters: Self::Parameters) -> Result<Box<dyn Fault>, String>;
+    fn prepare(&self, on: &[String], parameters: Self::Parameters) -> Result<Box<dyn Fault>, Refusal>;
 }
 
 impl<N: TypedNemesis> Nemesis for N {
@@ -213,9 +219,8 @@ impl<N: TypedNemesis> Nemesis for N {
         Some(untyped(self.adapt_to_aim(drawn, aim, topology, settings, random)))
     }
 
-    fn prepare(&self, on: &[String], parameters: &Map<String, Value>) -> Result<Box<dyn Fault>, String> {
-        let parameters = serde_json::from_value(Value::Object(parameters.clone()));
-        TypedNemesis::prepare(self, on, parameters.map_err(|error| error.to_string())?)
+    fn prepare(&self, on: &[String], parameters: &Map<String, Value>) -> Result<Box<dyn Fault>, Refusal> {
+        TypedNemesis::prepare(self, on, self.read(parameters)?)
     }
 }
 

@@ -7,12 +7,14 @@ use crate::fault::Fault;
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
 use crate::network_fault::Impaired;
 use crate::network_parameters::{Direction, Look, NetworkParameters, Words};
+use crate::refusal::Refusal;
 use crate::roles::Role;
 use crate::tools::packets::Impairment;
 use crate::topology::Topology;
 use fencepost_cluster::Capability;
 use fencepost_history::Stream;
 use rand::RngExt;
+use serde_json::{Map, Value};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A nemesis that makes the way between its targets and some peers worse.
@@ -74,9 +76,13 @@ impl TypedNemesis for NetworkNemesis {
         Draw { parameters, ..drawn }
     }
 
-    fn prepare(&self, on: &[String], parameters: NetworkParameters) -> Result<Box<dyn Fault>, String> {
+    fn read(&self, parameters: &Map<String, Value>) -> Result<NetworkParameters, Refusal> {
+        NetworkParameters::read(parameters)
+    }
+
+    fn prepare(&self, on: &[String], parameters: NetworkParameters) -> Result<Box<dyn Fault>, Refusal> {
         if !(self.has_field)(&parameters.impairment) {
-            return Err(format!("it needs the parameter `{}`", self.field));
+            return Err(Refusal::new(format!("it needs the parameter `{}`", self.field)));
         }
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let id = format!("{}-{}", self.name, NUMBER.fetch_add(1, Ordering::Relaxed));

@@ -1,18 +1,28 @@
-//! Parameters that the nemeses of the network have in common: what happens to packets, and between which nodes.
+//! Parameters that the nemeses of the network have in common: what happens to packets, and between which
+//! nodes.
 
+use crate::parameters;
+use crate::refusal::Refusal;
 use crate::tools::packets::{Echoes, Impairment};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// An [`Impairment`], and between which nodes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(try_from = "Map<String, Value>")]
 pub(crate) struct NetworkParameters {
     #[serde(flatten)]
     pub impairment: Impairment,
     /// The nodes that the targets have trouble to reach; empty: all others.
     pub peers: Vec<String>,
     pub ways: Direction,
+}
+
+/// The fields of [`NetworkParameters`] that are not those of the impairment.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Ends {
+    peers: Vec<String>,
+    ways: Direction,
 }
 
 /// Which packets are impaired.
@@ -28,22 +38,23 @@ pub(crate) enum Direction {
     In,
 }
 
-/// The own fields of [`NetworkParameters`]; all others are those of the impairment. Spelled out, since serde refuses no
-/// unknown field of a flattened struct.
-impl TryFrom<Map<String, Value>> for NetworkParameters {
-    type Error = String;
-
-    fn try_from(mut fields: Map<String, Value>) -> Result<NetworkParameters, String> {
-        let read = |error: serde_json::Error| error.to_string();
-        let peers = fields.remove("peers").map(serde_json::from_value).transpose().map_err(read)?;
-        let ways = fields.remove("ways").map(serde_json::from_value).transpose().map_err(read)?;
-        let impairment: Impairment = serde_json::from_value(Value::Object(fields)).map_err(read)?;
-        impairment.check()?;
-        Ok(NetworkParameters { impairment, peers: peers.unwrap_or_default(), ways: ways.unwrap_or_default() })
-    }
-}
+/// The names of the fields of [`Ends`].
+const ENDS: [&str; 2] = ["peers", "ways"];
 
 impl NetworkParameters {
+    /// Reads them in two parts, since serde refuses no unknown field of a flattened struct.
+    pub fn read(fields: &Map<String, Value>) -> Result<NetworkParameters, Refusal> {
+        let is_end = |(name, _): &(String, Value)| ENDS.contains(&name.as_str());
+        let (ends, others) = fields.clone().into_iter().partition(is_end);
+        let Ends { peers, ways } = parameters::read(&ends)?;
+        let impairment: Impairment = parameters::read(&others).map_err(|mut refusal: Refusal| {
+            refusal.known.iter_mut().for_each(|known| known.extend(ENDS.map(str::to_owned)));
+            refusal
+        })?;
+        impairment.check()?;
+        Ok(NetworkParameters { impairment, peers, ways })
+    }
+
     /// By how many milliseconds a round trip should grow, in the mean.
     pub fn round_trip_ms(&self) -> f64 {
         self.impairment.delay_ms * if self.ways == Direction::Both { 2.0 } else { 1.0 }

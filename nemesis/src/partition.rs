@@ -11,6 +11,7 @@ use crate::distributions::around_ttl;
 use crate::fault::{Fault, FaultError, Observation};
 use crate::groups::{self, Groups};
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
+use crate::refusal::Refusal;
 use crate::roles::Role;
 use crate::topology::Topology;
 use async_trait::async_trait;
@@ -67,7 +68,7 @@ impl TypedNemesis for Partition {
         Draw { on: groups.targets(), length: drawn.length, parameters: groups }
     }
 
-    fn prepare(&self, _: &[String], groups: Groups) -> Result<Box<dyn Fault>, String> {
+    fn prepare(&self, _: &[String], groups: Groups) -> Result<Box<dyn Fault>, Refusal> {
         groups.check()?;
         // Partitions may overlap: each has a chain of its own.
         static NUMBER: AtomicU64 = AtomicU64::new(1);

@@ -9,6 +9,7 @@ use crate::context::FaultContext;
 use crate::distributions::{around_ttl, subset};
 use crate::fault::{Fault, FaultError, Observation};
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
+use crate::refusal::Refusal;
 use crate::roles::Role;
 use crate::topology::Topology;
 use async_trait::async_trait;
@@ -63,7 +64,7 @@ impl TypedNemesis for Pause {
         Draw { parameters: PauseParameters::default(), ..drawn }
     }
 
-    fn prepare(&self, on: &[String], parameters: PauseParameters) -> Result<Box<dyn Fault>, String> {
+    fn prepare(&self, on: &[String], parameters: PauseParameters) -> Result<Box<dyn Fault>, Refusal> {
         prepare(on, parameters)
     }
 }
@@ -123,12 +124,15 @@ struct Strobe {
 }
 
 /// A fault of this nemesis or of `leader-pause`, ready.
-pub(crate) fn prepare(on: &[String], parameters: PauseParameters) -> Result<Box<dyn Fault>, String> {
+pub(crate) fn prepare(on: &[String], parameters: PauseParameters) -> Result<Box<dyn Fault>, Refusal> {
+    let key = if parameters.stop_ms.is_some() { "stop_ms" } else { "run_ms" };
     let strobe = match (parameters.stop_ms, parameters.run_ms) {
         (None, None) => None,
-        (Some(0), _) | (_, Some(0)) => return Err("`stop_ms` and `run_ms` must be longer than 0".to_owned()),
+        (Some(0), _) | (_, Some(0)) => {
+            return Err(Refusal::at(key, "`stop_ms` and `run_ms` must be longer than 0"));
+        }
         (Some(stop_ms), Some(run_ms)) => Some(Strobe { stop_ms, run_ms }),
-        _ => return Err("a strobe takes both `stop_ms` and `run_ms`".to_owned()),
+        _ => return Err(Refusal::at(key, "a strobe takes both `stop_ms` and `run_ms`")),
     };
     Ok(Box::new(Stopped { on: on.to_vec(), strobe, pids: Vec::new(), strobing: None }))
 }

@@ -12,6 +12,7 @@ use crate::distributions::{around_ttl, millis};
 use crate::fault::{Fault, FaultError, Observation};
 use crate::kill::{DOWN, back_soon, kill};
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
+use crate::refusal::Refusal;
 use crate::roles::Role;
 use crate::supervisor;
 use crate::tools::disk::Torn;
@@ -126,10 +127,13 @@ impl TypedNemesis for PowerLoss {
         Draw { on, length, parameters }
     }
 
-    fn prepare(&self, on: &[String], parameters: PowerLossParameters) -> Result<Box<dyn Fault>, String> {
+    fn prepare(&self, on: &[String], parameters: PowerLossParameters) -> Result<Box<dyn Fault>, Refusal> {
         if let Some(flickers) = parameters.flickers.filter(|flickers| !FLICKERS.contains(flickers)) {
             let (least, most) = (FLICKERS.start(), FLICKERS.end());
-            return Err(format!("`flickers` is from {least} to {most}, not {flickers}"));
+            return Err(Refusal::at(
+                "flickers",
+                format!("`flickers` is from {least} to {most}, not {flickers}"),
+            ));
         }
         Ok(Box::new(PowerLost { on: on.to_vec(), parameters, down: Vec::new() }))
     }

@@ -1,6 +1,6 @@
 //! Roles resolved: nodes take the place of roles in a fault and in the sentence that describes it.
 
-use crate::plan::PlannedFault;
+use crate::planned_fault::PlannedFault;
 use crate::roles::RoleTarget;
 use fencepost_history::prose::and;
 use serde_json::{Value, json};

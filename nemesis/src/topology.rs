@@ -1,6 +1,7 @@
 //! The nodes of a run that a fault can be injected into, by name.
 
 use crate::distributions::subset;
+use crate::refusal::Refusal;
 use crate::roles::{LEADER, Role, RoleTarget};
 use fencepost_history::Stream;
 use fencepost_history::prose::{nearest, unknown};
@@ -34,12 +35,12 @@ impl Topology {
     /// Refuses a target that does not exist here: neither a node nor a role that a node can play.
     ///
     /// # Errors
-    /// One sentence, with the names that there are.
-    pub fn check_target(&self, name: &str) -> Result<(), String> {
+    /// There is none, with the names that there are.
+    pub fn check_target(&self, name: &str) -> Result<(), Refusal> {
         match RoleTarget::parse(name) {
-            Some(target) => self.check_role(target, name),
+            Some(target) => self.check_role(target, name).map_or(Ok(()), |why| Err(Refusal::new(why))),
             None if self.nodes().any(|known| known == name) => Ok(()),
-            None => Err(unknown_target(name, self)),
+            None => Err(Refusal::new(unknown_target(name, self))),
         }
     }
 
@@ -56,30 +57,31 @@ impl Topology {
         }
     }
 
-    /// Refuses a role that no node of this run can play, in one sentence. `text` is how it was written.
-    fn check_role(&self, target: RoleTarget, text: &str) -> Result<(), String> {
+    /// Why no node of this run can play a role, in one sentence; none where one can. `text` is how it was
+    /// written.
+    fn check_role(&self, target: RoleTarget, text: &str) -> Option<String> {
         let candidates = self.players(target.role);
         let kind = if target.role.is_of_clients() { "clients" } else { "servers" };
         match target.role {
             _ if candidates.is_empty() => {
-                return Err(format!("no node can be the {text}: this run has no {kind}"));
+                return Some(format!("no node can be the {text}: this run has no {kind}"));
             }
             Role::Leader | Role::Follower if !self.has_leader => {
-                return Err(format!(
+                return Some(format!(
                     "none of these servers leads, each stands for itself; name one ({})",
                     self.servers.join(", ")
                 ));
             }
             Role::Follower if candidates.len() == 1 => {
-                return Err("there is no follower: this run has one server".to_owned());
+                return Some("there is no follower: this run has one server".to_owned());
             }
             _ => {}
         }
         match (target.role, target.count) {
-            (_, None) | (Role::Leader, Some(1)) => Ok(()),
-            (Role::Leader, _) => Err(format!("one server leads at a time: write leader instead of {text}")),
-            (_, Some(count)) if (1..=candidates.len()).contains(&count) => Ok(()),
-            _ => Err(format!(
+            (_, None) | (Role::Leader, Some(1)) => None,
+            (Role::Leader, _) => Some(format!("one server leads at a time: write leader instead of {text}")),
+            (_, Some(count)) if (1..=candidates.len()).contains(&count) => None,
+            _ => Some(format!(
                 "the number in {text} must be from 1 to {}, the number of {kind} in this run",
                 candidates.len()
             )),
@@ -137,7 +139,7 @@ mod tests {
         {
             assert_eq!(led.check_target(text), Ok(()), "{text}");
         }
-        let refused = |text, topology: &Topology| topology.check_target(text).unwrap_err();
+        let refused = |text, topology: &Topology| topology.check_target(text).unwrap_err().sentence;
         assert_eq!(refused("holdr", &led), "unknown target \"holdr\": did you mean \"holder\"?");
         assert_eq!(
             refused("n9", &led),

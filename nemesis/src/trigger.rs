@@ -68,6 +68,26 @@ impl Trigger {
         }
     }
 
+    /// The same, of events of this kind.
+    #[must_use]
+    pub fn with_kind(self, kind: Kind) -> Trigger {
+        Trigger { kind: (kind != self.usual_kind()).then_some(kind), ..self }
+    }
+
+    /// The same trigger: what goes without saying is left out.
+    #[must_use]
+    pub(crate) fn without_usual_kind(self) -> Trigger {
+        match self.kind {
+            Some(kind) => self.with_kind(kind),
+            None => self,
+        }
+    }
+
+    /// The kind of the events that it waits for, where it does not say it.
+    fn usual_kind(&self) -> Kind {
+        if f::is_notice(&self.f) { Kind::Info } else { Kind::Ok }
+    }
+
     /// Whether it waits for a section of some length, as few are, for a lock that is free, or for a point of the recipe.
     pub fn is_rare(&self) -> bool {
         self.section_ms.is_some() || self.write_ms.is_some() || self.free || self.point.is_some()
@@ -91,7 +111,7 @@ impl Trigger {
             Process::Client(process) if self.client.is_some() => Some(client_of(process)),
             _ => None,
         };
-        let kind = self.kind.unwrap_or(if f::is_notice(&self.f) { Kind::Info } else { Kind::Ok });
+        let kind = self.kind.unwrap_or_else(|| self.usual_kind());
         event.f == self.f
             && event.kind == kind
             && is(&self.point, ReachedPoint::of(&event.value).point.as_deref())

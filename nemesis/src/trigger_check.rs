@@ -1,5 +1,6 @@
 //! Whether a trigger can come: which fields belong to which events, and which names there are.
 
+use crate::refusal::Refusal;
 use crate::registry::{find, registry};
 use crate::topology::Topology;
 use crate::trigger::Trigger;
@@ -11,27 +12,38 @@ const OPERATIONS: [&str; 8] =
     [f::ACQUIRE, f::READ, f::WRITE, f::HOLDS, f::RELEASE, f::LOST, f::RENEWED, f::AT];
 
 /// Refuses a name that no node of this kind has.
-fn is_one_of(kind: &str, name: Option<&str>, names: &[String]) -> Result<(), String> {
+fn is_one_of(kind: &str, name: Option<&str>, names: &[String]) -> Result<(), Refusal> {
     match name {
         Some(name) if names.iter().all(|known| known != name) => {
-            Err(format!("there is no {kind} {name} in this run (there are: {})", names.join(", ")))
+            refused(format!("there is no {kind} {name} in this run (there are: {})", names.join(", ")))
         }
         _ => Ok(()),
     }
+}
+
+fn refused(sentence: String) -> Result<(), Refusal> {
+    Err(Refusal::new(sentence))
 }
 
 impl Trigger {
     /// Refuses what no event of a run with these nodes fits: a fault would wait for it in vain.
     ///
     /// # Errors
-    /// One sentence, with the names that there are.
-    pub fn check(&self, topology: &Topology) -> Result<(), String> {
+    /// What does not fit, with the names that there are.
+    pub fn check(&self, topology: &Topology) -> Result<(), Refusal> {
         let is_nemesis = find(&self.f).is_some();
         if !is_nemesis && !OPERATIONS.contains(&self.f.as_str()) {
             let nemeses = registry().iter().map(|nemesis| nemesis.name());
             let known: Vec<&str> = OPERATIONS.iter().copied().chain(nemeses).collect();
-            return Err(unknown("event", &self.f, &known));
+            return refused(unknown("event", &self.f, &known));
         }
+        self.check_fields(is_nemesis)?;
+        is_one_of("client", self.client.as_deref(), &topology.clients)?;
+        is_one_of("server", self.granted_by.as_deref(), &topology.servers)
+    }
+
+    /// Refuses fields that its event does not have.
+    fn check_fields(&self, is_nemesis: bool) -> Result<(), Refusal> {
         let f = &self.f;
         let of_operations = [
             ("client", self.client.is_some()),
@@ -41,7 +53,7 @@ impl Trigger {
             ("free", self.free),
         ];
         if let Some((field, _)) = of_operations.into_iter().find(|(_, given)| is_nemesis && *given) {
-            return Err(format!(
+            return refused(format!(
                 "`{field}` is known of operations, and {f} is a nemesis: leave `{field}` out"
             ));
         }
@@ -49,22 +61,23 @@ impl Trigger {
             [("granted-by", self.granted_by.is_some(), f::ACQUIRE), ("point", self.point.is_some(), f::AT)]
         {
             if given && f != of {
-                return Err(format!(
+                return refused(format!(
                     "`{field}` is known of the event {of} only: write `f = \"{of}\"`, or leave it out"
                 ));
             }
         }
         if self.stage.is_some() && !is_nemesis {
-            return Err(format!("`stage` is known of faults, and {f} is an operation: leave `stage` out"));
+            return refused(format!(
+                "`stage` is known of faults, and {f} is an operation: leave `stage` out"
+            ));
         }
         if f::is_notice(f) && self.kind.is_some_and(|kind| kind != Kind::Info) {
-            return Err(format!("{f} is a notice, whose `type` is always info: leave `type` out"));
+            return refused(format!("{f} is a notice, whose `type` is always info: leave `type` out"));
         }
         if self.times == 0 {
-            return Err("`times` must be at least 1".to_owned());
+            return refused("`times` must be at least 1".to_owned());
         }
-        is_one_of("client", self.client.as_deref(), &topology.clients)?;
-        is_one_of("server", self.granted_by.as_deref(), &topology.servers)
+        Ok(())
     }
 }
 
@@ -79,7 +92,7 @@ mod tests {
     #[test]
     fn an_event_that_cannot_come_is_refused() {
         let topology = crate::testing::topology(2, 2);
-        let refused = |text: &str| trigger(text).check(&topology).unwrap_err();
+        let refused = |text: &str| trigger(text).check(&topology).unwrap_err().sentence;
         assert_eq!(refused("f = 'aquire'"), "unknown event \"aquire\": did you mean \"acquire\"?");
         assert!(refused("f = 'nope'").starts_with("unknown event \"nope\": "));
         let server = "there is no server zz in this run (there are: n1, n2)";

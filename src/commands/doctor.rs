@@ -175,8 +175,7 @@ async fn try_one(nemesis: &'static dyn Nemesis, context: &FaultContext) -> Resul
     let on_servers = drawn.filter(|fault| fault.on.iter().all(|target| topology.servers.contains(target)));
     let mut last = Err(anyhow!("none of its faults is on servers"));
     for planned in on_servers.take(TRIES) {
-        let mut fault =
-            nemesis.prepare(&planned.on, &planned.parameters).map_err(|sentence| anyhow!(sentence))?;
+        let mut fault = nemesis.prepare(&planned.on, &planned.parameters)?;
         let seen = fault.inject(context).await;
         fault.heal(context).await?;
         let seen = seen?;

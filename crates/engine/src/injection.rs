@@ -298,7 +298,7 @@ impl ScheduledFault {
         let mut aiming = Aiming { context, recorder, topology, fired, random };
         let Some(resolution) = aiming.resolve(&self.planned, EVENT_TIMEOUT).await? else { return Ok(false) };
         let resolved = self.planned.resolved(&resolution);
-        self.fault = self.nemesis.prepare(&resolved.on, &resolved.parameters).map_err(FaultError::Other)?;
+        self.fault = self.nemesis.prepare(&resolved.on, &resolved.parameters)?;
         self.target = resolved;
         self.resolution = resolution;
         Ok(true)

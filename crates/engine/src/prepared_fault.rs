@@ -16,9 +16,7 @@ pub fn prepare(plan: &Plan) -> Result<Vec<PreparedFault>> {
         .map(|planned| {
             let nemesis = fencepost_nemesis::find(&planned.fault)
                 .ok_or_else(|| anyhow!("the plan names an unknown nemesis {}", planned.fault))?;
-            let fault =
-                nemesis.prepare(&planned.on, &planned.parameters).map_err(|sentence| anyhow!(sentence))?;
-            Ok((nemesis, fault))
+            Ok((nemesis, nemesis.prepare(&planned.on, &planned.parameters)?))
         })
         .collect()
 }

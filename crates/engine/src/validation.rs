@@ -408,9 +408,8 @@ fn check_claims(lock: &LockDefinition) -> Result<(), BadUsage> {
 fn read_plan(file: &Path, topology: &Topology) -> Result<Plan, BadUsage> {
     let text = read_settings(file)
         .map_err(|error| BadUsage(format!("cannot read the plan {}: {error}", file.display())))?;
-    let plan = Plan::parse(&text, topology).map_err(|reason| {
-        BadUsage(format!("the plan {} is invalid: {}", file.display(), reason.trim_end()))
-    })?;
+    let plan = Plan::parse(&text, topology)
+        .map_err(|reason| BadUsage(format!("the plan {} is invalid: {reason}", file.display())))?;
     if plan.faults.is_empty() {
         return bad(format!(
             "the plan {} has no [[fault]]; leave it out to run without faults",

@@ -11,6 +11,7 @@ mod error;
 mod event;
 pub mod fault;
 mod file;
+mod inline_toml;
 mod lock_facts;
 pub mod mistake;
 mod name;
@@ -39,6 +40,7 @@ pub use event::{
 };
 pub use fault::{FaultDescription, FaultEvent, FaultStage, ServerEnded};
 pub use file::{HistoryError, Writer};
+pub use inline_toml::inline_toml;
 pub use lock_facts::{LOCK, Lease, LockFacts};
 pub use name::Name;
 pub use printable::{is_steering, printable};

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use std::fmt;
 use std::ops::Range;
 use toml::Spanned;
-use toml::de::DeTable;
+use toml::de::{DeTable, DeValue};
 
 /// A mistake at a place of a text, in one sentence.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +28,7 @@ impl Mistake {
 
     /// What the parser says, with the nearest right key or value where it does not know one.
     pub fn of_toml(error: &toml::de::Error) -> Mistake {
-        Mistake::new(error.span().unwrap_or(0..0), with_nearest(error.message(), &[]))
+        Mistake::new(error.span().unwrap_or(0..0), with_nearest(error.message()))
     }
 
     /// The mistake as one in this file, whose text is needed for the number of the line.
@@ -62,28 +62,53 @@ pub fn read_table<T: DeserializeOwned>(table: DeTable<'_>, span: Range<usize>) -
         .map_err(|error| Mistake::of_toml(&error))
 }
 
+/// The tables of an array, or the one table where there is only one.
+///
+/// # Errors
+/// The value at this key is neither.
+pub fn tables<'a>(
+    value: Spanned<DeValue<'a>>,
+    key: &str,
+) -> Result<Vec<(DeTable<'a>, Range<usize>)>, Mistake> {
+    let span = value.span();
+    let items = match value.into_inner() {
+        DeValue::Array(items) => items.into_iter().collect(),
+        other => vec![Spanned::new(span, other)],
+    };
+    let table = |item: Spanned<DeValue<'a>>| match (item.span(), item.into_inner()) {
+        (span, DeValue::Table(table)) => Ok((table, span)),
+        (span, _) => Err(Mistake::new(span, format!("`{key}` is a table, or several: write [[{key}]]"))),
+    };
+    items.into_iter().map(table).collect()
+}
+
 /// The number of the line of this byte, from 1.
 pub fn line_at(text: &str, byte: usize) -> usize {
     let before = text.as_bytes().iter().take(byte);
     1 + before.filter(|byte| **byte == b'\n').count()
 }
 
-/// The message, with the name of a number's type at its end in plain words.
-fn without_rust_types(message: &str) -> String {
-    let Some((before, last)) = message.rsplit_once("expected ") else { return message.to_owned() };
-    let plain = match last {
+/// What serde expected, with the name of a number's type in plain words.
+pub fn in_plain_words(expected: &str) -> &str {
+    match expected {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, not negative",
         "i64" => "a whole number",
         "f64" => "a number",
         "a boolean" => "true or false",
-        _ => return message.to_owned(),
-    };
-    format!("{before}expected {plain}")
+        _ => expected,
+    }
 }
 
-/// What serde says, in our words: it names unknown keys and values, but not the nearest right one. `more` are right ones
-/// that serde does not know of.
-pub fn with_nearest(message: &str, more: &[&str]) -> String {
+/// The message, with the name of a number's type at its end in plain words.
+fn without_rust_types(message: &str) -> String {
+    match message.rsplit_once("expected ") {
+        Some((before, last)) => format!("{before}expected {}", in_plain_words(last)),
+        None => message.to_owned(),
+    }
+}
+
+/// What serde says, in our words: it names unknown keys and values, but not the nearest right one.
+fn with_nearest(message: &str) -> String {
     let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     let what = match message {
         _ if message.starts_with("unknown field") => "key",
@@ -91,7 +116,7 @@ pub fn with_nearest(message: &str, more: &[&str]) -> String {
         _ => return without_rust_types(message),
     };
     match &names[..] {
-        [name, known @ ..] => unknown(what, name, &[known, more].concat()),
+        [name, known @ ..] => unknown(what, name, known),
         [] => message.to_owned(),
     }
 }
@@ -130,12 +155,5 @@ mod tests {
         let value = "lock.toml, line 2: unknown value \"sesion\": did you mean \"session\"?";
         assert_eq!(refused("lock = \"a\"\nlease = \"sesion\""), value);
         assert_eq!(refused("lease = \"connection\""), "lock.toml, line 1: missing field `lock`");
-    }
-
-    #[test]
-    fn keys_that_serde_does_not_know_of_are_offered_as_well() {
-        let message = "unknown field `wenn`, expected `stop_ms`";
-        assert_eq!(with_nearest(message, &["when"]), "unknown key \"wenn\": did you mean \"when\"?");
-        assert_eq!(with_nearest("missing field `lock`", &["when"]), "missing field `lock`");
     }
 }

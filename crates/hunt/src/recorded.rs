@@ -58,7 +58,7 @@ fn plan(options: &RunOptions, folder: &Path) -> Result<Plan, BadUsage> {
     })?;
     let topology = RunSpec::with_plan(options.clone(), Plan::default())?.topology();
     Plan::parse(&text, &topology).map_err(|reason| {
-        BadUsage(format!("the plan {} does not fit the run's options: {}", path.display(), reason.trim_end()))
+        BadUsage(format!("the plan {} does not fit the run's options: {}", path.display(), reason))
     })
 }
 
@@ -93,7 +93,8 @@ mod tests {
     use super::*;
     use fencepost_history::Seed;
 
-    const PLAN_TEXT: &str = "[[fault]]\nat_ms = 700\nfor_ms = 900\nfault = \"pause\"\non = [\"c1\"]\n";
+    const PLAN_TEXT: &str =
+        "[[fault]]\nafter = \"700ms\"\nfault = \"pause\"\non = [\"c1\"]\nfor = \"900ms\"\n";
 
     /// The folder of a run with this plan, whose settings `edit` changes.
     fn folder(plan: &str, edit: impl FnOnce(&mut RunOptions, &mut String)) -> (tempfile::TempDir, RunFolder) {
@@ -152,7 +153,7 @@ mod tests {
         let older = refused(PLAN_TEXT, |_, version| *version = "0.0.1".to_owned());
         assert!(older.contains("was made by Fencepost 0.0.1, and this is "), "{older}");
         let unfit = refused(&PLAN_TEXT.replace("c1", "n4"), |_, _| ());
-        assert!(unfit.contains("does not fit the run's options: line 5, fault 1 (pause)"), "{unfit}");
+        assert!(unfit.contains("does not fit the run's options: line 4, fault 1 (pause)"), "{unfit}");
         let unknown = refused(PLAN_TEXT, |options, _| options.scenario = Some("my-own-1".to_owned()));
         assert!(unknown.contains("followed the scenario my-own"), "{unknown}");
         let gone = refused(PLAN_TEXT, |options, _| options.scenario = Some("redis-clock-jump-9".to_owned()));

@@ -84,7 +84,7 @@ impl Network {
         to: &[Ipv4Addr],
         impairment: Impairment,
     ) -> Result<Mechanism, PacketsError> {
-        impairment.check().map_err(PacketsError::new)?;
+        impairment.check().map_err(|refusal| PacketsError::new(refusal.sentence))?;
         if self.engine.is_none() {
             *self = Network::by(Network::offers()?);
         }

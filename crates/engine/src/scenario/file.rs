@@ -3,17 +3,16 @@
 use super::event;
 use super::expect::Expectation;
 use super::expect_table::ExpectTable;
-use super::fault::FaultEntry;
-use super::model::{Scenario, ScenarioRun, name_of};
+use super::model::{Scenario, ScenarioRun, at, name_of};
 use super::step::StepText;
 use super::{keys, run_options};
 use crate::names::BadUsage;
 use crate::ranges::{HOUR, MILLISECOND, check_range};
 use crate::script_player::{ClientScript, Narration, Script, Step};
 use fencepost_history::TimeSpan;
-use fencepost_history::mistake::{Mistake, MistakeInFile, read_table};
+use fencepost_history::mistake::{Mistake, MistakeInFile, read_table, tables};
 use fencepost_history::run::read_settings;
-use fencepost_nemesis::Trigger;
+use fencepost_nemesis::{FaultEntry, Trigger};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -164,35 +163,12 @@ fn read_own<T: DeserializeOwned>(
     read_table(own, span)
 }
 
-/// The tables of an array, or the one table where there is only one.
-fn tables<'a>(value: Spanned<DeValue<'a>>, key: &str) -> Result<Vec<(DeTable<'a>, Range<usize>)>, Mistake> {
-    let span = value.span();
-    let refused = |span| Mistake::new(span, format!("`{key}` is a table, or several: write [[{key}]]"));
-    match value.into_inner() {
-        DeValue::Table(table) => Ok(vec![(table, span)]),
-        DeValue::Array(items) => {
-            let items = items.into_iter().map(|item| {
-                let span = item.span();
-                match item.into_inner() {
-                    DeValue::Table(table) => Ok((table, span)),
-                    _ => Err(refused(span)),
-                }
-            });
-            items.collect()
-        }
-        _ => Err(refused(span)),
-    }
-}
-
 fn level(mut table: DeTable<'_>, span: Range<usize>) -> Result<Level<'_>, Mistake> {
     let faults = match take(&mut table, "fault") {
         None => Vec::new(),
         Some(faults) => {
-            let faults = tables(faults, "fault")?;
-            faults
-                .iter()
-                .map(|(fault, span)| FaultEntry::read(fault, span.clone()))
-                .collect::<Result<_, _>>()?
+            let faults = tables(faults, "fault")?.into_iter();
+            faults.map(|(table, span)| fault(&table, span)).collect::<Result<_, _>>()?
         }
     };
     let expectations = match take(&mut table, "expect") {
@@ -204,6 +180,15 @@ fn level(mut table: DeTable<'_>, span: Range<usize>) -> Result<Level<'_>, Mistak
     };
     let own = read_own(&mut table, keys::RUN, span)?;
     Ok(Level { table: own, faults, expectations, settings: table })
+}
+
+/// Reads a fault, which waits for points that recipes have.
+fn fault(table: &DeTable<'_>, span: Range<usize>) -> Result<FaultEntry, Mistake> {
+    let fault = FaultEntry::read(table, span)?;
+    for event in fault.events() {
+        event::check_point(event.get_ref()).map_err(|refusal| at(event.span(), refusal))?;
+    }
+    Ok(fault)
 }
 
 /// A run: what holds for all, and what it adds.
@@ -287,7 +272,7 @@ fn narration(table: &RunTable) -> Result<Vec<Spanned<Narration>>, Mistake> {
     let mut entries: Vec<_> = table.narration.iter().collect();
     entries.sort_by_key(|(event, _)| event.span().start);
     let entries = entries.into_iter().map(|(text, sentence)| {
-        let when = event::parse(text.get_ref()).map_err(|error| Mistake::new(text.span(), error))?;
+        let when = event::parse(text.get_ref()).map_err(|refusal| at(text.span(), refusal))?;
         Ok(Spanned::new(text.span(), Narration { when, sentence: sentence.clone() }))
     });
     entries.collect()

@@ -1,4 +1,4 @@
-//! Keys of a scenario file, besides the options of a run and the parameters of faults.
+//! Keys of a scenario file, besides the options of a run and the keys of faults.
 
 /// At the top of a file.
 pub(super) const SCENARIO: &[&str] = &["about", "source", "expected", "differs", "picture", "run"];
@@ -6,9 +6,6 @@ pub(super) const SCENARIO: &[&str] = &["about", "source", "expected", "differs",
 /// At the top, and in a `[[run]]`.
 pub(super) const RUN: &[&str] =
     &["title", "undisturbed", "progress-within", "client", "fault", "narration", "expect"];
-
-/// In a `[[fault]]`, besides the parameters of its nemesis.
-pub(super) const FAULT: &[&str] = &["fault", "on", "flow", "groups", "when", "after", "then", "until", "for"];
 
 /// All keys of a scenario and of a run.
 pub(super) fn all() -> impl Iterator<Item = &'static str> {

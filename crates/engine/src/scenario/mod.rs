@@ -1,14 +1,14 @@
-//! Scenarios: directed runs as files. A file says which lock is used, what each client does, which faults are injected when,
-//! and what is expected; `docs/scenarios.md` describes the format.
+//! Scenarios: directed runs as files. A file says which lock is used, what each client does, which faults are
+//! injected when, and what is expected; `docs/scenarios.md` describes the format.
 //!
-//! `file` reads it, with the help of `event`, `step`, `fault`, `run_options` and `expect_table`; `expect` and `measure` compare a run with
-//! what is expected; `builtin` names the scenarios that are part of the program.
+//! `file` reads it, with the help of `event`, `step`, `run_options` and `expect_table`; faults are read by
+//! `fencepost_nemesis`; `expect` and `measure` compare a run with what is expected; `builtin` names the
+//! scenarios that are part of the program.
 
 mod builtin;
 mod event;
 mod expect;
 mod expect_table;
-mod fault;
 mod file;
 mod keys;
 mod measure;

@@ -1,7 +1,6 @@
 //! A scenario and its runs, as they were read from a file.
 
 use super::expect::Expectation;
-use super::fault::FaultEntry;
 use super::run_options::PlacedOptions;
 use crate::names::{BadUsage, unknown};
 use crate::options::RunOptions;
@@ -9,7 +8,8 @@ use crate::script_player::Script;
 use crate::shaping::Faults;
 use crate::validation::RunSpec;
 use fencepost_history::mistake::{Mistake, MistakeInFile};
-use fencepost_nemesis::{Plan, Topology, Trigger};
+use fencepost_nemesis::{FaultEntry, Plan, Refusal, Topology, Trigger};
+use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
 
@@ -75,8 +75,8 @@ impl ScenarioRun {
     /// Validates the run with these options, which are those of the file but for driver, seed and lock.
     ///
     /// # Errors
-    /// The first mistake with its place in the file: options that do not go together, or a client, a server or a
-    /// parameter of a fault that this run does not have.
+    /// The first mistake with its place in the file: options that do not go together, or a client, a server
+    /// or a parameter of a fault that this run does not have.
     pub fn spec(&self, options: RunOptions) -> Result<RunSpec, Mistake> {
         let refused = |error: BadUsage| self.options.mistake(error.0);
         let spec = RunSpec::with_plan(options, Plan::default()).map_err(refused)?;
@@ -88,28 +88,34 @@ impl ScenarioRun {
     /// Its faults, on the nodes that there are.
     fn plan(&self, topology: &Topology) -> Result<Plan, Mistake> {
         for name in &self.clients {
-            known_client(name.get_ref(), topology).map_err(|sentence| Mistake::new(name.span(), sentence))?;
+            known_client(name.get_ref(), topology).map_err(|refusal| at(name.span(), refusal))?;
         }
         for event in &self.events {
             if let Some(client) = &event.get_ref().client {
-                known_client(client, topology).map_err(|sentence| Mistake::new(event.span(), sentence))?;
+                known_client(client, topology).map_err(|refusal| at(event.span(), refusal))?;
             }
-            event.get_ref().check(topology).map_err(|sentence| Mistake::new(event.span(), sentence))?;
+            event.get_ref().check(topology).map_err(|refusal| at(event.span(), refusal))?;
         }
         for event in self.expectations.iter().flat_map(Expectation::events) {
-            event.check(topology).map_err(|sentence| Mistake::new(0..0, sentence))?;
+            event.check(topology).map_err(|refusal| at(0..0, refusal))?;
         }
         let faults: Result<_, Mistake> = self.faults.iter().map(|fault| fault.resolve(topology)).collect();
         Ok(Plan { faults: faults?, ..Plan::default() })
     }
 }
 
-fn known_client(name: &str, topology: &Topology) -> Result<(), String> {
-    let known: Vec<&str> = topology.clients.iter().map(String::as_str).collect();
-    if known.contains(&name) { Ok(()) } else { Err(unknown("client", name, &known)) }
+/// The refusal as a mistake at this place of the file.
+pub(super) fn at(span: Range<usize>, refusal: Refusal) -> Mistake {
+    Mistake::new(span, refusal.sentence)
 }
 
-/// The name of a scenario in this file: that of the file, or of a finding's folder, where all files have one name.
+fn known_client(name: &str, topology: &Topology) -> Result<(), Refusal> {
+    let known: Vec<&str> = topology.clients.iter().map(String::as_str).collect();
+    if known.contains(&name) { Ok(()) } else { Err(Refusal::new(unknown("client", name, &known))) }
+}
+
+/// The name of a scenario in this file: that of the file, or of a finding's folder, where all files have one
+/// name.
 pub(super) fn name_of(path: &Path) -> String {
     let of_finding = path.file_name().is_some_and(|name| name == "scenario.toml");
     let folder = path.parent().and_then(Path::file_name).filter(|_| of_finding);

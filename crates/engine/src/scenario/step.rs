@@ -4,6 +4,7 @@ use super::event;
 use crate::names::unknown;
 use crate::script_player::Step;
 use fencepost_history::TimeSpan;
+use fencepost_nemesis::Refusal;
 use serde::de::{Deserialize, Deserializer, Error};
 
 /// Steps of one word or two, and what each does.
@@ -20,20 +21,21 @@ pub(super) const STEPS: &[(&str, Step)] = &[
 /// Reads the text of a step.
 ///
 /// # Errors
-/// One sentence: the step, its event or its duration is unknown.
-pub(super) fn parse(text: &str) -> Result<Step, String> {
+/// The step, its event or its duration is unknown.
+pub(super) fn parse(text: &str) -> Result<Step, Refusal> {
     if let Some((_, step)) = STEPS.iter().find(|(name, _)| *name == text) {
         return Ok(step.clone());
     }
     match text.split_once(' ') {
         Some(("wait", event)) => event::parse(event).map(Step::Wait),
         Some(("sleep", time)) => {
-            time.parse().map(|time: TimeSpan| Step::Sleep(time.0)).map_err(|error| error.to_string())
+            let time: Result<TimeSpan, _> = time.parse();
+            time.map(|time| Step::Sleep(time.0)).map_err(|error| Refusal::new(error.to_string()))
         }
         _ => {
             let mut known: Vec<&str> = STEPS.iter().map(|(name, _)| *name).collect();
             known.extend(["wait EVENT", "sleep TIME"]);
-            Err(unknown("step", text, &known))
+            Err(Refusal::new(unknown("step", text, &known)))
         }
     }
 }
@@ -64,8 +66,11 @@ mod tests {
 
     #[test]
     fn an_unknown_step_is_refused_with_what_was_meant() {
-        assert_eq!(parse("aquire").unwrap_err(), "unknown step \"aquire\": did you mean \"acquire\"?");
-        assert!(parse("wait c2 aquire").unwrap_err().contains("did you mean \"acquire\"?"));
-        assert!(parse("sleep 5x").unwrap_err().contains("invalid duration \"5x\""));
+        assert_eq!(
+            parse("aquire").unwrap_err().sentence,
+            "unknown step \"aquire\": did you mean \"acquire\"?"
+        );
+        assert!(parse("wait c2 aquire").unwrap_err().sentence.contains("did you mean \"acquire\"?"));
+        assert!(parse("sleep 5x").unwrap_err().sentence.contains("invalid duration \"5x\""));
     }
 }

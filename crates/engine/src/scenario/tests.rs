@@ -141,7 +141,6 @@ fn the_documentation_names_every_key() {
     let far = "an-unknown-key-that-is-near-to-none";
     let client = format!("about = \"x\"\n[[client]]\n{far} = 1");
     assert_eq!(documented("key of a client"), known(&client, "an unknown key of a client"));
-    assert_eq!(documented("key of a fault"), of(keys::FAULT));
     let expect = format!("about = \"x\"\n[expect]\n{far} = 1");
     let (mut listed, mut there) =
         (documented("key of an expectation"), known(&expect, "an unknown key of an expectation"));

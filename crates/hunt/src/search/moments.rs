@@ -21,5 +21,5 @@ pub(super) fn draw_moment(random: &mut Stream) -> Trigger {
     let moments = moments();
     let at = if random.random_bool(0.4) { 0 } else { random.random_range(0..moments.len()) };
     let (name, kind) = moments[at];
-    Trigger { kind: Some(kind), ..Trigger::of(name) }
+    Trigger::of(name).with_kind(kind)
 }

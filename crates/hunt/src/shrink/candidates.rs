@@ -186,13 +186,12 @@ pub(super) fn triggers(schedule: &Schedule, number: usize) -> Vec<(Trigger, u64)
     let mut triggers: Vec<(Trigger, u64)> = fault.then.iter().map(|then| (then.clone(), 0)).collect();
     let earlier = schedule.plan.faults.iter().rfind(|other| other.at_ms < fault.at_ms);
     if let Some(earlier) = earlier {
-        let injected =
-            Trigger { stage: Some(FaultStage::Inject), kind: Some(Kind::Ok), ..Trigger::of(&earlier.fault) };
+        let injected = Trigger { stage: Some(FaultStage::Inject), ..Trigger::of(&earlier.fault) };
         triggers.push((injected, round::two_digits_up(fault.at_ms - earlier.at_ms)));
     }
     triggers.push((Trigger::of(f::ACQUIRE), 0));
     triggers.push((Trigger::of(f::READ), 0));
-    triggers.push((Trigger { kind: Some(Kind::Invoke), ..Trigger::of(f::RELEASE) }, 0));
+    triggers.push((Trigger::of(f::RELEASE).with_kind(Kind::Invoke), 0));
     let mut seen: Vec<(Trigger, u64)> = Vec::new();
     triggers.retain(|trigger| {
         let new = !seen.contains(trigger);

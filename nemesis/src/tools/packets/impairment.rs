@@ -1,6 +1,7 @@
 //! What is done to the packets on their way from this node to one other.
 
-use serde::{Deserialize, Serialize};
+use crate::refusal::Refusal;
+use serde::{Deserialize, Serialize, Serializer};
 
 /// How a link is made worse. The fields mean what they mean to `tc netem`, in both mechanisms.
 ///
@@ -13,11 +14,11 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 pub struct Impairment {
     /// Mean time that a packet is held, in milliseconds.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_zero", serialize_with = "whole_where_it_is")]
     pub delay_ms: f64,
     /// Spread of the delay in milliseconds: half the width of the uniform distribution, σ of the others. Packets
     /// overtake each other where the spread exceeds the time between them.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_zero", serialize_with = "whole_where_it_is")]
     pub jitter_ms: f64,
     /// How the delay spreads.
     #[serde(skip_serializing_if = "is_uniform")]
@@ -56,31 +57,34 @@ const LONGEST_MS: f64 = 600_000.0;
 
 impl Impairment {
     /// Refuses what makes no sense, in one sentence.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), Refusal> {
         let shares = [("loss", self.loss), ("duplicate", self.duplicate), ("reorder", self.reorder)];
         if let Some((name, share)) = shares.iter().find(|(_, share)| !(0.0..=1.0).contains(share)) {
-            return Err(format!("{name} is a share between 0 and 1, not {share}"));
+            return Err(Refusal::at(name, format!("{name} is a share between 0 and 1, not {share}")));
         }
         if !(0.0..1.0).contains(&self.loss_correlation) {
-            return Err(format!(
+            let sentence = format!(
                 "loss_correlation is at least 0 and below 1, not {}: at 1 the first packet would decide for all",
                 self.loss_correlation
-            ));
+            );
+            return Err(Refusal::at("loss_correlation", sentence));
         }
         let times = [("delay_ms", self.delay_ms), ("jitter_ms", self.jitter_ms)];
         if let Some((name, time)) = times.iter().find(|(_, time)| !(0.0..=LONGEST_MS).contains(time)) {
-            return Err(format!("{name} is between 0 and {LONGEST_MS} ms, not {time}"));
+            return Err(Refusal::at(name, format!("{name} is between 0 and {LONGEST_MS} ms, not {time}")));
         }
         if self.reorder > 0.0 && self.delay_ms == 0.0 {
-            return Err("reorder needs a delay_ms: packets overtake by skipping the delay".to_owned());
+            return Err(Refusal::at(
+                "reorder",
+                "reorder needs a delay_ms: packets overtake by skipping the delay",
+            ));
         }
         if self.jitter_ms > 0.0 && self.delay_ms == 0.0 {
-            return Err("jitter_ms needs a delay_ms around which it spreads".to_owned());
+            return Err(Refusal::at("jitter_ms", "jitter_ms needs a delay_ms around which it spreads"));
         }
         if *self == Impairment::default() {
-            return Err(
-                "no impairment given: expected delay_ms, loss, reorder, duplicate or rate_kbit".to_owned()
-            );
+            let sentence = "no impairment given: expected delay_ms, loss, reorder, duplicate or rate_kbit";
+            return Err(Refusal::new(sentence));
         }
         Ok(())
     }
@@ -127,6 +131,15 @@ fn is_uniform(distribution: &Distribution) -> bool {
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+/// Whole milliseconds as a whole number, as a plan writes and reads them.
+fn whole_where_it_is<S: Serializer>(ms: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    if ms.fract() == 0.0 && ms.abs() <= LONGEST_MS {
+        serializer.serialize_i64(*ms as i64)
+    } else {
+        serializer.serialize_f64(*ms)
+    }
+}
+
 fn is_unlimited(rate_kbit: &u64) -> bool {
     *rate_kbit == 0
 }
@@ -137,7 +150,8 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_with_a_reason() {
-        let refused = |json: &str| serde_json::from_str::<Impairment>(json).unwrap().check().unwrap_err();
+        let refused =
+            |json: &str| serde_json::from_str::<Impairment>(json).unwrap().check().unwrap_err().sentence;
         assert_eq!(refused(r#"{"loss":1.5}"#), "loss is a share between 0 and 1, not 1.5");
         assert_eq!(refused(r#"{"delay_ms":-1}"#), "delay_ms is between 0 and 600000 ms, not -1");
         assert!(refused(r#"{"reorder":0.5}"#).starts_with("reorder needs a delay_ms"));
