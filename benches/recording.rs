@@ -1,7 +1,7 @@
 //! Events recorded a second with a lock inside this process and no servers: what the controller itself costs.
 //!
-//! One operation goes through everything that a real one does (script, command, client program, answer, history
-//! file), except that client and controller share this process and the lock always says yes.
+//! One operation goes through everything that a real one does (script, command, client program, answer,
+//! history file), except that client and controller share this process and the lock always says yes.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use fencepost_engine::Stop;

@@ -1,7 +1,8 @@
-//! What the report of a large run costs: `cargo bench --bench report`, as root, with `chromium` and `chromedriver`.
+//! What the report of a large run costs: `cargo bench --bench report`, as root, with `chromium` and
+//! `chromedriver`.
 //!
-//! A history of a million events is judged and drawn by the program, as after a run, and the page is then opened in
-//! headless Chromium: how long until something is seen, and how long a step of zooming takes.
+//! A history of a million events is judged and drawn by the program, as after a run, and the page is then
+//! opened in headless Chromium: how long until something is seen, and how long a step of zooming takes.
 //!
 //! No criterion: one measurement takes seconds, and what counts is the worst of a few.
 

@@ -1,8 +1,9 @@
 //! What whole runs cost, measured on real clusters: `cargo bench --bench runs`.
 //!
-//! - From command to first operation, and from the last operation to the end, under each driver that can run here.
-//! - Critical sections a second against one local Redis, beside a bare loop with the same crate, recipe and storage in
-//!   one process. Needs `redis-server` on the PATH for the bare loop.
+//! - From command to first operation, and from the last operation to the end, under each driver that can run
+//!   here.
+//! - Critical sections a second against one local Redis, beside a bare loop with the same crate, recipe and
+//!   storage in one process. Needs `redis-server` on the PATH for the bare loop.
 //!
 //! No criterion: one measurement is a run of seconds, and what counts is its median.
 

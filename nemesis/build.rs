@@ -1,5 +1,5 @@
-//! Compiles the one C file that has to be a shared library: see src/tools/clock/faketime.rs. By the C compiler that
-//! rustc links with.
+//! Compiles the one C file that has to be a shared library: see src/tools/clock/faketime.rs. By the C
+//! compiler that rustc links with.
 
 use std::env;
 use std::path::Path;

@@ -24,7 +24,8 @@ use std::path::PathBuf;
 #[derive(Debug, Parser)]
 #[command(name = "fencepost", version, arg_required_else_help = true)]
 pub struct Cli {
-    /// File of options, with one table for each command; `none` reads no file [default: fencepost.toml, if there is one].
+    /// File of options, with one table for each command; `none` reads no file [default: fencepost.toml, if
+    /// there is one].
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     #[command(subcommand)]
@@ -35,12 +36,13 @@ pub struct Cli {
 pub enum Command {
     /// Start a cluster, take its lock from many clients, inject faults, and judge whether the lock held.
     Test(Box<TestArgs>),
-    /// Play scenarios of the debate about distributed locks on real servers, and compare the outcome with what
-    /// their authors say.
+    /// Play scenarios of the debate about distributed locks on real servers, and compare the outcome with
+    /// what their authors say.
     Scenario(crate::commands::scenario::ScenarioArgs),
     /// Run every lock under every nemesis, and show in one matrix which properties hold.
     Compare(Box<CompareArgs>),
-    /// Search for the faults that break a lock: play many short schedules, learn from each, keep what is found.
+    /// Search for the faults that break a lock: play many short schedules, learn from each, keep what is
+    /// found.
     Hunt(Box<HuntArgs>),
     /// Merge the parts that `--shard` made, of a comparison, of scenarios or of a hunt, into one result.
     Merge(MergeArgs),

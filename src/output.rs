@@ -9,8 +9,9 @@ use std::sync::OnceLock;
 /// Why standard output could not be written to, where it could not.
 static FAILURE: OnceLock<io::Error> = OnceLock::new();
 
-/// Standard output. The reader may have closed the pipe (`| head`): the run and its clean-up go on all the same, and the exit
-/// code is that of the verdict. Any other failure ends the program as failed, once it is over.
+/// Standard output. The reader may have closed the pipe (`| head`): the run and its clean-up go on all the
+/// same, and the exit code is that of the verdict. Any other failure ends the program as failed, once it is
+/// over.
 pub struct Output;
 
 impl Write for Output {
@@ -39,9 +40,9 @@ pub fn failure() -> Option<&'static io::Error> {
     FAILURE.get()
 }
 
-/// A text without what could steer the terminal that shows it, end a line early for a program that reads it, or be a command to a
-/// runner of GitHub's: names and texts come from files and clients of anyone. Breaks and tabs stay, and with `colours` what sets
-/// colours, which are our own.
+/// A text without what could steer the terminal that shows it, end a line early for a program that reads it,
+/// or be a command to a runner of GitHub's: names and texts come from files and clients of anyone. Breaks and
+/// tabs stay, and with `colours` what sets colours, which are our own.
 pub fn shown(text: &str, colours: bool) -> Cow<'_, str> {
     match without_controls(text, colours) {
         shown if commands_a_runner(&shown) => Cow::Owned(without_commands(&shown)),
@@ -49,7 +50,8 @@ pub fn shown(text: &str, colours: bool) -> Cow<'_, str> {
     }
 }
 
-/// Whether a line begins with `::`, with or without blanks before it, or has `##[` anywhere: a runner takes that for a command.
+/// Whether a line begins with `::`, with or without blanks before it, or has `##[` anywhere: a runner takes
+/// that for a command.
 fn commands_a_runner(text: &str) -> bool {
     text.contains("##[") || text.lines().any(|line| line.trim_start().starts_with("::"))
 }
@@ -93,8 +95,8 @@ pub fn print(words: std::fmt::Arguments<'_>) {
     let _ = writeln!(Output, "{}", shown(&words.to_string(), console::colors_enabled()));
 }
 
-/// Prints a line on standard error, which has no colours. Where there is nothing to print to, since the terminal was closed, the
-/// program goes on: the run has to be ended in order.
+/// Prints a line on standard error, which has no colours. Where there is nothing to print to, since the
+/// terminal was closed, the program goes on: the run has to be ended in order.
 pub fn print_error(words: std::fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{}", shown(&words.to_string(), false));
 }

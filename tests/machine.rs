@@ -1,6 +1,7 @@
-//! What no run may change on this machine, looked at as a whole, around runs of both drivers that use every kind of thing
-//! that could stay behind. What bears a run's name is looked for by each test by itself (`common::leftovers`); here it is
-//! what bears none: links, rules, mounts, files in shared folders, shared memory, volumes, control groups, processes of servers.
+//! What no run may change on this machine, looked at as a whole, around runs of both drivers that use every
+//! kind of thing that could stay behind. What bears a run's name is looked for by each test by itself
+//! (`common::leftovers`); here it is what bears none: links, rules, mounts, files in shared folders, shared
+//! memory, volumes, control groups, processes of servers.
 
 #[path = "all/common/mod.rs"]
 #[allow(dead_code, unused_imports, unused_macros, reason = "the other test program uses all of it")]
@@ -65,8 +66,8 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What others have to do with: all that the engine knows of containers and networks that are there, which after our own
-/// runs are those of others, and which files are open in programs that go on.
+/// What others have to do with: all that the engine knows of containers and networks that are there, which
+/// after our own runs are those of others, and which files are open in programs that go on.
 struct Others {
     engine: String,
     open: String,
@@ -108,7 +109,8 @@ impl Others {
         }
     }
 
-    /// A process in a container that is there, or in a run whose controller lives, or started by such a controller.
+    /// A process in a container that is there, or in a run whose controller lives, or started by such a
+    /// controller.
     fn have_process(&self, process: &str) -> bool {
         let read =
             |name: &str| std::fs::read_to_string(format!("/proc/{process}/{name}")).unwrap_or_default();
@@ -131,7 +133,8 @@ fn lives(process: u32) -> bool {
     std::path::Path::new(&format!("/proc/{process}")).exists()
 }
 
-/// Runs `fencepost test` with this plan, unless that is empty. The test has taken its turn for all of its runs.
+/// Runs `fencepost test` with this plan, unless that is empty. The test has taken its turn for all of its
+/// runs.
 fn run(plan: &str, args: &str) -> Ran {
     let results = tempfile::tempdir().expect("a temporary folder");
     let file = results.path().join("written.toml");

@@ -1,6 +1,6 @@
-//! What the tests need of the machine: this list, and nothing else. Servers, languages and libraries come from Debian's packages in root
-//! file systems, on every machine alike; a test that needs more says so in its own failure (Chromium, which is installed by apt where it
-//! is missing).
+//! What the tests need of the machine: this list, and nothing else. Servers, languages and libraries come
+//! from Debian's packages in root file systems, on every machine alike; a test that needs more says so in its
+//! own failure (Chromium, which is installed by apt where it is missing).
 
 use std::path::Path;
 use std::process::{Command, Stdio};

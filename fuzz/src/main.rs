@@ -1,4 +1,5 @@
-//! The fuzzer. The variable `FENCEPOST_READER` names what is to be read; the arguments are those of libFuzzer.
+//! The fuzzer. The variable `FENCEPOST_READER` names what is to be read; the arguments are those of
+//! libFuzzer.
 
 #![no_main]
 

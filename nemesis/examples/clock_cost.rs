@@ -1,5 +1,6 @@
-//! What skewing clocks costs and does, measured on this machine with what is installed of redis-server and etcd:
-//! `cargo run --release -p fencepost-nemesis --example clock_cost`. The figures in `docs/clocks.md` come from here.
+//! What skewing clocks costs and does, measured on this machine with what is installed of redis-server and
+//! etcd: `cargo run --release -p fencepost-nemesis --example clock_cost`. The figures in `docs/clocks.md`
+//! come from here.
 
 use fencepost_nemesis::tools::clock::{self, ClockError, Patched, Skew};
 use std::io::{self, BufRead, BufReader, Read, Write};

@@ -1,7 +1,7 @@
 //! Measures what docs/disks.md states: what servers lose when they lose their power, and what the disk costs.
 //!
-//! `cargo run --release -p fencepost-nemesis --example disk_cost [crashes]`: as root, with redis-server, redis-benchmark
-//! and etcd installed; 20 crashes each if not said. Takes about four minutes.
+//! `cargo run --release -p fencepost-nemesis --example disk_cost [crashes]`: as root, with redis-server,
+//! redis-benchmark and etcd installed; 20 crashes each if not said. Takes about four minutes.
 
 use fencepost_nemesis::tools::disk::Disk;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
@@ -138,7 +138,8 @@ impl Client {
         if answer.starts_with(expected) { Ok(answer) } else { Err(Error::other(answer)) }
     }
 
-    /// Over its JSON gateway, which takes keys in base64: ours, of letters and digits, are some as they stand.
+    /// Over its JSON gateway, which takes keys in base64: ours, of letters and digits, are some as they
+    /// stand.
     fn etcd(&mut self, what: &str, body: &str) -> Result<String> {
         let head =
             format!("POST /v3/kv/{what} HTTP/1.1\r\nHost: etcd\r\nContent-Length: {}\r\n\r\n", body.len());

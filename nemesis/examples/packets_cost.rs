@@ -1,7 +1,7 @@
 //! How exact the delays are, and what the emulator costs Redis, measured between two networks:
-//! `cargo run --release -p fencepost-nemesis --example packets_cost`, as root. With the name of a mechanism (`netem` or
-//! `emulator`) behind it, that one is measured, else what this machine offers. The figures in `docs/packets.md` come
-//! from here.
+//! `cargo run --release -p fencepost-nemesis --example packets_cost`, as root. With the name of a mechanism
+//! (`netem` or `emulator`) behind it, that one is measured, else what this machine offers. The figures in
+//! `docs/packets.md` come from here.
 
 #[path = "../../tests/faults/networks/mod.rs"]
 mod networks;

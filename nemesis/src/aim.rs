@@ -1,5 +1,5 @@
-//! What drawn faults are aimed at: a role of the lock's life, and a moment of it. A nemesis lists its aims in its
-//! description; three of four of its drawn faults take one of them.
+//! What drawn faults are aimed at: a role of the lock's life, and a moment of it. A nemesis lists its aims in
+//! its description; three of four of its drawn faults take one of them.
 
 use crate::distributions::{around_ttl, millis};
 use crate::roles::{LEADER, Role};
@@ -33,11 +33,12 @@ pub enum Moment {
 
 /// A section that lasts this part of the TTL leaves a fault the time to matter.
 const LONG: f64 = 0.4;
-/// A write that comes so long after the read comes after the injection; so much of the TTL, where that is shorter.
+/// A write that comes so long after the read comes after the injection; so much of the TTL, where that is
+/// shorter.
 const WRITE: Duration = Duration::from_millis(150);
 const WRITE_TTLS: f64 = 0.25;
-/// A write that comes so long after the read mostly comes after what a healing sets free; so much of the TTL, where that is shorter. Not
-/// longer, or the reader that a guard will remember has written by then.
+/// A write that comes so long after the read mostly comes after what a healing sets free; so much of the TTL,
+/// where that is shorter. Not longer, or the reader that a guard will remember has written by then.
 const SOON: Duration = Duration::from_millis(8);
 const SOON_TTLS: f64 = 0.05;
 
@@ -122,8 +123,8 @@ pub struct Aim {
     pub other_end: Option<OtherEnd>,
     /// Moments at which it matters; one of them is drawn.
     pub moments: &'static [Moment],
-    /// Shortest and longest fault, in TTLs, so that what the aim makes possible has the time to happen; left out: as long as
-    /// any fault of the nemesis.
+    /// Shortest and longest fault, in TTLs, so that what the aim makes possible has the time to happen; left
+    /// out: as long as any fault of the nemesis.
     pub around: Option<(f64, f64)>,
     /// Moments at one of which it ends, if that comes before its time is over; none: when its time is over.
     pub until: &'static [Moment],
@@ -150,8 +151,8 @@ impl Aim {
         Aim { until: moments, ..self }
     }
 
-    /// The targets with that many servers that granted; none where no node of this run can play the role, or where a fault
-    /// of it leaves no other client to take the lock.
+    /// The targets with that many servers that granted; none where no node of this run can play the role, or
+    /// where a fault of it leaves no other client to take the lock.
     fn targets(&self, topology: &Topology, granting: usize) -> Option<Vec<String>> {
         let (servers, clients) = (topology.servers.len(), topology.clients.len());
         let granted = |count: usize| match servers {
@@ -179,8 +180,8 @@ impl Aim {
         self.moments.iter().flat_map(|moment| moment.triggers(topology)).collect()
     }
 
-    /// What it comes to in this run: its targets, the other end, and the events it may wait for. None where the run lacks
-    /// one of them.
+    /// What it comes to in this run: its targets, the other end, and the events it may wait for. None where
+    /// the run lacks one of them.
     pub fn possible(&self, topology: &Topology) -> Option<PossibleAim> {
         let on = self.targets(topology, topology.majority())?;
         let peers = self.other_end.map_or(Some(Vec::new()), |end| end.names(topology))?;
@@ -216,7 +217,8 @@ pub struct DrawnAim {
     pub length: Option<Duration>,
 }
 
-/// So often a fault is on a whole majority of the servers that granted: with fewer, the lock cannot always be granted anew.
+/// So often a fault is on a whole majority of the servers that granted: with fewer, the lock cannot always be
+/// granted anew.
 const MAJORITY: f64 = 0.75;
 
 /// Which of the aims that a run allows is taken.
@@ -224,8 +226,8 @@ const MAJORITY: f64 = 0.75;
 pub enum WhichAim {
     /// Any of them, drawn.
     Any,
-    /// The one in that place, in turns, of those that wait for no point of the recipe. The first is the one that most locks
-    /// are broken by.
+    /// The one in that place, in turns, of those that wait for no point of the recipe. The first is the one
+    /// that most locks are broken by.
     InTurn(usize),
     /// One that waits for a point of the recipe, drawn.
     AtPoint,

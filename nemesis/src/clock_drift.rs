@@ -67,9 +67,9 @@ impl Default for DriftParameters {
     }
 }
 
-/// A lease shortens by the drift: a tenth matters to a client that trusts its lease to the last tenth, and at fifty times the
-/// rate it is over before any client could have used it. What is gained over the fault is of the size of the TTL, or
-/// many times that.
+/// A lease shortens by the drift: a tenth matters to a client that trusts its lease to the last tenth, and at
+/// fifty times the rate it is over before any client could have used it. What is gained over the fault is of
+/// the size of the TTL, or many times that.
 fn draw(topology: &Topology, settings: &Settings, random: &mut Stream) -> DriftParameters {
     let all = [Model::Linear, Model::Periodic, Model::Step, Model::NonIdeal];
     let model = all.choose(random).copied().unwrap_or_default();

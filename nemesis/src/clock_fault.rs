@@ -1,5 +1,5 @@
-//! What clock-jump, clock-drift, clock-strobe and clock-freeze have in common: whose clocks go wrong, by how much, and
-//! a fault that counts only when the process itself was seen to read another time.
+//! What clock-jump, clock-drift, clock-strobe and clock-freeze have in common: whose clocks go wrong, by how
+//! much, and a fault that counts only when the process itself was seen to read another time.
 
 use crate::aim::{Aim, DrawnAim, Moment};
 use crate::clock_tool::{ClockCall, ClockLook};
@@ -34,8 +34,9 @@ const HEALED_NS: u64 = 50_000_000;
 const PATIENCE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The targets of a clock fault: mostly servers, for it is their clocks that leases are counted by, and mostly a majority
-/// of them, without which no lock of several servers is at stake; else clients, which count how long their leases are valid.
+/// The targets of a clock fault: mostly servers, for it is their clocks that leases are counted by, and
+/// mostly a majority of them, without which no lock of several servers is at stake; else clients, which count
+/// how long their leases are valid.
 pub(crate) fn draw_targets(topology: &Topology, random: &mut Stream) -> Option<Vec<String>> {
     let names = if random.random_bool(0.9) && !topology.servers.is_empty() || topology.clients.is_empty() {
         &topology.servers
@@ -46,16 +47,17 @@ pub(crate) fn draw_targets(topology: &Topology, random: &mut Stream) -> Option<V
     (!names.is_empty()).then(|| subset(names, random.random_range(least..=names.len()), random))
 }
 
-/// How far clocks go wrong, forward or back, in milliseconds: from half the TTL to hundreds of times, on a logarithmic
-/// scale, so that a jump just past the TTL and one of many TTLs are equally worth trying. Forward twice as often:
-/// that is what ends leases early.
+/// How far clocks go wrong, forward or back, in milliseconds: from half the TTL to hundreds of times, on a
+/// logarithmic scale, so that a jump just past the TTL and one of many TTLs are equally worth trying. Forward
+/// twice as often: that is what ends leases early.
 pub(crate) fn draw_size_ms(topology: &Topology, settings: &Settings, random: &mut Stream) -> i64 {
     let drawn = topology.ttl.mul_f64(draw_log(0.5, 300.0, random));
     let size_ms = millis(settings.clock_amplitude.unwrap_or(drawn)) as i64;
     if random.random_bool(2.0 / 3.0) { size_ms } else { -size_ms }
 }
 
-/// The clocks of the servers that granted, by which leases end; and the holder's own, by which some clients count theirs.
+/// The clocks of the servers that granted, by which leases end; and the holder's own, by which some clients
+/// count theirs.
 const AIMS: &[Aim] = &[
     Aim::at(Role::Granting, &[Moment::GrantedForLong]),
     Aim::at(Role::Granting, &[Moment::GrantedForLong, Moment::BeforeWrite]),

@@ -1,4 +1,5 @@
-//! `clock-freeze`: clocks stand still, and are set right at the healing: what should have ended meanwhile ends at once.
+//! `clock-freeze`: clocks stand still, and are set right at the healing: what should have ended meanwhile
+//! ends at once.
 
 use crate::clock_fault::{ClockNemesis, Words};
 use crate::motion::{Clock, Motion};

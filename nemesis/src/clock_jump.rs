@@ -60,8 +60,8 @@ fn sentence(moved: &Moved) -> String {
     jumps.into_iter().map(clause).collect::<Vec<_>>().join("; ")
 }
 
-/// How far the wall clock and the monotonic clock of one node jumped, in milliseconds: as observed in it, or else as
-/// requested. None for a clock that was left alone.
+/// How far the wall clock and the monotonic clock of one node jumped, in milliseconds: as observed in it, or
+/// else as requested. None for a clock that was left alone.
 fn jumped_ms(moved: &Moved, target: &str) -> [Option<f64>; 2] {
     let jumps = [("wall_ms", moved.motions.wall), ("monotonic_ms", moved.motions.monotonic)];
     jumps.map(|(name, motion)| {

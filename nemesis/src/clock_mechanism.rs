@@ -1,5 +1,5 @@
-//! Which mechanism moves the clocks of a run's servers: decided before anything starts, since libfaketime is a part of the
-//! program that it deceives.
+//! Which mechanism moves the clocks of a run's servers: decided before anything starts, since libfaketime is
+//! a part of the program that it deceives.
 
 use crate::clock_tool::ClockCall;
 use crate::motion::Motions;
@@ -18,12 +18,13 @@ pub struct FakedClocks {
     pub monotonic: bool,
 }
 
-/// Decides by which mechanism the servers' clocks are moved in a run, before anything starts: the one that was
-/// requested, or else the one that suits the servers' program, which offers the best first. None where nothing has to be
-/// prepared.
+/// Decides by which mechanism the servers' clocks are moved in a run, before anything starts: the one that
+/// was requested, or else the one that suits the servers' program, which offers the best first. None where
+/// nothing has to be prepared.
 ///
-/// A program that offers faketime first (a JVM) waits for absolute times of its monotonic clock. Only libfaketime can move
-/// that, since it moves the waiting too, and then the wall clock with it; the wall clock alone only the vDSO can.
+/// A program that offers faketime first (a JVM) waits for absolute times of its monotonic clock. Only
+/// libfaketime can move that, since it moves the waiting too, and then the wall clock with it; the wall clock
+/// alone only the vDSO can.
 ///
 /// # Errors
 /// One sentence: the mechanism does not reach that program, or cannot do what the plan wants.
@@ -100,7 +101,8 @@ pub fn moved_clocks(plan: &Plan, topology: &Topology) -> Vec<String> {
 /// How long a program may take to tell its version.
 const START: Duration = Duration::from_secs(10);
 
-/// Puts what fakes its clocks into a node, and into the environment of its service; to be called before that starts.
+/// Puts what fakes its clocks into a node, and into the environment of its service; to be called before that
+/// starts.
 ///
 /// # Errors
 /// One sentence: the node lacks libfaketime, or the program does not run with it.
@@ -117,8 +119,8 @@ pub async fn prepare_clock(
     Ok(())
 }
 
-/// Whether the program starts with libfaketime in it, found by asking for its version. What it answers does not matter: a user's own
-/// program may know no such option.
+/// Whether the program starts with libfaketime in it, found by asking for its version. What it answers does
+/// not matter: a user's own program may know no such option.
 async fn try_program(
     node: &dyn Node,
     service: &Service,

@@ -1,8 +1,8 @@
 //! Which motions a process's clocks are in, and where that puts them. Pure: the time is an argument.
 //!
-//! Motions add up, and each can be taken out by itself: what is left is what the others did. So two faults on one
-//! node need not know of each other. A frozen clock is the exception that one would expect: while it stands still,
-//! nothing else drifts, but it can still be made to leap.
+//! Motions add up, and each can be taken out by itself: what is left is what the others did. So two faults on
+//! one node need not know of each other. A frozen clock is the exception that one would expect: while it
+//! stands still, nothing else drifts, but it can still be made to leap.
 
 use crate::motion::Motion;
 use crate::tools::clock::Skew;
@@ -37,7 +37,8 @@ struct Part {
 }
 
 impl ClockSchedule {
-    /// Adds a fault's motions, one for each clock that it moves. `now_ns` must never be earlier than in a call before.
+    /// Adds a fault's motions, one for each clock that it moves. `now_ns` must never be earlier than in a
+    /// call before.
     pub fn begin(&mut self, id: u64, wall: Option<Motion>, monotonic: Option<Motion>, now_ns: u64) {
         self.advance(now_ns);
         for (track, motion) in [(&mut self.wall, wall), (&mut self.monotonic, monotonic)] {
@@ -107,8 +108,8 @@ impl Track {
         self.at_ns = self.at_ns.max(at_ns);
     }
 
-    /// What each part contributes to the clock's rate. A clock does not run backwards: slow ones together make it
-    /// stand still, each with its share.
+    /// What each part contributes to the clock's rate. A clock does not run backwards: slow ones together
+    /// make it stand still, each with its share.
     fn rates(&self) -> Vec<i64> {
         let rates = self.parts.iter().map(|part| part.drift_ppm);
         if let Some(frozen) = rates.clone().position(|rate| rate == Skew::FROZEN_PPM) {

@@ -68,8 +68,8 @@ pub(crate) enum ClockCall {
     Look { pid: i32 },
     /// This new process goes on with the clocks of the one before it.
     Resume { pid: i32 },
-    /// Before the service starts: from then on its clocks are moved by libfaketime. Gives the environment that the service
-    /// needs.
+    /// Before the service starts: from then on its clocks are moved by libfaketime. Gives the environment
+    /// that the service needs.
     Fake { monotonic: bool },
 }
 
@@ -120,8 +120,8 @@ impl Shared {
             match state.next_wake() {
                 None => self.changed.wait(&mut state),
                 Some(wait) if wait.is_zero() => {
-                    // A process that has ended meanwhile gets its clocks when it is there again; what else keeps the
-                    // clocks from moving shows when they are looked at.
+                    // A process that has ended meanwhile gets its clocks when it is there again; what else
+                    // keeps the clocks from moving shows when they are looked at.
                     let _ = state.apply();
                 }
                 Some(wait) => {
@@ -227,7 +227,8 @@ impl State {
         }
         let Some(pid) = self.pid else { return Ok(()) };
         self.patch(pid, skew)?;
-        // A program of several processes has as many clocks. One that is forked from now on begins with a copy.
+        // A program of several processes has as many clocks. One that is forked from now on begins with a
+        // copy.
         for descendant in descendants(pid) {
             match self.patch(descendant, skew) {
                 Err(reason) if lives(descendant) => return Err(reason),

@@ -32,7 +32,8 @@ pub trait Leadership: Send + Sync {
 /// Whether servers serve, by the check of their service. The engine implements it.
 #[async_trait]
 pub trait Readiness: Send + Sync {
-    /// Returns when this server serves, while all others do; at once for a node that is no server of the service.
+    /// Returns when this server serves, while all others do; at once for a node that is no server of the
+    /// service.
     async fn await_serving(&self, server: &str) -> Result<(), ClusterError>;
 }
 
@@ -60,7 +61,8 @@ const ELECTION: Duration = Duration::from_secs(10);
 const ELECTION_POLL: Duration = Duration::from_millis(20);
 
 impl FaultContext {
-    /// `leadership` is none where each server stands for itself; without `readiness` a server serves when its port answers.
+    /// `leadership` is none where each server stands for itself; without `readiness` a server serves when its
+    /// port answers.
     pub fn new(
         nodes: &[Arc<dyn Node>],
         services: HashMap<String, RunningService>,
@@ -77,7 +79,8 @@ impl FaultContext {
         self.leadership.as_deref()
     }
 
-    /// Waits until a server leads that `wanted` accepts, and gives its name; none if that does not happen within 10 s.
+    /// Waits until a server leads that `wanted` accepts, and gives its name; none if that does not happen
+    /// within 10 s.
     pub async fn await_leader(&self, wanted: impl Fn(&str) -> bool) -> Result<Option<String>, FaultError> {
         let Some(leadership) = self.leadership() else {
             return Err(FaultError::Other("these servers have no leader: each stands for itself".to_owned()));
@@ -124,7 +127,8 @@ impl FaultContext {
         targets.iter().filter(runs).cloned().collect()
     }
 
-    /// The process that reads the target's clock: its own, or while it is down its supervisor's, if there is one.
+    /// The process that reads the target's clock: its own, or while it is down its supervisor's, if there is
+    /// one.
     pub(crate) fn clock_reader(&self, target: &str) -> Result<i32, FaultError> {
         let supervisor = || self.nodes.get(target).and_then(|node| node.service_pid(SUPERVISOR));
         self.pid(target).or_else(|down| supervisor().ok_or(down))
@@ -136,7 +140,8 @@ impl FaultContext {
         Some(format!("{}:{}", self.nodes.get(target)?.address(), running.port))
     }
 
-    /// Starts the target's service again, with the clock that it is meant to have, and waits until it answers.
+    /// Starts the target's service again, with the clock that it is meant to have, and waits until it
+    /// answers.
     ///
     /// # Errors
     /// It ends again, or does not answer within 10 s.
@@ -152,7 +157,8 @@ impl FaultContext {
         self.await_answer(target, Duration::from_secs(10)).await
     }
 
-    /// Waits until the service of the target says that it serves, while all others do. No bound: the caller sets one.
+    /// Waits until the service of the target says that it serves, while all others do. No bound: the caller
+    /// sets one.
     ///
     /// # Errors
     /// The service gives up on it.
@@ -163,7 +169,8 @@ impl FaultContext {
         }
     }
 
-    /// Waits until the target's own node can connect to the target's port. Gives up early where its process has ended.
+    /// Waits until the target's own node can connect to the target's port. Gives up early where its process
+    /// has ended.
     async fn await_answer(&self, target: &str, patience: Duration) -> Result<(), FaultError> {
         let Some(address) = self.server_address(target) else { return Ok(()) };
         let begun = Instant::now();

@@ -1,5 +1,5 @@
-//! `delay`: packets take longer, from a tenth of the TTL to twice as much: an answer that comes too late, a write that
-//! arrives when the lease has run out.
+//! `delay`: packets take longer, from a tenth of the TTL to twice as much: an answer that comes too late, a
+//! write that arrives when the lease has run out.
 
 use crate::aim::{Aim, DrawnAim, Moment, OtherEnd};
 use crate::distributions::draw_log;
@@ -42,8 +42,8 @@ fn draw(topology: &Topology, random: &mut Stream) -> (Impairment, Direction) {
     (Impairment { delay_ms, jitter_ms, distribution, ..Impairment::default() }, ways)
 }
 
-/// A write of the holder that arrives when the lease has run out. Where the lease is renewed while the write is on its way,
-/// it runs out only if the servers hear as late of the holder.
+/// A write of the holder that arrives when the lease has run out. Where the lease is renewed while the write
+/// is on its way, it runs out only if the servers hear as late of the holder.
 const AIMS: &[Aim] = &[
     Aim::between(Role::Holder, OtherEnd::ServersAndStorage, &[Moment::BeforeWrite])
         .lasting(LENGTHS)
@@ -57,7 +57,8 @@ const AIMS: &[Aim] = &[
 /// Shortest and longest aimed fault, in TTLs: what is still held back at its end arrives then.
 const LENGTHS: (f64, f64) = (1.8, 2.6);
 
-/// What is held back on its way to the storage arrives later than the TTL, and all of it as late: packets stay in order.
+/// What is held back on its way to the storage arrives later than the TTL, and all of it as late: packets
+/// stay in order.
 fn adapt_to_aim(
     drawn: Impairment,
     ways: Direction,

@@ -1,5 +1,5 @@
-//! `disk-full`: the disks of servers have no room left, for a while. A server that ends for want of room is started
-//! again once there is some.
+//! `disk-full`: the disks of servers have no room left, for a while. A server that ends for want of room is
+//! started again once there is some.
 
 use crate::disk_fault::{DiskNemesis, Words};
 use crate::disk_tool::DiskCall;
@@ -36,8 +36,8 @@ pub(crate) const DISK_FULL: DiskNemesis<DiskFullParameters> = DiskNemesis {
 pub(crate) struct DiskFullParameters {
     /// Bytes by which files may still grow: with a few left, a write can get through in part.
     bytes_left: u32,
-    /// Whether overwriting fails, too, as on file systems that copy on write. Where it does not, a server that set
-    /// its space aside in advance notices nothing for a while.
+    /// Whether overwriting fails, too, as on file systems that copy on write. Where it does not, a server
+    /// that set its space aside in advance notices nothing for a while.
     copy_on_write: bool,
 }
 

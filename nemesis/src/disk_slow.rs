@@ -1,5 +1,5 @@
-//! `disk-slow`: the disks of servers take their time, as a dying disk or a neighbour's backup makes them. A server that
-//! gives up on so slow a disk is started again.
+//! `disk-slow`: the disks of servers take their time, as a dying disk or a neighbour's backup makes them. A
+//! server that gives up on so slow a disk is started again.
 
 use crate::disk_fault::{DiskNemesis, Words};
 use crate::disk_tool::DiskCall;

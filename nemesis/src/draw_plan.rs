@@ -1,5 +1,5 @@
-//! How plans are drawn: of four faults, three are aimed at roles and moments of the lock's life, one is at nodes and a time of its
-//! own.
+//! How plans are drawn: of four faults, three are aimed at roles and moments of the lock's life, one is at
+//! nodes and a time of its own.
 
 use crate::aim::{PossibleAim, WhichAim, draw_aim};
 use crate::distributions::millis;
@@ -13,10 +13,10 @@ use rand::RngExt;
 
 /// Draws the plan of a run: each nemesis from a random stream of its own, so that adding one shifts no other.
 ///
-/// Faults of one nemesis follow each other with a pause between half and one and a half times the interval; those that end with an
-/// event are expected to end by then. The first comes early enough to fit, where any can.
-/// Faults of different ones overlap freely, but for those that would undo each other: there the nemesis that is named
-/// later gives way. Every fault is healed within `time_limit`.
+/// Faults of one nemesis follow each other with a pause between half and one and a half times the interval;
+/// those that end with an event are expected to end by then. The first comes early enough to fit, where any
+/// can. Faults of different ones overlap freely, but for those that would undo each other: there the nemesis
+/// that is named later gives way. Every fault is healed within `time_limit`.
 pub fn draw(nemeses: &[&dyn Nemesis], topology: &Topology, settings: &Settings, seed: Seed) -> Plan {
     let mut faults: Vec<PlannedFault> = Vec::new();
     for nemesis in nemeses {
@@ -26,7 +26,8 @@ pub fn draw(nemeses: &[&dyn Nemesis], topology: &Topology, settings: &Settings, 
     Plan { faults, ..Plan::default() }
 }
 
-/// Draws the faults of one nemesis, without those that would undo, or be undone by, faults that are there already.
+/// Draws the faults of one nemesis, without those that would undo, or be undone by, faults that are there
+/// already.
 pub(crate) fn draw_beside(
     faults: &[PlannedFault],
     nemesis: &dyn Nemesis,
@@ -75,9 +76,9 @@ fn draw_one(
     faults
 }
 
-/// Draws the fault that follows these. Two of four are at the first aim of the nemesis, so that each run, however short, tries what
-/// most locks are broken by. The others are at a point of the recipe; where it has none, one is at the other aims in turns, and one at
-/// any nodes and any time.
+/// Draws the fault that follows these. Two of four are at the first aim of the nemesis, so that each run,
+/// however short, tries what most locks are broken by. The others are at a point of the recipe; where it has
+/// none, one is at the other aims in turns, and one at any nodes and any time.
 fn draw_next(
     faults: &[PlannedFault],
     nemesis: &dyn Nemesis,
@@ -100,8 +101,8 @@ fn draw_next(
     fault.or_else(|| draw_fault(nemesis, topology, settings, None, random))
 }
 
-/// Whether two clients at least go on after these faults of a nemesis: those that are killed are not started again, and one alone has
-/// no one to compete with.
+/// Whether two clients at least go on after these faults of a nemesis: those that are killed are not started
+/// again, and one alone has no one to compete with.
 fn leaves_two(
     nemesis: &dyn Nemesis,
     faults: &[PlannedFault],
@@ -120,8 +121,8 @@ fn leaves_two(
     ended == 0 || ended + 2 <= topology.clients.len()
 }
 
-/// Draws one fault, at time 0: at this one of the aims of its nemesis; or with none, at nodes and a time of its own. None where this
-/// topology offers no such aim, or no target.
+/// Draws one fault, at time 0: at this one of the aims of its nemesis; or with none, at nodes and a time of
+/// its own. None where this topology offers no such aim, or no target.
 pub fn draw_fault(
     nemesis: &dyn Nemesis,
     topology: &Topology,

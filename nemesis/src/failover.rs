@@ -1,7 +1,7 @@
 //! `failover`: the service is asked to let another server lead, as an operator or a rolling upgrade does it.
 //!
-//! Where no server leads there is no leadership to transfer: then a drawn server is killed and started again, which is what a
-//! failover comes to for the clients of such a service.
+//! Where no server leads there is no leadership to transfer: then a drawn server is killed and started again,
+//! which is what a failover comes to for the clients of such a service.
 
 use crate::aim::{Aim, DrawnAim, Moment};
 use crate::context::FaultContext;
@@ -80,8 +80,8 @@ impl Fault for LeadershipTransfer {
         }
         let from = &self.from;
         let next = observed.get(from).and_then(|seen| ObservedTarget::of(seen).leader);
-        // A leader that follows from now on may replace what it knows by what the new one knows: it need not keep its
-        // memory.
+        // A leader that follows from now on may replace what it knows by what the new one knows: it need not
+        // keep its memory.
         FaultDescription {
             sentence: match next {
                 Some(next) => format!("{from} transferred its leadership to {next}"),
@@ -110,7 +110,8 @@ impl Fault for LeadershipTransfer {
         Ok(Observation { effective: next.is_some(), observed })
     }
 
-    /// The new leader was chosen rightfully: there is nothing to take back. The observation says which server leads now.
+    /// The new leader was chosen rightfully: there is nothing to take back. The observation says which server
+    /// leads now.
     async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
         if let Some(killed) = &mut self.killed {
             return killed.heal(context).await;

@@ -38,8 +38,9 @@ pub enum OneWay {
     ToSecond,
 }
 
-/// Reads which nodes are to be cut off from which: `c1|n4,n5` loses all packets between c1 and the two, `c1>n4,n5` only those
-/// from c1 to them, `c1<n4,n5` only those from them to c1. More groups than two may be parted by `|`.
+/// Reads which nodes are to be cut off from which: `c1|n4,n5` loses all packets between c1 and the two,
+/// `c1>n4,n5` only those from c1 to them, `c1<n4,n5` only those from them to c1. More groups than two may be
+/// parted by `|`.
 ///
 /// A name is a node's or a role's.
 ///
@@ -56,8 +57,8 @@ pub(crate) struct Flow {
     pub(crate) one_way: Option<OneWay>,
 }
 
-/// Reads the two ends of a flow: `holder > storage` is what the holder sends to the storage, `holder < n1` what n1 sends to
-/// the holder, `leader | follower` both.
+/// Reads the two ends of a flow: `holder > storage` is what the holder sends to the storage, `holder < n1`
+/// what n1 sends to the holder, `leader | follower` both.
 ///
 /// # Errors
 /// As [`parse_partition`], and three ends or more.
@@ -258,8 +259,8 @@ fn bridge(topology: &Topology, random: &mut Stream) -> Option<Groups> {
     halves(&beside, random)
 }
 
-/// Everyone reaches a majority of the servers, and no two the same one. Servers stand in a circle, and reach their
-/// neighbours only; with three there would be no server left to lose, so that only clients lose anyone.
+/// Everyone reaches a majority of the servers, and no two the same one. Servers stand in a circle, and reach
+/// their neighbours only; with three there would be no server left to lose, so that only clients lose anyone.
 fn ring(topology: &Topology, random: &mut Stream) -> Option<Groups> {
     let mut circle = topology.servers.clone();
     circle.shuffle(random);

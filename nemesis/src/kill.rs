@@ -1,7 +1,7 @@
 //! `kill`: ends servers with SIGKILL and starts them again, or ends clients for good.
 //!
-//! The page cache survives, so what was written but not fsynced is still there: this is a crash of the process, not
-//! a loss of power.
+//! The page cache survives, so what was written but not fsynced is still there: this is a crash of the
+//! process, not a loss of power.
 
 use crate::aim::{Aim, DrawnAim, Moment};
 use crate::context::FaultContext;
@@ -63,8 +63,8 @@ impl TypedNemesis for Kill {
     }
 }
 
-/// Servers that granted a lock and are back, perhaps without it, before its holder is done; and clients that end while they
-/// hold the lock, or before the servers know for how long.
+/// Servers that granted a lock and are back, perhaps without it, before its holder is done; and clients that
+/// end while they hold the lock, or before the servers know for how long.
 const AIMS: &[Aim] = &[
     Aim::at(Role::Granting, &[Moment::GrantedForLong, Moment::Collecting]).lasting(DOWN),
     Aim::at(Role::Holder, &[Moment::GrantedForLong]).lasting(DOWN),
@@ -74,14 +74,16 @@ const AIMS: &[Aim] = &[
 /// How long servers stay down in an aimed fault, in TTLs.
 pub(crate) const DOWN: (f64, f64) = (0.0, 0.1);
 
-/// The drawn length of an aimed fault that takes servers down, unless the command line says how long they stay down.
+/// The drawn length of an aimed fault that takes servers down, unless the command line says how long they
+/// stay down.
 pub(crate) fn back_soon<P>(drawn: Draw<P>, settings: &Settings) -> Draw<P> {
     Draw { length: settings.restart_after.unwrap_or(drawn.length), ..drawn }
 }
 
 /// How long servers stay down that were killed.
 pub(crate) fn downtime(topology: &Topology, settings: &Settings, random: &mut Stream) -> Duration {
-    // Half of them restart at once, as a supervisor would do it: a server that forgot its locks is asked for them too soon.
+    // Half of them restart at once, as a supervisor would do it: a server that forgot its locks is asked for
+    // them too soon.
     let drawn = if random.random_bool(0.5) {
         Duration::from_millis(1)
     } else {
@@ -90,8 +92,8 @@ pub(crate) fn downtime(topology: &Topology, settings: &Settings, random: &mut St
     settings.restart_after.unwrap_or(drawn)
 }
 
-/// Ends a process of a node, and everything that it started. Gives whether it was still there: one that has ended meanwhile
-/// is gone as well.
+/// Ends a process of a node, and everything that it started. Gives whether it was still there: one that has
+/// ended meanwhile is gone as well.
 pub(crate) async fn kill(context: &FaultContext, target: &str, pid: i32) -> Result<bool, FaultError> {
     let node = context.node(target)?;
     let reached = node.signal_tree(pid, Signal::SIGKILL as i32).await?;

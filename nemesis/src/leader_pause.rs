@@ -1,5 +1,5 @@
-//! `leader-pause`: stops the server that leads, for longer than the TTL. The others choose a new leader meanwhile; the
-//! old one wakes and still believes that it leads.
+//! `leader-pause`: stops the server that leads, for longer than the TTL. The others choose a new leader
+//! meanwhile; the old one wakes and still believes that it leads.
 
 use crate::aim::{Aim, Moment};
 use crate::distributions::around_ttl;

@@ -1,5 +1,5 @@
-//! Faults: which are injected into which nodes, when, and how they are healed. One file a nemesis; [`registry`] names them
-//! all.
+//! Faults: which are injected into which nodes, when, and how they are healed. One file a nemesis;
+//! [`registry`] names them all.
 
 mod aim;
 mod clock_drift;

@@ -23,8 +23,8 @@ pub struct NemesisDescription {
     pub name: &'static str,
     /// One line for `fencepost list`.
     pub about: &'static str,
-    /// What it does to a node, in a word. Two faults of one kind on one node at a time would undo each other, and are
-    /// refused. None where they add up, as those of the network do.
+    /// What it does to a node, in a word. Two faults of one kind on one node at a time would undo each other,
+    /// and are refused. None where they add up, as those of the network do.
     pub kind: Option<&'static str>,
     /// Whether it holds a server down until its healing.
     pub takes_down: bool,
@@ -32,13 +32,15 @@ pub struct NemesisDescription {
     pub needs: &'static [Capability],
     /// A driver must offer at least one of these; empty: nothing more is needed.
     pub needs_one_of: &'static [Capability],
-    /// Whether each server's data must lie on a disk that can be broken ([`crate::prepare_disk`]), from before its start.
+    /// Whether each server's data must lie on a disk that can be broken ([`crate::prepare_disk`]), from
+    /// before its start.
     pub prepares_disks: bool,
     /// Options of the command line that shape its faults, and not those of every nemesis: `restart-after`.
     pub options: &'static [&'static str],
     /// Whether a drawn fault waits for the next acquire, since it matters only to the holder of that moment.
     pub awaits_holder: bool,
-    /// Whether it ends its targets. The storage keeps its data in memory, and must not be ended: that is no fault of the lock.
+    /// Whether it ends its targets. The storage keeps its data in memory, and must not be ended: that is no
+    /// fault of the lock.
     pub ends_targets: bool,
     /// Whether clients among its targets end for good: unlike a server, a client is not started again.
     pub ends_clients: bool,
@@ -46,12 +48,13 @@ pub struct NemesisDescription {
     pub servers_only: bool,
     /// Whether it acts on the packets between nodes, so that it can be aimed at a flow.
     pub on_packets: bool,
-    /// Whether nothing comes later for it than without it, so that a process that is late under it is late for another reason.
+    /// Whether nothing comes later for it than without it, so that a process that is late under it is late
+    /// for another reason.
     pub delays_nothing: bool,
     /// Whether its parameters are groups of nodes that it parts, instead of targets and their peers.
     pub parts_groups: bool,
-    /// What three of four of its drawn faults are aimed at, and when. A run takes them in turns, so the first are those that most
-    /// often do harm.
+    /// What three of four of its drawn faults are aimed at, and when. A run takes them in turns, so the first
+    /// are those that most often do harm.
     pub aims: &'static [Aim],
 }
 
@@ -165,8 +168,8 @@ impl dyn Nemesis + '_ {
     }
 }
 
-/// A nemesis as it is written: its parameters are a struct of its own, the same that is drawn, read from a plan, and
-/// recorded.
+/// A nemesis as it is written: its parameters are a struct of its own, the same that is drawn, read from a
+/// plan, and recorded.
 pub(crate) trait TypedNemesis: Send + Sync {
     type Parameters: Serialize + DeserializeOwned;
     fn description(&self) -> NemesisDescription;
@@ -177,8 +180,8 @@ pub(crate) trait TypedNemesis: Send + Sync {
         settings: &Settings,
         random: &mut Stream,
     ) -> Option<Draw<Self::Parameters>>;
-    /// Fits a drawn fault to what it is aimed at; its targets and its length are those of the aim already. What is drawn
-    /// here must give the violation that the aim makes possible the time to happen.
+    /// Fits a drawn fault to what it is aimed at; its targets and its length are those of the aim already.
+    /// What is drawn here must give the violation that the aim makes possible the time to happen.
     fn adapt_to_aim(
         &self,
         drawn: Draw<Self::Parameters>,

@@ -1,5 +1,5 @@
-//! What delay, loss, reorder, duplicate and slow have in common: a fault makes the way between its targets and some
-//! peers worse, and counts only when echoes between them show it.
+//! What delay, loss, reorder, duplicate and slow have in common: a fault makes the way between its targets
+//! and some peers worse, and counts only when echoes between them show it.
 
 use crate::aim::{Aim, DrawnAim, Moment, OtherEnd};
 use crate::distributions::{around_ttl, subset};
@@ -90,7 +90,8 @@ impl TypedNemesis for NetworkNemesis {
     }
 }
 
-/// What most nemeses of the network are aimed at: the holder while it writes and releases, an acquire, and the leader.
+/// What most nemeses of the network are aimed at: the holder while it writes and releases, an acquire, and
+/// the leader.
 pub(crate) const FLOWS: &[Aim] = &[
     Aim::between(
         Role::Holder,

@@ -95,7 +95,8 @@ impl Impaired {
         .await
     }
 
-    /// Probes until round trips are as before, or nothing is left that could make them differ but another fault.
+    /// Probes until round trips are as before, or nothing is left that could make them differ but another
+    /// fault.
     async fn look_healed(&self, context: &FaultContext, peers: &[String]) -> Result<Vec<Echoes>, FaultError> {
         let mut looks = 1;
         loop {
@@ -112,8 +113,8 @@ impl Impaired {
         }
     }
 
-    /// The target that still waits as long as during the fault, in a sentence. Without any answer, a partition is at
-    /// work or a node is gone: rules of ours are not.
+    /// The target that still waits as long as during the fault, in a sentence. Without any answer, a
+    /// partition is at work or a node is gone: rules of ours are not.
     fn still_slow(&self, after: &[Echoes]) -> Option<String> {
         let mut all = self.on.iter().zip(&self.before).zip(after);
         all.find_map(|((target, before), after)| {

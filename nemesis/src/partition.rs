@@ -1,9 +1,11 @@
-//! `partition`: packets between some nodes are dropped, both ways or one way, by rules inside the nodes (iptables).
+//! `partition`: packets between some nodes are dropped, both ways or one way, by rules inside the nodes
+//! (iptables).
 //!
-//! Shapes: halves (servers and clients fall apart into two sides), one server alone, one client cut off from a majority
-//! of the servers, a bridge (two sides that meet in one server), a ring (each node reaches a majority, no two the same),
-//! answers lost, requests lost, a client cut off from the storage; or the sets that were requested. In all
-//! but that the storage is on all sides: what the lock protects stays reachable, as in the stories of the debate.
+//! Shapes: halves (servers and clients fall apart into two sides), one server alone, one client cut off from
+//! a majority of the servers, a bridge (two sides that meet in one server), a ring (each node reaches a
+//! majority, no two the same), answers lost, requests lost, a client cut off from the storage; or the sets
+//! that were requested. In all but that the storage is on all sides: what the lock protects stays reachable,
+//! as in the stories of the debate.
 
 use crate::aim::{Aim, DrawnAim, Moment, OtherEnd};
 use crate::context::FaultContext;
@@ -23,8 +25,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Time to run one command of the packet filter. The kernel changes filters one at a time, on the whole machine, and waits for
-/// others that are being taken down: on a busy machine that takes seconds.
+/// Time to run one command of the packet filter. The kernel changes filters one at a time, on the whole
+/// machine, and waits for others that are being taken down: on a busy machine that takes seconds.
 const COMMAND: Duration = Duration::from_secs(20);
 
 /// A connection that has not come about by then is cut: the bridge answers in well under a millisecond.
@@ -77,8 +79,8 @@ impl TypedNemesis for Partition {
     }
 }
 
-/// The holder from its servers, so that its lease ends, and from the storage, where its write arrives once it is joined again; or
-/// from one of the two; the leader from those that follow it.
+/// The holder from its servers, so that its lease ends, and from the storage, where its write arrives once it
+/// is joined again; or from one of the two; the leader from those that follow it.
 const AIMS: &[Aim] = &[
     Aim::between(Role::Holder, OtherEnd::ServersAndStorage, &[Moment::BeforeWrite])
         .lasting((1.5, 2.5))
@@ -149,7 +151,8 @@ impl Cut {
     /// How many packets the node's rules dropped, and the rules are gone.
     async fn mend(&self, context: &FaultContext, node: &str) -> Result<u64, FaultError> {
         let listing = iptables(context, node, &["-nvxL", &self.chain]).await;
-        // Half-made cuts lack the last steps: what is not there need not be removed, only what is left is an error.
+        // Half-made cuts lack the last steps: what is not there need not be removed, only what is left is an
+        // error.
         let _ = iptables(context, node, &["-D", "INPUT", "-j", &self.chain]).await;
         let Ok(listing) = listing else { return Ok(0) };
         iptables(context, node, &["-F", &self.chain]).await?;
@@ -215,7 +218,8 @@ impl Fault for Cut {
         }))
         .await;
         let mut observed = mended.into_iter().collect::<Result<Map<_, _>, _>>()?;
-        // What does not connect now may be down, or cut off by another fault; that the rules are gone is certain.
+        // What does not connect now may be down, or cut off by another fault; that the rules are gone is
+        // certain.
         let pairs = self.probe(context).await?.into_iter();
         observed.extend(pairs.map(|(pair, connected)| (pair, json!({"connected": connected}))));
         Ok(Value::Object(observed))

@@ -1,8 +1,8 @@
 //! `pause`: stops clients or servers with SIGSTOP, for longer than the TTL, and wakes them with SIGCONT.
 //!
-//! This is the long garbage collection, the laptop lid, the migrated virtual machine: the process is gone for a
-//! while and does not know it. In its other form the process is stopped and woken many times (a strobe): it limps, as
-//! under a garbage collector that cannot keep up or on a machine that is overbooked.
+//! This is the long garbage collection, the laptop lid, the migrated virtual machine: the process is gone for
+//! a while and does not know it. In its other form the process is stopped and woken many times (a strobe): it
+//! limps, as under a garbage collector that cannot keep up or on a machine that is overbooked.
 
 use crate::aim::{Aim, DrawnAim, Moment};
 use crate::context::FaultContext;
@@ -38,8 +38,9 @@ impl TypedNemesis for Pause {
     }
 
     fn draw(&self, topology: &Topology, _: &Settings, random: &mut Stream) -> Option<Draw<PauseParameters>> {
-        // Mostly clients: it is the stopped holder that the debate is about. More than half of them, so that a
-        // fault usually finds a holder among them, but never all, so that another client can take the lock meanwhile.
+        // Mostly clients: it is the stopped holder that the debate is about. More than half of them, so that
+        // a fault usually finds a holder among them, but never all, so that another client can take the lock
+        // meanwhile.
         let clients = topology.clients.len();
         let on = if clients > 1 && (topology.servers.is_empty() || random.random_bool(0.8)) {
             subset(&topology.clients, random.random_range(clients.div_ceil(2)..clients), random)
@@ -81,8 +82,8 @@ const AIMS: &[Aim] = &[
     Aim::at(Role::Granting, &[Moment::Granted, Moment::Collecting]).lasting(LENGTHS),
 ];
 
-/// Shortest and longest pause that ends as soon as another process has come in, in TTLs: leases of some servers end half a TTL
-/// late.
+/// Shortest and longest pause that ends as soon as another process has come in, in TTLs: leases of some
+/// servers end half a TTL late.
 const AWAITING: (f64, f64) = (1.8, 3.0);
 
 /// Shortest and longest pause of another aimed fault, in TTLs.
@@ -147,7 +148,8 @@ struct Stopped {
 /// A strobe at work. Dropping it ends it; the process may then be left stopped.
 struct Strobing {
     end: watch::Sender<bool>,
-    /// What each target went through: its name, how often it was stopped, and for how many milliseconds in all.
+    /// What each target went through: its name, how often it was stopped, and for how many milliseconds in
+    /// all.
     tasks: JoinSet<(String, u64, u64)>,
 }
 

@@ -1,8 +1,8 @@
 //! `power-loss`: servers lose their power, and with it everything that they had not fsynced.
 //!
-//! SIGKILL alone is no such thing: the kernel's page cache outlives the process, and with it every write. Here the
-//! servers' data lie on a disk of Fencepost's own (see [`crate::tools::disk`]), which then forgets what no fsync made
-//! durable.
+//! SIGKILL alone is no such thing: the kernel's page cache outlives the process, and with it every write.
+//! Here the servers' data lie on a disk of Fencepost's own (see [`crate::tools::disk`]), which then forgets
+//! what no fsync made durable.
 
 use crate::aim::{Aim, DrawnAim, Moment};
 use crate::context::FaultContext;
@@ -40,21 +40,21 @@ pub(crate) struct PowerLossParameters {
     /// Decides what survives.
     #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u32>,
-    /// The power comes back, fails again so many milliseconds after a server has begun to write, and only then is back
-    /// for good.
+    /// The power comes back, fails again so many milliseconds after a server has begun to write, and only
+    /// then is back for good.
     #[serde(skip_serializing_if = "Option::is_none")]
     flicker_ms: Option<u32>,
     /// How often it does so; once, if not said.
     #[serde(skip_serializing_if = "Option::is_none")]
     flickers: Option<u32>,
-    /// A supervisor in the node starts the server again once the node's wall clock says that so many milliseconds have
-    /// passed (the fault's own length then only says when it may begin to).
+    /// A supervisor in the node starts the server again once the node's wall clock says that so many
+    /// milliseconds have passed (the fault's own length then only says when it may begin to).
     #[serde(skip_serializing_if = "Option::is_none")]
     supervised_ms: Option<u32>,
 }
 
-/// How long the power stays once a server writes again, in milliseconds: a lock has been given out then, hardly fsynced
-/// where that is done once a second, and its holder is not done yet.
+/// How long the power stays once a server writes again, in milliseconds: a lock has been given out then,
+/// hardly fsynced where that is done once a second, and its holder is not done yet.
 const FLICKER_MS: RangeInclusive<u32> = 2..=50;
 
 /// The power stays no longer than this, whether a server writes or not.
@@ -63,7 +63,8 @@ const WRITES_WITHIN: Duration = Duration::from_millis(500);
 /// How often a plan may let it flicker: the healing lasts until the last time.
 const FLICKERS: RangeInclusive<u32> = 1..=100;
 
-/// How often the power flickers. Each cut is a chance, none a certainty: a holder may be done before the server is back.
+/// How often the power flickers. Each cut is a chance, none a certainty: a holder may be done before the
+/// server is back.
 const TIMES: RangeInclusive<u32> = 2..=4;
 
 impl TypedNemesis for PowerLoss {
@@ -77,7 +78,8 @@ impl TypedNemesis for PowerLoss {
             prepares_disks: true,
             options: &["restart-after", "torn-writes"],
             servers_only: true,
-            // The power of those that granted fails, and they are back without the lock before its holder is done.
+            // The power of those that granted fails, and they are back without the lock before its holder is
+            // done.
             aims: const { &[Aim::at(Role::Granting, &[Moment::GrantedForLong]).lasting(DOWN)] },
             ..NemesisDescription::new("power-loss", about)
         }
@@ -90,15 +92,16 @@ impl TypedNemesis for PowerLoss {
         random: &mut Stream,
     ) -> Option<Draw<PowerLossParameters>> {
         let on = topology.draw_servers(random)?;
-        // Back at once: each holder of a lock still believes in it. Back only after the TTL: every lock has ended.
+        // Back at once: each holder of a lock still believes in it. Back only after the TTL: every lock has
+        // ended.
         let drawn = match random.random_range(0..8) {
             0 => Duration::ZERO,
             1 => around_ttl(topology.ttl, 0.05, 0.9, random),
             _ => around_ttl(topology.ttl, 1.05, 1.5, random),
         };
         let length = settings.restart_after.unwrap_or(drawn);
-        // Outages come in bursts, and the second cut finds the most to take: a server that has just given out its
-        // first locks, and that remembers none from before. It ends well before the next fault begins.
+        // Outages come in bursts, and the second cut finds the most to take: a server that has just given out
+        // its first locks, and that remembers none from before. It ends well before the next fault begins.
         let flicker_ms = random.random_range(FLICKER_MS).min(millis(settings.interval) as u32 / 4);
         let flickers = random.random_bool(0.5) && length > topology.ttl;
         let times = random.random_range(TIMES);
@@ -168,8 +171,8 @@ impl Fault for PowerLost {
         if let Some(down_ms) = self.parameters.supervised_ms {
             try_join_all(self.down.iter().map(|target| supervisor::begin(context, target, down_ms))).await?;
         }
-        // Both were seen: the process is gone, and the disk says what it had and what it dropped. That this may be
-        // nothing is what a server that fsyncs before it answers is for.
+        // Both were seen: the process is gone, and the disk says what it had and what it dropped. That this
+        // may be nothing is what a server that fsyncs before it answers is for.
         Ok(Observation { effective: !self.down.is_empty(), observed })
     }
 

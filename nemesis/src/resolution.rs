@@ -28,7 +28,8 @@ impl Resolution {
         self.0.iter().any(|(text, ..)| text == name)
     }
 
-    /// Replaces the roles in a list of names. A node stands where its role was; elsewhere in `taken` it does not stand again.
+    /// Replaces the roles in a list of names. A node stands where its role was; elsewhere in `taken` it does
+    /// not stand again.
     fn replace(&self, names: &[String], taken: &mut Vec<String>) -> Vec<String> {
         let mut replaced: Vec<String> = Vec::new();
         for node in names.iter().flat_map(|name| self.nodes(name)) {
@@ -114,8 +115,8 @@ fn names(value: &Value) -> Option<Vec<String>> {
     value.as_array()?.iter().map(|name| Some(name.as_str()?.to_owned())).collect()
 }
 
-/// Groups, or one list, with nodes in place of roles. A node that a role stands for leaves all other groups; where roles
-/// meet in a node, the earlier one keeps it.
+/// Groups, or one list, with nodes in place of roles. A node that a role stands for leaves all other groups;
+/// where roles meet in a node, the earlier one keeps it.
 fn replaced(parameter: &Value, resolution: &Resolution) -> Value {
     let flat = names(parameter);
     let groups: Vec<Vec<String>> = match &flat {

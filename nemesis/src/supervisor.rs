@@ -1,5 +1,5 @@
-//! A supervisor: a program in a server's node that starts the server again after a while. How long that is it reads from
-//! the node's wall clock, as programs do: a clock that jumps forward makes it short.
+//! A supervisor: a program in a server's node that starts the server again after a while. How long that is it
+//! reads from the node's wall clock, as programs do: a clock that jumps forward makes it short.
 //!
 //! Source: Martin Kleppmann, "How to do distributed locking" (2016), on delayed restarts.
 

@@ -1,7 +1,8 @@
-//! A swarm: each run draws which nemeses are enabled at all, how strong and how frequent their faults are, and then when.
+//! A swarm: each run draws which nemeses are enabled at all, how strong and how frequent their faults are,
+//! and then when.
 //!
-//! Faults that are always all there hide each other's effects; a run with a few of them, each run with others, reaches
-//! more ("Swarm Testing", Groce et al., 2012).
+//! Faults that are always all there hide each other's effects; a run with a few of them, each run with
+//! others, reaches more ("Swarm Testing", Groce et al., 2012).
 
 use crate::distributions::{draw_log, millis};
 use crate::draw_plan::draw_beside;
@@ -17,7 +18,8 @@ use std::time::Duration;
 /// On the command line, in place of the name of a nemesis.
 pub const SWARM: &str = "swarm";
 
-/// What a swarm draws for one nemesis, from a stream of its own: a driver that lacks one nemesis changes no other.
+/// What a swarm draws for one nemesis, from a stream of its own: a driver that lacks one nemesis changes no
+/// other.
 struct SwarmDraw {
     nemesis: &'static dyn Nemesis,
     enabled: bool,
@@ -42,8 +44,8 @@ impl SwarmDraw {
     }
 }
 
-/// Draws the plan of a swarm among the nemeses that these capabilities and this topology allow. At least one is enabled,
-/// if any has a fault that fits within the time limit.
+/// Draws the plan of a swarm among the nemeses that these capabilities and this topology allow. At least one
+/// is enabled, if any has a fault that fits within the time limit.
 pub fn swarm(offered: &[Capability], topology: &Topology, settings: &Settings, seed: Seed) -> Plan {
     let share = seed.stream("swarm").random_range(0.15..0.6);
     let possible = registry().iter().filter(|nemesis| nemesis.description().unmet(offered).is_none());

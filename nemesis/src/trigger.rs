@@ -26,12 +26,13 @@ pub struct Trigger {
     /// Of a fault's events: whether it was injected, or healed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<FaultStage>,
-    /// The critical section of the process must last so many milliseconds at least, as its acquire recorded it
-    /// (`hold_ms`). Where its length is not known, any fits.
+    /// The critical section of the process must last so many milliseconds at least, as its acquire recorded
+    /// it (`hold_ms`). Where its length is not known, any fits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub section_ms: Option<u64>,
-    /// The write of that section must be planned for so many milliseconds after the grant at least (`write_at_ms`), and if
-    /// it is a read that is waited for, after that (`read_at_ms`). Where that is not known, any fits.
+    /// The write of that section must be planned for so many milliseconds after the grant at least
+    /// (`write_at_ms`), and if it is a read that is waited for, after that (`read_at_ms`). Where that is not
+    /// known, any fits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_ms: Option<u64>,
     /// No process holds the key of the event, or each that does is releasing it.
@@ -88,12 +89,14 @@ impl Trigger {
         if f::is_notice(&self.f) { Kind::Info } else { Kind::Ok }
     }
 
-    /// Whether it waits for a section of some length, as few are, for a lock that is free, or for a point of the recipe.
+    /// Whether it waits for a section of some length, as few are, for a lock that is free, or for a point of
+    /// the recipe.
     pub fn is_rare(&self) -> bool {
         self.section_ms.is_some() || self.write_ms.is_some() || self.free || self.point.is_some()
     }
 
-    /// Whether a section of that length, with its write so long after the event, is long enough, as far as either is known.
+    /// Whether a section of that length, with its write so long after the event, is long enough, as far as
+    /// either is known.
     pub fn fits_section(&self, length_ms: Option<f64>, write_after_ms: Option<f64>) -> bool {
         let reaches = |least_ms: Option<u64>, ms: Option<f64>| match (least_ms, ms) {
             (Some(least_ms), Some(ms)) => ms >= least_ms as f64,
@@ -102,7 +105,8 @@ impl Trigger {
         reaches(self.section_ms, length_ms) && reaches(self.write_ms, write_after_ms)
     }
 
-    /// Whether this event fits, but for the length of the section and the state of the lock. `client_of` names the client that hosts a process.
+    /// Whether this event fits, but for the length of the section and the state of the lock. `client_of`
+    /// names the client that hosts a process.
     pub fn fits(&self, event: &Event, client_of: impl Fn(u64) -> String) -> bool {
         let is = |wanted: &Option<String>, there: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| there == Some(wanted))

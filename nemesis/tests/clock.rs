@@ -188,7 +188,8 @@ fn a_clock_drifts_freezes_and_goes_on_from_there() {
     assert!((3 * SECOND / 2 - SLACK..=3 * passed + SLACK).contains(&gained), "{gained} ns in {passed} ns");
     assert!(program.ahead().0 < SLACK, "the wall clock has no drift");
 
-    // What is read is what the clock shows now, so that setting it without the drift keeps the clock where it is.
+    // What is read is what the clock shows now, so that setting it without the drift keeps the clock where it
+    // is.
     let now = Skew { monotonic_drift_ppm: 0, ..patched.skew().unwrap() };
     assert!(now.monotonic_ns >= gained - SLACK, "{now:?}");
     patched.set(now).unwrap();

@@ -52,7 +52,8 @@ pub struct CheckArgs {
     /// Operations to leave out, separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "F")]
     pub skip: Vec<String>,
-    /// What the file calls an operation, and what the model calls it, separated by commas: get=read,put=write.
+    /// What the file calls an operation, and what the model calls it, separated by commas:
+    /// get=read,put=write.
     #[arg(long, value_delimiter = ',', value_name = "FILE=MODEL", value_parser = pair)]
     pub rename: Vec<(String, String)>,
     /// What the model calls a field of values, and what the file calls it: token=fence.
@@ -61,7 +62,8 @@ pub struct CheckArgs {
     /// JSON value that a register or cas-register starts with [default: null].
     #[arg(long, value_name = "VALUE")]
     pub initial: Option<String>,
-    /// Histories: .jsonl, .json, .edn, or Jepsen's history.txt or jepsen.log, plain or compressed (.gz, .zst); - for standard input.
+    /// Histories: .jsonl, .json, .edn, or Jepsen's history.txt or jepsen.log, plain or compressed (.gz,
+    /// .zst); - for standard input.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
 }
@@ -94,8 +96,8 @@ const MEMORY: RangeInclusive<usize> = 1..=1 << 20;
 /// Keys of a file that are explained at most.
 const EXPLAINED_MAX: usize = 3;
 
-/// Checks all files. The exit code is 0 if all are valid, 1 if any is a violation, else 2 if any is unknown, or vacuous: no operation in it
-/// is known to have succeeded; 254 if any is no history.
+/// Checks all files. The exit code is 0 if all are valid, 1 if any is a violation, else 2 if any is unknown,
+/// or vacuous: no operation in it is known to have succeeded; 254 if any is no history.
 pub fn check(args: &CheckArgs) -> Result<i32> {
     check_range("--budget-s", args.budget_s, &BUDGET)?;
     check_range("--memory-mb", args.memory_mb, &MEMORY)?;

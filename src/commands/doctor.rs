@@ -1,4 +1,5 @@
-//! The command `doctor`: what this machine can do, and which faults take hold here, each tried on a throw-away node.
+//! The command `doctor`: what this machine can do, and which faults take hold here, each tried on a
+//! throw-away node.
 
 use crate::exit::FAILED;
 use crate::output::say;
@@ -158,8 +159,8 @@ fn victim() -> Service {
     }
 }
 
-/// Injects a fault, and heals it. One that shows no effect may be too small to be seen, as a clock that swings by a tenth for some
-/// milliseconds is: then another one is tried, [`TRIES`] in all.
+/// Injects a fault, and heals it. One that shows no effect may be too small to be seen, as a clock that
+/// swings by a tenth for some milliseconds is: then another one is tried, [`TRIES`] in all.
 async fn try_one(nemesis: &'static dyn Nemesis, context: &FaultContext) -> Result<Observation> {
     let topology = Topology {
         servers: SERVERS.map(str::to_owned).to_vec(),

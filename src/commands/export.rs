@@ -29,7 +29,8 @@ pub fn export(args: &ExportArgs) -> Result<i32> {
         let sentence = "this program was built without Parquet: use a released one, or build it with --features parquet (--format csv needs neither)";
         return Err(BadUsage(sentence.to_owned()).into());
     }
-    // It is the mistake of the history, and not one of writing, in whatever way the writing ends because of it.
+    // It is the mistake of the history, and not one of writing, in whatever way the writing ends because of
+    // it.
     let mut malformed = None;
     let events = Events::open(&RunFolder::open(&args.run)?.history())?;
     let mut events = events.map(|event| {

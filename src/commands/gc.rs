@@ -51,9 +51,9 @@ pub fn gc(args: &GcArgs) -> Result<i32> {
     Ok(code)
 }
 
-/// Removes runs. Every run with a violation stays, the newest of each kind, runs that go on, runs of a comparison that is not
-/// finished, runs that cannot be understood, and whatever is no run. A run that was not judged is judged first, also where nothing is to
-/// be removed: what is said must be what would happen.
+/// Removes runs. Every run with a violation stays, the newest of each kind, runs that go on, runs of a
+/// comparison that is not finished, runs that cannot be understood, and whatever is no run. A run that was
+/// not judged is judged first, also where nothing is to be removed: what is said must be what would happen.
 fn gc_folder(args: &GcArgs) -> Result<i32> {
     let results = &args.results;
     let all = runs::all(results).map_err(|error| {
@@ -85,8 +85,8 @@ fn gc_folder(args: &GcArgs) -> Result<i32> {
     Ok(0)
 }
 
-/// A run that ended before it was judged may hold a violation: it is judged first. One that goes on is left alone. Where the verdict is
-/// not known, or cannot be kept, the run is added to those that are kept.
+/// A run that ended before it was judged may hold a violation: it is judged first. One that goes on is left
+/// alone. Where the verdict is not known, or cannot be kept, the run is added to those that are kept.
 fn judged(run: Run, kept: &mut HashSet<PathBuf>) -> Run {
     let unjudged = matches!(run.state, State::NotJudged(..)) && !run.path.join("verdict.json").exists();
     if !unjudged || is_running(&run.path) {
@@ -260,7 +260,8 @@ mod tests {
         assert_eq!(names(results.path()), BTreeSet::from(all));
         let path = going.path.clone();
         drop(going);
-        // A process that another test begins at this moment has the lock of the run, too, until it is the program it is to be.
+        // A process that another test begins at this moment has the lock of the run, too, until it is the
+        // program it is to be.
         while is_running(&path) {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }

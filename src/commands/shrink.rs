@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Makes a run with a violation smaller, for as long as the violation still comes in eight of ten plays: fewer faults,
-/// clients, processes, keys and servers, shorter times, smaller parameters. Writes what is left as a scenario with its
-/// report. Ctrl-C ends it with the smallest run by then.
+/// Makes a run with a violation smaller, for as long as the violation still comes in eight of ten plays:
+/// fewer faults, clients, processes, keys and servers, shorter times, smaller parameters. Writes what is left
+/// as a scenario with its report. Ctrl-C ends it with the smallest run by then.
 ///
 /// Exit code: 1 if the violation was found again, 2 if it did not come again.
 #[derive(Debug, Args)]

@@ -1,7 +1,7 @@
 //! `fencepost.toml`: what would be on the command line, kept in a file.
 //!
-//! The file becomes arguments, put before those of the command line, as far as these do not say the same. So clap's
-//! definition of the command line is the only list of keys there is.
+//! The file becomes arguments, put before those of the command line, as far as these do not say the same. So
+//! clap's definition of the command line is the only list of keys there is.
 
 #[cfg(test)]
 mod keys;
@@ -34,13 +34,14 @@ const NO_FILE: &str = "none";
 /// The options that a file added to this call.
 static FROM_FILE: OnceLock<Vec<String>> = OnceLock::new();
 
-/// Whether a file had something to say to this call: a command that repeats it then has to say that none is read.
+/// Whether a file had something to say to this call: a command that repeats it then has to say that none is
+/// read.
 pub fn in_use() -> bool {
     FROM_FILE.get().is_some_and(|options| !options.is_empty())
 }
 
-/// Whether this option comes from a file. The user wrote it down for runs in general: a run that has no use for it goes
-/// without it.
+/// Whether this option comes from a file. The user wrote it down for runs in general: a run that has no use
+/// for it goes without it.
 pub fn comes_from_file(option: &str) -> bool {
     FROM_FILE.get().is_some_and(|options| options.iter().any(|other| other == option))
 }

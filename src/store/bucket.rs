@@ -1,4 +1,5 @@
-//! A prefix in an object store, in which folders lie. Requests that fail are tried again, with growing pauses, by the crate.
+//! A prefix in an object store, in which folders lie. Requests that fail are tried again, with growing
+//! pauses, by the crate.
 
 use super::marker::{FileFacts, MARKER, Marker};
 use super::patience::Patience;

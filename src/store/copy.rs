@@ -1,4 +1,5 @@
-//! Copies on this machine of what lies in a store, in the cache: every command that reads a folder of runs reads them.
+//! Copies on this machine of what lies in a store, in the cache: every command that reads a folder of runs
+//! reads them.
 
 use super::Bucket;
 use super::address::is_address;
@@ -29,7 +30,8 @@ pub struct Copied {
 }
 
 impl Copied {
-    /// The copy of what the path names; none where that is a path of this machine. It is brought by [`Copied::refresh`].
+    /// The copy of what the path names; none where that is a path of this machine. It is brought by
+    /// [`Copied::refresh`].
     ///
     /// # Errors
     /// It is no address of a store, or there is no place for the copy.
@@ -140,7 +142,8 @@ pub fn locals_with(paths: &[PathBuf], with: &'static [&'static str]) -> Result<V
     paths.iter().map(|path| local_with(path, with)).collect()
 }
 
-/// Renews a copy again and again, until it is dropped. What goes wrong is said once, until it goes well again.
+/// Renews a copy again and again, until it is dropped. What goes wrong is said once, until it goes well
+/// again.
 pub async fn follow(copied: Copied) {
     let mut said = None;
     loop {

@@ -1,5 +1,5 @@
-//! The marker of a folder in a store: an object beside its files that names them all. It is written last and removed first, so
-//! what has one is whole.
+//! The marker of a folder in a store: an object beside its files that names them all. It is written last and
+//! removed first, so what has one is whole.
 
 use anyhow::{Context, Result, bail};
 use fencepost_history::run::open_regular;

@@ -21,7 +21,8 @@ use std::sync::Arc;
 /// The folder of runs on this machine where results go to a store.
 const FOLDER: &str = "results";
 
-/// A folder, from which finished results are sent to a store, if one was named. It can be used as the folder's path.
+/// A folder, from which finished results are sent to a store, if one was named. It can be used as the
+/// folder's path.
 #[derive(Clone, Debug)]
 pub struct Results {
     folder: PathBuf,
@@ -79,7 +80,8 @@ impl Results {
         }
     }
 
-    /// Brings what an earlier attempt has sent, maybe from another machine, and is not in the folder: those whose names are `wanted`.
+    /// Brings what an earlier attempt has sent, maybe from another machine, and is not in the folder: those
+    /// whose names are `wanted`.
     ///
     /// # Errors
     /// The store does not answer, or the folder cannot be written.
@@ -94,8 +96,8 @@ impl Results {
         Ok(())
     }
 
-    /// Sends what could not be sent before. Gives the exit code: that of the command, unless something stays on this machine
-    /// alone; a violation stays one.
+    /// Sends what could not be sent before. Gives the exit code: that of the command, unless something stays
+    /// on this machine alone; a violation stays one.
     pub async fn finish(&self, code: i32) -> i32 {
         match self.send_rest().await {
             Ok(()) => code,
@@ -127,7 +129,8 @@ impl Outbox {
     }
 }
 
-/// Sends these folders, or what lies in them, and says so. Gives how many could not be sent; each is complained about.
+/// Sends these folders, or what lies in them, and says so. Gives how many could not be sent; each is
+/// complained about.
 ///
 /// # Errors
 /// There is no such folder, or the store cannot be written to.

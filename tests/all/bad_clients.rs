@@ -1,4 +1,5 @@
-//! Clients that misbehave: a run ends with one sentence that names the client, and its last words where it has any.
+//! Clients that misbehave: a run ends with one sentence that names the client, and its last words where it
+//! has any.
 
 use crate::common::turn::Weight;
 use crate::common::{Ran, fencepost, output, test, under};
@@ -107,7 +108,8 @@ fn memory_that_the_kernel_keeps_for_a_client_is_counted(driver: &str) {
     assert_named(driver, &habits.map(|habit| (habit, words)));
 }
 
-/// Where the control groups lie in memory that programs can write to, that counts as memory; elsewhere nothing can be written there.
+/// Where the control groups lie in memory that programs can write to, that counts as memory; elsewhere
+/// nothing can be written there.
 fn what_a_client_writes_among_the_control_groups_counts(driver: &str) {
     let ran =
         test(&format!("--driver {driver} {LONGER} --workload lock --lock {FOLDER}@fills-control-groups"));

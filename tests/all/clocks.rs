@@ -1,5 +1,5 @@
-//! Clocks that jump, drift, strobe and stand still, in servers and clients, under both drivers. What is believed is what
-//! the process itself says: Redis by TIME and PTTL, the others by a call of their own clock.
+//! Clocks that jump, drift, strobe and stand still, in servers and clients, under both drivers. What is
+//! believed is what the process itself says: Redis by TIME and PTTL, the others by a call of their own clock.
 
 use crate::common::turn::Weight;
 use crate::common::{Ran, planned_weighed, root, test, under, until_it_happens};
@@ -13,7 +13,8 @@ under!(
     docker_by_night: [a_key_expires_early_on_a_fast_clock, a_frozen_clock_keeps_keys_alive, a_strobe_goes_there_and_back, the_clocks_of_clients_go_wrong_too, faults_on_one_clock_add_up_and_end_apart, etcd_counts_leases_by_the_monotonic_clock],
 );
 
-/// One look at a clock, from clocks.jsonl: seconds, wall and monotonic offset in milliseconds; none while it is down.
+/// One look at a clock, from clocks.jsonl: seconds, wall and monotonic offset in milliseconds; none while it
+/// is down.
 struct Look {
     at_s: f64,
     /// The most by which `at_s` may be wrong.
@@ -74,8 +75,8 @@ fn assert_true_before_and_after(ran: &Ran, node: &str) {
     }
 }
 
-/// How many milliseconds a second the wall clock gains over these looks: the median over all pairs of looks (Theil and
-/// Sen), since on a busy machine the one or other look comes later than its time says.
+/// How many milliseconds a second the wall clock gains over these looks: the median over all pairs of looks
+/// (Theil and Sen), since on a busy machine the one or other look comes later than its time says.
 fn gain(looks: &[Look]) -> f64 {
     let gained_ms = |from: &Look, to: &Look| to.wall_ms.expect("it runs") - from.wall_ms.expect("it runs");
     let pairs = looks.iter().enumerate().flat_map(|(at, from)| looks[at..].iter().map(move |to| (from, to)));
@@ -93,7 +94,8 @@ fn planned_fault(at_ms: u64, for_ms: u64, fault: &str, on: &str, parameters: &st
     )
 }
 
-/// What clocks show is compared with the time at which they were looked at: a run of these tests needs its cores in time.
+/// What clocks show is compared with the time at which they were looked at: a run of these tests needs its
+/// cores in time.
 fn precise(plan: &str, args: &str) -> Ran {
     planned_weighed(Weight::PRECISE, plan, args)
 }
@@ -128,7 +130,8 @@ fn a_key_expires_early_on_a_fast_clock(driver: &str) {
     }
 }
 
-/// While its holder sleeps for far longer than the TTL, no other process gets a key whose time stands still; and TIME does.
+/// While its holder sleeps for far longer than the TTL, no other process gets a key whose time stands still;
+/// and TIME does.
 fn a_frozen_clock_keeps_keys_alive(driver: &str) {
     let plan = planned_fault(500, 6000, "clock-freeze", "n1", "clock = \"wall\"")
         + &planned_fault(1500, 4000, "pause", "c1", "")
@@ -143,7 +146,8 @@ fn a_frozen_clock_keeps_keys_alive(driver: &str) {
     assert_true_before_and_after(&ran, "n1");
     let gain = gain(&during(&ran, "n1", 0));
     assert!((-1030.0..-970.0).contains(&gain), "the clock is not still: {gain} ms a second");
-    // No process was let in after a lease that ended by itself; when the clock is right again, that is another matter.
+    // No process was let in after a lease that ended by itself; when the clock is right again, that is
+    // another matter.
     let (_, thawed_s) = in_force(&ran, 0);
     let early = |finding: &fencepost_checker::Finding| (finding.time as f64) < thawed_s * 1e9;
     let verdict = ran.verdict();

@@ -1,5 +1,5 @@
-//! Faults on real clusters: what they do to a lock, and that a run says so. A machine without Docker engine or root fails
-//! these tests: they are what guards the rest.
+//! Faults on real clusters: what they do to a lock, and that a run says so. A machine without Docker engine
+//! or root fails these tests: they are what guards the rest.
 
 use crate::common::{Ran, planned, test, test_until, under, until_it_happens};
 use fencepost_checker::Outcome;
@@ -74,7 +74,8 @@ fn a_stopped_holder_loses_updates(driver: &str) {
     assert_eq!(ran.code, 1);
 }
 
-/// Each client is stopped while it holds the lock, for longer than its lease, and still writes when it goes on.
+/// Each client is stopped while it holds the lock, for longer than its lease, and still writes when it goes
+/// on.
 fn a_token_protects_the_data(driver: &str) {
     let paused = |client: u32| {
         format!(

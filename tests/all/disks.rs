@@ -18,8 +18,8 @@ fn outage(at_ms: u32, for_ms: u32, on: &str, flicker_ms: u32) -> String {
     )
 }
 
-/// Outages that outlast every lock, each with a second cut as soon as the first new locks are given out, not always at the
-/// same moment.
+/// Outages that outlast every lock, each with a second cut as soon as the first new locks are given out, not
+/// always at the same moment.
 fn outages(count: u32, on: &str) -> String {
     (0..count).map(|number| outage(500 + number * 3400, 2100, on, 140 + number * 20)).collect()
 }
@@ -45,8 +45,9 @@ fn sum(losses: &[Value], field: &str) -> u64 {
     losses.iter().map(|lost| lost[field].as_u64().expect("a number")).sum()
 }
 
-/// A hold that was acknowledged is gone, and somebody else gets the lock. Each outage is a chance, none a certainty:
-/// the fsync of that second may come just before the cut. Sections are long, since a busy machine needs a while to start the server.
+/// A hold that was acknowledged is gone, and somebody else gets the lock. Each outage is a chance, none a
+/// certainty: the fsync of that second may come just before the cut. Sections are long, since a busy machine
+/// needs a while to start the server.
 fn redis_that_fsyncs_every_second_gives_a_lock_twice(driver: &str) {
     let args =
         "--lock redis-single --redis-persistence everysec --ttl 6s --hold 4s --time-limit 20s --fail-fast";
@@ -70,7 +71,8 @@ fn etcd_loses_nothing(driver: &str) {
     keeps_everything(&planned(&outages(2, "[\"n1\", \"n2\", \"n3\"]"), &format!("--driver {driver} {args}")));
 }
 
-/// Whatever else the disks dropped (space set aside, files on which nothing relied yet), no lock was given twice.
+/// Whatever else the disks dropped (space set aside, files on which nothing relied yet), no lock was given
+/// twice.
 fn keeps_everything(ran: &Ran) {
     assert_eq!(ran.code, 0);
     ran.assert_faults_real();
@@ -79,7 +81,8 @@ fn keeps_everything(ran: &Ran) {
     assert!(sum(&losses, "written") > 0 && sum(&losses, "fsyncs") > 0, "the server did not use the disk");
 }
 
-/// On a machine that is busy enough no client may write anything while the disk is full, and then Redis is refused nothing.
+/// On a machine that is busy enough no client may write anything while the disk is full, and then Redis is
+/// refused nothing.
 fn a_full_disk_is_real(driver: &str) {
     let plan =
         "[[fault]]\nat_ms = 1000\nfor_ms = 4000\nfault = \"disk-full\"\non = [\"n1\"]\nbytes_left = 100\n";

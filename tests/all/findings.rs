@@ -1,4 +1,5 @@
-//! From a violation to a finding: a run is replayed, made smaller, kept as a scenario, and that scenario is played.
+//! From a violation to a finding: a run is replayed, made smaller, kept as a scenario, and that scenario is
+//! played.
 
 use crate::common::turn::Weight;
 use crate::common::{output, under};

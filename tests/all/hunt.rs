@@ -18,8 +18,8 @@ fn state(hunt: &Path) -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// A lease on one Redis, a stopped holder, a clock that jumps: the hunt finds both within seconds. Other commands pass over
-/// its folder, and it goes on where it was.
+/// A lease on one Redis, a stopped holder, a clock that jumps: the hunt finds both within seconds. Other
+/// commands pass over its folder, and it goes on where it was.
 #[test]
 fn hunt_finds_what_breaks_a_lock_and_goes_on_where_it_was() {
     let results = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,5 @@
-//! What is left behind when a run ends before its time: nothing, or nothing that the next start does not remove.
+//! What is left behind when a run ends before its time: nothing, or nothing that the next start does not
+//! remove.
 
 use crate::common::turn::{Turn, Weight};
 use crate::common::{Left, Running, await_history, fencepost, test, under};
@@ -52,8 +53,8 @@ fn a_killed_run_is_cleaned_up_by_the_next(driver: &str) {
     left.assert_none();
 }
 
-/// A terminal that is closed in the middle of a fault, and all that a user may send then: an orderly end with exit code 255, or
-/// 1 if a violation had been seen.
+/// A terminal that is closed in the middle of a fault, and all that a user may send then: an orderly end with
+/// exit code 255, or 1 if a violation had been seen.
 fn an_interrupted_run_takes_everything_down(driver: &str) {
     let results = tempfile::tempdir().expect("a temporary folder");
     let mut running = start(driver, results.path());
@@ -147,8 +148,8 @@ fn an_interrupted_start_takes_everything_down(driver: &str) {
     assert!(matches!(output.status.code(), Some(255 | 1)), "{:?}", output.status);
 }
 
-/// SIGKILL while nodes are being started, and in the middle of a fault: `fencepost clean` removes what is left, and a run
-/// that goes on stays as it is.
+/// SIGKILL while nodes are being started, and in the middle of a fault: `fencepost clean` removes what is
+/// left, and a run that goes on stays as it is.
 fn what_killed_runs_left_is_removed_at_once(driver: &str) {
     let results = tempfile::tempdir().expect("a temporary folder");
     // For longer than an engine under load takes to start the others.
@@ -202,7 +203,8 @@ fn a_killed_run_of_docker_is_cleaned_up_by_a_local_one() {
     left.assert_none();
 }
 
-/// An engine that accepts connections and never answers makes no local run slow, and no search of `clean` endless.
+/// An engine that accepts connections and never answers makes no local run slow, and no search of `clean`
+/// endless.
 #[test]
 fn an_engine_that_hangs_keeps_no_local_run_from_going_on() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -233,8 +235,9 @@ under!(
 #[test]
 fn images_are_not_removed_below_a_run() {
     let turn = Turn::take(Weight::LIGHT);
-    // A cache of its own with copies of the root file systems that the run needs: other tests need theirs. Copies, since a link to a
-    // file changes its inode, and what is just being imported into an engine must not change.
+    // A cache of its own with copies of the root file systems that the run needs: other tests need theirs.
+    // Copies, since a link to a file changes its inode, and what is just being imported into an engine must
+    // not change.
     let known = fencepost_cluster::cache_folder().expect("a cache");
     let own = tempfile::tempdir_in(&known).expect("a folder in the cache");
     std::fs::create_dir(own.path().join("rootfs")).expect("a folder");

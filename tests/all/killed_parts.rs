@@ -1,4 +1,5 @@
-//! Parts of a run that something kills which is no fault of the run: it is said of them, and never of the lock.
+//! Parts of a run that something kills which is no fault of the run: it is said of them, and never of the
+//! lock.
 
 use crate::common::turn::Weight;
 use crate::common::{Running, await_history};
@@ -42,7 +43,8 @@ fn find(run: i32, words: &str) -> Process {
         .expect("it is there")
 }
 
-/// Kills a process of a run while its lock is taken and given back: the one that `victim` finds. `run` is the process of the program.
+/// Kills a process of a run while its lock is taken and given back: the one that `victim` finds. `run` is the
+/// process of the program.
 fn killed(args: &str, victim: impl Fn(i32) -> i32) -> (Output, Option<RunVerdict>) {
     let results = tempfile::tempdir().expect("a temporary folder");
     let place = results.path().to_str().expect("a path in UTF-8");

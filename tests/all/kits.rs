@@ -46,8 +46,8 @@ fn rust_example_holds_in_peace(driver: &str) {
     holds_in_peace("kits/rust/example", driver);
 }
 
-/// Machines need no Go: the setup of this lock runs the kit's tests on Debian's packages, and a failure of these ends the
-/// run with their output.
+/// Machines need no Go: the setup of this lock runs the kit's tests on Debian's packages, and a failure of
+/// these ends the run with their output.
 fn go_kit_passes_its_tests_and_its_example_holds_in_peace(driver: &str) {
     holds_in_peace("tests/locks/go-kit", driver);
 }
@@ -64,8 +64,9 @@ fn php_example_holds_in_peace(driver: &str) {
     holds_in_peace("kits/php/example", driver);
 }
 
-/// Plays the conversation that all kits share (`kits/tests/conversation.py`), and a kit's own tests, where the kit's language is: on
-/// Debian's packages, in the setup of an environment. Machines need none of the languages. A failure comes with what was printed.
+/// Plays the conversation that all kits share (`kits/tests/conversation.py`), and a kit's own tests, where
+/// the kit's language is: on Debian's packages, in the setup of an environment. Machines need none of the
+/// languages. A failure comes with what was printed.
 fn passes_in_setup(language: &str, packages: &[&str], suite: Suite, setup: &[&str]) {
     let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
     let environment = Environment {

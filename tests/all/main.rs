@@ -1,5 +1,6 @@
-//! The program as its users run it, on real clusters. One program for all of it, so that its runs share the limits of
-//! `common::turn`. A machine without Docker engine or root fails these tests: they guard everything else.
+//! The program as its users run it, on real clusters. One program for all of it, so that its runs share the
+//! limits of `common::turn`. A machine without Docker engine or root fails these tests: they guard everything
+//! else.
 
 /// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tested_fencepost");

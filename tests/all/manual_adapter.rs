@@ -1,5 +1,5 @@
-//! The Python adapter of docs/client-protocol.md, taken from the page and run as it stands there: a scripted conversation,
-//! with a server that answers as Redis does.
+//! The Python adapter of docs/client-protocol.md, taken from the page and run as it stands there: a scripted
+//! conversation, with a server that answers as Redis does.
 
 use fencepost_cluster::image_store::{self, RootFileSystem};
 use fencepost_cluster::{DEFAULT_SUITE, DriverOptions};
@@ -18,8 +18,8 @@ fn adapter() -> &'static str {
     rest.split_once("```").expect("the block ends").0
 }
 
-/// Serves `SET NX` and the script that compares and deletes, one command a connection, until the test ends. Keys live
-/// as long as the server: no test here waits for a TTL.
+/// Serves `SET NX` and the script that compares and deletes, one command a connection, until the test ends.
+/// Keys live as long as the server: no test here waits for a TTL.
 fn serve_redis(listener: &TcpListener) {
     let mut keys: HashMap<String, String> = HashMap::new();
     for stream in listener.incoming() {

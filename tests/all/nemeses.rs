@@ -1,5 +1,5 @@
-//! Every nemesis, against a lock on independent servers and one with a leader, under both drivers: each takes hold, is
-//! healed, and leaves nothing behind.
+//! Every nemesis, against a lock on independent servers and one with a leader, under both drivers: each takes
+//! hold, is healed, and leaves nothing behind.
 
 use crate::common::turn::{Turn, Weight};
 use crate::common::{Running, fencepost, planned_weighed, test, test_until, under};
@@ -15,8 +15,8 @@ under!(
     docker_by_night: [every_nemesis_takes_effect_on_etcd, other_nemeses_take_effect_when_drawn, failed_faults_are_reported_and_undone, a_swarm_says_what_it_is_made_of],
 );
 
-/// A fault of each nemesis that is certain to show: its name, its target (`leader` is n2 where no server leads), how
-/// long it lasts in milliseconds, and its parameters.
+/// A fault of each nemesis that is certain to show: its name, its target (`leader` is n2 where no server
+/// leads), how long it lasts in milliseconds, and its parameters.
 const FAULTS: &[(&str, &str, u32, &str)] = &[
     ("clock-jump", "n1", 500, "wall_ms = 30000\nmonotonic_ms = 30000"),
     ("clock-drift", "n1", 500, "model = 'linear'\ndrift_ppm = 500000"),
@@ -109,8 +109,8 @@ fn planned_fault(fault: &str, on: &[&str], at_ms: u32, for_ms: u32, parameters: 
     format!("[[fault]]\nat_ms = {at_ms}\nfor_ms = {for_ms}\nfault = '{fault}'\non = {on:?}\n{parameters}\n")
 }
 
-/// A fault that was injected only in part is undone at once, a second one of its kind is left out and recorded, and a server
-/// that is killed while it is stopped fails no healing.
+/// A fault that was injected only in part is undone at once, a second one of its kind is left out and
+/// recorded, and a server that is killed while it is stopped fails no healing.
 fn failed_faults_are_reported_and_undone(driver: &str) {
     let jump = "wall_ms = 60000\nmonotonic_ms = 60000";
     let first = "when = { f = 'acquire' }\n";

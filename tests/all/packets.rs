@@ -1,5 +1,5 @@
-//! The network nemeses on real clusters: each shows in what the nodes themselves measure, is gone after healing, and
-//! leaves nothing behind.
+//! The network nemeses on real clusters: each shows in what the nodes themselves measure, is gone after
+//! healing, and leaves nothing behind.
 
 use crate::common::turn::Weight;
 use crate::common::{Ran, planned_weighed, test_until, under};
@@ -20,8 +20,8 @@ fn run_plan(driver: &str, plan: &str) -> Ran {
         plan,
         &format!("--lock redlock --driver {driver} --ttl 1s --time-limit 8s"),
     );
-    // What is tested is the fault. A holder that a partition keeps waiting for longer than its TTL overstays, and a
-    // verdict that says so is right.
+    // What is tested is the fault. A holder that a partition keeps waiting for longer than its TTL overstays,
+    // and a verdict that says so is right.
     assert!([0, 1].contains(&ran.code), "the run itself failed: {}", ran.code);
     ran
 }

@@ -1,4 +1,5 @@
-//! Machines that lack something: one sentence names it, and the exit code is that of a failure of the environment.
+//! Machines that lack something: one sentence names it, and the exit code is that of a failure of the
+//! environment.
 
 use std::process::Command;
 

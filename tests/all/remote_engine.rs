@@ -1,4 +1,5 @@
-//! A Docker engine on another machine, by `tools/remote-engine`: its network, its processes and its files are its own.
+//! A Docker engine on another machine, by `tools/remote-engine`: its network, its processes and its files are
+//! its own.
 
 use crate::common::turn::{Turn, Weight};
 use crate::common::{fencepost, root};
@@ -95,7 +96,8 @@ fn faults_are_real_over(engine: &RemoteEngine, address: &str) {
     }
 }
 
-/// Two machines whose runs bear the same name use the engine at once: the same process numbers, the same seed.
+/// Two machines whose runs bear the same name use the engine at once: the same process numbers, the same
+/// seed.
 fn machines_share_it(engine: &RemoteEngine) {
     let results = tempfile::tempdir().expect("a temporary folder");
     let start = |machine: &str| {
@@ -122,7 +124,8 @@ fn a_killed_controller_leaves_nothing(engine: &RemoteEngine) {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let mut command = fencepost(&args);
     let mut controller = engine.reached_by(&engine.ssh, &mut command).spawn().expect("the program starts");
-    // In the middle of its start it would leave containers that were made and not started; the next run removes those.
+    // In the middle of its start it would leave containers that were made and not started; the next run
+    // removes those.
     let history = results.path().join("latest/history.jsonl");
     until("the run goes on", || std::fs::metadata(&history).is_ok_and(|file| file.len() > 0));
     controller.kill().expect("it runs");

@@ -37,8 +37,9 @@ fn not_agreeing<'a>(reports: &[Value], names: &[&'a str]) -> Vec<&'a str> {
 /// Scenarios that are played side by side.
 const JOBS: usize = 3;
 
-/// Plays scenarios, all of which must agree. A scenario that depends on moments can miss them on a busy machine, where several
-/// share two cores: those few that did not agree are played once more, alone, and no third time.
+/// Plays scenarios, all of which must agree. A scenario that depends on moments can miss them on a busy
+/// machine, where several share two cores: those few that did not agree are played once more, alone, and no
+/// third time.
 fn assert_all_agree(names: &[&str], driver: &str) {
     let docker = driver == "docker";
     let jobs = if docker { 2 } else { JOBS };

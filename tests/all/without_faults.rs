@@ -1,4 +1,5 @@
-//! Locks without faults: each lock, variant and guard holds, and the canary shows that the checkers would say otherwise.
+//! Locks without faults: each lock, variant and guard holds, and the canary shows that the checkers would say
+//! otherwise.
 
 use crate::common::{test, test_drawn, under};
 use fencepost_checker::{Outcome, RunIndex};
@@ -54,8 +55,8 @@ fn holds_in_peace(args: &str) {
     }
 }
 
-/// Each lock of the registry that has servers, side by side: with its token at the storage where it gives one, and with
-/// nothing but the lock itself to judge.
+/// Each lock of the registry that has servers, side by side: with its token at the storage where it gives
+/// one, and with nothing but the lock itself to judge.
 fn every_lock_holds_in_peace(driver: &str) {
     std::thread::scope(|threads| {
         for lock in fencepost_locks::registry().iter().filter(|lock| lock.service.image().is_some()) {
@@ -185,8 +186,8 @@ fn variants_of_redlock_hold_in_peace(driver: &str) {
     }
 }
 
-/// A counter on each node is no fencing token, even without faults: not every lock is granted by all nodes, so the counters
-/// come apart, and tokens repeat sooner or later. The lock itself holds.
+/// A counter on each node is no fencing token, even without faults: not every lock is granted by all nodes,
+/// so the counters come apart, and tokens repeat sooner or later. The lock itself holds.
 fn counters_on_each_node_leave_the_lock_as_it_is(driver: &str) {
     let ran = test(&format!(
         "--driver {driver} --token incr-each --guard token --nemesis none --acquisitions 20 --time-limit 30s"

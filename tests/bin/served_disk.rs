@@ -1,6 +1,6 @@
-//! Serves a disk that can be broken, for tests: mounted on the folder that is the argument, and broken as JSON lines on
-//! standard input say, until that closes. A process of its own, because one that page-faults on a file system which it
-//! serves itself can wait for itself.
+//! Serves a disk that can be broken, for tests: mounted on the folder that is the argument, and broken as
+//! JSON lines on standard input say, until that closes. A process of its own, because one that page-faults on
+//! a file system which it serves itself can wait for itself.
 
 use fencepost_nemesis::tools::disk::{Disk, Slow, Torn};
 use serde::Deserialize;

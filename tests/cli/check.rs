@@ -114,8 +114,8 @@ fn an_algorithm_that_does_not_apply_is_unknown() {
 #[test]
 fn a_search_that_used_up_its_time_or_memory_is_unknown() {
     let folder = tempfile::tempdir().unwrap();
-    // Which of forty additions of different amounts, all still open, sum up to what was read: none do, and to know that
-    // takes trying nearly all of them.
+    // Which of forty additions of different amounts, all still open, sum up to what was read: none do, and to
+    // know that takes trying nearly all of them.
     let mut history: String = (0..40)
         .map(|process| {
             let amount = 1000 + process * process * 7 + process;

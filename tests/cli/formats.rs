@@ -1,4 +1,5 @@
-//! Files that earlier versions wrote, one folder of `tests/formats` for each version: they are read as they were then.
+//! Files that earlier versions wrote, one folder of `tests/formats` for each version: they are read as they
+//! were then.
 
 use crate::common::fencepost;
 use serde_json::{Value, json};

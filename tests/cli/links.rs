@@ -7,8 +7,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-/// Merges the part into a folder in which links take the places of the files, and gives the exit code and the complaints. The folder
-/// itself is a link, which the user names.
+/// Merges the part into a folder in which links take the places of the files, and gives the exit code and the
+/// complaints. The folder itself is a link, which the user names.
 fn merged_over_links(at: &Path, names: &[&str]) -> (Option<i32>, String) {
     let victim = at.join("victim");
     fs::write(&victim, "kept").expect("a file");

@@ -1,4 +1,5 @@
-//! Files that are longer than any that is read, most of them a hole: refused in one sentence. No cluster is started.
+//! Files that are longer than any that is read, most of them a hole: refused in one sentence. No cluster is
+//! started.
 
 use crate::other_commands::{ran, violation};
 use std::fs;

@@ -1,4 +1,5 @@
-//! The program as its users run it, as far as it starts no server and no node: any machine and any user can run these tests.
+//! The program as its users run it, as far as it starts no server and no node: any machine and any user can
+//! run these tests.
 
 /// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_fencepost");

@@ -1,4 +1,5 @@
-//! What stands around runs: exports, compressed histories, fencepost.toml, completions, man pages, serve. No cluster is started.
+//! What stands around runs: exports, compressed histories, fencepost.toml, completions, man pages, serve. No
+//! cluster is started.
 
 use crate::common::fencepost;
 use crate::common::server::Server;

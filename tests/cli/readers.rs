@@ -1,5 +1,5 @@
-//! Every reader of what others wrote, given the fuzzer's corpus and hundreds of inputs made from it. `tools/fuzz` makes millions, by
-//! night; this keeps its readers in order by day.
+//! Every reader of what others wrote, given the fuzzer's corpus and hundreds of inputs made from it.
+//! `tools/fuzz` makes millions, by night; this keeps its readers in order by day.
 
 use fencepost_history::Seed;
 use rand::RngExt;

@@ -63,7 +63,8 @@ fn a_results_folder_that_cannot_be_written_is_named() {
     assert_eq!(stderr.trim().lines().count(), 1, "one sentence: {stderr}");
 }
 
-/// What cannot be removed makes `clean` end as failed, with a sentence: here an engine that answers, and lists nothing.
+/// What cannot be removed makes `clean` end as failed, with a sentence: here an engine that answers, and
+/// lists nothing.
 #[test]
 fn a_search_that_fails_is_no_success() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,5 @@
-//! Files that cannot be written about an outcome that is known: it is printed, and keeps its exit code. No cluster is started.
+//! Files that cannot be written about an outcome that is known: it is printed, and keeps its exit code. No
+//! cluster is started.
 
 use crate::other_commands::{analyzed_after, ran, violation};
 use serde_json::{Value, json};

@@ -85,7 +85,8 @@ async fn a_folder_runs_in_its_nodes(name: &str) {
     assert_eq!(text, "/lock\nthe kit\nthe kit\nbuilt\n/tmp C.UTF-8\n");
     if name == "local" {
         assert_eq!(printed(c1, &["sh", "-c", "echo x > /lock/new || echo denied"]).await, "denied\n");
-        // Its root is that of this machine, without the files that other users of the machine could not read either.
+        // Its root is that of this machine, without the files that other users of the machine could not read
+        // either.
         let closed =
             "find /etc -type f ! -perm -o=r -size +0 2> /dev/null; cat /etc/shadow- 2> /dev/null || true";
         assert_eq!(printed(c1, &["sh", "-c", closed]).await, "");

@@ -1,4 +1,5 @@
-//! Real lists and packages, by way of a mirror that changes some of them. The rest comes from this machine's mirror.
+//! Real lists and packages, by way of a mirror that changes some of them. The rest comes from this machine's
+//! mirror.
 
 use crate::faulty_mirror::{FaultyMirror, Reply, Request};
 use fencepost_cluster::for_tests::{
@@ -132,8 +133,8 @@ async fn a_suite_that_has_moved_and_a_login_page_are_said() {
     assert!(refused.contains("login page"), "{refused}");
 }
 
-/// A mirror that has newer packages only: the pinned ones are gone, and this machine's own apt does their work; without it a
-/// sentence says what to do.
+/// A mirror that has newer packages only: the pinned ones are gone, and this machine's own apt does their
+/// work; without it a sentence says what to do.
 #[tokio::test(flavor = "multi_thread")]
 async fn packages_that_the_base_begins_with_can_be_gone() {
     let _turn = turn().await;

@@ -1,4 +1,5 @@
-//! The tools of faults that need root: disks mounted on folders of this machine, packets between networks of its kernel.
+//! The tools of faults that need root: disks mounted on folders of this machine, packets between networks of
+//! its kernel.
 
 mod disk;
 mod guest;

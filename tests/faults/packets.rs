@@ -87,8 +87,9 @@ fn netem_in_the_guest() {
     guest::inside(with_netem);
 }
 
-// The machine may be busy with other work, which makes packets late, and none early. So the fastest packets say that a fault does not do
-// more than it should, and all of them that it does not do less; docs/packets.md has what an idle machine does.
+// The machine may be busy with other work, which makes packets late, and none early. So the fastest packets
+// say that a fault does not do more than it should, and all of them that it does not do less; docs/packets.md
+// has what an idle machine does.
 
 fn a_delay_shows_in_the_round_trip(by: Mechanism) {
     let (echoes, counts) = impaired(by, HUNDRED_MS, 20, 5.0);

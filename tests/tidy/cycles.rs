@@ -1,7 +1,8 @@
-//! Which module of a crate uses which, read from the paths in its code, and where that goes round in a circle.
+//! Which module of a crate uses which, read from the paths in its code, and where that goes round in a
+//! circle.
 //!
-//! A module that only makes names of its submodules public (`pub use`) does not use them; who takes such a name uses the
-//! module that has it. What is for tests only does not count.
+//! A module that only makes names of its submodules public (`pub use`) does not use them; who takes such a
+//! name uses the module that has it. What is for tests only does not count.
 
 use crate::scan::code_without_tests;
 use crate::sources::{files, root, text};

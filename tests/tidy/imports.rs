@@ -1,5 +1,5 @@
-//! Which crate may depend on which: the program stands on the hunt, that on the campaign, that on the engine and the report, and
-//! these on the rest.
+//! Which crate may depend on which: the program stands on the hunt, that on the campaign, that on the engine
+//! and the report, and these on the rest.
 
 use crate::sources::{files, text};
 use std::collections::BTreeSet;

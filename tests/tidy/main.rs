@@ -1,5 +1,5 @@
-//! What keeps the sources tidy: who may import whom, no cycles between modules, words that readers know, links that lead
-//! somewhere, files that fit a screen or ten.
+//! What keeps the sources tidy: who may import whom, no cycles between modules, words that readers know,
+//! links that lead somewhere, files that fit a screen or ten.
 
 mod cycles;
 mod imports;

@@ -8,8 +8,8 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Paths of all files with one of these extensions, relative to the project's folder: those that git knows, and new ones
-/// that it would not ignore.
+/// Paths of all files with one of these extensions, relative to the project's folder: those that git knows,
+/// and new ones that it would not ignore.
 pub fn files(extensions: &[&str]) -> Vec<PathBuf> {
     let listed = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])

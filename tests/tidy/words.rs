@@ -3,8 +3,8 @@
 use crate::sources::{files, text};
 use std::path::Path;
 
-/// What was once called so, and how it is called now. Words in lower case fit any case; others are names of types, and fit
-/// as they stand here.
+/// What was once called so, and how it is called now. Words in lower case fit any case; others are names of
+/// types, and fit as they stand here.
 const BANNED: &[(&str, &str)] = &[
     ("tale", "scenario"),
     ("tales", "scenarios"),
@@ -81,7 +81,8 @@ fn is_about_words(file: &Path) -> bool {
     file.starts_with("tests/tidy") || file.ends_with("CHANGELOG.md")
 }
 
-/// Words with the number of their line. Names are taken apart at underscores (`a_strike` has `strike`), not at capitals.
+/// Words with the number of their line. Names are taken apart at underscores (`a_strike` has `strike`), not
+/// at capitals.
 fn words(text: &str) -> Vec<(usize, &str)> {
     (1..)
         .zip(text.lines())

@@ -1,8 +1,8 @@
 //! `herd`: every process waits for the lock all the time. What a release costs, and whether it is fair.
 //!
-//! Source: the ZooKeeper recipes, "Locks", on the herd effect: a lock that every waiter watches wakes them all at each
-//! release. Each acquire says `"queue": true`, which makes clients report wake-ups; the report shows wake-ups a release, and how many grants went
-//! past a process that had come earlier.
+//! Source: the ZooKeeper recipes, "Locks", on the herd effect: a lock that every waiter watches wakes them
+//! all at each release. Each acquire says `"queue": true`, which makes clients report wake-ups; the report
+//! shows wake-ups a release, and how many grants went past a process that had come earlier.
 
 use crate::length::{Length, SectionPlan};
 use crate::section::{Do, Sections, Work};

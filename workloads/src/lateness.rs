@@ -1,13 +1,15 @@
 //! A section's place in time: when its steps are due, and when its process is too late to go on.
 //!
-//! The steps of a drawn section are due at fixed times of it, so delays between them do not add up. One that must end with its lease
-//! is counted from the beginning of that, as far as its client knows that: a process that got the lock late works for less long. Where
-//! faults may delay processes anyway, a section is cut only if it would come too near to the end of its lease.
+//! The steps of a drawn section are due at fixed times of it, so delays between them do not add up. One that
+//! must end with its lease is counted from the beginning of that, as far as its client knows that: a process
+//! that got the lock late works for less long. Where faults may delay processes anyway, a section is cut only
+//! if it would come too near to the end of its lease.
 //!
-//! A user's section that ends within 0.8 TTL still goes on past the lease on a machine that is busy enough. That would be
-//! a violation, and none that a fault caused. So a process that finds its lease over, but for a tenth of the TTL, abandons
-//! its section where only the machine can have made it late: no fault of the run reaches it, or it was this program, which
-//! no fault touches, that woke up too late. A process that a fault made late goes on, as careless users do.
+//! A user's section that ends within 0.8 TTL still goes on past the lease on a machine that is busy enough.
+//! That would be a violation, and none that a fault caused. So a process that finds its lease over, but for a
+//! tenth of the TTL, abandons its section where only the machine can have made it late: no fault of the run
+//! reaches it, or it was this program, which no fault touches, that woke up too late. A process that a fault
+//! made late goes on, as careless users do.
 
 use crate::length::{Drawn, LONGEST_TTLS, Length};
 use crate::workload::Now;
@@ -15,7 +17,8 @@ use fencepost_history::{Grant, Millis};
 use serde_json::Value;
 use std::time::Duration;
 
-/// A lease counts as over this share of the TTL before it is: what may have passed between grant and completion.
+/// A lease counts as over this share of the TTL before it is: what may have passed between grant and
+/// completion.
 const MARGIN: u32 = 10;
 
 /// When the section at hand began, and how its process keeps up with it. All times are those of the process.
@@ -23,10 +26,11 @@ const MARGIN: u32 = 10;
 pub(crate) struct Lateness {
     /// When the section began; for a section that is not drawn, its first wait.
     begun: Option<Duration>,
-    /// How much shorter it is than it was drawn, because part of the lease had passed when the grant was known.
+    /// How much shorter it is than it was drawn, because part of the lease had passed when the grant was
+    /// known.
     cut: Duration,
-    /// When the lease is over, and whether no fault can delay the process. None where a section may last longer than its lease, or was
-    /// not drawn.
+    /// When the lease is over, and whether no fault can delay the process. None where a section may last
+    /// longer than its lease, or was not drawn.
     end: Option<(Duration, bool)>,
     /// How much time before the end a write is to have.
     for_write: Duration,
@@ -65,7 +69,8 @@ impl Lateness {
         }
     }
 
-    /// How long to wait until the section has lasted for so long; none where it has, or where the run is over.
+    /// How long to wait until the section has lasted for so long; none where it has, or where the run is
+    /// over.
     pub(crate) fn wait_until(&mut self, lasted: Duration, now: Now) -> Option<Duration> {
         let begun = *self.begun.get_or_insert(now.time);
         let due = (begun + lasted).saturating_sub(self.cut);
@@ -76,8 +81,8 @@ impl Lateness {
         Some(due - now.time)
     }
 
-    /// By how much the process is too late to write, where no fault can have delayed it: half of the TTL is to be left for
-    /// the write itself.
+    /// By how much the process is too late to write, where no fault can have delayed it: half of the TTL is
+    /// to be left for the write itself.
     pub(crate) fn write_overdue(&self, now: Duration) -> Option<Duration> {
         let (end, undelayed) = self.end?;
         let latest = end.saturating_sub(self.for_write);

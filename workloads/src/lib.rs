@@ -46,7 +46,8 @@ mod tests {
         Now { time, closing: false }
     }
 
-    /// Follows a script with these answers, each of which comes at once; gives the names and values of what it did.
+    /// Follows a script with these answers, each of which comes at once; gives the names and values of what
+    /// it did.
     fn follow(script: &mut dyn Script, answers: &[Completion], closing_after: usize) -> Vec<String> {
         let mut done = Vec::new();
         let mut last = None;
@@ -140,7 +141,8 @@ mod tests {
         assert_eq!(done, ["acquire null", "holds null", "release null"]);
     }
 
-    /// The first long section of a script: what its acquire notes, in milliseconds, and when it wrote and released.
+    /// The first long section of a script: what its acquire notes, in milliseconds, and when it wrote and
+    /// released.
     fn long_section(name: &str, seed: u64) -> (u64, u64, u64, u64) {
         let mut script = with_length(name, drawn(false, false), 1, false, seed);
         let (mut time, mut answer) = (Duration::ZERO, None);

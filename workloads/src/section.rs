@@ -9,10 +9,11 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// What happens between acquire and release: a list of steps made anew for each section from the last completion.
+/// What happens between acquire and release: a list of steps made anew for each section from the last
+/// completion.
 pub(crate) trait Work: Send {
-    /// Called once the lock is held, and then after each of its steps, with how that ended (none after a wait).
-    /// `None` means that the work is over and the lock is to be released.
+    /// Called once the lock is held, and then after each of its steps, with how that ended (none after a
+    /// wait). `None` means that the work is over and the lock is to be released.
     fn next(&mut self, last: Option<&Completion>) -> Option<Do>;
 }
 

@@ -1,8 +1,8 @@
 //! `set`: read a set, work, write it back with one more value in it.
 //!
-//! Source: the lock workload of Jepsen's etcd tests, "Jepsen: etcd 3.4.3" (2020): each acknowledged addition must be in
-//! the final set. With `--hold` the work takes any time from nothing to twice that, as there. Values are unique; the value that
-//! a write adds is the last of its list.
+//! Source: the lock workload of Jepsen's etcd tests, "Jepsen: etcd 3.4.3" (2020): each acknowledged addition
+//! must be in the final set. With `--hold` the work takes any time from nothing to twice that, as there.
+//! Values are unique; the value that a write adds is the last of its list.
 
 use crate::length::{Length, SectionPlan};
 use crate::section::{Do, Sections, Work};

@@ -42,8 +42,8 @@ pub struct Now {
 pub enum Step {
     Do(Op),
     Wait(Duration),
-    /// Ends the process without another operation, as if its program had ended: its lease was over, by so much, before it
-    /// could go on, and no fault was the reason.
+    /// Ends the process without another operation, as if its program had ended: its lease was over, by so
+    /// much, before it could go on, and no fault was the reason.
     Abandon {
         key: Cow<'static, str>,
         late: Duration,

@@ -1,5 +1,6 @@
-//! Writes a history as JSON lines: `cargo run --release -p fencepost-checker --example generate -- MODEL OPERATIONS
-//! PROCESSES INDETERMINATE KEYS`, for instance `register 1000000 20 0.01 1`.
+//! Writes a history as JSON lines:
+//! `cargo run --release -p fencepost-checker --example generate -- MODEL OPERATIONS PROCESSES INDETERMINATE KEYS`,
+//! for instance `register 1000000 20 0.01 1`.
 
 use fencepost_checker::generate::{Behaviour, Shape, generate};
 use fencepost_checker::models::{Counter, FencedMutex, FetchAdd, Mutex, OwnerMutex, Register};

@@ -4,8 +4,8 @@ use fencepost_history::{Event, Kind, Millis, OperationError, Released, f};
 
 /// Whether an operation proves that its process believed, as it invoked it, that it held the key.
 ///
-/// Belief only ever ends: after a `holds` that answered false, or a notice that the lock is lost, nothing shows belief in that hold any
-/// more. A library that takes the lock again by itself says so by no operation.
+/// Belief only ever ends: after a `holds` that answered false, or a notice that the lock is lost, nothing
+/// shows belief in that hold any more. A library that takes the lock again by itself says so by no operation.
 ///
 /// - `holds` that answered true: who believed at the answer did at the question.
 /// - A write that the storage took, or that its guard rejected: the client chose to send it. A client that
@@ -25,7 +25,8 @@ pub fn shows_belief(name: &str, completion: &Event) -> bool {
     }
 }
 
-/// Whether an operation proves that its process did not believe any more, as it answered, that it held the key.
+/// Whether an operation proves that its process did not believe any more, as it answered, that it held the
+/// key.
 pub fn denies_belief(name: &str, completion: &Event) -> bool {
     name == f::HOLDS && completion.kind == Kind::Ok && completion.value.as_bool() == Some(false)
 }

@@ -1,6 +1,7 @@
 //! How long and how large a search may become.
 //!
-//! The only place of this crate that looks at a clock: a verdict never depends on it, but whether there is one.
+//! The only place of this crate that looks at a clock: a verdict never depends on it, but whether there is
+//! one.
 
 use std::time::{Duration, Instant};
 
@@ -8,8 +9,8 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     deadline: Option<Instant>,
-    /// Bytes that the configurations of the search may take. States that allocate are counted by their own size
-    /// only.
+    /// Bytes that the configurations of the search may take. States that allocate are counted by their own
+    /// size only.
     pub memory_bytes: usize,
 }
 

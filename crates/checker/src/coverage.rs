@@ -1,13 +1,14 @@
 //! Which situations the faults of a run brought about, of those that were possible.
 //!
-//! A **situation** is a fault (by its nemesis), the role of the node that it hit ([`TargetRole`]), and the phase of the
-//! lock's life at that moment ([`LockPhase`]). The moment is the one at which the injection began; what each process was
-//! doing then is read from the history, and nothing is assumed about clocks. A situation is covered only by a fault whose effect
-//! was observed. A fault on several nodes, or with several keys, covers several.
+//! A **situation** is a fault (by its nemesis), the role of the node that it hit ([`TargetRole`]), and the
+//! phase of the lock's life at that moment ([`LockPhase`]). The moment is the one at which the injection
+//! began; what each process was doing then is read from the history, and nothing is assumed about clocks. A
+//! situation is covered only by a fault whose effect was observed. A fault on several nodes, or with several
+//! keys, covers several.
 //!
-//! A client that holds one key and waits for another counts as a holder. A key is free while no process holds it: a
-//! hold ends with the invocation of its release, with the notice that it was lost, or, if its process is gone, when its lease
-//! has run out; while a release is not answered, the key is being released.
+//! A client that holds one key and waits for another counts as a holder. A key is free while no process holds
+//! it: a hold ends with the invocation of its release, with the notice that it was lost, or, if its process
+//! is gone, when its lease has run out; while a release is not answered, the key is being released.
 //!
 //! [`Coverage`] of many runs adds up with [`Coverage::merge`]. What is not in a history is not guessed: a target that is
 //! neither a known client, server nor storage covers nothing.
@@ -31,8 +32,9 @@ use std::fmt;
 pub struct Reached {
     /// How many faults brought it about; 0 where it was possible and did not come about.
     pub times: u64,
-    /// The smallest distance of a handover of that key that such a fault may have had to do with: granted after the fault
-    /// came, with an earlier hold that was acquired before it was healed. None where there was none.
+    /// The smallest distance of a handover of that key that such a fault may have had to do with: granted
+    /// after the fault came, with an earlier hold that was acquired before it was healed. None where there
+    /// was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nearest_ns: Option<i64>,
 }
@@ -139,7 +141,8 @@ impl Coverage {
     }
 }
 
-/// The situations that each fault of a run that took effect brought about, by the number of the fault, in order of injection.
+/// The situations that each fault of a run that took effect brought about, by the number of the fault, in
+/// order of injection.
 pub fn situations_of(run: &RunIndex) -> Vec<(u64, Vec<Situation>)> {
     let plain = |meeting: Meeting| {
         let mut situations: Vec<Situation> =

@@ -1,18 +1,20 @@
 //! How close a run came to a violation: the distance between a grant and what an earlier holder still did.
 //!
-//! A **handover** is a pair of holds of one key: the earlier process had not begun to release when the later one was
-//! granted the lock. So a lease had run out, a session had ended, or a grant was forgotten. Grants that follow a release
-//! are no handovers in this sense: they follow within a millisecond in a healthy run, and say nothing.
+//! A **handover** is a pair of holds of one key: the earlier process had not begun to release when the later
+//! one was granted the lock. So a lease had run out, a session had ended, or a grant was forgotten. Grants
+//! that follow a release are no handovers in this sense: they follow within a millisecond in a healthy run,
+//! and say nothing.
 //!
 //! The distance of a handover is the time from the earlier holder's last act to the grant:
 //!
-//! - by **belief**: from its last certain belief ([`Hold::until`]). It is negative exactly where both believed at the
-//!   same time, which is a violation of mutual exclusion.
-//! - by **write**: from the completion of the last write that the storage acknowledged. It is negative where the write was
-//!   in flight when the lock was granted again. That alone proves nothing: the storage may have applied it before.
+//! - by **belief**: from its last certain belief ([`Hold::until`]). It is negative exactly where both
+//!   believed at the same time, which is a violation of mutual exclusion.
+//! - by **write**: from the completion of the last write that the storage acknowledged. It is negative where
+//!   the write was in flight when the lock was granted again. That alone proves nothing: the storage may have
+//!   applied it before.
 //!
-//! Of all earlier holders of a grant, only the one that acted last counts. Processes that share the lock to read have no
-//! distance to each other, and holds that exclude no process have none at all.
+//! Of all earlier holders of a grant, only the one that acted last counts. Processes that share the lock to
+//! read have no distance to each other, and holds that exclude no process have none at all.
 
 use crate::claim::Claim;
 use crate::prose::lock;

@@ -21,7 +21,8 @@ pub struct Evidence {
     /// What else the core holds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
-    /// The state before them. Other than a new object's where something came before that does not matter here.
+    /// The state before them. Other than a new object's where something came before that does not matter
+    /// here.
     pub start: String,
     /// A longest order that goes well, as places in `operations`.
     pub order: Vec<usize>,
@@ -186,8 +187,8 @@ fn shown<M: Model>(model: &M, part: &History<M>, at: usize) -> ShownOperation {
     }
 }
 
-/// The model without its hints, so that the search gets stuck where a person would, and not as soon as it can tell
-/// that it will; and with a state to begin with.
+/// The model without its hints, so that the search gets stuck where a person would, and not as soon as it can
+/// tell that it will; and with a state to begin with.
 struct Plain<'a, M: Model> {
     model: &'a M,
     start: M::State,

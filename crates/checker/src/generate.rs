@@ -107,9 +107,10 @@ pub fn generate<M: Behaviour>(model: &M, shape: &Shape) -> History<M> {
     builder.finish()
 }
 
-/// A history as Jepsen records it of a store whose reads may be stale: a compare-and-set register used by five
-/// processes some 85 times, with a quarter of the operations of unknown end. Three of four are impossible, as of those
-/// that were published: reads are made to have seen something else until no order is left.
+/// A history as Jepsen records it of a store whose reads may be stale: a compare-and-set register used by
+/// five processes some 85 times, with a quarter of the operations of unknown end. Three of four are
+/// impossible, as of those that were published: reads are made to have seen something else until no order is
+/// left.
 pub fn jepsen_like(seed: u64) -> History<Register> {
     let model = Register::with_cas();
     let shape = Shape { seed, operations: 85, processes: 5, indeterminate: 0.25 };

@@ -106,8 +106,8 @@ pub fn decide<M: FastPath>(
     }
 }
 
-/// Judges each key by itself, on as many cores as there are: a history is linearizable if and only if it is key by
-/// key (M. Herlihy and J. Wing, "Linearizability", ACM TOPLAS 12(3), 1990).
+/// Judges each key by itself, on as many cores as there are: a history is linearizable if and only if it is
+/// key by key (M. Herlihy and J. Wing, "Linearizability", ACM TOPLAS 12(3), 1990).
 pub fn judge<M: Codec>(parts: &[KeyHistory<M>], options: &CheckOptions) -> Vec<KeyVerdict> {
     // Large ones first, so that no core ends up alone with the largest.
     let mut sequence: Vec<usize> = (0..parts.len()).collect();

@@ -2,20 +2,22 @@
 //!
 //! # Two questions
 //!
-//! *Did the lock have its properties in this run?* A run of Fencepost records what every process did and saw and what
-//! was done to the cluster. [`check_run`] reads such a history and gives a [`RunVerdict`]: one verdict a property
-//! (mutual exclusion, no lost update, growing fencing tokens, …), each with findings that cite the events that prove
-//! them. [`story()`] tells how a finding came about, [`Watch`] counts violations while the run goes on.
+//! *Did the lock have its properties in this run?* A run of Fencepost records what every process did and saw
+//! and what was done to the cluster. [`check_run`] reads such a history and gives a [`RunVerdict`]: one
+//! verdict a property (mutual exclusion, no lost update, growing fencing tokens, …), each with findings that
+//! cite the events that prove them. [`story()`] tells how a finding came about, [`Watch`] counts violations
+//! while the run goes on.
 //!
-//! *Is this history linearizable?* A history of operations on an object is linearizable if every operation can be
-//! given one moment between its invocation and its completion, so that the operations in the order of these moments
-//! do what the object's specification says (M. Herlihy and J. Wing, "Linearizability", ACM TOPLAS 12(3), 1990). An
-//! operation of unknown end may have happened at any moment after its invocation, or never.
+//! *Is this history linearizable?* A history of operations on an object is linearizable if every operation
+//! can be given one moment between its invocation and its completion, so that the operations in the order of
+//! these moments do what the object's specification says (M. Herlihy and J. Wing, "Linearizability", ACM
+//! TOPLAS 12(3), 1990). An operation of unknown end may have happened at any moment after its invocation, or
+//! never.
 //!
 //! # Models
 //!
-//! A specification is a [`Model`]: a state, and a pure step. [`models`] has those that locks are made of; any type
-//! that implements [`Model`] can be checked (there is an example).
+//! A specification is a [`Model`]: a state, and a pure step. [`models`] has those that locks are made of; any
+//! type that implements [`Model`] can be checked (there is an example).
 //!
 //! | model | operations | fast path | exact when |
 //! |---|---|---|---|
@@ -27,18 +29,19 @@
 //! | [`FetchAdd`](models::FetchAdd) | add that returns the value before | places in the order; O(n) | every amount is 1, no reads |
 //! | [`Set`](models::Set) | add, read of the whole | least set | always |
 //!
-//! The argument for each algorithm stands in the documentation of its module. Where it does not apply, [`search()`]
-//! (see [the module](mod@search)) decides any model, within a [`Budget`] of time and memory: past it the answer is "unknown", never a guess.
+//! The argument for each algorithm stands in the documentation of its module. Where it does not apply,
+//! [`search()`] (see [the module](mod@search)) decides any model, within a [`Budget`] of time and memory:
+//! past it the answer is "unknown", never a guess.
 //!
 //! # Guarantees
 //!
-//! - A verdict is a pure function of the history. Only [`Budget`] looks at a clock, and it can but turn an answer into
-//!   "unknown".
+//! - A verdict is a pure function of the history. Only [`Budget`] looks at a clock, and it can but turn an
+//!   answer into "unknown".
 //! - Every fast path and the search are held against each other and against a brute force on hundreds of
-//!   thousands of small histories in the tests, indeterminate operations included; every order that is given is
-//!   replayed.
-//! - The core of a violation proves it: operations are left out only where any order of the whole history would be
-//!   one of the core.
+//!   thousands of small histories in the tests, indeterminate operations included; every order that is given
+//!   is replayed.
+//! - The core of a violation proves it: operations are left out only where any order of the whole history
+//!   would be one of the core.
 //!
 //! # From a file to an explanation
 //!

@@ -27,8 +27,8 @@ impl Metric {
         Metric { name: name.to_owned(), value, unit: unit.to_owned(), interval: None }
     }
 
-    /// A share in percent, with its 95 % interval (E. B. Wilson, "Probable inference, the law of succession, and
-    /// statistical inference", 1927), which is also right for few cases and for shares near 0 and 1.
+    /// A share in percent, with its 95 % interval (E. B. Wilson, "Probable inference, the law of succession,
+    /// and statistical inference", 1927), which is also right for few cases and for shares near 0 and 1.
     pub fn share(name: &str, hits: usize, all: usize) -> Metric {
         const Z: f64 = 1.96;
         let (n, p) = (all.max(1) as f64, hits as f64 / all.max(1) as f64);
@@ -40,9 +40,9 @@ impl Metric {
     }
 }
 
-/// The rate of violations that so many runs without any leave possible with 95 % confidence: the greatest rate at which all of
-/// them would be free of violations in 5 of 100 cases, 1 − 0.05^(1/n). It is near 3/n. None for fewer than three runs,
-/// which say nothing of use.
+/// The rate of violations that so many runs without any leave possible with 95 % confidence: the greatest
+/// rate at which all of them would be free of violations in 5 of 100 cases, 1 − 0.05^(1/n). It is near 3/n.
+/// None for fewer than three runs, which say nothing of use.
 pub fn rate_bound(runs: usize) -> Option<f64> {
     (runs >= 3).then(|| 1.0 - 0.05_f64.powf(1.0 / runs as f64))
 }

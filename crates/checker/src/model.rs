@@ -68,8 +68,8 @@ pub trait Model: Sync {
 
     /// The state after an operation, or none if it cannot happen in this state or not with this result.
     ///
-    /// `ret` is none for an indeterminate operation: then any result will do. Whenever a step is possible with a
-    /// result, it must be possible without, and lead to the same state.
+    /// `ret` is none for an indeterminate operation: then any result will do. Whenever a step is possible
+    /// with a result, it must be possible without, and lead to the same state.
     fn step(&self, state: &Self::State, op: &Self::Op, ret: Option<&Self::Ret>) -> Option<Self::State>;
 
     /// What can be said of an operation beforehand. A wrong answer makes verdicts wrong.
@@ -77,8 +77,8 @@ pub trait Model: Sync {
         Effect::Other
     }
 
-    /// Whether an operation can never happen any more once this state is reached, whatever else happens. A wrong
-    /// `true` makes verdicts wrong.
+    /// Whether an operation can never happen any more once this state is reached, whatever else happens. A
+    /// wrong `true` makes verdicts wrong.
     fn doomed(&self, _state: &Self::State, _op: &Self::Op, _ret: Option<&Self::Ret>) -> bool {
         false
     }
@@ -96,8 +96,8 @@ pub trait Model: Sync {
         vec![self.start()]
     }
 
-    /// A small part of a history as it is best shown: results may be cut to what the part is about, as long as any
-    /// order of the whole history would still be one of the part.
+    /// A small part of a history as it is best shown: results may be cut to what the part is about, as long
+    /// as any order of the whole history would still be one of the part.
     fn simplify(&self, part: History<Self>) -> History<Self>
     where
         Self: Sized,
@@ -148,8 +148,8 @@ pub type History<M> = Operations<<M as Model>::Op, <M as Model>::Ret>;
 
 /// A model that also has an algorithm of its own, faster than the search.
 pub trait FastPath: Model + Sized {
-    /// Decides a history, or says why the algorithm does not apply to it. Where it is linearizable and `order`
-    /// is given, an order that explains it is put there.
+    /// Decides a history, or says why the algorithm does not apply to it. Where it is linearizable and
+    /// `order` is given, an order that explains it is put there.
     fn decide(&self, history: &History<Self>, order: Option<&mut Vec<u32>>) -> Decision;
 }
 

@@ -1,5 +1,5 @@
-//! The objects that locks are made of: for each, a model, what it is called in history files, and an algorithm
-//! of its own, whose argument stands in the documentation of its module.
+//! The objects that locks are made of: for each, a model, what it is called in history files, and an
+//! algorithm of its own, whose argument stands in the documentation of its module.
 
 pub mod counter;
 pub mod fetch_add;

@@ -1,7 +1,7 @@
 //! Reading histories from text, one event at a time.
 //!
-//! Nothing is kept of an event but what a model makes of it, so that memory grows with the operations and not with
-//! the text. Files are opened elsewhere.
+//! Nothing is kept of an event but what a model makes of it, so that memory grows with the operations and not
+//! with the text. Files are opened elsewhere.
 
 mod array;
 mod columns;
@@ -144,7 +144,8 @@ fn is_no_of_library(line: &Line) -> bool {
     error.is_some_and(|error| error.code() == ErrorCode::RefusedByLibrary)
 }
 
-/// The key and the value of a `[key, value]`; of a longer list, such as `[key, from, to]` of a compare-and-set, the rest is the value.
+/// The key and the value of a `[key, value]`; of a longer list, such as `[key, from, to]` of a
+/// compare-and-set, the rest is the value.
 pub(crate) fn split<'a>(line: &'a Line) -> Result<(&'a str, Cow<'a, str>), ReadError> {
     let parts = serde_json::from_str::<Vec<&serde_json::value::RawValue>>(&line.value);
     match parts.as_deref() {

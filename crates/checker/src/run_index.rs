@@ -29,8 +29,8 @@ pub struct RunIndex<'a> {
     pub lock: LockFacts,
     /// The nemeses of the run, whether or not they did anything.
     pub nemeses: Vec<&'a str>,
-    /// Servers that ended by themselves or did not serve again after a fault, in order, with the times at which that was
-    /// noticed.
+    /// Servers that ended by themselves or did not serve again after a fault, in order, with the times at
+    /// which that was noticed.
     pub servers_ended: Vec<(u64, ServerEnded)>,
     /// How many planned faults were left out, since they did not fit with a fault in force.
     pub faults_left_out: usize,
@@ -149,8 +149,8 @@ impl<'a> RunIndex<'a> {
         self.servers_ended.iter().filter(stayed).map(|(_, ended)| ended)
     }
 
-    /// The first server that ended although nothing in this run explains it: no fault had come over it, or it was killed
-    /// while no fault was in force that takes it down.
+    /// The first server that ended although nothing in this run explains it: no fault had come over it, or it
+    /// was killed while no fault was in force that takes it down.
     pub fn ended_unexplained(&self) -> Option<&(u64, ServerEnded)> {
         let explains = |fault: &Fault, time_ns: u64, ended: &ServerEnded| {
             let can = match ended.was_killed() {
@@ -165,7 +165,8 @@ impl<'a> RunIndex<'a> {
         self.servers_ended.iter().find(unexplained)
     }
 
-    /// Why what this run's locks owe by some time cannot be judged, as a clause: a server ended unexplained, or the run was cut off.
+    /// Why what this run's locks owe by some time cannot be judged, as a clause: a server ended unexplained,
+    /// or the run was cut off.
     pub fn why_its_end_says_nothing(&self) -> Option<String> {
         if let Some((time_ns, ended)) = self.ended_unexplained() {
             let how = ended.how_it_ended();
@@ -201,8 +202,8 @@ impl<'a> RunIndex<'a> {
         }
     }
 
-    /// Whether a fault may have worked: it was seen to, or it began and nothing could be seen of it, since its injection failed or another
-    /// fault took its target down meanwhile.
+    /// Whether a fault may have worked: it was seen to, or it began and nothing could be seen of it, since
+    /// its injection failed or another fault took its target down meanwhile.
     pub fn may_have_worked(&self, fault: &Fault) -> bool {
         let until_ns = fault.injected_ns.unwrap_or(u64::MAX);
         let hides_it = |other: &Fault| {
@@ -222,8 +223,8 @@ impl<'a> RunIndex<'a> {
         self.faults.iter().any(|fault| self.may_have_worked(fault) && fault.in_force(from_ns, until_ns))
     }
 
-    /// Whether such a fault had hit a server, or the packets of one, or a server had ended by itself. Where the history names no servers,
-    /// every node counts as one that is neither client nor storage.
+    /// Whether such a fault had hit a server, or the packets of one, or a server had ended by itself. Where
+    /// the history names no servers, every node counts as one that is neither client nor storage.
     pub fn servers_were_hit(&self, from_ns: u64, until_ns: u64) -> bool {
         let is_server = |target: &&str| match self.kind_of(target) {
             Some(kind) => kind == NodeKind::Server,
@@ -239,8 +240,8 @@ impl<'a> RunIndex<'a> {
         self.faults.is_empty() && self.nemeses.is_empty() && self.faults_left_out == 0
     }
 
-    /// The longest time that a process of the workload gave an acquire. Those that close the run have longer ones, which say nothing
-    /// of what the workload asked for.
+    /// The longest time that a process of the workload gave an acquire. Those that close the run have longer
+    /// ones, which say nothing of what the workload asked for.
     pub fn longest_timeout_ns(&self) -> u64 {
         let closing = [RunPhase::Heal, RunPhase::Closing].into_iter().find_map(|phase| self.phase(phase));
         let closing_ns = closing.map_or(u64::MAX, |phase| phase.from_ns);
@@ -255,8 +256,8 @@ impl<'a> RunIndex<'a> {
     }
 }
 
-/// From when on the session or the connection of a hold may have ended: a fault, of whatever effect, was in force that may
-/// have reached it, or a server ended by itself.
+/// From when on the session or the connection of a hold may have ended: a fault, of whatever effect, was in
+/// force that may have reached it, or a server ended by itself.
 fn cut_ns(
     hold: &Hold,
     faults: &[Fault],
@@ -266,7 +267,8 @@ fn cut_ns(
     let own = nodes.client_of(hold.process);
     let near = |fault: &&Fault| {
         let description = &fault.description;
-        // What stops a node or moves its clock changes nothing between other nodes. Packets are another matter.
+        // What stops a node or moves its clock changes nothing between other nodes. Packets are another
+        // matter.
         let is_local = description.takes_down || description.moves_clocks;
         let is_of_others = |target: &str| {
             is_storage(target)

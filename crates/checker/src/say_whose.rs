@@ -1,14 +1,14 @@
 //! Whose failure a finding shows.
 //!
-//! A run by itself shows what happened, and which faults were there; it does not show the code. So the rules go by what can have done it,
-//! and docs/checking.md gives their reasons:
+//! A run by itself shows what happened, and which faults were there; it does not show the code. So the rules
+//! go by what can have done it, and docs/checking.md gives their reasons:
 //!
-//! - *No fence*: a holder was late, since a fault had come that delays, stops or cuts off. No lock prevents that; a token does, or a
-//!   transaction, that the storage checks.
+//! - *No fence*: a holder was late, since a fault had come that delays, stops or cuts off. No lock prevents
+//!   that; a token does, or a transaction, that the storage checks.
 //! - *The machine*: a holder was late without any fault, by more than it had been asked to hold the lock for.
 //! - *The service*: it granted, forgot or refused against its claim, and a fault had hit its servers.
-//! - *The library*: everything else, and whatever only the client's side can do: remove another's lock, report too long a validity, keep
-//!   its holder believing.
+//! - *The library*: everything else, and whatever only the client's side can do: remove another's lock,
+//!   report too long a validity, keep its holder believing.
 
 use crate::properties::{Blame, Checker, Class, Overlap};
 use crate::run_index::{Hold, Operation, RunIndex};
@@ -50,7 +50,8 @@ fn whose_overlap(run: &RunIndex, overlap: &Overlap) -> Whose {
     }
 }
 
-/// Whether a release by another process says that it removed the lock of the earlier holder, or a lock at all, before the later grant.
+/// Whether a release by another process says that it removed the lock of the earlier holder, or a lock at
+/// all, before the later grant.
 fn was_removed(run: &RunIndex, a: &Hold, b: &Hold) -> bool {
     let is_between = |release: &Operation| {
         let done_ns = release.completion.map_or(u64::MAX, |done| done.time);
@@ -63,7 +64,8 @@ fn was_removed(run: &RunIndex, a: &Hold, b: &Hold) -> bool {
 /// Beyond this a holder that was asked to hold the lock for some time was late.
 const LATE_NS: u64 = 500_000_000;
 
-/// Whether a process believed for longer than it had been asked to hold the lock for; a history that does not say asks for no time.
+/// Whether a process believed for longer than it had been asked to hold the lock for; a history that does not
+/// say asks for no time.
 fn was_longer_than_asked(run: &RunIndex, hold: &Hold) -> bool {
     let asked_ns = run.operations[hold.acquire].asked_to_hold_ns().unwrap_or(0);
     hold.until_ns - hold.from_ns > asked_ns + LATE_NS

@@ -10,13 +10,14 @@
 //!
 //! What keeps the set small, each with why it loses nothing:
 //!
-//! 1. *Operations without effect* ([`Effect::Pure`] and its kin) take effect as soon as the state allows: they change
-//!    nothing, and are done.
-//! 2. *Equal operations* (same operation, same result) are taken in order of deadline: exchange two that are not.
-//! 3. *Indeterminate operations* that are equal are a class with a count. A certain one is preferred to an equal
-//!    indeterminate one, which can wait for ever. One that would not change the state is not tried.
-//! 4. *Dominance*: of two configurations with the same state and the same open operations done, the one that used
-//!    no more of any class can do all that the other can.
+//! 1. *Operations without effect* ([`Effect::Pure`] and its kin) take effect as soon as the state allows:
+//!    they change nothing, and are done.
+//! 2. *Equal operations* (same operation, same result) are taken in order of deadline: exchange two that are
+//!    not.
+//! 3. *Indeterminate operations* that are equal are a class with a count. A certain one is preferred to an
+//!    equal indeterminate one, which can wait for ever. One that would not change the state is not tried.
+//! 4. *Dominance*: of two configurations with the same state and the same open operations done, the one that
+//!    used no more of any class can do all that the other can.
 //! 5. *Doomed*: a configuration in which an open operation can never take effect is dropped.
 //! 6. What [`Effect`]s tell about values; see `search/values.rs`.
 

@@ -1,15 +1,15 @@
 //! From an impossible history to a small part of it that is impossible for the same reason.
 //!
-//! Operations are taken away as long as what remains has no order. Not any operations: without the release between
-//! two acquires there would be no order either, but that says nothing of the history. What remains must be
-//! *closed*: whatever order the whole history had, its restriction to the part would be an order of the part. Then
-//! a part without an order proves that the whole has none.
+//! Operations are taken away as long as what remains has no order. Not any operations: without the release
+//! between two acquires there would be no order either, but that says nothing of the history. What remains
+//! must be *closed*: whatever order the whole history had, its restriction to the part would be an order of
+//! the part. Then a part without an order proves that the whole has none.
 //!
-//! Where effects speak of values, a part is closed if every operation that needs a value has with it all those that
-//! may have given it: those that began before it ended, and that were not overwritten for certain before it
-//! began, by an operation of the part. For the state that an operation sees is what the last one before it gave,
-//! and that one is still there. Elsewhere a part is closed if it has everything that began before any of it ended,
-//! but for operations without effect, which can always go.
+//! Where effects speak of values, a part is closed if every operation that needs a value has with it all
+//! those that may have given it: those that began before it ended, and that were not overwritten for certain
+//! before it began, by an operation of the part. For the state that an operation sees is what the last one
+//! before it gave, and that one is still there. Elsewhere a part is closed if it has everything that began
+//! before any of it ended, but for operations without effect, which can always go.
 
 use crate::budget::Budget;
 use crate::model::{Effect, History, Model};
@@ -17,8 +17,8 @@ use crate::operations::NEVER;
 use crate::search::{SearchOutcome, search};
 use rustc_hash::FxHashMap;
 
-/// A small closed part of an impossible history that is impossible too; the best that was found within the budget.
-/// `stuck` is an operation at whose completion no order is left.
+/// A small closed part of an impossible history that is impossible too; the best that was found within the
+/// budget. `stuck` is an operation at whose completion no order is left.
 pub fn shrink<M: Model>(model: &M, history: &History<M>, stuck: u32, budget: &Budget) -> Vec<u32> {
     let effects = Effects::new(model, history);
     let impossible =
@@ -26,7 +26,8 @@ pub fn shrink<M: Model>(model: &M, history: &History<M>, stuck: u32, budget: &Bu
     let end = history.list[stuck as usize].complete;
     let all: Vec<u32> = (0..history.len() as u32).collect();
     let mut part = all.clone();
-    // First a short stretch before the operation that got stuck, if one will do; then what began before its end.
+    // First a short stretch before the operation that got stuck, if one will do; then what began before its
+    // end.
     let started = history.list.partition_point(|operation| operation.invoke < end) as u32;
     let mut stretch = 16;
     loop {
@@ -143,7 +144,8 @@ impl Effects {
         }
     }
 
-    /// Where effects do not speak of values: everything up to the first gap, and operations without effect wherever they are before it.
+    /// Where effects do not speak of values: everything up to the first gap, and operations without effect
+    /// wherever they are before it.
     fn close_prefix<Op, Ret>(
         &self,
         history: &crate::operations::Operations<Op, Ret>,
@@ -165,8 +167,9 @@ impl Effects {
         }
     }
 
-    /// Adds to each value that is needed and that no operation of the part gives the last write of it, for the
-    /// reader: without it the part is impossible as well, but leaves one wondering where the value came from.
+    /// Adds to each value that is needed and that no operation of the part gives the last write of it, for
+    /// the reader: without it the part is impossible as well, but leaves one wondering where the value came
+    /// from.
     fn add_origins<Op, Ret>(&self, history: &crate::operations::Operations<Op, Ret>, part: &mut Vec<u32>) {
         let mut added = Vec::new();
         for &at in part.iter() {

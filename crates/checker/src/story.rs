@@ -45,7 +45,8 @@ pub fn story(run: &RunIndex, finding: &Finding) -> Vec<StoryLine> {
     }
 }
 
-/// What happened around two holds until the second of them was over, or until `until_ns` where that is later. `last` is the last line.
+/// What happened around two holds until the second of them was over, or until `until_ns` where that is later.
+/// `last` is the last line.
 fn lines_of(
     run: &RunIndex,
     (a, b): (&Hold, &Hold),
@@ -195,8 +196,9 @@ fn written_by_another(
     same.next().map(|operation| operation.process)
 }
 
-/// Releases by other processes between the two grants: one that came too late may have removed the first holder's lock. One
-/// that was still under way at the second grant counts if it says that it removed something.
+/// Releases by other processes between the two grants: one that came too late may have removed the first
+/// holder's lock. One that was still under way at the second grant counts if it says that it removed
+/// something.
 fn tell_releases(run: &RunIndex, (a, b): (&Hold, &Hold), lines: &mut Vec<StoryLine>) {
     let count = run.operations.partition_point(|operation| operation.invoke.index < b.from);
     // Begun before the first grant, it was the release that let the first holder in.

@@ -1,8 +1,8 @@
 //! Literal and random histories for tests, and a brute force that every answer is held against.
 //!
-//! A literal history is a line of words: `1( add 3` begins process 1's operation, `1)` completes it, and a word
-//! that ends with `)` completes it at once. `?` instead leaves it indeterminate, `!` or `!error` says that it
-//! failed.
+//! A literal history is a line of words: `1( add 3` begins process 1's operation, `1)` completes it, and a
+//! word that ends with `)` completes it at once. `?` instead leaves it indeterminate, `!` or `!error` says
+//! that it failed.
 
 use crate::budget::Budget;
 use crate::model::{Conflict, Decision, History, Model};
@@ -130,8 +130,8 @@ pub fn replays<M: Model>(model: &M, history: &History<M>, order: &[u32]) -> Resu
     }
 }
 
-/// Whether all judges find the history possible (true) or impossible; panics where they differ, where an order
-/// does not replay, or where a core is possible. The fast path's decision is returned.
+/// Whether all judges find the history possible (true) or impossible; panics where they differ, where an
+/// order does not replay, or where a core is possible. The fast path's decision is returned.
 pub fn judge_all<M: Codec>(model: &M, history: &History<M>) -> (bool, Decision) {
     let truth = brute_force(model, history);
     let text = || literal(model, history);

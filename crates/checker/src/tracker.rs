@@ -1,12 +1,13 @@
-//! Who holds which key, event by event: the one place that says when a hold begins and ends, and what shows belief in it.
+//! Who holds which key, event by event: the one place that says when a hold begins and ends, and what shows
+//! belief in it.
 //!
-//! The index after a run ([`RunIndex`](crate::RunIndex)), the watch during it ([`Watch`](crate::Watch)) and the aims of its faults all
-//! stand on this. A tracker pairs each completion with its invocation, and says of each event what it changes. It knows nothing of
-//! time: the order of events is enough.
+//! The index after a run ([`RunIndex`](crate::RunIndex)), the watch during it ([`Watch`](crate::Watch)) and
+//! the aims of its faults all stand on this. A tracker pairs each completion with its invocation, and says of
+//! each event what it changes. It knows nothing of time: the order of events is enough.
 //!
-//! Operations and holds are numbered in the order in which they begin. An event costs a few look-ups in hash maps; memory is one
-//! entry for each process and key in use, since a process is forgotten with its first indeterminate operation: its number is never
-//! used again.
+//! Operations and holds are numbered in the order in which they begin. An event costs a few look-ups in hash
+//! maps; memory is one entry for each process and key in use, since a process is forgotten with its first
+//! indeterminate operation: its number is never used again.
 
 use crate::belief::{denies_belief, is_notice, shows_belief};
 use crate::claim::Claim;
@@ -92,7 +93,8 @@ pub struct Completed<K> {
     pub granted: Option<Box<Granted>>,
     /// The holds that were reported lost, and that the process can have kept no longer than until now.
     pub let_go: Vec<usize>,
-    /// The holds of a process that is over, since its operation was indeterminate: nothing more becomes known of its belief.
+    /// The holds of a process that is over, since its operation was indeterminate: nothing more becomes known
+    /// of its belief.
     pub abandoned: Vec<usize>,
 }
 
@@ -299,8 +301,8 @@ mod tests {
     use super::*;
     use serde_json::Value;
 
-    /// A history in words, one event each: `1 acquire>` is an invocation, `1 acquire+`, `-` and `?` are its ends, `1 lost!` a notice.
-    /// A word behind it is the value, in JSON.
+    /// A history in words, one event each: `1 acquire>` is an invocation, `1 acquire+`, `-` and `?` are its
+    /// ends, `1 lost!` a notice. A word behind it is the value, in JSON.
     fn events(text: &str) -> Vec<Event> {
         let event = |line: &str| {
             let mut words = line.split_whitespace();

@@ -74,7 +74,8 @@ pub struct Finding {
     pub events: Vec<u64>,
     /// What happened, for somebody who has not seen the history.
     pub sentence: String,
-    /// The checker that has a finding about the same, where this one only repeats it: a report need not show both.
+    /// The checker that has a finding about the same, where this one only repeats it: a report need not show
+    /// both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<String>,
     /// Whose failure it shows. None in verdicts of before that was said.
@@ -85,7 +86,8 @@ pub struct Finding {
     pub evidence: Option<Box<Evidence>>,
 }
 
-/// Classes that are kinds of another one: what says only that an update was lost is shown by each that says how.
+/// Classes that are kinds of another one: what says only that an update was lost is shown by each that says
+/// how.
 const KINDS: [(&str, &str); 2] = [("written-late", "lost-update"), ("written-after-loss", "lost-update")];
 
 impl Finding {
@@ -100,7 +102,8 @@ impl Finding {
 pub struct Verdict {
     pub checker: String,
     pub outcome: Outcome,
-    /// Whether the lock claims the property. One that it does not claim is judged and reported, and does not count.
+    /// Whether the lock claims the property. One that it does not claim is judged and reported, and does not
+    /// count.
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub claimed: bool,
     /// Whose failures its findings show, each once. Empty in verdicts of before that was said.
@@ -121,8 +124,8 @@ fn yes() -> bool {
     true
 }
 
-/// How many findings of one class a verdict carries. A lock that excludes no process violates its property at every
-/// acquisition, and the millionth proof helps no reader.
+/// How many findings of one class a verdict carries. A lock that excludes no process violates its property at
+/// every acquisition, and the millionth proof helps no reader.
 pub const FINDINGS_MAX: usize = 100;
 
 impl Verdict {
@@ -185,8 +188,8 @@ pub struct Unjudged {
     pub reason: String,
 }
 
-/// What all checkers say about a run. A run's outcome is the worst of its checkers' outcomes; a checker that did not
-/// judge the run makes it neither better nor worse.
+/// What all checkers say about a run. A run's outcome is the worst of its checkers' outcomes; a checker that
+/// did not judge the run makes it neither better nor worse.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunVerdict {
     pub outcome: Outcome,
@@ -203,8 +206,8 @@ pub struct RunVerdict {
     /// What the lock cost. None in verdicts of before they were measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<Costs>,
-    /// The situations that the faults brought about, of those that were possible. None in verdicts of before they were
-    /// counted.
+    /// The situations that the faults brought about, of those that were possible. None in verdicts of before
+    /// they were counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coverage: Option<Coverage>,
     /// The handover that came closest to a violation of mutual exclusion. None where there was none.
@@ -213,8 +216,8 @@ pub struct RunVerdict {
 }
 
 impl RunVerdict {
-    /// Combines verdicts; those about properties that the lock does not claim do not count. Without any, nothing was
-    /// tested.
+    /// Combines verdicts; those about properties that the lock does not claim do not count. Without any,
+    /// nothing was tested.
     pub fn of(verdicts: Vec<Verdict>) -> RunVerdict {
         let violated = verdicts.iter().filter(|each| each.claimed && each.outcome == Outcome::Violation);
         let harms = once(violated.flat_map(|verdict| verdict.harms.iter().copied()));
@@ -233,7 +236,8 @@ impl RunVerdict {
         }
     }
 
-    /// Whose failures the violations of what the lock claims are, each once, the one that says most about the lock first.
+    /// Whose failures the violations of what the lock claims are, each once, the one that says most about the
+    /// lock first.
     pub fn whose(&self) -> Vec<Whose> {
         let counted = self.verdicts.iter().filter(|each| each.claimed && each.outcome == Outcome::Violation);
         once(counted.flat_map(|verdict| verdict.whose.iter().copied()))

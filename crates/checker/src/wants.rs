@@ -1,12 +1,15 @@
 //! When each key was wanted, when it had a holder, and when it was idle: wanted, and without a holder.
 //!
-//! A key is *wanted* while any acquire of it is under way, however that ends, and between two attempts that follow each other within
+//! A key is *wanted* while any acquire of it is under way, however that ends, and between two attempts that
+//! follow each other within
 //! [`GAP_NS`]: a lock that says no at once is asked again and again.
 //!
-//! It is *taken* while a process holds it (as long as it claims it, or its lease runs), or releases it. By [`View::Holders`], which is for
-//! peace, nothing else counts: where an acquire takes long to answer, or failed and left something behind, the key has no holder, and that
-//! is the lock's own doing. By [`View::Benefit`], for what follows faults, a key is taken as well from the moment at which an acquire that
-//! succeeds may have been granted, and an acquire of unknown outcome may have taken it for a TTL, or for good where there is none.
+//! It is *taken* while a process holds it (as long as it claims it, or its lease runs), or releases it. By
+//! [`View::Holders`], which is for peace, nothing else counts: where an acquire takes long to answer, or
+//! failed and left something behind, the key has no holder, and that is the lock's own doing. By
+//! [`View::Benefit`], for what follows faults, a key is taken as well from the moment at which an acquire
+//! that succeeds may have been granted, and an acquire of unknown outcome may have taken it for a TTL, or for
+//! good where there is none.
 
 use crate::run_index::{Operation, RunIndex};
 use crate::slowness::is_by_slowness;
@@ -39,7 +42,8 @@ pub(crate) struct Wants<'a> {
     perhaps: Vec<Span>,
 }
 
-/// Of each key, what happened to it between two moments: the acquires count that began then, and ended at all.
+/// Of each key, what happened to it between two moments: the acquires count that began then, and ended at
+/// all.
 pub(crate) fn wants<'a>(run: &'a RunIndex<'a>, open: Span, view: View) -> BTreeMap<&'a str, Wants<'a>> {
     let mut keys: BTreeMap<&str, Wants> = BTreeMap::new();
     for (acquire, kind, (began_ns, ended_ns)) in acquires(run, open) {
@@ -117,7 +121,8 @@ impl Wants<'_> {
         difference(&self.wanted, &union([&self.taken[..], pending, &self.perhaps].concat()), within)
     }
 
-    /// For how long acquires were under way that failed: while no process held it, and while it certainly had no holder.
+    /// For how long acquires were under way that failed: while no process held it, and while it certainly had
+    /// no holder.
     pub fn in_vain_ns(&self, within: Span) -> (u64, u64) {
         let span = |acquire: &&Operation| {
             (acquire.invoke.time, acquire.completion.map_or(acquire.invoke.time, |end| end.time))

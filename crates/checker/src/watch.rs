@@ -1,18 +1,19 @@
 //! Mutual exclusion and fencing tokens, watched while the run goes on.
 //!
-//! Counts the same overlaps as the `exclusion` checker and the same tokens as the `fencing` checker, without looking
-//! back: what `lease-mutex` and `fenced-mutex` find, event by event.
+//! Counts the same overlaps as the `exclusion` checker and the same tokens as the `fencing` checker, without
+//! looking back: what `lease-mutex` and `fenced-mutex` find, event by event.
 //!
-//! *Tokens.* It is enough to keep the greatest token of each key: a token is wrong if it is not greater than the
-//! greatest one that had been granted when its acquire was invoked; but a process that has not released may get its own again.
+//! *Tokens.* It is enough to keep the greatest token of each key: a token is wrong if it is not greater than
+//! the greatest one that had been granted when its acquire was invoked; but a process that has not released
+//! may get its own again.
 //!
-//! *Overlaps.* Two holds of a key overlap if the
-//! later one begins between two instants at which the earlier one's process believed. So it is enough to number
-//! the grants of each key: when a process is known to have believed, the grants since its belief was last known
-//! are as many overlaps. An event costs a few look-ups in hash maps; memory is one entry a process and key in
-//! use, since a process is forgotten with its first indeterminate operation. Who shares the lock is counted apart: a
-//! shared hold is broken by exclusive grants only. A grant that is over as its process learns of it breaks none, and counts only once that
-//! process shows belief in it: from then on, so the watch may count fewer than the checker, which looks back.
+//! *Overlaps.* Two holds of a key overlap if the later one begins between two instants at which the earlier
+//! one's process believed. So it is enough to number the grants of each key: when a process is known to have
+//! believed, the grants since its belief was last known are as many overlaps. An event costs a few look-ups
+//! in hash maps; memory is one entry a process and key in use, since a process is forgotten with its first
+//! indeterminate operation. Who shares the lock is counted apart: a shared hold is broken by exclusive grants
+//! only. A grant that is over as its process learns of it breaks none, and counts only once that process
+//! shows belief in it: from then on, so the watch may count fewer than the checker, which looks back.
 
 use crate::belief::is_over;
 use crate::claim::Claim;
@@ -28,7 +29,8 @@ pub struct Watch {
     tracker: Tracker<Name>,
     /// What was granted of each key.
     grants: FxHashMap<Name, Grants>,
-    /// Of each hold whose process may yet show belief: how many grants that break it there were when its belief was last known.
+    /// Of each hold whose process may yet show belief: how many grants that break it there were when its
+    /// belief was last known.
     holds: FxHashMap<usize, Known>,
     /// What stood at the invocation of each process's open operation.
     invoked: FxHashMap<u64, Invoked>,

@@ -28,7 +28,8 @@ impl Whose {
         }
     }
 
-    /// What a violation means for who would use the lock, where `own` is what it means if it is the lock's own.
+    /// What a violation means for who would use the lock, where `own` is what it means if it is the lock's
+    /// own.
     pub fn harm(self, own: Harm) -> Harm {
         match self {
             Whose::Service | Whose::Library => own,
@@ -66,7 +67,8 @@ impl fmt::Display for Whose {
 pub enum Harm {
     /// Two processes had the lock, by no fault of theirs, or its data shows that they had.
     GrantedTwice,
-    /// Another promise was broken: a lock removed by a process that did not hold it, tokens that go backwards.
+    /// Another promise was broken: a lock removed by a process that did not hold it, tokens that go
+    /// backwards.
     PromiseBroken,
     /// A lock that could be had by no process, or by hardly any.
     Stuck,

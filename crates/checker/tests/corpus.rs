@@ -1,4 +1,5 @@
-//! The corpus of the fuzzer, and beginnings and mutilations of it: whatever a file holds, it is judged or refused.
+//! The corpus of the fuzzer, and beginnings and mutilations of it: whatever a file holds, it is judged or
+//! refused.
 
 use fencepost_checker::read::{Edn, JsonLines, Lines, ReadOptions};
 use fencepost_checker::{Algorithm, Budget, CheckOptions, ModelName, check_lines};

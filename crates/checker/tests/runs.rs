@@ -4,15 +4,18 @@ use fencepost_checker::{Outcome, Whose, check_run};
 use fencepost_history::read_history;
 use std::path::Path;
 
-/// What a run shows: the checker and the class of its first finding, and whose failure that is; nothing of a run that is valid.
+/// What a run shows: the checker and the class of its first finding, and whose failure that is; nothing of a
+/// run that is valid.
 type Shown<'a> = Option<(&'a str, &'a str, Whose)>;
 
 const RUNS: [(&str, Shown); 4] = [
-    // Without faults, no process gets a free lock for 17 of 20 seconds; the closing acquires have longer time-outs than those of the run.
+    // Without faults, no process gets a free lock for 17 of 20 seconds; the closing acquires have longer
+    // time-outs than those of the run.
     ("fairness-bound", Some(("fairness", "idle", Whose::Library))),
     // The lock lives for eight TTLs after its holder was killed.
     ("lease-outlives", Some(("progress", "late", Whose::Library))),
-    // A lock that draws its token before it has the lock: holders get lower tokens than holds that were released before them.
+    // A lock that draws its token before it has the lock: holders get lower tokens than holds that were
+    // released before them.
     ("token-drawn-early", Some(("fencing", "token-not-greater", Whose::Library))),
     // A grant that was waited for longer than its TTL, and renewed then.
     ("waited-longer-than-ttl", None),

@@ -153,8 +153,8 @@ impl Node for AgentNode {
     }
 
     async fn start(&self, service: &Service) -> Result<i32, ClusterError> {
-        // The process number is noted when the agent reports it, in the order of its reports: a service that ends at
-        // once must not be taken for a running one.
+        // The process number is noted when the agent reports it, in the order of its reports: a service that
+        // ends at once must not be taken for a running one.
         let started: Started = self.request(Op::Start { service: service.clone() }, PATIENCE).await?;
         Ok(started.pid)
     }

@@ -3,8 +3,8 @@
 use crate::ClusterError;
 use std::path::PathBuf;
 
-/// Where images' root file systems and the program's folders are kept: `$FENCEPOST_CACHE`, else `fencepost` in
-/// `$XDG_CACHE_HOME` or in `~/.cache`.
+/// Where images' root file systems and the program's folders are kept: `$FENCEPOST_CACHE`, else `fencepost`
+/// in `$XDG_CACHE_HOME` or in `~/.cache`.
 ///
 /// # Errors
 /// None of these variables is set.

@@ -1,4 +1,5 @@
-//! Folders that last as long as something of this process: a cluster, or logs that are looked at and thrown away.
+//! Folders that last as long as something of this process: a cluster, or logs that are looked at and thrown
+//! away.
 
 use crate::ClusterError;
 use crate::driver::ClusterSpec;
@@ -44,8 +45,8 @@ impl ClusterFolder {
     }
 }
 
-/// A folder with a name that no other user can know, for files that are not kept. Dropping it removes it; where this
-/// process is killed, the next run does.
+/// A folder with a name that no other user can know, for files that are not kept. Dropping it removes it;
+/// where this process is killed, the next run does.
 #[derive(Debug)]
 pub struct PrivateFolder(Entry);
 

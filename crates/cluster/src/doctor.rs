@@ -65,8 +65,8 @@ pub fn usable(checks: &[Check]) -> Vec<&'static str> {
     usable.map(|check| check.area).collect()
 }
 
-/// The drivers that can start a node right now, by these checks: those whose image for clients need not be made first,
-/// which would take minutes.
+/// The drivers that can start a node right now, by these checks: those whose image for clients need not be
+/// made first, which would take minutes.
 pub async fn runnable(checks: &[Check]) -> Vec<Box<dyn Driver>> {
     let mut drivers = Vec::new();
     for (name, client) in [("docker", "image client"), ("local", "programs of client")] {

@@ -70,7 +70,8 @@ fn cannot_lock(path: &Path, error: &std::io::Error) -> ClusterError {
     ClusterError::new(format!("cannot lock {}: {error}", path.display()))
 }
 
-/// Whether the run that locked this file is over. One that may not be looked at, another user's, counts as alive.
+/// Whether the run that locked this file is over. One that may not be looked at, another user's, counts as
+/// alive.
 pub(crate) fn is_over(lock_file: &Path) -> bool {
     match File::open(lock_file) {
         // Shared: two that look at once must not take each other for the run.

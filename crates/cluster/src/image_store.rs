@@ -18,8 +18,8 @@ pub async fn list() -> Result<Vec<StoredItem>, ClusterError> {
     Ok(made)
 }
 
-/// Makes the images of these names (all, if there are no names) for the engine, if one answers; else root file systems
-/// for the driver `local`.
+/// Makes the images of these names (all, if there are no names) for the engine, if one answers; else root
+/// file systems for the driver `local`.
 pub async fn build(names: &[String], options: &DriverOptions) -> Result<(), ClusterError> {
     let wanted: Vec<&Image> = match names {
         [] => ALL.iter().collect(),
@@ -53,8 +53,8 @@ impl RootFileSystem {
     }
 }
 
-/// A root file system with these packages, for programs that are to run on this machine and not in a node; made now if it is not
-/// there.
+/// A root file system with these packages, for programs that are to run on this machine and not in a node;
+/// made now if it is not there.
 ///
 /// # Errors
 /// The packages cannot be had.
@@ -72,7 +72,8 @@ pub async fn root_with(
 /// Removes all that was made, and all that was kept to make it from. What containers use stays.
 ///
 /// # Errors
-/// A run of the driver `local` uses a root file system, which must not go from under it: then nothing is removed.
+/// A run of the driver `local` uses a root file system, which must not go from under it: then nothing is
+/// removed.
 pub async fn remove(progress: &Progress) -> Result<(), ClusterError> {
     let _unused = images::lock_unused()?;
     if let Ok(engine) = Engine::connect().await {

@@ -10,10 +10,11 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Runs the internal subcommand that the command line names, and gives its exit code; none where it names none.
+/// Runs the internal subcommand that the command line names, and gives its exit code; none where it names
+/// none.
 ///
-/// A program that starts clusters calls this first in its `main`, before it starts any thread: namespaces can only be
-/// made by a process with a single thread.
+/// A program that starts clusters calls this first in its `main`, before it starts any thread: namespaces can
+/// only be made by a process with a single thread.
 ///
 /// ```no_run
 /// if let Some(code) = fencepost_cluster::run_internal_command(Vec::new) {
@@ -50,8 +51,8 @@ fn run_confined(args: &[OsString]) -> i32 {
     }
 }
 
-/// `agent DATA [FD] [GATEWAY]`: the node's data folder; the socket for programs to be attached (`-`: none); the address of
-/// this machine in the node's network, which is to be out of reach.
+/// `agent DATA [FD] [GATEWAY]`: the node's data folder; the socket for programs to be attached (`-`: none);
+/// the address of this machine in the node's network, which is to be out of reach.
 fn run_agent(tools: Vec<Box<dyn Tool>>, args: &[OsString]) -> i32 {
     let Some(data) = args.first().and_then(|it| it.to_str()) else {
         eprintln!("fencepost agent: the data folder is missing; this command is for Fencepost itself");

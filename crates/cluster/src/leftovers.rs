@@ -1,5 +1,5 @@
-//! What runs left whose controllers were killed: found by the register of runs and by the engine's labels, and removed.
-//! Runs that go on, and whatever is no run's, are left alone.
+//! What runs left whose controllers were killed: found by the register of runs and by the engine's labels,
+//! and removed. Runs that go on, and whatever is no run's, are left alone.
 
 mod processes;
 
@@ -33,8 +33,8 @@ pub async fn clean_up() -> Cleaned {
     all
 }
 
-/// Removes the same before a run of this driver. An engine that the run does not need is looked at beside it: a run must not
-/// wait for an engine that hangs.
+/// Removes the same before a run of this driver. An engine that the run does not need is looked at beside it:
+/// a run must not wait for an engine that hangs.
 pub async fn clean_up_before(driver: &dyn Driver) -> Result<(Cleaned, CleanUp), ClusterError> {
     let mut found = of_this_machine().await;
     if driver.name() == docker::NAME {

@@ -51,7 +51,8 @@ pub use node::{Attached, Node, NodeSpec};
 pub use progress::{Progress, progress_to_stderr};
 pub use register::place_of_private_folders;
 
-/// Parts whose tests need root, an engine or a network, and so are no unit tests: they are in `tests/cluster`.
+/// Parts whose tests need root, an engine or a network, and so are no unit tests: they are in
+/// `tests/cluster`.
 #[doc(hidden)]
 pub mod for_tests {
     pub use crate::cluster_folder::ClusterFolder;

@@ -1,7 +1,8 @@
-//! A node: something with an address, a clock, a disk and processes of its own, in which commands run as root.
+//! A node: something with an address, a clock, a disk and processes of its own, in which commands run as
+//! root.
 //!
-//! There is one code path for all drivers: everything goes over the node's agent. Only how a node comes to be,
-//! and how a client program is attached, is a driver's.
+//! There is one code path for all drivers: everything goes over the node's agent. Only how a node comes to
+//! be, and how a client program is attached, is a driver's.
 
 use crate::ClusterError;
 use crate::environment::Environment;
@@ -22,8 +23,8 @@ pub struct NodeSpec {
     pub kind: NodeKind,
     /// Name of an image in [`crate::images`]: `redis`, `etcd`, `zookeeper`, `postgres`, `client`.
     pub image: &'static str,
-    /// Whether its agent may mount a FUSE file system over the data folder ([`crate::Capability::Fuse`]): a right that
-    /// a node gets only where a fault needs it.
+    /// Whether its agent may mount a FUSE file system over the data folder ([`crate::Capability::Fuse`]): a
+    /// right that a node gets only where a fault needs it.
     pub may_mount: bool,
     /// A user's programs, which run in it; the image is then `client`.
     pub environment: Option<Arc<Environment>>,
@@ -67,8 +68,8 @@ pub trait Node: Send + Sync {
         std::future::pending().await
     }
     async fn signal(&self, pid: i32, signal: i32) -> Result<(), ClusterError>;
-    /// Signals a process and all its descendants: a PostgreSQL is many processes. Gives whether it was still there; where it
-    /// was not, [`Node::service_pid`] no longer names it.
+    /// Signals a process and all its descendants: a PostgreSQL is many processes. Gives whether it was still
+    /// there; where it was not, [`Node::service_pid`] no longer names it.
     async fn signal_tree(&self, pid: i32, signal: i32) -> Result<bool, ClusterError>;
     async fn await_exit(&self, pid: i32, timeout: Duration) -> Result<(), ClusterError>;
     /// State letter in /proc; none where there is no such process.
@@ -77,7 +78,8 @@ pub trait Node: Send + Sync {
     async fn put(&self, path: &str, content: &[u8]) -> Result<(), ClusterError>;
     async fn get(&self, path: &str) -> Result<Vec<u8>, ClusterError>;
     async fn remove(&self, path: &str) -> Result<(), ClusterError>;
-    /// Round trip of opening a TCP connection to `address` from inside; `Err` of the inner result says why not.
+    /// Round trip of opening a TCP connection to `address` from inside; `Err` of the inner result says why
+    /// not.
     async fn connect(
         &self,
         address: &str,
@@ -85,8 +87,8 @@ pub trait Node: Send + Sync {
     ) -> Result<Result<Duration, String>, ClusterError>;
     /// Calls a tool of the agent, with what it takes as JSON.
     async fn tool(&self, name: &str, args: Value) -> Result<Value, ClusterError>;
-    /// Ends all programs of the node when they use more than this. The node's log then has a line of the agent that begins with
-    /// [`crate::LIMIT_NOTE`].
+    /// Ends all programs of the node when they use more than this. The node's log then has a line of the
+    /// agent that begins with [`crate::LIMIT_NOTE`].
     async fn limit(&self, limits: Limits) -> Result<(), ClusterError>;
     /// Runs a program inside the node with its standard streams attached to the caller: a client.
     /// `argv[0]` of `fencepost` means this very program.

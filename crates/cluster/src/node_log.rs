@@ -1,4 +1,5 @@
-//! The log of a node: what its services and clients print, each line with the true time, whatever clock they see.
+//! The log of a node: what its services and clients print, each line with the true time, whatever clock they
+//! see.
 
 use crate::ClusterError;
 use parking_lot::Mutex;
@@ -8,7 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The longest log. A program that writes more does not fill the disk of this machine, on which the history lies.
+/// The longest log. A program that writes more does not fill the disk of this machine, on which the history
+/// lies.
 const BYTES_MAX: u64 = 256 << 20;
 
 /// Appends to `<node>.log`. Cheap to clone.

@@ -1,5 +1,5 @@
-//! The program in the nodes: Fencepost itself, with the libraries that it is linked to, in a folder that works in any
-//! root file system.
+//! The program in the nodes: Fencepost itself, with the libraries that it is linked to, in a folder that
+//! works in any root file system.
 
 use crate::file_lock::{self, FileLock};
 use crate::hash::short_hash;
@@ -29,7 +29,8 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Makes the folder in the cache, unless it is there, and removes those of former builds that are not in use.
+    /// Makes the folder in the cache, unless it is there, and removes those of former builds that are not in
+    /// use.
     pub(crate) fn prepare(executable: &Path) -> Result<Program, ClusterError> {
         let cannot = |error: std::io::Error| {
             ClusterError::new(format!("cannot read the program {}: {error}", executable.display()))
@@ -75,8 +76,8 @@ impl Program {
     }
 }
 
-/// Names the executable by its path, and this build of it by what changes whenever the file does: reading it all
-/// would take longer than to start a cluster.
+/// Names the executable by its path, and this build of it by what changes whenever the file does: reading it
+/// all would take longer than to start a cluster.
 pub(crate) fn hash(executable: &Path) -> std::io::Result<String> {
     let found = executable.metadata()?;
     let build = format!("{} {}.{} {}", found.ino(), found.mtime(), found.mtime_nsec(), found.len());

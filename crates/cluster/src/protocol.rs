@@ -1,9 +1,9 @@
 //! What the controller and the agent inside a node say to each other: JSON lines over a pipe.
 //!
-//! The agent is process 1 of its node. It starts the node's server, signals it, runs commands, keeps its files,
-//! and hosts the tools that faults need (clocks, packets, disks). Its standard input is the controller's life
-//! line: when that closes, however the controller died, the agent exits, and the kernel ends everything in the
-//! node with it.
+//! The agent is process 1 of its node. It starts the node's server, signals it, runs commands, keeps its
+//! files, and hosts the tools that faults need (clocks, packets, disks). Its standard input is the
+//! controller's life line: when that closes, however the controller died, the agent exits, and the kernel
+//! ends everything in the node with it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -47,8 +47,8 @@ pub enum Op {
     Limit { limits: Limits },
     /// Answers nothing if the program of this command can be started.
     Check { argv: Vec<String> },
-    /// Calls one of the tools that the program gave to this agent. `{data}` in a text of an object stands for the
-    /// node's data folder.
+    /// Calls one of the tools that the program gave to this agent. `{data}` in a text of an object stands for
+    /// the node's data folder.
     Tool { name: String, args: Value },
 }
 
@@ -68,8 +68,9 @@ pub struct Service {
     pub argv: Vec<String>,
     #[serde(default)]
     pub env: Vec<(String, String)>,
-    /// The program refuses to run as root. In a node that has no other user, as those of the driver `local` for a user without rights,
-    /// it runs as user 65534 of a user namespace of its own; elsewhere it starts as root, and changes its user by itself.
+    /// The program refuses to run as root. In a node that has no other user, as those of the driver `local`
+    /// for a user without rights, it runs as user 65534 of a user namespace of its own; elsewhere it starts
+    /// as root, and changes its user by itself.
     #[serde(default)]
     pub refuses_root: bool,
 }

@@ -1,8 +1,9 @@
 //! The register of runs that go on: a small folder for each, in a place that only this user can write to.
 //!
-//! A controller holds a lock on a file of its entry for as long as it lives; the kernel lets go of the lock however the
-//! controller dies. So if the lock can be taken, the run is over. The entry also says where the run has its private folder:
-//! that is large, so it lies in the temporary folder of this machine, under a name that cannot be known before.
+//! A controller holds a lock on a file of its entry for as long as it lives; the kernel lets go of the lock
+//! however the controller dies. So if the lock can be taken, the run is over. The entry also says where the
+//! run has its private folder: that is large, so it lies in the temporary folder of this machine, under a
+//! name that cannot be known before.
 
 use crate::ClusterError;
 use crate::cache;
@@ -103,7 +104,8 @@ impl Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
-        // Alone: a search for runs that were killed must not find half an entry, and take its run for one of them.
+        // Alone: a search for runs that were killed must not find half an entry, and take its run for one of
+        // them.
         let _register = Register::lock();
         let _ = std::fs::remove_dir_all(&self.path);
     }
@@ -135,7 +137,8 @@ impl Found {
     }
 }
 
-/// Makes a private folder. Its path is written into the entry before it is there: however this process ends, it is found.
+/// Makes a private folder. Its path is written into the entry before it is there: however this process ends,
+/// it is found.
 fn private_folder(name: &str, entry: &Path) -> Result<PathBuf, ClusterError> {
     let all = place_of_private_folders();
     let prefix = format!("fencepost-{name}-");
@@ -153,8 +156,8 @@ fn private_folder(name: &str, entry: &Path) -> Result<PathBuf, ClusterError> {
     })
 }
 
-/// Where private folders lie, and with them the data of the driver local's nodes: on a disk. `/tmp` is in memory on many systems,
-/// and half of it may be all there is.
+/// Where private folders lie, and with them the data of the driver local's nodes: on a disk. `/tmp` is in
+/// memory on many systems, and half of it may be all there is.
 pub fn place_of_private_folders() -> PathBuf {
     let disk = Path::new("/var/tmp");
     let may_write = || access(disk, AccessFlags::W_OK | AccessFlags::X_OK).is_ok();
@@ -178,8 +181,8 @@ fn is_ours(path: &Path) -> bool {
 
 /// Where entries are: the first is the place of new ones.
 ///
-/// Root's runs are in /run, other users' in their runtime folder; where there is none, in the cache. The cache can differ
-/// from one run to the next, so it comes last.
+/// Root's runs are in /run, other users' in their runtime folder; where there is none, in the cache. The
+/// cache can differ from one run to the next, so it comes last.
 fn places() -> Result<Vec<PathBuf>, ClusterError> {
     let user = nix::unistd::geteuid();
     let (mut places, mut refusals) = (Vec::new(), Vec::new());

@@ -1,5 +1,5 @@
-//! The addresses of a run: a /24 of 198.18.0.0/15, the range for benchmarks of RFC 2544, which hides no private
-//! network of the user.
+//! The addresses of a run: a /24 of 198.18.0.0/15, the range for benchmarks of RFC 2544, which hides no
+//! private network of the user.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -65,7 +65,8 @@ impl FromStr for Subnet {
     }
 }
 
-/// Destinations of this machine's routes. The table holds addresses and masks as they lie in memory, in hexadecimal.
+/// Destinations of this machine's routes. The table holds addresses and masks as they lie in memory, in
+/// hexadecimal.
 fn routes() -> Vec<(Ipv4Addr, u8)> {
     let table = std::fs::read_to_string("/proc/net/route").unwrap_or_default();
     let number = |field: Option<&str>| u32::from_str_radix(field?, 16).ok().map(u32::from_be);

@@ -20,8 +20,8 @@ pub(crate) struct Aiming<'a> {
 }
 
 impl Aiming<'_> {
-    /// Finds the nodes of every role of a fault, and waits for them for so long at most. None where a role has no node by
-    /// then.
+    /// Finds the nodes of every role of a fault, and waits for them for so long at most. None where a role
+    /// has no node by then.
     ///
     /// # Errors
     /// The servers cannot say who leads, or none of them leads.
@@ -76,8 +76,8 @@ impl Aiming<'_> {
         Some(resolution)
     }
 
-    /// The holds, the one first that is meant: that of the process whose event was waited for, or else the one whose section
-    /// goes on longest.
+    /// The holds, the one first that is meant: that of the process whose event was waited for, or else the
+    /// one whose section goes on longest.
     fn holds(&self) -> Vec<KnownHold> {
         let meant = self.fired.as_ref().and_then(|fired| fired.hold.clone());
         let others = self.recorder.lock_state(|state| state.holds().into_iter().cloned().collect::<Vec<_>>());
@@ -105,8 +105,9 @@ impl Aiming<'_> {
         first_of(clients, target.most(self.topology.clients.len()))
     }
 
-    /// Servers that granted the hold that is meant, in the order of names. Where its client does not say which did: the
-    /// leader, and of the others as many as make a majority with it; without a leader, any of them.
+    /// Servers that granted the hold that is meant, in the order of names. Where its client does not say
+    /// which did: the leader, and of the others as many as make a majority with it; without a leader, any of
+    /// them.
     fn granting(&mut self, target: RoleTarget, leader: Option<&str>) -> Vec<String> {
         let Some(hold) = self.holds().into_iter().next() else { return Vec::new() };
         let servers = &self.topology.servers;

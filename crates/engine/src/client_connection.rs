@@ -19,8 +19,8 @@ use tokio::time::Instant;
 /// The longest line that a client may print, in bytes.
 const LINE_MAX: usize = 64 << 20;
 
-/// Notices that a client may send within a second. A lock library sends a few; more are a mistake of the client, which would
-/// fill the history.
+/// Notices that a client may send within a second. A lock library sends a few; more are a mistake of the
+/// client, which would fill the history.
 const NOTICES_MAX: u32 = 5000;
 
 /// What a client did that sent nothing at first, as sentences have it.
@@ -40,7 +40,8 @@ pub struct ClientConnection {
     requests: RequestClient<Answer>,
 }
 
-/// Receives what a client sends unrequested: notices of its library, and the reason when the client has ended.
+/// Receives what a client sends unrequested: notices of its library, and the reason when the client has
+/// ended.
 pub trait ClientEvents: Send + Sync + 'static {
     fn notice(&self, notice: Notice);
     /// The connection to a client has ended.
@@ -121,7 +122,8 @@ impl ClientConnection {
         self.requests.is_closed()
     }
 
-    /// Which operations it left unanswered, in words, where those are all since some moment: since then it has not answered.
+    /// Which operations it left unanswered, in words, where those are all since some moment: since then it
+    /// has not answered.
     pub fn unanswered(&self) -> Option<String> {
         let [operations, unanswered] =
             [&self.operations, &self.unanswered].map(|count| count.load(Ordering::Relaxed));
@@ -181,7 +183,8 @@ struct Answers {
 }
 
 impl Answers {
-    /// Passes an answer on, unless its value is of a type that no answer to this operation has: the checkers would pass over it.
+    /// Passes an answer on, unless its value is of a type that no answer to this operation has: the checkers
+    /// would pass over it.
     fn receive(&mut self, answer: Answer) -> Received<Answer> {
         let operation = self.open.lock().remove(&answer.id);
         let checked = operation.map_or(Ok(()), |name| answer.check_value(&name));

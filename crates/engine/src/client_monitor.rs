@@ -41,7 +41,8 @@ struct ClientPlace {
 /// How often the clients' processes are looked for.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How long a process may take to be gone after it closed its output, and its output to be closed after it is gone.
+/// How long a process may take to be gone after it closed its output, and its output to be closed after it is
+/// gone.
 const ENDING: Duration = Duration::from_secs(1);
 
 impl ClientMonitor {
@@ -62,8 +63,8 @@ impl ClientMonitor {
         let _ = self.recorder.set(recorder);
     }
 
-    /// Notes where a client runs, and watches from now on whether its process ends: programs that it started may hold its
-    /// standard output, so that its connection does not end with it.
+    /// Notes where a client runs, and watches from now on whether its process ends: programs that it started
+    /// may hold its standard output, so that its connection does not end with it.
     pub(crate) fn watch(self: &Arc<Self>, client: &str, node: Arc<dyn Node>, pid: i32) {
         self.places.lock().insert(client.to_owned(), ClientPlace { node: node.clone(), pid });
         let (monitor, client) = (Arc::downgrade(self), client.to_owned());

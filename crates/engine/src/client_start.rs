@@ -29,7 +29,8 @@ pub(crate) struct KnownNodes<'a> {
     pub(crate) logs: &'a Path,
 }
 
-/// Starts a client in each of these nodes. Gives their connections, and what they announced, which is the same for all.
+/// Starts a client in each of these nodes. Gives their connections, and what they announced, which is the
+/// same for all.
 ///
 /// # Errors
 /// One sentence: which client does not start, or does not fit its lock, and its own last words.
@@ -162,8 +163,8 @@ pub(crate) fn hello(spec: &RunSpec, node: &Arc<dyn Node>, known: &KnownNodes<'_>
     })
 }
 
-/// The points at which the clients pause: those of the options, and those at which a fault of the plan is to find them, for a tenth of the
-/// TTL, so that the fault takes effect meanwhile.
+/// The points at which the clients pause: those of the options, and those at which a fault of the plan is to
+/// find them, for a tenth of the TTL, so that the fault takes effect meanwhile.
 fn pauses(spec: &RunSpec) -> Vec<PauseAt> {
     let mut pauses = spec.options.pause_at.clone();
     let events = spec.plan.faults.iter().flat_map(|fault| [&fault.when, &fault.then]).flatten();
@@ -184,7 +185,8 @@ fn options(spec: &RunSpec) -> Result<Value> {
     options.context("the options of the lock are no JSON")
 }
 
-/// What the lock's version command prints, run where a client runs; none for a built-in lock, and one that has no such command.
+/// What the lock's version command prints, run where a client runs; none for a built-in lock, and one that
+/// has no such command.
 ///
 /// # Errors
 /// The command failed; its own last words.

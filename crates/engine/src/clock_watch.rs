@@ -1,5 +1,5 @@
-//! What the clocks of a run show: each one that a fault moves is looked at from inside its process, several times a
-//! second, and recorded in `clocks.jsonl`. No verdict rests on it; the report draws it.
+//! What the clocks of a run show: each one that a fault moves is looked at from inside its process, several
+//! times a second, and recorded in `clocks.jsonl`. No verdict rests on it; the report draws it.
 
 use crate::recorder::Recorder;
 use anyhow::{Context, Result};

@@ -11,8 +11,8 @@ impl RunOptions {
         words.join(" ")
     }
 
-    /// The arguments that set the run apart from others of its lock, guard, nemesis, seed, driver and length; empty where
-    /// all of them have their defaults.
+    /// The arguments that set the run apart from others of its lock, guard, nemesis, seed, driver and length;
+    /// empty where all of them have their defaults.
     pub fn distinguishing_arguments(&self) -> String {
         let others =
             ["lock", "guard", "nemesis", "seed", "driver", "time-limit", "acquisitions", "fail-fast"];

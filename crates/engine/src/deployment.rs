@@ -70,7 +70,8 @@ fn breaks_disks(spec: &RunSpec) -> bool {
     spec.nemeses.iter().any(|nemesis| nemesis.description().prepares_disks)
 }
 
-/// Starts servers, storage and clients, and waits until each one serves. `logs` is the folder of the nodes' logs.
+/// Starts servers, storage and clients, and waits until each one serves. `logs` is the folder of the nodes'
+/// logs.
 pub async fn start(
     spec: &RunSpec,
     cluster: &Cluster,

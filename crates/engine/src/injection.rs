@@ -1,7 +1,7 @@
-//! Carries out the plan: injects each fault when its time comes, heals it when its time is over, records both.
+//! Carries out the plan: injects each fault when its time comes, heals it when that is over, records both.
 //!
-//! A fault's time runs from the beginning of its injection, as its plan says it, and no fault is healed before it was
-//! looked at. A fault that could not be injected whole is healed at once.
+//! A fault's time runs from the beginning of its injection, as its plan says it, and no fault is healed
+//! before it was looked at. A fault that could not be injected whole is healed at once.
 
 #[cfg(test)]
 mod tests;
@@ -26,13 +26,14 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// How long a fault whose time has come waits for the event that it names, and then for a node to play the role that it is
-/// aimed at.
+/// How long a fault whose time has come waits for the event that it names, and then for a node to play the
+/// role that it is aimed at.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(2);
-/// The same for an event that few sections have: one section in six is as long as is asked for, and not all come to a point.
+/// The same for an event that few sections have: one in six is long enough, and not all come to a point.
 const RARE_EVENT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long healing is tried, and once more after that, before a fault counts as not healed; and the rest between two tries.
+/// How long healing is tried, and once more after that, before a fault counts as not healed; and the rest
+/// between two tries.
 const HEALING: Duration = Duration::from_secs(15);
 const LAST_HEALING: Duration = Duration::from_secs(5);
 const HEAL_AGAIN: Duration = Duration::from_millis(200);
@@ -136,7 +137,8 @@ impl Injection {
         self.shared.in_force().values().any(|one| one.takes_down(server))
     }
 
-    /// Heals everything that is in force, and begins nothing more. Gives the healings that failed, one sentence each.
+    /// Heals everything that is in force, and begins nothing more. Gives the healings that failed, one
+    /// sentence each.
     pub async fn heal_all(mut self) -> Vec<String> {
         self.heal_now.send_replace(true);
         while let Some(ended) = self.tasks.join_next().await {
@@ -171,8 +173,8 @@ impl InjectionState {
         !matches!(served, Ok(Ok(()))) && !self.others_take_down(id)
     }
 
-    /// Waits until these servers, which fault `id` held down or ended, serve again. While another fault holds servers down, a
-    /// service may be unable to serve, and that a server answers has to do.
+    /// Waits until these servers, which fault `id` held down or ended, serve again. While another fault holds
+    /// servers down, a service may be unable to serve, and that a server answers has to do.
     async fn await_serving(&self, id: u64, servers: &[String]) -> Result<(), FaultError> {
         if self.others_take_down(id) {
             return Ok(());
@@ -185,8 +187,8 @@ impl InjectionState {
         Ok(())
     }
 
-    /// Starts those of the servers that `ran` again that died of fault `id`. Gives their names. Those that another
-    /// fault holds down are that one's to start.
+    /// Starts those of the servers that `ran` again that died of fault `id`. Gives their names. Those that
+    /// another fault holds down are that one's to start.
     async fn revive(&self, id: u64, ran: &[String]) -> Result<Vec<String>, FaultError> {
         let context = &self.context;
         let mut revived = Vec::new();
@@ -258,8 +260,8 @@ impl ScheduledFault {
         self.heal(&ran).await;
     }
 
-    /// Waits until the fault's time has come, finds out its targets, and counts it among those in force. Gives whether it
-    /// fits.
+    /// Waits until the fault's time has come, finds out its targets, and counts it among those in force.
+    /// Gives whether it fits.
     async fn begins(&mut self) -> Result<bool, FaultError> {
         let mut came = None;
         if let Some(fired) = self.fired.take() {
@@ -304,8 +306,8 @@ impl ScheduledFault {
         Ok(true)
     }
 
-    /// Counts the fault among those in force, if no other fault of its kind is in force on one of its targets: either
-    /// healing would undo the other.
+    /// Counts the fault among those in force, if no other fault of its kind is in force on one of its
+    /// targets: either healing would undo the other.
     fn claim(&self) -> Claim {
         let mut in_force = self.shared.in_force();
         let kind = self.nemesis.description().kind;
@@ -385,8 +387,8 @@ impl ScheduledFault {
         }
     }
 
-    /// Tries again and again to undo the fault, and to start those of the servers that `ran` again that ended in it, until
-    /// all of them serve, or `limit` has passed.
+    /// Tries again and again to undo the fault, and to start those of the servers that `ran` again that ended
+    /// in it, until all of them serve, or `limit` has passed.
     async fn heal_within(&mut self, limit: Duration, ran: &[String]) -> Result<(), FaultError> {
         let begun = Instant::now();
         loop {

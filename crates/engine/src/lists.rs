@@ -1,4 +1,5 @@
-//! Lists of names in options: each name stands in them once. A second one would say nothing, or contradict the first.
+//! Lists of names in options: each name stands in them once. A second one would say nothing, or contradict
+//! the first.
 
 use crate::names::BadUsage;
 use crate::options::RunOptions;
@@ -19,7 +20,8 @@ pub fn check_once<N: AsRef<str>>(option: &str, names: &[N]) -> Result<(), BadUsa
 }
 
 impl RunOptions {
-    /// Refuses names that stand twice in a list of a run's options. Nemeses are looked at where they are looked up.
+    /// Refuses names that stand twice in a list of a run's options. Nemeses are looked at where they are
+    /// looked up.
     pub(crate) fn check_lists(&self) -> Result<(), BadUsage> {
         let options: Vec<&str> =
             self.option.iter().map(|option| option.split('=').next().unwrap_or_default()).collect();

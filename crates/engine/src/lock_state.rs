@@ -1,5 +1,6 @@
-//! The state of the lock, as the history tells it so far: who holds which key, since when, granted by which servers, and who
-//! waits. An event costs a look-up or two; the state is read only when a fault is aimed at a role.
+//! The state of the lock, as the history tells it so far: who holds which key, since when, granted by which
+//! servers, and who waits. An event costs a look-up or two; the state is read only when a fault is aimed at a
+//! role.
 
 use fencepost_checker::tracker::{Change, Completed, Tracker};
 use fencepost_history::{AcquireArguments, ErrorCode, Event, Millis, Name, OperationError, Process, f};
@@ -145,15 +146,16 @@ impl LockState {
         held.or(waiting.map(|waiting| waiting.section)).unwrap_or_default()
     }
 
-    /// All holds, the one first whose section goes on longest; among sections of unknown length the latest first.
+    /// All holds, the one first whose section goes on longest; among sections of unknown length the latest
+    /// first.
     pub fn holds(&self) -> Vec<&KnownHold> {
         let mut holds: Vec<&KnownHold> = self.holds.values().collect();
         holds.sort_by_key(|hold| std::cmp::Reverse((hold.ends_ns(), hold.since_ns, hold.process)));
         holds
     }
 
-    /// The processes with an acquire in flight: first those that wait longest before they give up, so that one that is stopped
-    /// may still wait when it goes on; of these, the one that has waited longest.
+    /// The processes with an acquire in flight: first those that wait longest before they give up, so that
+    /// one that is stopped may still wait when it goes on; of these, the one that has waited longest.
     pub fn waiters(&self) -> Vec<u64> {
         let mut waiters: Vec<_> = self.waiting.iter().collect();
         waiters.sort_unstable_by_key(|(process, waiting)| {

@@ -25,7 +25,8 @@ pub(crate) fn said(line: &str) -> &str {
     line.split_once(" | ").map_or(line, |(_, said)| said).trim()
 }
 
-/// A sentence about a node that is gone, or whose program is, with the last lines of its log. `logs` is the folder of the nodes' logs.
+/// A sentence about a node that is gone, or whose program is, with the last lines of its log. `logs` is the
+/// folder of the nodes' logs.
 pub(crate) fn with_last_lines(sentence: &str, logs: &Path, node: &str) -> String {
     let text = tail(&logs.join(format!("{node}.log")));
     let mut lines: Vec<&str> =
@@ -37,8 +38,8 @@ pub(crate) fn with_last_lines(sentence: &str, logs: &Path, node: &str) -> String
     }
 }
 
-/// The last line that a program of the node printed, without the time and the program's name in front; the agent's own remark
-/// on its end where it printed nothing.
+/// The last line that a program of the node printed, without the time and the program's name in front; the
+/// agent's own remark on its end where it printed nothing.
 pub(crate) async fn last_line(path: &Path) -> Option<String> {
     tokio::time::sleep(LOG_DELAY).await;
     let text = tail(path);
@@ -59,8 +60,8 @@ fn limit(path: &Path) -> Option<String> {
         .map(|(_, words)| printable(words.trim()).into_owned())
 }
 
-/// The sentence about a client, with its own last words; `logs` is the folder of the nodes' logs. Where the client was ended
-/// because it used too much, the sentence says that instead.
+/// The sentence about a client, with its own last words; `logs` is the folder of the nodes' logs. Where the
+/// client was ended because it used too much, the sentence says that instead.
 pub(crate) async fn with_last_line(sentence: &str, logs: &Path, client: &str) -> String {
     explained(sentence, logs, client, &format!(" (see logs/{client}.log)")).await
 }

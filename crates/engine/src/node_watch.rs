@@ -1,4 +1,5 @@
-//! Notices when a part of the test itself is gone, a node's agent: then the run has failed, whatever its clients saw.
+//! Notices when a part of the test itself is gone, a node's agent: then the run has failed, whatever its
+//! clients saw.
 
 use crate::node_log::with_last_lines;
 use crate::stop::Stop;

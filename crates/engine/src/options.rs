@@ -1,5 +1,6 @@
-//! The options of a run. This one type is the command line of `fencepost test`, the tables of `fencepost.toml`, the
-//! settings in `run.toml`, and the options of a scenario's run: names and values are the same everywhere.
+//! The options of a run. This one type is the command line of `fencepost test`, the tables of
+//! `fencepost.toml`, the settings in `run.toml`, and the options of a scenario's run: names and values are
+//! the same everywhere.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use fencepost_cluster::ClockMechanism;
@@ -13,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-/// Everything that shapes a run, as requested: not validated yet. Two runs of the same options have the same plan, and
-/// the same choices of every process; the interleaving on real servers still differs.
+/// Everything that shapes a run, as requested: not validated yet. Two runs of the same options have the same
+/// plan, and the same choices of every process; the interleaving on real servers still differs.
 #[derive(Clone, Debug, PartialEq, clap::Args, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub struct RunOptions {
@@ -22,7 +23,8 @@ pub struct RunOptions {
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scenario: Option<String>,
-    /// The lock under test: a name (see `fencepost list locks`), or a folder with a lock.toml, `FOLDER[@VARIANT]`.
+    /// The lock under test: a name (see `fencepost list locks`), or a folder with a lock.toml,
+    /// `FOLDER[@VARIANT]`.
     #[arg(long, visible_alias = "backend", default_value_t = RunOptions::default().lock)]
     pub lock: String,
     /// Command line of a client program of your own, which uses the servers of --lock.
@@ -45,7 +47,8 @@ pub struct RunOptions {
     #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub option: Vec<String>,
-    /// Nemeses, separated by commas; `swarm` draws some, `none` injects no fault (see `fencepost list nemeses`).
+    /// Nemeses, separated by commas; `swarm` draws some, `none` injects no fault (see
+    /// `fencepost list nemeses`).
     #[arg(long, value_delimiter = ',', default_value = "none")]
     pub nemesis: Vec<String>,
     /// A plan of faults in TOML, in place of a drawn one (each run keeps its own as plan.toml).
@@ -86,7 +89,8 @@ pub struct RunOptions {
     /// Time to live of the lock.
     #[arg(long, value_name = "TIME", default_value_t = RunOptions::default().ttl)]
     pub ttl: TimeSpan,
-    /// Length of every critical section [default: drawn for each, most short, some almost as long as the TTL].
+    /// Length of every critical section [default: drawn for each, most short, some almost as long as the
+    /// TTL].
     #[arg(long, value_name = "TIME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<TimeSpan>,
@@ -114,7 +118,8 @@ pub struct RunOptions {
     #[arg(long, value_name = "PPM", value_parser = drift)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_drift_ppm: Option<NonZeroU32>,
-    /// How servers' clocks are moved: vdso patches the program, faketime preloads libfaketime [default: what suits it].
+    /// How servers' clocks are moved: vdso patches the program, faketime preloads libfaketime [default: what
+    /// suits it].
     #[arg(long, value_parser = one_of::<ClockMechanism>(&["vdso", "faketime"]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_mechanism: Option<ClockMechanism>,
@@ -122,7 +127,8 @@ pub struct RunOptions {
     #[arg(long, value_name = "TIME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart_after: Option<TimeSpan>,
-    /// What a power loss leaves of data without fsync: a `prefix` of each file, or some `sectors` [default: nothing].
+    /// What a power loss leaves of data without fsync: a `prefix` of each file, or some `sectors` [default:
+    /// nothing].
     #[arg(long, value_parser = one_of::<Torn>(&["prefix", "sectors"]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub torn_writes: Option<Torn>,
@@ -200,7 +206,8 @@ impl RunOptions {
         self.nemesis.iter().any(|name| name == SWARM)
     }
 
-    /// `run.toml` of a run that starts now; `command` repeats it. The options are those of a [`crate::RunSpec`].
+    /// `run.toml` of a run that starts now; `command` repeats it. The options are those of a
+    /// [`crate::RunSpec`].
     pub fn run_file(&self, command: String) -> RunFile {
         RunFile {
             fencepost: env!("CARGO_PKG_VERSION").to_owned(),

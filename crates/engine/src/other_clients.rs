@@ -4,8 +4,8 @@ use crate::recorder::Recorder;
 use fencepost_nemesis::Trigger;
 use std::sync::Arc;
 
-/// Returns when an event has come that fits, of a client that is none of `targets`: what these do themselves ends no fault on them.
-/// Listens from the call on. Never returns without an event to wait for.
+/// Returns when an event has come that fits, of a client that is none of `targets`: what these do themselves
+/// ends no fault on them. Listens from the call on. Never returns without an event to wait for.
 pub(crate) fn event_of_other_client(
     recorder: &Arc<Recorder>,
     event: Option<Trigger>,

@@ -1,4 +1,5 @@
-//! The phases of a run: faults are injected; everything is healed, and the lock must be free again; closing reads.
+//! The phases of a run: faults are injected; everything is healed, and the lock must be free again; closing
+//! reads.
 
 use crate::clock_watch::ClockWatch;
 use crate::deployment::Deployment;
@@ -29,12 +30,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// How long the processes go on without faults, in TTLs: in the first TTL those locks expire whose holders died or whose
-/// release was lost; in the second, the lock must be granted again.
+/// How long the processes go on without faults, in TTLs: in the first TTL those locks expire whose holders
+/// died or whose release was lost; in the second, the lock must be granted again.
 const LIVENESS_TTLS: u32 = 2;
 
-/// How long a brief run goes on after its last fault is over, in TTLs: what was held back arrives, and leases end that were still
-/// running, half a TTL late on some servers.
+/// How long a brief run goes on after its last fault is over, in TTLs: what was held back arrives, and leases
+/// end that were still running, half a TTL late on some servers.
 const AFTERMATH_TTLS: f64 = 1.5;
 
 /// How long a service may take to be ready again after everything is healed.
@@ -54,7 +55,8 @@ pub(crate) struct Run<'a> {
 
 /// The result of a run, besides its folder.
 pub struct RunOutcome {
-    /// Faults that could not be healed, nodes that could not be removed: one sentence each. No part of the verdict.
+    /// Faults that could not be healed, nodes that could not be removed: one sentence each. No part of the
+    /// verdict.
     pub cleanup_errors: Vec<String>,
     /// Of a directed run.
     pub script: Option<ScriptOutcome>,
@@ -185,7 +187,8 @@ fn record_settings(spec: &RunSpec, recorder: &Recorder) -> Vec<String> {
     let servers = spec.topology().servers;
     recorder.nemesis(Kind::Info, SERVERS, json!(servers), None);
     recorder.nemesis(Kind::Info, NODES, json!(run_nodes(spec)), None);
-    // One storage is one register a key; replicas promise less, and data inside the lock service is another matter.
+    // One storage is one register a key; replicas promise less, and data inside the lock service is another
+    // matter.
     if has_one_storage(spec) {
         recorder.nemesis(Kind::Info, STORAGE, json!(STORAGE_IS_REGISTER), None);
     }
@@ -202,8 +205,8 @@ fn arm(run: &Run, script: &Script, context: &ProcessContext) -> ScriptPlayer {
     ScriptPlayer::arm(script, context, &on_event)
 }
 
-/// Waits until the service is ready again once everything is healed, 15 s at most. A service that is not ready by then
-/// shows in what its clients can do.
+/// Waits until the service is ready again once everything is healed, 15 s at most. A service that is not
+/// ready by then shows in what its clients can do.
 async fn await_ready(run: &Run<'_>, deployment: &Deployment) {
     let servers = run.spec.topology().servers;
     let all = servers.iter().map(|server| deployment.context.await_serving(server));
@@ -242,8 +245,8 @@ fn acquired_enough(spec: &RunSpec, recorder: &Recorder) -> impl Future<Output = 
     }
 }
 
-/// Returns when the faults of a brief run are over, and what follows from them has had its time; never in any other run, or
-/// without faults.
+/// Returns when the faults of a brief run are over, and what follows from them has had its time; never in any
+/// other run, or without faults.
 async fn all_shown(spec: &RunSpec, injection: &Injection) {
     if !spec.options.brief || spec.plan.faults.is_empty() {
         std::future::pending::<()>().await;
@@ -252,7 +255,8 @@ async fn all_shown(spec: &RunSpec, injection: &Injection) {
     tokio::time::sleep(spec.options.ttl.0.mul_f64(AFTERMATH_TTLS)).await;
 }
 
-/// Returns when each lock was granted once more, which is all that `progress` asks for; never where the phase is to last.
+/// Returns when each lock was granted once more, which is all that `progress` asks for; never where the phase
+/// is to last.
 fn granted_again(spec: &RunSpec, recorder: &Recorder) -> impl Future<Output = ()> + use<> {
     let of = |number| Trigger { key: Some(key_name(number)), ..Trigger::of(f::ACQUIRE) };
     let is_brief = spec.options.brief;

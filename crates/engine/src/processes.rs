@@ -21,7 +21,8 @@ pub struct ProcessContext {
     pub times: TimeLimits,
     /// Set once the time is up: scripts end what they are in the middle of and begin nothing.
     pub closing: Closing,
-    /// For each slot, how many process numbers it has used up. A slot is one of the processes that run at a time.
+    /// For each slot, how many process numbers it has used up. A slot is one of the processes that run at a
+    /// time.
     used: Vec<AtomicU64>,
 }
 
@@ -32,8 +33,8 @@ pub struct TimeLimits {
     pub acquire: Duration,
     /// After this long without faults every lock must be free again: the longest lease has run out.
     pub free_again: Duration,
-    /// How long the controller waits beyond what the client was given. A stopped client answers when it wakes, and
-    /// what it did then is worth knowing: so the wait outlasts every pause.
+    /// How long the controller waits beyond what the client was given. A stopped client answers when it
+    /// wakes, and what it did then is worth knowing: so the wait outlasts every pause.
     pub patience: Duration,
 }
 
@@ -78,8 +79,8 @@ impl ProcessContext {
         ProcessContext { recorder, times, closing: Closing::default(), used }
     }
 
-    /// A process number that was not used yet. It shows its slot, and thereby its client, by the rest of its division
-    /// by the number of slots, as in Jepsen.
+    /// A process number that was not used yet. It shows its slot, and thereby its client, by the rest of its
+    /// division by the number of slots, as in Jepsen.
     pub fn fresh_process(&self, slot: usize) -> u64 {
         slot as u64 + self.used[slot].fetch_add(1, Ordering::Relaxed) * self.used.len() as u64
     }
@@ -142,9 +143,9 @@ impl ProcessContext {
     }
 }
 
-/// Runs one process to its end. After an indeterminate operation it goes on under a fresh number with a script of its
-/// own, as a program that was restarted would: it is unknown what the old process still holds. So it does after a section
-/// that it abandoned.
+/// Runs one process to its end. After an indeterminate operation it goes on under a fresh number with a
+/// script of its own, as a program that was restarted would: it is unknown what the old process still holds.
+/// So it does after a section that it abandoned.
 pub async fn run_process(
     context: Arc<ProcessContext>,
     client: Arc<ClientConnection>,
@@ -184,8 +185,9 @@ pub async fn run_process(
     }
 }
 
-/// Acquires a key with a fresh process, and tries again until `deadline` where that fails: a lock may say no at once, while it need not be
-/// free yet. Each attempt has the time that those of the run have: a library may take no longer one beside its TTL. Gives how the last attempt ended, and the process that goes on.
+/// Acquires a key with a fresh process, and tries again until `deadline` where that fails: a lock may say no
+/// at once, while it need not be free yet. Each attempt has the time that those of the run have: a library
+/// may take no longer one beside its TTL. Gives how the last attempt ended, and the process that goes on.
 async fn final_acquire(
     context: &ProcessContext,
     client: &ClientConnection,
@@ -209,8 +211,8 @@ async fn final_acquire(
     }
 }
 
-/// Acquires each key once more with a fresh process, reads it and releases it: whether the locks became free again,
-/// and the final values.
+/// Acquires each key once more with a fresh process, reads it and releases it: whether the locks became free
+/// again, and the final values.
 pub async fn closing_reads(
     context: &ProcessContext,
     keys: usize,

@@ -23,7 +23,8 @@ pub struct Recorder {
     lock_changed: Notify,
 }
 
-/// An event that was awaited has come: of which process it was, and the hold under which it happened, if it was any.
+/// An event that was awaited has come: of which process it was, and the hold under which it happened, if it
+/// was any.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TriggerEvent {
     pub process: Option<u64>,
@@ -71,7 +72,8 @@ pub struct Tally {
 }
 
 impl Recorder {
-    /// Time 0 is now. `stop` is pulled when the history cannot be written, and on the first violation if `fail_fast`.
+    /// Time 0 is now. `stop` is pulled when the history cannot be written, and on the first violation if
+    /// `fail_fast`.
     pub fn new(writer: Writer, placement: Placement, stop: Arc<Stop>, fail_fast: bool) -> Recorder {
         let inner = Inner {
             writer,

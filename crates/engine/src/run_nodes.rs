@@ -7,8 +7,8 @@ use fencepost_history::{NodeKind, RunNodes, Seed};
 use fencepost_nemesis::{Nemesis, Settings, Topology};
 use std::collections::BTreeSet;
 
-/// How many faults are drawn to learn what a nemesis can hit. What one draw in fifty hits is missed in one run of
-/// twenty-five thousand.
+/// How many faults are drawn to learn what a nemesis can hit. What one draw in fifty hits is missed in one
+/// run of twenty-five thousand.
 const DRAWS: usize = 500;
 
 /// The nodes of a run.

@@ -20,8 +20,9 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Makes the images of these runs, and sets up the folders of their locks, before the first of them begins: that takes disk and cores for seconds, which the runs
-/// beside it would lack. An image that cannot be made fails the run that needs it. Ends early with `stop`.
+/// Makes the images of these runs, and sets up the folders of their locks, before the first of them begins:
+/// that takes disk and cores for seconds, which the runs beside it would lack. An image that cannot be made
+/// fails the run that needs it. Ends early with `stop`.
 pub async fn make_images<'a>(driver: &str, runs: impl Iterator<Item = &'a RunSpec>, stop: &Stop) {
     let nodes: Vec<NodeSpec> = runs.flat_map(deployment::nodes).collect();
     let images: BTreeSet<&'static str> = nodes.iter().map(|node| node.image).collect();
@@ -44,8 +45,8 @@ pub async fn make_images<'a>(driver: &str, runs: impl Iterator<Item = &'a RunSpe
     }
 }
 
-/// Carries out one of several specs. Its stop is its own: a run that fails must not end the others. Ctrl-C (`all`) ends
-/// them all.
+/// Carries out one of several specs. Its stop is its own: a run that fails must not end the others. Ctrl-C
+/// (`all`) ends them all.
 ///
 /// # Errors
 /// Those of [`run`].
@@ -64,8 +65,8 @@ pub async fn run_beside_others(
     }
 }
 
-/// Carries out a spec, into its folder; `command` repeats it. With a `script` the clients follow that in place of the workload.
-/// The verdict is drawn from the folder afterwards, as it would be later.
+/// Carries out a spec, into its folder; `command` repeats it. With a `script` the clients follow that in
+/// place of the workload. The verdict is drawn from the folder afterwards, as it would be later.
 ///
 /// # Errors
 /// Fencepost or the environment failed. Whatever was started is taken down before this returns.

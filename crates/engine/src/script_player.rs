@@ -1,7 +1,7 @@
 //! A directed run: the clients follow a script, step by step, and a narration is given as it happens.
 //!
-//! One process of its client follows each script. No step relies on sleeps: a step that must come after another waits for
-//! the event of the history that says so.
+//! One process of its client follows each script. No step relies on sleeps: a step that must come after
+//! another waits for the event of the history that says so.
 
 use crate::client_connection::ClientConnection;
 use crate::processes::ProcessContext;
@@ -43,7 +43,8 @@ pub struct ClientScript {
     /// `c1`, `c2`, ….
     pub client: String,
     pub steps: Vec<Step>,
-    /// Whether the client comes to the end of its script; the run does not wait for it where a fault keeps it from that.
+    /// Whether the client comes to the end of its script; the run does not wait for it where a fault keeps it
+    /// from that.
     pub finishes: bool,
 }
 
@@ -176,8 +177,9 @@ impl ScriptPlayer {
         }
     }
 
-    /// Ends the scripts that are not at their end, and records which: their clients may still hold the lock. Each ends what
-    /// it is in the middle of, so that it is known how that ended. The closing flag must be set.
+    /// Ends the scripts that are not at their end, and records which: their clients may still hold the lock.
+    /// Each ends what it is in the middle of, so that it is known how that ended. The closing flag must be
+    /// set.
     pub async fn close(mut self) -> ScriptOutcome {
         let playing = std::mem::take(&mut self.playing);
         let ended = futures_util::future::join_all(
@@ -188,7 +190,8 @@ impl ScriptPlayer {
             self.recorder.nemesis(Kind::Info, SCRIPTS_CUT_SHORT, json!(unfinished_scripts), None);
         }
         let unfinished = unfinished_scripts.into_iter().map(|script| script.client).collect();
-        // A sentence whose event has come may still be on its way; one whose event has not come by now never will.
+        // A sentence whose event has come may still be on its way; one whose event has not come by now never
+        // will.
         let last = futures_util::future::join_all(self.narrators.iter_mut());
         let _ = tokio::time::timeout(LAST_SENTENCE, last).await;
         self.narrators.iter().for_each(tokio::task::JoinHandle::abort);
@@ -206,7 +209,8 @@ async fn end(mut script: PlayingScript, patience: Duration) -> Option<Unfinished
     }
     let process = script.process.load(Ordering::Relaxed);
     if script.played == Some(true) {
-        // As a program does that has come to its end: a session would keep for ever what the script did not release.
+        // As a program does that has come to its end: a session would keep for ever what the script did not
+        // release.
         script.connection.end_process(process);
         return None;
     }
@@ -284,8 +288,8 @@ struct LockUser {
 }
 
 impl LockUser {
-    /// One operation on the only key of a directed run. After an indeterminate operation the script goes on under a fresh
-    /// process number, as a program that was restarted would.
+    /// One operation on the only key of a directed run. After an indeterminate operation the script goes on
+    /// under a fresh process number, as a program that was restarted would.
     async fn perform(&mut self, f: &'static str, value: Value) -> Completion {
         let op = Op { f, key: Cow::Owned(key_name(0)), value, note: Value::Null, time_limits: 1 };
         let process = self.process.load(Ordering::Relaxed);

@@ -18,8 +18,8 @@ impl RunSpec {
                 undelayed: !self.faults_may_delay_processes(),
             }),
         };
-        // Without a rate, processes rest between sections about as long as a section takes, so that the lock is
-        // contended and no process keeps it all to itself.
+        // Without a rate, processes rest between sections about as long as a section takes, so that the lock
+        // is contended and no process keeps it all to itself.
         let pause = match options.rate > 0.0 {
             true => Duration::from_secs_f64(options.concurrency as f64 / options.rate),
             false => length.mean(),
@@ -27,16 +27,18 @@ impl RunSpec {
         Settings { keys: options.keys, length, pause, reader: slot < options.readers }
     }
 
-    /// Whether a process may go on beyond the TTL and do nothing wrong: its lock does not end by then, or it notices. (A
-    /// transaction that holds lock and data is prolonged by its statements alone, and a section that waits has none.)
+    /// Whether a process may go on beyond the TTL and do nothing wrong: its lock does not end by then, or it
+    /// notices. (A transaction that holds lock and data is prolonged by its statements alone, and a section
+    /// that waits has none.)
     fn sections_may_outlast_the_ttl(&self) -> bool {
         let can = self.lock.capabilities(&self.options.lock_options);
         let is_renewed = can.renewal && !can.own_storage;
         can.lease != Lease::Ttl || is_renewed || self.options.careful && can.validity
     }
 
-    /// Whether a fault of the plan can make a process late within its section: one in its client or in the storage, and
-    /// where the lock service keeps the data, one in that. A client's wall clock measures no time that passes.
+    /// Whether a fault of the plan can make a process late within its section: one in its client or in the
+    /// storage, and where the lock service keeps the data, one in that. A client's wall clock measures no
+    /// time that passes.
     fn faults_may_delay_processes(&self) -> bool {
         let topology = self.topology();
         let keeps_data = self.lock.capabilities(&self.options.lock_options).own_storage;

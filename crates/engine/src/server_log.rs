@@ -20,8 +20,8 @@ pub struct ServerLog {
 }
 
 impl ServerLog {
-    /// Records that a server ended by itself, or, `after_fault`, did not serve again once that fault was healed.
-    /// `end` says how its process ended.
+    /// Records that a server ended by itself, or, `after_fault`, did not serve again once that fault was
+    /// healed. `end` says how its process ended.
     pub(crate) async fn record_end(&self, server: &str, after_fault: Option<u64>, end: Option<ServiceEnd>) {
         tokio::time::sleep(LOG_DELAY).await;
         let text = tail(&self.logs.join(format!("{server}.log")));

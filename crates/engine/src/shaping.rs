@@ -1,5 +1,5 @@
-//! Options that shape the faults of some nemeses only: they are refused where a run has none of these, since its user expects
-//! an effect that will not come.
+//! Options that shape the faults of some nemeses only: they are refused where a run has none of these, since
+//! its user expects an effect that will not come.
 
 use crate::names::BadUsage;
 use crate::options::RunOptions;
@@ -19,8 +19,8 @@ pub enum Faults {
 }
 
 impl RunOptions {
-    /// Options for a command whose runs have faults of these nemeses. Of those that none of them takes, the ones that
-    /// `is_usual` names are left out: the user wrote them down for other runs, in `fencepost.toml`.
+    /// Options for a command whose runs have faults of these nemeses. Of those that none of them takes, the
+    /// ones that `is_usual` names are left out: the user wrote them down for other runs, in `fencepost.toml`.
     ///
     /// # Errors
     /// One sentence: an option that none of these nemeses takes.

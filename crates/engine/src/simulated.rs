@@ -1,5 +1,6 @@
-//! A deployment of literals: clients that speak the client protocol over pipes in memory, to a lock and a storage that are a few
-//! maps. With tokio's paused time, a run of minutes takes milliseconds, and the engine is the one of real runs.
+//! A deployment of literals: clients that speak the client protocol over pipes in memory, to a lock and a
+//! storage that are a few maps. With tokio's paused time, a run of minutes takes milliseconds, and the engine
+//! is the one of real runs.
 
 use crate::client_connection::{ClientConnection, ClientEnd, ClientEvents};
 use crate::deployment::Deployment;

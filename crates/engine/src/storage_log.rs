@@ -1,5 +1,5 @@
-//! The storage's own log of what it read and wrote, put into the history when a run is over. A write whose client had given
-//! it up can arrive at any time later; only the log shows that it did, and after what.
+//! The storage's own log of what it read and wrote, put into the history when a run is over. A write whose
+//! client had given it up can arrive at any time later; only the log shows that it did, and after what.
 
 use crate::recorder::Recorder;
 use fencepost_history::{Kind, STORAGE_LOG, STORAGE_NODE, StorageAccess};
@@ -30,7 +30,8 @@ async fn read(context: &FaultContext) -> anyhow::Result<Vec<StorageAccess>> {
     Ok(accesses(&context.node(STORAGE_NODE)?.get(PATH).await?))
 }
 
-/// What the log says. A storage that was ended while it wrote leaves half a line, and nothing after it counts.
+/// What the log says. A storage that was ended while it wrote leaves half a line, and nothing after it
+/// counts.
 fn accesses(log: &[u8]) -> Vec<StorageAccess> {
     let lines = log.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     lines.map_while(|line| serde_json::from_slice(line).ok()).collect()

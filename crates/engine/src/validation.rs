@@ -101,7 +101,8 @@ impl RunSpec {
         Ok(RunSpec { options, seed, lock, workload, nemeses, plan: Plan::default(), faked: None })
     }
 
-    /// Finds out whether libfaketime has to be in the servers; refused where it cannot do what the plan wants.
+    /// Finds out whether libfaketime has to be in the servers; refused where it cannot do what the plan
+    /// wants.
     fn with_faked_clocks(mut self) -> Result<RunSpec, BadUsage> {
         let (offered, wanted) = (self.lock.service.clock_mechanisms(), self.options.clock_mechanism);
         let faked = fencepost_nemesis::fake_clocks(&self.plan, &self.topology(), wanted, offered);
@@ -122,7 +123,8 @@ impl RunSpec {
         topology::topology(&self.options, self.lock, self.workload)
     }
 
-    /// The same run on a driver with these capabilities: a swarm is drawn from what it offers, and nothing else changes.
+    /// The same run on a driver with these capabilities: a swarm is drawn from what it offers, and nothing
+    /// else changes.
     ///
     /// # Errors
     /// The servers' clocks cannot be moved as the new plan wants it.
@@ -153,7 +155,8 @@ const FAULTS_MAX: f64 = 100_000.0;
 const NO_NEMESIS: &str = "none";
 
 impl RunOptions {
-    /// With a time limit that lets fairness be judged in peace, whose bound is twice the TTL and a second, where the user left it open.
+    /// With a time limit that lets fairness be judged in peace, whose bound is twice the TTL and a second,
+    /// where the user left it open.
     fn long_enough(mut self) -> RunOptions {
         const MORE: Duration = Duration::from_secs(6);
         let is_in_peace = self.nemesis.iter().all(|name| name == NO_NEMESIS) && self.nemesis_file.is_none();

@@ -1,22 +1,26 @@
-//! What is read at most of files that may be damaged or come from elsewhere: the limits, and the readers that keep them. Without
-//! limits a file full of zeros, or a small one that is large once it is unpacked, would take all memory.
+//! What is read at most of files that may be damaged or come from elsewhere: the limits, and the readers that
+//! keep them. Without limits a file full of zeros, or a small one that is large once it is unpacked, would
+//! take all memory.
 
 use std::io::{self, BufRead, ErrorKind, Read};
 
-/// The longest line of a file that is read line by line, and the longest event of a history in another form, in bytes. Such a file may
-/// have any number of lines. The client protocol has the same limit.
+/// The longest line of a file that is read line by line, and the longest event of a history in another form,
+/// in bytes. Such a file may have any number of lines. The client protocol has the same limit.
 pub const LINE_BYTES_MAX: u64 = 64 << 20;
 
-/// The longest file of a run or of a campaign that is read whole, in bytes: `run.toml`, `verdict.json`, `part.json`.
+/// The longest file of a run or of a campaign that is read whole, in bytes: `run.toml`, `verdict.json`,
+/// `part.json`.
 pub const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// The longest file of settings, in bytes: a plan, a scenario, a `lock.toml`.
 pub const SETTINGS_BYTES_MAX: u64 = 16 << 20;
 
-/// The longest `compare.json` that is read as a baseline, in bytes: that of a hundred thousand runs has a fortieth of it.
+/// The longest `compare.json` that is read as a baseline, in bytes: that of a hundred thousand runs has a
+/// fortieth of it.
 pub const BASELINE_BYTES_MAX: u64 = 1 << 30;
 
-/// Reads the next line to the end of `line`, with its line end where it has one. Gives the number of bytes; 0 at the end.
+/// Reads the next line to the end of `line`, with its line end where it has one. Gives the number of bytes; 0
+/// at the end.
 ///
 /// # Errors
 /// Those of the reader. A line longer than [`LINE_BYTES_MAX`] is one of the kind [`ErrorKind::FileTooLarge`].

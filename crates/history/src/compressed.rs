@@ -24,7 +24,8 @@ pub fn compress(mut plain: impl Read, compressed: impl Write) -> io::Result<()> 
 /// The text of a file that is plain, or compressed by gzip or Zstandard: its first bytes tell.
 ///
 /// # Errors
-/// If the file cannot be read. A file that is compressed and damaged gives its error when it is read as far as that.
+/// If the file cannot be read. A file that is compressed and damaged gives its error when it is read as far
+/// as that.
 pub fn decompressed(file: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
     let mut file = BufReader::with_capacity(BUFFER, file);
     let beginning = file.fill_buf()?;

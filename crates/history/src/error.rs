@@ -43,12 +43,13 @@ macro_rules! codes {
     ($($(#[$about:meta])* $variant:ident = $text:literal is $kind:ident,)*) => {
         /// What kind of error ended an operation. `docs/history.md` documents the codes for other programs.
         ///
-        /// Whether the operation may still have happened is not a matter of the code: see [`Completion`](crate::Completion).
+        /// Whether the operation may still have happened is not a matter of the code: see
+        /// [`Completion`](crate::Completion).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum ErrorCode {
             $($(#[$about])* $variant,)*
-            /// A code that Fencepost does not know, such as one of an adapter's own, or no code at all. The error's
-            /// text holds it.
+            /// A code that Fencepost does not know, such as one of an adapter's own, or no code at all. The
+            /// error's text holds it.
             Other,
         }
 
@@ -146,8 +147,9 @@ impl ErrorCode {
 
 /// Why an operation failed or is indeterminate.
 ///
-/// In files it is one text, `timeout: n1 did not answer in time`: the code, a colon, and what happened for people. The
-/// code is parsed once, when the error is made or read; the text is kept as it was. It dereferences to the whole text.
+/// In files it is one text, `timeout: n1 did not answer in time`: the code, a colon, and what happened for
+/// people. The code is parsed once, when the error is made or read; the text is kept as it was. It
+/// dereferences to the whole text.
 #[derive(Clone, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(from = "Cow<str>", into = "Name")]
 pub struct OperationError {
@@ -161,7 +163,8 @@ impl OperationError {
         self.code
     }
 
-    /// The code as it stands in the text, also one that [`ErrorCode`] does not know; empty where there is none.
+    /// The code as it stands in the text, also one that [`ErrorCode`] does not know; empty where there is
+    /// none.
     pub fn code_name(&self) -> &str {
         split(&self.text).0
     }
@@ -171,8 +174,8 @@ impl OperationError {
         split(&self.text).1
     }
 
-    /// Whether the guard of the storage did not accept the write, for whatever reason of its own: the client did
-    /// send it.
+    /// Whether the guard of the storage did not accept the write, for whatever reason of its own: the client
+    /// did send it.
     pub fn is_rejected(&self) -> bool {
         self.code == ErrorCode::Rejected
     }

@@ -29,8 +29,9 @@ pub mod f {
     }
 }
 
-/// The name (`f`) of the event of a directed run in which clients did not come to the end of their script; the value is a
-/// list of [`UnfinishedScript`]. Such a client stands in the middle of its script, so it may still hold the lock.
+/// The name (`f`) of the event of a directed run in which clients did not come to the end of their script;
+/// the value is a list of [`UnfinishedScript`]. Such a client stands in the middle of its script, so it may
+/// still hold the lock.
 pub const SCRIPTS_CUT_SHORT: &str = "scripts-cut-short";
 
 /// A client that did not come to the end of its script.
@@ -42,15 +43,16 @@ pub struct UnfinishedScript {
     pub process: u64,
 }
 
-/// The name (`f`) of the last event of a run that was interrupted or failed; the value is one sentence that says why. What would have come
-/// later is not known: nothing that a lock owes by some time can be judged.
+/// The name (`f`) of the last event of a run that was interrupted or failed; the value is one sentence that
+/// says why. What would have come later is not known: nothing that a lock owes by some time can be judged.
 pub const CUT_OFF: &str = "cut-off";
 
-/// The name (`f`) of the event of a process that gave up its critical section; the value is a [`SectionAbandoned`].
+/// The name (`f`) of the event of a process that gave up its critical section; the value is a
+/// [`SectionAbandoned`].
 pub const SECTION_ABANDONED: &str = "section-abandoned";
 
-/// A process that a busy machine, and no fault, kept from its section until its lease was over. It did nothing more, as if
-/// its program had ended.
+/// A process that a busy machine, and no fault, kept from its section until its lease was over. It did
+/// nothing more, as if its program had ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SectionAbandoned {
     /// Its number, which is not used again.
@@ -145,7 +147,8 @@ pub struct Event {
     /// What is locked or counted. Faults have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Name>,
-    /// Arguments at the invocation, results at the completion. Equal ones that were read from one file are shared.
+    /// Arguments at the invocation, results at the completion. Equal ones that were read from one file are
+    /// shared.
     #[serde(default)]
     pub value: Arc<Value>,
     /// Why an operation failed or is indeterminate.

@@ -1,7 +1,7 @@
 //! Events of faults, typed: what was requested, what was observed, and what the fault says about itself.
 //!
-//! A fault describes itself in its events, so that checkers, stories and pages need no list of faults: a new nemesis shows
-//! up everywhere with the right words.
+//! A fault describes itself in its events, so that checkers, stories and pages need no list of faults: a new
+//! nemesis shows up everywhere with the right words.
 
 use crate::{Event, Kind};
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,8 @@ impl FaultDescription {
     }
 }
 
-/// One event of a fault: `invoke` when its injection or healing begins, `ok` when it is done, `info` when it failed.
+/// One event of a fault: `invoke` when its injection or healing begins, `ok` when it is done, `info` when it
+/// failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultEvent<'a> {
     /// Number of the fault in this run; injection and healing share it.
@@ -58,7 +59,8 @@ pub struct FaultEvent<'a> {
     pub stage: FaultStage,
     /// Names of the nodes.
     pub targets: Vec<&'a str>,
-    /// The roles that the fault was aimed at, as its plan names them (`holder`, `granting:2`); empty where it names nodes.
+    /// The roles that the fault was aimed at, as its plan names them (`holder`, `granting:2`); empty where it
+    /// names nodes.
     pub aimed: Vec<&'a str>,
     /// Parameters, in the nemesis's own terms.
     pub requested: &'a Value,
@@ -96,8 +98,8 @@ impl<'a> FaultEvent<'a> {
         })
     }
 
-    /// The event's value, as it is recorded. What was observed and whether it had an effect stand only where the event
-    /// says how an injection or healing ended (`ended`).
+    /// The event's value, as it is recorded. What was observed and whether it had an effect stand only where
+    /// the event says how an injection or healing ended (`ended`).
     pub fn to_value(&self, ended: bool) -> Value {
         let mut value = json!({"id": self.id, "stage": self.stage, "targets": self.targets});
         if !self.aimed.is_empty() {
@@ -119,11 +121,13 @@ impl<'a> FaultEvent<'a> {
     }
 }
 
-/// The name (`f`) of the event of a planned fault that was left out, since another fault of its kind was in force on one of
-/// its targets (healing either would have undone the other), or no node played the role that it was aimed at.
+/// The name (`f`) of the event of a planned fault that was left out, since another fault of its kind was in
+/// force on one of its targets (healing either would have undone the other), or no node played the role that
+/// it was aimed at.
 pub const FAULT_LEFT_OUT: &str = "fault-left-out";
 
-/// The name (`f`) of the event of a server that ended without a fault that ends servers, or did not come back after one.
+/// The name (`f`) of the event of a server that ended without a fault that ends servers, or did not come back
+/// after one.
 pub const SERVER_ENDED: &str = "server-ended";
 
 /// What is known of a server that ended by itself, or did not serve again after a fault was healed.
@@ -137,7 +141,8 @@ pub struct ServerEnded {
     /// How its process ended, as its node saw it: `was ended by SIGKILL`, `ended by itself, with code 1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// Number of the signal that ended its process. Histories from before this field existed have it in the words of `status` alone.
+    /// Number of the signal that ended its process. Histories from before this field existed have it in the
+    /// words of `status` alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
     /// The last lines of its log that tell of errors, or else the last lines of all.
@@ -154,7 +159,8 @@ impl ServerEnded {
         (event.f == SERVER_ENDED).then(|| ServerEnded::deserialize(&*event.value).ok())?
     }
 
-    /// Whether a signal ended it that its own mistakes do not raise: somebody sent it, or the kernel, which was out of memory.
+    /// Whether a signal ended it that its own mistakes do not raise: somebody sent it, or the kernel, which
+    /// was out of memory.
     pub fn was_killed(&self) -> bool {
         // Their numbers are the same on every architecture.
         const SENT: [(i32, &str); 5] =

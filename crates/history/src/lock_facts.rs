@@ -45,13 +45,15 @@ impl fmt::Display for Lease {
     }
 }
 
-/// What is known of the lock under test: the value of the event [`LOCK`], and the table `[lock]` of `run.toml`.
+/// What is known of the lock under test: the value of the event [`LOCK`], and the table `[lock]` of
+/// `run.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct LockFacts {
     /// As users know it: `redlock`, `redis-py`.
     pub name: String,
-    /// As the client's version command prints it: `redis-py 8.1.0`. None where the version is Fencepost's own.
+    /// As the client's version command prints it: `redis-py 8.1.0`. None where the version is Fencepost's
+    /// own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     #[serde(default)]
@@ -95,8 +97,8 @@ impl LockFacts {
         !self.name.is_empty()
     }
 
-    /// How long a grant lasts by itself that was requested for this many milliseconds: rounded up to the library's step. None
-    /// where its end is no matter of time.
+    /// How long a grant lasts by itself that was requested for this many milliseconds: rounded up to the
+    /// library's step. None where its end is no matter of time.
     pub fn granted_ns(&self, ttl_ms: f64) -> Option<u64> {
         let ttl_ns = (ttl_ms * 1e6) as u64;
         let step_ns = self.ttl_step.map_or(1, |step| u64::try_from(step.0.as_nanos()).unwrap_or(u64::MAX));

@@ -52,8 +52,8 @@ impl fmt::Display for MistakeInFile {
     }
 }
 
-/// Reads a value from a table whose entries keep their places in the text. `span` is the place of the table itself, which a
-/// missing key is reported at.
+/// Reads a value from a table whose entries keep their places in the text. `span` is the place of the table
+/// itself, which a missing key is reported at.
 ///
 /// # Errors
 /// The first key or value that does not fit, at its place.

@@ -35,8 +35,8 @@ pub fn second_of_a_name<N: AsRef<str>>(names: &[N]) -> Option<usize> {
     names.iter().position(|name| !known.insert(name.as_ref()))
 }
 
-/// Refuses an unknown name: `unknown lock "redlok": did you mean "redlock"?`, or, where no known name is near, with all of
-/// them.
+/// Refuses an unknown name: `unknown lock "redlok": did you mean "redlock"?`, or, where no known name is
+/// near, with all of them.
 pub fn unknown(what: &str, name: &str, known: &[&str]) -> String {
     match nearest(name, known) {
         Some(nearest) => format!("unknown {what} \"{name}\": did you mean \"{nearest}\"?"),

@@ -1,4 +1,5 @@
-//! The nodes of a run, for checkers: which client hosts a process, what stores the data, what each nemesis can hit.
+//! The nodes of a run, for checkers: which client hosts a process, what stores the data, what each nemesis
+//! can hit.
 
 use crate::Event;
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,8 @@ pub const NEMESES: &str = "nemeses";
 /// The name of the storage among the nodes. Its replicas are `storage-2`, `storage-3`, ….
 pub const STORAGE_NODE: &str = "storage";
 
-/// Whether a node of this name is the storage or a replica of it. A history without the event [`NODES`] has only the name.
+/// Whether a node of this name is the storage or a replica of it. A history without the event [`NODES`] has
+/// only the name.
 pub fn is_storage(node: &str) -> bool {
     node.starts_with(STORAGE_NODE)
 }
@@ -34,7 +36,8 @@ pub enum NodeKind {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct RunNodes {
-    /// The client that hosts each slot. A process belongs to the slot that is the rest of its number by their count.
+    /// The client that hosts each slot. A process belongs to the slot that is the rest of its number by their
+    /// count.
     pub slots: Vec<String>,
     /// The storage and its replicas; empty where the lock service itself keeps the data, or nothing does.
     pub storage: Vec<String>,
@@ -56,8 +59,8 @@ impl RunNodes {
         self.slots.get(usize::try_from(self.slot_of(process)).ok()?).map(String::as_str)
     }
 
-    /// The slot of a process, which stays the same when the process goes on under another number after an indeterminate operation; the
-    /// number itself in a history that does not say.
+    /// The slot of a process, which stays the same when the process goes on under another number after an
+    /// indeterminate operation; the number itself in a history that does not say.
     pub fn slot_of(&self, process: u64) -> u64 {
         let slots = self.slots.len() as u64;
         if slots == 0 { process } else { process % slots }

@@ -1,4 +1,5 @@
-//! Words of commands that are shown to be repeated: what a shell would read in names of files, options and runs is quoted.
+//! Words of commands that are shown to be repeated: what a shell would read in names of files, options and
+//! runs is quoted.
 
 use std::path::Path;
 

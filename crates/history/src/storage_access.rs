@@ -10,8 +10,8 @@ pub const STORAGE: &str = "storage";
 /// The value of the event [`STORAGE`] where the storage is one register for each key.
 pub const STORAGE_IS_REGISTER: &str = "register";
 
-/// The name (`f`) of an event that holds a part of the storage's log; the value is a list of [`StorageAccess`]. All such events of a history,
-/// one after the other, are the log.
+/// The name (`f`) of an event that holds a part of the storage's log; the value is a list of
+/// [`StorageAccess`]. All such events of a history, one after the other, are the log.
 pub const STORAGE_LOG: &str = "storage-log";
 
 /// One read or write that the storage carried out. In JSON a list: `["k0", 3, "write", 10]`.

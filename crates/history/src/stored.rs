@@ -23,11 +23,11 @@ pub fn find_history(path: &Path) -> Option<PathBuf> {
     [path.to_owned(), compressed_name(path)].into_iter().find(|file| file.is_file())
 }
 
-/// The events of a history, one by one: memory does not grow with the file. The last line of a run that was killed,
-/// or still goes on, may be cut short: it is left out.
+/// The events of a history, one by one: memory does not grow with the file. The last line of a run that was
+/// killed, or still goes on, may be cut short: it is left out.
 ///
-/// Each item is an error if the file cannot be read, or if a line (other than a cut last one) is no event; the first
-/// error is the last item.
+/// Each item is an error if the file cannot be read, or if a line (other than a cut last one) is no event;
+/// the first error is the last item.
 pub struct Events {
     path: PathBuf,
     reader: Box<dyn BufRead>,
@@ -103,7 +103,8 @@ impl Iterator for Events {
     }
 }
 
-/// Values that many events have in common, such as the arguments of an acquire: an object takes over half a kilobyte.
+/// Values that many events have in common, such as the arguments of an acquire: an object takes over half a
+/// kilobyte.
 #[derive(Default)]
 struct Values(HashSet<Arc<Value>>);
 

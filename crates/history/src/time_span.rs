@@ -37,7 +37,8 @@ impl From<Duration> for TimeSpan {
 }
 
 impl fmt::Display for TimeSpan {
-    /// In the largest unit of which it is a whole number, so that it is one word on a command line: `2s`, `1500ms`.
+    /// In the largest unit of which it is a whole number, so that it is one word on a command line: `2s`,
+    /// `1500ms`.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanos = self.0.as_nanos();
         let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")];

@@ -1,7 +1,9 @@
-//! What the values of events say: the arguments of an operation, what its answer granted, what a notice tells.
+//! What the values of events say: the arguments of an operation, what its answer granted, what a notice
+//! tells.
 //!
-//! Each type is read from a [`Value`] and becomes one. A field that is not there, or that is of another type (in a history
-//! that another program wrote), says nothing, and so does a field that is not listed here: an event keeps its value whole.
+//! Each type is read from a [`Value`] and becomes one. A field that is not there, or that is of another type
+//! (in a history that another program wrote), says nothing, and so does a field that is not listed here: an
+//! event keeps its value whole.
 
 use crate::name::Name;
 use serde::{Deserialize, Serialize, Serializer};
@@ -75,8 +77,8 @@ macro_rules! values {
 }
 
 values! {
-    /// The value of an acquire's invocation: what is asked for, and the plan of the critical section that it begins. The client does
-    /// not get the plan.
+    /// The value of an acquire's invocation: what is asked for, and the plan of the critical section that it
+    /// begins. The client does not get the plan.
     AcquireArguments {
         /// How long the grant is to last by itself.
         ttl_ms: Millis,
@@ -97,7 +99,8 @@ values! {
     Grant {
         /// The fencing token.
         token: i64,
-        /// How long the grant is still valid, as its client could tell; 0 or less: it was over when its client learned of it.
+        /// How long the grant is still valid, as its client could tell; 0 or less: it was over when its
+        /// client learned of it.
         validity_ms: Millis,
         /// The servers that granted it.
         granted_by: Vec<Name>,

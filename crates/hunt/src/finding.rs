@@ -23,8 +23,9 @@ pub struct KeptFinding {
     pub file: FindingFile,
 }
 
-/// Keeps a finding in a folder of its own beneath `findings`, which is named by the finding's signature, and moves the run
-/// that shows it there. An earlier finding of the same signature is replaced. `program` is how Fencepost is called.
+/// Keeps a finding in a folder of its own beneath `findings`, which is named by the finding's signature, and
+/// moves the run that shows it there. An earlier finding of the same signature is replaced. `program` is how
+/// Fencepost is called.
 ///
 /// # Errors
 /// A file cannot be written or moved; the run stays where it is then.
@@ -72,8 +73,8 @@ pub fn keep(shrunk: &Shrunk, violation: &Violation, findings: &Path, program: &s
     Ok(KeptFinding { folder, file })
 }
 
-/// The sentence of the violation that the run's picture shows, if it is of this kind: a run may show it several times, and picture
-/// and sentence are read together.
+/// The sentence of the violation that the run's picture shows, if it is of this kind: a run may show it
+/// several times, and picture and sentence are read together.
 fn telling_sentence(example: &Played, violation: &Violation) -> Option<String> {
     let run = RunIndex::new(&example.history).ok()?;
     let shown = pictured(&run, &example.verdict).filter(|finding| finding.is_of_class(&violation.class))?;

@@ -1,8 +1,8 @@
-//! Searches for the faults that break a lock: plays many short schedules, learns from each history, and shrinks and
-//! keeps the violations that it finds.
+//! Searches for the faults that break a lock: plays many short schedules, learns from each history, and
+//! shrinks and keeps the violations that it finds.
 //!
-//! A [`Schedule`] is what is searched, mutated and shrunk: the options of a run and its plan of faults. A [`Player`]
-//! carries it out.
+//! A [`Schedule`] is what is searched, mutated and shrunk: the options of a run and its plan of faults. A
+//! [`Player`] carries it out.
 
 mod finding;
 pub mod hunt;

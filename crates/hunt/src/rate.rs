@@ -20,8 +20,8 @@ impl Rate {
         self.violations += usize::from(violation);
     }
 
-    /// The exact 95 % interval of the probability (Clopper and Pearson 1934). Where all plays or none showed the
-    /// violation, only one side is open, and has all of the 5 %: none of n leaves up to about 3 / n.
+    /// The exact 95 % interval of the probability (Clopper and Pearson 1934). Where all plays or none showed
+    /// the violation, only one side is open, and has all of the 5 %: none of n leaves up to about 3 / n.
     pub fn interval(self) -> (f64, f64) {
         let Rate { violations, plays } = self;
         let one_sided = violations == 0 || violations == plays;

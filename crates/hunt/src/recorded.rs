@@ -10,11 +10,12 @@ use fencepost_report::findings::SCENARIO;
 use std::path::Path;
 
 impl Schedule {
-    /// The schedule of the run in this folder: the options in `run.toml`, the faults in `plan.toml`, and the scripts of
-    /// its scenario, where it was a run of one.
+    /// The schedule of the run in this folder: the options in `run.toml`, the faults in `plan.toml`, and the
+    /// scripts of its scenario, where it was a run of one.
     ///
     /// # Errors
-    /// One sentence: the folder has no such files, another version of Fencepost made them, or they do not fit together.
+    /// One sentence: the folder has no such files, another version of Fencepost made them, or they do not fit
+    /// together.
     pub fn of_run(folder: &RunFolder) -> Result<Schedule, BadUsage> {
         let file =
             folder.read_run().map_err(|error| BadUsage(format!("{:#}", anyhow::Error::from(error))))?;

@@ -49,8 +49,8 @@ impl Replays {
     }
 }
 
-/// Plays the schedule `times` times, `jobs` at a time; `ended` is called after each. After Ctrl-C none begins, and those
-/// that it ended do not count.
+/// Plays the schedule `times` times, `jobs` at a time; `ended` is called after each. After Ctrl-C none
+/// begins, and those that it ended do not count.
 pub async fn replay(
     schedule: &Schedule,
     times: usize,

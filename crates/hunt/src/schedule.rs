@@ -3,8 +3,8 @@
 use fencepost_engine::{BadUsage, RunOptions, RunSpec, Script};
 use fencepost_nemesis::Plan;
 
-/// A run that could be carried out: its options with a seed, and its faults. Two plays of one schedule have the same
-/// faults and the same choices of every process; the interleaving on real servers differs.
+/// A run that could be carried out: its options with a seed, and its faults. Two plays of one schedule have
+/// the same faults and the same choices of every process; the interleaving on real servers differs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     pub options: RunOptions,

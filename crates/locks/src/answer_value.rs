@@ -1,4 +1,5 @@
-//! What the value of an answer may be. The checkers would pass over any other as if nothing were there, so it ends the run.
+//! What the value of an answer may be. The checkers would pass over any other as if nothing were there, so it
+//! ends the run.
 
 use crate::protocol::{Answer, AnswerKind};
 use fencepost_history::{Grant, Released, f, printable};
@@ -35,7 +36,8 @@ const RELEASED: [Field; 3] = [
 ];
 
 impl Answer {
-    /// Refuses a value that no answer to an operation of this name has. docs/client-protocol.md says which are possible.
+    /// Refuses a value that no answer to an operation of this name has. docs/client-protocol.md says which
+    /// are possible.
     ///
     /// # Errors
     /// What the client did and what was expected, as a sentence has it after the client's name.

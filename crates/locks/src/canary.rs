@@ -1,9 +1,9 @@
 //! `canary-nolock`: no lock at all. Every acquire succeeds at once.
 //!
 //! It is there to be caught: a checker that does not find a violation in its histories finds none anywhere.
-//! `exclusion` must see overlapping holds, `lost-updates` must see overwritten increments, and `fencing` must see
-//! a token that does not grow. For the last one, and so that the guard `token` can be used with it (and protects
-//! nothing, since no token is ever lower than another), each acquire hands out the token 1.
+//! `exclusion` must see overlapping holds, `lost-updates` must see overwritten increments, and `fencing` must
+//! see a token that does not grow. For the last one, and so that the guard `token` can be used with it (and
+//! protects nothing, since no token is ever lower than another), each acquire hands out the token 1.
 
 use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;

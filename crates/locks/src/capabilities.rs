@@ -3,7 +3,8 @@
 use fencepost_history::Lease;
 use std::time::Duration;
 
-/// What a lock can do. Workloads, guards, faults and checkers ask here, and a client's hello is held against it.
+/// What a lock can do. Workloads, guards, faults and checkers ask here, and a client's hello is held against
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// An acquire gives a fencing token.
@@ -62,8 +63,9 @@ impl Capabilities {
         words.into_iter().filter(|(can, _)| *can).map(|(_, word)| word.to_owned()).collect()
     }
 
-    /// Compares what a client announced (`can` of its hello) with what its lock claims. Workload, guard and checkers
-    /// were chosen by the claim, so a client that differs would be judged by rules that do not fit it.
+    /// Compares what a client announced (`can` of its hello) with what its lock claims. Workload, guard and
+    /// checkers were chosen by the claim, so a client that differs would be judged by rules that do not fit
+    /// it.
     ///
     /// # Errors
     /// One sentence that names the words that are missing, and those that are too many.

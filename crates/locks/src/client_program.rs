@@ -49,8 +49,8 @@ pub struct GrantValues {
 }
 
 impl ClientProgram {
-    /// What the lock can do, as far as it is known before its client has said hello: of a client without `lock.toml` it is
-    /// taken that it gives whatever a guard needs, and its hello is held against that.
+    /// What the lock can do, as far as it is known before its client has said hello: of a client without
+    /// `lock.toml` it is taken that it gives whatever a guard needs, and its hello is held against that.
     pub fn capabilities(&self) -> Capabilities {
         let GrantValues { token, unique } =
             self.promised.unwrap_or(GrantValues { token: true, unique: true });

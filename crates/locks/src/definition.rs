@@ -1,4 +1,5 @@
-//! What a lock is: a service with its servers, a recipe by which clients acquire and release, and what the two can do.
+//! What a lock is: a service with its servers, a recipe by which clients acquire and release, and what the
+//! two can do.
 
 use crate::capabilities::Capabilities;
 use crate::error::{ClientError, OptionError};
@@ -10,14 +11,15 @@ use fencepost_history::LockFacts;
 use fencepost_storage::Sequencers;
 use std::time::Duration;
 
-/// A lock that Fencepost can judge. A recipe's file defines one, as a constant; [`crate::registry`] lists them all.
+/// A lock that Fencepost can judge. A recipe's file defines one, as a constant; [`crate::registry`] lists
+/// them all.
 pub struct LockDefinition {
     /// As on the command line.
     pub name: &'static str,
     /// One line for `fencepost list`.
     pub about: &'static str,
-    /// Which properties it claims and under which conditions, for `fencepost list`: one line that names properties as
-    /// the checkers do (exclusion, ownership, progress, availability, fencing).
+    /// Which properties it claims and under which conditions, for `fencepost list`: one line that names
+    /// properties as the checkers do (exclusion, ownership, progress, availability, fencing).
     pub claims: &'static str,
     /// The servers. Several locks may use the same service.
     pub service: &'static dyn LockService,

@@ -1,12 +1,13 @@
-//! The built-in locks: their services, their recipes, and the client side of the client protocol. One folder a service.
+//! The built-in locks: their services, their recipes, and the client side of the client protocol. One folder
+//! a service.
 //!
 //! ```text
 //! controller ── client protocol ──► client/ ──► Lock (redis/lock.rs, redlock/, etcd/, …) ──► lock service
 //!                                      └──────► the storage, by crates/storage
 //! ```
 //!
-//! A lock is a [`LockDefinition`]: a [`LockService`] (its servers), a [`Recipe`] (how clients acquire and release) and
-//! [`Capabilities`].
+//! A lock is a [`LockDefinition`]: a [`LockService`] (its servers), a [`Recipe`] (how clients acquire and
+//! release) and [`Capabilities`].
 
 mod answer_value;
 mod canary;

@@ -5,8 +5,8 @@ use clap::{Args, ValueEnum};
 use fencepost_history::TimeSpan;
 use serde::{Deserialize, Serialize};
 
-/// Options of all locks, as on the command line, in run.toml and in the client's hello. A field here is an option
-/// there; [`crate::LockDefinition::option_names`] says which locks understand it.
+/// Options of all locks, as on the command line, in run.toml and in the client's hello. A field here is an
+/// option there; [`crate::LockDefinition::option_names`] says which locks understand it.
 #[derive(Clone, Debug, Default, PartialEq, Args, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 #[command(next_help_heading = "Options of locks (see `fencepost list locks`)")]
@@ -156,7 +156,8 @@ impl Options {
         Options::default().as_map().into_iter().map(|(name, _)| name).collect()
     }
 
-    /// The names of the options that differ from their defaults, but for `nodes`, which every lock understands.
+    /// The names of the options that differ from their defaults, but for `nodes`, which every lock
+    /// understands.
     pub(crate) fn changed(&self) -> Vec<String> {
         let default = Options::default().as_map();
         let changed = self.as_map().into_iter().filter(|(name, value)| default.get(name) != Some(value));

@@ -1,9 +1,9 @@
 //! Points inside a recipe at which a client can pause, so that a fault is injected between two of its steps.
 //!
-//! A recipe calls `notices.reached(key, point).await` at such a point, which normally does nothing. In a scenario
-//! (`--pause-at between-get-and-del=300ms`) the client sends a notice, which the controller records as an event of the history
-//! (`f` is `at`), and waits that long. A fault whose trigger is that event is then certainly injected while the client is
-//! there.
+//! A recipe calls `notices.reached(key, point).await` at such a point, which normally does nothing. In a
+//! scenario (`--pause-at between-get-and-del=300ms`) the client sends a notice, which the controller records
+//! as an event of the history (`f` is `at`), and waits that long. A fault whose trigger is that event is then
+//! certainly injected while the client is there.
 
 use fencepost_history::prose::unknown;
 use fencepost_history::{InvalidDuration, TimeSpan};

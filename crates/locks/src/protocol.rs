@@ -116,8 +116,8 @@ pub enum ToClient {
     Over(ProcessOver),
 }
 
-/// One line to a client that is no command: a process is over, because an operation of it ended in `info`. Its locks must
-/// be prolonged no more, and its connections can be closed.
+/// One line to a client that is no command: a process is over, because an operation of it ended in `info`.
+/// Its locks must be prolonged no more, and its connections can be closed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProcessOver {
     /// `over`.
@@ -163,8 +163,9 @@ pub struct Notice {
     pub key: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// With `renewed`: how long ago, by the client's own clock, the keepalive was sent that prolonged the lease. The
-    /// lease runs for its TTL from some moment since then; a client that was stopped reads old answers.
+    /// With `renewed`: how long ago, by the client's own clock, the keepalive was sent that prolonged the
+    /// lease. The lease runs for its TTL from some moment since then; a client that was stopped reads old
+    /// answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_ms: Option<u64>,
     /// With `at`: the point that the recipe has reached.

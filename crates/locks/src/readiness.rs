@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long a server may take until it serves. It takes a second or two; on a machine with other work it takes many times
-/// that, and a run had better wait than fail.
+/// How long a server may take until it serves. It takes a second or two; on a machine with other work it
+/// takes many times that, and a run had better wait than fail.
 pub(crate) const START_TIME: Duration = Duration::from_secs(60);
 
 /// The rest between two questions: short at first, since most servers serve at once.
@@ -28,8 +28,8 @@ impl Awaited<'_> {
     /// Asks again and again until the server serves: `trouble` gives why it does not yet, none if it does.
     ///
     /// # Errors
-    /// One sentence with the server, its node and the trouble, when its process ended or the time is over; the error of
-    /// `trouble` itself.
+    /// One sentence with the server, its node and the trouble, when its process ended or the time is over;
+    /// the error of `trouble` itself.
     pub(crate) async fn serves<Answer>(&self, mut trouble: impl FnMut() -> Answer) -> Result<(), ClusterError>
     where
         Answer: Future<Output = Result<Option<String>, ClusterError>>,

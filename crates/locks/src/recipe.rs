@@ -66,10 +66,11 @@ pub trait Lock: Send {
         // Nothing was begun.
         Completion::fail(ErrorCode::BadCommand, "this lock has no shared mode")
     }
-    /// Releases the lock. The client program adds what the process believed; the completion says nothing about that.
+    /// Releases the lock. The client program adds what the process believed; the completion says nothing
+    /// about that.
     async fn release(&mut self, key: &str, timeout: Duration) -> Completion;
-    /// Whether the lease still runs, by this process's own clock and the notices of its library, without a request.
-    /// None where no validity is known (then only a `lost` notice ends the belief).
+    /// Whether the lease still runs, by this process's own clock and the notices of its library, without a
+    /// request. None where no validity is known (then only a `lost` notice ends the belief).
     fn still_valid(&self, _key: &str) -> Option<bool> {
         None
     }
@@ -85,8 +86,8 @@ pub trait Lock: Send {
     fn sequencer(&self, _key: &str) -> Option<String> {
         None
     }
-    /// How many notifications of the lock service woke this process during its latest acquire; none where the recipe
-    /// waits for none.
+    /// How many notifications of the lock service woke this process during its latest acquire; none where the
+    /// recipe waits for none.
     fn wakeups(&self) -> Option<u64> {
         None
     }
@@ -96,8 +97,9 @@ pub trait Lock: Send {
         // There is nowhere to send it.
         Completion::fail(ErrorCode::NoStorage, "this lock keeps no data")
     }
-    /// Sets the value of `key`, which ends the hold: it is `Ok` once it is durable, and for that the transaction that
-    /// held the lock is over. Only for a lock that has its [own storage](crate::Capabilities::own_storage).
+    /// Sets the value of `key`, which ends the hold: it is `Ok` once it is durable, and for that the
+    /// transaction that held the lock is over. Only for a lock that has its
+    /// [own storage](crate::Capabilities::own_storage).
     async fn write(&mut self, _key: &str, _value: &Value, _timeout: Duration) -> Completion {
         // There is nowhere to send it.
         Completion::fail(ErrorCode::NoStorage, "this lock keeps no data")

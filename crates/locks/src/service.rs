@@ -1,4 +1,5 @@
-//! What a lock service is: its servers, how they are started, and how they say that they serve and which of them leads.
+//! What a lock service is: its servers, how they are started, and how they say that they serve and which of
+//! them leads.
 
 use crate::error::OptionError;
 use crate::options::Options;
@@ -25,7 +26,8 @@ pub trait LockService: Send + Sync {
     fn setup_time(&self) -> Duration {
         Duration::from_secs(1)
     }
-    /// Options of its own that it understands, as on the command line without the dashes (`redis-persistence`).
+    /// Options of its own that it understands, as on the command line without the dashes
+    /// (`redis-persistence`).
     fn options(&self) -> &'static [&'static str] {
         &[]
     }
@@ -45,12 +47,13 @@ pub trait LockService: Send + Sync {
     fn port(&self) -> u16;
     /// The process that server `index` of these nodes runs.
     fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service;
-    /// By which mechanisms the clocks of its servers can be moved, the one that suits their program best first: for a JVM
-    /// faketime, then vdso.
+    /// By which mechanisms the clocks of its servers can be moved, the one that suits their program best
+    /// first: for a JVM faketime, then vdso.
     fn clock_mechanisms(&self) -> &'static [ClockMechanism] {
         &[ClockMechanism::Vdso]
     }
-    /// Returns when the servers serve (elected, replicated, answering). Called after all of them were started.
+    /// Returns when the servers serve (elected, replicated, answering). Called after all of them were
+    /// started.
     ///
     /// # Errors
     /// Says which server does not serve, and its answer.
@@ -67,13 +70,14 @@ pub trait LockService: Send + Sync {
     /// # Errors
     /// The server could not be asked.
     async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError>;
-    /// What a server writes into its log when it cannot read its own data any more: parts of lines. For servers that make
-    /// durable what they answer, so that this is a failure of theirs, whatever the power did.
+    /// What a server writes into its log when it cannot read its own data any more: parts of lines. For
+    /// servers that make durable what they answer, so that this is a failure of theirs, whatever the power
+    /// did.
     fn unreadable_data(&self) -> &'static [&'static str] {
         &[]
     }
-    /// How to find the leader, where one of the servers leads at a time and the others follow it. None: each server
-    /// stands for itself, and a fault that is meant for a leader takes a drawn one.
+    /// How to find the leader, where one of the servers leads at a time and the others follow it. None: each
+    /// server stands for itself, and a fault that is meant for a leader takes a drawn one.
     fn leadership(&self) -> Option<&dyn ServiceLeadership> {
         None
     }
@@ -82,14 +86,14 @@ pub trait LockService: Send + Sync {
 /// A service in which one server leads.
 #[async_trait]
 pub trait ServiceLeadership: Send + Sync {
-    /// The place, among these nodes, of the server that leads now, as the servers themselves say; where they disagree,
-    /// the one with the newest term. None while there is no leader.
+    /// The place, among these nodes, of the server that leads now, as the servers themselves say; where they
+    /// disagree, the one with the newest term. None while there is no leader.
     ///
     /// # Errors
     /// The servers could not be asked.
     async fn leader(&self, nodes: &[Arc<dyn Node>]) -> Result<Option<usize>, ClusterError>;
-    /// Asks the service to let another server lead than `from`, without harming `from`. Returns when the service has
-    /// accepted the order; whether it was carried out shows in [`ServiceLeadership::leader`].
+    /// Asks the service to let another server lead than `from`, without harming `from`. Returns when the
+    /// service has accepted the order; whether it was carried out shows in [`ServiceLeadership::leader`].
     ///
     /// # Errors
     /// The service cannot do that, or refused.

@@ -16,7 +16,8 @@ pub struct Judged {
     pub history: Vec<Event>,
     /// The summary for the terminal.
     pub text: String,
-    /// Why the report's files could not be written, where one could not be. The verdict is right all the same.
+    /// Why the report's files could not be written, where one could not be. The verdict is right all the
+    /// same.
     pub unwritten: Option<anyhow::Error>,
 }
 
@@ -37,7 +38,8 @@ pub fn judge(folder: &RunFolder) -> Result<Judged> {
 }
 
 fn write_report(folder: &RunFolder, heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> Result<()> {
-    // No verdict rests on the clocks: without them everything else is written, and then they are complained about.
+    // No verdict rests on the clocks: without them everything else is written, and then they are complained
+    // about.
     let (clocks, unreadable) = match read_clock_samples(&folder.clocks()) {
         Ok(clocks) => (clocks, None),
         Err(error) => (Vec::new(), Some(error)),

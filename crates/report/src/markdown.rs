@@ -1,5 +1,5 @@
-//! Text of others in Markdown: names of folders, of locks and of keys, and what clients wrote, stay text there. None of it
-//! becomes HTML, a link, or a cell of its own.
+//! Text of others in Markdown: names of folders, of locks and of keys, and what clients wrote, stay text
+//! there. None of it becomes HTML, a link, or a cell of its own.
 
 use fencepost_history::is_steering;
 

@@ -190,8 +190,8 @@ pub fn all(results: &Path) -> std::io::Result<Vec<Run>> {
     Ok(runs)
 }
 
-/// What may be runs in a folder of runs: its folders. Not `latest`, which is a link to a run that is there under its own
-/// name.
+/// What may be runs in a folder of runs: its folders. Not `latest`, which is a link to a run that is there
+/// under its own name.
 pub fn folders(results: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(folder_entries(results)?.iter().map(DirEntry::path).collect())
 }

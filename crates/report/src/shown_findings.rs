@@ -18,7 +18,8 @@ impl ShownFinding<'_> {
     }
 }
 
-/// One finding of each class of violation, the worst first, and none whose holds another one is about already.
+/// One finding of each class of violation, the worst first, and none whose holds another one is about
+/// already.
 pub fn shown_findings<'a>(run: &RunIndex, verdict: &'a RunVerdict) -> Vec<ShownFinding<'a>> {
     groups(run, verdict, 1).into_iter().flatten().collect()
 }
@@ -28,8 +29,8 @@ pub fn pictured<'a>(run: &RunIndex, verdict: &'a RunVerdict) -> Option<&'a Findi
     shown_findings(run, verdict).into_iter().find(|shown| !shown.holds.is_empty()).map(|shown| shown.finding)
 }
 
-/// Up to `most` findings of each class of violation, the worst class first and the most telling finding of it first,
-/// and none whose holds another one is about already.
+/// Up to `most` findings of each class of violation, the worst class first and the most telling finding of it
+/// first, and none whose holds another one is about already.
 pub fn groups<'a>(run: &RunIndex, verdict: &'a RunVerdict, most: usize) -> Vec<Vec<ShownFinding<'a>>> {
     let lost: HashSet<Vec<usize>> = findings(verdict)
         .filter(|finding| finding.is_of_class("lost-update"))
@@ -59,14 +60,15 @@ pub fn findings(verdict: &RunVerdict) -> impl Iterator<Item = &Finding> {
     violated(verdict).flat_map(|each| own_findings(verdict, each))
 }
 
-/// The findings of one checker, without those that another checker, which found a violation too, says already.
+/// The findings of one checker, without those that another checker, which found a violation too, says
+/// already.
 pub fn own_findings<'a>(verdict: &'a RunVerdict, of: &'a Verdict) -> impl Iterator<Item = &'a Finding> {
     let is_said = |by: &String| violated(verdict).any(|other| other.checker == *by);
     of.findings.iter().filter(move |finding| !finding.repeats.as_ref().is_some_and(is_said))
 }
 
-/// The first operations without an order of each checker whose findings only repeat those of others: its name, the name of the
-/// checker that says the same, and the picture's data.
+/// The first operations without an order of each checker whose findings only repeat those of others: its
+/// name, the name of the checker that says the same, and the picture's data.
 pub fn repetitions(verdict: &RunVerdict) -> impl Iterator<Item = (&str, &str, &Evidence)> {
     let silent = violated(verdict).filter(|each| own_findings(verdict, each).next().is_none());
     silent.filter_map(|each| {
@@ -79,8 +81,8 @@ fn violated(verdict: &RunVerdict) -> impl Iterator<Item = &Verdict> {
     verdict.verdicts.iter().filter(|each| each.outcome == Outcome::Violation)
 }
 
-/// Classes of findings, those that say most first and those of properties that the lock does not claim last; classes of other
-/// versions follow in the order of the verdicts.
+/// Classes of findings, those that say most first and those of properties that the lock does not claim last;
+/// classes of other versions follow in the order of the verdicts.
 fn classes(verdict: &RunVerdict) -> Vec<&str> {
     let mut classes: Vec<(bool, &str)> = Vec::new();
     for each in violated(verdict) {
@@ -96,8 +98,8 @@ fn classes(verdict: &RunVerdict) -> Vec<&str> {
     classes.into_iter().map(|(_, class)| class).collect()
 }
 
-/// The findings of a class in their order, but for the first one by which an update was lost: that one leads. `lost` are the
-/// holds of lost updates.
+/// The findings of a class in their order, but for the first one by which an update was lost: that one leads.
+/// `lost` are the holds of lost updates.
 fn most_telling_first<'a>(
     run: &RunIndex,
     verdict: &'a RunVerdict,

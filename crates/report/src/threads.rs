@@ -1,5 +1,5 @@
-//! The threads that judge. A machine may have few to give (`ulimit -v`, `ulimit -u`, `pids.max`): a judgement works with those that there are,
-//! and without any on the thread that asks for it.
+//! The threads that judge. A machine may have few to give (`ulimit -v`, `ulimit -u`, `pids.max`): a judgement
+//! works with those that there are, and without any on the thread that asks for it.
 
 use rayon::{ThreadBuilder, ThreadPoolBuilder};
 use std::sync::OnceLock;
@@ -9,8 +9,9 @@ use std::thread;
 /// The address space that a thread reserves: its stack, and the memory that the allocator sets aside for it.
 const OF_A_THREAD: u64 = 72 << 20;
 
-/// Makes sure that work can be shared out among threads from the thread that calls this. Everything that does so calls it first: the
-/// library that shares work out ends the program where a thread of its own cannot be started.
+/// Makes sure that work can be shared out among threads from the thread that calls this. Everything that does
+/// so calls it first: the library that shares work out ends the program where a thread of its own cannot be
+/// started.
 pub fn prepare_threads() {
     static SHARED: OnceLock<bool> = OnceLock::new();
     // A thread that has threads to share with, or is one of them.

@@ -19,7 +19,8 @@ use std::collections::HashSet;
 /// The state of a property that was violated, or not decided, and that the lock does not claim.
 pub const UNCLAIMED: &str = "unclaimed";
 
-/// What a checker observed, with whose failure a violation is; of a property that the lock does not claim, that it does not count.
+/// What a checker observed, with whose failure a violation is; of a property that the lock does not claim,
+/// that it does not count.
 pub fn observation(verdict: &Verdict) -> String {
     match verdict.claimed || verdict.outcome == Outcome::Valid {
         true => with_whose(&verdict.summary, &verdict.whose),
@@ -33,7 +34,8 @@ pub fn with_whose(sentence: &str, whose: &[Whose]) -> String {
     if names.is_empty() { sentence.to_owned() } else { format!("{sentence} ({})", and(&names)) }
 }
 
-/// Whose failures the violations are and what that means, and what to do about the one that is shown first: rows of names and texts.
+/// Whose failures the violations are and what that means, and what to do about the one that is shown first:
+/// rows of names and texts.
 pub fn whose_and_advice(verdict: &RunVerdict, shown: Option<&Finding>) -> Vec<(&'static str, String)> {
     let mut rows: Vec<(&str, String)> = Vec::new();
     for whose in verdict.whose() {
@@ -98,8 +100,8 @@ fn held(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
     }
 }
 
-/// What a reader has to know before the verdict, where anything: that a server ended and no fault did that, that the run was cut off, or
-/// that it is still going. A sentence or two.
+/// What a reader has to know before the verdict, where anything: that a server ended and no fault did that,
+/// that the run was cut off, or that it is still going. A sentence or two.
 pub fn caveat(run: &RunIndex) -> Option<String> {
     if let Some(why) = run.why_its_end_says_nothing() {
         let ended = run.ended_unexplained().map(|(_, ended)| ended).filter(|ended| !ended.was_killed());

@@ -1,4 +1,5 @@
-//! The client's way to the storage: one connection for all processes, requests sent without waiting for answers.
+//! The client's way to the storage: one connection for all processes, requests sent without waiting for
+//! answers.
 
 use crate::guards::Credentials;
 use crate::protocol::{Function, LINE_MAX, Request, Response};
@@ -207,7 +208,8 @@ mod tests {
         );
     }
 
-    /// Answers the first request (the one that `dial` sends), and no other; then closes the connection, or keeps it.
+    /// Answers the first request (the one that `dial` sends), and no other; then closes the connection, or
+    /// keeps it.
     async fn mute_storage(close: bool) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound").to_string();

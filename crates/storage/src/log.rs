@@ -1,5 +1,5 @@
-//! The storage's log: each read and write that it carried out, in its own order. A request can be carried out long after its
-//! client gave it up; only this shows when it came.
+//! The storage's log: each read and write that it carried out, in its own order. A request can be carried out
+//! long after its client gave it up; only this shows when it came.
 
 use fencepost_history::StorageAccess;
 use serde_json::Value;
@@ -9,7 +9,8 @@ use std::path::Path;
 
 /// A file with one [`StorageAccess`] a line.
 pub(crate) struct AccessLog {
-    /// None once it could not be written: what is missing in the middle would look like an access that was not there.
+    /// None once it could not be written: what is missing in the middle would look like an access that was
+    /// not there.
     file: Option<File>,
 }
 

@@ -1,8 +1,8 @@
 //! The client's way to what the lock protects: one storage, or replicas of it of which a majority decides.
 //!
-//! With replicas each value has a version: the token under which it was written, and which write of its writer it was.
-//! A reader asks all and takes the newest value among the first majority; a write is done when a majority has it. Two
-//! majorities have a replica in common, so a reader finds every write that was done.
+//! With replicas each value has a version: the token under which it was written, and which write of its
+//! writer it was. A reader asks all and takes the newest value among the first majority; a write is done when
+//! a majority has it. Two majorities have a replica in common, so a reader finds every write that was done.
 
 use crate::client::{Lost, Operation, StorageClient};
 use crate::guards::{Credentials, Guard};
@@ -69,7 +69,8 @@ impl ProtectedStorage {
         let poll = self.poll(Operation::mark(key, credentials), timeout).await;
         match poll.agreed.len() >= self.majority() {
             true => Completion::Ok(Value::Null),
-            // It changes no value. What a minority has noted makes it refuse older writers, and nothing worse.
+            // It changes no value. What a minority has noted makes it refuse older writers, and nothing
+            // worse.
             false => Completion::Fail(poll.error()),
         }
     }

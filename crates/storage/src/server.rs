@@ -36,11 +36,11 @@ pub struct StorageSetup {
 
 /// The program `fencepost storage`: serves until it is killed.
 ///
-/// `connect` gives, for the name of a lock and the addresses of its servers, a way to check its sequencers; it is called
-/// only for a guard that needs sequencers.
+/// `connect` gives, for the name of a lock and the addresses of its servers, a way to check its sequencers;
+/// it is called only for a guard that needs sequencers.
 ///
-/// Returns the exit code: 254 for an unknown guard or one whose sequencers cannot be checked, 255 for an address on
-/// which it cannot listen.
+/// Returns the exit code: 254 for an unknown guard or one whose sequencers cannot be checked, 255 for an
+/// address on which it cannot listen.
 pub async fn run_storage<Connect>(setup: &StorageSetup, connect: Connect) -> i32
 where
     Connect: AsyncFnOnce(&str, &[String]) -> Result<Box<dyn Sequencers>, String>,
@@ -87,7 +87,8 @@ where
     }
 }
 
-/// Serves on a listener that is bound already, without a lock service to ask and without a delay between check and write.
+/// Serves on a listener that is bound already, without a lock service to ask and without a delay between
+/// check and write.
 pub async fn serve_storage(listener: TcpListener, guard: &'static dyn Guard) {
     serve(listener, Arc::new(Storage::new(guard, Duration::ZERO, None))).await;
 }

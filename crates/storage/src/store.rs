@@ -14,7 +14,8 @@ use std::time::Duration;
 /// The storage as all its connections share it.
 pub(crate) struct Storage {
     guard: &'static dyn Guard,
-    /// Time between check and write of a guard that works in two steps, for the first of several writes of a key.
+    /// Time between check and write of a guard that works in two steps, for the first of several writes of a
+    /// key.
     write_delay: Duration,
     /// Tells a guard whether a lock is still held.
     sequencers: Option<Box<dyn Sequencers>>,
@@ -138,8 +139,8 @@ impl Storage {
         Ok(Admitted::Done(records.put(key, write.value, version, process)))
     }
 
-    /// The second step of a guard that works in two. The first write to come waits; one that finds another waiting goes
-    /// ahead of it, so that a run that arranges for two to come together knows how it ends.
+    /// The second step of a guard that works in two. The first write to come waits; one that finds another
+    /// waiting goes ahead of it, so that a run that arranges for two to come together knows how it ends.
     async fn write_later(&self, key: &str, value: Value, process: Option<u64>) -> Value {
         let alone = self.records.lock().record(key).unwritten == 1;
         if alone && !self.write_delay.is_zero() {
@@ -174,8 +175,8 @@ impl Storage {
     }
 }
 
-/// What the storage answers if its guard rejects. Every guard's reason gets the same code in front, so that a client
-/// knows a rejection from other errors without knowing the guard.
+/// What the storage answers if its guard rejects. Every guard's reason gets the same code in front, so that a
+/// client knows a rejection from other errors without knowing the guard.
 fn rejected(rejection: &Rejection) -> OperationError {
     ErrorCode::Rejected.error(rejection)
 }

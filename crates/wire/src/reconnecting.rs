@@ -1,8 +1,8 @@
 //! Keeps one connection to a server, and replaces it by itself when it died or went silent.
 //!
-//! A connection that is merely silent stays in use until a new one has been answered: requests that go the same
-//! way are executed in the order in which they were sent, and recipes rely on that (a release that follows a
-//! lost acquire must not overtake it).
+//! A connection that is merely silent stays in use until a new one has been answered: requests that go the
+//! same way are executed in the order in which they were sent, and recipes rely on that (a release that
+//! follows a lost acquire must not overtake it).
 
 use std::future::Future;
 use std::ops::Deref;
@@ -12,13 +12,14 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-/// The first attempt to connect gets this long; each failure doubles it, so that a slow network is reached, too.
+/// The first attempt to connect gets this long; each failure doubles it, so that a slow network is reached,
+/// too.
 const DIAL_TIMEOUT_MIN: Duration = Duration::from_millis(300);
 const DIAL_TIMEOUT_MAX: Duration = Duration::from_millis(2400);
 /// Rest after a failed attempt: short, so that a server that returns is used at once.
 const DIAL_REST: Duration = Duration::from_millis(25);
-/// A new connection is left on trial this long before another may replace it: a server that accepts connections
-/// and ends them at once is not hammered.
+/// A new connection is left on trial this long before another may replace it: a server that accepts
+/// connections and ends them at once is not hammered.
 const TRIAL: Duration = Duration::from_millis(100);
 
 /// A connection that is kept up.
@@ -81,7 +82,8 @@ impl<C: Clone + Send + Sync + 'static> Reconnecting<C> {
         timeout_at(deadline, current.wait_for(alive)).await.ok()?.ok()?.clone()
     }
 
-    /// Says that a request on this connection was not answered in time: another connection is tried beside it.
+    /// Says that a request on this connection was not answered in time: another connection is tried beside
+    /// it.
     pub fn doubt(&self, connected: &Connected<C>) {
         let is_current =
             self.current.borrow().as_ref().is_some_and(|current| Arc::ptr_eq(&current.dead, &connected.dead));
@@ -114,7 +116,8 @@ async fn keep<C, Dial, Dialled, Driver>(
         tokio::spawn(async move {
             driver.await;
             dead.store(true, Ordering::Relaxed);
-            // One that was replaced ends because nothing holds it any longer: its end says nothing of the one that came after it.
+            // One that was replaced ends because nothing holds it any longer: its end says nothing of the one
+            // that came after it.
             if generation.load(Ordering::Relaxed) == own {
                 doubt.notify_one();
             }
@@ -193,8 +196,8 @@ mod tests {
         assert!(!first.is_dead(), "requests in flight on the old connection may still be answered");
     }
 
-    /// A connection that ends as soon as nothing holds it, as real ones do, must not set off another replacement
-    /// when it has been replaced: two connections would replace each other without end.
+    /// A connection that ends as soon as nothing holds it, as real ones do, must not set off another
+    /// replacement when it has been replaced: two connections would replace each other without end.
     #[tokio::test]
     async fn the_end_of_a_connection_that_was_replaced_replaces_no_other() {
         let count = Arc::new(AtomicU32::new(0));

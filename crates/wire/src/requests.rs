@@ -76,9 +76,9 @@ impl<A> Clone for RequestClient<A> {
 impl<A> RequestClient<A> {
     /// A client that reads answers from `input` and sends requests to `output`, with ids from 1.
     ///
-    /// `receive` says what each line is. The future reads lines and must be driven by the caller; it ends with the
-    /// connection: without an error if the other end closed it. An answer to a request that no longer waits is dropped; one
-    /// that no request waits for, and none has waited for, ends the connection.
+    /// `receive` says what each line is. The future reads lines and must be driven by the caller; it ends
+    /// with the connection: without an error if the other end closed it. An answer to a request that no
+    /// longer waits is dropped; one that no request waits for, and none has waited for, ends the connection.
     pub fn open<R: AsyncRead + Unpin>(
         input: LineReader<R>,
         output: LineWriter,

@@ -1,13 +1,14 @@
 //! Skews the clocks of a running process, by patching its vDSO.
 //!
-//! Programs ask for the time by calling the vDSO, a small library that the kernel maps into each process. Five bytes
-//! at the entry of its functions are replaced by a jump to a stub that asks the kernel and adds a skew. That needs no
-//! restart, no preloaded library and no help from the program, and reaches C and Go alike. `docs/clocks.md` says what
-//! it does not reach.
+//! Programs ask for the time by calling the vDSO, a small library that the kernel maps into each process.
+//! Five bytes at the entry of its functions are replaced by a jump to a stub that asks the kernel and adds a
+//! skew. That needs no restart, no preloaded library and no help from the program, and reaches C and Go
+//! alike. `docs/clocks.md` says what it does not reach.
 //!
-//! All functions block, and need the right to trace the process (root, or CAP_SYS_PTRACE). While one runs, nothing
-//! in the *calling program* may wait for the target if that is its own child: the kernel reports a traced child's
-//! stops to every waiting thread of the tracer's program, and `std`'s `Child::try_wait` takes a stop for an end.
+//! All functions block, and need the right to trace the process (root, or CAP_SYS_PTRACE). While one runs,
+//! nothing in the *calling program* may wait for the target if that is its own child: the kernel reports a
+//! traced child's stops to every waiting thread of the tracer's program, and `std`'s `Child::try_wait` takes
+//! a stop for an end.
 
 use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
@@ -34,8 +35,8 @@ pub use unsupported::{Patched, install, observe, observe_by, read_skew};
 
 /// How the two clocks of one process differ from the true ones. The default is no skew.
 ///
-/// Wall: CLOCK_REALTIME, its coarse and alarm forms, TAI, `gettimeofday`, `time`. Monotonic: CLOCK_MONOTONIC, its raw
-/// and coarse forms, CLOCK_BOOTTIME. Clocks that count processor time are never touched.
+/// Wall: CLOCK_REALTIME, its coarse and alarm forms, TAI, `gettimeofday`, `time`. Monotonic: CLOCK_MONOTONIC,
+/// its raw and coarse forms, CLOCK_BOOTTIME. Clocks that count processor time are never touched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Skew {
@@ -43,8 +44,8 @@ pub struct Skew {
     pub wall_ns: i64,
     /// The same for the monotonic clock.
     pub monotonic_ns: i64,
-    /// What the wall clock gains from that moment on, in millionths: 0 runs true, 3,000,000 four times as fast,
-    /// [`Skew::FROZEN_PPM`] not at all.
+    /// What the wall clock gains from that moment on, in millionths: 0 runs true, 3,000,000 four times as
+    /// fast, [`Skew::FROZEN_PPM`] not at all.
     pub wall_drift_ppm: i64,
     /// The same for the monotonic clock.
     pub monotonic_drift_ppm: i64,
@@ -62,8 +63,8 @@ impl Skew {
 pub struct Observed {
     pub wall_ns: i64,
     pub monotonic_ns: i64,
-    /// The most by which either may be wrong: half the time that the reading took. A drift adds what the clock
-    /// gained in that time.
+    /// The most by which either may be wrong: half the time that the reading took. A drift adds what the
+    /// clock gained in that time.
     pub error_ns: u64,
 }
 

@@ -1,8 +1,8 @@
 //! A disk that loses its power on command, runs full, and gets slow: a FUSE file system over a folder.
 //!
-//! What is written stays in memory until an fsync makes it durable, and a crash drops everything else: what a power cut
-//! takes, and SIGKILL alone does not, since the kernel's page cache outlives a process. `docs/disks.md` says exactly
-//! what is modelled and what is not.
+//! What is written stays in memory until an fsync makes it durable, and a crash drops everything else: what a
+//! power cut takes, and SIGKILL alone does not, since the kernel's page cache outlives a process.
+//! `docs/disks.md` says exactly what is modelled and what is not.
 //!
 //! All functions block.
 
@@ -100,14 +100,14 @@ impl Disk {
 
     /// Loses the power: drops what was not fsynced, but for what `torn` lets through, drawn from the seed.
     ///
-    /// No process should be writing at that moment: kill the server first, and wait until it is gone. A process that still
-    /// has a file open gets ESTALE from then on.
+    /// No process should be writing at that moment: kill the server first, and wait until it is gone. A
+    /// process that still has a file open gets ESTALE from then on.
     pub fn crash(&self, torn: Option<Torn>, seed: u64) -> io::Result<Lost> {
         self.volume().crash(torn, &mut ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// Lets files grow by only so many bytes more; then writes fail with ENOSPC. With `copy_on_write` overwriting
-    /// needs room too.
+    /// Lets files grow by only so many bytes more; then writes fail with ENOSPC. With `copy_on_write`
+    /// overwriting needs room too.
     pub fn fill(&self, bytes_left: u64, copy_on_write: bool) {
         self.volume().quota = Quota { left: Some(bytes_left), copy_on_write, refused: 0 };
     }
@@ -169,7 +169,8 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Detached, so that it works while somebody still has a file open. An error means that it is unmounted already.
+        // Detached, so that it works while somebody still has a file open. An error means that it is
+        // unmounted already.
         let _ = nix::mount::umount2(&self.folder, MntFlags::MNT_DETACH);
         drop(self.session.take());
     }

@@ -1,8 +1,9 @@
 //! Makes the way from this node to others worse: delay, loss, copies, overtaking, a lower rate.
 //!
-//! Two mechanisms do the same: the kernel's `netem` where it has it, and else the project's own emulator over the
-//! kernel's packet queue. Both work on what *leaves* this node, inside its own network, for chosen
-//! destinations only; what comes back is a matter of the nodes there. `docs/packets.md` has limits and measurements.
+//! Two mechanisms do the same: the kernel's `netem` where it has it, and else the project's own emulator over
+//! the kernel's packet queue. Both work on what *leaves* this node, inside its own network, for chosen
+//! destinations only; what comes back is a matter of the nodes there. `docs/packets.md` has limits and
+//! measurements.
 
 mod chain;
 mod emulator;
@@ -35,8 +36,8 @@ pub enum Mechanism {
 
 /// The outgoing packets of this node's network, and the faults that are in force on them.
 ///
-/// Several faults may be in force at once, each under an id of its own; where they meet on one destination, they add up
-/// ([`Impairment::and`]). Dropping it heals everything.
+/// Several faults may be in force at once, each under an id of its own; where they meet on one destination,
+/// they add up ([`Impairment::and`]). Dropping it heals everything.
 #[derive(Default)]
 pub struct Network {
     faults: BTreeMap<String, (Vec<Ipv4Addr>, Impairment)>,
@@ -55,7 +56,8 @@ pub struct State {
 }
 
 impl Network {
-    /// Which mechanism this node offers, found by trying: netem if it can, else the emulator, else the reasons why not.
+    /// Which mechanism this node offers, found by trying: netem if it can, else the emulator, else the
+    /// reasons why not.
     pub fn offers() -> Result<Mechanism, PacketsError> {
         let Err(no_netem) = netem::try_out() else { return Ok(Mechanism::Netem) };
         match emulator::Emulator::try_out() {
@@ -76,8 +78,8 @@ impl Network {
         Network { faults: BTreeMap::new(), engine: Some((mechanism, engine)) }
     }
 
-    /// Impairs what leaves for these addresses, under a new id or in place of what was asked under that id. If it
-    /// fails, everything is as before.
+    /// Impairs what leaves for these addresses, under a new id or in place of what was asked under that id.
+    /// If it fails, everything is as before.
     pub fn set(
         &mut self,
         id: &str,
@@ -102,8 +104,8 @@ impl Network {
         Ok(self.engine.as_ref().map_or(Mechanism::Emulator, |(mechanism, _)| *mechanism))
     }
 
-    /// Ends the fault of that id; that there is none is no error. What it held back goes on at once, if the emulator held
-    /// it; netem loses what it holds when the last fault ends.
+    /// Ends the fault of that id; that there is none is no error. What it held back goes on at once, if the
+    /// emulator held it; netem loses what it holds when the last fault ends.
     pub fn clear(&mut self, id: &str) -> Result<(), PacketsError> {
         self.faults.remove(id);
         self.apply()

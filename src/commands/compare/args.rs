@@ -13,11 +13,11 @@ use std::path::PathBuf;
 const SEED: &str = "Seed from which all runs draw their seeds [default: that of the same comparison if it was \
                     ended early, else a fresh one]";
 
-/// Runs every lock under every nemesis, and shows in one matrix which properties hold. A comparison that was ended early
-/// goes on where it was when the same command is given again.
+/// Runs every lock under every nemesis, and shows in one matrix which properties hold. A comparison that was
+/// ended early goes on where it was when the same command is given again.
 ///
-/// Exit code: 0 once all runs are judged, whatever their verdicts; with --baseline 1 if a property that held is violated; 255
-/// if a run failed.
+/// Exit code: 0 once all runs are judged, whatever their verdicts; with --baseline 1 if a property that held
+/// is violated; 255 if a run failed.
 #[derive(Debug, Args)]
 #[command(
     mut_arg("lock", |arg| arg.hide(true)),
@@ -35,7 +35,8 @@ pub struct CompareArgs {
         default_value = "redis-single,redlock,etcd,zookeeper-sequential"
     )]
     pub locks: Vec<String>,
-    /// The nemeses: a column for each, or `all`; several at once are joined by `+` (see `fencepost list nemeses`).
+    /// The nemeses: a column for each, or `all`; several at once are joined by `+` (see
+    /// `fencepost list nemeses`).
     #[arg(long, value_delimiter = ',', default_value = "none,clock-jump,pause,delay,partition,power-loss")]
     pub nemeses: Vec<String>,
     /// The guards of the storage: a row for each (see `fencepost list guards`).
@@ -53,12 +54,14 @@ pub struct CompareArgs {
     /// Lengths of earlier runs: the durations.json of a part or merge. All parts need the same file.
     #[arg(long, value_name = "FILE", requires = "shard")]
     pub durations: Option<PathBuf>,
-    /// Compare existing runs, and make no new ones: folders of runs, or folders or object stores that hold such folders.
+    /// Compare existing runs, and make no new ones: folders of runs, or folders or object stores that hold
+    /// such folders.
     #[arg(long, value_name = "FOLDER", num_args = 1.., conflicts_with_all = ["locks", "nemeses", "guards", "runs", "seed"])]
     pub from: Vec<PathBuf>,
     #[command(flatten)]
     pub files: ComparisonFiles,
-    /// Folder of all runs, or an object store that they are sent to (s3://BUCKET/PREFIX, gs://…, az://…, file:///FOLDER).
+    /// Folder of all runs, or an object store that they are sent to (s3://BUCKET/PREFIX, gs://…, az://…,
+    /// file:///FOLDER).
     #[arg(long, default_value = "results", value_name = "FOLDER|STORE")]
     pub results: Results,
     #[command(flatten)]

@@ -1,4 +1,5 @@
-//! `fencepost compare`: a matrix of locks and nemeses. The runs that are missing are made; the report compares them.
+//! `fencepost compare`: a matrix of locks and nemeses. The runs that are missing are made; the report
+//! compares them.
 
 mod args;
 mod report;

@@ -1,4 +1,5 @@
-//! What a comparison says, in files and on the terminal: of runs that were made, that exist, or of parts that were merged.
+//! What a comparison says, in files and on the terminal: of runs that were made, that exist, or of parts that
+//! were merged.
 
 use crate::output::say;
 use crate::unwritten::with_files;
@@ -72,8 +73,9 @@ impl ComparisonFiles {
     }
 }
 
-/// Writes the files that were asked for, and page and JSON into the comparison's folder, the JSON last: it says that all has
-/// been tried. A file that cannot be written keeps no other from being written. Gives the exit code; see [`with_files`].
+/// Writes the files that were asked for, and page and JSON into the comparison's folder, the JSON last: it
+/// says that all has been tried. A file that cannot be written keeps no other from being written. Gives the
+/// exit code; see [`with_files`].
 pub fn write(files: &ComparisonFiles, comparison: &Comparison, folder: Option<&Path>, code: i32) -> i32 {
     let json = || Ok::<_, anyhow::Error>(serde_json::to_string_pretty(comparison)? + "\n");
     let put_json = |path: &Path| Ok(write_whole(path, json()?.as_bytes())?);

@@ -18,8 +18,8 @@ const TIME_LIMIT: &str = "Length of the fault phase of a schedule [default: draw
 const FAIL_FAST: &str = "End with the first finding";
 const ACQUIRE_TIMEOUT: &str = "Time limit of one acquire [default: twice the TTL]";
 
-/// Search for the faults that break a lock: plays many short schedules on real servers, several at a time, learns from each,
-/// and keeps the violations that it finds.
+/// Search for the faults that break a lock: plays many short schedules on real servers, several at a time,
+/// learns from each, and keeps the violations that it finds.
 ///
 /// Exit code: 1 if a violation was found, 0 if none was found in the time, 2 if nothing could be tested.
 #[derive(Debug, Args)]
@@ -47,21 +47,23 @@ pub struct HuntArgs {
     /// Schedules side by side [default: three for each processor].
     #[arg(long)]
     pub jobs: Option<usize>,
-    /// Continue the hunt in this folder. All options but --jobs and --for stay; --for includes the time already spent.
+    /// Continue the hunt in this folder. All options but --jobs and --for stay; --for includes the time
+    /// already spent.
     #[arg(long, value_name = "FOLDER")]
     pub resume: Option<PathBuf>,
     /// Replay the findings in this folder first, and say which no longer reproduce.
     #[arg(long, value_name = "FOLDER")]
     pub known: Option<PathBuf>,
-    /// Hunt as one part of several, such as 1/4: each plays other schedules of the same seed, and `fencepost merge` merges them.
-    /// Needs --seed. The same command goes on with a part that was killed.
+    /// Hunt as one part of several, such as 1/4: each plays other schedules of the same seed, and
+    /// `fencepost merge` merges them. Needs --seed. The same command goes on with a part that was killed.
     #[arg(long, value_name = "K/N", conflicts_with = "resume")]
     pub shard: Option<Shard>,
-    /// Begin with the schedules that earlier hunts on this lock kept: the folder of a hunt, of several hunts or of a merge, or an
-    /// object store that hunts were sent to.
+    /// Begin with the schedules that earlier hunts on this lock kept: the folder of a hunt, of several hunts
+    /// or of a merge, or an object store that hunts were sent to.
     #[arg(long, value_name = "FOLDER|STORE", conflicts_with = "resume")]
     pub corpus: Option<PathBuf>,
-    /// Folder of all hunts, or an object store that this one is sent to when it is over (s3://BUCKET/PREFIX, gs://…, az://…, file:///FOLDER).
+    /// Folder of all hunts, or an object store that this one is sent to when it is over (s3://BUCKET/PREFIX,
+    /// gs://…, az://…, file:///FOLDER).
     #[arg(long, default_value = "results", value_name = "FOLDER|STORE")]
     pub results: Results,
     #[command(flatten)]
@@ -73,8 +75,8 @@ const TTLS: [TimeSpan; 4] =
     [TimeSpan::from_millis(500), TimeSpan::from_secs(1), TimeSpan::from_secs(2), TimeSpan::from_secs(5)];
 
 impl HuntArgs {
-    /// What the hunt is asked to do, with the choices made that the user left open. The nemeses are still to be checked
-    /// against the lock and the driver.
+    /// What the hunt is asked to do, with the choices made that the user left open. The nemeses are still to
+    /// be checked against the lock and the driver.
     ///
     /// # Errors
     /// One sentence: what cannot work.

@@ -19,7 +19,8 @@ pub struct LockArgs {
 
 #[derive(Debug, Subcommand)]
 enum LockCommand {
-    /// Make a folder with a lock of your own, which runs at once: lock.toml, a client, and the kit of its language.
+    /// Make a folder with a lock of your own, which runs at once: lock.toml, a client, and the kit of its
+    /// language.
     New(NewArgs),
     /// Check whether a lock's client keeps the client protocol, on real servers, in about 20 s.
     Check(CheckLockArgs),

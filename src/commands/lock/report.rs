@@ -51,7 +51,8 @@ pub(super) fn opening(spec: &RunSpec, servers: &[String], version: Option<&str>)
     ])
 }
 
-/// A rule in a line; one that asks for something in a few more. None for a rule that was not tried: the ending counts those.
+/// A rule in a line; one that asks for something in a few more. None for a rule that was not tried: the
+/// ending counts those.
 pub(super) fn rule(result: &RuleResult) -> Option<String> {
     let (word, color) = match result.outcome {
         RuleOutcome::Kept => ("kept", Style::new().green()),

@@ -4,7 +4,8 @@ use crate::commands::compare::ComparisonFiles;
 use clap::Args;
 use std::path::PathBuf;
 
-/// Makes one result of the parts that `--shard` made: one report, one exit code. Merges can be merged again, in any order.
+/// Makes one result of the parts that `--shard` made: one report, one exit code. Merges can be merged again,
+/// in any order.
 ///
 /// Exit code: 2 if a part or a run is missing; otherwise that of the whole command.
 #[derive(Debug, Args)]

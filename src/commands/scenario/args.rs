@@ -35,7 +35,8 @@ pub struct ScenarioArgs {
     /// Lengths of earlier runs: the durations.json of a part or merge. All parts need the same file.
     #[arg(long, value_name = "FILE", requires = "shard")]
     pub durations: Option<PathBuf>,
-    /// Folder of their runs, or an object store that they are sent to (s3://BUCKET/PREFIX, gs://…, az://…, file:///FOLDER).
+    /// Folder of their runs, or an object store that they are sent to (s3://BUCKET/PREFIX, gs://…, az://…,
+    /// file:///FOLDER).
     #[arg(long, default_value = "results", value_name = "FOLDER|STORE")]
     pub results: Results,
     /// Print the outcomes as JSON.

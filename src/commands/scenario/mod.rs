@@ -1,5 +1,5 @@
-//! `fencepost scenario`: plays directed runs on real servers, and compares them with the outcome that their authors expect.
-//! The scenarios themselves are files, which the engine reads.
+//! `fencepost scenario`: plays directed runs on real servers, and compares them with the outcome that their
+//! authors expect. The scenarios themselves are files, which the engine reads.
 
 mod args;
 
@@ -23,8 +23,8 @@ use fencepost_report::terminal;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Plays scenarios. Exit code: 0 if all agree with their sources (or the lock holds), 1 if one does not, 2 if one did not
-/// happen.
+/// Plays scenarios. Exit code: 0 if all agree with their sources (or the lock holds), 1 if one does not, 2 if
+/// one did not happen.
 pub fn scenario(args: &ScenarioArgs) -> Result<i32> {
     if args.names.len() == 1 && args.names[0] == "list" {
         say!("{}", list(registry()).trim_end());
@@ -150,7 +150,8 @@ impl<'a> From<&'a ScenarioArgs> for ScenarioFiles<'a> {
 /// What stands on the terminal before any file is written.
 pub const SUBJECT: &str = "the outcome";
 
-/// Prints the outcomes, and then writes the files that were asked for. Gives the exit code; see [`with_files`].
+/// Prints the outcomes, and then writes the files that were asked for. Gives the exit code; see
+/// [`with_files`].
 ///
 /// # Errors
 /// A report cannot be printed as JSON.

@@ -1,4 +1,5 @@
-//! Which requests are answered: on a loopback address those by a name of this machine; on any other those with the token.
+//! Which requests are answered: on a loopback address those by a name of this machine; on any other those
+//! with the token.
 
 use axum::extract::Request;
 use axum::http::header::{COOKIE, HOST, LOCATION, SET_COOKIE};
@@ -10,8 +11,8 @@ use std::io::Read;
 /// What a request must show.
 #[derive(Clone, Debug)]
 pub enum Access {
-    /// A name of this machine in its header `Host`: otherwise a page from elsewhere could have its own name lead here, and
-    /// read what only this machine may.
+    /// A name of this machine in its header `Host`: otherwise a page from elsewhere could have its own name
+    /// lead here, and read what only this machine may.
     LocalName,
     /// The token, in its address at first and in a cookie from then on.
     Token(String),

@@ -88,7 +88,8 @@ pub fn status<F>(run: &Run<F, impl HasOutcome>) -> RunStatus {
     }
 }
 
-/// The longest text of a row, in characters: rows are kept, and a damaged folder may hold texts of any length.
+/// The longest text of a row, in characters: rows are kept, and a damaged folder may hold texts of any
+/// length.
 const TEXT_MAX: usize = 1000;
 
 fn short(text: String) -> String {

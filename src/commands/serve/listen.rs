@@ -1,4 +1,5 @@
-//! Takes connections: so many at a time, and none that keeps its place without asking for anything, or without taking the answer.
+//! Takes connections: so many at a time, and none that keeps its place without asking for anything, or
+//! without taking the answer.
 
 use super::pace::{PATIENCE, Pace, Paced};
 use super::places::Places;
@@ -46,8 +47,8 @@ pub async fn answer(
 ) {
     // By one version: while the version is still to be found out, no time is over.
     let mut builder = Builder::new(TokioExecutor::new()).http1_only();
-    // A program may close its direction once it has asked, and still wants the answer. The time for a request is that of its head: a
-    // client that sends it byte by byte has no more.
+    // A program may close its direction once it has asked, and still wants the answer. The time for a request
+    // is that of its head: a client that sends it byte by byte has no more.
     builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE).half_close(true);
     let asked = pace.clone();
     let router = router.map_request(move |request: Request<_>| {

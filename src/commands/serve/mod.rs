@@ -198,14 +198,15 @@ async fn compare(State(index): Shared, Query(wishes): Query<Vec<(String, String)
     .await
 }
 
-/// A file of the results folder. A report may draw what it likes, but reaches no other page: it is in a sandbox, in which scripts run,
-/// and load and open nothing. Its links lead on in the same tab.
+/// A file of the results folder. A report may draw what it likes, but reaches no other page: it is in a
+/// sandbox, in which scripts run, and load and open nothing. Its links lead on in the same tab.
 async fn file(State(index): Shared, Path(path): Path<String>, request: Request) -> Response {
     const SANDBOX: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:; \
          sandbox allow-scripts";
     let Some(opened) = open_beneath(index.results(), &path) else { return not_found() };
     let Ok(mime) = content_type(FilePath::new(&path)).parse() else { return not_found() };
-    // The library opens files by their paths. This one is of the file that was opened, not of any name; it ends with `opened`.
+    // The library opens files by their paths. This one is of the file that was opened, not of any name; it
+    // ends with `opened`.
     let of_opened = format!("/proc/self/fd/{}", opened.as_raw_fd());
     let Ok(served) = ServeFile::new_with_mime(of_opened, &mime).oneshot(request).await;
     drop(opened);

@@ -1,5 +1,5 @@
-//! How long a client keeps the server waiting: to send its request, and to take the answer. Clients that do both slowly, or not at all,
-//! would otherwise keep their places from others.
+//! How long a client keeps the server waiting: to send its request, and to take the answer. Clients that do
+//! both slowly, or not at all, would otherwise keep their places from others.
 
 use parking_lot::Mutex;
 use std::io::{self, IoSlice};
@@ -13,7 +13,8 @@ use tokio::time::Instant;
 /// For how long a client may keep the server waiting. Bytes that move make up for it, at [`BYTES_PER_S`].
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The least bytes a second, both ways together. At this pace a report of a long run (10 MB) takes as long as a connection may last.
+/// The least bytes a second, both ways together. At this pace a report of a long run (10 MB) takes as long as
+/// a connection may last.
 const BYTES_PER_S: f64 = (16 << 10) as f64;
 
 /// What is known of the client of one connection.
@@ -72,8 +73,8 @@ impl Pace {
     }
 }
 
-/// The stream of a connection, whose pace is noted. The library reads from it only while it waits for a request, so that a client which
-/// waits for its answer is not waited for.
+/// The stream of a connection, whose pace is noted. The library reads from it only while it waits for a
+/// request, so that a client which waits for its answer is not waited for.
 pub struct Paced<S> {
     pub stream: S,
     pub pace: Pace,

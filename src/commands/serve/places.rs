@@ -1,4 +1,5 @@
-//! The places of connections: so many, and when all are taken, the slowest client loses its own to the next one.
+//! The places of connections: so many, and when all are taken, the slowest client loses its own to the next
+//! one.
 
 use super::pace::Pace;
 use parking_lot::Mutex;
@@ -41,8 +42,8 @@ impl Places {
         Arc::new(Places { most, taken: Mutex::default(), freed: Notify::new() })
     }
 
-    /// Takes a place. Where none is free, the client gives up its own that has kept the server waiting longest; where none is slow, the
-    /// first that ends.
+    /// Takes a place. Where none is free, the client gives up its own that has kept the server waiting
+    /// longest; where none is slow, the first that ends.
     pub async fn take(self: &Arc<Self>) -> Place {
         loop {
             if let Some(place) = self.try_take() {

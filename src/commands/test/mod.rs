@@ -26,7 +26,8 @@ use std::sync::Arc;
 pub struct TestArgs {
     #[command(flatten)]
     pub options: RunOptions,
-    /// Folder of all runs, or an object store that they are sent to (s3://BUCKET/PREFIX, gs://…, az://…, file:///FOLDER).
+    /// Folder of all runs, or an object store that they are sent to (s3://BUCKET/PREFIX, gs://…, az://…,
+    /// file:///FOLDER).
     #[arg(long, default_value = "results", value_name = "FOLDER|STORE")]
     pub results: Results,
     #[command(flatten)]
@@ -46,8 +47,8 @@ pub fn test(args: &TestArgs) -> Result<i32> {
     code
 }
 
-/// Validates the options, without those of `fencepost.toml` that shape faults which this run does not have. On the command line
-/// these are refused; a file is written for many runs.
+/// Validates the options, without those of `fencepost.toml` that shape faults which this run does not have.
+/// On the command line these are refused; a file is written for many runs.
 fn validated(options: &RunOptions) -> Result<RunSpec, BadUsage> {
     let drawn = match (&options.nemesis_file, options.is_swarm()) {
         (Some(_), _) => return validated_with_plan(options),

@@ -37,7 +37,8 @@ pub async fn complaints(client: &Client) -> Vec<String> {
     let log = client.issue_cmd(ConsoleLog).await.expect("Chromium tells its log");
     let entries = log.as_array().cloned().unwrap_or_default();
     let grave = |entry: &&Value| entry["level"] == "SEVERE" || entry["level"] == "WARNING";
-    // Tests beside this one make and remove networks, at which Chromium gives up a request, and the page asks again.
+    // Tests beside this one make and remove networks, at which Chromium gives up a request, and the page asks
+    // again.
     let messages = entries.iter().filter(grave).map(|entry| entry["message"].to_string());
     messages.filter(|message| !message.contains("ERR_NETWORK_CHANGED")).collect()
 }
@@ -60,7 +61,8 @@ fn is_there(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// Debian's packages, unless they are there. Tests run side by side, and two installations at once refuse each other.
+/// Debian's packages, unless they are there. Tests run side by side, and two installations at once refuse
+/// each other.
 fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(install_missing);

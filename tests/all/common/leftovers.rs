@@ -1,24 +1,27 @@
-//! What a run may have left on this machine. Everything that a run makes bears its name, and its name has the number of
-//! the controlling process: so each run is looked at by itself, whatever else goes on beside it.
+//! What a run may have left on this machine. Everything that a run makes bears its name, and its name has the
+//! number of the controlling process: so each run is looked at by itself, whatever else goes on beside it.
 
 use super::turn::Weight;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Set for the program under test; processes on the host inherit it. Those inside nodes are found by their mounts.
+/// Set for the program under test; processes on the host inherit it. Those inside nodes are found by their
+/// mounts.
 pub const MARK: &str = "FENCEPOST_TESTED";
 
 /// How long the kernel and the engine may take to end what was killed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The process that controls, or controlled, the run of this name: `PROCESS-NUMBER-SEED`, or `PURPOSE-PROCESS-NUMBER`.
+/// The process that controls, or controlled, the run of this name: `PROCESS-NUMBER-SEED`, or
+/// `PURPOSE-PROCESS-NUMBER`.
 pub fn controller(run: &str) -> Option<u32> {
     let first = run.split('-').next().and_then(|first| first.parse().ok());
     first.or_else(|| run.rsplit('-').nth(1)?.parse().ok())
 }
 
-/// Fails if anything of the runs of this process is left once the kernel and the engine had time to remove it.
+/// Fails if anything of the runs of this process is left once the kernel and the engine had time to remove
+/// it.
 pub fn assert_none(process: u32, mark: &str, weight: Weight) {
     let begun = Instant::now();
     let mut left = left_by(process, mark, weight.docker);
@@ -53,12 +56,14 @@ fn folders() -> Vec<String> {
     names(PathBuf::from("/run/fencepost")).into_iter().chain(private.map(str::to_owned)).collect()
 }
 
-/// The run of a private folder whose name, after the first word, is this: without the random letters at the end.
+/// The run of a private folder whose name, after the first word, is this: without the random letters at the
+/// end.
 fn run_of_folder(name: &str) -> Option<&str> {
     name.rsplit_once('-').map(|(run, _)| run)
 }
 
-/// Processes that see a mount of such a run, or inherited the mark. A mount left in this namespace shows as this process.
+/// Processes that see a mount of such a run, or inherited the mark. A mount left in this namespace shows as
+/// this process.
 fn processes(ours: impl Fn(&str) -> bool, mark: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").expect("it is always there").flatten() {
@@ -101,8 +106,8 @@ fn docker(args: &[&str]) -> std::process::Output {
     Command::new("docker").args(args).output().expect("these tests need the docker command")
 }
 
-/// Whether the engine itself will not remove this network, since it has miscounted: it says that something is attached,
-/// and that nothing is.
+/// Whether the engine itself will not remove this network, since it has miscounted: it says that something is
+/// attached, and that nothing is.
 fn is_kept_by_the_engine(network: &str) -> bool {
     let attached = docker(&["network", "inspect", "--format", "{{len .Containers}}", network]);
     let refusal = docker(&["network", "rm", network]);

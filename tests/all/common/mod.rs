@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 use turn::{Turn, Weight};
 
 /// Makes a test for each driver and function named here. Both drivers give nodes the same abilities, which
-/// `tests/cluster` proves; so most functions are tested under `local`, and under `docker` what the driver itself has a part
-/// in. The others are tested under `docker` every night (`.ci/nightly`), as are those under `local` whose subject another test
-/// covers by day.
+/// `tests/cluster` proves; so most functions are tested under `local`, and under `docker` what the driver
+/// itself has a part in. The others are tested under `docker` every night (`.ci/nightly`), as are those under
+/// `local` whose subject another test covers by day.
 macro_rules! under {
     (local: [$($local:ident),* $(,)?], $(local_by_night: [$($local_night:ident),* $(,)?],)? docker: [$($docker:ident),* $(,)?], docker_by_night: [$($night:ident),* $(,)?] $(,)?) => {
         mod local { $(#[test] fn $local() { super::$local("local") })* }
@@ -41,8 +41,8 @@ pub fn root() -> &'static str {
         .expect("this package is the folder `tests` of the project")
 }
 
-/// The program with these arguments, in the project's folder. Its servers are those of Debian's packages, whatever the user who tests it
-/// prefers.
+/// The program with these arguments, in the project's folder. Its servers are those of Debian's packages,
+/// whatever the user who tests it prefers.
 pub fn fencepost(args: &[&str]) -> Command {
     let mut command = Command::new(crate::PROGRAM);
     command.current_dir(root()).args(args).stdin(Stdio::null());
@@ -150,8 +150,8 @@ pub fn test_drawn(args: &str) -> Ran {
     run_test(Weight::LIGHT, args)
 }
 
-/// As [`test`], for a run that is to have as much of the machine as this, at least. Critical sections take 100 ms each
-/// where `args` do not say otherwise: many of them fit into a short run.
+/// As [`test`], for a run that is to have as much of the machine as this, at least. Critical sections take
+/// 100 ms each where `args` do not say otherwise: many of them fit into a short run.
 pub fn weighed(weight: Weight, args: &str) -> Ran {
     match args.contains("--hold ") || args.contains("--workload herd") {
         true => run_test(weight, args),
@@ -180,8 +180,9 @@ pub fn planned_weighed(weight: Weight, plan: &str, args: &str) -> Ran {
     weighed(weight, &format!("--nemesis-file {} {args}", file.path().display()))
 }
 
-/// Runs `fencepost test` with one seed after the other, five at most, until what can only be said to happen sooner or
-/// later has happened: which moment a fault meets is not in the plan. What must always be so is asserted by `always`.
+/// Runs `fencepost test` with one seed after the other, five at most, until what can only be said to happen
+/// sooner or later has happened: which moment a fault meets is not in the plan. What must always be so is
+/// asserted by `always`.
 pub fn test_until(args: &str, always: impl Fn(&Ran), happened: impl Fn(&Ran) -> bool) -> Ran {
     until_it_happens(|seed| test(&format!("{args} --seed {seed}")), always, happened)
 }

@@ -1,6 +1,6 @@
-//! Limits how much goes on side by side, over all test programs on this machine that share the target folder: under
-//! `cargo test` tests are threads of one process, under `cargo nextest` each is a process of its own. So turns are locks
-//! on files, which the kernel releases however a test ends.
+//! Limits how much goes on side by side, over all test programs on this machine that share the target folder:
+//! under `cargo test` tests are threads of one process, under `cargo nextest` each is a process of its own.
+//! So turns are locks on files, which the kernel releases however a test ends.
 
 use std::fs::{File, TryLockError, create_dir_all};
 use std::path::Path;
@@ -10,7 +10,8 @@ use std::time::Duration;
 /// Units of work that go on at once. Most runs wait most of the time; two cores have room for several.
 pub const CAPACITY: usize = 10;
 
-/// Runs under docker that go on at once: the engine miscounts when many containers come and go (see CONTRIBUTING.md).
+/// Runs under docker that go on at once: the engine miscounts when many containers come and go (see
+/// CONTRIBUTING.md).
 const DOCKER: usize = 3;
 
 /// How much of the machine a run needs.
@@ -39,7 +40,8 @@ impl Weight {
     pub fn or(self, other: Weight) -> Weight {
         let docker = self.docker || other.docker;
         let units = self.units.max(other.units);
-        // Runs under docker wait for each other already. They are the longest chain, and must not wait behind light ones, too.
+        // Runs under docker wait for each other already. They are the longest chain, and must not wait behind
+        // light ones, too.
         Weight { units: if docker && units < CAPACITY { units.min(2) } else { units }, docker }
     }
 }
@@ -64,8 +66,9 @@ impl Turn {
     }
 }
 
-/// Makes all images before the first run. While they are unpacked every program that writes waits for the disk, and tests
-/// that compare times would fail. Whatever cannot be made is missed by the tests that need it, which say so.
+/// Makes all images before the first run. While they are unpacked every program that writes waits for the
+/// disk, and tests that compare times would fail. Whatever cannot be made is missed by the tests that need
+/// it, which say so.
 fn make_images(folder: &Path) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -76,8 +79,9 @@ fn make_images(folder: &Path) {
     });
 }
 
-/// Waits until it has taken so many of the locks of this kind. A heavy run keeps what it has taken while it waits for the rest, or
-/// light ones would pass by it to the end. Only one run at a time does so: two that took half each would both wait for ever.
+/// Waits until it has taken so many of the locks of this kind. A heavy run keeps what it has taken while it
+/// waits for the rest, or light ones would pass by it to the end. Only one run at a time does so: two that
+/// took half each would both wait for ever.
 fn take_of(folder: &Path, kind: &str, all: usize, count: usize) -> Vec<File> {
     let open = |name: String| File::create(folder.join(name)).expect("a writable target folder");
     let gate = open(format!("{kind}-gate"));

@@ -179,7 +179,8 @@ pub async fn dropped(name: &str) {
         let spec = spec(&format!("dropped-{name}-{after_ms}"), &nodes);
         let given_up = tokio::time::timeout(Duration::from_millis(after_ms), driver.start(&spec)).await;
         drop(given_up);
-        // A container whose agent ended may be on its way out by the engine's own doing, which then refuses to remove it as well.
+        // A container whose agent ended may be on its way out by the engine's own doing, which then refuses
+        // to remove it as well.
         let what = format!("nothing is left of a start given up after {after_ms} ms");
         eventually(&what, async || leftovers::of_run(name, &spec.run).await.is_empty()).await;
         let _ = std::fs::remove_dir_all(spec.logs);
@@ -250,8 +251,8 @@ pub async fn controller(name: &str) {
     tokio::time::sleep(Duration::from_secs(60)).await;
 }
 
-/// Servers and clients cannot do what would let them out of their node, also where the agent may mount a disk. The agent can do what
-/// faults need, and no more.
+/// Servers and clients cannot do what would let them out of their node, also where the agent may mount a
+/// disk. The agent can do what faults need, and no more.
 pub async fn programs_are_confined(name: &str) {
     let driver = driver(name).await;
     let mut spec = spec(&format!("confined-{name}"), &[("n1", "client"), ("n2", "client")]);
@@ -272,7 +273,8 @@ pub async fn programs_are_confined(name: &str) {
     let of_command = output(node, &["cat", "/proc/self/status"]).await;
     for status in [of_service().await.unwrap(), attached(node, "cat /proc/self/status").await, of_command] {
         for set in ["CapEff:", "CapPrm:", "CapBnd:", "CapInh:", "CapAmb:"] {
-            // NET_ADMIN, NET_RAW, SYS_MODULE, SYS_RAWIO, SYS_PTRACE, SYS_ADMIN, SYS_BOOT, SYS_TIME, MKNOD, and all later ones.
+            // NET_ADMIN, NET_RAW, SYS_MODULE, SYS_RAWIO, SYS_PTRACE, SYS_ADMIN, SYS_BOOT, SYS_TIME, MKNOD,
+            // and all later ones.
             let dangerous = |number: &u64| [12, 13, 16, 17, 19, 21, 22, 25].contains(number) || *number > 26;
             let held: Vec<u64> = held(&status, set).into_iter().filter(dangerous).collect();
             assert_eq!(held, Vec::<u64>::new(), "{set} of {status}");
@@ -355,7 +357,8 @@ pub async fn nodes_and_this_machine_do_not_reach_each_other(name: &str) {
         std::net::TcpListener::bind("[::]:0").or_else(|_| std::net::TcpListener::bind("0.0.0.0:0"));
     let port = listener.as_ref().unwrap().local_addr().unwrap().port();
     let patience = Duration::from_millis(500);
-    // Each interface that has joined a group stands there with its number: the loopback's, and the node's own.
+    // Each interface that has joined a group stands there with its number: the loopback's, and the node's
+    // own.
     let groups = output(n1, &["cat", "/proc/net/igmp"]).await;
     let numbers = groups.lines().filter_map(|line| line.split('\t').next()?.parse::<u32>().ok());
     let interface = numbers.max().expect("a network");

@@ -1,5 +1,6 @@
-//! A guest kernel that has netem, for machines whose own has not: Debian's user-mode-linux runs as a plain process,
-//! with this machine's files read-only as its root, and with a test of this very file as its first process.
+//! A guest kernel that has netem, for machines whose own has not: Debian's user-mode-linux runs as a plain
+//! process, with this machine's files read-only as its root, and with a test of this very file as its first
+//! process.
 
 use fencepost_cluster::{DEFAULT_SUITE, DriverOptions, image_store};
 use nix::kmod::{ModuleInitFlags, finit_module};
@@ -39,7 +40,8 @@ pub fn boot(test: &str) {
     assert!(said.contains(WELL), "the test in the guest failed:\n{said}");
 }
 
-/// What lets the guest's kernel run on processors that are younger than it: see its source. Compiled beside the test.
+/// What lets the guest's kernel run on processors that are younger than it: see its source. Compiled beside
+/// the test.
 fn whole_xstate(program: &Path) -> PathBuf {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/faults/guest/whole_xstate.c");
     let library = program.with_file_name(format!("whole_xstate-{}.so", std::process::id()));

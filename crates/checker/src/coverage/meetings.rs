@@ -40,7 +40,8 @@ fn met<'a>(run: &RunIndex<'a>, fault: &Fault, target: &str, keys: &[KeyState<'a>
     }
 }
 
-/// A client is what it is most for any key: one that holds a key is no waiter because another process of it waits.
+/// A client is what it is most for any key: one that holds a key is no waiter because another process of it
+/// waits.
 fn client<'a>(run: &RunIndex, target: &str, keys: &[KeyState<'a>]) -> Vec<Met<'a>> {
     let hosts = |process: u64| run.nodes.client_of(process) == Some(target);
     let held = keys
@@ -79,8 +80,8 @@ pub(super) fn names_granting(run: &RunIndex) -> bool {
     run.holds.iter().any(|hold| !hold.granted_by.is_empty())
 }
 
-/// Whether a target led the other servers when the fault came, as far as the fault's events tell: all of it was aimed at
-/// that role, or it was observed.
+/// Whether a target led the other servers when the fault came, as far as the fault's events tell: all of it
+/// was aimed at that role, or it was observed.
 fn leads(run: &RunIndex, fault: &Fault, target: &str) -> Option<bool> {
     let requested = run.event(fault.inject).and_then(FaultEvent::read);
     let aimed: BTreeSet<&str> =

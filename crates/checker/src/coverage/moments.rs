@@ -1,4 +1,5 @@
-//! The state of every key at chosen moments of a history: who holds it, who waits for it, who granted it, in which phase.
+//! The state of every key at chosen moments of a history: who holds it, who waits for it, who granted it, in
+//! which phase.
 
 use super::situation::LockPhase;
 use crate::run_index::RunIndex;
@@ -15,11 +16,13 @@ pub(super) struct KeyState<'a> {
     pub holders: Vec<(u64, LockPhase)>,
     /// The processes that are acquiring it.
     pub waiting: Vec<u64>,
-    /// The servers that granted the latest hold; while none is, those that granted the acquire in flight that succeeded first.
+    /// The servers that granted the latest hold; while none is, those that granted the acquire in flight that
+    /// succeeded first.
     pub granted_by: &'a [Name],
 }
 
-/// The state of all keys of the run just before each of these events. Both are in order. One pass over the history.
+/// The state of all keys of the run just before each of these events. Both are in order. One pass over the
+/// history.
 pub(super) fn at_events<'a>(run: &'a RunIndex<'a>, indices: &[u64]) -> Vec<Vec<KeyState<'a>>> {
     let mut sweep = Sweep::new(run);
     let mut events = run.events.iter().peekable();

@@ -1,4 +1,5 @@
-//! Which situations a run could have brought about: its nemeses, by the nodes that they can hit and by what the lock does.
+//! Which situations a run could have brought about: its nemeses, by the nodes that they can hit and by what
+//! the lock does.
 
 use super::meetings::names_granting;
 use super::situation::{LockPhase, Situation, TargetRole};
@@ -8,10 +9,10 @@ use fencepost_history::{NodeKind, f};
 /// Every combination that could come about in this run.
 ///
 /// - **Faults**: the nemeses of the run. What each can hit is what the history says, or else what it did hit.
-/// - **Roles**: those of the nodes that there are. Another client needs a second client. Servers are distinguished by which
-///   granted where the lock names them, else by who leads where one of them does.
-/// - **Phases**: writes only where the workload writes, renewals only where the history shows any. In a phase in which
-///   a role cannot occur (a holder of a free lock) there is no situation.
+/// - **Roles**: those of the nodes that there are. Another client needs a second client. Servers are
+///   distinguished by which granted where the lock names them, else by who leads where one of them does.
+/// - **Phases**: writes only where the workload writes, renewals only where the history shows any. In a phase
+///   in which a role cannot occur (a holder of a free lock) there is no situation.
 pub(super) fn possible(run: &RunIndex) -> Vec<Situation> {
     let phases: Vec<LockPhase> = LockPhase::ALL.into_iter().filter(|phase| occurs(run, *phase)).collect();
     let mut possible = Vec::new();

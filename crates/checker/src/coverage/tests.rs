@@ -3,7 +3,8 @@ use crate::literal::events;
 use crate::random_run::histories;
 use proptest::prelude::*;
 
-/// Two clients; process 1 (c2) holds a from 20 ms on, writes, renews and releases; process 2 (c1) waits all the time.
+/// Two clients; process 1 (c2) holds a from 20 ms on, writes, renews and releases; process 2 (c1) waits all
+/// the time.
 const LIFE: &str = "
     0   nemesis info nodes   - {slots:[\"c1\",\"c2\",\"c3\"],storage:[\"storage\"],hit-by:{pause:[\"client\",\"server\",\"storage\"]}}
     0   nemesis info nemeses - [\"pause\"]

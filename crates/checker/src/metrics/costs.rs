@@ -1,4 +1,5 @@
-//! What a lock costs: how long it takes to get it, how often it is had, and how long it is missed after a fault.
+//! What a lock costs: how long it takes to get it, how often it is had, and how long it is missed after a
+//! fault.
 
 use crate::run_index::{Fault, RunIndex};
 use fencepost_history::{RunPhase, f};
@@ -15,9 +16,9 @@ pub struct Costs {
     pub acquire_median_ms: Option<f64>,
     /// How long 99 of 100 took at most.
     pub acquire_p99_ms: Option<f64>,
-    /// The longest time from a moment at which the last fault in force was healed to the next acquire that succeeded. Where
-    /// another fault came first, or the history ends, the time until then: it took at least as long. None without
-    /// a fault that took effect and was healed.
+    /// The longest time from a moment at which the last fault in force was healed to the next acquire that
+    /// succeeded. Where another fault came first, or the history ends, the time until then: it took at least
+    /// as long. None without a fault that took effect and was healed.
     pub recovery_ms: Option<f64>,
 }
 

@@ -1,8 +1,8 @@
 //! Waiters: wake-ups a release, and the order of grants against the order of arrival.
 //!
-//! Measured where acquires ask for it (`"queue": true`). A lock that knows tells with each grant how often its waiter
-//! was woken (`wakeups`) and its place in the queue (`arrival`: a sequence number, a create revision). Where it knows no
-//! place, the order of arrival is that of the invocations.
+//! Measured where acquires ask for it (`"queue": true`). A lock that knows tells with each grant how often
+//! its waiter was woken (`wakeups`) and its place in the queue (`arrival`: a sequence number, a create
+//! revision). Where it knows no place, the order of arrival is that of the invocations.
 
 use super::Metric;
 use crate::run_index::{Operation, RunIndex};

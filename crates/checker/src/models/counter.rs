@@ -2,15 +2,15 @@
 //!
 //! # The algorithm
 //! It applies where all amounts other than 0 are the same; amounts that differ make it a question of which of
-//! them sum up to a value, and the search decides. Sweep in order of time, and keep how many additions have taken
-//! effect, no more than must have: an addition at its completion, and before a read completes as many as it saw,
-//! earliest deadline first, indeterminate ones last.
+//! them sum up to a value, and the search decides. Sweep in order of time, and keep how many additions have
+//! taken effect, no more than must have: an addition at its completion, and before a read completes as many
+//! as it saw, earliest deadline first, indeterminate ones last.
 //!
-//! *Exact.* The count at any moment is the least of all orders that explain the history so far (laziness), and
-//! taking additions in order of deadline loses nothing (they all do the same; exchange them, as in
+//! *Exact.* The count at any moment is the least of all orders that explain the history so far (laziness),
+//! and taking additions in order of deadline loses nothing (they all do the same; exchange them, as in
 //! [`Mutex`](super::Mutex)). So a read that began when there were more than it saw fits nowhere, and one that
-//! ended when there were too few to be had fits nowhere. Any other fits: the count was not above what it saw when
-//! it began, not below when it ended, and grew by one at a time.
+//! ended when there were too few to be had fits nowhere. Any other fits: the count was not above what it saw
+//! when it began, not below when it ended, and grew by one at a time.
 //!
 //! O(n log n) time, with a logarithm to base 64 (see `pending.rs`), and O(n) memory.
 

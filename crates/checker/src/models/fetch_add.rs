@@ -1,16 +1,16 @@
 //! A counter whose every addition returns the value that was there before. It starts as 0.
 //!
 //! # The algorithm
-//! It applies where every amount is 1 and nothing is only read. Then the value that an operation returned is its
-//! place in the order: 0, 1, 2, and so on. Two operations with the same value cannot both be; a place that no operation
-//! returned, below one that somebody did, was taken by an indeterminate operation, and which one does not matter
-//! but for when it was invoked: give the earliest places to those invoked first (two that stand the other way
-//! round can be exchanged).
+//! It applies where every amount is 1 and nothing is only read. Then the value that an operation returned is
+//! its place in the order: 0, 1, 2, and so on. Two operations with the same value cannot both be; a place
+//! that no operation returned, below one that somebody did, was taken by an indeterminate operation, and
+//! which one does not matter but for when it was invoked: give the earliest places to those invoked first
+//! (two that stand the other way round can be exchanged).
 //!
-//! *Exact.* Operations with given places can be put into real time in this order if and only if no operation was
-//! invoked after another with a higher place was complete: walking the places, keep the latest invocation so far;
-//! it must not be later than the completion of the operation at hand. Each can then take effect right after that
-//! latest invocation.
+//! *Exact.* Operations with given places can be put into real time in this order if and only if no operation
+//! was invoked after another with a higher place was complete: walking the places, keep the latest invocation
+//! so far; it must not be later than the completion of the operation at hand. Each can then take effect right
+//! after that latest invocation.
 //!
 //! O(n) time and memory.
 
@@ -162,8 +162,8 @@ fn out_of_order(history: &History<FetchAdd>, latest: u32, early: u32) -> Conflic
     Conflict::new(vec![latest, early], latest, sentence)
 }
 
-/// The operation returned more than there can have been additions before it. Its core is it and those since the
-/// nearest earlier operation from which on they are too few.
+/// The operation returned more than there can have been additions before it. Its core is it and those since
+/// the nearest earlier operation from which on they are too few.
 fn not_enough(history: &History<FetchAdd>, stuck: u32) -> Conflict {
     let operation = &history.list[stuck as usize];
     let answer = before(history, stuck);

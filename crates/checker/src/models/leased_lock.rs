@@ -1,15 +1,16 @@
-//! A lock whose holds also end by themselves: each hold is granted once, and ends once, perhaps without anybody's doing.
+//! A lock whose holds also end by themselves: each hold is granted once, and ends once, perhaps without
+//! anybody's doing.
 //!
-//! A history of it has two operations for each hold: the grant, and its end. The end is indeterminate, since a lease
-//! ends at a moment that no history shows; it is invoked at the last moment at which the hold was certainly still in
-//! force. A hold that is shared may stand beside others that are.
+//! A history of it has two operations for each hold: the grant, and its end. The end is indeterminate, since
+//! a lease ends at a moment that no history shows; it is invoked at the last moment at which the hold was
+//! certainly still in force. A hold that is shared may stand beside others that are.
 //!
 //! # The algorithm
-//! It applies where every grant is certain and every end is indeterminate. Let a hold be *in force* from the completion
-//! of its grant to the invocation of its end. If two holds that exclude each other are in force at the same moment, there
-//! is no order: each was granted before that moment and ended after it. If no two are, there is one: let each grant
-//! take effect at its completion, and each end at its invocation. O(n) time for as many shared holds at a time as there
-//! are processes.
+//! It applies where every grant is certain and every end is indeterminate. Let a hold be *in force* from the
+//! completion of its grant to the invocation of its end. If two holds that exclude each other are in force at
+//! the same moment, there is no order: each was granted before that moment and ended after it. If no two are,
+//! there is one: let each grant take effect at its completion, and each end at its invocation. O(n) time for
+//! as many shared holds at a time as there are processes.
 
 use crate::claim::Claim;
 use crate::model::{Conflict, Decision, FastPath, History, Model};
@@ -148,8 +149,8 @@ mod tests {
     use crate::operations::Builder;
     use proptest::prelude::*;
 
-    /// `(hold`: its grant is invoked; `hold)`: it completes; `hold/`: from here on the hold may have ended. A capital letter
-    /// stands for an exclusive hold, a small one for a shared one.
+    /// `(hold`: its grant is invoked; `hold)`: it completes; `hold/`: from here on the hold may have ended. A
+    /// capital letter stands for an exclusive hold, a small one for a shared one.
     fn history(text: &str) -> History<LeasedLock> {
         let mut builder = Builder::new();
         let mut open = std::collections::BTreeMap::new();

@@ -3,12 +3,12 @@
 use crate::operations::NEVER;
 use std::collections::VecDeque;
 
-/// Interchangeable operations that were invoked and are not yet in the order. The one that must complete first
-/// comes first; the indeterminate, which never must, come last.
+/// Interchangeable operations that were invoked and are not yet in the order. The one that must complete
+/// first comes first; the indeterminate, which never must, come last.
 ///
-/// A certain operation is known by the place of its completion, which no other has. So the certain ones are a set
-/// of small numbers, kept as bits with summaries: a bit of a summary tells whether a word below it has any. The
-/// least is found in as many steps as there are levels, four for ten million events.
+/// A certain operation is known by the place of its completion, which no other has. So the certain ones are a
+/// set of small numbers, kept as bits with summaries: a bit of a summary tells whether a word below it has
+/// any. The least is found in as many steps as there are levels, four for ten million events.
 pub(crate) struct Pending {
     levels: Vec<Vec<u64>>,
     indeterminate: VecDeque<u32>,

@@ -1,7 +1,8 @@
-//! A register that is read and written, and one with compare-and-set. It starts as null, or with a value that is given.
+//! A register that is read and written, and one with compare-and-set. It starts as null, or with a value that
+//! is given.
 //!
-//! Where every value is written once and nothing is compared, its algorithm is that of the [zones]: O(n) time and
-//! memory. Elsewhere the search decides.
+//! Where every value is written once and nothing is compared, its algorithm is that of the [zones]: O(n) time
+//! and memory. Elsewhere the search decides.
 
 pub mod zones;
 

@@ -1,19 +1,19 @@
 //! A set that only grows, and is read as a whole. It starts empty.
 //!
 //! # The algorithm
-//! Elements do not leave the set, so be lazy: an element comes in when it must. At the completion of an addition
-//! its element must be in; at the completion of a read exactly the elements that it saw. A read that saw too
-//! little to come after some addition must take effect before that addition does, which is at the latest at the
-//! addition's completion: reads that are open then and lack its element take effect right there, the smaller
-//! before the larger; and likewise before another read that saw it.
+//! Elements do not leave the set, so be lazy: an element comes in when it must. At the completion of an
+//! addition its element must be in; at the completion of a read exactly the elements that it saw. A read that
+//! saw too little to come after some addition must take effect before that addition does, which is at the
+//! latest at the addition's completion: reads that are open then and lack its element take effect right
+//! there, the smaller before the larger; and likewise before another read that saw it.
 //!
-//! *Exact.* Keep the least set. Whatever an order does from a greater set it can do from a smaller one, as long
-//! as additions that could come in still can, and they can until their completion; so it is never better to let
-//! an element in early. A read that takes effect needs the set to be contained in what it saw, and every element
-//! that is missing to have been invoked; then the set becomes what it saw.
+//! *Exact.* Keep the least set. Whatever an order does from a greater set it can do from a smaller one, as
+//! long as additions that could come in still can, and they can until their completion; so it is never better
+//! to let an element in early. A read that takes effect needs the set to be contained in what it saw, and
+//! every element that is missing to have been invoked; then the set becomes what it saw.
 //!
-//! Time: the sum of the sizes of all reads, times the operations open at once. The core of a violation has its own
-//! argument: [conflict].
+//! Time: the sum of the sizes of all reads, times the operations open at once. The core of a violation has
+//! its own argument: [conflict].
 
 pub mod conflict;
 mod operation;
@@ -66,8 +66,8 @@ impl Model for Set {
         *op == SetOp::Read && ret.is_some_and(lacks)
     }
 
-    /// Elements that no process adds in the part are left out of what its reads saw, if anybody adds anything: the history
-    /// of some elements only.
+    /// Elements that no process adds in the part are left out of what its reads saw, if anybody adds
+    /// anything: the history of some elements only.
     fn simplify(&self, mut part: History<Self>) -> History<Self> {
         let added: Vec<u32> = part
             .list

@@ -3,7 +3,8 @@
 use super::integer;
 use rustc_hash::FxHashMap;
 
-/// The values of one register or set, numbered in order of appearance. 0 is null, or what a register starts with.
+/// The values of one register or set, numbered in order of appearance. 0 is null, or what a register starts
+/// with.
 #[derive(Clone, Debug)]
 pub struct Values {
     integers: FxHashMap<i64, u32>,

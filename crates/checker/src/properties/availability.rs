@@ -1,21 +1,23 @@
 //! Fault tolerance: with a minority of the servers down, the lock can still be acquired.
 //!
 //! # The stated bound
-//! A service may take [`NOTICE_NS`] to notice that servers are gone and to replace them, a lock that its holder left
-//! behind runs out with the longest TTL (`ttl_ms`), and one attempt may take its whole time (`timeout_ms`). So the bound
-//! is the sum of the three: while a minority is down, a lock that no process holds must be acquired within it.
+//! A service may take [`NOTICE_NS`] to notice that servers are gone and to replace them, a lock that its
+//! holder left behind runs out with the longest TTL (`ttl_ms`), and one attempt may take its whole time
+//! (`timeout_ms`). So the bound is the sum of the three: while a minority is down, a lock that no process
+//! holds must be acquired within it.
 //!
 //! # What counts
-//! - *Down* is a server between the injection of a fault that takes it down (its description says so) and that was
-//!   observed to take effect, and its healing. A *minority* is less than half of the servers that the history names (`servers`).
-//! - Only *stretches* count in which nothing else is wrong: while any other fault is in force, one on a client or in the
-//!   network say, its consequences are no violation of this property.
-//! - Of each key, the time counts in which processes tried: at least one acquire was under way, none succeeded, and
-//!   no process held the lock. A hold counts until its process claimed the lock no more, and where that is not known, until
-//!   its TTL ran out.
+//! - *Down* is a server between the injection of a fault that takes it down (its description says so) and
+//!   that was observed to take effect, and its healing. A *minority* is less than half of the servers that
+//!   the history names (`servers`).
+//! - Only *stretches* count in which nothing else is wrong: while any other fault is in force, one on a
+//!   client or in the network say, its consequences are no violation of this property.
+//! - Of each key, the time counts in which processes tried: at least one acquire was under way, none
+//!   succeeded, and no process held the lock. A hold counts until its process claimed the lock no more, and
+//!   where that is not known, until its TTL ran out.
 //!
-//! A run in which no minority was ever down says nothing about this property, nor does one in which it was down too
-//! shortly for a violation and no process acquired anything meanwhile.
+//! A run in which no minority was ever down says nothing about this property, nor does one in which it was
+//! down too shortly for a violation and no process acquired anything meanwhile.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
@@ -143,7 +145,8 @@ fn bound_ns(run: &RunIndex) -> u64 {
 /// The stretches of time in which some servers were down, less than half, and nothing else was wrong.
 fn minority_down(run: &RunIndex) -> Vec<Span> {
     let in_force = |fault: &Fault| {
-        // From the moment at which it was certain that it was in force; until then, and from its healing on, it may be.
+        // From the moment at which it was certain that it was in force; until then, and from its healing on,
+        // it may be.
         (fault.injected_ns.unwrap_or(fault.inject_ns), fault.healed_ns.unwrap_or(run.end_ns))
     };
     let mut moments: BTreeSet<u64> = BTreeSet::new();

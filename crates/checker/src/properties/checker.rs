@@ -15,12 +15,13 @@ pub trait Checker: Sync {
     fn classes(&self) -> &'static [FindingClass] {
         &[]
     }
-    /// The property that a lock claims or does not claim, of which this is a part; its own name in most cases. None where
-    /// it is about the test itself, which counts whatever a lock claims.
+    /// The property that a lock claims or does not claim, of which this is a part; its own name in most
+    /// cases. None where it is about the test itself, which counts whatever a lock claims.
     fn claim(&self) -> Option<&'static str> {
         Some(self.name())
     }
-    /// What its violations mean for who would use the lock, where they are the service's or the library's failure.
+    /// What its violations mean for who would use the lock, where they are the service's or the library's
+    /// failure.
     fn harm(&self) -> Harm {
         Harm::PromiseBroken
     }
@@ -28,8 +29,8 @@ pub trait Checker: Sync {
     fn blame(&self) -> Blame {
         Blame::Library
     }
-    /// Whether it judges only a run that came to its end, on servers that were there: it asks for something that had to come by some time,
-    /// or takes errors for the lock's own.
+    /// Whether it judges only a run that came to its end, on servers that were there: it asks for something
+    /// that had to come by some time, or takes errors for the lock's own.
     fn needs_a_whole_run(&self) -> bool {
         false
     }
@@ -40,7 +41,8 @@ pub trait Checker: Sync {
     fn check(&self, run: &RunIndex) -> Result<Verdict, NotJudged>;
 }
 
-/// How it is known whose failure the findings of a checker are; docs/checking.md has the rules with their reasons.
+/// How it is known whose failure the findings of a checker are; docs/checking.md has the rules with their
+/// reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
     /// Always the library's.

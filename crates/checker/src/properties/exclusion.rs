@@ -1,19 +1,21 @@
 //! Mutual exclusion: no two processes certainly believe at the same instant that they hold the same key.
 //!
-//! Each overlap of two holds is a finding, and says whose fault it is. Let A be the earlier holder, B the later.
+//! Each overlap of two holds is a finding, and says whose fault it is. Let A be the earlier holder, B the
+//! later.
 //!
 //! *Granted twice.* B was granted the lock at some moment between the invocation and the completion of its
 //! acquire; the completion is the one instant by which it certainly had been granted. A's lease ran at least
 //! until its TTL, counted from the invocation of its acquire or from its last renewal (see
-//! [`Hold::expires_ns`]). So if B's acquire was complete before that, the lock service gave away a lock that it
-//! had promised to A, and no observer can deny it: every other choice of the two instants only moves the grant
-//! earlier and the end of the lease later.
+//! [`Hold::expires_ns`]). So if B's acquire was complete before that, the lock service gave away a lock that
+//! it had promised to A, and no observer can deny it: every other choice of the two instants only moves the
+//! grant earlier and the end of the lease later.
 //!
 //! A hold that is shared (its acquire said `"mode": "shared"`) and another such one may overlap.
 //!
-//! *Cut off.* Where a lock lasts as long as a session or a connection, it can end without a TTL: by a fault that breaks what keeps
-//! it. If a fault came between A's acquire and B's grant, the service gets the benefit of the doubt. Of a session that
-//! counts only where its client reports neither validity nor renewals; otherwise the session's TTL says more.
+//! *Cut off.* Where a lock lasts as long as a session or a connection, it can end without a TTL: by a fault
+//! that breaks what keeps it. If a fault came between A's acquire and B's grant, the service gets the benefit
+//! of the doubt. Of a session that counts only where its client reports neither validity nor renewals;
+//! otherwise the session's TTL says more.
 //!
 //! *Overstayed.* In every other case A may have had no lease any more when B was granted the lock, and the
 //! service gets the benefit of the doubt. A went on after its TTL, which no lease can prevent, only fencing.
@@ -81,8 +83,9 @@ pub struct Overlap {
     pub until_ns: u64,
 }
 
-/// All overlaps, in order of the second acquisition. There are at most as many a hold as there are processes. A grant that its client
-/// called over as it learned of it, and under which it did nothing, overlaps with none: it never believed.
+/// All overlaps, in order of the second acquisition. There are at most as many a hold as there are processes.
+/// A grant that its client called over as it learned of it, and under which it did nothing, overlaps with
+/// none: it never believed.
 pub fn overlaps(run: &RunIndex) -> Vec<Overlap> {
     let mut found = Vec::new();
     // Per key, the holds whose certain belief may reach beyond the acquisition at hand.
@@ -121,7 +124,8 @@ pub(crate) fn reason(a: &Hold, b: &Hold) -> String {
             seconds(ttl),
             seconds(left)
         ),
-        // A grant came before the completion of its acquire, so by then plus the TTL the lease was over for certain.
+        // A grant came before the completion of its acquire, so by then plus the TTL the lease was over for
+        // certain.
         _ if a.renewals.is_empty() && b.from_ns < a.from_ns.saturating_add(ttl) => format!(
             "the TTL of process {first} ({}) may have run out when process {second} got the lock, {} after {first} \
              had asked for it, so the lock service is given the benefit of the doubt; process {first} went on",

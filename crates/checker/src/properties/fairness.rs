@@ -1,24 +1,28 @@
 //! Fairness: who tries gets the lock.
 //!
-//! A run without faults is looked at, up to the phase in which it is closed. [`wants`](crate::wants) says what wanted, taken and idle is.
+//! A run without faults is looked at, up to the phase in which it is closed. [`wants`](crate::wants) says
+//! what wanted, taken and idle is.
 //!
-//! - *Violation*, `never-granted`: a key was never granted, although it was tried for in vain for longer than the bound while it certainly
-//!   had no holder. Errors that a slow machine explains prove nothing.
-//! - *Violation*, `idle`: a key was idle for longer than the idle bound at a stretch; or for more than half of the run, and longer than
-//!   the bound, in stretches of [`STRETCH_MIN_NS`] and more. In peace a lock has no reason for either: a waiter that is not woken, a queue
-//!   that is blocked by an entry of no process, and processes that keep each other from the lock show so.
-//! - *Violation*, `starved`: a process tried for longer than the bound and was granted nothing, while others were granted the key
-//!   [`GRANTS_A_PROCESS`](waits::GRANTS_A_PROCESS) times for each process that tried, and more. With each chance the same, that happens in one of 20,000 cases.
-//! - *Not judged*: the run was shorter than the bound, so it could not have been violated; or there were faults, for which processes may
-//!   have to wait. Then the figures are part of the reason.
-//! - *Vacuous*: for more than half of the time, and longer than the bound, a key was tried for in vain. With so few
-//!   grants hardly anything was tested.
+//! - *Violation*, `never-granted`: a key was never granted, although it was tried for in vain for longer than
+//!   the bound while it certainly had no holder. Errors that a slow machine explains prove nothing.
+//! - *Violation*, `idle`: a key was idle for longer than the idle bound at a stretch; or for more than half
+//!   of the run, and longer than the bound, in stretches of [`STRETCH_MIN_NS`] and more. In peace a lock has
+//!   no reason for either: a waiter that is not woken, a queue that is blocked by an entry of no process, and
+//!   processes that keep each other from the lock show so.
+//! - *Violation*, `starved`: a process tried for longer than the bound and was granted nothing, while others
+//!   were granted the key [`GRANTS_A_PROCESS`](waits::GRANTS_A_PROCESS) times for each process that tried,
+//!   and more. With each chance the same, that happens in one of 20,000 cases.
+//! - *Not judged*: the run was shorter than the bound, so it could not have been violated; or there were
+//!   faults, for which processes may have to wait. Then the figures are part of the reason.
+//! - *Vacuous*: for more than half of the time, and longer than the bound, a key was tried for in vain. With
+//!   so few grants hardly anything was tested.
 //!
-//! The idle bound is twice the longest TTL and a second, and at least [`BOUND_MIN_NS`]; what processes give an acquire has no part in it.
-//! The bound of a process is twice the sum of the longest TTL and the longest time of an acquire, and at least [`BOUND_MIN_NS`].
+//! The idle bound is twice the longest TTL and a second, and at least [`BOUND_MIN_NS`]; what processes give
+//! an acquire has no part in it. The bound of a process is twice the sum of the longest TTL and the longest
+//! time of an acquire, and at least [`BOUND_MIN_NS`].
 //!
-//! *Figures.* The longest wait is the time that a process spent in acquires of one key until it was granted it. The greatest number of
-//! grants in a row to one process, while others tried.
+//! *Figures.* The longest wait is the time that a process spent in acquires of one key until it was granted
+//! it. The greatest number of grants in a row to one process, while others tried.
 
 mod waits;
 

@@ -1,11 +1,12 @@
 //! Fencing tokens: the process that acquires later, in real time, gets a greater token.
 //!
-//! "Later" means that the acquire was invoked after the other was complete, or that its granted attempt, as the library's validity
-//! dates it, began after the other was being released; other tokens of acquires that overlap may come in either order. One pass: at
-//! the invocation note the greatest token that was complete by then, at the completion compare.
+//! "Later" means that the acquire was invoked after the other was complete, or that its granted attempt, as
+//! the library's validity dates it, began after the other was being released; other tokens of acquires that
+//! overlap may come in either order. One pass: at the invocation note the greatest token that was complete by
+//! then, at the completion compare.
 //!
-//! And a write of a holder that overlapped no other must be accepted by a guard that compares tokens: where it is refused, the tokens
-//! do not follow the holds.
+//! And a write of a holder that overlapped no other must be accepted by a guard that compares tokens: where
+//! it is refused, the tokens do not follow the holds.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use super::stale_writes::{holds_of_operations, is_rejected};
@@ -84,7 +85,8 @@ impl Checker for Fencing {
     }
 }
 
-/// Writes that a guard refused although their holder alone held the lock from its grant to their answer, and its TTL had not run out.
+/// Writes that a guard refused although their holder alone held the lock from its grant to their answer, and
+/// its TTL had not run out.
 fn refused_writes(run: &RunIndex) -> Vec<Finding> {
     let refused: Vec<&Operation> = run.operations.iter().filter(|operation| is_rejected(operation)).collect();
     if refused.is_empty() {
@@ -160,7 +162,8 @@ fn token_text(token: Option<i64>) -> String {
     token.map_or_else(String::new, |token| token.to_string())
 }
 
-/// The hold with the greatest token among those that were being released before this one's granted attempt began.
+/// The hold with the greatest token among those that were being released before this one's granted attempt
+/// began.
 fn greatest_released(run: &RunIndex, released: &[(u64, usize)], at: usize) -> Option<usize> {
     let began_ns = run.holds[at].attempt_ns?;
     let before = released.partition_point(|(end_ns, _)| *end_ns < began_ns);
@@ -206,8 +209,8 @@ fn check_key(run: &RunIndex, holds: &[usize]) -> Vec<Finding> {
     findings
 }
 
-/// Whether a grant is the earlier one once more: its process was not known to have released that, and a lock that can be acquired again
-/// by its holder, or that a session keeps, has one token for both.
+/// Whether a grant is the earlier one once more: its process was not known to have released that, and a lock
+/// that can be acquired again by its holder, or that a session keeps, has one token for both.
 fn is_own_again(run: &RunIndex, earlier: usize, later: usize) -> bool {
     let (a, b) = (&run.holds[earlier], &run.holds[later]);
     // Of one process the earlier grant has the earlier acquire.
@@ -332,7 +335,8 @@ mod tests {
         assert_eq!(verdict(&Fencing, &first).findings.len(), 1);
         let greater = DRAWN_EARLY.replace("token:5", "token:10");
         assert_eq!(verdict(&Fencing, &greater).outcome, Outcome::Valid);
-        // The attempt may have begun before: the tokens may come in either order. And a whole TTL says nothing.
+        // The attempt may have begun before: the tokens may come in either order. And a whole TTL says
+        // nothing.
         for validity in ["validity_ms:70", "validity_ms:100"] {
             let unknown = DRAWN_EARLY.replace("validity_ms:95", validity);
             assert_eq!(verdict(&Fencing, &unknown).outcome, Outcome::Valid, "{validity}");
@@ -355,7 +359,8 @@ mod tests {
         let found = verdict(&Fencing, &refused);
         assert_eq!((found.outcome, found.findings.len()), (Outcome::Violation, 1));
         assert_eq!(found.findings[0].class, "rightful-write-refused");
-        // It is right where the TTL was over, where another had been granted the lock meanwhile, or where the earlier hold had not ended.
+        // It is right where the TTL was over, where another had been granted the lock meanwhile, or where the
+        // earlier hold had not ended.
         let late = refused.replace("50 2", "150 2").replace("51 2", "151 2");
         assert_eq!(verdict(&Fencing, &late).outcome, Outcome::Valid);
         let another = refused.replace(

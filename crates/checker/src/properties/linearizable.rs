@@ -1,25 +1,27 @@
-//! The whole history: there is an order of the operations that fits a lock, and one that fits what the lock protects.
+//! The whole history: there is an order of the operations that fits a lock, and one that fits what the lock
+//! protects.
 //!
-//! *The lock*, key by key, as a [`LeasedLock`]: each successful acquire is a grant; the hold is certainly in force up to
-//! the last moment at which its process certainly believed in it (see [`Hold`]), and no longer than its lease, counted as
-//! `exclusion` counts it. After that it may end without a sign. So nothing is concluded from
+//! *The lock*, key by key, as a [`LeasedLock`]: each successful acquire is a grant; the hold is certainly in
+//! force up to the last moment at which its process certainly believed in it (see [`Hold`]), and no longer
+//! than its lease, counted as `exclusion` counts it. After that it may end without a sign. So nothing is
+//! concluded from
 //!
 //! - an indeterminate acquire: whether it was granted is unknown, and such a hold might end at once;
 //! - a process that crashed, or was notified that its lock is lost: it shows no belief after that;
 //! - a holder that went on after its lease (*overstayed*): the lock kept its word. `exclusion` reports it;
 //! - holds that share the lock, among each other, and locks that do not claim to exclude others.
 //!
-//! What is found here was *granted twice*, which `exclusion` finds, too: the finding says so, and adds the operations that
-//! have no order.
+//! What is found here was *granted twice*, which `exclusion` finds, too: the finding says so, and adds the
+//! operations that have no order.
 //!
-//! *The storage*, key by key, as a register that starts as 0, whatever a workload makes of it (a counter that it reads
-//! and writes back, a list that it extends). A write that was rejected did not happen; one of which the end is unknown may
-//! have, at any later time. Only a history that says that its storage is one register a key is judged: data inside the
-//! lock service becomes visible with the release, and replicas promise less. A storage that lost its memory to a fault is
-//! none either.
+//! *The storage*, key by key, as a register that starts as 0, whatever a workload makes of it (a counter that
+//! it reads and writes back, a list that it extends). A write that was rejected did not happen; one of which
+//! the end is unknown may have, at any later time. Only a history that says that its storage is one register
+//! a key is judged: data inside the lock service becomes visible with the release, and replicas promise less.
+//! A storage that lost its memory to a fault is none either.
 //!
-//! The search for an order of the storage's operations has a second. Past it the run is not judged by this checker, which
-//! changes nothing about its verdict.
+//! The search for an order of the storage's operations has a second. Past it the run is not judged by this
+//! checker, which changes nothing about its verdict.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use crate::budget::Budget;
@@ -158,7 +160,8 @@ fn order_summary(holds: usize, operations: usize) -> String {
     }
 }
 
-/// The holds of each lock that claims to exclude others, but for those that were over before their clients knew of them.
+/// The holds of each lock that claims to exclude others, but for those that were over before their clients
+/// knew of them.
 fn holds_by_key<'r, 'a>(run: &'r RunIndex<'a>) -> BTreeMap<&'a str, Vec<&'r Hold<'a>>> {
     let mut by_key: BTreeMap<&str, Vec<&Hold>> = BTreeMap::new();
     for hold in run.holds.iter().filter(|hold| hold.claim.excludes_any() && !hold.was_over_at_once()) {
@@ -167,8 +170,8 @@ fn holds_by_key<'r, 'a>(run: &'r RunIndex<'a>) -> BTreeMap<&'a str, Vec<&'r Hold
     by_key
 }
 
-/// An event of a lock's history: the place in the run, twice its index, so that there is room between two; what
-/// happens; the time.
+/// An event of a lock's history: the place in the run, twice its index, so that there is room between two;
+/// what happens; the time.
 type LockEvent = (u64, LockStep, u64);
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -211,7 +214,8 @@ fn lock_history(run: &RunIndex, holds: &[&Hold]) -> History<LeasedLock> {
     builder.finish()
 }
 
-/// The last moment at which a hold was certainly in force: its process believed in it, and its lease had not run out.
+/// The last moment at which a hold was certainly in force: its process believed in it, and its lease had not
+/// run out.
 fn certain_end(run: &RunIndex, hold: &Hold) -> (u64, u64) {
     let believed = (2 * hold.until + 1, hold.until_ns);
     let Some(ends_ns) = lease_end_ns(run, hold) else { return believed };

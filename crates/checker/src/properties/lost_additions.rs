@@ -1,8 +1,8 @@
 //! The set: every acknowledged addition is in the final set.
 //!
-//! In the set workload a process reads a list, and writes it back with one more value, which no other process adds and which
-//! stands last. What was acknowledged and is not in the list that is read in the closing phase is lost. An addition
-//! of unknown end may be there or not.
+//! In the set workload a process reads a list, and writes it back with one more value, which no other process
+//! adds and which stands last. What was acknowledged and is not in the list that is read in the closing phase
+//! is lost. An addition of unknown end may be there or not.
 //!
 //! Source: the set of Jepsen's etcd tests, "Jepsen: etcd 3.4.3" (2020).
 
@@ -184,7 +184,8 @@ mod tests {
     #[test]
     fn accepts_a_set_with_all_that_was_acknowledged() {
         assert_eq!(verdict(&LostAdditions, SET).outcome, Outcome::Valid);
-        // The indeterminate one took the place of the second: that one is lost, itself it is not held against anyone.
+        // The indeterminate one took the place of the second: that one is lost, itself it is not held against
+        // anyone.
         let replaced = SET.replace("[1,2]\n        3 2 ok", "[1,2]\n        3 2 fail");
         assert_eq!(verdict(&LostAdditions, &replaced).outcome, Outcome::Valid);
     }

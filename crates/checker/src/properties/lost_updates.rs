@@ -1,10 +1,10 @@
 //! The data: every acknowledged increment is in the final value.
 //!
-//! In the increment workload a process writes what it read plus one. The final value F of a key is reached by a
-//! chain of writes, one for each value up to F. So of the acknowledged writes of one value at most one can be in
-//! the chain, and of those above F none: **at least** (acknowledged writes) − (distinct acknowledged values up to
-//! F) updates are lost. Indeterminate writes are left out altogether. They can only stand in the chain where an
-//! acknowledged one might have stood, which makes the true loss greater, never smaller.
+//! In the increment workload a process writes what it read plus one. The final value F of a key is reached by
+//! a chain of writes, one for each value up to F. So of the acknowledged writes of one value at most one can
+//! be in the chain, and of those above F none: **at least** (acknowledged writes) − (distinct acknowledged
+//! values up to F) updates are lost. Indeterminate writes are left out altogether. They can only stand in the
+//! chain where an acknowledged one might have stood, which makes the true loss greater, never smaller.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use super::exclusion::{Class, overlap};
@@ -187,8 +187,8 @@ fn collect<'a>(run: &RunIndex<'a>) -> BTreeMap<&'a str, Key> {
     keys
 }
 
-/// How many acknowledged writes cannot be in the final value; see the top of this file. Where no process read the
-/// final value, only those count that took another's place.
+/// How many acknowledged writes cannot be in the final value; see the top of this file. Where no process read
+/// the final value, only those count that took another's place.
 fn lost_at_least(key: &Key) -> usize {
     let last = key.closing.map_or(i64::MAX, |(value, ..)| value);
     let kept: FxHashSet<i64> =
@@ -252,8 +252,8 @@ fn findings(name: &str, key: &Key) -> Vec<(Finding, Option<[Write; 2]>)> {
     findings
 }
 
-/// Says of a finding about two writes which of the two was late, and how that is known. Where both held the lock by its own grant, or
-/// nothing is known, it stays as it is.
+/// Says of a finding about two writes which of the two was late, and how that is known. Where both held the
+/// lock by its own grant, or nothing is known, it stays as it is.
 fn name_cause(
     run: &RunIndex,
     holds: &FxHashMap<u64, usize>,
@@ -412,7 +412,8 @@ mod tests {
             (&*of(&notified("1640")).0, &*of(&notified("1620")).0),
             (WRITTEN_LATE, WRITTEN_AFTER_LOSS)
         );
-        // Granted while the first one's lease still ran: the lock's own failure, and without any fault of a server the library's.
+        // Granted while the first one's lease still ran: the lock's own failure, and without any fault of a
+        // server the library's.
         let twice = STOPPED.replace("ttl_ms:1000", "ttl_ms:9000");
         assert_eq!((&*of(&twice).0, of(&twice).1), (LOST, Whose::Library));
         assert_eq!(of(&twice.replace("\"c1\"", "\"n1\"")).1, Whose::Service);

@@ -1,21 +1,23 @@
 //! Only the owner releases: no release removes the lock of another process.
 //!
-//! A process that overstayed its lease and then releases without looking deletes whatever stands there, which may by
-//! then be the next holder's lock. Only the lock can see that, in the answer of its server. Two things count as
-//! evidence, each from the release itself; nothing is inferred from holds alone.
+//! A process that overstayed its lease and then releases without looking deletes whatever stands there, which
+//! may by then be the next holder's lock. Only the lock can see that, in the answer of its server. Two things
+//! count as evidence, each from the release itself; nothing is inferred from holds alone.
 //!
-//! - *The owner.* The completion says whose lock it removed (`removed_owner`: a process number, or null for none),
-//!   and that is another process.
-//! - *Something.* Where the lock has one place, the completion may say only that something was removed from it
-//!   (`removed`). Let process p be granted the lock, and later q: the acquire of q was invoked after that of p was
-//!   complete, and complete before p began its release; and p's lease had run out by then, so that its own lock was gone. (While
-//!   it still ran, q may have been granted another place, as with a key of each client's own, and then p removed its own.) If p acquired
-//!   nothing since, what its release removed was not its own. That holds where there is one server that forgot nothing in between: with several, q may have been granted the lock at another than p releases it at,
-//!   and a server that was started again may have p's lock back. An acquire of p's that ended without a certain no may have
-//!   taken the place for p, too.
+//! - *The owner.* The completion says whose lock it removed (`removed_owner`: a process number, or null for
+//!   none), and that is another process.
+//! - *Something.* Where the lock has one place, the completion may say only that something was removed from
+//!   it (`removed`). Let process p be granted the lock, and later q: the acquire of q was invoked after that
+//!   of p was complete, and complete before p began its release; and p's lease had run out by then, so that
+//!   its own lock was gone. (While it still ran, q may have been granted another place, as with a key of each
+//!   client's own, and then p removed its own.) If p acquired nothing since, what its release removed was not
+//!   its own. That holds where there is one server that forgot nothing in between: with several, q may have
+//!   been granted the lock at another than p releases it at, and a server that was started again may have p's
+//!   lock back. An acquire of p's that ended without a certain no may have taken the place for p, too.
 //!
-//! A release that removed nothing while its process still believed shows that the lock was gone. Who removed it is not
-//! shown: the lease may have run out, or the library may have sent its request twice. So these are counted, and no violation.
+//! A release that removed nothing while its process still believed shows that the lock was gone. Who removed
+//! it is not shown: the lease may have run out, or the library may have sent its request twice. So these are
+//! counted, and no violation.
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};

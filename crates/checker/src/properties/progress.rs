@@ -1,16 +1,18 @@
 //! No deadlock: after all faults are healed and the longest TTL has passed, the lock can be acquired again.
 //!
-//! A key is stuck if processes tried in earnest after healing and none got it. An attempt counts in the closing
-//! phase (in which all processes have ended), and in the healing phase once the longest TTL has passed
-//! since it began. An attempt that never completed says nothing: the run may have been cut there. Nor does one of a client
-//! that had ended.
+//! A key is stuck if processes tried in earnest after healing and none got it. An attempt counts in the
+//! closing phase (in which all processes have ended), and in the healing phase once the longest TTL has
+//! passed since it began. An attempt that never completed says nothing: the run may have been cut there. Nor
+//! does one of a client that had ended.
 //!
-//! The closing phase decides where the lock answered: a key that was refused there for longer than any TTL, and never granted, is stuck,
-//! though it may have been acquired earlier since healing: the process that got it then has ended, and left it taken.
+//! The closing phase decides where the lock answered: a key that was refused there for longer than any TTL,
+//! and never granted, is stuck, though it may have been acquired earlier since healing: the process that got
+//! it then has ended, and left it taken.
 //!
-//! A key that was granted in the end came *late* if it was idle at a stretch for longer than the bound, once the service was ready
-//! again and the longest TTL had passed: certainly free, and tried for at every moment ([`wants`](crate::wants), with the benefit of every
-//! doubt). The bound is the longest TTL and a second, and at least [`LATE_MIN_NS`](late::LATE_MIN_NS).
+//! A key that was granted in the end came *late* if it was idle at a stretch for longer than the bound, once
+//! the service was ready again and the longest TTL had passed: certainly free, and tried for at every moment
+//! ([`wants`](crate::wants), with the benefit of every doubt). The bound is the longest TTL and a second, and
+//! at least [`LATE_MIN_NS`](late::LATE_MIN_NS).
 
 mod late;
 
@@ -55,7 +57,8 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Whether the lock was refused from the first attempt to one that it answered, and that was longer than a TTL.
+/// Whether the lock was refused from the first attempt to one that it answered, and that was longer than a
+/// TTL.
 fn refused_for_longer(failed: &[&Operation], ttl_ns: u64) -> bool {
     let first = failed.first().map_or(u64::MAX, |attempt| attempt.invoke.time);
     let answered = failed.iter().filter(|attempt| !is_unanswered(attempt));
@@ -115,7 +118,8 @@ impl Checker for Progress {
         // Where a server stayed away, a lock may come late for that.
         let late = if run.not_back().is_none() { late(run, &suspects) } else { Vec::new() };
         suspects.extend(late.iter().map(|finding| finding.key.as_str()));
-        // Servers that cannot read what they had made durable are no fault that was not healed: they do not survive it.
+        // Servers that cannot read what they had made durable are no fault that was not healed: they do not
+        // survive it.
         let unreadable = run.unreadable().filter(|_| !stuck.is_empty());
         if let Some(fault) = unhealed(run, unreadable) {
             let (name, id) = (fault.name, fault.id);
@@ -154,7 +158,8 @@ impl Checker for Progress {
     }
 }
 
-/// A fault that may still have been in force at the end, but for one after which a server could not read its own data.
+/// A fault that may still have been in force at the end, but for one after which a server could not read its
+/// own data.
 fn unhealed<'r, 'a>(run: &'r RunIndex<'a>, unreadable: Option<&ServerEnded>) -> Option<&'r Fault<'a>> {
     let excused = |id: u64| unreadable.is_some_and(|ended| ended.after_fault == Some(id));
     // One that failed halfway, or whose healing failed, may be in force as well.
@@ -246,8 +251,8 @@ fn ever_acquired(run: &RunIndex) -> bool {
     run.acquires().any(|acquire| acquire.ok().is_some())
 }
 
-/// Whether a process whose script was cut short may hold a key: it was granted the key and gave no sign of an end, or its last
-/// operation has none.
+/// Whether a process whose script was cut short may hold a key: it was granted the key and gave no sign of an
+/// end, or its last operation has none.
 fn may_hold(run: &RunIndex, process: u64, key: &str) -> bool {
     let open = |operation: &Operation| {
         operation.process == process && operation.key == key && operation.completion.is_none()

@@ -1,11 +1,13 @@
-//! Renewal: a lock that announces that it renews its lease does so while its holder holds, or tells its holder that the lock is lost.
+//! Renewal: a lock that announces that it renews its lease does so while its holder holds, or tells its
+//! holder that the lock is lost.
 //!
-//! Only locks whose clients announce renewals (`extend`) are judged, and that reported at least one: where none was ever reported, the
-//! library may renew without a word, and then nothing is known.
+//! Only locks whose clients announce renewals (`extend`) are judged, and that reported at least one: where
+//! none was ever reported, the library may renew without a word, and then nothing is known.
 //!
-//! - *Violation*, `stopped-renewing`: a process certainly believed in its hold for longer than [`LATE_NS`] beyond the end of the lease, as
-//!   its latest renewal dates that, and no notice had come that the lock was lost. A hold whose client was hit by a fault meanwhile does
-//!   not count, since it could neither renew nor notify.
+//! - *Violation*, `stopped-renewing`: a process certainly believed in its hold for longer than [`LATE_NS`]
+//!   beyond the end of the lease, as its latest renewal dates that, and no notice had come that the lock was
+//!   lost. A hold whose client was hit by a fault meanwhile does not count, since it could neither renew nor
+//!   notify.
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
@@ -24,7 +26,8 @@ figures! {
 
 pub struct Renewal;
 
-/// How much later than the end of its lease a holder may still act: renewals and notices take their time on a busy machine.
+/// How much later than the end of its lease a holder may still act: renewals and notices take their time on a
+/// busy machine.
 pub const LATE_NS: u64 = 1_000_000_000;
 
 impl Checker for Renewal {

@@ -1,11 +1,11 @@
 //! The guard: the storage accepts no write from a holder that has been superseded.
 //!
 //! A holder is superseded, as far as a storage can know, once a later holder has read or written there: from
-//! then on a write of the earlier one changes the value behind the later one's back. A write that comes before
-//! the later holder's first request does no harm, and no fencing can tell it from one in time. So a finding is a
-//! write acknowledged to holder A, invoked after the storage had answered a holder B whose hold came after A's; or,
-//! where the history has the storage's log, a write of A that the log has after a read or write of B. The log also shows
-//! the writes that arrived when their client had given them up.
+//! then on a write of the earlier one changes the value behind the later one's back. A write that comes
+//! before the later holder's first request does no harm, and no fencing can tell it from one in time. So a
+//! finding is a write acknowledged to holder A, invoked after the storage had answered a holder B whose hold
+//! came after A's; or, where the history has the storage's log, a write of A that the log has after a read or
+//! write of B. The log also shows the writes that arrived when their client had given them up.
 
 use super::checker::{Blame, Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
@@ -137,7 +137,8 @@ fn came_after(run: &RunIndex, later: usize, earlier: usize) -> bool {
     run.holds[later].came_after(&run.holds[earlier], &run.operations)
 }
 
-/// The hold of each operation, by the index of its invocation: the last of its process on the key, whether released or not.
+/// The hold of each operation, by the index of its invocation: the last of its process on the key, whether
+/// released or not.
 pub(super) fn holds_of_operations(run: &RunIndex) -> FxHashMap<u64, usize> {
     let exclusive = run.holds.iter().enumerate().filter(|(_, hold)| hold.claim.excludes_any());
     let mut acquired: Vec<(u64, u64, &str, usize)> =
@@ -309,7 +310,8 @@ mod tests {
         assert_eq!(verdict(&StaleWrites, &without).outcome, Outcome::Valid);
     }
 
-    /// Process 2 waited for longer than its TTL, behind a holder that renewed: validity 0 when its answer came. It then renewed.
+    /// Process 2 waited for longer than its TTL, behind a holder that renewed: validity 0 when its answer
+    /// came. It then renewed.
     const WAITED: &str = "
         0  2 invoke acquire a {ttl_ms:5}
         1  1 invoke acquire a {ttl_ms:5}

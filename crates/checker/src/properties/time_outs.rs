@@ -1,10 +1,12 @@
 //! Time-outs: an acquire ends by the time that it was given.
 //!
-//! A program that gives an acquire 300 ms has something else to do afterwards. In a run without faults nothing but a slow machine keeps a
-//! library from that, and a slow machine does not do it over and over by more than [`LATE_NS`]. The first acquire of each process does not
-//! count: a library may connect in it, and a program in a virtual machine compile what it does for the first time.
+//! A program that gives an acquire 300 ms has something else to do afterwards. In a run without faults
+//! nothing but a slow machine keeps a library from that, and a slow machine does not do it over and over by
+//! more than [`LATE_NS`]. The first acquire of each process does not count: a library may connect in it, and
+//! a program in a virtual machine compile what it does for the first time.
 //!
-//! - *Violation*: at least [`LATE_MIN`] acquires of the workload took longer than they were given, by more than [`LATE_NS`].
+//! - *Violation*: at least [`LATE_MIN`] acquires of the workload took longer than they were given, by more
+//!   than [`LATE_NS`].
 //! - *Not judged*: there were faults, or no acquire of the workload had a time-out.
 
 use super::checker::{Checker, FindingClass, NotJudged};

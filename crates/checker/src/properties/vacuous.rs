@@ -1,9 +1,9 @@
 //! Whether the run tested anything: processes competed for a lock, and the faults took effect.
 //!
-//! Two processes compete when one begins to acquire a key while another is acquiring it or holds it. Faults took
-//! effect when at least one of those injected was observed to change something; a run without faults needs none.
-//! Where a server ended and no fault did that, it is not known what the run tested.
-//! A holder that abandons its section, because its lease is over before it could do anything, tests nothing.
+//! Two processes compete when one begins to acquire a key while another is acquiring it or holds it. Faults
+//! took effect when at least one of those injected was observed to change something; a run without faults
+//! needs none. Where a server ended and no fault did that, it is not known what the run tested. A holder that
+//! abandons its section, because its lease is over before it could do anything, tests nothing.
 
 use super::checker::{Checker, NotJudged};
 use crate::figures::{Figures, figures};
@@ -102,8 +102,8 @@ fn without_effect<'a>(run: &RunIndex<'a>) -> Option<&'a str> {
 
 /// How many acquires began while another process was acquiring the same key or held it.
 fn contended(run: &RunIndex) -> usize {
-    // Of each key, the latest time until which anybody so far wants or has it, and the same for anybody but that
-    // process, so that a process is not counted against itself.
+    // Of each key, the latest time until which anybody so far wants or has it, and the same for anybody but
+    // that process, so that a process is not counted against itself.
     let mut claims: FxHashMap<&str, [(u64, u64); 2]> = FxHashMap::default();
     let ends: FxHashMap<usize, u64> = run
         .holds

@@ -1,11 +1,12 @@
 //! Validity: no grant was reported as valid for longer than its TTL.
 //!
-//! A client that knows by its own clock until when its lock is valid (`validity_ms`) may go on until then. What remains of
-//! a TTL at the moment of the answer is never more than the TTL, whatever the clocks show: a library that answers more
-//! has measured the time that its acquire took as negative, by a clock that was set back.
+//! A client that knows by its own clock until when its lock is valid (`validity_ms`) may go on until then.
+//! What remains of a TTL at the moment of the answer is never more than the TTL, whatever the clocks show: a
+//! library that answers more has measured the time that its acquire took as negative, by a clock that was set
+//! back.
 //!
-//! Only locks with a TTL are judged, of which the history says so: a session may have a time-out of its own, longer than the
-//! one that was requested.
+//! Only locks with a TTL are judged, of which the history says so: a session may have a time-out of its own,
+//! longer than the one that was requested.
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};

@@ -3,7 +3,8 @@
 use super::read_ready;
 use std::io::{self, BufRead, Read};
 
-/// Gives the elements of an array as lines, and any other text as it is. A line is then an element, and its number that of the element.
+/// Gives the elements of an array as lines, and any other text as it is. A line is then an element, and its
+/// number that of the element.
 pub struct ArrayLines<R> {
     reader: R,
     /// Whether the text is an array; not known before its first sign.

@@ -1,7 +1,8 @@
-//! Histories as Jepsen prints them for people: `history.txt`, and the operations among the lines of `jepsen.log`.
+//! Histories as Jepsen prints them for people: `history.txt`, and the operations among the lines of
+//! `jepsen.log`.
 //!
-//! An operation is a line of columns that tabs separate: process, type, function, value, and an error where there is one. In a log, a time,
-//! a thread and the name of the logger stand before it.
+//! An operation is a line of columns that tabs separate: process, type, function, value, and an error where
+//! there is one. In a log, a time, a thread and the name of the logger stand before it.
 
 use super::read_ready;
 use fencepost_history::read_line;
@@ -10,8 +11,9 @@ use std::io::{self, BufRead, Read};
 /// What stands before an operation in a log.
 const LOGGER: &str = "jepsen.util: ";
 
-/// Gives each operation as a map of EDN, in a line of its own, and an empty line for a line of a log that holds none, so that lines keep
-/// their numbers. A line that is neither stays as it is, and is refused as no map.
+/// Gives each operation as a map of EDN, in a line of its own, and an empty line for a line of a log that
+/// holds none, so that lines keep their numbers. A line that is neither stays as it is, and is refused as no
+/// map.
 pub struct ColumnLines<R> {
     lines: R,
     /// What was made of the last line, as far as it was not read.

@@ -1,8 +1,8 @@
 //! Histories as Jepsen's EDN: a vector of maps, or maps one after the other.
 //!
-//! Of EDN what such files hold: nil, booleans, numbers, strings, characters, symbols, keywords, lists, vectors,
-//! maps, sets, tags (which are dropped), comments and discarded forms. Everything is turned into JSON: keywords and
-//! symbols become strings, all sequences arrays.
+//! Of EDN what such files hold: nil, booleans, numbers, strings, characters, symbols, keywords, lists,
+//! vectors, maps, sets, tags (which are dropped), comments and discarded forms. Everything is turned into
+//! JSON: keywords and symbols become strings, all sequences arrays.
 
 use super::json::{first_word, plain};
 use super::{Line, Lines, ReadError, malformed};

@@ -52,7 +52,8 @@ impl<'a> Operation<'a> {
         self.completion.filter(|event| event.kind == Kind::Ok)
     }
 
-    /// Whether it certainly did not happen. A lock library that said no after tries of its own may have taken the lock.
+    /// Whether it certainly did not happen. A lock library that said no after tries of its own may have taken
+    /// the lock.
     pub fn did_not_happen(&self) -> bool {
         let code = |event: &Event| event.error.as_ref().map(fencepost_history::OperationError::code);
         self.completion.is_some_and(|event| {
@@ -83,15 +84,15 @@ pub struct Hold<'a> {
     /// When the process stopped to claim the lock, or the history stopped.
     pub end_ns: u64,
     pub end: HoldEnd,
-    /// Of a lock that was reported lost: until when its session may have kept it all the same, at the latest: until its process
-    /// released or acquired the key again, or was over.
+    /// Of a lock that was reported lost: until when its session may have kept it all the same, at the latest:
+    /// until its process released or acquired the key again, or was over.
     pub kept_until_ns: u64,
     /// How long the lock was granted for, if its end is a matter of time.
     pub ttl_ns: Option<u64>,
     /// What ends the grant if its process does not release it.
     pub lease: Lease,
-    /// Of a grant that ends with a session or a connection: from when on a fault may have ended that. None where no fault
-    /// did.
+    /// Of a grant that ends with a session or a connection: from when on a fault may have ended that. None
+    /// where no fault did.
     pub cut_ns: Option<u64>,
     /// Whom it suffers beside it.
     pub claim: Claim,
@@ -99,26 +100,30 @@ pub struct Hold<'a> {
     pub renewals: Vec<(u64, u64)>,
     pub token: Option<i64>,
     pub validity_ms: Option<f64>,
-    /// The earliest time at which the granted attempt can have begun, of an acquire that waited: as the library's validity says it,
-    /// where no fault moved the clock of its client, and none held its answer back.
+    /// The earliest time at which the granted attempt can have begun, of an acquire that waited: as the
+    /// library's validity says it, where no fault moved the clock of its client, and none held its answer
+    /// back.
     pub attempt_ns: Option<u64>,
     /// The servers that granted it, where the lock names them.
     pub granted_by: Vec<Name>,
 }
 
-/// How long the answer to an acquire may be under way from the moment at which the library looked at its clock.
+/// How long the answer to an acquire may be under way from the moment at which the library looked at its
+/// clock.
 const ANSWER_NS: u64 = 500_000_000;
 
 impl Hold<'_> {
     /// When the lease ends in true time, as far as could be known at the event `at`: the TTL counted from the
-    /// invocation of the acquire or the last renewal reported before. None without a TTL, and of a session whose
-    /// client reports neither validity nor renewals: how long ago it was last prolonged is then unknown.
+    /// invocation of the acquire or the last renewal reported before. None without a TTL, and of a session
+    /// whose client reports neither validity nor renewals: how long ago it was last prolonged is then
+    /// unknown.
     ///
     /// A lock server starts counting when the request reaches it, which is after the invocation. So the lease
-    /// really lasts at least until then, and a process that is granted the lock before was granted it too early.
-    /// Where the lease is older than the acquire (an etcd session), the service reports how long it is still valid;
-    /// counted from the invocation, that too ends before the lease does. Of an acquire that waited for a lease of its own, the lease
-    /// began with the attempt that was granted ([`Hold::attempt_ns`]), less the time that an answer may be under way on a busy machine.
+    /// really lasts at least until then, and a process that is granted the lock before was granted it too
+    /// early. Where the lease is older than the acquire (an etcd session), the service reports how long it is
+    /// still valid; counted from the invocation, that too ends before the lease does. Of an acquire that
+    /// waited for a lease of its own, the lease began with the attempt that was granted
+    /// ([`Hold::attempt_ns`]), less the time that an answer may be under way on a busy machine.
     pub fn expires_ns(&self, at: u64) -> Option<u64> {
         let ttl = self.ttl_ns?;
         if self.lease == Lease::Session && self.validity_ms.is_none() && self.renewals.is_empty() {
@@ -130,8 +135,8 @@ impl Hold<'_> {
         let attempt_until =
             self.attempt_ns.map(|began_ns| began_ns.saturating_sub(ANSWER_NS).saturating_add(ttl));
         let granted_until = attempt_until.map_or(asked_until, |until| until.max(asked_until));
-        // A TTL that has run out, counted from its latest beginning, cannot be prolonged: what was asked for later may have been granted
-        // anew. A session tells of itself.
+        // A TTL that has run out, counted from its latest beginning, cannot be prolonged: what was asked for
+        // later may have been granted anew. A session tells of itself.
         let mut ends = (granted_until, self.from_ns.saturating_add(ttl));
         for &(_, asked) in self.renewals.iter().filter(|(index, _)| *index <= at) {
             if self.lease != Lease::Ttl || asked < ends.1 {
@@ -141,13 +146,14 @@ impl Hold<'_> {
         Some(ends.0)
     }
 
-    /// Whether its client learned of the grant only when it was over, and showed no belief in it: it said so itself, by a validity of 0.
+    /// Whether its client learned of the grant only when it was over, and showed no belief in it: it said so
+    /// itself, by a validity of 0.
     pub fn was_over_at_once(&self) -> bool {
         self.until == self.from && is_over(self.validity_ms.map(Millis))
     }
 
-    /// Whether this hold is known to have come after another of its key: it was asked for once the other had been granted; of two
-    /// that were asked for together, it has the greater token, or was granted later.
+    /// Whether this hold is known to have come after another of its key: it was asked for once the other had
+    /// been granted; of two that were asked for together, it has the greater token, or was granted later.
     pub fn came_after(&self, other: &Hold, operations: &[Operation]) -> bool {
         if self.began_after(other, operations) || other.began_after(self, operations) {
             return self.began_after(other, operations);
@@ -163,23 +169,25 @@ impl Hold<'_> {
         }
     }
 
-    /// Whether it was asked for once the other had been granted, or its granted attempt began once the other was being released.
+    /// Whether it was asked for once the other had been granted, or its granted attempt began once the other
+    /// was being released.
     pub fn began_after(&self, other: &Hold, operations: &[Operation]) -> bool {
         let is_released = other.end == HoldEnd::Released;
         operations[self.acquire].invoke.index > other.from
             || (is_released && self.attempt_ns.is_some_and(|began_ns| began_ns > other.end_ns))
     }
 
-    /// Since when the lock is known to have been this process's. Of a grant that was over when its answer came, as far as its client
-    /// could tell, it is not known, but for one that was renewed afterwards: that was waited for longer than its TTL, and lived.
+    /// Since when the lock is known to have been this process's. Of a grant that was over when its answer
+    /// came, as far as its client could tell, it is not known, but for one that was renewed afterwards: that
+    /// was waited for longer than its TTL, and lived.
     fn known_from(&self) -> Option<u64> {
         let lived = || self.renewals.iter().any(|(index, _)| *index > self.from);
         (!is_over(self.validity_ms.map(Millis)) || lived()).then_some(self.from)
     }
 
-    /// The earliest time at which the attempt that was granted can have begun, by the library's own word: it counts the validity from
-    /// there. None where the library says nothing, or says the whole TTL, which no attempt leaves. A clock that a fault moved makes it
-    /// wrong: see [`Hold::attempt_ns`].
+    /// The earliest time at which the attempt that was granted can have begun, by the library's own word: it
+    /// counts the validity from there. None where the library says nothing, or says the whole TTL, which no
+    /// attempt leaves. A clock that a fault moved makes it wrong: see [`Hold::attempt_ns`].
     pub(super) fn attempt_by_validity_ns(&self) -> Option<u64> {
         let (ttl_ns, validity_ms) = (self.ttl_ns?, self.validity_ms?);
         let validity_ns = (validity_ms.max(0.0) * 1e6) as u64;
@@ -187,8 +195,9 @@ impl Hold<'_> {
         is_said.then(|| self.from_ns.saturating_sub(ttl_ns - validity_ns).max(self.invoke_ns))
     }
 
-    /// Until when the lock was taken for its process, as far as is known: as long as it claimed the lock, and of a session or a connection
-    /// that was reported lost as long as it may have gone on. Where the end is not known: until the lease ran out, if it does.
+    /// Until when the lock was taken for its process, as far as is known: as long as it claimed the lock, and
+    /// of a session or a connection that was reported lost as long as it may have gone on. Where the end is
+    /// not known: until the lease ran out, if it does.
     pub fn claimed_until_ns(&self) -> u64 {
         match self.end {
             HoldEnd::Open => self.expires_ns(u64::MAX).map_or(u64::MAX, |expires| expires.max(self.until_ns)),
@@ -197,8 +206,9 @@ impl Hold<'_> {
         }
     }
 
-    /// As [`Hold::claimed_until_ns`], at the latest: of a hold whose end is not known, the lease counted from the answer to its acquire,
-    /// or from the last renewal. Before that it is not known that the lock had no holder.
+    /// As [`Hold::claimed_until_ns`], at the latest: of a hold whose end is not known, the lease counted from
+    /// the answer to its acquire, or from the last renewal. Before that it is not known that the lock had no
+    /// holder.
     pub fn may_be_held_until_ns(&self) -> u64 {
         let claimed_until_ns = self.claimed_until_ns();
         let (HoldEnd::Open, Some(ttl_ns)) = (self.end, self.ttl_ns) else { return claimed_until_ns };

@@ -38,7 +38,8 @@ struct Walk<'a, M: Model, const W: usize> {
     pure: Bits<W>,
     classes: Vec<Class<M::Op>>,
     class_of: FxHashMap<M::Op, usize>,
-    /// Classes by what makes them worth trying: those that write a value, those that swap one away, and the rest.
+    /// Classes by what makes them worth trying: those that write a value, those that swap one away, and the
+    /// rest.
     writes: FxHashMap<u32, usize>,
     swaps: FxHashMap<u32, Vec<usize>>,
     others: Vec<usize>,
@@ -152,8 +153,8 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
         }
     }
 
-    /// The operation in the slot takes effect in every configuration, by way of whatever lets it. False if there
-    /// is no way in any; an error if the budget is used up.
+    /// The operation in the slot takes effect in every configuration, by way of whatever lets it. False if
+    /// there is no way in any; an error if the budget is used up.
     fn complete(&mut self, slot: usize, budget: &Budget, steps: &mut u32) -> Result<bool, &'static str> {
         self.next.clear();
         self.seen.clear();
@@ -252,7 +253,8 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
         actions
     }
 
-    /// Whether an open write is worth to take effect before the operation that completes; see [`super::values`].
+    /// Whether an open write is worth to take effect before the operation that completes; see
+    /// [`super::values`].
     fn worth(&self, slot: usize, completing: usize, left: Bits<W>) -> bool {
         let Effect::Write(value) = self.effects[slot] else { return true };
         if !self.values.active {
@@ -285,8 +287,8 @@ impl<M: Model, const W: usize> Walk<'_, M, W> {
         })
     }
 
-    /// The configuration after something took effect, with everything that follows at once. None if it cannot, or
-    /// if it leads nowhere.
+    /// The configuration after something took effect, with everything that follows at once. None if it
+    /// cannot, or if it leads nowhere.
     fn apply(&mut self, config: &Config<M::State, W>, action: Action) -> Option<Config<M::State, W>> {
         let history = self.history;
         let (at, effect, state) = match action {

@@ -5,8 +5,8 @@ use crate::run_index::{Hold, RunIndex};
 use crate::verdict::Finding;
 use fencepost_history::Process;
 
-/// The overlap of two holds that a finding is about: for `exclusion` the one that it names, for others the first
-/// between the processes whose events it cites. All overlaps are in order of the second acquisition.
+/// The overlap of two holds that a finding is about: for `exclusion` the one that it names, for others the
+/// first between the processes whose events it cites. All overlaps are in order of the second acquisition.
 pub(crate) fn overlap_among(run: &RunIndex, all: &[Overlap], finding: &Finding) -> Option<Overlap> {
     let cited: Vec<u64> = finding
         .events
@@ -38,8 +38,9 @@ fn event_ns(run: &RunIndex, index: u64) -> u64 {
     run.event(index).map_or(0, |event| event.time)
 }
 
-/// The two holds that a finding is about whose holders did not certainly believe at the same time: the earliest and the latest under
-/// which the cited events happened. None where they are of one hold, or where attempts are cited that failed: these are about no hold.
+/// The two holds that a finding is about whose holders did not certainly believe at the same time: the
+/// earliest and the latest under which the cited events happened. None where they are of one hold, or where
+/// attempts are cited that failed: these are about no hold.
 pub(super) fn two_holds(run: &RunIndex, finding: &Finding) -> Option<(usize, usize)> {
     let is_cited = |index: u64| finding.events.contains(&index);
     let is_failed = run.acquires().any(|acquire| {

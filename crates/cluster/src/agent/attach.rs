@@ -1,8 +1,9 @@
-//! Programs whose streams go straight to the controller, under the local driver: it sends the streams over a socket.
+//! Programs whose streams go straight to the controller, under the local driver: it sends the streams over a
+//! socket.
 //!
-//! One message is a request: the arguments as JSON, and with them two file descriptors that become the program's standard input
-//! and output. They are two sockets: a program that closes its output closes nothing else. One message answers it: an
-//! [`Attached`].
+//! One message is a request: the arguments as JSON, and with them two file descriptors that become the
+//! program's standard input and output. They are two sockets: a program that closes its output closes nothing
+//! else. One message answers it: an [`Attached`].
 
 use super::operations::Agent;
 use crate::confinement::Confinement;

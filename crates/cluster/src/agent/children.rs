@@ -1,7 +1,8 @@
 //! Processes that the agent starts, and their ends.
 //!
-//! As process 1 the agent inherits every orphan of its node and must reap it. It asks /proc who has ended instead of
-//! calling `waitpid(-1)`, because that would also take the stops of processes that a tool is tracing.
+//! As process 1 the agent inherits every orphan of its node and must reap it. It asks /proc who has ended
+//! instead of calling `waitpid(-1)`, because that would also take the stops of processes that a tool is
+//! tracing.
 
 use super::output::Out;
 use crate::protocol::ServiceEnd;
@@ -39,8 +40,8 @@ fn of_tools() -> MutexGuard<'static, BTreeSet<i32>> {
     OF_TOOLS.lock()
 }
 
-/// Runs a command of a tool to its end, and gives what it printed. A tool must wait for its children in no other way:
-/// the agent reaps them all.
+/// Runs a command of a tool to its end, and gives what it printed. A tool must wait for its children in no
+/// other way: the agent reaps them all.
 pub fn output_of(command: &mut Command) -> io::Result<Output> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let (child, pid) = {
@@ -193,11 +194,12 @@ fn reaches(pid: i32, signal: i32) -> Result<bool, String> {
     }
 }
 
-/// Signals a process and all its descendants, and gives whether the process was still there: it can end by itself, or by
-/// another fault, between the controller's look and the signal. Its end has been reported when this says so.
+/// Signals a process and all its descendants, and gives whether the process was still there: it can end by
+/// itself, or by another fault, between the controller's look and the signal. Its end has been reported when
+/// this says so.
 ///
-/// Those that are to end are stopped first, so that none starts another meanwhile; a descendant that has ended by itself
-/// is no error.
+/// Those that are to end are stopped first, so that none starts another meanwhile; a descendant that has
+/// ended by itself is no error.
 pub(super) fn signal_tree(pid: i32, number: i32) -> Result<bool, String> {
     let kills = number == nix::libc::SIGKILL;
     let first = if kills { nix::libc::SIGSTOP } else { number };
@@ -249,7 +251,8 @@ pub fn descendants(pid: i32) -> BTreeSet<i32> {
     found
 }
 
-/// Returns when there is no such process any more. A zombie that someone outside is about to reap counts as gone.
+/// Returns when there is no such process any more. A zombie that someone outside is about to reap counts as
+/// gone.
 pub(super) async fn await_exit(pid: i32, timeout: Duration) -> Result<(), String> {
     let begun = Instant::now();
     let me = std::process::id().to_string();

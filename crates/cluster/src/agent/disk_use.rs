@@ -10,8 +10,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// More files than this, or open ones, are too many: a walk through all of them every second would keep the machine busy, and among
-/// those that are not looked at could be a large one.
+/// More files than this, or open ones, are too many: a walk through all of them every second would keep the
+/// machine busy, and among those that are not looked at could be a large one.
 pub(super) const FILES_MAX: usize = 20_000;
 
 /// What was found.
@@ -34,8 +34,8 @@ impl DiskUse {
     }
 }
 
-/// The places of this node in which its programs can make files: the data folder, and each mount that can be written but for the root,
-/// which is read-only where a client is to be limited, and the kernel's own.
+/// The places of this node in which its programs can make files: the data folder, and each mount that can be
+/// written but for the root, which is read-only where a client is to be limited, and the kernel's own.
 pub(super) fn places(data: &str) -> Vec<PathBuf> {
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let mut places: Vec<PathBuf> = [data, "/tmp", "/dev/shm"].map(PathBuf::from).to_vec();
@@ -57,8 +57,8 @@ fn writable_mount(line: &str) -> Option<PathBuf> {
     (is_writable && OF_FILES.contains(&kind)).then(|| PathBuf::from(place.replace("\\040", " ")))
 }
 
-/// What the files in these places take, and those whose names were removed while a program has them open. A file with several names counts
-/// once, and a walk does not leave the file system in which it began.
+/// What the files in these places take, and those whose names were removed while a program has them open. A
+/// file with several names counts once, and a walk does not leave the file system in which it began.
 pub(super) fn disk_use(places: &[PathBuf], programs: impl Iterator<Item = i32>) -> DiskUse {
     let mut walk = Walk::default();
     for place in places {

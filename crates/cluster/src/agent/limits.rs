@@ -1,8 +1,8 @@
 //! What a user's programs may use of a node: memory, programs and threads, and room on the disk.
 //!
-//! The agent looks from time to time, and ends all programs of a node that use more. Limits of the kernel would not do: a
-//! limit of address space breaks programs that reserve much and use little (Java, Node.js, Go), and a control group of its own
-//! a node has only under some engines.
+//! The agent looks from time to time, and ends all programs of a node that use more. Limits of the kernel
+//! would not do: a limit of address space breaks programs that reserve much and use little (Java, Node.js,
+//! Go), and a control group of its own a node has only under some engines.
 
 use super::disk_use::{DiskUse, FILES_MAX, disk_use, places};
 use super::memory_use::{of_own_control_group, uses_more};
@@ -17,8 +17,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// One look at the disk for so many looks at the memory.
 const LOOKS_PER_DISK: u32 = 10;
 
-/// Programs and threads of a node. Runtimes start some dozens; a program that forks without end reaches every number, and
-/// each takes one of the machine's process numbers.
+/// Programs and threads of a node. Runtimes start some dozens; a program that forks without end reaches every
+/// number, and each takes one of the machine's process numbers.
 const TASKS_MAX: u64 = 5000;
 
 /// Watches the programs of this node, for ever.
@@ -31,7 +31,8 @@ pub(super) async fn keep(limits: Limits, data: String, own_control_group: bool, 
         out.note("agent", format!("{}{sentence}", crate::LIMIT_NOTE));
         end_all();
     };
-    // Programs that fork without end multiply while the memory of thousands is added up: they are counted meanwhile.
+    // Programs that fork without end multiply while the memory of thousands is added up: they are counted
+    // meanwhile.
     tokio::join!(watch_tasks(&end), watch_space(limits, &data, own_control_group, &end));
 }
 
@@ -55,8 +56,8 @@ async fn watch_space(limits: Limits, data: &str, own_control_group: bool, end: &
     }
 }
 
-/// What is used beyond the limits, in words. With the `places` of files it is a slow look: at the disk, and at memory that no program need
-/// have mapped.
+/// What is used beyond the limits, in words. With the `places` of files it is a slow look: at the disk, and
+/// at memory that no program need have mapped.
 fn overuse(limits: Limits, places: Option<Vec<PathBuf>>, own_control_group: bool) -> Option<String> {
     let mib = |bytes: u64| bytes >> 20;
     let is_slow_look = places.is_some();

@@ -1,11 +1,13 @@
-//! The memory that the programs of a node hold: their own pages, and what the kernel keeps for them that no program need have mapped.
+//! The memory that the programs of a node hold: their own pages, and what the kernel keeps for them that no
+//! program need have mapped.
 
 use super::socket_memory::socket_memory;
 use nix::libc;
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 
-/// Whether these programs hold more memory than this. A `slow` look also counts what lies outside of their own pages.
+/// Whether these programs hold more memory than this. A `slow` look also counts what lies outside of their
+/// own pages.
 pub(super) fn uses_more(programs: &[i32], limit: u64, slow: bool) -> bool {
     let unmapped = if slow { Unmapped::of(programs) } else { Unmapped::default() };
     let most = sum(programs, resident) + unmapped.bytes();
@@ -119,8 +121,9 @@ fn kib(text: &str) -> Option<u64> {
     Some(kib << 10)
 }
 
-/// What the kernel counts for this node's control group (version 2), but for copies of files on a disk, which it gives up where memory is
-/// short, and for what the agent itself takes; none where there is no such group. Files in a file system in memory count.
+/// What the kernel counts for this node's control group (version 2), but for copies of files on a disk, which
+/// it gives up where memory is short, and for what the agent itself takes; none where there is no such group.
+/// Files in a file system in memory count.
 pub(super) fn of_own_control_group() -> Option<u64> {
     // The root of all groups has no such file.
     std::fs::metadata("/sys/fs/cgroup/memory.current").ok()?;

@@ -3,8 +3,9 @@
 //! It takes requests from its standard input (see [`crate::protocol`]). When that closes, however the
 //! controller died, it exits, and the kernel ends every process of the node with it.
 //!
-//! Everything runs on one thread, but for the tools. So nothing can reap a child between its start and the moment it
-//! is known here, and a service's end is always reported before the answer that its process is gone.
+//! Everything runs on one thread, but for the tools. So nothing can reap a child between its start and the
+//! moment it is known here, and a service's end is always reported before the answer that its process is
+//! gone.
 
 mod attach;
 mod children;

@@ -21,7 +21,8 @@ use tokio::net::unix::pipe;
 /// How much of what a command prints is kept.
 const OUTPUT_MAX: u64 = 16 << 20;
 
-/// How long to wait for the rest of a command's output once it has ended: a child of its own may hold the pipe.
+/// How long to wait for the rest of a command's output once it has ended: a child of its own may hold the
+/// pipe.
 const OUTPUT_PATIENCE: Duration = Duration::from_millis(200);
 
 /// Something that faults need inside a node, in a form that can be called from outside.
@@ -180,8 +181,8 @@ fn confinement_of_service(argv: &[String]) -> Confinement {
     }
 }
 
-/// Fencepost itself tries what the agent can do, and changes the packet filter; every other command asks a server something, and may be
-/// a user's own.
+/// Fencepost itself tries what the agent can do, and changes the packet filter; every other command asks a
+/// server something, and may be a user's own.
 fn confinement_of_command(argv: &[String]) -> Option<Confinement> {
     match argv.first().map_or("", String::as_str) {
         program::NAME => None,

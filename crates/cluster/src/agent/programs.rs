@@ -1,5 +1,5 @@
-//! Whether a program can be started, said before it is tried: what the system says of a missing interpreter is the same
-//! as of a missing program.
+//! Whether a program can be started, said before it is tried: what the system says of a missing interpreter
+//! is the same as of a missing program.
 
 use crate::program;
 use nix::unistd::{AccessFlags, access};

@@ -53,8 +53,8 @@ fn local() -> Question {
     Question { request, answer_length: 16, held: held_locally }
 }
 
-/// What was sent counts for the sender. Once that is gone, it is held for the receiver, which only says how many bytes may be read; what
-/// many small messages take besides is at most the room that a sender has.
+/// What was sent counts for the sender. Once that is gone, it is held for the receiver, which only says how
+/// many bytes may be read; what many small messages take besides is at most the room that a sender has.
 fn held_locally(attributes: &Attributes) -> u64 {
     let (peer, lengths, memory) = (2, 4, 5); // UNIX_DIAG_PEER, UNIX_DIAG_RQLEN, UNIX_DIAG_MEMINFO
     let figures = attributes.get(&memory);
@@ -109,8 +109,8 @@ fn by_kind(mut attributes: &[u8]) -> Attributes<'_> {
     found
 }
 
-/// Where `sk_meminfo` has its figures: of what is to be read, of what was sent, of what is to be sent, and of what comes in faster than it
-/// is taken; and the room that the socket has to send.
+/// Where `sk_meminfo` has its figures: of what is to be read, of what was sent, of what is to be sent, and of
+/// what comes in faster than it is taken; and the room that the socket has to send.
 const TO_READ: usize = 0;
 const SENT: usize = 8;
 const ROOM_TO_SEND: usize = 12;

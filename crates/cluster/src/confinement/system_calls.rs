@@ -1,5 +1,5 @@
-//! A filter of system calls: what changes the machine or makes namespaces is refused, everything else is allowed. A program
-//! for the kernel of a few comparisons, written out here.
+//! A filter of system calls: what changes the machine or makes namespaces is refused, everything else is
+//! allowed. A program for the kernel of a few comparisons, written out here.
 
 use nix::errno::Errno;
 use nix::libc::{self, sock_filter};
@@ -45,8 +45,8 @@ const MISSING: &[libc::c_long] =
     // A ring carries calls past this filter, and holds memory that no limit counts.
     &[libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register, libc::SYS_clone3];
 
-/// The families of sockets that a node's network is made of. Others reach the machine itself (AF_VSOCK), or parts of the kernel that no
-/// server or client needs (AF_ALG, AF_BLUETOOTH).
+/// The families of sockets that a node's network is made of. Others reach the machine itself (AF_VSOCK), or
+/// parts of the kernel that no server or client needs (AF_ALG, AF_BLUETOOTH).
 const SOCKETS: &[i32] = &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
 /// Flags of `clone` by which a process gets namespaces.
@@ -81,7 +81,8 @@ pub(super) fn filter() -> Vec<sock_filter> {
     for call in REFUSED {
         program.extend([skip_unless(libc::BPF_JEQ, number(*call)), refuse(Errno::EPERM)]);
     }
-    // The flags of `clone3` lie in memory, where a filter cannot look. Libraries use `clone` where it is missing.
+    // The flags of `clone3` lie in memory, where a filter cannot look. Libraries use `clone` where it is
+    // missing.
     for call in MISSING {
         program.extend([skip_unless(libc::BPF_JEQ, number(*call)), refuse(Errno::ENOSYS)]);
     }

@@ -20,8 +20,8 @@ fn has_other(line: &str) -> bool {
     matches!(numbers[..], [first, _, count] if (first..first.saturating_add(count)).contains(&OTHER))
 }
 
-/// Has a command run in a user namespace in which the node's one user is [`OTHER`]. Before it is confined: then it could not make
-/// one.
+/// Has a command run in a user namespace in which the node's one user is [`OTHER`]. Before it is confined:
+/// then it could not make one.
 pub(crate) fn become_other(command: &mut Command) {
     let maps: [(&'static std::ffi::CStr, Vec<u8>); 3] = [
         (c"/proc/self/setgroups", b"deny".to_vec()),
@@ -29,7 +29,8 @@ pub(crate) fn become_other(command: &mut Command) {
         (c"/proc/self/gid_map", format!("{OTHER} 0 1").into_bytes()),
     ];
     let enter = move || {
-        // SAFETY: system calls only, as is right between fork and exec; the paths end in a zero byte, and lengths are true.
+        // SAFETY: system calls only, as is right between fork and exec; the paths end in a zero byte, and
+        // lengths are true.
         let entered = unsafe {
             libc::unshare(libc::CLONE_NEWUSER) == 0
                 && maps.iter().all(|(path, text)| {

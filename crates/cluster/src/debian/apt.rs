@@ -1,4 +1,5 @@
-//! Debian's apt, which decides what packages need: without a network, on files alone, and confined like a node's programs.
+//! Debian's apt, which decides what packages need: without a network, on files alone, and confined like a
+//! node's programs.
 
 use super::download::RemoteFile;
 use super::inside::run_inside;
@@ -100,8 +101,8 @@ impl Apt {
         let architecture = architecture();
         settings +=
             &format!("APT::Architecture \"{architecture}\";\nAPT::Architectures \"{architecture}\";\n");
-        // The user that apt would run its parts as need not be able to look into the folder. And no phased updates: two
-        // machines make the same image.
+        // The user that apt would run its parts as need not be able to look into the folder. And no phased
+        // updates: two machines make the same image.
         settings += "APT::Sandbox::User \"root\";\nAPT::Get::Always-Include-Phased-Updates \"true\";\n";
         settings += "Acquire::ForceHash \"SHA256\";\nAcquire::Languages \"none\";\nAPT::Update::Error-Mode \"any\";\n";
         settings += "APT::Install-Recommends \"false\";\nAPT::Color \"false\";\n";
@@ -130,8 +131,8 @@ impl Apt {
         self.folder.join("updated")
     }
 
-    /// Checks the signatures and hashes of the downloaded lists, and reads them. Those of before stay in use where they are
-    /// not accepted.
+    /// Checks the signatures and hashes of the downloaded lists, and reads them. Those of before stay in use
+    /// where they are not accepted.
     pub(super) async fn update(&self, mirror: &Mirror) -> Result<(), ClusterError> {
         let output = self.run(&["-q", "update"]).await?;
         if !output.status.success() {
@@ -232,8 +233,8 @@ fn missing_package(error: &str) -> Option<&str> {
     Some(before.rsplit_once("Package '")?.1)
 }
 
-/// Up to three names that may have been meant: the nearest, and those that differ in their numbers alone (`postgresql-17` for
-/// `postgresql-15`).
+/// Up to three names that may have been meant: the nearest, and those that differ in their numbers alone
+/// (`postgresql-17` for `postgresql-15`).
 fn nearest_names<'a>(name: &str, names: &[&'a str]) -> Vec<&'a str> {
     let without_numbers =
         |name: &str| name.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect::<String>();

@@ -1,7 +1,8 @@
-//! A small root file system with Debian's apt in it, which resolves packages on every machine in the same way.
+//! A small root file system with Debian's apt in it, which resolves packages on every machine in the same
+//! way.
 //!
-//! Its packages are pinned by their hashes, since nothing is there yet that could check a signature. `tools/base-packages` makes
-//! the lists anew from Debian's signed ones.
+//! Its packages are pinned by their hashes, since nothing is there yet that could check a signature.
+//! `tools/base-packages` makes the lists anew from Debian's signed ones.
 
 use super::download::{Downloader, Failure, RemoteFile, cannot_store};
 use super::settings::Mirror;
@@ -81,7 +82,8 @@ fn prepare(root: &Path) -> std::io::Result<()> {
     fs::write(root.join("dev/null"), "")
 }
 
-/// Unpacks packages, aside from asynchronous code; ends soon after it is given up. A package that cannot be read is forgotten.
+/// Unpacks packages, aside from asynchronous code; ends soon after it is given up. A package that cannot be
+/// read is forgotten.
 pub(super) async fn unpack(packages: Vec<PathBuf>, root: &Path) -> Result<Vec<Described>, ClusterError> {
     /// Has the threads stop when their result is no longer wanted.
     struct Stop(Arc<AtomicBool>);

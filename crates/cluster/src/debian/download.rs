@@ -140,7 +140,8 @@ impl Downloader {
         Ok(text)
     }
 
-    /// Downloads a file to this place, or what is missing of it there, and checks it. `on_bytes` learns how much there is.
+    /// Downloads a file to this place, or what is missing of it there, and checks it. `on_bytes` learns how
+    /// much there is.
     pub(super) async fn file(
         &self,
         file: &RemoteFile,

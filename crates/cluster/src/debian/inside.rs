@@ -1,4 +1,5 @@
-//! Running a program inside a root file system that no node uses yet: without a network, and confined like a node's programs.
+//! Running a program inside a root file system that no node uses yet: without a network, and confined like a
+//! node's programs.
 
 use crate::ClusterError;
 use crate::confinement::Confinement;

@@ -5,8 +5,8 @@
 //!                              └───────────── download.rs ─────────────────────────────────────┘
 //! ```
 //!
-//! Fencepost downloads everything by itself; apt sees files alone. So proxies, certificates, retries and progress are the same
-//! for all, and what was downloaded once is there for all images.
+//! Fencepost downloads everything by itself; apt sees files alone. So proxies, certificates, retries and
+//! progress are the same for all, and what was downloaded once is there for all images.
 
 mod apt;
 mod base;
@@ -54,7 +54,8 @@ pub(crate) fn mirror_in_use(settings: &DownloadSettings) -> Result<String, Clust
     Mirror::find(settings).map(|mirror| mirror.name(suite::Archive::Main).to_owned())
 }
 
-/// Downloads these packages, and all that they need, and gives their files. One caller at a time: the folder is everyone's.
+/// Downloads these packages, and all that they need, and gives their files. One caller at a time: the folder
+/// is everyone's.
 async fn download(
     suite: Suite,
     packages: &[&str],
@@ -122,8 +123,8 @@ impl Downloads<'_> {
         Apt::open(runner, &self.all, suite, self.old_lists || self.mirror.is_snapshot())
     }
 
-    /// Brings lists that are no older than this, and says whether they are new. Where the mirror does not answer, those of before
-    /// do.
+    /// Brings lists that are no older than this, and says whether they are new. Where the mirror does not
+    /// answer, those of before do.
     pub async fn refresh(&self, apt: &Apt, suite: Suite, age_max: Duration) -> Result<bool, ClusterError> {
         if apt.age(&self.mirror).is_some_and(|age| age < age_max) {
             return Ok(false);

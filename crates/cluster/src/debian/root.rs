@@ -1,7 +1,8 @@
-//! A root file system out of Debian's packages, without a registry, an engine, or the right to install anything.
+//! A root file system out of Debian's packages, without a registry, an engine, or the right to install
+//! anything.
 //!
-//! Packages are unpacked, not installed, so what their scripts would have set up is set up here: the links of the
-//! merged /usr, the alternatives of iptables, and a few files in /etc.
+//! Packages are unpacked, not installed, so what their scripts would have set up is set up here: the links of
+//! the merged /usr, the alternatives of iptables, and a few files in /etc.
 
 use super::base::unpack;
 use super::inside::run_inside;
@@ -28,8 +29,8 @@ const FILES: [(&str, &str); 4] = [
     ("etc/hosts", "127.0.0.1 localhost\n::1 localhost\n"),
 ];
 
-/// Usual names of programs, which packages leave to a script: the folder (of which a part may be anything: `*`), the beginning of the
-/// program's name, and the usual one.
+/// Usual names of programs, which packages leave to a script: the folder (of which a part may be anything:
+/// `*`), the beginning of the program's name, and the usual one.
 const ALTERNATIVES: [(&str, &str, &str); 8] = [
     ("usr/bin", "gcc", "cc"),
     ("usr/bin", "g++", "c++"),
@@ -126,7 +127,8 @@ async fn fill(contents: &Contents<'_>, root: &Path, packages: Vec<PathBuf>) -> R
     synced.map_err(|error| cannot("write", root, &error.into()))
 }
 
-/// Notes the packages as installed, so that `dpkg-query` tells their versions: some libraries tell them nowhere else.
+/// Notes the packages as installed, so that `dpkg-query` tells their versions: some libraries tell them
+/// nowhere else.
 fn note_versions(descriptions: &[Described], root: &Path) -> Result<(), ClusterError> {
     let status: String = descriptions
         .iter()

@@ -1,4 +1,5 @@
-//! Where packages are downloaded from, and by which way: what the user sets, and else what this machine knows.
+//! Where packages are downloaded from, and by which way: what the user sets, and else what this machine
+//! knows.
 
 use super::suite::Archive;
 use crate::ClusterError;

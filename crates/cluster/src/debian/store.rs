@@ -1,4 +1,5 @@
-//! What was downloaded, each file under the hash of its content: shared by all suites, images and users' locks.
+//! What was downloaded, each file under the hash of its content: shared by all suites, images and users'
+//! locks.
 
 use super::download::{Downloader, Failure, RemoteFile, cannot_store};
 use crate::Progress;

@@ -3,8 +3,8 @@
 use fencepost_history::prose::unknown;
 use std::fmt;
 
-/// The keys of Debian's archive, as in its package debian-archive-keyring. They are public and change with each release of
-/// Debian; `tools/base-packages` brings the present ones.
+/// The keys of Debian's archive, as in its package debian-archive-keyring. They are public and change with
+/// each release of Debian; `tools/base-packages` brings the present ones.
 pub(super) const KEYS: &[u8] = include_bytes!("archive-keys.gpg");
 
 /// All suites whose packages nodes can be made of.

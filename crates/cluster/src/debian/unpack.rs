@@ -1,6 +1,8 @@
-//! Unpacking Debian's packages: an archive of archives, of which only the files and the description are taken.
+//! Unpacking Debian's packages: an archive of archives, of which only the files and the description are
+//! taken.
 //!
-//! Packages are unpacked, not installed: none of their scripts runs. Only the users are read out of these that they would make.
+//! Packages are unpacked, not installed: none of their scripts runs. Only the users are read out of these
+//! that they would make.
 
 use super::users;
 use std::collections::HashSet;
@@ -43,8 +45,8 @@ pub(super) struct Described {
     pub(super) users: Vec<String>,
 }
 
-/// Unpacks all packages into a root file system, some at a time, and gives their descriptions, in the same order. Stops early
-/// where `stop` says so.
+/// Unpacks all packages into a root file system, some at a time, and gives their descriptions, in the same
+/// order. Stops early where `stop` says so.
 pub(super) fn unpack_all(
     packages: &[PathBuf],
     root: &Path,

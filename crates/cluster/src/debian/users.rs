@@ -1,13 +1,14 @@
-//! The users that packages make for their servers. Packages are unpacked, and none of their scripts runs, so the users are read out of
-//! these: a server that refuses to run as root is then started as its own user, as in `setpriv --reuid=mysql`.
+//! The users that packages make for their servers. Packages are unpacked, and none of their scripts runs, so
+//! the users are read out of these: a server that refuses to run as root is then started as its own user, as
+//! in `setpriv --reuid=mysql`.
 
 use std::collections::BTreeSet;
 
 /// The first number of such a user and its group, as Debian gives them.
 const FIRST: usize = 100;
 
-/// The names of users that the script of a package makes with `adduser` or `useradd`: the last word of such a command that makes a system
-/// user, where it stands there as it is.
+/// The names of users that the script of a package makes with `adduser` or `useradd`: the last word of such a
+/// command that makes a system user, where it stands there as it is.
 pub(super) fn made_by(script: &str) -> Vec<String> {
     let commands = script.replace("\\\n", " ");
     let made = commands.lines().filter_map(|line| {
@@ -32,7 +33,8 @@ fn is_name(word: &str) -> bool {
         && !matches!(word, "adduser" | "useradd")
 }
 
-/// The lines of these users in `/etc/passwd`, and of their groups in `/etc/group`, numbered in the order of their names.
+/// The lines of these users in `/etc/passwd`, and of their groups in `/etc/group`, numbered in the order of
+/// their names.
 pub(super) fn lines(names: &[String]) -> (String, String) {
     let names: BTreeSet<&String> = names.iter().collect();
     let numbered = || names.iter().enumerate().map(|(at, name)| (FIRST + at, name));

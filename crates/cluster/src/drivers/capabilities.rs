@@ -1,4 +1,5 @@
-//! What a driver's nodes can do on this machine: a node is started, tries everything, and is taken down again.
+//! What a driver's nodes can do on this machine: a node is started, tries everything, and is taken down
+//! again.
 
 use crate::capability::Capability;
 use crate::cluster_folder::PrivateFolder;

@@ -1,4 +1,5 @@
-//! The drivers, one folder each, and the choice between them. Nothing outside this crate knows which driver runs.
+//! The drivers, one folder each, and the choice between them. Nothing outside this crate knows which driver
+//! runs.
 
 mod capabilities;
 pub(crate) mod docker;

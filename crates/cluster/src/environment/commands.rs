@@ -1,5 +1,5 @@
-//! Running the commands of an environment: each in a process that ends with everything it started, whether the command
-//! ends, takes too long, or is given up.
+//! Running the commands of an environment: each in a process that ends with everything it started, whether
+//! the command ends, takes too long, or is given up.
 
 use super::definition::Environment;
 use crate::{ClusterError, Progress};
@@ -17,7 +17,8 @@ const LINES_SHOWN: usize = 20;
 /// How much of its end is read for that.
 const TAIL_BYTES: u64 = 64 << 10;
 
-/// What the hidden subcommand `setup` does: one line of JSON on its standard input, whose end ends everything.
+/// What the hidden subcommand `setup` does: one line of JSON on its standard input, whose end ends
+/// everything.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     /// A line for the shell.

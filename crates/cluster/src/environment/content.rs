@@ -25,7 +25,8 @@ const ENTRIES_MAX: usize = 50_000;
 /// Never taken along.
 const LEFT_OUT: [&str; 2] = [".git", "__pycache__"];
 
-/// Not taken along where commands make them anew: they are large, and hold paths of the place where they were made.
+/// Not taken along where commands make them anew: they are large, and hold paths of the place where they were
+/// made.
 const MADE: [&str; 3] = [".venv", "node_modules", "target"];
 
 /// What is to be copied, by its place in the prepared folder.
@@ -43,7 +44,8 @@ enum Entry {
     Link { to: PathBuf },
 }
 
-/// Refuses a file or a folder that could not be copied into the folder of a lock. Gives its path, with all links followed.
+/// Refuses a file or a folder that could not be copied into the folder of a lock. Gives its path, with all
+/// links followed.
 ///
 /// # Errors
 /// Why not, in words.
@@ -85,7 +87,8 @@ fn is_of_the_kernel(path: &Path) -> bool {
 }
 
 impl Environment {
-    /// Names the content of the folder and of the files, the commands and the packages: twelve hexadecimal digits.
+    /// Names the content of the folder and of the files, the commands and the packages: twelve hexadecimal
+    /// digits.
     ///
     /// # Errors
     /// Something of it is not there or cannot be read, or it is too large to be copied for each change.

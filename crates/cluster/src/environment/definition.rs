@@ -6,14 +6,17 @@ use std::path::PathBuf;
 /// Where a node sees the prepared folder. It is the working directory of the node's programs.
 pub(crate) const PLACE: &str = "/lock";
 
-/// A user's folder of programs, and what has to be done before they run. Its content is read when nodes are started.
+/// A user's folder of programs, and what has to be done before they run. Its content is read when nodes are
+/// started.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Environment {
     /// Names it in messages and in the cache: a lock's name.
     pub name: String,
-    /// The folder. Its content lies at `/lock` in the node. None for programs of this machine, or of packages.
+    /// The folder. Its content lies at `/lock` in the node. None for programs of this machine, or of
+    /// packages.
     pub folder: Option<PathBuf>,
-    /// Files and folders from elsewhere, which lie beside it under their last names. Paths are relative to the folder.
+    /// Files and folders from elsewhere, which lie beside it under their last names. Paths are relative to
+    /// the folder.
     pub files: Vec<PathBuf>,
     /// Commands that run on this machine, in a copy of the folder, with the user's environment.
     pub build: Vec<String>,
@@ -33,7 +36,8 @@ impl Environment {
         self.suite.unwrap_or(DEFAULT_SUITE)
     }
 
-    /// Whether nothing is said of the programs that it needs: under the driver `local` they are then this machine's.
+    /// Whether nothing is said of the programs that it needs: under the driver `local` they are then this
+    /// machine's.
     pub(crate) fn names_no_origin(&self) -> bool {
         self.packages.is_empty() && self.suite.is_none()
     }

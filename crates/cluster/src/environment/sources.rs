@@ -1,4 +1,5 @@
-//! Where the folders of environments lie, noted in the cache: what was made of a folder that is gone can go, too.
+//! Where the folders of environments lie, noted in the cache: what was made of a folder that is gone can go,
+//! too.
 
 use super::definition::Environment;
 use crate::hash::short_hash;

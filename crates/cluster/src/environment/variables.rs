@@ -22,8 +22,8 @@ pub(crate) fn certificates() -> Option<String> {
     [CERTIFICATES].iter().chain(&CERTIFICATES_ELSEWHERE).find_map(|path| std::fs::read_to_string(path).ok())
 }
 
-/// What a command of `setup` finds in an image: the user's settings (proxies, settings of package managers), but nothing that
-/// says where something lies on this machine, such as `GOROOT` and `PYTHONPATH`.
+/// What a command of `setup` finds in an image: the user's settings (proxies, settings of package managers),
+/// but nothing that says where something lies on this machine, such as `GOROOT` and `PYTHONPATH`.
 pub(crate) fn variables_in_an_image() -> Vec<(String, String)> {
     let misleads = |name: &str, value: &str| {
         let is_place = value.starts_with('/') && value != CERTIFICATES;

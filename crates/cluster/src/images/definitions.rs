@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 /// Changes when root file systems are put together in another way.
 const RECIPE: &str = "4";
 
-/// Debian's Java 17. The links by which it could be called shortly are set by scripts that unpacking does not run.
+/// Debian's Java 17. The links by which it could be called shortly are set by scripts that unpacking does not
+/// run.
 pub const JAVA: &str = if cfg!(target_arch = "aarch64") {
     "/usr/lib/jvm/java-17-openjdk-arm64/bin/java"
 } else {
@@ -21,8 +22,8 @@ pub const JAVA: &str = if cfg!(target_arch = "aarch64") {
 #[derive(Debug)]
 pub struct Image {
     pub name: Cow<'static, str>,
-    /// Programs that a node needs, by name or by path; a machine that has them all, and the files, can run the node
-    /// without the image.
+    /// Programs that a node needs, by name or by path; a machine that has them all, and the files, can run
+    /// the node without the image.
     pub(super) programs: &'static [&'static str],
     /// Other files that a node needs.
     pub(super) files: &'static [&'static str],
@@ -115,7 +116,8 @@ impl Image {
         }
     }
 
-    /// Whether this Fencepost would make an image of this name and hash; those of users' packages are not known here.
+    /// Whether this Fencepost would make an image of this name and hash; those of users' packages are not
+    /// known here.
     pub(crate) fn is_current(name: &str, hash: &str) -> bool {
         name == PACKAGES || find(name).is_ok_and(|image| image.hash() == hash)
     }

@@ -1,4 +1,5 @@
-//! The images that nodes are made of: container images for an engine, root file systems for the driver `local`.
+//! The images that nodes are made of: container images for an engine, root file systems for the driver
+//! `local`.
 
 mod definitions;
 mod folders;

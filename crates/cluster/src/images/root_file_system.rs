@@ -35,7 +35,8 @@ pub(crate) async fn root_file_system(
     Ok(UnpackedRoot { folder, _used: used })
 }
 
-/// The right to remove all of them, with what they were made from. New ones are made only after it is dropped.
+/// The right to remove all of them, with what they were made from. New ones are made only after it is
+/// dropped.
 ///
 /// # Errors
 /// A run uses one, or makes one.

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 /// How long the kernel may take to end what was killed.
 const END: Duration = Duration::from_secs(5);
 
-/// Kills the processes whose mounts lie in this folder, waits for their ends, and gives their numbers. Such mounts exist in
-/// the nodes' own mount namespaces only; processes that share this one's belong to no node.
+/// Kills the processes whose mounts lie in this folder, waits for their ends, and gives their numbers. Such
+/// mounts exist in the nodes' own mount namespaces only; processes that share this one's belong to no node.
 pub fn end_all_in(folder: &Path) -> Vec<i32> {
     let mut ended = Vec::new();
     let begun = Instant::now();
@@ -73,7 +73,8 @@ fn kill_if(process: i32, is_meant: impl Fn() -> bool) -> io::Result<()> {
     Ok(Errno::result(sent).map(drop)?)
 }
 
-/// Takes away the mounts on places in this folder in this process's own mount namespace, and gives their places.
+/// Takes away the mounts on places in this folder in this process's own mount namespace, and gives their
+/// places.
 pub(super) fn unmount_all_in(folder: &Path) -> Vec<PathBuf> {
     let text = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
     let places = text.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').nth(4));

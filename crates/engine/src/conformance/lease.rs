@@ -15,7 +15,8 @@ fn bound(context: &RuleContext<'_>) -> Duration {
     terms.ttl + terms.ttl / 2 + terms.lag + Duration::from_secs(1)
 }
 
-/// A lock whose holder does not come back. Where it was asked for at `asked`, it is not to be free before its TTL is over.
+/// A lock whose holder does not come back. Where it was asked for at `asked`, it is not to be free before its
+/// TTL is over.
 async fn becomes_free(
     context: &RuleContext<'_>,
     key: &str,
@@ -57,7 +58,8 @@ async fn becomes_free(
 const TOO_EARLY: &str = "A holder may rely on the whole TTL. Look at the unit and the value of the TTL that the library hands to the servers; if \
                          something else ends the lock when its client is gone, say so in lock.toml (lease = \"session\" or \"connection\")";
 
-/// Whether a lock that ends by its TTL was free again, so long after it had been asked for, before that was over.
+/// Whether a lock that ends by its TTL was free again, so long after it had been asked for, before that was
+/// over.
 fn is_too_early(context: &RuleContext<'_>, after: Duration) -> bool {
     let terms = context.terms();
     terms.lease == Lease::Ttl && after < terms.ttl

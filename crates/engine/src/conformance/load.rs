@@ -1,4 +1,5 @@
-//! Points of some seconds of ordinary use, without any fault: few indeterminate operations, and grants at all.
+//! Points of some seconds of ordinary use, without any fault: few indeterminate operations, and grants at
+//! all.
 
 use super::check_result::{CheckResult, Checked, Ended, RuleOutcome};
 use super::session::{Answered, RuleContext, seconds};
@@ -103,7 +104,8 @@ impl Load {
         self.holds.extend(other.holds);
     }
 
-    /// Two processes that held the lock at once, or a queue that stood still: what a run judges as well, and worth a look at once.
+    /// Two processes that held the lock at once, or a queue that stood still: what a run judges as well, and
+    /// worth a look at once.
     fn worth_a_look(&mut self) -> Option<CheckResult> {
         self.holds.sort_unstable();
         let pairs = || self.holds.windows(2).map(|pair| (pair[0], pair[1]));

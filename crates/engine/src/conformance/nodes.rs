@@ -48,8 +48,8 @@ pub fn conformance_spec(options: RunOptions) -> Result<RunSpec, BadUsage> {
     })
 }
 
-/// Starts servers, and checks on them whether the lock's client keeps the client protocol. `logs` is a folder for the logs of
-/// the nodes.
+/// Starts servers, and checks on them whether the lock's client keeps the client protocol. `logs` is a folder
+/// for the logs of the nodes.
 ///
 /// # Errors
 /// Fencepost or the environment failed. Whatever was started is taken down before this returns.

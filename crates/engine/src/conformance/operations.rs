@@ -6,7 +6,8 @@ use fencepost_history::{ErrorCode, Released};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often an answer that is to come soon is tried for: a busy machine makes an answer late, and never early.
+/// How often an answer that is to come soon is tried for: a busy machine makes an answer late, and never
+/// early.
 const TRIES: usize = 3;
 
 /// The time-out of an acquire that has to wait: the holder's time must not run out meanwhile.
@@ -62,7 +63,8 @@ pub(super) async fn grants(context: &RuleContext<'_>) -> Checked {
     )))
 }
 
-/// How long an acquire of a free lock takes on this machine at this moment: so much later than it should an answer may come.
+/// How long an acquire of a free lock takes on this machine at this moment: so much later than it should an
+/// answer may come.
 async fn undisturbed(context: &RuleContext<'_>) -> Result<Duration, Ended> {
     let (process, key) = (context.process(1).await?, context.key("undisturbed"));
     let granted = context.grant(&process, &key).await?;

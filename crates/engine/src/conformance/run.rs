@@ -30,8 +30,8 @@ pub struct RuleResult {
     pub lines: Vec<String>,
 }
 
-/// Checks all rules, and reports each group of them as it is done. After a client that ended, or never grants, the rest is
-/// not tried.
+/// Checks all rules, and reports each group of them as it is done. After a client that ended, or never
+/// grants, the rest is not tried.
 ///
 /// # Errors
 /// The environment failed: nothing is known of the client.

@@ -195,7 +195,8 @@ impl<'a> RuleContext<'a> {
         Ok(ClientProcess { client, number })
     }
 
-    /// Performs an operation, and waits for its answer for so long beyond the time that the client has for it.
+    /// Performs an operation, and waits for its answer for so long beyond the time that the client has for
+    /// it.
     pub(super) async fn perform(
         &self,
         process: &ClientProcess,

@@ -58,8 +58,8 @@ pub(super) trait TestServers: Send + Sync {
     /// Kills a client program by its process number.
     async fn kill_client(&self, place: usize, pid: i32) -> Result<()>;
 
-    /// The sentence about the program in this place that ended, with the last line that it wrote to standard error; where it was
-    /// ended because it used too much, that.
+    /// The sentence about the program in this place that ended, with the last line that it wrote to standard
+    /// error; where it was ended because it used too much, that.
     async fn explained(&self, place: usize, sentence: String) -> String;
 
     async fn set_state(&self, state: ServersState) -> Result<()>;

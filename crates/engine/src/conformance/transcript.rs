@@ -1,4 +1,5 @@
-//! The lines of conversations with clients, both directions, kept in memory to be shown where a rule is broken.
+//! The lines of conversations with clients, both directions, kept in memory to be shown where a rule is
+//! broken.
 
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -43,8 +44,9 @@ impl Transcript {
         self.lines.lock().push(line);
     }
 
-    /// The last lines of a conversation in which one of these processes had a part, with the lines that belong to none, such
-    /// as a hello or a line that is no message. `since` is the number of lines that came before.
+    /// The last lines of a conversation in which one of these processes had a part, with the lines that
+    /// belong to none, such as a hello or a line that is no message. `since` is the number of lines that came
+    /// before.
     pub(super) fn lines_of(&self, since: usize, is_of: impl Fn(u64) -> bool) -> Vec<String> {
         let lines = self.lines.lock();
         let mut ids = HashSet::new();

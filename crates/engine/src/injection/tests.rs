@@ -1,4 +1,5 @@
-//! When a fault that took a server down counts as healed: by a server that is late, and by one that never comes back.
+//! When a fault that took a server down counts as healed: by a server that is late, and by one that never
+//! comes back.
 
 use super::*;
 use crate::options::RunOptions;

@@ -22,7 +22,8 @@ pub struct Expectation {
     /// What is expected, in a few words.
     pub about: String,
     pub(super) conditions: Vec<Condition>,
-    /// What is said where all conditions hold; `{value}`, `{values}` and `{error}` stand for what was observed.
+    /// What is said where all conditions hold; `{value}`, `{values}` and `{error}` stand for what was
+    /// observed.
     pub(super) observed: Option<String>,
 }
 

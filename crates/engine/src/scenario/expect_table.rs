@@ -86,7 +86,8 @@ impl ExpectTable {
     /// Reads an expectation.
     ///
     /// # Errors
-    /// An unknown key or checker, an expectation without a condition, or one that does not say what it expects.
+    /// An unknown key or checker, an expectation without a condition, or one that does not say what it
+    /// expects.
     pub(super) fn read(table: DeTable<'_>, span: Range<usize>) -> Result<Expectation, Mistake> {
         let table: ExpectTable = read_table(table, span.clone())?;
         let refused = |sentence: &str| Mistake::new(span.clone(), sentence);

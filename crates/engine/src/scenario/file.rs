@@ -1,4 +1,5 @@
-//! A scenario file: TOML, read into a [`Scenario`]. What stands at the top holds for every run; a `[[run]]` adds to it.
+//! A scenario file: TOML, read into a [`Scenario`]. What stands at the top holds for every run; a `[[run]]`
+//! adds to it.
 
 use super::event;
 use super::expect::Expectation;

@@ -1,9 +1,9 @@
 //! What an expectation can measure in a run.
 //!
-//! `rounds` is for contests: all clients start at the same time, try to acquire once, release, and ask with `holds` before
-//! the next contest, so that as many `holds` as there are clients end a contest. An acquire says in `rounds` how often its
-//! client had to ask. A contest that was won in its first round is left out: a client was too early for the votes to be
-//! split.
+//! `rounds` is for contests: all clients start at the same time, try to acquire once, release, and ask with
+//! `holds` before the next contest, so that as many `holds` as there are clients end a contest. An acquire
+//! says in `rounds` how often its client had to ask. A contest that was won in its first round is left out: a
+//! client was too early for the votes to be split.
 
 use crate::lock_state::LockState;
 use fencepost_checker::{Metric, RunVerdict};
@@ -19,8 +19,8 @@ pub struct Observed<'a> {
 }
 
 impl<'a> Observed<'a> {
-    /// The events that fit, in the order of the history, whatever `times` the trigger says. The state of the lock is followed as
-    /// while the run went on.
+    /// The events that fit, in the order of the history, whatever `times` the trigger says. The state of the
+    /// lock is followed as while the run went on.
     pub(super) fn all(&self, trigger: &'a Trigger) -> impl Iterator<Item = &'a Event> {
         let client_of = self.client_of;
         let mut lock = LockState::default();
@@ -63,7 +63,8 @@ pub(super) enum Measure {
     Metric(String),
     /// How many such events there are.
     Count(Trigger),
-    /// From the first such event to the next of the other kind, in seconds; or from each, and the median counts.
+    /// From the first such event to the next of the other kind, in seconds; or from each, and the median
+    /// counts.
     Time { from: Trigger, to: Trigger, each: bool },
     /// Rounds that the winner of a contest needed; see [`super::measure`].
     Rounds { contests: usize },

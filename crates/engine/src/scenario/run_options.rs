@@ -31,7 +31,8 @@ pub(super) struct PlacedOptions {
     places: Vec<(String, Range<usize>)>,
 }
 
-/// Reads options; those of `own` override those of `top`. `clients` is the number of scripts, where there are any.
+/// Reads options; those of `own` override those of `top`. `clients` is the number of scripts, where there are
+/// any.
 ///
 /// # Errors
 /// An unknown key, or a value that its option does not take.

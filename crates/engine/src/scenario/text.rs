@@ -24,8 +24,8 @@ const LEFT_OUT: [&str; 11] = [
     "partition",
 ];
 
-/// The file of a scenario whose clients follow their workload. It expects that this checker finds a violation of this
-/// class.
+/// The file of a scenario whose clients follow their workload. It expects that this checker finds a violation
+/// of this class.
 pub fn scenario_text(
     about: &str,
     source: &str,
@@ -48,7 +48,8 @@ pub fn scenario_text(
     text
 }
 
-/// The options that a scenario needs: those that every scenario says, then those that differ from the defaults.
+/// The options that a scenario needs: those that every scenario says, then those that differ from the
+/// defaults.
 fn needed_options(options: &RunOptions) -> Vec<(String, Value)> {
     let fields = |options: &RunOptions| match serde_json::to_value(options) {
         Ok(Value::Object(fields)) => fields,

@@ -1,4 +1,5 @@
-//! Whole runs in paused time, against a lock of literals: what the phases record, how faults are aimed, and what is concluded.
+//! Whole runs in paused time, against a lock of literals: what the phases record, how faults are aimed, and
+//! what is concluded.
 
 use super::{Habits, Simulated, options, play, spec};
 use crate::options::RunOptions;

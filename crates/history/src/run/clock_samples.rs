@@ -12,14 +12,14 @@ pub struct ClockSample {
     /// As in the history: nanoseconds since the run began, by the controller's clock.
     pub time: u64,
     pub node: String,
-    /// How far the process's wall clock is ahead of the true one, in milliseconds; none where the clock could not be read,
-    /// because the process is down, say.
+    /// How far the process's wall clock is ahead of the true one, in milliseconds; none where the clock could
+    /// not be read, because the process is down, say.
     pub wall_ms: Option<f64>,
     pub monotonic_ms: Option<f64>,
     /// The most by which either may be wrong.
     pub error_ms: Option<f64>,
-    /// The most by which `time` may be wrong, in milliseconds: half of what the reading took. A clock that runs at another
-    /// rate can be compared with the controller's to this precision only.
+    /// The most by which `time` may be wrong, in milliseconds: half of what the reading took. A clock that
+    /// runs at another rate can be compared with the controller's to this precision only.
     #[serde(default)]
     pub time_error_ms: f64,
 }

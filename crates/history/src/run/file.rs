@@ -13,8 +13,8 @@ pub struct RunFile {
     pub fencepost: String,
     /// Repeats the run.
     pub command: String,
-    /// Options that set the run apart from others of its lock, guard, nemesis, seed, driver and length, as on the command
-    /// line; empty where all have their defaults.
+    /// Options that set the run apart from others of its lock, guard, nemesis, seed, driver and length, as on
+    /// the command line; empty where all have their defaults.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub settings: String,
     /// Start of the run, seconds since 1970-01-01 UTC.

@@ -10,7 +10,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct RunFolder {
     pub path: PathBuf,
-    /// Of a run that this process is making: the folder, locked for as long as the run goes on; see [`is_running`].
+    /// Of a run that this process is making: the folder, locked for as long as the run goes on; see
+    /// [`is_running`].
     _running: Option<Arc<File>>,
 }
 
@@ -85,7 +86,8 @@ impl RunFolder {
         })
     }
 
-    /// Writes a file of the folder whole or not at all. `name` may name a folder in it, which is made where it is missing.
+    /// Writes a file of the folder whole or not at all. `name` may name a folder in it, which is made where
+    /// it is missing.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<(), RunError> {
         let path = self.path.join(name);
         if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
@@ -96,15 +98,15 @@ impl RunFolder {
     }
 }
 
-/// Whether the run in this folder is still being made: the process that makes it holds a lock on the folder, which ends with
-/// the process, however that ends. Where locks do not work, the answer is yes, since a running run must not be touched.
-/// In what is no folder, nothing is being made.
+/// Whether the run in this folder is still being made: the process that makes it holds a lock on the folder,
+/// which ends with the process, however that ends. Where locks do not work, the answer is yes, since a
+/// running run must not be touched. In what is no folder, nothing is being made.
 pub fn is_running(folder: &Path) -> bool {
     open_folder(folder).is_ok_and(|folder| folder.try_lock_shared().is_err())
 }
 
-/// Creates the folder of this name, with a number behind it where a run of the same seed already began in the same second.
-/// Gives the name.
+/// Creates the folder of this name, with a number behind it where a run of the same seed already began in the
+/// same second. Gives the name.
 fn create_free(results: &Path, name: String) -> std::io::Result<String> {
     let numbered = (2_u64..).map(|number| format!("{name}-{number}"));
     for candidate in std::iter::once(name.clone()).chain(numbered) {
@@ -116,7 +118,8 @@ fn create_free(results: &Path, name: String) -> std::io::Result<String> {
     unreachable!("numbers do not end")
 }
 
-/// Points `results/latest` to the newest run. Renamed into place, since another run may do the same right now.
+/// Points `results/latest` to the newest run. Renamed into place, since another run may do the same right
+/// now.
 pub fn point_latest(results: &Path, name: &str) -> Result<(), RunError> {
     let (link, latest) = (results.join(format!(".latest-{name}")), results.join("latest"));
     let _ = fs::remove_file(&link);

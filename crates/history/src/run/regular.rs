@@ -1,5 +1,5 @@
-//! Opens the files of a run's folder, which may come from elsewhere: a link could lead out of it, and a pipe in place of a file
-//! would never end.
+//! Opens the files of a run's folder, which may come from elsewhere: a link could lead out of it, and a pipe
+//! in place of a file would never end.
 
 use crate::bounded::{FILE_BYTES_MAX, SETTINGS_BYTES_MAX, read_text, too_long};
 use nix::fcntl::OFlag;
@@ -41,7 +41,8 @@ fn regular(path: &Path, options: &mut std::fs::OpenOptions) -> io::Result<File> 
 
 const NOT_REGULAR: &str = "it is not a regular file";
 
-/// Opens a folder, to lock it or to look below it. Nothing else is opened: a pipe of that name would be waited for.
+/// Opens a folder, to lock it or to look below it. Nothing else is opened: a pipe of that name would be
+/// waited for.
 ///
 /// # Errors
 /// It cannot be opened, or is no folder.

@@ -10,12 +10,12 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// A history that is larger than this is compressed when its run has ended. A smaller one stays a text that `grep` and
-/// `jq` read: this many bytes are half a million events, more than most runs have.
+/// A history that is larger than this is compressed when its run has ended. A smaller one stays a text that
+/// `grep` and `jq` read: this many bytes are half a million events, more than most runs have.
 pub const COMPRESS_ABOVE_BYTES: u64 = 64 << 20;
 
-/// Lets a write fail where files may not grow further (`ulimit -f`), in place of ending the program before its verdict. By a handler:
-/// that a signal is ignored, programs that are started would inherit.
+/// Lets a write fail where files may not grow further (`ulimit -f`), in place of ending the program before
+/// its verdict. By a handler: that a signal is ignored, programs that are started would inherit.
 pub fn fail_writes_beyond_limits() {
     extern "C" fn nothing(_: i32) {}
     let action = SigAction::new(SigHandler::Handler(nothing), SaFlags::SA_RESTART, SigSet::empty());
@@ -28,8 +28,9 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), RunError> {
     write_whole_by(path, |mut file| file.write_all(content))
 }
 
-/// Writes a file whole or not at all, in pieces: under another name first, then renamed. A link stays a link: what it leads to
-/// is written. What is no regular file (a device, a pipe, `/dev/stdout`) cannot be replaced, and is written to as it is.
+/// Writes a file whole or not at all, in pieces: under another name first, then renamed. A link stays a link:
+/// what it leads to is written. What is no regular file (a device, a pipe, `/dev/stdout`) cannot be replaced,
+/// and is written to as it is.
 pub fn write_whole_by<E>(path: &Path, write: impl FnOnce(&File) -> Result<(), E>) -> Result<(), RunError>
 where
     E: Into<Box<dyn Error + Send + Sync>>,
@@ -43,8 +44,9 @@ where
     written.map_err(|source| RunError::Write { path: path.to_owned(), source })
 }
 
-/// Opens what is no file to be replaced. This program's own standard output and error are written to from where they stand: opened again,
-/// a file to which the shell has them redirected would be written from its beginning.
+/// Opens what is no file to be replaced. This program's own standard output and error are written to from
+/// where they stand: opened again, a file to which the shell has them redirected would be written from its
+/// beginning.
 fn open_stream(path: &Path) -> io::Result<File> {
     let is = |number: u8, name: &str| {
         let names = [format!("/dev/{name}"), format!("/dev/fd/{number}"), format!("/proc/self/fd/{number}")];
@@ -60,8 +62,9 @@ fn open_stream(path: &Path) -> io::Result<File> {
     File::options().write(true).open(path)
 }
 
-/// Writes a file of a folder that may come from elsewhere whole or not at all: nothing that lies in the folder leads out of it. What is
-/// there in the file's place, be it a link or a pipe, is replaced and not written to; a folder that is a link is refused.
+/// Writes a file of a folder that may come from elsewhere whole or not at all: nothing that lies in the
+/// folder leads out of it. What is there in the file's place, be it a link or a pipe, is replaced and not
+/// written to; a folder that is a link is refused.
 pub fn write_inside(folder: &Path, name: &str, content: &[u8]) -> Result<(), RunError> {
     write_inside_by(folder, name, |mut file| file.write_all(content))
 }
@@ -109,8 +112,8 @@ fn target(path: &Path) -> Target {
     Target::File(found)
 }
 
-/// Writes a file beside the one of this name, and renames it. The name beside it is drawn, so that two writers of one file do
-/// not meet, and no link that lies there is followed.
+/// Writes a file beside the one of this name, and renames it. The name beside it is drawn, so that two
+/// writers of one file do not meet, and no link that lies there is followed.
 fn replace<E>(
     path: &Path,
     write: impl FnOnce(&File) -> Result<(), E>,
@@ -131,8 +134,8 @@ where
     Ok(())
 }
 
-/// Compresses the history of a run that has ended if it is larger than `above_bytes`, and says whether it did. The plain
-/// file is removed only when the compressed one is whole and on the disk.
+/// Compresses the history of a run that has ended if it is larger than `above_bytes`, and says whether it
+/// did. The plain file is removed only when the compressed one is whole and on the disk.
 pub fn compress_history(history: &Path, above_bytes: u64) -> Result<bool, RunError> {
     let unreadable = |source| RunError::Read { path: history.to_owned(), source };
     let mut plain = File::open(history).map_err(unreadable)?;

@@ -17,7 +17,8 @@ pub(super) const EARLIER: u64 = 1 << 40;
 /// How deep hunts may lie in the folder: `whole/parts/2`.
 const DEPTH: usize = 3;
 
-/// What the hunts in this folder had kept, as far as it fits what is hunted now. Messages name it as the request does.
+/// What the hunts in this folder had kept, as far as it fits what is hunted now. Messages name it as the
+/// request does.
 ///
 /// # Errors
 /// There is no hunt, or none on this lock, or one cannot be read: one sentence.
@@ -95,8 +96,8 @@ fn take(all: &mut Archive, archive: Archive, request: &HuntRequest) {
     }
 }
 
-/// Whether a schedule could be one of this hunt: its faults are of the nemeses, and all options that the hunt does not draw are
-/// the same.
+/// Whether a schedule could be one of this hunt: its faults are of the nemeses, and all options that the hunt
+/// does not draw are the same.
 fn fits(schedule: &Schedule, request: &HuntRequest) -> bool {
     let (base, drawn, own) = (&request.options, request.drawn, &schedule.options);
     let options = RunOptions {

@@ -22,7 +22,8 @@ const AFTER_THE_END: (u32, Duration, Duration) = (2, Duration::from_secs(30), Du
 const LOOK: Duration = Duration::from_millis(200);
 
 impl Hunt {
-    /// Works out findings as they come, until the hunt has ended and none is left, its time is over, or Ctrl-C.
+    /// Works out findings as they come, until the hunt has ended and none is left, its time is over, or
+    /// Ctrl-C.
     pub(super) async fn work_out_beside(&self, hunted: &AtomicBool, deadline: Instant) {
         let until = deadline + self.share(AFTER_THE_END);
         join_all((0..AT_A_TIME).map(|_| self.work_out_as_they_come(hunted, until))).await;
@@ -99,8 +100,8 @@ impl Hunt {
         let _ = self.folder.write(&progress.state());
     }
 
-    /// Writes the finding as a scenario with the smallest run. What a smaller run proves may be known from another finding
-    /// already: then the two are one.
+    /// Writes the finding as a scenario with the smallest run. What a smaller run proves may be known from
+    /// another finding already: then the two are one.
     fn keep_small(&self, found: &Found, shrunk: &Shrunk) -> Result<()> {
         let kept = keep(shrunk, &found.violation, &self.folder.findings(), &self.program)?;
         let file = kept.file;

@@ -16,8 +16,8 @@ pub const PATIENCE: TimeSpan = TimeSpan::from_secs(10);
 /// So many grants without a violation are enough.
 const GRANTS: u64 = 15;
 
-/// Where the user left it open: keys, which are granted side by side, so that the check takes seconds also where sections are long;
-/// and processes for each of them to compete.
+/// Where the user left it open: keys, which are granted side by side, so that the check takes seconds also
+/// where sections are long; and processes for each of them to compete.
 const KEYS: usize = 3;
 const PROCESSES: usize = 3 * KEYS;
 

@@ -13,7 +13,8 @@ pub struct NotApplicable {
     pub why: String,
 }
 
-/// Splits nemeses into those that can be tried with these options on a driver that offers this, and the others.
+/// Splits nemeses into those that can be tried with these options on a driver that offers this, and the
+/// others.
 ///
 /// # Errors
 /// The options themselves cannot work.

@@ -1,4 +1,5 @@
-//! The folder of a hunt: `hunt.json`, `corpus/`, `findings/`, `hunt.html`, `hunt.md`, and `runs/` while it goes on.
+//! The folder of a hunt: `hunt.json`, `corpus/`, `findings/`, `hunt.html`, `hunt.md`, and `runs/` while it
+//! goes on.
 
 use super::request::HuntRequest;
 use crate::schedule::Schedule;
@@ -45,7 +46,8 @@ pub struct HuntFolder {
 }
 
 impl HuntFolder {
-    /// Where a part of a hunt lies in the folder `results`, whenever it began: `hunt-<lock>-<seed>-<K>-of-<N>`.
+    /// Where a part of a hunt lies in the folder `results`, whenever it began:
+    /// `hunt-<lock>-<seed>-<K>-of-<N>`.
     pub fn of_part(results: &Path, lock: &str, seed: Seed, shard: Shard) -> PathBuf {
         results.join(format!("hunt-{}-{seed}-{}", short(lock), shard.in_file_names()))
     }
@@ -195,8 +197,8 @@ impl HuntFolder {
         }
     }
 
-    /// The kept schedules of a hunt that ended early. A situation whose schedule is not there, since the hunt was killed
-    /// before it was written, counts as covered and keeps none.
+    /// The kept schedules of a hunt that ended early. A situation whose schedule is not there, since the hunt
+    /// was killed before it was written, counts as covered and keeps none.
     fn archive(folder: &Path, state: &HuntState) -> Result<Archive> {
         let mut archive = Archive { cells: state.cells.clone(), ..Archive::default() };
         for number in state.cells.values().map(|cell| cell.elite) {

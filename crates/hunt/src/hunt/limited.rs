@@ -1,5 +1,5 @@
-//! A player that plays so many schedules at a time, in the order in which they are asked for. The hunt and the work on its
-//! findings share one, so that findings get their share and neither waits for the other.
+//! A player that plays so many schedules at a time, in the order in which they are asked for. The hunt and
+//! the work on its findings share one, so that findings get their share and neither waits for the other.
 
 use crate::player::Player;
 use crate::schedule::Schedule;

@@ -12,7 +12,8 @@ use fencepost_report::hunt::{FindingState, HuntFile, HuntFinding, NearestMiss, R
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Failures in a row that end a hunt: a server that does not come back may be bad luck, so many are the machine's.
+/// Failures in a row that end a hunt: a server that does not come back may be bad luck, so many are the
+/// machine's.
 const FAILURES_IN_A_ROW: u64 = 8;
 
 pub(super) struct Progress {
@@ -84,8 +85,8 @@ impl Progress {
         }
     }
 
-    /// Learns from a schedule that was carried out, and keeps it in the folder if it is worth that. Gives for each violation
-    /// the name of its finding where it is new.
+    /// Learns from a schedule that was carried out, and keeps it in the folder if it is worth that. Gives for
+    /// each violation the name of its finding where it is new.
     pub(super) fn learn(
         &mut self,
         proposal: &Proposal,
@@ -194,8 +195,9 @@ impl Progress {
         self.file.findings.iter().any(|finding| finding.name == name && finding.state == FindingState::Found)
     }
 
-    /// The place of a finding in the line: first those that are the lock's own failure, and no late write; of them those whose faults no other had that explains or is of their class and was
-    /// worked out, then those with the fewest causes, which are small already and tell most, and of these the certain ones.
+    /// The place of a finding in the line: first those that are the lock's own failure, and no late write; of
+    /// them those whose faults no other had that explains or is of their class and was worked out, then those
+    /// with the fewest causes, which are small already and tell most, and of these the certain ones.
     pub(super) fn rank(&self, name: &str) -> (bool, bool, usize, bool) {
         let findings = &self.file.findings;
         let Some(finding) = findings.iter().find(|finding| finding.name == name) else {
@@ -213,8 +215,8 @@ impl Progress {
         (is_late_only, has_been, finding.signature.causes.len(), finding.signature.class != GRANTED_TWICE)
     }
 
-    /// Notes what a finding became: small, under the name of what is left of its causes. Another finding of that signature is
-    /// the same one, and those that it explains need no work of their own.
+    /// Notes what a finding became: small, under the name of what is left of its causes. Another finding of
+    /// that signature is the same one, and those that it explains need no work of their own.
     pub(super) fn note_small(&mut self, name: &str, small: &FindingFile) {
         let worked_on = &self.worked_on;
         let is_explained = |finding: &HuntFinding| {
@@ -248,7 +250,8 @@ impl Progress {
         }
     }
 
-    /// Notes a schedule that could not be carried out. Gives a sentence where there have been too many in a row.
+    /// Notes a schedule that could not be carried out. Gives a sentence where there have been too many in a
+    /// row.
     pub(super) fn note_failure(&mut self, number: u64, why: &str) -> Option<String> {
         self.note_time();
         self.file.failed += 1;

@@ -33,7 +33,8 @@ pub struct HuntRequest {
 }
 
 impl HuntRequest {
-    /// What all parts of a hunt have in common: not how fast a machine is, nor what is replayed or known first.
+    /// What all parts of a hunt have in common: not how fast a machine is, nor what is replayed or known
+    /// first.
     pub fn common(&self) -> HuntRequest {
         let command = String::new();
         HuntRequest { shard: None, corpus: None, known: None, jobs: 0, command, ..self.clone() }

@@ -59,8 +59,8 @@ pub fn new_file(request: &HuntRequest, driver: &str) -> HuntFile {
 }
 
 impl Hunt {
-    /// A hunt that begins (with the first number of its numbering, and an archive that is empty or of earlier hunts), or goes on
-    /// with what it had kept.
+    /// A hunt that begins (with the first number of its numbering, and an archive that is empty or of earlier
+    /// hunts), or goes on with what it had kept.
     ///
     /// # Errors
     /// The request cannot work: one sentence.
@@ -94,8 +94,8 @@ impl Hunt {
         })
     }
 
-    /// Hunts until its time is over, Ctrl-C, or something makes it senseless to go on. Whatever happens, everything that was
-    /// found so far lies in the folder, as far as that can be written.
+    /// Hunts until its time is over, Ctrl-C, or something makes it senseless to go on. Whatever happens,
+    /// everything that was found so far lies in the folder, as far as that can be written.
     ///
     /// # Errors
     /// The folder cannot be written as the hunt begins, or the first check failed.
@@ -240,7 +240,8 @@ impl Hunt {
         }
     }
 
-    /// Keeps the run of a new finding, says it, and puts it in line to be worked out; removes the run of a known one.
+    /// Keeps the run of a new finding, says it, and puts it in line to be worked out; removes the run of a
+    /// known one.
     fn take(
         &self,
         found: Vec<Option<String>>,
@@ -274,7 +275,8 @@ impl Hunt {
         }
     }
 
-    /// Moves a run into the folder of its finding, and draws its report. Gives the way there from the hunt's folder.
+    /// Moves a run into the folder of its finding, and draws its report. Gives the way there from the hunt's
+    /// folder.
     fn keep_run(&self, name: &str, run: &Path) -> Result<String> {
         let kept = self.folder.found(name);
         fs::create_dir_all(kept.parent().unwrap_or(&kept))?;

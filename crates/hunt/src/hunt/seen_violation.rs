@@ -42,15 +42,16 @@ pub(super) const GRANTED_TWICE: &str = "granted-twice";
 /// The checker of two holders at a time.
 const EXCLUSION: &str = "exclusion";
 
-/// Whether a checker is one of what follows from two holders at a time, or from a late one: harm to the data, and an order that is none.
+/// Whether a checker is one of what follows from two holders at a time, or from a late one: harm to the data,
+/// and an order that is none.
 fn is_of_data(checker: &str) -> bool {
     let is_it = |known: &&dyn Checker| known.name() == checker && known.blame() == Blame::ByHolders;
     checker != EXCLUSION && registry().iter().any(is_it)
 }
 
-/// Whether a violation follows from another of the same run: from one that explains it; and harm to the data from two holders, or from
-/// other harm to it, with a common cause. A lock that was removed by another, tokens that go backwards and a lock that is stuck follow
-/// from nothing: each says by itself what is wrong.
+/// Whether a violation follows from another of the same run: from one that explains it; and harm to the data
+/// from two holders, or from other harm to it, with a common cause. A lock that was removed by another,
+/// tokens that go backwards and a lock that is stuck follow from nothing: each says by itself what is wrong.
 fn follows(other: &Signature, seen: &Signature) -> bool {
     let common = other.causes == seen.causes || seen.causes.iter().any(|cause| other.causes.contains(cause));
     let harms_data = is_of_data(&seen.checker) && (other.checker == EXCLUSION || is_of_data(&other.checker));
@@ -73,8 +74,8 @@ fn seen_violation(played: &Played, violation: Violation) -> Option<SeenViolation
 }
 
 impl SeenViolation {
-    /// Whether a process held on past its TTL although no fault could have made it late: the machine was too busy for the
-    /// TTL, which is no finding about the lock.
+    /// Whether a process held on past its TTL although no fault could have made it late: the machine was too
+    /// busy for the TTL, which is no finding about the lock.
     pub fn is_of_a_busy_machine(&self) -> bool {
         let delays_nothing =
             |cause: &Cause| find(&cause.fault).is_some_and(|nemesis| nemesis.description().delays_nothing);
@@ -83,9 +84,10 @@ impl SeenViolation {
     }
 }
 
-/// Whether a violation is explained by a finding: the same breach, and all faults that the finding needs, on targets of the
-/// same roles; what needs no fault explains it whatever else went wrong in that run. What grants a lock twice also makes holders overstay: that
-/// class is the same overlap where the lock service gets the benefit of the doubt.
+/// Whether a violation is explained by a finding: the same breach, and all faults that the finding needs, on
+/// targets of the same roles; what needs no fault explains it whatever else went wrong in that run. What
+/// grants a lock twice also makes holders overstay: that class is the same overlap where the lock service
+/// gets the benefit of the doubt.
 pub fn explains(finding: &Signature, seen: &Signature) -> bool {
     let is_there = |needed: &Cause| {
         seen.causes.iter().any(|cause| cause.fault == needed.fault && cause.role == needed.role)

@@ -1,8 +1,9 @@
 //! The schedules that taught something, and which of them is worth a change.
 //!
-//! Each situation keeps one schedule: the one that came nearest to a violation there (an archive of elites, as in
-//! "Illuminating search spaces by mapping elites", Mouret and Clune 2015). So the archive is never larger than the
-//! number of situations, and no situation is lost to another in which violations are easier to approach.
+//! Each situation keeps one schedule: the one that came nearest to a violation there (an archive of elites,
+//! as in "Illuminating search spaces by mapping elites", Mouret and Clune 2015). So the archive is never
+//! larger than the number of situations, and no situation is lost to another in which violations are easier
+//! to approach.
 
 use super::schedule_coverage::{ScheduleCoverage, SituationName};
 use crate::schedule::Schedule;
@@ -62,8 +63,9 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Learns from a schedule. One that showed a violation (`violated`) is kept for new situations only: to come nearer than
-    /// that teaches nothing, and its distance would hide those that are still to be approached.
+    /// Learns from a schedule. One that showed a violation (`violated`) is kept for new situations only: to
+    /// come nearer than that teaches nothing, and its distance would hide those that are still to be
+    /// approached.
     pub fn learn(
         &mut self,
         number: u64,
@@ -111,7 +113,8 @@ impl Archive {
         spent
     }
 
-    /// Draws a kept schedule: more likely one of rare situations, one that came near, and one of which little was made.
+    /// Draws a kept schedule: more likely one of rare situations, one that came near, and one of which little
+    /// was made.
     pub fn draw(&self, ttl_ms: f64, random: &mut Stream) -> Option<(u64, &Schedule)> {
         let mut weights: BTreeMap<u64, f64> = BTreeMap::new();
         for cell in self.cells.values() {

@@ -1,8 +1,8 @@
 //! What to try next, and what was learned: the part of a hunt that needs no server.
 //!
-//! Schedules are drawn anew for a share of the time, in turns among all nemeses, and are otherwise made by changing one that
-//! taught something. A schedule is kept if it covered a situation that no other had covered, or came nearer to a violation
-//! in one.
+//! Schedules are drawn anew for a share of the time, in turns among all nemeses, and are otherwise made by
+//! changing one that taught something. A schedule is kept if it covered a situation that no other had
+//! covered, or came nearer to a violation in one.
 
 mod archive;
 #[cfg(test)]
@@ -57,8 +57,9 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A hunt's memory. The draws for the schedule of a number come from a stream of that number, so a schedule that is drawn
-/// anew is the same in every hunt of this seed; which one is changed depends on what the others have taught by then.
+/// A hunt's memory. The draws for the schedule of a number come from a stream of that number, so a schedule
+/// that is drawn anew is the same in every hunt of this seed; which one is changed depends on what the others
+/// have taught by then.
 pub struct Search {
     pub space: Space,
     pub archive: Archive,
@@ -82,7 +83,8 @@ impl Search {
         Search { learns: false, ..Search::new(space, seed) }
     }
 
-    /// Goes on after a hunt that ended early: with what it had kept, the number of its next schedule, and the step from there on.
+    /// Goes on after a hunt that ended early: with what it had kept, the number of its next schedule, and the
+    /// step from there on.
     pub fn resume(&mut self, archive: Archive, next: u64, step: u64) {
         (self.archive, self.next, self.step) = (archive, next, step);
     }

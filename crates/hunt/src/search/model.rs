@@ -1,5 +1,5 @@
-//! A made-up lock that is broken in situations that only this file knows, in place of real servers: what the feedback is
-//! worth can be measured on it, and the search can be tested without a clock.
+//! A made-up lock that is broken in situations that only this file knows, in place of real servers: what the
+//! feedback is worth can be measured on it, and the search can be tested without a clock.
 
 use super::Search;
 use super::schedule_coverage::{ScheduleCoverage, ShownViolation};
@@ -43,8 +43,8 @@ fn situation(fault: &PlannedFault) -> (String, &'static str, &'static str) {
     (fault.fault.clone(), role, phase)
 }
 
-/// The lock is broken where a pause of a client, longer than the TTL and as it writes, goes with a clock that jumps
-/// far enough on a server. Each condition alone brings the run nearer.
+/// The lock is broken where a pause of a client, longer than the TTL and as it writes, goes with a clock that
+/// jumps far enough on a server. Each condition alone brings the run nearer.
 fn play(schedule: &Schedule) -> (ScheduleCoverage, ShownViolation) {
     let mut nearest = 400.0;
     let mut coverage = ScheduleCoverage::default();

@@ -4,8 +4,8 @@ use fencepost_history::{Kind, Stream, f};
 use fencepost_nemesis::Trigger;
 use rand::RngExt;
 
-/// The moments: right after a grant, while a grant is being collected, after the holder has read what it will write back,
-/// as it writes, and as it begins to release.
+/// The moments: right after a grant, while a grant is being collected, after the holder has read what it will
+/// write back, as it writes, and as it begins to release.
 fn moments() -> [(&'static str, Kind); 5] {
     [
         (f::ACQUIRE, Kind::Ok),

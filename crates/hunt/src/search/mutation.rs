@@ -1,4 +1,5 @@
-//! Changes of a schedule: of a fault's target, moment, time, length or size, of the number of faults, and of the options.
+//! Changes of a schedule: of a fault's target, moment, time, length or size, of the number of faults, and of
+//! the options.
 
 use super::moments::draw_moment;
 use super::space::{FAULTS_MAX, Space};
@@ -84,8 +85,8 @@ impl fmt::Display for Change {
 /// How often a change is drawn again that turns out to be impossible, or to change nothing.
 const TRIES: usize = 24;
 
-/// Makes a schedule from a kept one by one change, rarely two. `other` is another kept one, to take a fault from. The seed of
-/// the processes' choices is always new: the same choices again would teach less.
+/// Makes a schedule from a kept one by one change, rarely two. `other` is another kept one, to take a fault
+/// from. The seed of the processes' choices is always new: the same choices again would teach less.
 pub fn mutate(
     space: &Space,
     parent: &Schedule,
@@ -166,7 +167,8 @@ fn change_fault(
         Change::Target => {
             let parameters = std::mem::replace(&mut fault.parameters, again.parameters.clone());
             fault.on = again.on;
-            // The size that was chosen stays, unless the parameters name targets themselves, as those of partitions do.
+            // The size that was chosen stays, unless the parameters name targets themselves, as those of
+            // partitions do.
             if !names_nodes(&parameters) && !names_nodes(&again.parameters) {
                 fault.parameters = parameters;
             }

@@ -1,10 +1,12 @@
-//! What the history of one schedule taught: the situations that it covered, and how near to a violation it came.
+//! What the history of one schedule taught: the situations that it covered, and how near to a violation it
+//! came.
 
 use fencepost_checker::RunVerdict;
 use fencepost_report::hunt::SituationCount;
 use std::collections::BTreeMap;
 
-/// The name of a situation: a fault, the role of its target, and the phase of the lock's life in which it came.
+/// The name of a situation: a fault, the role of its target, and the phase of the lock's life in which it
+/// came.
 pub type SituationName = String;
 
 /// What a schedule taught.

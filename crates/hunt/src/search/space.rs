@@ -1,4 +1,5 @@
-//! What the schedules of a hunt are drawn from: the options that the user fixed, and the nemeses that fit the lock.
+//! What the schedules of a hunt are drawn from: the options that the user fixed, and the nemeses that fit the
+//! lock.
 
 use super::moments::draw_moment;
 use crate::schedule::Schedule;
@@ -22,7 +23,8 @@ const LENGTH_TTLS: (u32, u32) = (3, 6);
 /// Clients of a schedule, fewest and most: two compete, and others take over from those that a fault stops.
 const CLIENTS: (usize, usize) = (3, 5);
 
-/// The share of schedules with more processes than clients: each costs a machine as much as another schedule beside.
+/// The share of schedules with more processes than clients: each costs a machine as much as another schedule
+/// beside.
 const CROWDED: f64 = 0.3;
 
 /// How many of ten drawn faults are aimed at a role, and wait for a moment at which they matter.
@@ -117,9 +119,10 @@ impl Space {
         nemeses
     }
 
-    /// What a hunt begins with, in an order that is partly drawn: each nemesis does what most locks are broken by. First come those
-    /// that aim at the holder, then faults between two steps of the recipe, then what stops the waiter whose turn is next, then those that
-    /// aim at the servers of the holder, and then those that cannot be aimed here.
+    /// What a hunt begins with, in an order that is partly drawn: each nemesis does what most locks are
+    /// broken by. First come those that aim at the holder, then faults between two steps of the recipe, then
+    /// what stops the waiter whose turn is next, then those that aim at the servers of the holder, and then
+    /// those that cannot be aimed here.
     pub(super) fn opening(&self, random: &mut Stream) -> Vec<(&'static dyn Nemesis, Option<WhichAim>)> {
         let nemeses = self.nemeses_by_chance(random);
         let aimed: Vec<_> =
@@ -136,8 +139,8 @@ impl Space {
             .collect()
     }
 
-    /// A schedule that is drawn anew, with a fault of this nemesis, with this aim unless that is left to chance, and perhaps others.
-    /// None where that nemesis has no target here.
+    /// A schedule that is drawn anew, with a fault of this nemesis, with this aim unless that is left to
+    /// chance, and perhaps others. None where that nemesis has no target here.
     pub fn fresh(
         &self,
         nemesis: &'static dyn Nemesis,
@@ -161,7 +164,8 @@ impl Space {
         Some(schedule).filter(|schedule| self.is_possible(schedule))
     }
 
-    /// Draws one fault for a schedule with these options: with this aim, or where that is left to chance or cannot be, as it comes.
+    /// Draws one fault for a schedule with these options: with this aim, or where that is left to chance or
+    /// cannot be, as it comes.
     pub(super) fn fault(
         &self,
         nemesis: &'static dyn Nemesis,
@@ -183,7 +187,8 @@ impl Space {
         };
         let limit_ms = options.time_limit.millis();
         fault.for_ms = fault.for_ms.clamp(1, limit_ms * 2 / 3);
-        // A fault that waits for its moment still needs the time after it, and finds it as well early as late.
+        // A fault that waits for its moment still needs the time after it, and finds it as well early as
+        // late.
         let latest_ms = (limit_ms - fault.for_ms) / 2;
         let waits = fault.then.is_some();
         fault.at_ms = random
@@ -197,8 +202,8 @@ impl Space {
         aims(nemesis, &self.topology(options)).into_iter().flat_map(|aim| aim.moments).collect()
     }
 
-    /// Brings a schedule into order after a change: faults by time, each healed within the time limit. Whether it
-    /// is possible now.
+    /// Brings a schedule into order after a change: faults by time, each healed within the time limit.
+    /// Whether it is possible now.
     pub(super) fn put_in_order(&self, schedule: &mut Schedule) -> bool {
         let limit_ms = schedule.options.time_limit.millis();
         for fault in &mut schedule.plan.faults {

@@ -20,8 +20,8 @@ pub(super) fn with_faults(schedule: &Schedule, faults: Vec<PlannedFault>) -> Sch
 /// How often a fault is repeated.
 pub(super) const CHANCES: u64 = 3;
 
-/// The schedule with its only fault several times, in a run that is as much longer; none where it has other faults, or one that
-/// waits for an event of the run in place of its time.
+/// The schedule with its only fault several times, in a run that is as much longer; none where it has other
+/// faults, or one that waits for an event of the run in place of its time.
 pub(super) fn repeated(schedule: &Schedule) -> Option<Schedule> {
     let [fault] = &schedule.plan.faults[..] else { return None };
     if fault.when.is_some() {
@@ -53,8 +53,8 @@ pub(super) fn ended_by(schedule: &Schedule, limit_ms: u64) -> Schedule {
     ended
 }
 
-/// The schedule with other numbers of clients and processes. Clients that faults name keep their faults under the first
-/// names that there still are.
+/// The schedule with other numbers of clients and processes. Clients that faults name keep their faults under
+/// the first names that there still are.
 pub(super) fn with_clients(schedule: &Schedule, clients: usize, processes: usize) -> Option<Schedule> {
     let renamed = renamed(schedule, 'c', clients)?;
     let mut smaller = with_faults(schedule, renamed);
@@ -87,8 +87,8 @@ pub(super) fn fewer_servers(schedule: &Schedule) -> Vec<usize> {
     (least..now).filter(|count| count % 2 == 1).collect()
 }
 
-/// The faults with the nodes of a letter (`c3`, `n5`) renamed to the first `count` of them; none where the faults name
-/// more.
+/// The faults with the nodes of a letter (`c3`, `n5`) renamed to the first `count` of them; none where the
+/// faults name more.
 fn renamed(schedule: &Schedule, letter: char, count: usize) -> Option<Vec<PlannedFault>> {
     let mut names: BTreeMap<String, String> = BTreeMap::new();
     let faults = &schedule.plan.faults;
@@ -176,8 +176,8 @@ pub(super) fn names_nodes(fault: &PlannedFault) -> bool {
     words.iter().any(|word| is_node(word, 'c') || is_node(word, 'n') || fault.on.contains(word))
 }
 
-/// Events that a fault can wait for, in place of its time: the moment that its plan names already, then those at which
-/// most locks are broken. Later faults can also follow an earlier one at the same distance.
+/// Events that a fault can wait for, in place of its time: the moment that its plan names already, then those
+/// at which most locks are broken. Later faults can also follow an earlier one at the same distance.
 pub(super) fn triggers(schedule: &Schedule, number: usize) -> Vec<(Trigger, u64)> {
     let fault = &schedule.plan.faults[number];
     if fault.when.is_some() {

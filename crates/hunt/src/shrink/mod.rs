@@ -1,7 +1,8 @@
 //! Makes a schedule smaller for as long as its violation still comes in eight of ten plays.
 //!
-//! Each step leaves something out or makes something less; the greatest first. A candidate is played until it is certain
-//! whether it reaches the goal, and given up after two plays without the violation, or three of more.
+//! Each step leaves something out or makes something less; the greatest first. A candidate is played until it
+//! is certain whether it reaches the goal, and given up after two plays without the violation, or three of
+//! more.
 
 mod candidates;
 mod round;
@@ -55,9 +56,9 @@ pub struct Shrunk {
     pub complete: bool,
 }
 
-/// Makes a schedule smaller, as long as this violation still comes; `tell` is called after each candidate. Gives the
-/// smallest one by then where the time is up or Ctrl-C comes; none where the violation did not come in ten plays of
-/// the schedule itself.
+/// Makes a schedule smaller, as long as this violation still comes; `tell` is called after each candidate.
+/// Gives the smallest one by then where the time is up or Ctrl-C comes; none where the violation did not come
+/// in ten plays of the schedule itself.
 ///
 /// # Errors
 /// The schedule cannot be played, every play of it failed, or Ctrl-C came before anything was found.
@@ -95,7 +96,8 @@ async fn begin(
     trial: &mut Trial<'_>,
     tell: &mut (dyn FnMut(&Step) + Send),
 ) -> Result<Option<(Schedule, TrialOutcome, trial::Goal)>> {
-    // A run that ends at the first overlap is the same run, and shorter. Other violations are seen only at its end.
+    // A run that ends at the first overlap is the same run, and shorter. Other violations are seen only at
+    // its end.
     if ENDED_EARLY.contains(&trial.violation.checker.as_str()) && !schedule.options.fail_fast {
         let mut early = schedule.clone();
         early.options.fail_fast = true;

@@ -75,7 +75,8 @@ impl<'a, 'b> Search<'a, 'b> {
             && (self.hurries)()
     }
 
-    /// Goes through all steps until none makes it smaller. False where the time was up before, or other work waits.
+    /// Goes through all steps until none makes it smaller. False where the time was up before, or other work
+    /// waits.
     pub async fn run(&mut self) -> bool {
         loop {
             let before = self.best().clone();
@@ -147,8 +148,8 @@ impl<'a, 'b> Search<'a, 'b> {
         }
     }
 
-    /// Ends the run at its first violation, where the violation is one that is seen as it happens. Tried again here, since
-    /// a violation that comes rarely may be given a lower goal than in the beginning.
+    /// Ends the run at its first violation, where the violation is one that is seen as it happens. Tried
+    /// again here, since a violation that comes rarely may be given a lower goal than in the beginning.
     async fn end_at_the_violation(&mut self) {
         if !ENDED_EARLY.contains(&self.trial.violation.checker.as_str()) || self.best().options.fail_fast {
             return;
@@ -176,8 +177,9 @@ impl<'a, 'b> Search<'a, 'b> {
         }
     }
 
-    /// What comes without any fault was caused by none, though a fault may make it more frequent. So this candidate is played as often as
-    /// the goal asks, and kept if the violation comes at all. A holder that is late without a fault was on a busy machine.
+    /// What comes without any fault was caused by none, though a fault may make it more frequent. So this
+    /// candidate is played as often as the goal asks, and kept if the violation comes at all. A holder that
+    /// is late without a fault was on a busy machine.
     async fn no_fault(&mut self) {
         let none = with_faults(self.best(), Vec::new());
         let is_lateness = LATENESS.contains(&self.trial.violation.class.as_str());
@@ -195,7 +197,8 @@ impl<'a, 'b> Search<'a, 'b> {
         self.settle("no fault at all".to_owned(), none, kept, outcome);
     }
 
-    /// Few clients with a process each, and one key: most violations need no more, and smaller runs are shorter work.
+    /// Few clients with a process each, and one key: most violations need no more, and smaller runs are
+    /// shorter work.
     async fn all_at_once(&mut self) {
         let options = &self.best().options;
         let (clients, processes) = (options.clients.min(FEW), options.concurrency.min(FEW));
@@ -234,7 +237,8 @@ impl<'a, 'b> Search<'a, 'b> {
         }
     }
 
-    /// Delta debugging (Zeller and Hildebrandt 2002): leaves out halves, then quarters, down to single faults.
+    /// Delta debugging (Zeller and Hildebrandt 2002): leaves out halves, then quarters, down to single
+    /// faults.
     async fn leave_out_parts(&mut self) {
         let mut parts = 2;
         while self.faults().len() > 1 && !self.trial.is_over() {
@@ -354,7 +358,8 @@ impl<'a, 'b> Search<'a, 'b> {
         self.bisect(PHASE_MIN_MS..now, set, words).await;
     }
 
-    /// The least round number of this range that reaches the goal, taking for granted that what is greater does, too.
+    /// The least round number of this range that reaches the goal, taking for granted that what is greater
+    /// does, too.
     async fn bisect(
         &mut self,
         range: Range<u64>,
@@ -385,9 +390,9 @@ impl<'a, 'b> Search<'a, 'b> {
         self.found.into_iter().for_each(|(_, outcome, _)| outcome.discard());
     }
 
-    /// The smallest schedule that reaches the goal when it is played once more, and what these plays showed: a candidate
-    /// that reached it by luck gives way to the one that it was made from. Where the time is up, the smallest one with
-    /// the plays that it had.
+    /// The smallest schedule that reaches the goal when it is played once more, and what these plays showed:
+    /// a candidate that reached it by luck gives way to the one that it was made from. Where the time is up,
+    /// the smallest one with the plays that it had.
     pub async fn confirmed(&mut self) -> (Schedule, TrialOutcome) {
         loop {
             let (schedule, mut outcome, goal) = self.found.pop().expect("the first is never removed");

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Broken where each of the named faults is in the plan, at least `for_ms` long, and two clients compete on `servers`
-/// servers or more; in all plays but every `lucky`th.
+/// Broken where each of the named faults is in the plan, at least `for_ms` long, and two clients compete on
+/// `servers` servers or more; in all plays but every `lucky`th.
 struct MadeUp {
     needed: Vec<(&'static str, u64)>,
     servers: usize,

@@ -20,7 +20,8 @@ pub(super) struct Goal {
 /// Eight of ten.
 pub(super) const GOAL: Goal = Goal { needed: 8, plays: 10 };
 
-/// Where the first plays of a candidate all lack the violation, it is given up: at the goal's rate that is one of 25.
+/// Where the first plays of a candidate all lack the violation, it is given up: at the goal's rate that is
+/// one of 25.
 const SCREEN: usize = 2;
 
 impl Goal {
@@ -91,7 +92,8 @@ impl Trial<'_> {
         self.stop.reason().is_some() || self.until.is_some_and(|until| Instant::now() >= until)
     }
 
-    /// Plays a candidate until the goal is reached or out of reach. No play is begun that might not be needed.
+    /// Plays a candidate until the goal is reached or out of reach. No play is begun that might not be
+    /// needed.
     pub async fn test(&mut self, schedule: &Schedule, goal: Goal) -> (bool, TrialOutcome) {
         let mut outcome = TrialOutcome::default();
         let reached = self.play(schedule, &mut outcome, |rate, running| match goal.decision(rate) {

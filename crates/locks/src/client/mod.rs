@@ -23,8 +23,8 @@ const LINE_MAX: usize = 64 << 20;
 
 /// The program `fencepost client`: serves on standard input and output until the input ends.
 ///
-/// Returns the exit code: 0, 254 where the controller's words make no sense, 255 where the environment failed.
-/// A current-thread runtime serves it best: everything it does is short.
+/// Returns the exit code: 0, 254 where the controller's words make no sense, 255 where the environment
+/// failed. A current-thread runtime serves it best: everything it does is short.
 pub async fn run_client() -> i32 {
     match serve_client(stdio::stdin(), stdio::stdout(), crate::registry::find).await {
         Ok(()) => 0,
@@ -74,8 +74,8 @@ pub async fn serve_client(
         let number = command.process;
         let commands = processes.entry(number).or_insert_with(|| process::start(&context, number, &out));
         if let Err(mpsc::error::SendError(command)) = commands.send(command) {
-            // This process ended with an indeterminate operation. A controller does not use the number again; one
-            // that does gets a new process.
+            // This process ended with an indeterminate operation. A controller does not use the number again;
+            // one that does gets a new process.
             *commands = process::start(&context, number, &out);
             let _ = commands.send(command);
         }

@@ -62,7 +62,8 @@ impl Beliefs {
         self.0.lock().entry(key.to_owned()).or_insert(Belief::Acquiring(None));
     }
 
-    /// The acquire is over, and believed in where it was granted; but for a lock that was lost already, whose notice it gives.
+    /// The acquire is over, and believed in where it was granted; but for a lock that was lost already, whose
+    /// notice it gives.
     fn end_acquire(&self, key: &str, granted: bool) -> Option<Notice> {
         let mut keys = self.0.lock();
         let before = keys.remove(key);
@@ -120,8 +121,8 @@ impl ClientProcess {
                 out.send(&FromClient::Notice(lost));
             }
             if indeterminate {
-                // The user of this number is no more, as if it had crashed. Dropping the lock ends its keepalives;
-                // otherwise it would hold, for ever, a lock that is never released.
+                // The user of this number is no more, as if it had crashed. Dropping the lock ends its
+                // keepalives; otherwise it would hold, for ever, a lock that is never released.
                 inbox.close();
                 while let Some(command) = inbox.recv().await {
                     // It came too late, and was not begun.
@@ -177,7 +178,8 @@ impl ClientProcess {
     async fn read(&mut self, key: &str, timeout: Duration) -> Completion {
         if self.own_storage {
             let completion = self.lock.read(key, timeout).await;
-            // A transaction in which a request failed cannot be committed: who knows that works under no lock any more.
+            // A transaction in which a request failed cannot be committed: who knows that works under no lock
+            // any more.
             if !matches!(completion, Completion::Ok(_)) {
                 self.beliefs.end(key);
             }
@@ -226,8 +228,8 @@ impl ClientProcess {
         storage.write(key, value, &credentials, timeout).await
     }
 
-    /// Marks the storage as this process's own, once a grant, where the guard needs that. Gives how it ended where it
-    /// failed; what was to follow has then not been sent.
+    /// Marks the storage as this process's own, once a grant, where the guard needs that. Gives how it ended
+    /// where it failed; what was to follow has then not been sent.
     async fn mark_first(
         &mut self,
         storage: &ProtectedStorage,

@@ -11,8 +11,9 @@ use fencepost_history::{Completion, ErrorCode, Grant};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, split};
 
-/// A lock without servers. The key says how it behaves: `lost` reports the loss at once, `lost-early` before the grant, `expired` is no longer valid,
-/// `unsure` ends every acquire as indeterminate, `taken` is always another's.
+/// A lock without servers. The key says how it behaves: `lost` reports the loss at once, `lost-early` before
+/// the grant, `expired` is no longer valid, `unsure` ends every acquire as indeterminate, `taken` is always
+/// another's.
 static FAKE: LockDefinition = LockDefinition {
     name: "fake",
     about: "for tests",

@@ -1,9 +1,10 @@
-//! The messages of etcd's API that the recipes here exchange, written down by hand: a client generated from all of etcd's
-//! definitions needs a protobuf compiler and takes a minute to build, and four fifths of it would lie idle.
+//! The messages of etcd's API that the recipes here exchange, written down by hand: a client generated from
+//! all of etcd's definitions needs a protobuf compiler and takes a minute to build, and four fifths of it
+//! would lie idle.
 //!
 //! Source of names and field numbers: `api/etcdserverpb/rpc.proto`, `api/mvccpb/kv.proto` and
-//! `server/etcdserver/api/v3lock/v3lockpb/v3lock.proto` of etcd. Fields that are not read or written here are left out,
-//! which protobuf allows: they are skipped when read, and have their default when written.
+//! `server/etcdserver/api/v3lock/v3lockpb/v3lock.proto` of etcd. Fields that are not read or written here are
+//! left out, which protobuf allows: they are skipped when read, and have their default when written.
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct ResponseHeader {
@@ -121,8 +122,8 @@ pub(super) enum Response {
     Delete(DeleteRangeResponse),
 }
 
-/// A condition of a transaction: the create revision of a key, or of each key of a range, equals a number. Equality is
-/// etcd's default (`EQUAL = 0`), so it needs no field.
+/// A condition of a transaction: the create revision of a key, or of each key of a range, equals a number.
+/// Equality is etcd's default (`EQUAL = 0`), so it needs no field.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Compare {
     #[prost(enumeration = "CompareTarget", tag = "2")]

@@ -1,12 +1,13 @@
 //! `chubby`: the locks of Google's Chubby, as a recipe on etcd, since Chubby itself is not public.
 //!
-//! Source: Mike Burrows, "The Chubby lock service for loosely-coupled distributed systems" (OSDI 2006), section 2.4:
-//! exclusive and shared mode, sequencers, and the lock-delay.
+//! Source: Mike Burrows, "The Chubby lock service for loosely-coupled distributed systems" (OSDI 2006),
+//! section 2.4: exclusive and shared mode, sequencers, and the lock-delay.
 //!
-//! A holder has two keys, made and deleted in one transaction: `fencepost/KEY/MODE/hold/LEASE`, which goes with its
-//! session, and `fencepost/KEY/MODE/delay/LEASE`, whose lease is kept alive together with the session's and lasts
-//! longer by the lock-delay. A holder that is lost without a release leaves the second one behind, and with it the lock
-//! stays taken. A sequencer is the lock's name, its mode, and the create revision of the first key, the generation.
+//! A holder has two keys, made and deleted in one transaction: `fencepost/KEY/MODE/hold/LEASE`, which goes
+//! with its session, and `fencepost/KEY/MODE/delay/LEASE`, whose lease is kept alive together with the
+//! session's and lasts longer by the lock-delay. A holder that is lost without a release leaves the second
+//! one behind, and with it the lock stays taken. A sequencer is the lock's name, its mode, and the create
+//! revision of the first key, the generation.
 
 use super::api::{Compare, RangeRequest, RequestOp, TxnRequest, WatchCreateRequest, prefix_end};
 use super::decisions::{Attempted, ChubbyAsked, after_chubby_txn, chubby_taken};

@@ -138,8 +138,8 @@ pub(super) struct KeepAlive {
 }
 
 impl KeepAlive {
-    /// Sends one keepalive, unless the one that opened the stream is still under way, and reads its answer. Gives whether
-    /// the server still knows the lease.
+    /// Sends one keepalive, unless the one that opened the stream is still under way, and reads its answer.
+    /// Gives whether the server still knows the lease.
     pub(super) async fn renew(&mut self) -> Result<bool, Status> {
         if !std::mem::take(&mut self.first_sent) {
             let asked = self.ask.send(LeaseKeepAliveRequest { id: self.lease }).await;

@@ -1,5 +1,6 @@
-//! Which member leads an etcd cluster, and how to order it to choose another: asked of the members over the JSON gateway of their
-//! client port (`/v3/maintenance/…` in etcd's `rpc.proto`), so that a node needs no tool of etcd's for it.
+//! Which member leads an etcd cluster, and how to order it to choose another: asked of the members over the
+//! JSON gateway of their client port (`/v3/maintenance/…` in etcd's `rpc.proto`), so that a node needs no
+//! tool of etcd's for it.
 
 use crate::http::HttpTool;
 use fencepost_cluster::{ClusterError, Node};
@@ -39,7 +40,8 @@ impl Status {
     }
 }
 
-/// The place of the member that leads. One that was cut off may still think so of itself: the newest term counts.
+/// The place of the member that leads. One that was cut off may still think so of itself: the newest term
+/// counts.
 pub(super) async fn leader(nodes: &[Arc<dyn Node>]) -> Option<usize> {
     let statuses = join_all(nodes.iter().map(status)).await;
     newest(&statuses)

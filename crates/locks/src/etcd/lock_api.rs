@@ -1,10 +1,10 @@
-//! `etcd-lock-api`: the server's own Lock service. The member that is asked carries out the recipe; the client only keeps
-//! its lease alive.
+//! `etcd-lock-api`: the server's own Lock service. The member that is asked carries out the recipe; the
+//! client only keeps its lease alive.
 //!
-//! Source: `etcdserver/api/v3lock` and `clientv3/concurrency/mutex.go` (lines 70 to 77) of etcd 3.4.23. The member makes a key
-//! under the lock's name for the lease, waits until no older one is left, and answers. It does not look whether its own key
-//! is still there: a waiter whose lease expired while it waited is granted the lock all the same, and so is the next one.
-//! A caller that hangs up has its key deleted.
+//! Source: `etcdserver/api/v3lock` and `clientv3/concurrency/mutex.go` (lines 70 to 77) of etcd 3.4.23. The
+//! member makes a key under the lock's name for the lease, waits until no older one is left, and answers. It
+//! does not look whether its own key is still there: a waiter whose lease expired while it waited is granted
+//! the lock all the same, and so is the next one. A caller that hangs up has its key deleted.
 
 use super::decisions::{Attempted, after_lock_call, after_unlock};
 use super::members::Members;

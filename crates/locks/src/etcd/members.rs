@@ -35,8 +35,8 @@ pub(super) struct Answered<T> {
 /// Why a call gave no result.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum CallError {
-    /// A member answered with an error that excludes that the request was or will be executed. Unless there is doubt:
-    /// an earlier attempt of it was not answered.
+    /// A member answered with an error that excludes that the request was or will be executed. Unless there
+    /// is doubt: an earlier attempt of it was not answered.
     Refused { why: OperationError, lease_not_found: bool, doubt: bool },
     /// No member answered in time.
     Unanswered(OperationError),
@@ -71,8 +71,8 @@ impl Members {
         (place, self.clients[place].lock().clone())
     }
 
-    /// Turns to the next member, if `place` is still the one in use. The silent one gets a new connection for the
-    /// next time: the old one may lead into a partition that has long healed.
+    /// Turns to the next member, if `place` is still the one in use. The silent one gets a new connection for
+    /// the next time: the old one may lead into a partition that has long healed.
     pub(super) async fn turn_from(&self, place: usize) {
         let next = (place + 1) % self.addresses.len();
         if self.current.compare_exchange(place, next, Ordering::Relaxed, Ordering::Relaxed).is_err() {
@@ -83,8 +83,8 @@ impl Members {
         }
     }
 
-    /// Makes a call until it is answered or the deadline has passed. It may be executed more than once: only for
-    /// requests for which that does not matter.
+    /// Makes a call until it is answered or the deadline has passed. It may be executed more than once: only
+    /// for requests for which that does not matter.
     pub(super) async fn call<T, Called>(
         &self,
         deadline: Instant,

@@ -1,5 +1,5 @@
-//! Locks on etcd, a cluster with consensus. One file a recipe: `mutex.rs`, `lock_api.rs`, `chubby.rs`; what they share is in
-//! `recipe.rs`, what answers mean in `decisions.rs`, the servers are in `service.rs`.
+//! Locks on etcd, a cluster with consensus. One file a recipe: `mutex.rs`, `lock_api.rs`, `chubby.rs`; what
+//! they share is in `recipe.rs`, what answers mean in `decisions.rs`, the servers are in `service.rs`.
 
 mod api;
 mod chubby;

@@ -1,7 +1,8 @@
 //! `etcd`: the mutex of etcd's concurrency package, over transactions. The recipe itself is in `queue.rs`.
 //!
-//! Source: `client/v3/concurrency/session.go`, `mutex.go` and `key.go` of etcd. The recheck of ownership after the
-//! wait is there since issue 11456, found by "Jepsen: etcd 3.4.3" (2020); `--no-recheck` leaves it out.
+//! Source: `client/v3/concurrency/session.go`, `mutex.go` and `key.go` of etcd. The recheck of ownership
+//! after the wait is there since issue 11456, found by "Jepsen: etcd 3.4.3" (2020); `--no-recheck` leaves it
+//! out.
 
 use super::api::{Compare, RequestOp, TxnRequest};
 use super::decisions::{Attempted, after_deletion, deletes_key};
@@ -107,8 +108,8 @@ impl Lock for EtcdLock {
         let QueueGrant { created, wakeups } = taken;
         session.hold(key, self.recheck);
         if created.waits {
-            // The lease was prolonged while the process waited (or it was not: then the report is old, and says so);
-            // checkers count from the last report.
+            // The lease was prolonged while the process waited (or it was not: then the report is old, and
+            // says so); checkers count from the last report.
             session.report();
         }
         let (path, create_revision) = (attempt.path(session), created.create_revision);

@@ -1,4 +1,5 @@
-//! The recipe itself: a key under the lock's prefix, attached to the session's lease. The oldest key owns the lock.
+//! The recipe itself: a key under the lock's prefix, attached to the session's lease. The oldest key owns the
+//! lock.
 //!
 //! Source: `client/v3/concurrency/mutex.go` and `key.go` of etcd.
 
@@ -9,8 +10,8 @@ use super::session::LeaseSession;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// A watch is trusted for so long, and then the key is looked at again: the member that serves it may be cut off
-/// from us without either side noticing.
+/// A watch is trusted for so long, and then the key is looked at again: the member that serves it may be cut
+/// off from us without either side noticing.
 const WATCH_MAX: Duration = Duration::from_millis(500);
 /// Rest after a watch that broke off.
 const WATCH_REST: Duration = Duration::from_millis(20);
@@ -22,8 +23,8 @@ pub(super) struct QueueGrant {
     pub(super) wakeups: u64,
 }
 
-/// Puts our key if it is not there, waits until no older one is left, and looks whether it is still there. Without
-/// `recheck` it does not look again: the defect of etcd issue 11456.
+/// Puts our key if it is not there, waits until no older one is left, and looks whether it is still there.
+/// Without `recheck` it does not look again: the defect of etcd issue 11456.
 pub(super) async fn take(
     members: &Members,
     session: &LeaseSession,
@@ -59,8 +60,8 @@ pub(super) async fn take(
     Ok(QueueGrant { created, wakeups })
 }
 
-/// Waits until no key under the prefix is older than ours. Only the youngest of the older ones is watched, so that a
-/// release wakes one waiter and not all. Gives how often that was.
+/// Waits until no key under the prefix is older than ours. Only the youngest of the older ones is watched, so
+/// that a release wakes one waiter and not all. Gives how often that was.
 async fn wait_for_older(
     members: &Members,
     prefix: &str,

@@ -1,8 +1,8 @@
 //! Sequencers: whether the grant that one stands for still holds.
 //!
-//! Source: CheckSequencer in Mike Burrows, "The Chubby lock service for loosely-coupled distributed systems" (OSDI 2006),
-//! section 2.4. Here a sequencer is `NAME:MODE:GENERATION`, the generation being the create revision of the holder's
-//! key, and it is valid as long as a key with that create revision stands there.
+//! Source: CheckSequencer in Mike Burrows, "The Chubby lock service for loosely-coupled distributed systems"
+//! (OSDI 2006), section 2.4. Here a sequencer is `NAME:MODE:GENERATION`, the generation being the create
+//! revision of the holder's key, and it is valid as long as a key with that create revision stands there.
 
 use super::api::RangeRequest;
 use super::members::Members;

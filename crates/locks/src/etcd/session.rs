@@ -1,7 +1,7 @@
 //! A session: a lease, and the task that keeps it alive until it is dropped.
 //!
-//! Source: `client/v3/concurrency/session.go` and `client/v3/lease.go` of etcd: a keepalive every third of the TTL;
-//! the session is over when the server says so, or when no keepalive was answered for the whole TTL.
+//! Source: `client/v3/concurrency/session.go` and `client/v3/lease.go` of etcd: a keepalive every third of
+//! the TTL; the session is over when the server says so, or when no keepalive was answered for the whole TTL.
 
 use super::client::KeepAlive;
 use super::members::{CallError, Members};
@@ -28,7 +28,8 @@ pub(super) struct LeaseSession {
 }
 
 struct State {
-    /// When the last keepalive that was answered was sent: the lease runs for its TTL from some moment since then.
+    /// When the last keepalive that was answered was sent: the lease runs for its TTL from some moment since
+    /// then.
     renewed: watch::Sender<Instant>,
     /// Why the session is over, once it is.
     lost: watch::Sender<Option<String>>,
@@ -79,8 +80,8 @@ impl LeaseSession {
         reason.unwrap_or_default()
     }
 
-    /// Returns when a keepalive that was sent at `since` or later was answered: the lease then runs for at least
-    /// its TTL from `since`.
+    /// Returns when a keepalive that was sent at `since` or later was answered: the lease then runs for at
+    /// least its TTL from `since`.
     pub(super) async fn renewed_since(&self, since: Instant) {
         let mut renewed = self.state.renewed.subscribe();
         if *renewed.borrow_and_update() < since {
@@ -200,7 +201,8 @@ async fn keep_alive(
         }
         let end = last + ttl;
         let sent = Instant::now();
-        // This is also what a client finds that was stopped for longer than the TTL: it does not ask any more.
+        // This is also what a client finds that was stopped for longer than the TTL: it does not ask any
+        // more.
         if sent >= end {
             return state.end("no keepalive was answered for the whole TTL");
         }

@@ -71,8 +71,8 @@ impl User {
         Ok(())
     }
 
-    /// Attempts to acquire until the lock is held, or is another's, or time is up. What an attempt leaves goes with its
-    /// session: that is ended, and a new one is opened for the next attempt.
+    /// Attempts to acquire until the lock is held, or is another's, or time is up. What an attempt leaves
+    /// goes with its session: that is ended, and a new one is opened for the next attempt.
     pub(super) async fn acquire<A: Attempt>(
         &mut self,
         terms: LeaseTimes,
@@ -142,8 +142,8 @@ impl User {
         Some(session)
     }
 
-    /// Gives a lock back by a transaction that deletes its keys if they are still ours. `doubt`: an attempt to create
-    /// them was not answered, and may still create them after they were deleted.
+    /// Gives a lock back by a transaction that deletes its keys if they are still ours. `doubt`: an attempt
+    /// to create them was not answered, and may still create them after they were deleted.
     pub(super) async fn release(
         &mut self,
         key: &str,
@@ -153,8 +153,8 @@ impl User {
         deadline: Instant,
     ) -> Completion {
         let session = self.session_of(lease, key);
-        // A request that created the key twice may still be under way and create it a third time: only the end of its
-        // lease is certain. The session goes with it (it is dropped here).
+        // A request that created the key twice may still be under way and create it a third time: only the
+        // end of its lease is certain. The session goes with it (it is dropped here).
         if let Some(session) = session.as_ref().filter(|session| doubt && session.lost().is_none()) {
             return after_release_by_end(self.end(session, deadline).await);
         }

@@ -1,4 +1,5 @@
-//! Entries of a `lock.toml` that fit its format and could never work: each is refused at its line, before anything is made of it.
+//! Entries of a `lock.toml` that fit its format and could never work: each is refused at its line, before
+//! anything is made of it.
 
 use super::file::CommandWords;
 use super::texts::{self, START_TIME};
@@ -112,7 +113,8 @@ fn check_lines(key: &str, value: &Spanned<DeValue<'_>>) -> Result<(), Mistake> {
     })
 }
 
-/// The names of options and of variants stand on command lines: `--option NAME=VALUE,…`, `--locks FOLDER@VARIANT,…`.
+/// The names of options and of variants stand on command lines: `--option NAME=VALUE,…`,
+/// `--locks FOLDER@VARIANT,…`.
 fn check_names(what: &str, value: &Spanned<DeValue<'_>>) -> Result<(), Mistake> {
     let is_of_names = |c: char| c.is_alphanumeric() || "-_.".contains(c);
     let is_name = |name: &str| name.starts_with(char::is_alphanumeric) && name.chars().all(is_of_names);

@@ -83,8 +83,8 @@ pub fn fuzz(text: &str) {
     }
 }
 
-/// What `--client` says: a client program on the servers of a built-in lock. `files` is the folder that it lies in, `packages` are
-/// Debian's that it needs.
+/// What `--client` says: a client program on the servers of a built-in lock. `files` is the folder that it
+/// lies in, `packages` are Debian's that it needs.
 ///
 /// # Errors
 /// One sentence: the command or the folder makes no sense.

@@ -1,4 +1,5 @@
-//! Servers that a `lock.toml` describes: how they are started, and how they say that they serve and which of them leads.
+//! Servers that a `lock.toml` describes: how they are started, and how they say that they serve and which of
+//! them leads.
 
 use super::file::CommandWords;
 use super::service_table::ServiceTable;
@@ -20,8 +21,8 @@ use std::time::Duration;
 const SERVICE: &str = "server";
 const ASK: Duration = Duration::from_secs(5);
 
-/// Prepares the server's data once, and becomes the server. The arguments are the program's. What was prepared is as durable
-/// as what was installed long ago: a loss of power later must not take it away.
+/// Prepares the server's data once, and becomes the server. The arguments are the program's. What was
+/// prepared is as durable as what was installed long ago: a loss of power later must not take it away.
 const SCRIPT: &str = r#"
 if [ ! -e "{data}/.prepared" ]; then
     ( set -e

@@ -28,7 +28,8 @@ pub struct ServiceTable {
     pub nodes: usize,
     /// What each server runs. It stays in the foreground.
     pub program: CommandWords,
-    /// Lines for the shell that run on each server before its first start; what they write to {data} counts as durable.
+    /// Lines for the shell that run on each server before its first start; what they write to {data} counts
+    /// as durable.
     #[serde(default)]
     pub prepare: Vec<String>,
     /// Debian packages that the program needs.
@@ -36,7 +37,8 @@ pub struct ServiceTable {
     pub packages: Vec<String>,
     /// Where clients reach each server.
     pub port: u16,
-    /// When a server serves: `tcp`, as soon as its port accepts a connection, or a command that succeeds then.
+    /// When a server serves: `tcp`, as soon as its port accepts a connection, or a command that succeeds
+    /// then.
     #[serde(default = "tcp")]
     pub ready: CommandWords,
     /// How long a server may take until it serves.

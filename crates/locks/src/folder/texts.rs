@@ -1,4 +1,5 @@
-//! What the texts of a `lock.toml` may be: they become words of command lines, names of folders, and lines on a terminal.
+//! What the texts of a `lock.toml` may be: they become words of command lines, names of folders, and lines on
+//! a terminal.
 
 use fencepost_history::TimeSpan;
 use fencepost_history::is_steering;

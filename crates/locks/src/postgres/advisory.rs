@@ -59,8 +59,8 @@ async fn unlock(connection: &Connection, key: &str, deadline: Instant) -> Result
     answer(connection.client.query_one(unlock, &[&key]), deadline).await.map(|row| row.get(0))
 }
 
-/// Settings by which the server finds, no sooner than the TTL and about then, that a silent connection is dead: probes
-/// each second, of which the first comes after a second of silence.
+/// Settings by which the server finds, no sooner than the TTL and about then, that a silent connection is
+/// dead: probes each second, of which the first comes after a second of silence.
 fn keepalives(ttl: Duration) -> String {
     let probes = ttl.as_secs_f64().ceil() as u64 - 1;
     format!(

@@ -10,7 +10,8 @@ use tokio::time::{Instant, timeout_at};
 use tokio_postgres::error::{Severity, SqlState};
 use tokio_postgres::{Client, Config, Error, NoTls};
 
-/// A connection. Dropping it closes it, as the end of a program would; the server then ends its transaction and locks.
+/// A connection. Dropping it closes it, as the end of a program would; the server then ends its transaction
+/// and locks.
 pub(super) struct Connection {
     pub(super) client: Client,
     held: Arc<HeldKeys>,
@@ -54,8 +55,8 @@ impl Connection {
         !self.client.is_closed()
     }
 
-    /// The process holds this key from now on: a notice is sent when the connection ends. False where it has ended already, and the
-    /// lock with it.
+    /// The process holds this key from now on: a notice is sent when the connection ends. False where it has
+    /// ended already, and the lock with it.
     #[must_use]
     pub(super) fn hold(&self, key: &str) -> bool {
         self.held.hold(key);
@@ -68,8 +69,9 @@ impl Connection {
         self.held.let_go(key)
     }
 
-    /// A statement of the transaction that holds this key failed. Where the connection ended with it, the process knows by that that the
-    /// lock is gone, and not only when the connection is closed, too. Gives whether it ended.
+    /// A statement of the transaction that holds this key failed. Where the connection ended with it, the
+    /// process knows by that that the lock is gone, and not only when the connection is closed, too. Gives
+    /// whether it ended.
     pub(super) fn ended_with(&self, key: &str, failed: &Failed) -> bool {
         let ended = matches!(failed, Failed::Unknown(why) if why.code() == ErrorCode::Disconnected);
         if ended && self.let_go(key) {

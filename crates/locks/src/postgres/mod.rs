@@ -1,9 +1,9 @@
 //! Locks in PostgreSQL: `postgres-row` and `postgres-version`, which keep the data beside the lock, and
 //! `postgres-advisory`, which protects data elsewhere.
 //!
-//! Source: PostgreSQL's documentation, sections "Explicit Locking" (row-level and advisory locks) and "Client Connection
-//! Defaults"; and the remark in Martin Kleppmann's "How to do distributed locking" that a transactional database needs
-//! no lock service.
+//! Source: PostgreSQL's documentation, sections "Explicit Locking" (row-level and advisory locks) and "Client
+//! Connection Defaults"; and the remark in Martin Kleppmann's "How to do distributed locking" that a
+//! transactional database needs no lock service.
 
 mod advisory;
 mod connection;

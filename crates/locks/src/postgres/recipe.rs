@@ -42,8 +42,8 @@ impl Recipe for PostgresRecipe {
     }
 }
 
-/// What the processes of a client share: only where the server is. Locks belong to connections, so each process has one
-/// of its own.
+/// What the processes of a client share: only where the server is. Locks belong to connections, so each
+/// process has one of its own.
 struct PostgresSession {
     address: Arc<str>,
     lock: NewLock,

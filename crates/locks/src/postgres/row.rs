@@ -99,7 +99,8 @@ impl Lock for RowLock {
         let locked = Self::lock_row(connection, key, begun + wait_until(timeout), deadline).await;
         let end = match after_lock(locked) {
             AfterLock::Granted => {
-                // An answer that is older than the TTL may be of a transaction that the server has ended since.
+                // An answer that is older than the TTL may be of a transaction that the server has ended
+                // since.
                 if Instant::now() >= begun + ttl {
                     let probed = answer(connection.client.batch_execute("SELECT 1"), deadline).await;
                     if let Err(end) = after_probe(probed) {
@@ -210,7 +211,8 @@ mod tests {
     use tokio::net::TcpListener;
     use tokio::sync::mpsc;
 
-    /// A server that lets a client in and answers its first statement with the end of the connection, which it leaves open.
+    /// A server that lets a client in and answers its first statement with the end of the connection, which
+    /// it leaves open.
     async fn ending_server() -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();

@@ -18,9 +18,9 @@ const POSTGRES: &str = "/usr/lib/postgresql/15/bin/postgres";
 const PSQL: &str = "/usr/lib/postgresql/15/bin/psql";
 const ASK: Duration = Duration::from_secs(5);
 
-/// Makes the database where there is none yet, as user 65534 (the server refuses to run as root), and becomes the server.
-/// initdb ends with an fsync of all that it wrote, and what is added has its own, so that a loss of power later finds a
-/// database that clients can reach.
+/// Makes the database where there is none yet, as user 65534 (the server refuses to run as root), and becomes
+/// the server. initdb ends with an fsync of all that it wrote, and what is added has its own, so that a loss
+/// of power later finds a database that clients can reach.
 const SCRIPT: &str = r#"
 bin=/usr/lib/postgresql/15/bin
 as=""

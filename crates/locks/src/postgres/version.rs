@@ -1,4 +1,5 @@
-//! `postgres-version`: no lock is waited for; a write is accepted if the version that was read is still there.
+//! `postgres-version`: no lock is waited for; a write is accepted if the version that was read is still
+//! there.
 
 use super::connection::{Connection, Failed, answer};
 use super::decisions::{after_update_of_version, read};
@@ -65,7 +66,8 @@ impl VersionLock {
 
 #[async_trait]
 impl Lock for VersionLock {
-    /// Takes note of the version. It does not exclude other processes, and reports that, so that no overlap counts as a violation.
+    /// Takes note of the version. It does not exclude other processes, and reports that, so that no overlap
+    /// counts as a violation.
     async fn acquire(&mut self, key: &str, _ttl: Duration, timeout: Duration) -> Completion {
         match self.look(key, Instant::now() + timeout).await {
             Ok((value, version)) => {
@@ -87,14 +89,16 @@ impl Lock for VersionLock {
         Completion::Ok(Value::Null)
     }
 
-    /// The value that belongs to the version: read as the section began. Outside of a section, the value as it is.
+    /// The value that belongs to the version: read as the section began. Outside of a section, the value as
+    /// it is.
     async fn read(&mut self, key: &str, timeout: Duration) -> Completion {
         if let Some((_, value, _)) = self.seen.as_ref().filter(|(seen, ..)| seen == key) {
             return read(value);
         }
         match self.look(key, Instant::now() + timeout).await {
             Ok((value, _)) => read(&value),
-            // A read changes nothing: one that was not answered has not happened, for all that anybody can see.
+            // A read changes nothing: one that was not answered has not happened, for all that anybody can
+            // see.
             Err(why) => Completion::Fail(why),
         }
     }

@@ -1,8 +1,8 @@
-//! The lock on one Redis, which `redis-single` and `redis-sentinel` share: the recipe of the documentation, and the variants
-//! that people use instead.
+//! The lock on one Redis, which `redis-single` and `redis-sentinel` share: the recipe of the documentation,
+//! and the variants that people use instead.
 //!
-//! Source: the Redis documentation, "Distributed locks with Redis", section "Correct implementation with a single
-//! instance"; the wrong variants are those that it, and the articles that it answers, warn of.
+//! Source: the Redis documentation, "Distributed locks with Redis", section "Correct implementation with a
+//! single instance"; the wrong variants are those that it, and the articles that it answers, warn of.
 
 use super::decisions::{
     AttemptEnd, Next, after_delete, after_expire, after_get, after_set, after_take_back, after_wait,
@@ -72,7 +72,8 @@ pub(crate) struct RedisSession {
 }
 
 impl RedisSession {
-    /// Waits a while for the connection. A server that is down now may come up: operations say so until it is there.
+    /// Waits a while for the connection. A server that is down now may come up: operations say so until it is
+    /// there.
     pub(crate) async fn begin(node: RedisNode, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {
         let options = Arc::new(hello.options()?);
         node.ready(Instant::now() + FIRST_CONNECT).await;
@@ -171,7 +172,8 @@ impl RedisLock {
         value: &str,
         timeout: Duration,
     ) -> Completion {
-        // Each command has half of the time, from when it is sent: a client that slept between them sends the second.
+        // Each command has half of the time, from when it is sent: a client that slept between them sends the
+        // second.
         let found = connection.get(key, Instant::now() + timeout / 2).await;
         if let Err(ended) = after_get(found, value) {
             return ended;

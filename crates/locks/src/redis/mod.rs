@@ -1,5 +1,5 @@
-//! Locks on Redis: the server, a client's connection to it, and the lock on one server. `redis_sentinel` and `redlock` use
-//! them, too.
+//! Locks on Redis: the server, a client's connection to it, and the lock on one server. `redis_sentinel` and
+//! `redlock` use them, too.
 
 mod decisions;
 pub(crate) mod lock;

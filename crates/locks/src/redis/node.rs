@@ -11,9 +11,8 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
-/// Deletes the key only while it holds this client's value, in one step.
-/// From the Redis documentation, "Distributed locks with Redis", section "Correct implementation with a single
-/// instance".
+/// Deletes the key only while it holds this client's value, in one step. From the Redis documentation,
+/// "Distributed locks with Redis", section "Correct implementation with a single instance".
 const COMPARE_AND_DELETE: &str =
     r#"if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end"#;
 
@@ -70,7 +69,8 @@ impl RedisNode {
         })
     }
 
-    /// Begins to connect to whichever server `dial` finds, and keeps at it. `name` is for messages where there is none.
+    /// Begins to connect to whichever server `dial` finds, and keeps at it. `name` is for messages where
+    /// there is none.
     pub(crate) fn open_by<Dial, Dialling, Driver>(name: &str, dial: Dial) -> RedisNode
     where
         Dial: Fn() -> Dialling + Send + 'static,
@@ -116,7 +116,8 @@ impl Connection<'_> {
 
     /// Deletes the key if it holds `value`: true if it did.
     pub(crate) async fn delete_if_mine(&self, key: &str, value: &str, deadline: Instant) -> Reply<bool> {
-        // EVAL and not EVALSHA: one round trip always, also on a server that lost its script cache in a restart.
+        // EVAL and not EVALSHA: one round trip always, also on a server that lost its script cache in a
+        // restart.
         let mut command = redis::cmd("EVAL");
         command.arg(COMPARE_AND_DELETE).arg(1).arg(key).arg(value);
         self.ask(&command, deadline).await.map(|deleted: i64| deleted > 0)
@@ -155,8 +156,9 @@ impl Connection<'_> {
         self.ask(redis::cmd("INCR").arg(key), deadline).await
     }
 
-    /// `WAIT replicas`: how many replicas have acknowledged everything that was sent before on this connection, once
-    /// they are as many or after `patience`. Meanwhile the server executes nothing else of this connection.
+    /// `WAIT replicas`: how many replicas have acknowledged everything that was sent before on this
+    /// connection, once they are as many or after `patience`. Meanwhile the server executes nothing else of
+    /// this connection.
     pub(crate) async fn wait(&self, replicas: u32, patience: Duration, deadline: Instant) -> Reply<u32> {
         // 0 would be for ever.
         let patience_ms = whole_millis(patience).max(1);

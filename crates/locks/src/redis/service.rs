@@ -1,4 +1,5 @@
-//! A Redis server: how it is started, and how it says that it serves. Every service of Redis servers uses this.
+//! A Redis server: how it is started, and how it says that it serves. Every service of Redis servers uses
+//! this.
 
 use crate::error::OptionError;
 use crate::options::{Options, Persistence};

@@ -1,6 +1,7 @@
 //! Renews a lock on one Redis at a third of its TTL, for as long as it is held.
 //!
-//! Source: Redisson's lock watchdog (its reference, "Distributed locks": `lockWatchdogTimeout`, renewed at a third of it).
+//! Source: Redisson's lock watchdog (its reference, "Distributed locks": `lockWatchdogTimeout`, renewed at a
+//! third of it).
 
 use super::decisions::{Renewal, after_renewal};
 use super::node::RedisNode;

@@ -23,10 +23,11 @@ const DOWN_AFTER: Duration = Duration::from_secs(1);
 /// After twice this time a failover that came to nothing is tried again.
 const FAILOVER_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A server and a Sentinel rewrite their configuration when roles change, and must find it again when they are started
-/// anew. So it is made at the first start only. A Sentinel waits before that until the data nodes answer: on a busy machine it would
-/// otherwise find the primary down before that was up, promote another as the run begins, and then no server for twice
-/// [`FAILOVER_TIMEOUT`]. Arguments: the file, its first content, the addresses to wait for in one, the server and its arguments.
+/// A server and a Sentinel rewrite their configuration when roles change, and must find it again when they
+/// are started anew. So it is made at the first start only. A Sentinel waits before that until the data nodes
+/// answer: on a busy machine it would otherwise find the primary down before that was up, promote another as
+/// the run begins, and then no server for twice [`FAILOVER_TIMEOUT`]. Arguments: the file, its first content,
+/// the addresses to wait for in one, the server and its arguments.
 const START: &str = r#"file=$1
 [ -e "$file" ] || {
   for address in $3; do until [ "$(redis-cli -h "$address" PING 2>&1)" = PONG ]; do sleep 0.05; done; done
@@ -55,8 +56,8 @@ pub(super) fn sentinel(index: usize, addresses: &[Ipv4Addr]) -> Service {
     service("sentinel", file, configuration(index, addresses), &addresses[..DATA_NODES], command)
 }
 
-/// Everybody is known to everybody from the start, so that nothing has to be discovered first. It is what Sentinels write
-/// themselves once they have discovered it.
+/// Everybody is known to everybody from the start, so that nothing has to be discovered first. It is what
+/// Sentinels write themselves once they have discovered it.
 fn configuration(index: usize, addresses: &[Ipv4Addr]) -> String {
     let (data, sentinels) = addresses.split_at(DATA_NODES);
     let mut lines = format!(
@@ -92,7 +93,8 @@ fn service(name: &str, file: &str, content: String, awaited: &[Ipv4Addr], comman
     Service { name: name.to_owned(), argv, env: Vec::new(), refuses_root: false }
 }
 
-/// Returns when both replicas have the primary's data and each Sentinel sees all of it, or says what is missing.
+/// Returns when both replicas have the primary's data and each Sentinel sees all of it, or says what is
+/// missing.
 pub(super) async fn await_replicated(nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
     let (data, sentinels) = nodes.split_at(DATA_NODES);
     for replica in &data[1..] {

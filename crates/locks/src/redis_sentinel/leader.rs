@@ -6,8 +6,8 @@ use fencepost_cluster::{ClusterError, Node};
 use futures_util::future::join_all;
 use std::sync::Arc;
 
-/// The place of the primary: the one that the Sentinel with the newest configuration names, if it says itself that it is
-/// one. None while Sentinels still name one that does not answer.
+/// The place of the primary: the one that the Sentinel with the newest configuration names, if it says itself
+/// that it is one. None while Sentinels still name one that does not answer.
 pub(super) async fn leader(nodes: &[Arc<dyn Node>]) -> Option<usize> {
     let answers =
         join_all(nodes[DATA_NODES..].iter().map(|node| ask(node, &["SENTINEL", "MASTER", GROUP]))).await;
@@ -17,7 +17,8 @@ pub(super) async fn leader(nodes: &[Arc<dyn Node>]) -> Option<usize> {
     (role.first().map(String::as_str) == Some("master")).then_some(place)
 }
 
-/// The address with the highest configuration epoch, of what Sentinels say: a name and its value, line by line.
+/// The address with the highest configuration epoch, of what Sentinels say: a name and its value, line by
+/// line.
 fn newest(answers: impl Iterator<Item = Vec<String>>) -> Option<String> {
     let named = answers.filter_map(|lines| {
         let value = |name: &str| Some(lines.chunks(2).find(|pair| pair[0] == name)?.get(1)?.clone());

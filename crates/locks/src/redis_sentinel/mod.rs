@@ -1,7 +1,8 @@
-//! `redis-sentinel`: a primary with two replicas, and three Sentinels that promote a replica when the primary is gone.
+//! `redis-sentinel`: a primary with two replicas, and three Sentinels that promote a replica when the primary
+//! is gone.
 //!
-//! Sources: the Redis documentation, "High availability with Redis Sentinel" and "Sentinel client spec"; of the lock, see
-//! redis/lock.rs.
+//! Sources: the Redis documentation, "High availability with Redis Sentinel" and "Sentinel client spec"; of
+//! the lock, see redis/lock.rs.
 
 mod configuration;
 mod leader;

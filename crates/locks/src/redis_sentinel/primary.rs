@@ -1,5 +1,5 @@
-//! A client's way to the primary: asks a Sentinel who it is, connects, and lets it confirm its role. When the connection dies,
-//! or a request is not answered, all over again.
+//! A client's way to the primary: asks a Sentinel who it is, connects, and lets it confirm its role. When the
+//! connection dies, or a request is not answered, all over again.
 //!
 //! Source: the Redis documentation, "Sentinel client spec".
 
@@ -67,7 +67,8 @@ async fn ask_sentinel(address: &str) -> std::io::Result<Option<(String, u16)>> {
     }
 }
 
-/// Lets the server say that it is a primary: the Sentinel may not know the latest, nor the server have heard of it.
+/// Lets the server say that it is a primary: the Sentinel may not know the latest, nor the server have heard
+/// of it.
 async fn confirmed<Driver: Future<Output = ()> + Unpin>(
     talk: &mut MultiplexedConnection,
     mut driver: Driver,

@@ -18,7 +18,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Step 2: "small compared to the total lock auto-release time". The documentation's example is 5–50 ms for 10 s.
+/// Step 2: "small compared to the total lock auto-release time". The documentation's example is 5–50 ms for
+/// 10 s.
 const NODE_TIMEOUT_SHARE: u32 = 20;
 const NODE_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(5)..=Duration::from_millis(50);
 /// Step 3's allowance for clocks that run at different rates: 1 % of the TTL, and 2 ms for the granularity of
@@ -65,8 +66,9 @@ impl RedlockLock {
         self.options.client_clock
     }
 
-    /// "Retry on failure": a random rest, from a fifth of the mean to twice as long, so that clients that split the votes
-    /// do not split them again. Without the randomness (`--no-retry-jitter`) all come back in step.
+    /// "Retry on failure": a random rest, from a fifth of the mean to twice as long, so that clients that
+    /// split the votes do not split them again. Without the randomness (`--no-retry-jitter`) all come back in
+    /// step.
     fn retry_delay(&mut self, ttl: Duration) -> Duration {
         let mean = self.options.retry_delay.map_or_else(|| mean_retry_delay(ttl), |delay| delay.0);
         match self.options.no_retry_jitter {
@@ -81,8 +83,8 @@ impl RedlockLock {
 
     /// Sends one request to each of these nodes at once; answers come as they arrive.
     ///
-    /// Each request is a task of its own and runs to its end even when its answer is no longer awaited: a decision
-    /// does not take back what was already promised to be sent.
+    /// Each request is a task of its own and runs to its end even when its answer is no longer awaited: a
+    /// decision does not take back what was already promised to be sent.
     fn ask<Asked>(
         &self,
         places: &[usize],
@@ -118,8 +120,8 @@ impl RedlockLock {
         let mut votes = Votes::default();
         let begun = Instant::now();
         let mut count_until = node_deadline;
-        // Once it is decided, a node that is slow or down does not hold us up: the others get as long again as the
-        // decision took, so that those that would say yes are counted too.
+        // Once it is decided, a node that is slow or down does not hold us up: the others get as long again
+        // as the decision took, so that those that would say yes are counted too.
         while let Ok(Some(ballot)) = timeout_at(count_until, ballots.recv()).await {
             let decided = votes.decided(self.nodes.len());
             votes.count(ballot);
@@ -132,8 +134,8 @@ impl RedlockLock {
         votes
     }
 
-    /// Compare-and-delete on all nodes, also where the lock was not seen to be granted: a reply may have been lost. With
-    /// `--release-where seen` only on `seen`, which did grant it.
+    /// Compare-and-delete on all nodes, also where the lock was not seen to be granted: a reply may have been
+    /// lost. With `--release-where seen` only on `seen`, which did grant it.
     fn release_from(
         &self,
         seen: &[usize],
@@ -163,8 +165,8 @@ impl Lock for RedlockLock {
         for rounds in 1_u64.. {
             self.count += 1;
             let value = unique_value(&self.client, self.process, self.count);
-            // Step 1. The clock is monotonic (CLOCK_MONOTONIC) unless the user wants it otherwise: a wall clock that is
-            // set back while we ask makes the validity too long.
+            // Step 1. The clock is monotonic (CLOCK_MONOTONIC) unless the user wants it otherwise: a wall
+            // clock that is set back while we ask makes the validity too long.
             let begun = self.clock().now();
             let node_deadline = (Instant::now() + node_timeout(ttl)).min(deadline);
             let votes = self.collect_votes(key, &value, ttl, node_deadline).await;
@@ -186,7 +188,8 @@ impl Lock for RedlockLock {
                 }
                 Err(why) => why,
             };
-            // Step 5. Not waited for: the next attempt has another value, and follows on the same connections.
+            // Step 5. Not waited for: the next attempt has another value, and follows on the same
+            // connections.
             let now = Instant::now();
             drop(self.release_from(&votes.granted, key, &value, now + node_timeout(ttl)));
             let delay = self.retry_delay(ttl);
@@ -255,8 +258,8 @@ fn drift(ttl: Duration) -> Duration {
     ttl / DRIFT_SHARE + DRIFT_MIN
 }
 
-/// Step 3: until when a lock is valid whose first node was asked at `begun`. Never later than `begun` itself where
-/// the allowance eats up the TTL.
+/// Step 3: until when a lock is valid whose first node was asked at `begun`. Never later than `begun` itself
+/// where the allowance eats up the TTL.
 fn validity_end(begun: Reading, ttl: Duration) -> Reading {
     begun + ttl.saturating_sub(drift(ttl))
 }

@@ -1,7 +1,7 @@
 //! `redlock`: the lock on a majority of independent Redis servers.
 //!
-//! Source: the Redis documentation, "Distributed locks with Redis", sections "The Redlock algorithm", "Retry on
-//! failure" and "Releasing the lock".
+//! Source: the Redis documentation, "Distributed locks with Redis", sections "The Redlock algorithm", "Retry
+//! on failure" and "Releasing the lock".
 
 mod ballots;
 mod lock;

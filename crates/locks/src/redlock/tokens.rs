@@ -1,7 +1,7 @@
 //! Fencing tokens that people bolt on to Redlock: counters in Redis.
 //!
-//! Source: Martin Kleppmann, "How to do distributed locking" (2016), "Making the lock safe with fencing": one counter goes
-//! with its node, and counters on several nodes get out of step.
+//! Source: Martin Kleppmann, "How to do distributed locking" (2016), "Making the lock safe with fencing": one
+//! counter goes with its node, and counters on several nodes get out of step.
 
 use crate::options::TokenFrom;
 use crate::redis::node::{RedisNode, Reply};

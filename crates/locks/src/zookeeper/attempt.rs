@@ -72,8 +72,8 @@ impl<'a> Attempt<'a> {
         self.others.load(Ordering::Relaxed)
     }
 
-    /// Returns when the lock is ours, or with an error that ends the attempt: the session is over, or a server refused.
-    /// A connection that broke is none: it goes on as soon as there is another.
+    /// Returns when the lock is ours, or with an error that ends the attempt: the session is over, or a
+    /// server refused. A connection that broke is none: it goes on as soon as there is another.
     pub(super) async fn take(&self) -> Result<ZnodeGrant, Error> {
         match self.kind {
             ZnodeKind::Ephemeral => self.take_only().await,
@@ -106,7 +106,8 @@ impl<'a> Attempt<'a> {
                 Place::Gone => return Err(Error::SessionExpired),
             };
             self.others.store(true, Ordering::Relaxed);
-            // As Curator does: watch with a read, which leaves no watch behind where there is no znode any more.
+            // As Curator does: watch with a read, which leaves no watch behind where there is no znode any
+            // more.
             if let Some((_, _, gone)) = unless_gone(self.client.get_and_watch_data(&predecessor).await)? {
                 self.wait(gone).await?;
             }

@@ -1,8 +1,8 @@
-//! The fencing program in a node, as powerful as the shell that Hadoop's `sshfence` logs into, by which a new holder
-//! makes sure that its predecessor can do no more harm.
+//! The fencing program in a node, as powerful as the shell that Hadoop's `sshfence` logs into, by which a new
+//! holder makes sure that its predecessor can do no more harm.
 //!
-//! It takes one line a connection, `kill PID` or `cut ADDRESS`, does it, looks whether it is done, and answers `done` or why
-//! not. Source: the fencing methods of Hadoop's NameNode high availability.
+//! It takes one line a connection, `kill PID` or `cut ADDRESS`, does it, looks whether it is done, and
+//! answers `done` or why not. Source: the fencing methods of Hadoop's NameNode high availability.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

@@ -1,10 +1,12 @@
-//! `hadoop`: which client is active, and how the former one is fenced, as Hadoop's NameNodes decide it by ZooKeeper.
+//! `hadoop`: which client is active, and how the former one is fenced, as Hadoop's NameNodes decide it by
+//! ZooKeeper.
 //!
-//! Source: `ActiveStandbyElector` and the fencing of Hadoop's NameNode high availability. The client that creates the ephemeral
-//! znode is elected. Beside it stands a persistent one, the breadcrumb, which says who was active last; it goes only with
-//! an orderly end. A client that is elected and finds another's breadcrumb fences that client first: it has it killed by the fencing program
-//! of its node (`--fence kill`), or cut off by that of the storage (`cut`), and goes active only when that is done.
-//! With `--fence lie` fencing reports success and does nothing.
+//! Source: `ActiveStandbyElector` and the fencing of Hadoop's NameNode high availability. The client that
+//! creates the ephemeral znode is elected. Beside it stands a persistent one, the breadcrumb, which says who
+//! was active last; it goes only with an orderly end. A client that is elected and finds another's breadcrumb
+//! fences that client first: it has it killed by the fencing program of its node (`--fence kill`), or cut off
+//! by that of the storage (`cut`), and goes active only when that is done. With `--fence lie` fencing reports
+//! success and does nothing.
 
 use super::attempt::ZnodeKind;
 use super::fencing::{self, FencingError};

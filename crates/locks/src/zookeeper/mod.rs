@@ -1,9 +1,9 @@
-//! Locks on ZooKeeper, which live as long as a session does: `zookeeper-ephemeral` and `zookeeper-sequential`, and Hadoop's
-//! election, `hadoop`.
+//! Locks on ZooKeeper, which live as long as a session does: `zookeeper-ephemeral` and
+//! `zookeeper-sequential`, and Hadoop's election, `hadoop`.
 //!
 //! Sources: ZooKeeper's "Recipes and Solutions", section "Locks"; and Apache Curator's `LockInternals` and
-//! `StandardLockInternalsDriver`, with the protected creation of `CreateBuilderImpl` (a random part of the name by
-//! which a client finds its own znode after the connection broke).
+//! `StandardLockInternalsDriver`, with the protected creation of `CreateBuilderImpl` (a random part of the
+//! name by which a client finds its own znode after the connection broke).
 
 mod attempt;
 mod decisions;

@@ -64,8 +64,8 @@ pub(super) fn addresses(hello: &Hello) -> Result<Arc<str>, ClientError> {
     Ok(addresses.join(",").into())
 }
 
-/// What the processes of a client share: only where the servers are. Ephemeral znodes belong to sessions, so each
-/// process has one of its own.
+/// What the processes of a client share: only where the servers are. Ephemeral znodes belong to sessions, so
+/// each process has one of its own.
 struct ZnodeSession {
     servers: Arc<str>,
     kind: ZnodeKind,

@@ -1,4 +1,5 @@
-//! An ensemble of ZooKeeper servers: how it is started, and how it says that it serves and which server leads.
+//! An ensemble of ZooKeeper servers: how it is started, and how it says that it serves and which server
+//! leads.
 
 use crate::error::OptionError;
 use crate::options::Options;
@@ -12,7 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const CLIENT_PORT: u16 = 2181;
-/// Followers tell the leader whom they heard from every half tick, and the leader ends sessions at whole ticks.
+/// Followers tell the leader whom they heard from every half tick, and the leader ends sessions at whole
+/// ticks.
 pub(super) const TICK: Duration = Duration::from_millis(500);
 /// The servers' own bounds of a session's time-out; they would silently bring another one within them.
 const TTL_MIN: Duration = Duration::from_secs(1);
@@ -190,8 +192,8 @@ async fn ask(node: &Arc<dyn Node>) -> Result<Result<String, String>, ClusterErro
     Ok(if output.stdout.is_empty() { Err(output.stderr) } else { Ok(output.stdout) })
 }
 
-/// The place of the server that leads. A leader that was cut off says so of itself until it notices: where two do, it is
-/// the one with the newer epoch, the upper half of its last transaction's number.
+/// The place of the server that leads. A leader that was cut off says so of itself until it notices: where
+/// two do, it is the one with the newer epoch, the upper half of its last transaction's number.
 async fn leader(nodes: &[Arc<dyn Node>]) -> Result<Option<usize>, ClusterError> {
     let mut newest: Option<(u64, usize)> = None;
     for (place, node) in nodes.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! A session: what ephemeral znodes belong to, kept alive until it is dropped.
 //!
-//! Source: Curator's advice on its connection states. A connection that broke (SUSPENDED) is taken for a lock that may
-//! be lost, and the holder gets a notice at once; a waiter goes on once the session is found alive.
+//! Source: Curator's advice on its connection states. A connection that broke (SUSPENDED) is taken for a lock
+//! that may be lost, and the holder gets a notice at once; a waiter goes on once the session is found alive.
 
 use super::service::TICK;
 use crate::held::HeldKeys;
@@ -13,7 +13,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use zookeeper_client::{Client, SessionState};
 
-/// A session that is being kept alive. Dropping it stops that, and the session ends with its time-out: a crash.
+/// A session that is being kept alive. Dropping it stops that, and the session ends with its time-out: a
+/// crash.
 pub(super) struct ZkSession {
     pub(super) client: Client,
     pub(super) ttl: Duration,
@@ -110,9 +111,9 @@ impl Drop for ZkSession {
     }
 }
 
-/// The leader ends a session its time-out after it last *heard* of it. Followers report every half tick, and this client
-/// pings where it has nothing to say for 3/20 of the time-out: what the leader last heard can be that much older than
-/// what was last answered.
+/// The leader ends a session its time-out after it last *heard* of it. Followers report every half tick, and
+/// this client pings where it has nothing to say for 3/20 of the time-out: what the leader last heard can be
+/// that much older than what was last answered.
 fn lag(ttl: Duration) -> Duration {
     TICK / 2 + ttl * 3 / 20
 }
@@ -137,8 +138,8 @@ fn doubt(state: SessionState) -> Option<&'static str> {
     }
 }
 
-/// Sends a heartbeat every third of the time-out: a `sync`, which the leader answers, as opposed to a ping. Ends with the
-/// session.
+/// Sends a heartbeat every third of the time-out: a `sync`, which the leader answers, as opposed to a ping.
+/// Ends with the session.
 async fn keep(client: Client, state: Arc<State>) {
     let mut states = client.state_watcher();
     loop {

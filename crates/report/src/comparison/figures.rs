@@ -19,7 +19,8 @@ pub fn outcome_of<'a>(checker: &str, judgement: &'a Judgement) -> Option<(Outcom
     }
 }
 
-/// What a table of all runs holds of a run's judgement, which itself is too large to be kept for each of many runs.
+/// What a table of all runs holds of a run's judgement, which itself is too large to be kept for each of many
+/// runs.
 #[derive(Clone, Debug)]
 pub struct RunFigures {
     /// One for each checker, in their order.

@@ -1,4 +1,5 @@
-//! Many runs beside each other: a row for each lock, a column for each nemesis, as a text, a page, or a file for another program.
+//! Many runs beside each other: a row for each lock, a column for each nemesis, as a text, a page, or a file
+//! for another program.
 
 mod baseline;
 mod confidence;

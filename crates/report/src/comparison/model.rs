@@ -65,7 +65,8 @@ pub struct Cell {
     pub lost: Option<Lost>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<CellCosts>,
-    /// How much confidence its verdict deserves. None in comparisons of before that was counted, and without runs.
+    /// How much confidence its verdict deserves. None in comparisons of before that was counted, and without
+    /// runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "worth")]
     pub confidence: Option<CellConfidence>,
@@ -102,7 +103,8 @@ fn yes() -> bool {
     true
 }
 
-/// In how many runs it came to what. A property in a run that tested nothing is vacuous, unless it was violated even so.
+/// In how many runs it came to what. A property in a run that tested nothing is vacuous, unless it was
+/// violated even so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcomes {
     pub valid: usize,
@@ -192,8 +194,8 @@ impl Outcomes {
         self.valid + self.vacuous + self.unknown + self.violation
     }
 
-    /// All together: violated if it was in one run, unknown if it is of one, vacuous if it was tested in none. None without
-    /// any run.
+    /// All together: violated if it was in one run, unknown if it is of one, vacuous if it was tested in
+    /// none. None without any run.
     pub fn outcome(&self) -> Option<Outcome> {
         match self {
             _ if self.violation > 0 => Some(Outcome::Violation),
@@ -214,7 +216,8 @@ impl FromIterator<Outcome> for Outcomes {
 }
 
 impl Cell {
-    /// Why it says little that all properties held, as clauses; empty where they did not, or where it says enough.
+    /// Why it says little that all properties held, as clauses; empty where they did not, or where it says
+    /// enough.
     pub fn weak(&self) -> &[String] {
         let held = self.outcomes.outcome() == Some(Outcome::Valid);
         self.confidence.as_ref().filter(|_| held).map_or(&[], |confidence| &confidence.weak)
@@ -240,8 +243,9 @@ impl Row {
 }
 
 impl Comparison {
-    /// The same, with the best locks first: by what is worst in their first rows, and how often. The rows of one lock stay side by side, so
-    /// that one with a guard stands beside one without. A row that is not applicable anywhere is a remark in place of a row.
+    /// The same, with the best locks first: by what is worst in their first rows, and how often. The rows of
+    /// one lock stay side by side, so that one with a guard stands beside one without. A row that is not
+    /// applicable anywhere is a remark in place of a row.
     pub fn best_first(&self) -> Comparison {
         let is_applicable = |row: &&Row| row.cells.iter().any(|cell| cell.not_applicable.is_none());
         let why =
@@ -275,8 +279,8 @@ impl Comparison {
         self.rows.iter().all(|row| row.settings == first.settings).then_some(&first.settings)
     }
 
-    /// A property's name in the checkers' registry, for each that any run has something to say about; the one about the test
-    /// itself is part of all others.
+    /// A property's name in the checkers' registry, for each that any run has something to say about; the one
+    /// about the test itself is part of all others.
     pub fn checkers(&self) -> Vec<&'static str> {
         let cells = || self.rows.iter().flat_map(|row| &row.cells);
         let said = |name: &str| cells().flat_map(|cell| &cell.properties).any(|kept| kept.checker == name);
@@ -377,8 +381,9 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     Some(f64::midpoint(values[last / 2], values[last.div_ceil(2)]))
 }
 
-/// Compares runs that exist, in whatever way they were made: a row for each lock, guard and setting, a column for each nemesis.
-/// The columns have the order of `nemesis_order`. Scenarios are left out: they are directed, and prove what they are made to prove.
+/// Compares runs that exist, in whatever way they were made: a row for each lock, guard and setting, a column
+/// for each nemesis. The columns have the order of `nemesis_order`. Scenarios are left out: they are
+/// directed, and prove what they are made to prove.
 pub fn of_runs(runs: &[Run], nemesis_order: &[&str]) -> Comparison {
     let mut rows: BTreeMap<(String, String, String), BTreeMap<String, Vec<&Run>>> = BTreeMap::new();
     let mut left_out = Vec::new();

@@ -33,7 +33,8 @@ impl Mark {
         Mark { text: text.into(), ..Mark::default() }
     }
 
-    /// Marks what held in a cell that deserves little confidence, whatever else was violated there: `✓ holds (weak)`.
+    /// Marks what held in a cell that deserves little confidence, whatever else was violated there:
+    /// `✓ holds (weak)`.
     fn weakened(self, cell: &Cell) -> Mark {
         let weak = cell.confidence.as_ref().is_some_and(|confidence| !confidence.weak.is_empty());
         match self.outcome == Some(Outcome::Valid) && weak {
@@ -234,7 +235,8 @@ pub fn length(ms: f64) -> String {
     }
 }
 
-/// What a table has no room for, a sentence each: properties that cannot be tested here, runs that are not there.
+/// What a table has no room for, a sentence each: properties that cannot be tested here, runs that are not
+/// there.
 pub fn remarks(comparison: &Comparison) -> Vec<String> {
     let mut remarks: Vec<(String, Vec<&str>)> = Vec::new();
     for row in &comparison.rows {

@@ -155,7 +155,8 @@ fn shares_are_of_all_runs_together_and_costs_are_medians() {
     assert_eq!((costs.acquire_median_ms, costs.recovery_ms), (Some(1.25), Some(1509.0)));
 }
 
-/// Runs that held, each of which covered these of four situations, with a nearest miss of so many milliseconds.
+/// Runs that held, each of which covered these of four situations, with a nearest miss of so many
+/// milliseconds.
 fn runs_that_held(covered: &[&[usize]], miss_ms: i64) -> Vec<Run> {
     let phases = ["held", "writing", "renewing", "releasing"];
     let covered = covered.iter().enumerate().map(|(number, covered)| {

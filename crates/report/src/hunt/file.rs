@@ -1,4 +1,5 @@
-//! `hunt.json`: what a hunt covered and found. Written after each schedule, so that a hunt that was killed can go on.
+//! `hunt.json`: what a hunt covered and found. Written after each schedule, so that a hunt that was killed
+//! can go on.
 
 use crate::findings::Signature;
 use fencepost_checker::Whose;
@@ -215,7 +216,8 @@ impl HuntFile {
         format!("{} of {} situations covered", self.covered(), self.possible())
     }
 
-    /// The findings, those that say most about the lock first: its service's and its library's failures before late writes.
+    /// The findings, those that say most about the lock first: its service's and its library's failures
+    /// before late writes.
     pub fn most_telling_first(&self) -> Vec<&HuntFinding> {
         let mut findings: Vec<&HuntFinding> = self.findings.iter().collect();
         findings.sort_by_key(|finding| matches!(finding.whose, Some(Whose::NoFence | Whose::Machine)));

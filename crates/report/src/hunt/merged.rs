@@ -4,8 +4,9 @@ use super::file::{CurvePoint, FindingState, HuntFile, HuntFinding, REMARKS_MAX};
 use crate::findings::free_name;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The whole hunt, from its parts by their numbers. The parts hunted side by side: its time is that of the longest. `run_of` gives
-/// the way from the folder of the merge to the run of a part's finding. None without any part.
+/// The whole hunt, from its parts by their numbers. The parts hunted side by side: its time is that of the
+/// longest. `run_of` gives the way from the folder of the merge to the run of a part's finding. None without
+/// any part.
 pub fn merged(
     parts: &BTreeMap<u32, HuntFile>,
     run_of: impl Fn(u32, &HuntFinding) -> Option<String>,
@@ -37,7 +38,8 @@ pub fn merged(
     Some(whole)
 }
 
-/// How coverage grew in all parts together: a situation counts from the moment at which the first part covered it.
+/// How coverage grew in all parts together: a situation counts from the moment at which the first part
+/// covered it.
 fn curve(whole: &HuntFile, parts: &BTreeMap<u32, HuntFile>) -> Vec<CurvePoint> {
     let mut firsts: Vec<u64> = whole.situations.values().filter_map(|seen| seen.first_ms).collect();
     firsts.sort_unstable();
@@ -88,7 +90,8 @@ fn findings(
     named
 }
 
-/// Which of two findings of one signature is shown, the least first: the one that is known best, and is smallest.
+/// Which of two findings of one signature is shown, the least first: the one that is known best, and is
+/// smallest.
 fn standing(finding: &HuntFinding) -> (u8, usize, usize) {
     let state = match finding.state {
         FindingState::Minimised => 0,

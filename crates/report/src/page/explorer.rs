@@ -1,7 +1,8 @@
 //! The timeline that can be zoomed: everything that it may have to show, packed for the script that draws it.
 //!
-//! A gzip stream in base64: the length of a JSON text (four bytes, little-endian), that text, and then the columns that
-//! it names, each a row of varints. Times are in microseconds. Browsers unpack gzip by themselves.
+//! A gzip stream in base64: the length of a JSON text (four bytes, little-endian), that text, and then the
+//! columns that it names, each a row of varints. Times are in microseconds. Browsers unpack gzip by
+//! themselves.
 
 use crate::measures::{self, End};
 use crate::pictures::faults;
@@ -30,7 +31,8 @@ const SCRIPT: &str = concat!(
     include_str!("explorer.js")
 );
 
-/// The timeline with its buttons, hidden until the script has unpacked it; `drawing` is what stands there without.
+/// The timeline with its buttons, hidden until the script has unpacked it; `drawing` is what stands there
+/// without.
 pub fn explorer(run: &RunIndex, verdict: &RunVerdict, overlaps: &[Overlap], drawing: Markup) -> Markup {
     html! {
         div.explorer hidden {

@@ -1,4 +1,5 @@
-//! What all pictures are drawn with: a sheet of SVG, text of known size, an axis of time, labels that keep apart.
+//! What all pictures are drawn with: a sheet of SVG, text of known size, an axis of time, labels that keep
+//! apart.
 
 use super::palette::{self, Colour};
 use fencepost_checker::seconds;
@@ -40,7 +41,8 @@ pub fn picture(width: i32, height: i32, about: &str, draw: impl FnOnce(&Canvas))
     svg.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{about}\" "), 1)
 }
 
-/// The text without the characters that XML cannot hold, however they are written ("Extensible Markup Language (XML) 1.0", 2.2).
+/// The text without the characters that XML cannot hold, however they are written ("Extensible Markup
+/// Language (XML) 1.0", 2.2).
 fn in_xml(text: &str) -> String {
     let forbidden = |c: char| matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}');
     text.replace(forbidden, "\u{fffd}")

@@ -1,4 +1,5 @@
-//! A few operations that fit into no order: a lane for each process, a bar from each invocation to its completion.
+//! A few operations that fit into no order: a lane for each process, a bar from each invocation to its
+//! completion.
 
 use super::canvas::{self, Anchor, Canvas, LEFT, SMALL, TEXT, WIDTH, text_width};
 use super::palette::{self, Colour};
@@ -16,8 +17,8 @@ const MARGIN: i32 = 16;
 /// Operations that are drawn at most.
 const DRAWN_MAX: usize = 200;
 
-/// The picture as SVG: lanes, bars in order of the events, the number of each operation in the longest order that
-/// succeeds, and the operation that fits into no order in red.
+/// The picture as SVG: lanes, bars in order of the events, the number of each operation in the longest order
+/// that succeeds, and the operation that fits into no order in red.
 pub fn conflict(evidence: &Evidence) -> String {
     let drawn = &evidence.operations[..evidence.operations.len().min(DRAWN_MAX)];
     let columns = columns(evidence);

@@ -1,4 +1,5 @@
-//! What the drawing of one violation shows: the holds, the operations under them, the servers that granted them, and the faults.
+//! What the drawing of one violation shows: the holds, the operations under them, the servers that granted
+//! them, and the faults.
 
 use super::palette::{self, Colour};
 use crate::shown_findings::ShownFinding;
@@ -37,8 +38,8 @@ pub struct Participant<'a> {
 }
 
 impl Participant<'_> {
-    /// How long the process had the lock promised: for the TTL, or for the validity that was reported when it got the lock
-    /// after a long wait.
+    /// How long the process had the lock promised: for the TTL, or for the validity that was reported when it
+    /// got the lock after a long wait.
     pub fn promised_until(&self) -> Option<u64> {
         let reported = self.hold.validity_ms.map(|ms| self.hold.from_ns + (ms.max(0.0) * 1e6) as u64);
         let until = self.hold.expires_ns(u64::MAX).max(reported)?;

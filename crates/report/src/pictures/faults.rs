@@ -5,8 +5,8 @@ use super::palette::{self, Colour};
 use fencepost_checker::RunIndex;
 use fencepost_checker::run_index::Fault;
 
-/// How many rows of labelled faults the strip has at most. Where that is not enough, it has one row without labels,
-/// rather than labels for some: the table has them all.
+/// How many rows of labelled faults the strip has at most. Where that is not enough, it has one row without
+/// labels, rather than labels for some: the table has them all.
 const ROWS_MAX: usize = 6;
 /// More bands than this are drawn without a line at their beginning.
 const LINES_MAX: usize = 100;

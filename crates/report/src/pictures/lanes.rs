@@ -1,7 +1,7 @@
 //! Which lane of the timeline a process has.
 //!
-//! After an indeterminate operation a process number is never used again: another takes its place. So a run can have
-//! many more numbers than processes at a time. Numbers that do not overlap in time share a lane.
+//! After an indeterminate operation a process number is never used again: another takes its place. So a run
+//! can have many more numbers than processes at a time. Numbers that do not overlap in time share a lane.
 
 use fencepost_checker::RunIndex;
 use fencepost_history::Process;

@@ -1,5 +1,5 @@
-//! How long operations took: every one as a mark, and quantiles over time; a panel for each kind of operation, on a log
-//! scale.
+//! How long operations took: every one as a mark, and quantiles over time; a panel for each kind of
+//! operation, on a log scale.
 
 use super::canvas::{self, Anchor, Canvas, LEFT, RIGHT, SMALL, TEXT, TimeAxis, WIDTH, text_width};
 use super::faults::Strip;

@@ -1,8 +1,8 @@
 //! The colours of all pictures, each for light and for dark.
 //!
-//! Pictures are drawn in the light colours. A style sheet then gives each its dark twin too, so that one drawing serves
-//! both. The colours of the data are distinguished by people who confuse red and green (after Okabe and Ito); what matters
-//! differs in shape too.
+//! Pictures are drawn in the light colours. A style sheet then gives each its dark twin too, so that one
+//! drawing serves both. The colours of the data are distinguished by people who confuse red and green (after
+//! Okabe and Ito); what matters differs in shape too.
 
 use plotters::style::RGBColor;
 use std::fmt::Write;

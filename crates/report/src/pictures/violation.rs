@@ -1,4 +1,5 @@
-//! The drawing of one violation: the processes that held, the servers that said yes, the fault, what was written.
+//! The drawing of one violation: the processes that held, the servers that said yes, the fault, what was
+//! written.
 
 use super::canvas::{
     self, Anchor, Canvas, LEFT, RIGHT, Rows, SMALL, TEXT, TimeAxis, WIDTH, span, text_width,

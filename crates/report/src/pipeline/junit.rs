@@ -51,7 +51,8 @@ impl End {
     }
 }
 
-/// The whole file. Totals stand where Jenkins' schema knows them: the count of skipped cases is a suite's alone.
+/// The whole file. Totals stand where Jenkins' schema knows them: the count of skipped cases is a suite's
+/// alone.
 ///
 /// # Errors
 /// None in practice: writing to memory.

@@ -1,4 +1,5 @@
-//! The result of a run for a pipeline: an exit code that says whether the expected came, JUnit, SARIF, and GitHub's annotations.
+//! The result of a run for a pipeline: an exit code that says whether the expected came, JUnit, SARIF, and
+//! GitHub's annotations.
 
 pub mod github;
 pub mod junit;
@@ -55,8 +56,8 @@ impl Expect {
     }
 }
 
-/// Writes what was asked for. Gives the exit code, the outcome's own or whether it is the one expected, and whether the files could
-/// be written: the verdict stands without them.
+/// Writes what was asked for. Gives the exit code, the outcome's own or whether it is the one expected, and
+/// whether the files could be written: the verdict stands without them.
 pub fn report(args: &PipelineArgs, folder: &RunFolder, verdict: &RunVerdict) -> (i32, Result<()>) {
     (exit_code(args.expect, verdict.outcome), write(args, folder, verdict))
 }

@@ -1,4 +1,5 @@
-//! SARIF 2.1.0 (OASIS, "Static Analysis Results Interchange Format"): every finding, where it stands in the history.
+//! SARIF 2.1.0 (OASIS, "Static Analysis Results Interchange Format"): every finding, where it stands in the
+//! history.
 
 use crate::shown_findings::own_findings;
 use crate::words::with_whose;
@@ -76,7 +77,8 @@ fn not_judged(unjudged: &Unjudged, uri: &str) -> Value {
     result(&unjudged.checker, "notApplicable", &text, uri, 1)
 }
 
-/// What a checker has to say, at a line of the history. The standard allows a level other than `none` for failures only.
+/// What a checker has to say, at a line of the history. The standard allows a level other than `none` for
+/// failures only.
 fn result(checker: &str, kind: &str, text: &str, uri: &str, line: u64) -> Value {
     json!({
         "ruleId": checker,

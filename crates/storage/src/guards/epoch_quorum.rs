@@ -1,8 +1,9 @@
 //! `epoch-quorum`: three replicas; each holder marks its epoch on a majority before anything else.
 //!
-//! Source: Flavio Junqueira, "Note on fencing and distributed locks" (2016). The epoch is the fencing token. A replica
-//! refuses every mark and every write of an epoch lower than the highest it has seen. Since two majorities have a
-//! replica in common, a holder that could mark a majority shuts all earlier ones out before it reads.
+//! Source: Flavio Junqueira, "Note on fencing and distributed locks" (2016). The epoch is the fencing token.
+//! A replica refuses every mark and every write of an epoch lower than the highest it has seen. Since two
+//! majorities have a replica in common, a holder that could mark a majority shuts all earlier ones out before
+//! it reads.
 
 use super::guard::{Credentials, Guard, Need, Record, Rejection, Write};
 

@@ -1,7 +1,8 @@
 //! `epoch-quorum-unmarked`: the three replicas of `epoch-quorum`, with the mark left out.
 //!
-//! A replica learns of an epoch by its first write only. Until then a holder that was superseded can still write, and
-//! its update is overwritten by the later holder, who had read before: what Flavio Junqueira's note (2016) warns of.
+//! A replica learns of an epoch by its first write only. Until then a holder that was superseded can still
+//! write, and its update is overwritten by the later holder, who had read before: what Flavio Junqueira's
+//! note (2016) warns of.
 
 use super::epoch_quorum::advance;
 use super::guard::{Guard, Need, Record, Rejection, Write};

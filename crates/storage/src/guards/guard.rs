@@ -25,8 +25,8 @@ pub trait Guard: Send + Sync {
     fn in_two_steps(&self) -> bool {
         false
     }
-    /// Accepts the write, and notes in the record what later decisions need; or rejects it. Unless the guard works
-    /// [in two steps](Guard::in_two_steps), the storage calls it and stores the value in one step.
+    /// Accepts the write, and notes in the record what later decisions need; or rejects it. Unless the guard
+    /// works [in two steps](Guard::in_two_steps), the storage calls it and stores the value in one step.
     fn admit(&self, record: &mut Record, write: &Write) -> Result<(), Rejection>;
     /// Notes what a read carries. A read is never rejected.
     fn saw_read(&self, _record: &mut Record, _credentials: &Credentials) {}
@@ -78,7 +78,8 @@ pub struct Record {
     pub token_max: Option<u64>,
     /// The unique value of the holder that marked it last.
     pub marked_by: Option<String>,
-    /// With replicas: the token under which the value was written, and the write's number among those of its client.
+    /// With replicas: the token under which the value was written, and the write's number among those of its
+    /// client.
     pub version: Option<(u64, u64)>,
     /// Writes that were checked and are not yet done.
     pub unwritten: usize,
@@ -105,8 +106,8 @@ pub struct Rejection {
 }
 
 impl Rejection {
-    /// `code` is in small letters and hyphens (`stale-token`). It may be any: a client sees by the answer's own code
-    /// that the guard rejected its write.
+    /// `code` is in small letters and hyphens (`stale-token`). It may be any: a client sees by the answer's
+    /// own code that the guard rejected its write.
     pub fn new(code: &'static str, detail: impl fmt::Display) -> Rejection {
         Rejection { code, detail: detail.to_string() }
     }

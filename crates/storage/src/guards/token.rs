@@ -1,8 +1,8 @@
 //! `token`: rejects a fencing token lower than the highest seen for the key, in one step with the write.
 //!
-//! Source: Martin Kleppmann, "How to do distributed locking" (2016), "Making the lock safe with fencing". Reads
-//! advance the token, too: a holder that writes back what it read is protected from the moment of its read. If only writes
-//! did, a late write of the old holder could slip in between, and would be overwritten.
+//! Source: Martin Kleppmann, "How to do distributed locking" (2016), "Making the lock safe with fencing".
+//! Reads advance the token, too: a holder that writes back what it read is protected from the moment of its
+//! read. If only writes did, a late write of the old holder could slip in between, and would be overwritten.
 
 use super::guard::{Credentials, Guard, Need, Record, Rejection, Write};
 

@@ -1,5 +1,5 @@
-//! The other way to move clocks: libfaketime, preloaded before the program starts, and a file that tells it how far
-//! ahead it is to be. For programs that cannot bear a patched vDSO (a JVM), and for comparison.
+//! The other way to move clocks: libfaketime, preloaded before the program starts, and a file that tells it
+//! how far ahead it is to be. For programs that cannot bear a patched vDSO (a JVM), and for comparison.
 
 use std::fs;
 use std::io;
@@ -17,8 +17,9 @@ const LIBRARIES: [&str; 4] = [
 /// Of the node's own: neither its data, which a fault may crash, nor the image.
 const FOLDER: &str = "/tmp/fencepost-clock";
 
-/// Debian's Redis is linked to a jemalloc that asks for the time before libfaketime is ready, and then both wait for each
-/// other. With this in jemalloc's place the program has the allocator of libc. Compiled by build.rs.
+/// Debian's Redis is linked to a jemalloc that asks for the time before libfaketime is ready, and then both
+/// wait for each other. With this in jemalloc's place the program has the allocator of libc. Compiled by
+/// build.rs.
 const NO_JEMALLOC: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libjemalloc.so.2"));
 
 /// A node whose service has libfaketime in it.

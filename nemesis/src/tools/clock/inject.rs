@@ -2,14 +2,16 @@
 //! `__vdso_clock_gettime`, patched or not, and gets everything back as it was.
 //!
 //! What makes this safe:
-//! - The call runs on a page of its own, mapped for it and unmapped afterwards. Room below the thread's stack would
-//!   not do: a goroutine's stack ends anywhere, and what lies beneath belongs to somebody else.
-//! - The call returns to address 0, where nothing is, and the fault stops the thread. So no breakpoint is written.
-//! - A library that stands between the program and the vDSO (libfaketime) may take locks and memory. A thread that sleeps
-//!   in a system call holds neither.
+//! - The call runs on a page of its own, mapped for it and unmapped afterwards. Room below the thread's stack
+//!   would not do: a goroutine's stack ends anywhere, and what lies beneath belongs to somebody else.
+//! - The call returns to address 0, where nothing is, and the fault stops the thread. So no breakpoint is
+//!   written.
+//! - A library that stands between the program and the vDSO (libfaketime) may take locks and memory. A thread
+//!   that sleeps in a system call holds neither.
 //! - All signals but that of the fault and that of a step are blocked meanwhile.
-//! - A thread that was stopped inside a system call has its number in `orig_rax`. While that is -1 the kernel leaves
-//!   `rax` alone; when it is put back, with the rest, the call is restarted or fails with EINTR as after any stop.
+//! - A thread that was stopped inside a system call has its number in `orig_rax`. While that is -1 the kernel
+//!   leaves `rax` alone; when it is put back, with the rest, the call is restarted or fails with EINTR as
+//!   after any stop.
 
 use super::threads::{Registers, Thread};
 use super::{ClockError, now_ns};
@@ -40,8 +42,8 @@ impl<'a> BorrowedThread<'a> {
         Ok(BorrowedThread { thread, saved, vectors, blocked, pid })
     }
 
-    /// How far one clock, as the process sees it, is ahead of the true one, and the most by which that may be wrong.
-    /// Both in nanoseconds; the best of three readings.
+    /// How far one clock, as the process sees it, is ahead of the true one, and the most by which that may be
+    /// wrong. Both in nanoseconds; the best of three readings.
     pub fn ahead_ns(&mut self, clock: i32, function: u64, page: u64) -> Result<(i64, u64), ClockError> {
         let mut best = (0, u64::MAX);
         for _ in 0..3 {

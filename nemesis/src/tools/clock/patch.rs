@@ -11,10 +11,12 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
-/// A process whose clocks can be set. Dropping it leaves the process as it is: [`install`] finds the patch again.
+/// A process whose clocks can be set. Dropping it leaves the process as it is: [`install`] finds the patch
+/// again.
 ///
 /// The patch survives fork and is lost by exec; after an exec, or the end of the process, every call says
-/// [`ClockError::Gone`], even if its number has been given to another. Two at a time must not set the same process.
+/// [`ClockError::Gone`], even if its number has been given to another. Two at a time must not set the same
+/// process.
 #[derive(Debug)]
 pub struct Patched {
     pid: i32,
@@ -24,9 +26,9 @@ pub struct Patched {
     stub: u64,
 }
 
-/// Makes the clocks of a process settable, without changing what they show. A process that was patched before, by this
-/// program or another, keeps its skew. Stops all threads for a moment (0.3 to 5 ms, more where many threads compete for
-/// processors).
+/// Makes the clocks of a process settable, without changing what they show. A process that was patched
+/// before, by this program or another, keeps its skew. Stops all threads for a moment (0.3 to 5 ms, more
+/// where many threads compete for processors).
 pub fn install(pid: i32) -> Result<Patched, ClockError> {
     super::supported()?;
     same_time_offset(pid)?;
@@ -65,16 +67,17 @@ pub fn install(pid: i32) -> Result<Patched, ClockError> {
     })
 }
 
-/// What the patch of this process makes its clocks show now, drift included; `None` if it has no patch. This is what
-/// was asked for: for what the process sees, [`observe`] it.
+/// What the patch of this process makes its clocks show now, drift included; `None` if it has no patch. This
+/// is what was asked for: for what the process sees, [`observe`] it.
 pub fn read_skew(pid: i32) -> Result<Option<Skew>, ClockError> {
     super::supported()?;
     Patched::find(pid)?.map(|patched| patched.skew()).transpose()
 }
 
-/// Asks the process for its time: stops one thread, preferably one that sleeps, and makes it call the process's own
-/// vDSO, as its program would. Knows nothing of the patch. A program that does not use the vDSO sees true clocks all
-/// the same. A system call which that thread sleeps in may end with EINTR, as after any stop.
+/// Asks the process for its time: stops one thread, preferably one that sleeps, and makes it call the
+/// process's own vDSO, as its program would. Knows nothing of the patch. A program that does not use the vDSO
+/// sees true clocks all the same. A system call which that thread sleeps in may end with EINTR, as after any
+/// stop.
 pub fn observe(pid: i32) -> Result<Observed, ClockError> {
     ready_to_observe(pid)?;
     on_own_thread(|| {
@@ -87,11 +90,12 @@ pub fn observe(pid: i32) -> Result<Observed, ClockError> {
     })
 }
 
-/// As [`observe`], but by the `clock_gettime` of a library that the process has loaded: what a program sees that has
-/// one in the vDSO's way. `library` is its file.
+/// As [`observe`], but by the `clock_gettime` of a library that the process has loaded: what a program sees
+/// that has one in the vDSO's way. `library` is its file.
 ///
-/// Such a library takes locks. So only a thread is asked that waits in the kernel and cannot hold one; and libfaketime
-/// shows the truth to a thread that waits in one of its own functions, so threads are asked until one sees a skew.
+/// Such a library takes locks. So only a thread is asked that waits in the kernel and cannot hold one; and
+/// libfaketime shows the truth to a thread that waits in one of its own functions, so threads are asked until
+/// one sees a skew.
 pub fn observe_by(pid: i32, library: &Path) -> Result<Observed, ClockError> {
     ready_to_observe(pid)?;
     let why = "it has not loaded the library that is to move its clocks";
@@ -173,8 +177,8 @@ impl Patched {
         self.pid
     }
 
-    /// Makes the clocks show this from now on, counted from the true clocks and not from what was set before. Stops
-    /// nothing.
+    /// Makes the clocks show this from now on, counted from the true clocks and not from what was set before.
+    /// Stops nothing.
     pub fn set(&self, skew: Skew) -> Result<(), ClockError> {
         for drift in [skew.wall_drift_ppm, skew.monotonic_drift_ppm] {
             if !(Skew::FROZEN_PPM..=Skew::DRIFT_PPM_MAX).contains(&drift) {
@@ -201,8 +205,9 @@ impl Patched {
         })
     }
 
-    /// Takes the patch out: the vDSO is, byte for byte, as it was. Stops all threads for a moment, as [`install`]
-    /// does. Only if a signal handler stays on top of an interrupted stub, its code has to be left, reached by nothing.
+    /// Takes the patch out: the vDSO is, byte for byte, as it was. Stops all threads for a moment, as
+    /// [`install`] does. Only if a signal handler stays on top of an interrupted stub, its code has to be
+    /// left, reached by nothing.
     pub fn remove(self) -> Result<(), ClockError> {
         let stub = self.stub..self.stub + stub::bytes().len() as u64;
         let originals = self.memory.read(self.stub + stub::ORIGINALS.start as u64, stub::ORIGINALS.len())?;
@@ -233,8 +238,8 @@ impl Patched {
     }
 }
 
-/// Runs `work` while all threads stand still, again if it says `None`: then some thread is where it must not be, and
-/// is given time to leave.
+/// Runs `work` while all threads stand still, again if it says `None`: then some thread is where it must not
+/// be, and is given time to leave.
 fn with_all_stopped<T: Send>(
     pid: i32,
     mut work: impl FnMut(&mut Stopped) -> Result<Option<T>, ClockError> + Send,
@@ -273,7 +278,8 @@ fn jump(from: usize, to: usize) -> [u8; 5] {
     [0xe9, a, b, c, d]
 }
 
-/// A time of its own (`ns/time`) shifts the monotonic clock by itself: what is true there cannot be known from here.
+/// A time of its own (`ns/time`) shifts the monotonic clock by itself: what is true there cannot be known
+/// from here.
 fn same_time_offset(pid: i32) -> Result<(), ClockError> {
     let time_of = |who: &str| fs::read_link(format!("/proc/{who}/ns/time")).ok();
     match time_of(&pid.to_string()).zip(time_of("self")) {

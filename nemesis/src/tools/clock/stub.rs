@@ -1,8 +1,8 @@
 //! The code that answers for a skewed clock (`stub.s`), and the layout of its data.
 //!
-//! Data are written while the process runs. Two slots and a generation make that safe: the writer fills the slot
-//! that is not in use, then writes the one byte of the generation, whose lowest bit names the slot in use. A reader
-//! looks at the generation before and after, and reads again if it changed.
+//! Data are written while the process runs. Two slots and a generation make that safe: the writer fills the
+//! slot that is not in use, then writes the one byte of the generation, whose lowest bit names the slot in
+//! use. A reader looks at the generation before and after, and reads again if it changed.
 
 use super::Skew;
 use nix::libc;
@@ -62,7 +62,8 @@ pub struct Entry {
 const ONE: i128 = 1 << 32;
 
 impl Entry {
-    /// A clock that is `offset_ns` ahead when the true one shows `base_ns`, and gains `drift_ppm` from then on.
+    /// A clock that is `offset_ns` ahead when the true one shows `base_ns`, and gains `drift_ppm` from then
+    /// on.
     fn new(offset_ns: i64, drift_ppm: i64, base_ns: i64) -> Entry {
         let rate = (i128::from(drift_ppm) * ONE).div_euclid(1_000_000) as i64;
         Entry { constant: offset_ns.wrapping_sub(gained(rate, base_ns)), rate }
@@ -90,8 +91,8 @@ fn gained(rate: i64, true_ns: i64) -> i64 {
     ((i128::from(rate) * i128::from(true_ns)) >> 32) as i64
 }
 
-/// A slot for this skew. `now_ns` tells the true time of a clock id, in nanoseconds; `Err` names the clock that
-/// the skew would put before its zero (1970, or the boot) or beyond the year 2100.
+/// A slot for this skew. `now_ns` tells the true time of a clock id, in nanoseconds; `Err` names the clock
+/// that the skew would put before its zero (1970, or the boot) or beyond the year 2100.
 pub fn slot(skew: Skew, now_ns: impl Fn(i32) -> i64) -> Result<[u8; SLOT_LENGTH], &'static str> {
     let mut slot = [0; SLOT_LENGTH];
     // Clock ids on one time scale share one line, so that, say, a coarse clock never overtakes the fine one.

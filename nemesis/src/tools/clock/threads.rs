@@ -1,7 +1,8 @@
 //! Stops threads of another process, looks into them, and lets them go.
 //!
-//! All of it happens on one thread, since ptrace binds a tracee to the thread that seized it; and on a thread of its
-//! own ([`on_own_thread`]), since the end of that thread frees every tracee, even those that never stopped.
+//! All of it happens on one thread, since ptrace binds a tracee to the thread that seized it; and on a thread
+//! of its own ([`on_own_thread`]), since the end of that thread frees every tracee, even those that never
+//! stopped.
 
 use super::ClockError;
 use super::vdso::Memory;
@@ -14,8 +15,8 @@ use std::time::{Duration, Instant};
 
 pub type Registers = libc::user_regs_struct;
 
-/// How long a thread may take to stop. Spinning threads on busy processors were seen to need 0.6 s; one that hangs
-/// in the kernel (a frozen node, a stuck disk) never stops.
+/// How long a thread may take to stop. Spinning threads on busy processors were seen to need 0.6 s; one that
+/// hangs in the kernel (a frozen node, a stuck disk) never stops.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 /// How much of each stack is searched for frames of signal handlers.
 const STACK_SEARCHED: usize = 64 << 10;
@@ -45,8 +46,8 @@ pub fn on_own_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Stopped threads of one process. When dropped they go on, each with the signal that it was about to take. A process
-/// under SIGSTOP stays stopped: the kernel puts a freed thread back into the stop of its group.
+/// Stopped threads of one process. When dropped they go on, each with the signal that it was about to take. A
+/// process under SIGSTOP stays stopped: the kernel puts a freed thread back into the stop of its group.
 pub struct Stopped {
     pid: i32,
     pub threads: Vec<Thread>,
@@ -96,8 +97,8 @@ impl Stopped {
         Ok((!thread.ended).then(|| Stopped { pid, threads: vec![thread] }))
     }
 
-    /// Walks every thread out of these addresses, step by step. `false` if one cannot be walked out: a signal handler
-    /// runs on top of what it interrupted there, and will return to it.
+    /// Walks every thread out of these addresses, step by step. `false` if one cannot be walked out: a signal
+    /// handler runs on top of what it interrupted there, and will return to it.
     pub fn leave(&mut self, ranges: &[Range<u64>], memory: &Memory) -> Result<bool, ClockError> {
         let within = |address: u64| ranges.iter().any(|range| range.contains(&address));
         for thread in &mut self.threads {
@@ -152,8 +153,9 @@ impl Thread {
         }
     }
 
-    /// Waits until it stands still. Asks the thread instead of calling `waitpid`: the code that reaps this program's
-    /// children on another thread also gets the stops of its tracees, and would have taken them from here.
+    /// Waits until it stands still. Asks the thread instead of calling `waitpid`: the code that reaps this
+    /// program's children on another thread also gets the stops of its tracees, and would have taken them
+    /// from here.
     fn wait(&mut self, deadline: Instant) -> Result<(), ClockError> {
         for attempt in 0u32.. {
             let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
@@ -205,8 +207,8 @@ impl Thread {
         }
     }
 
-    /// Whether it stands in a system call in which threads wait for something to happen, and hold no lock of libc's
-    /// meanwhile.
+    /// Whether it stands in a system call in which threads wait for something to happen, and hold no lock of
+    /// libc's meanwhile.
     pub fn waits(&self) -> Result<bool, ClockError> {
         let registers = self.registers()?;
         let call = registers.orig_rax as i64;
@@ -278,7 +280,8 @@ impl Thread {
     fn detach(&self) {
         let mut signal = 0;
         if let Some(info) = &self.signal {
-            // So that the program still sees who sent it. Refused where the present stop is not one of a signal.
+            // So that the program still sees who sent it. Refused where the present stop is not one of a
+            // signal.
             let _ = ptrace(libc::PTRACE_SETSIGINFO, self.tid, 0, std::ptr::from_ref(info) as usize);
             signal = info.si_signo as usize;
         }

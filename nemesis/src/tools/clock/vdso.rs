@@ -4,8 +4,8 @@ use super::ClockError;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
-/// The memory of one process, as it was when opened: after its end, or its exec, all access fails. So a number that
-/// has since been given to another process can do no harm.
+/// The memory of one process, as it was when opened: after its end, or its exec, all access fails. So a
+/// number that has since been given to another process can do no harm.
 #[derive(Debug)]
 pub struct Memory {
     pid: i32,
@@ -62,14 +62,16 @@ impl Vdso {
         Ok(Some(Vdso { base, image: memory.read(base, (end - base) as usize)? }))
     }
 
-    /// Where a function begins and how long it is. `None` if it is not there, or this is not a 64-bit ELF image.
+    /// Where a function begins and how long it is. `None` if it is not there, or this is not a 64-bit ELF
+    /// image.
     pub fn function(&self, name: &str) -> Option<(usize, usize)> {
         const DYNSYM: u64 = 11;
         if self.image.get(..6)? != b"\x7fELF\x02\x01" {
             return None;
         }
         let (headers, count) = (self.word(0x28, 8)?, self.word(0x3c, 2)?);
-        // A section's offset and size, and its type and link, which for symbols is the section of their names.
+        // A section's offset and size, and its type and link, which for symbols is the section of their
+        // names.
         let section = |index: usize| {
             let at = headers + 64 * index;
             Some((

@@ -21,11 +21,13 @@ const SECTOR: usize = 512;
 pub enum Torn {
     /// Of each file a prefix, to the sector of 512 bytes: writes reached the disk in the order of the file.
     Prefix,
-    /// Of each file any of its sectors, each with a chance of one half: the disk wrote in an order of its own.
+    /// Of each file any of its sectors, each with a chance of one half: the disk wrote in an order of its
+    /// own.
     Sectors,
 }
 
-/// The content of a file: durable bytes in a backing file, and above them the pages changed since the last fsync.
+/// The content of a file: durable bytes in a backing file, and above them the pages changed since the last
+/// fsync.
 pub struct Content {
     /// At every moment what a loss of power would leave.
     backing: Arc<File>,
@@ -128,7 +130,8 @@ impl Content {
         self.size = size;
     }
 
-    /// Makes all of it durable in this model, and gives the backing file, whose fsync takes the time that it takes.
+    /// Makes all of it durable in this model, and gives the backing file, whose fsync takes the time that it
+    /// takes.
     pub fn sync(&mut self) -> io::Result<Arc<File>> {
         if self.shows < self.durable_size {
             self.backing.set_len(self.shows)?;
@@ -139,7 +142,8 @@ impl Content {
             self.backing.write_all_at(&page.bytes[page.dirty.clone()], start + page.dirty.start as u64)?;
             length = length.max(start + page.dirty.end as u64);
         }
-        // Not before the writes: an fsync after them would then take less time than that of a file that grows.
+        // Not before the writes: an fsync after them would then take less time than that of a file that
+        // grows.
         if length != self.size {
             self.backing.set_len(self.size)?;
         }
@@ -163,10 +167,11 @@ impl Content {
         self.shows = self.durable_size;
     }
 
-    /// Lets some of what was not fsynced reach the disk, and gives how many bytes did; to be followed by a crash.
+    /// Lets some of what was not fsynced reach the disk, and gives how many bytes did; to be followed by a
+    /// crash.
     ///
-    /// A file that was cut short keeps its old content whole: new data goes to new blocks, which the file has only
-    /// once its metadata is durable.
+    /// A file that was cut short keeps its old content whole: new data goes to new blocks, which the file has
+    /// only once its metadata is durable.
     pub fn tear(&mut self, torn: Torn, random: &mut impl RngExt) -> io::Result<u64> {
         if self.shows < self.durable_size {
             return Ok(0);

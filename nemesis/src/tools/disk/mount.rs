@@ -77,8 +77,8 @@ impl Fuse {
         self.make(request, at, Kind::File(content), mode)
     }
 
-    /// Makes a file durable, and takes the time that this takes on the real disk: without the lock, so that others
-    /// can go on meanwhile.
+    /// Makes a file durable, and takes the time that this takes on the real disk: without the lock, so that
+    /// others can go on meanwhile.
     fn sync(&self, number: InodeNumber) -> Result<(), Errno> {
         self.delays().sync.wait();
         let backing = self.volume().sync(number)?;
@@ -172,7 +172,8 @@ impl Filesystem for Fuse {
         _: u32,
         reply: ReplyEntry,
     ) {
-        // Pipes, sockets and devices have no content that could be lost, and no server keeps one among its data.
+        // Pipes, sockets and devices have no content that could be lost, and no server keeps one among its
+        // data.
         let regular = mode & 0o170_000 == 0o100_000;
         let made = if regular { self.make_file(request, (parent, name), mode) } else { Err(Errno::EPERM) };
         entry(made, reply);
@@ -350,8 +351,8 @@ impl Filesystem for Fuse {
         reply.statfs(blocks, free, free, files, left, block as u32, real.name_max() as u32, block as u32);
     }
 
-    // The kernel remembers these answers, and asks no more: extended attributes are not kept (the kernel would ask for
-    // one with every write), and there is nothing to do as a file is closed.
+    // The kernel remembers these answers, and asks no more: extended attributes are not kept (the kernel
+    // would ask for one with every write), and there is nothing to do as a file is closed.
 
     fn getxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, reply: ReplyXattr) {
         reply.error(Errno::ENOSYS);

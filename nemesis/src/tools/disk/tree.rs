@@ -1,4 +1,5 @@
-//! Which file is in which folder, and under which name. A disk has two such trees: what programs see, and what is durable.
+//! Which file is in which folder, and under which name. A disk has two such trees: what programs see, and
+//! what is durable.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -75,8 +76,8 @@ impl Tree {
         self.places.remove(&number);
     }
 
-    /// Called on the durable tree, as fsync of something does. If that is not durable under any name, its name in
-    /// `live` becomes so, and with it the folders above that are new themselves.
+    /// Called on the durable tree, as fsync of something does. If that is not durable under any name, its
+    /// name in `live` becomes so, and with it the folders above that are new themselves.
     ///
     /// What is durable under another name keeps that one: a rename waits for the fsync of its folder.
     pub fn sync_entry(&mut self, live: &Tree, number: InodeNumber) {

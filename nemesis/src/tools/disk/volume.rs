@@ -62,7 +62,8 @@ pub struct Meta {
 pub struct Quota {
     /// Bytes by which files may still grow; none: as much as the real disk has.
     pub left: Option<u64>,
-    /// Whether overwriting needs room too, as on a file system that copies on write (btrfs, ZFS, thin volumes).
+    /// Whether overwriting needs room too, as on a file system that copies on write (btrfs, ZFS, thin
+    /// volumes).
     pub copy_on_write: bool,
     /// How many calls were refused for want of room.
     pub refused: u64,
@@ -237,7 +238,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Cuts a file short or lengthens it, in memory only. Lengthening this way leaves a hole, which takes no room.
+    /// Cuts a file short or lengthens it, in memory only. Lengthening this way leaves a hole, which takes no
+    /// room.
     pub fn resize(&mut self, number: InodeNumber, size: u64) -> Result<(), Errno> {
         let content = self.content(number)?;
         let freed = content.size().saturating_sub(size);

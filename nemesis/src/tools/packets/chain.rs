@@ -1,7 +1,7 @@
 //! The rules that lead packets to the queue, in a chain of their own.
 //!
-//! It hangs in the table `raw`, ahead of connection tracking: behind it, of several first packets of a connection that
-//! are held at once (pings, repeated SYNs) the kernel would let only one go on.
+//! It hangs in the table `raw`, ahead of connection tracking: behind it, of several first packets of a
+//! connection that are held at once (pings, repeated SYNs) the kernel would let only one go on.
 
 use super::engine::{PacketsError, run};
 use std::collections::BTreeSet;

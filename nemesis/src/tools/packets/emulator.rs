@@ -1,8 +1,8 @@
-//! The project's own network emulator: a thread that takes packets from the kernel's queue and lets each go on when
-//! its time has come.
+//! The project's own network emulator: a thread that takes packets from the kernel's queue and lets each go
+//! on when its time has come.
 //!
-//! Should the thread or its program end, the kernel loses what it held and lets everything else pass untouched
-//! (`--queue-bypass`).
+//! Should the thread or its program end, the kernel loses what it held and lets everything else pass
+//! untouched (`--queue-bypass`).
 
 use super::chain::Chain;
 use super::engine::{Engine, PacketsError, Table};
@@ -33,8 +33,8 @@ const QUEUE: u16 = 20_011;
 /// Packets taken in at once before the due ones get their turn.
 const AT_ONCE: usize = 64;
 
-/// While packets come faster than this one by one, they are waited for so long and taken in together, as network cards
-/// do: else this thread and the server it slows down would only take turns on the processor.
+/// While packets come faster than this one by one, they are waited for so long and taken in together, as
+/// network cards do: else this thread and the server it slows down would only take turns on the processor.
 const GATHERING: Duration = Duration::from_micros(100);
 
 /// The emulator as the tool sees it.
@@ -170,8 +170,8 @@ impl Worker {
     }
 }
 
-/// Makes this thread wake when it asked to, even where servers and clients keep every core busy. Without the right to
-/// do so (in most nodes) packets are late by what the machine's load makes of it.
+/// Makes this thread wake when it asked to, even where servers and clients keep every core busy. Without the
+/// right to do so (in most nodes) packets are late by what the machine's load makes of it.
 fn be_punctual() {
     // By default a sleeper may be woken 50 µs late.
     let _ = nix::sys::prctl::set_timerslack(1);
@@ -287,7 +287,8 @@ impl EventLoop {
         }
     }
 
-    /// Takes in some of the packets that wait, and decides about each; gives whether there were as many as fit.
+    /// Takes in some of the packets that wait, and decides about each; gives whether there were as many as
+    /// fit.
     fn take_in(&mut self, inbox: &mut Inbox) -> io::Result<bool> {
         let mut packets = Vec::new();
         while packets.len() < AT_ONCE && self.queue.receive(inbox, &mut packets)? {}

@@ -102,7 +102,8 @@ fn deviation(distribution: Distribution, random: &mut impl RngExt) -> f64 {
             let normal = (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos();
             normal.clamp(-FARTHEST, FARTHEST)
         }
-        // As iproute2's table: a Pareto distribution of shape 3, its mean of 1.5 moved to 0, stretched by 4/3.
+        // As iproute2's table: a Pareto distribution of shape 3, its mean of 1.5 moved to 0, stretched by
+        // 4/3.
         Distribution::Pareto => {
             let heavy = (1.0 - random.random::<f64>()).powf(-1.0 / 3.0);
             ((heavy - 1.5) * 4.0 / 3.0).min(FARTHEST)

@@ -16,8 +16,8 @@ pub struct Impairment {
     /// Mean time that a packet is held, in milliseconds.
     #[serde(skip_serializing_if = "is_zero", serialize_with = "whole_where_it_is")]
     pub delay_ms: f64,
-    /// Spread of the delay in milliseconds: half the width of the uniform distribution, σ of the others. Packets
-    /// overtake each other where the spread exceeds the time between them.
+    /// Spread of the delay in milliseconds: half the width of the uniform distribution, σ of the others.
+    /// Packets overtake each other where the spread exceeds the time between them.
     #[serde(skip_serializing_if = "is_zero", serialize_with = "whole_where_it_is")]
     pub jitter_ms: f64,
     /// How the delay spreads.
@@ -89,8 +89,9 @@ impl Impairment {
         Ok(())
     }
 
-    /// Both at once, as if the packet passed one link after the other: delays add up, losses are independent, the
-    /// lower rate counts. Of two shapes that of the wider jitter, of two correlations that of the greater loss is kept.
+    /// Both at once, as if the packet passed one link after the other: delays add up, losses are independent,
+    /// the lower rate counts. Of two shapes that of the wider jitter, of two correlations that of the greater
+    /// loss is kept.
     #[must_use]
     pub fn and(self, other: Impairment) -> Impairment {
         let either = |one: f64, two: f64| 1.0 - (1.0 - one) * (1.0 - two);
@@ -114,8 +115,8 @@ impl Impairment {
         }
     }
 
-    /// Chance that a packet is lost, given whether the one before was: two states (Gilbert's model) whose share of
-    /// losses is `loss` and whose correlation is `loss_correlation`, exactly.
+    /// Chance that a packet is lost, given whether the one before was: two states (Gilbert's model) whose
+    /// share of losses is `loss` and whose correlation is `loss_correlation`, exactly.
     pub(super) fn loss_after(&self, lost_before: bool) -> f64 {
         let pull = if lost_before { self.loss_correlation } else { 0.0 };
         self.loss * (1.0 - self.loss_correlation) + pull

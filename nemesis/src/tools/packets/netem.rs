@@ -1,8 +1,8 @@
 //! The kernel's own network emulator, set up by `tc` (of iproute2).
 //!
-//! Each interface gets a tree of classes (HTB, without any limit) beside which everything passes untouched; each
-//! destination gets a filter, a class and a netem of its own. A change makes a new class and leaves the old one to run
-//! dry, because changing a netem in place keeps options that are no longer named.
+//! Each interface gets a tree of classes (HTB, without any limit) beside which everything passes untouched;
+//! each destination gets a filter, a class and a netem of its own. A change makes a new class and leaves the
+//! old one to run dry, because changing a netem in place keeps options that are no longer named.
 
 use super::engine::{Engine, PacketsError, Table, run};
 use super::fate::Counts;
@@ -103,7 +103,8 @@ impl Tree {
             let class = self.classes;
             add_class(interface, class, impairment)?;
             self.owners.insert(class, *address);
-            // The old filter comes first in order, and decides until it is removed: no packet slips through between.
+            // The old filter comes first in order, and decides until it is removed: no packet slips through
+            // between.
             add_filter(interface, class, *address)?;
             if let Some((before, _)) = before {
                 remove_filter(interface, before)?;

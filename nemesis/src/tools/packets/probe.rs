@@ -1,5 +1,5 @@
-//! Measures the way to another node with ICMP echoes (ping): the kernel there answers them by itself, so that neither a
-//! stopped server nor a busy one disturbs the measurement.
+//! Measures the way to another node with ICMP echoes (ping): the kernel there answers them by itself, so that
+//! neither a stopped server nor a busy one disturbs the measurement.
 
 use super::engine::PacketsError;
 use nix::libc;
@@ -81,8 +81,8 @@ impl Probe {
             |error: nix::Error| PacketsError::new(format!("{} could not be probed: {error}", self.to));
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Inet, SockType::Raw, flags, SockProtocol::Icmp).map_err(failed)?;
-        // Where this program gets no time for a while, answers wait here; those for which there is no room would count
-        // as lost. Without the right to so much room, the kernel's own has to do.
+        // Where this program gets no time for a while, answers wait here; those for which there is no room
+        // would count as lost. Without the right to so much room, the kernel's own has to do.
         let _ = setsockopt(&socket, sockopt::RcvBufForce, &ANSWERS_BYTES);
         let mut running =
             Running { probe: self, socket, ident: rand::random(), sent: Vec::new(), answers: Vec::new() };

@@ -1,8 +1,8 @@
 //! The kernel's queue of packets (NFQUEUE), spoken to over netlink.
 //!
-//! The crate `nfq` does the same, but gives no file descriptor to wait on, and the emulator must wait for packets and
-//! for the time when held ones fall due; and it answers one packet a system call, where this answers many.
-//! The messages are those of the kernel's `linux/netfilter/nfnetlink_queue.h`.
+//! The crate `nfq` does the same, but gives no file descriptor to wait on, and the emulator must wait for
+//! packets and for the time when held ones fall due; and it answers one packet a system call, where this
+//! answers many. The messages are those of the kernel's `linux/netfilter/nfnetlink_queue.h`.
 
 use nix::libc;
 use nix::sys::socket::{
@@ -182,7 +182,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Sends a setting and waits for the kernel's word on it. Only before packets come: it would eat one of them.
+    /// Sends a setting and waits for the kernel's word on it. Only before packets come: it would eat one of
+    /// them.
     fn ask(&self, attributes: &[(i32, &[u8])]) -> io::Result<()> {
         self.send(&configuration(self.number, libc::NLM_F_ACK, attributes))?;
         let mut answer = [0; 1024];

@@ -90,7 +90,8 @@ async fn a_client_that_reads_keeps_its_place_among_those_that_do_not() {
     fs::File::create(results.path().join("long.log")).unwrap().set_len(1 << 30).unwrap();
     let address = listening(results.path()).await;
     let read = tokio::task::spawn_blocking(move || {
-        // All of these have kept the server waiting for longer, by whatever a busy machine does to this thread.
+        // All of these have kept the server waiting for longer, by whatever a busy machine does to this
+        // thread.
         let mut slow = readers_of_nothing(address, 127);
         let mut reading = readers_of_nothing(address, 1).pop().unwrap();
         let mut piece = vec![0; 1 << 20];

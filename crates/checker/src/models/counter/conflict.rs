@@ -1,10 +1,10 @@
 //! The core of a violation.
 //!
 //! Let an earlier read that saw v be complete before a later one begins. All additions that began and ended
-//! between them are in what the later one sees, so it cannot have seen less than v plus their sum; and only those
-//! that were open at some moment from the beginning of the earlier to the end of the later read can have been
-//! added. The nearest earlier read against which the later one is wrong (or the beginning, when the counter was
-//! 0) and these additions are the core.
+//! between them are in what the later one sees, so it cannot have seen less than v plus their sum; and only
+//! those that were open at some moment from the beginning of the earlier to the end of the later read can
+//! have been added. The nearest earlier read against which the later one is wrong (or the beginning, when the
+//! counter was 0) and these additions are the core.
 
 use super::operation::{CounterHistory, CounterOp};
 use crate::model::Conflict;
@@ -13,7 +13,8 @@ use crate::model::Conflict;
 pub(super) fn conflict(history: &CounterHistory, stuck: u32) -> Conflict {
     let later = &history.list[stuck as usize];
     let saw = saw(history, stuck);
-    // Walking back from the later read: additions that began and ended in between, and those that only overlap.
+    // Walking back from the later read: additions that began and ended in between, and those that only
+    // overlap.
     let (mut within, mut sum_within) = (Vec::new(), 0_i64);
     let mut maybe = open_during(history, stuck);
     let mut sum_maybe: i64 = maybe.iter().map(|&at| amount(history, at)).sum();

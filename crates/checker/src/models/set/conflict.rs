@@ -1,7 +1,7 @@
 //! The core of a violation: at most two reads and two additions.
 //!
-//! Say of an element that it *begins* with the first invocation of an addition of it, and is *due* at the first
-//! completion of one. An order exists if and only if
+//! Say of an element that it *begins* with the first invocation of an addition of it, and is *due* at the
+//! first completion of one. An order exists if and only if
 //!
 //! 1. no read saw an element that had not begun when the read was over,
 //! 2. no read missed an element that was due before the read began,
@@ -9,10 +9,11 @@
 //! 4. not the earlier one more, where one was over before the other began,
 //! 5. no read saw an element and missed another that was due before the first began.
 //!
-//! *Why that is all.* By 3 the reads stand in one order of size, and an element has its place before the first read
-//! that saw it. Whatever real time demands is a demand on a pair: of two reads (4), of a read and an element (1 and 2), of
-//! two elements with different places (5, by a read between them). If every pair can stand so, all can. So whatever
-//! is broken is broken by one pair, with the read between them and the additions of what they differ by.
+//! *Why that is all.* By 3 the reads stand in one order of size, and an element has its place before the
+//! first read that saw it. Whatever real time demands is a demand on a pair: of two reads (4), of a read and
+//! an element (1 and 2), of two elements with different places (5, by a read between them). If every pair can
+//! stand so, all can. So whatever is broken is broken by one pair, with the read between them and the
+//! additions of what they differ by.
 
 use super::operation::{SetHistory, SetOp};
 use crate::model::Conflict;

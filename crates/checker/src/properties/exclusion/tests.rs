@@ -345,7 +345,8 @@ fn a_lease_begins_with_the_attempt_that_was_granted_by_the_librarys_own_word() {
     assert_eq!(class(WAITED), "granted-twice");
     // Without its word, the whole wait may have been part of the lease.
     assert_eq!(class(&WAITED.replace(" {validity_ms:1990}", "")), "overstayed");
-    // Nor does it count where the answer was held back, or the clock moved: then it says nothing of when the attempt began.
+    // Nor does it count where the answer was held back, or the clock moved: then it says nothing of when the
+    // attempt began.
     let fault = |description: &str| {
         let inject = format!(r#"id:1,stage:"inject",targets:["c1"],description:{{{description}}}"#);
         WAITED.replacen("    2010", &format!("    100 nemesis invoke x - {{{inject}}}\n    110 nemesis ok x - {{{inject},effective:true}}\n    2010"), 1)

@@ -37,7 +37,8 @@ fn accepts_a_lock_that_is_granted_and_tells_the_longest_wait() {
 
 #[test]
 fn a_lock_that_was_left_taken_by_no_holder_is_not_excused_but_a_slow_machine_is() {
-    // A library that says no may have left something behind, and one that raises an error as well: no process holds it.
+    // A library that says no may have left something behind, and one that raises an error as well: no process
+    // holds it.
     for end in ["fail acquire a null refused-by-library: no", "info acquire a null raised: x"] {
         let verdict = verdict(&Fairness, &attempts(end));
         assert_eq!(
@@ -57,7 +58,8 @@ fn a_lock_that_was_left_taken_by_no_holder_is_not_excused_but_a_slow_machine_is(
     }
 }
 
-/// A grant at the beginning and at the end; in between two processes try in turn, and overlap, until `until_ms`.
+/// A grant at the beginning and at the end; in between two processes try in turn, and overlap, until
+/// `until_ms`.
 fn idle_until(until_ms: u64, end: &str) -> String {
     let grant = |at: u64, process: u64| {
         let times = [at, at + 1, at + 2, at + 3];
@@ -123,8 +125,8 @@ fn rejects_a_lock_that_is_idle_for_most_of_the_time() {
 
 #[test]
 fn a_lease_that_was_waited_for_may_run_from_its_grant() {
-    // Each process waits for four seconds, and is over at once: its lease of a second may run from the answer on. Counted from its
-    // question, the lease would be over before.
+    // Each process waits for four seconds, and is over at once: its lease of a second may run from the answer
+    // on. Counted from its question, the lease would be over before.
     let abandoned = |at: u64| {
         let (asked, granted) = ((at * 1000).saturating_sub(3000) + at, at * 1000 + 950);
         let (began, over) = (granted + 1, granted + 2);

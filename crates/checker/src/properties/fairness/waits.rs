@@ -9,10 +9,12 @@ use crate::wants::acquires;
 use fencepost_history::Kind;
 use rustc_hash::FxHashMap;
 
-/// So many grants for each process that tries leave one out by chance only in one of 20,000 cases: (1 - 1/n)^(10 n) is below e^-10.
+/// So many grants for each process that tries leave one out by chance only in one of 20,000 cases: (1 -
+/// 1/n)^(10 n) is below e^-10.
 pub(super) const GRANTS_A_PROCESS: usize = 10;
 
-/// How all processes fared. A process that goes on under another number after an indeterminate operation counts as the same one.
+/// How all processes fared. A process that goes on under another number after an indeterminate operation
+/// counts as the same one.
 pub(super) struct Waits<'a> {
     pub of_slots: FxHashMap<u64, Wait>,
     /// The most grants of a key in a row to one process, while others tried.
@@ -85,7 +87,8 @@ impl<'a> Waits<'a> {
         waits
     }
 
-    /// Leaves of each key the longest streak that neither chance nor a slow machine explains. Those who share a lock pass one who does not.
+    /// Leaves of each key the longest streak that neither chance nor a slow machine explains. Those who share
+    /// a lock pass one who does not.
     fn keep_those_that_prove(&mut self, run: &RunIndex, bound_ns: u64) {
         let processes = self.of_slots.len();
         let is_shared = run.holds.iter().any(|hold| hold.claim.excludes_any() && !hold.claim.is_alone());

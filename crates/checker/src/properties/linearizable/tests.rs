@@ -171,7 +171,8 @@ proptest! {
     }
 }
 
-/// A history of one lock from a list of choices: the process, what it does, how that ends, and the time that passes.
+/// A history of one lock from a list of choices: the process, what it does, how that ends, and the time that
+/// passes.
 fn lock_events(steps: &[(u64, u8, bool, u64)]) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::new();
     let mut open: FxHashMap<u64, &'static str> = FxHashMap::default();

@@ -8,7 +8,8 @@ use crate::verdict::Finding;
 use crate::wants::{View, length_of, longest, wants};
 use fencepost_history::{ErrorCode, Kind, OperationError, RunPhase, f};
 
-/// The shortest time after which a lock that comes free comes late: a machine may have other things to do for so long.
+/// The shortest time after which a lock that comes free comes late: a machine may have other things to do for
+/// so long.
 pub(super) const LATE_MIN_NS: u64 = 5_000_000_000;
 
 /// The keys that came free too late, one finding each.
@@ -52,7 +53,8 @@ fn late_finding(run: &RunIndex, key: &str, idle: Span, failed: &[&Operation]) ->
     }
 }
 
-/// Whose grant of a key was the last before a moment, as a suspect: "; the last 3 grants went to process 7, …".
+/// Whose grant of a key was the last before a moment, as a suspect: "; the last 3 grants went to process 7,
+/// …".
 pub(super) fn last_grants(run: &RunIndex, key: &str, before_ns: u64) -> String {
     let before = || run.holds.iter().rev().filter(|hold| hold.key == key && hold.from_ns <= before_ns);
     let Some(last) = before().next() else { return String::new() };

@@ -43,7 +43,8 @@ fn the_closing_attempts_decide() {
     assert_eq!((stuck.outcome, &stuck.findings[0].events[..]), (Outcome::Violation, &[6][..]));
     let outcome =
         |by: &str| verdict(&Progress, &LEFT_TAKEN.replace("13001 2 fail  acquire a null taken", by)).outcome;
-    // Refused no longer than a TTL may run, or by a client that reaches nothing: then what came before counts.
+    // Refused no longer than a TTL may run, or by a client that reaches nothing: then what came before
+    // counts.
     assert_eq!(outcome("5001 2 fail acquire a null taken"), Outcome::Valid);
     assert_eq!(outcome("13001 2 fail acquire a null unreachable"), Outcome::Valid);
     assert_eq!(outcome("13001 2 info acquire a null timeout"), Outcome::Valid);

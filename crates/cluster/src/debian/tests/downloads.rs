@@ -27,7 +27,8 @@ fn file(address: String) -> RemoteFile {
     RemoteFile { address, bytes: body().len() as u64, hash }
 }
 
-/// What came of a download from a server that answers so, and how many requests it took. The file is there only if it is whole.
+/// What came of a download from a server that answers so, and how many requests it took. The file is there
+/// only if it is whole.
 async fn tried(answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> (Result<(), Failure>, usize) {
     let mirror = FaultyMirror::start(answer).await;
     let folder = tempfile::tempdir().unwrap();
@@ -257,7 +258,8 @@ async fn a_proxy_that_is_set_is_asked_for_everything() {
     downloader.file(&file, &folder.path().join("a"), |_| ()).await.unwrap();
 }
 
-/// The server of the test speaks TLS with a certificate of its own, as a proxy does that looks into connections.
+/// The server of the test speaks TLS with a certificate of its own, as a proxy does that looks into
+/// connections.
 #[tokio::test]
 async fn a_certificate_that_is_not_trusted_is_said_once() {
     use rustls::ServerConfig;

@@ -1,4 +1,5 @@
-//! Images in the engine: root file systems of Debian's packages, imported; and on top a layer with this very program.
+//! Images in the engine: root file systems of Debian's packages, imported; and on top a layer with this very
+//! program.
 
 use super::archive::{Archive, add_file, archive, cannot_pack, packed};
 use super::engine::{Engine, failed, has_status};
@@ -18,7 +19,8 @@ use std::path::Path;
 pub(super) const REPOSITORY: &str = "fencepost";
 
 impl Engine {
-    /// The tag of the image; made now if it is not there, out of the same root file system that the driver `local` uses.
+    /// The tag of the image; made now if it is not there, out of the same root file system that the driver
+    /// `local` uses.
     pub(crate) async fn image(&self, image: &Image, options: &DriverOptions) -> Result<String, ClusterError> {
         let repository = format!("{REPOSITORY}/{}", image.name);
         let tag = format!("{repository}:{}", image.hash());
@@ -56,8 +58,8 @@ impl Engine {
         imported.try_for_each(|_| async { Ok(()) }).await.map_err(|error| failed(&what, &error))
     }
 
-    /// The tag of the image with this program in it; made now if it is not there. Those of former builds of the same
-    /// program that are no longer used are removed.
+    /// The tag of the image with this program in it; made now if it is not there. Those of former builds of
+    /// the same program that are no longer used are removed.
     pub(super) async fn layer(
         &self,
         base: &str,
@@ -105,8 +107,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes the images of this source that have another hash, and those of sources that are gone, unless a container uses
-    /// them.
+    /// Removes the images of this source that have another hash, and those of sources that are gone, unless a
+    /// container uses them.
     pub(super) async fn remove_outdated(&self, source: &str, hash: &str) -> Result<(), ClusterError> {
         let mut outdated = self.list_images().await?;
         outdated.retain(|made| {

@@ -25,7 +25,8 @@ use tokio::sync::Mutex;
 /// The data folder in every container.
 pub(super) const DATA: &str = "/data";
 
-/// Where nodes whose image cannot be written to write to files, beside their data, and how: as under the local driver.
+/// Where nodes whose image cannot be written to write to files, beside their data, and how: as under the
+/// local driver.
 const WRITABLE: [(&str, &str); 2] =
     [("/tmp", "exec,mode=1777,size=256m"), ("/run", "exec,mode=755,size=256m")];
 
@@ -54,7 +55,8 @@ pub(super) struct PlannedNode {
     pub(super) in_a_folder: bool,
     /// Whether it is a client's, of which the agent counts programs and threads.
     pub(super) is_client: bool,
-    /// Whether the image cannot be written to, but for [`WRITABLE`]: what a client writes is counted where it can write at all.
+    /// Whether the image cannot be written to, but for [`WRITABLE`]: what a client writes is counted where it
+    /// can write at all.
     pub(super) read_only: bool,
     /// Whether the image says itself where its programs lie.
     pub(super) own_path: bool,
@@ -74,8 +76,8 @@ impl Plan {
         name_of_run(&self.run)
     }
 
-    /// Makes the network and starts all containers. Gives up between two steps when `given_up` is set; what was made
-    /// by then is the caller's to remove.
+    /// Makes the network and starts all containers. Gives up between two steps when `given_up` is set; what
+    /// was made by then is the caller's to remove.
     pub(super) async fn start(
         &self,
         docker: &Docker,
@@ -95,8 +97,8 @@ impl Plan {
         let request = NetworkCreateRequest {
             name: self.prefix(),
             driver: Some("bridge".to_owned()),
-            // Nodes reach one another, and see each other's own addresses. This machine, which is the gateway's address,
-            // the agents make unreachable.
+            // Nodes reach one another, and see each other's own addresses. This machine, which is the
+            // gateway's address, the agents make unreachable.
             internal: Some(true),
             ipam: Some(Ipam { config: Some(vec![config]), ..Ipam::default() }),
             labels: Some(self.labels.clone()),
@@ -132,8 +134,8 @@ impl Plan {
             .stream(true)
             .build();
         let streams = docker.attach_container(&id, Some(options)).await.map_err(cannot)?;
-        // One after the other: of containers that get their ends of a network at once the engine (20.10) counts some
-        // twice now and then, and will not remove a network of which it thinks that it has ends.
+        // One after the other: of containers that get their ends of a network at once the engine (20.10)
+        // counts some twice now and then, and will not remove a network of which it thinks that it has ends.
         let alone = turn.lock().await;
         docker.start_container(&id, None::<StartContainerOptions>).await.map_err(cannot)?;
         drop(alone);
@@ -156,7 +158,8 @@ impl Plan {
             cgroup_permissions: Some("rw".to_owned()),
         };
         let host = HostConfig {
-            // The agent ends when its standard input closes: a container whose controller is gone removes itself.
+            // The agent ends when its standard input closes: a container whose controller is gone removes
+            // itself.
             auto_remove: Some(true),
             cap_add: Some(capabilities),
             // The agent confines what it starts still more.
@@ -249,13 +252,13 @@ pub(super) async fn remove_run(docker: &Docker, run: &str) -> Result<(), Cluster
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Network {
     Removed,
-    /// The engine has miscounted: nothing is attached to it, and yet the engine says so and keeps it. It counts anew when
-    /// it is restarted. It is in no one's way: the next run takes another subnet.
+    /// The engine has miscounted: nothing is attached to it, and yet the engine says so and keeps it. It
+    /// counts anew when it is restarted. It is in no one's way: the next run takes another subnet.
     Kept,
 }
 
-/// A network that is still in use is tried again for a while: the engine lets go of a container's end after it has
-/// reported that the container is gone.
+/// A network that is still in use is tried again for a while: the engine lets go of a container's end after
+/// it has reported that the container is gone.
 pub(super) async fn remove_network(
     docker: &Docker,
     name: &str,

@@ -47,8 +47,8 @@ impl DockerDriver {
         format!("{program} {}", self.engine.identity().await.unwrap_or_default())
     }
 
-    /// The images of all nodes, with this program in them; made now where they are missing, side by side: one is
-    /// unpacked while another is downloaded.
+    /// The images of all nodes, with this program in them; made now where they are missing, side by side: one
+    /// is unpacked while another is downloaded.
     async fn images(
         &self,
         spec: &ClusterSpec,
@@ -95,8 +95,8 @@ impl DockerDriver {
         }
     }
 
-    /// Whether what a start counted on is gone. Machines that share an engine know nothing of each other: one can take a
-    /// subnet, or remove the image of a former build, just when another is about to use it.
+    /// Whether what a start counted on is gone. Machines that share an engine know nothing of each other: one
+    /// can take a subnet, or remove the image of a former build, just when another is about to use it.
     async fn is_overtaken(
         &self,
         subnet: Subnet,

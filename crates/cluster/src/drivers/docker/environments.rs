@@ -1,8 +1,8 @@
-//! Images for the programs of users: the packages (or the user's Dockerfile), and on top a layer with the folder, made
-//! ready.
+//! Images for the programs of users: the packages (or the user's Dockerfile), and on top a layer with the
+//! folder, made ready.
 //!
-//! `setup` runs in a container of its own, of which only the folder is kept. That container ends when its standard input
-//! closes, however the controller ends, and removes itself.
+//! `setup` runs in a container of its own, of which only the folder is kept. That container ends when its
+//! standard input closes, however the controller ends, and removes itself.
 
 use super::archive::{Archive, add_file, archive, packed};
 use super::build::REPOSITORY;

@@ -1,5 +1,5 @@
-//! Holds a run's containers and network, on a thread with a runtime of its own: dropping a cluster in the middle of its
-//! start, at Ctrl-C say, waits until nothing of it is left.
+//! Holds a run's containers and network, on a thread with a runtime of its own: dropping a cluster in the
+//! middle of its start, at Ctrl-C say, waits until nothing of it is left.
 
 use super::containers::{Plan, Started};
 use super::engine::Engine;

@@ -1,4 +1,5 @@
-//! The labels by which everything that a run makes in the engine is found again, and the locks that they name.
+//! The labels by which everything that a run makes in the engine is found again, and the locks that they
+//! name.
 
 use crate::cluster_folder::ClusterFolder;
 use crate::driver::ClusterSpec;
@@ -23,8 +24,8 @@ pub fn of_run(run: &str, folder: &ClusterFolder) -> HashMap<String, String> {
     )
 }
 
-/// Those of a container in which something is made, under the lock of this name. By them it is found again if its controller was
-/// killed.
+/// Those of a container in which something is made, under the lock of this name. By them it is found again if
+/// its controller was killed.
 pub(super) fn of_making(lock_name: &str) -> Result<HashMap<String, String>, ClusterError> {
     let lock = cache::folder()?.join("locks").join(lock_name).display().to_string();
     let labels = [(RUN, ClusterSpec::own_name("setup")), (LOCK, lock), (MACHINE, machine())];
@@ -38,8 +39,8 @@ pub(super) fn machine() -> String {
     format!("{} {name}", id.trim())
 }
 
-/// What a run's network is called; the names of its containers begin with it. A run's name is its machine's alone, and several
-/// machines can share an engine.
+/// What a run's network is called; the names of its containers begin with it. A run's name is its machine's
+/// alone, and several machines can share an engine.
 pub fn name_of_run(run: &str) -> String {
     format!("fencepost-{run}-{}", short_hash(machine().as_bytes()))
 }

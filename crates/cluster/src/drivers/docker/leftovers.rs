@@ -1,5 +1,5 @@
-//! What crashed runs left in the engine. Containers end by themselves when their controller is gone, but one that was
-//! made and never started does not, and neither does a network.
+//! What crashed runs left in the engine. Containers end by themselves when their controller is gone, but one
+//! that was made and never started does not, and neither does a network.
 
 use super::containers::{Network, remove_network, remove_run};
 use super::engine::{Engine, failed};

@@ -1,4 +1,5 @@
-//! A mirror of Debian for machines that are no Debian themselves: Debian's own image names one, where the engine reaches a registry.
+//! A mirror of Debian for machines that are no Debian themselves: Debian's own image names one, where the
+//! engine reaches a registry.
 
 use super::engine::{Engine, failed};
 use super::labels::{lock, of_making};
@@ -95,7 +96,8 @@ impl Engine {
         let options = CreateImageOptionsBuilder::default().from_image(image).build();
         let mut pull = Box::pin(self.docker.create_image(Some(options), None, None));
         let what = format!("pull {image}");
-        // Where no registry answers this must show at once; a slow one may take its time after its first word.
+        // Where no registry answers this must show at once; a slow one may take its time after its first
+        // word.
         let first = tokio::time::timeout(REGISTRY, pull.next()).await;
         let first = first.map_err(|_| ClusterError::new(format!("cannot {what}: no registry answers")))?;
         if let Some(first) = first {

@@ -1,5 +1,6 @@
-//! A way to an engine over SSH: one connection that leads a socket of this machine to the engine's. All users of the engine in
-//! this process share it; it ends with the last of them, and with this process however that ends.
+//! A way to an engine over SSH: one connection that leads a socket of this machine to the engine's. All users
+//! of the engine in this process share it; it ends with the last of them, and with this process however that
+//! ends.
 
 use crate::ClusterError;
 use crate::cluster_folder::PrivateFolder;

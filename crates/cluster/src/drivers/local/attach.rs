@@ -1,4 +1,5 @@
-//! Attaching programs: the agent is sent one end of two pairs of sockets, and makes them the program's streams.
+//! Attaching programs: the agent is sent one end of two pairs of sockets, and makes them the program's
+//! streams.
 
 use crate::ClusterError;
 use crate::agent_node::Attach;
@@ -40,8 +41,8 @@ impl Attach for Socket {
             stream.set_nonblocking(true)?;
             tokio::net::UnixStream::from_std(stream)
         };
-        // Its output stays open as long as its input: a program whose output is not read any more, because of what it said, is
-        // not to say as its last words that a pipe is broken.
+        // Its output stays open as long as its input: a program whose output is not read any more, because of
+        // what it said, is not to say as its last words that a pipe is broken.
         let kept = stream(stdout.try_clone().map_err(cannot)?).map_err(cannot)?;
         let stdin = tokio::io::join(kept, stream(stdin).map_err(cannot)?);
         Ok(Attached { stdin: Box::new(stdin), stdout: Box::new(stream(stdout).map_err(cannot)?) })

@@ -1,5 +1,5 @@
-//! The node's own /dev and /proc: of devices those that programs need, and of the kernel's settings none that could be
-//! changed. This machine's /dev has its disks, and root of a node is root to the files in it.
+//! The node's own /dev and /proc: of devices those that programs need, and of the kernel's settings none that
+//! could be changed. This machine's /dev has its disks, and root of a node is root to the files in it.
 
 use super::mounts::{NOTHING_RUNS, bind, cannot, mask, mount_tmpfs};
 use crate::ClusterError;

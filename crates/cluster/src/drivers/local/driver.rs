@@ -94,7 +94,8 @@ impl LocalDriver {
         Ok(NodeBase { root, environment: Some(prepared) })
     }
 
-    /// Changes with the program, and when the machine is booted, perhaps with another kernel or other modules.
+    /// Changes with the program, and when the machine is booted, perhaps with another kernel or other
+    /// modules.
     pub(crate) fn identity(&self) -> String {
         let user = nix::unistd::geteuid();
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -140,7 +141,8 @@ impl Driver for LocalDriver {
         devices::check()?;
         let bases = self.bases(spec).await?;
         let program = Program::prepare_aside(&self.options.program).await?;
-        // The bridge lies in a namespace of its own: only what nodes may want to reach from outside it matters.
+        // The bridge lies in a namespace of its own: only what nodes may want to reach from outside it
+        // matters.
         let folder = ClusterFolder::create(&spec.run, |subnet| !subnet.is_routed_here())?;
         let (plan, wiring, inherited) = plan(spec, &folder, &bases, &program)?;
         let mut used = FilesInUse { _program: program, environments: Vec::new(), roots: Vec::new() };

@@ -58,8 +58,8 @@ impl Keeper {
         let (started, spawned) = oneshot::channel();
         let (end, ended) = mpsc::channel();
         let mut command = command(executable, inherited.iter().map(AsRawFd::as_raw_fd).collect());
-        // The kernel kills the sandbox when the *thread* that started it ends. So that is a thread of its own, which
-        // lives until the sandbox is gone.
+        // The kernel kills the sandbox when the *thread* that started it ends. So that is a thread of its
+        // own, which lives until the sandbox is gone.
         std::thread::spawn(move || {
             let spawned = command.spawn();
             drop(inherited);

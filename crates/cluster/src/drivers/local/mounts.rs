@@ -35,7 +35,8 @@ fn read_only(path: &Path) -> io::Result<()> {
     let name = CString::new(path.as_os_str().as_bytes())?;
     let attributes =
         libc::mount_attr { attr_set: libc::MOUNT_ATTR_RDONLY, attr_clr: 0, propagation: 0, userns_fd: 0 };
-    // SAFETY: the name ends in a zero byte, the structure has the size that is passed, and both outlive the call.
+    // SAFETY: the name ends in a zero byte, the structure has the size that is passed, and both outlive the
+    // call.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,

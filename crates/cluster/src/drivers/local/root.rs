@@ -1,8 +1,8 @@
 //! The root file system that a node of the local driver sees.
 //!
-//! It is put together from mounts, in a mount namespace that dies with the node: everything of the source (this
-//! machine's own root, or an unpacked image) can be read and run but not written; /data, /tmp and /run are the node's
-//! own, as are /dev and /proc; Fencepost lies in /fencepost.
+//! It is put together from mounts, in a mount namespace that dies with the node: everything of the source
+//! (this machine's own root, or an unpacked image) can be read and run but not written; /data, /tmp and /run
+//! are the node's own, as are /dev and /proc; Fencepost lies in /fencepost.
 
 use super::devices;
 use super::mounts::{bind, bind_read_only, cannot, mask, mount_tmpfs};
@@ -35,9 +35,9 @@ pub(super) struct Root<'a> {
     pub(super) lock: Option<Lock<'a>>,
     /// Whether a process in it is to mount a disk.
     pub(super) may_mount: bool,
-    /// For a command that makes something ready: it finds the network as this machine does, has its /tmp on the disk
-    /// (in this folder), and in this machine's own root may keep files in the user's home, where package managers
-    /// have caches.
+    /// For a command that makes something ready: it finds the network as this machine does, has its /tmp on
+    /// the disk (in this folder), and in this machine's own root may keep files in the user's home, where
+    /// package managers have caches.
     pub(super) making: Option<&'a Path>,
 }
 
@@ -46,8 +46,9 @@ fn change_root() -> Result<(), Errno> {
     match unistd::pivot_root(".", ".") {
         // With the same place twice the old root lies over the new one, and is taken away from there.
         Ok(()) => umount2(".", MntFlags::MNT_DETACH),
-        // Docker's own filter of system calls forbids this one to every container, and an engine such as Swarm can give no other
-        // filter. Beneath the new root the old one then stays; no program in a node has the rights to get there.
+        // Docker's own filter of system calls forbids this one to every container, and an engine such as
+        // Swarm can give no other filter. Beneath the new root the old one then stays; no program in a node
+        // has the rights to get there.
         Err(Errno::EPERM) => {
             mount(Some("."), "/", None::<&str>, MsFlags::MS_MOVE, None::<&str>)?;
             unistd::chroot(".")

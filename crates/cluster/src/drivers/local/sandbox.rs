@@ -1,8 +1,9 @@
 //! `fencepost sandbox`: the process that holds all nodes of a run, in namespaces of its own.
 //!
-//! Its network namespace has the bridge and one end of each node's cable; its PID namespace has all nodes' processes.
-//! So this machine sees no interface, no address and no rule, and when the sandbox dies the kernel removes
-//! everything. It dies with the thread that started it (PR_SET_PDEATHSIG), and when its standard input closes.
+//! Its network namespace has the bridge and one end of each node's cable; its PID namespace has all nodes'
+//! processes. So this machine sees no interface, no address and no rule, and when the sandbox dies the kernel
+//! removes everything. It dies with the thread that started it (PR_SET_PDEATHSIG), and when its standard
+//! input closes.
 
 use super::namespaces::{die_with_parent, enter_namespaces};
 use super::root::{Lock, Root};
@@ -47,7 +48,8 @@ pub(super) struct PlannedNode {
     pub(super) lock: Option<PathBuf>,
     /// The agent's command line.
     pub(super) agent: Vec<String>,
-    /// The sandbox inherits these two: the agent's standard input and output, and where attached programs come from.
+    /// The sandbox inherits these two: the agent's standard input and output, and where attached programs
+    /// come from.
     pub(super) stream: RawFd,
     pub(super) attach: RawFd,
 }
@@ -65,7 +67,8 @@ pub(super) enum Report {
 pub(crate) fn run_sandbox() -> i32 {
     match enter_namespaces(CloneFlags::CLONE_NEWNET) {
         Ok(ForkResult::Parent { child }) => {
-            // Only the inner process holds the nodes: waiting for a stream to close must not mean waiting for this one.
+            // Only the inner process holds the nodes: waiting for a stream to close must not mean waiting for
+            // this one.
             close_inherited();
             let _ = waitpid(child, None);
             0
@@ -134,8 +137,8 @@ fn spawn(plan: &Plan, node: &PlannedNode, mut wired: File, failure: &File) -> io
     // With shared memory of its own: a server that is killed cannot remove its segments.
     let own = libc::CLONE_NEWNET | libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWUTS;
     let flags = own | libc::CLONE_NEWIPC;
-    // SAFETY: like fork, in a process of a single thread: no stack is given, so the child goes on with a copy of
-    // this one.
+    // SAFETY: like fork, in a process of a single thread: no stack is given, so the child goes on with a copy
+    // of this one.
     let child =
         unsafe { libc::syscall(libc::SYS_clone, libc::c_long::from(flags | libc::SIGCHLD), 0, 0, 0, 0) };
     match nix::errno::Errno::result(child)? {
@@ -181,8 +184,8 @@ fn become_agent(plan: &Plan, node: &PlannedNode, wired: &mut File) -> io::Result
     Ok(unistd::execve(&argv[0], &argv, &env)?)
 }
 
-/// What the programs of a node find in their environment: nothing of the user's, but where the user's own programs run
-/// with those of this machine, which are then found as in the user's shell.
+/// What the programs of a node find in their environment: nothing of the user's, but where the user's own
+/// programs run with those of this machine, which are then found as in the user's shell.
 fn environment_of(node: &PlannedNode) -> io::Result<Vec<CString>> {
     let path = match std::env::var("PATH") {
         Ok(path) if node.lock.is_some() && node.root == Path::new("/") => format!("PATH={path}:{USUAL_PATH}"),

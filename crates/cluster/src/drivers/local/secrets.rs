@@ -1,4 +1,5 @@
-//! What nodes that have this machine's own root do not see: files that this machine keeps from its other users.
+//! What nodes that have this machine's own root do not see: files that this machine keeps from its other
+//! users.
 //!
 //! Root of a node is root to files, so their permissions would not keep it out.
 
@@ -22,11 +23,12 @@ const ALWAYS: [&str; 10] = [
     "var/spool/cron",
 ];
 
-/// Below these, whatever other users of this machine cannot read is hidden: backups of the files above, keys of services, passwords in
-/// settings. Programs lie elsewhere, and the data of a node is its own.
+/// Below these, whatever other users of this machine cannot read is hidden: backups of the files above, keys
+/// of services, passwords in settings. Programs lie elsewhere, and the data of a node is its own.
 const SETTINGS: [&str; 2] = ["etc", "var/lib"];
 
-/// How deep settings are looked through. The data of a service is in a folder that its users cannot enter, or further down.
+/// How deep settings are looked through. The data of a service is in a folder that its users cannot enter, or
+/// further down.
 const DEPTH: usize = 4;
 
 /// More folders than that are not looked through: a node would start too late.

@@ -1,4 +1,5 @@
-//! A lock service and a client in memory, with habits that a client must not have. Time is tokio's, which tests stop.
+//! A lock service and a client in memory, with habits that a client must not have. Time is tokio's, which
+//! tests stop.
 
 use crate::conformance::test_servers::{LockTerms, ServersState, Streams, TestServers};
 use anyhow::Result;
@@ -298,7 +299,8 @@ impl FakeClient {
         }
     }
 
-    /// Renews where a process that is over is not noticed; reports the loss of a lock that ran out while servers stood still.
+    /// Renews where a process that is over is not noticed; reports the loss of a lock that ran out while
+    /// servers stood still.
     async fn watch(self, key: String, owner: (usize, u64), ttl: Duration) {
         loop {
             sleep(ttl / 20).await;

@@ -22,7 +22,8 @@ pub struct Lost {
     pub bytes: u64,
     /// Files that lost bytes or a change of their size.
     pub files: u64,
-    /// Entries of folders that are there before or after, but not both: new names, old names of renames, removals.
+    /// Entries of folders that are there before or after, but not both: new names, old names of renames,
+    /// removals.
     pub entries: u64,
     /// Bytes not fsynced that reached the disk all the same (torn writes).
     pub survived: u64,
@@ -34,7 +35,8 @@ pub struct Lost {
 const PATHS_MAX: usize = 10;
 
 impl Volume {
-    /// fsync and fdatasync: makes a file durable, and its name if it has no durable one. Gives the backing file.
+    /// fsync and fdatasync: makes a file durable, and its name if it has no durable one. Gives the backing
+    /// file.
     pub fn sync(&mut self, number: InodeNumber) -> Result<Arc<File>, Errno> {
         let backing = self.content(number)?.sync()?;
         self.sync_meta(number)?;
@@ -77,8 +79,8 @@ impl Volume {
 
     /// Loses the power: only what is durable is there afterwards, and `torn` of the rest.
     ///
-    /// All that remains gets new numbers, which the kernel has never heard of. So nothing that it keeps in its caches
-    /// can speak for a file, and what a survivor still has open is stale.
+    /// All that remains gets new numbers, which the kernel has never heard of. So nothing that it keeps in
+    /// its caches can speak for a file, and what a survivor still has open is stale.
     pub fn crash(&mut self, torn: Option<Torn>, random: &mut impl RngExt) -> io::Result<Lost> {
         let lost = self.lose(torn, random)?;
         let mut old = std::mem::take(&mut self.inodes);
