@@ -51,3 +51,8 @@ fn each_promise_of_security_names_tests_that_there_are() {
 fn files_are_not_too_long() {
     assert_tidy(&lengths::too_long());
 }
+
+#[test]
+fn comments_are_not_too_wide() {
+    assert_tidy(&lengths::too_wide());
+}

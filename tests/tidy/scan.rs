@@ -57,7 +57,8 @@ fn raw_string(rest: &[char]) -> usize {
     body + until(&rest[body..], |rest| rest.starts_with(&end)) + end.len()
 }
 
-/// [`code`] without items that are for tests only: what follows `#[cfg(test)]` up to its closing brace or semicolon.
+/// [`code`] without items that are for tests only: what follows `#[cfg(test)]` up to its closing brace or
+/// semicolon.
 pub fn code_without_tests(source: &str) -> String {
     const MARK: &str = "#[cfg(test)]";
     let code = code(source);

@@ -10,8 +10,8 @@
 //! it: a hold ends with the invocation of its release, with the notice that it was lost, or, if its process
 //! is gone, when its lease has run out; while a release is not answered, the key is being released.
 //!
-//! [`Coverage`] of many runs adds up with [`Coverage::merge`]. What is not in a history is not guessed: a target that is
-//! neither a known client, server nor storage covers nothing.
+//! [`Coverage`] of many runs adds up with [`Coverage::merge`]. What is not in a history is not guessed: a
+//! target that is neither a known client, server nor storage covers nothing.
 
 mod meetings;
 mod moments;

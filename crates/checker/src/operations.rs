@@ -12,8 +12,8 @@ pub struct Operation<Op, Ret> {
     /// None: it is unknown what it returned, nor whether it happened.
     pub ret: Option<Ret>,
     pub invoke: u32,
-    /// [`NEVER`] for an indeterminate operation, which may take effect at any moment after its invocation or not
-    /// at all.
+    /// [`NEVER`] for an indeterminate operation, which may take effect at any moment after its invocation or
+    /// not at all.
     pub complete: u32,
 }
 
