@@ -27,13 +27,18 @@ impl Claim {
         }
     }
 
-    /// What an acquire asked for, and what its grant says of it.
-    pub fn of(asked: &AcquireArguments, grant: &Grant) -> Claim {
-        match (grant.exclusive, asked.mode.unwrap_or_default()) {
-            (Some(false), _) => Claim::Nothing,
-            (_, Mode::Exclusive) => Claim::Exclusive,
-            (_, Mode::Shared) => Claim::Shared,
+    /// What an acquire asks for.
+    pub fn asked(asked: &AcquireArguments) -> Claim {
+        match asked.mode.unwrap_or_default() {
+            Mode::Exclusive => Claim::Exclusive,
+            Mode::Shared => Claim::Shared,
         }
+    }
+
+    /// What of that a grant gives.
+    #[must_use]
+    pub fn granted(self, grant: &Grant) -> Claim {
+        if grant.exclusive == Some(false) { Claim::Nothing } else { self }
     }
 
     /// Whether two holds of a key with these claims cannot both be right at the same moment.
@@ -74,7 +79,8 @@ mod tests {
 
     #[test]
     fn a_claim_is_what_was_asked_for_unless_the_grant_says_that_it_excludes_no_process() {
-        let claim = |asked, granted| Claim::of(&AcquireArguments::of(&asked), &Grant::of(&granted));
+        let claim =
+            |asked, granted| Claim::asked(&AcquireArguments::of(&asked)).granted(&Grant::of(&granted));
         assert_eq!(claim(json!(null), json!(null)), Claim::Exclusive);
         assert_eq!(claim(json!({"mode": "shared"}), json!({"token": 3})), Claim::Shared);
         assert_eq!(claim(json!({"mode": "shared"}), json!({"exclusive": false})), Claim::Nothing);

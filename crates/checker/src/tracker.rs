@@ -13,6 +13,7 @@ use crate::belief::{denies_belief, is_notice, shows_belief};
 use crate::claim::Claim;
 use fencepost_history::{AcquireArguments, Event, Grant, Kind, Name, Process, f};
 use rustc_hash::FxHashMap;
+use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
 /// How a hold ended.
@@ -50,8 +51,8 @@ pub struct Open<K> {
     pub f: Name,
     /// Its process had said that it no longer believes in that hold.
     denied: bool,
-    /// What an acquire asks for.
-    asked: Option<AcquireArguments>,
+    /// What an acquire claims.
+    claim: Claim,
 }
 
 /// A hold that is not over.
@@ -104,8 +105,6 @@ pub struct Granted {
     pub hold: usize,
     pub claim: Claim,
     pub grant: Grant,
-    /// What its acquire asked for.
-    pub asked: AcquireArguments,
 }
 
 /// What the completion of an operation says of its process's belief in the hold under which it was invoked.
@@ -215,9 +214,9 @@ impl<K: Clone + Eq + Hash> Tracker<K> {
     }
 
     fn invoke(&mut self, process: u64, event: &Event, key: K) -> Result<Change<K>, Impossible> {
-        if self.open.contains_key(&process) {
+        let Entry::Vacant(vacant) = self.open.entry(process) else {
             return Err(Impossible::SecondOperation);
-        }
+        };
         let (is_acquire, is_release) = (event.f == f::ACQUIRE, event.f == f::RELEASE);
         let owner = (process, key);
         let held = self.held.get(&owner).copied();
@@ -238,20 +237,20 @@ impl<K: Clone + Eq + Hash> Tracker<K> {
         }
         let operation = self.operations;
         self.operations += 1;
-        let asked = is_acquire.then(|| AcquireArguments::of(&event.value));
-        let open = Open { operation, key: owner.1, under, f: event.f.clone(), denied, asked };
-        self.open.insert(process, open);
+        let claim = match is_acquire {
+            true => Claim::asked(&AcquireArguments::of(&event.value)),
+            false => Claim::default(),
+        };
+        vacant.insert(Open { operation, key: owner.1, under, f: event.f.clone(), denied, claim });
         Ok(Change::Invoked { operation, under, ended })
     }
 
     fn complete(&mut self, process: u64, event: &Event, key: K) -> Result<Change<K>, Impossible> {
-        let Some(open) = self.open.get(&process) else { return Err(Impossible::NeverInvoked) };
-        if open.f != event.f || event.key.is_some() && key != open.key {
+        let Entry::Occupied(open) = self.open.entry(process) else { return Err(Impossible::NeverInvoked) };
+        if open.get().f != event.f || event.key.is_some() && key != open.get().key {
             return Err(Impossible::OtherOperation);
         }
-        let Some(Open { operation, key, under, denied, asked, .. }) = self.open.remove(&process) else {
-            return Err(Impossible::NeverInvoked);
-        };
+        let Open { operation, key, under, denied, claim, .. } = open.remove();
         let (is_acquire, is_release) = (event.f == f::ACQUIRE, event.f == f::RELEASE);
         let owner = (process, key);
         let denies = denies_belief(&event.f, event);
@@ -265,7 +264,7 @@ impl<K: Clone + Eq + Hash> Tracker<K> {
             held.denied = true;
         }
         let (mut let_go, mut abandoned) = (Vec::new(), Vec::new());
-        if is_acquire || is_release {
+        if (is_acquire || is_release) && !self.lost.is_empty() {
             let_go.extend(self.lost.remove(&owner));
         }
         if is_release {
@@ -278,11 +277,11 @@ impl<K: Clone + Eq + Hash> Tracker<K> {
         }
         let is_granted = is_acquire && event.kind == Kind::Ok;
         let granted = is_granted.then(|| {
-            let (asked, grant) = (asked.unwrap_or_default(), Grant::of(&event.value));
+            let grant = Grant::of(&event.value);
             let hold = self.grants;
             self.grants += 1;
             self.held.insert(owner.clone(), Held { hold, is_releasing: false, denied: false });
-            Box::new(Granted { hold, claim: Claim::of(&asked, &grant), grant, asked })
+            Box::new(Granted { hold, claim: claim.granted(&grant), grant })
         });
         Ok(Change::Completed(Completed {
             operation,

@@ -58,9 +58,15 @@ macro_rules! values {
         impl $name {
             /// Reads the value of an event.
             pub fn of(value: &Value) -> $name {
-                $name {
-                    $($field: value.get(stringify!($field)).and_then(|field| Deserialize::deserialize(field).ok()),)*
+                let mut said = $name::default();
+                // Most values have fewer fields than there are names.
+                for (name, field) in value.as_object().into_iter().flatten() {
+                    $(if name == stringify!($field) {
+                        said.$field = Deserialize::deserialize(field).ok();
+                        continue;
+                    })*
                 }
+                said
             }
         }
 
