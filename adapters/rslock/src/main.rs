@@ -1,5 +1,5 @@
-//! rslock's `LockManager`: attempts by `lock`. `--acquire`: its `acquire`, which waits by itself, under a time-out.
-//! `--extend`: the default, and each lock is extended whenever a third of its TTL has passed.
+//! rslock's `LockManager`: attempts by `lock`. `--acquire`: its `acquire`, which waits by itself, under a
+//! time-out. `--extend`: the default, and each lock is extended whenever a third of its TTL has passed.
 
 use fencepost_client::{Env, Error, Grant, Removal};
 use rslock::{Lock, LockError, LockManager};
@@ -26,7 +26,8 @@ struct Held {
 impl fencepost_client::Lock for RsLock {
     fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error> {
         if has("--acquire") {
-            // A dropped future is how a program stops to wait. Keys that it has set stay until their TTL is over.
+            // A dropped future is how a program stops to wait. Keys that it has set stay until their TTL is
+            // over.
             let acquired = RUNTIME.block_on(async { within(timeout, self.manager.acquire(key, ttl)).await });
             let Ok(guard) = acquired else { return Ok(None) };
             return Ok(Some(self.granted(key, guard?.lock, ttl)));

@@ -1,4 +1,5 @@
-//! The lock of `kits/tests/conversation.py`, which asks no server: `kits/tests/fake-lock.md` says what it does.
+//! The lock of `kits/tests/conversation.py`, which asks no server: `kits/tests/fake-lock.md` says what it
+//! does.
 
 use fencepost_client::{Env, Error, Grant, Lock, Removal};
 use std::time::Duration;

@@ -23,9 +23,9 @@ pub struct Env {
 }
 
 impl Env {
-    /// Repeats an attempt that does not block, until it brings a grant or an error, or the time is nearly up: an attempt
-    /// that the end cuts off would be of unknown outcome. The attempt is given the time that is left. The validity then
-    /// counts from the attempt that was granted.
+    /// Repeats an attempt that does not block, until it brings a grant or an error, or the time is nearly up:
+    /// an attempt that the end cuts off would be of unknown outcome. The attempt is given the time that is
+    /// left. The validity then counts from the attempt that was granted.
     ///
     /// # Errors
     /// Those of an attempt.

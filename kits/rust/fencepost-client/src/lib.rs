@@ -1,5 +1,5 @@
-//! The client kit of Fencepost for Rust: it speaks the client protocol, so that a lock under test is two functions. The page
-//! `kits/README.md` of Fencepost says what all kits do.
+//! The client kit of Fencepost for Rust: it speaks the client protocol, so that a lock under test is two
+//! functions. The page `kits/README.md` of Fencepost says what all kits do.
 //!
 //! ```no_run
 //! use fencepost_client::{Env, Error, Grant, Lock, Removal};
@@ -32,21 +32,25 @@ pub use hello::Server;
 
 use std::time::Duration;
 
-/// The lock under test as one process uses it. All its functions are called by one thread, which also made it.
+/// The lock under test as one process uses it. All its functions are called by one thread, which also made
+/// it.
 ///
-/// It is dropped when its process is over. A lock that renews, or whose lease is a session or a connection, must end that
-/// when it is dropped: otherwise a process that crashed would hold its lock for ever.
+/// It is dropped when its process is over. A lock that renews, or whose lease is a session or a connection,
+/// must end that when it is dropped: otherwise a process that crashed would hold its lock for ever.
 pub trait Lock {
-    /// Tries to get the lock for `ttl`, and returns within `timeout`. No grant means that the library said no.
+    /// Tries to get the lock for `ttl`, and returns within `timeout`. No grant means that the library said
+    /// no.
     ///
     /// # Errors
-    /// [`Error::NotAcquired`] and [`Error::Certain`] if the lock was certainly not granted; any other leaves that unknown.
+    /// [`Error::NotAcquired`] and [`Error::Certain`] if the lock was certainly not granted; any other leaves
+    /// that unknown.
     fn acquire(&mut self, key: &str, ttl: Duration, timeout: Duration) -> Result<Option<Grant>, Error>;
 
     /// Gives the lock back, and says whether that removed a lock.
     ///
     /// # Errors
-    /// [`Error::NotHeld`] and [`Error::Certain`] if certainly nothing was removed; any other leaves that unknown.
+    /// [`Error::NotHeld`] and [`Error::Certain`] if certainly nothing was removed; any other leaves that
+    /// unknown.
     fn release(&mut self, key: &str, timeout: Duration) -> Result<Removal, Error>;
 
     /// Whether the library itself believes, without a request, that the lock is held.
@@ -62,8 +66,8 @@ pub struct Grant {
     pub token: Option<u64>,
     /// A value that no other grant has.
     pub unique: Option<String>,
-    /// The time for which the lock is valid, from now on, as the library states it. Without it, the kit counts the TTL from
-    /// the begin of the attempt.
+    /// The time for which the lock is valid, from now on, as the library states it. Without it, the kit
+    /// counts the TTL from the begin of the attempt.
     pub validity: Option<Duration>,
     /// Names of the servers that granted it.
     pub granted_by: Vec<String>,

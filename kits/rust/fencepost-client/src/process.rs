@@ -257,7 +257,8 @@ impl Process {
         }
     }
 
-    /// What the process believes without asking a server. A careful one also looks at its clock, and asks the lock.
+    /// What the process believes without asking a server. A careful one also looks at its clock, and asks the
+    /// lock.
     fn believes(&mut self, key: &str) -> bool {
         let careful = self.shared.client.careful;
         let runs = |hold: &Hold| hold.until.is_none_or(|until| Instant::now() < until);

@@ -211,7 +211,8 @@ impl Replica {
         }
     }
 
-    /// Makes sure of a connection on which the storage has answered: a stopped one's kernel accepts connections, too.
+    /// Makes sure of a connection on which the storage has answered: a stopped one's kernel accepts
+    /// connections, too.
     fn connect(&mut self, deadline: Instant) -> bool {
         if self.connection.as_ref().is_some_and(is_closed) {
             self.connection = None;
