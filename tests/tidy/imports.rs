@@ -1,8 +1,9 @@
 //! Which crate may depend on which: the program stands on the hunt, that on the campaign, that on the engine
 //! and the report, and these on the rest.
 
-use crate::sources::{files, text};
+use crate::sources::{files, root, text};
 use std::collections::BTreeSet;
+use std::process::Command;
 
 /// Each crate of ours, and which of ours it may import.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
@@ -113,4 +114,24 @@ pub fn problems() -> Vec<String> {
     }
     assert!(checked > 5, "only {checked} manifests were found");
     problems
+}
+
+/// Crates that users take with them, and which a workspace around them would not let them build: it excludes
+/// no folder below a member that it names, and names itself by `.`.
+pub fn swallowed_by_the_workspace() -> Vec<String> {
+    let manifests = files(&["toml"]).into_iter().filter(|file| {
+        let is_apart = ["kits", "adapters", "fuzz"].iter().any(|folder| file.starts_with(folder));
+        is_apart && file.ends_with("Cargo.toml")
+    });
+    let swallowed = manifests.filter_map(|manifest| {
+        let asked = Command::new(env!("CARGO"))
+            .args(["metadata", "--no-deps", "--offline", "--format-version", "1", "--manifest-path"])
+            .arg(root().join(&manifest))
+            .output()
+            .expect("cargo runs");
+        let why = String::from_utf8_lossy(&asked.stderr).into_owned();
+        // One that depends on what lies beside it in a node cannot be read here, for that reason alone.
+        why.contains("believes it's in a workspace").then(|| format!("{}: {why}", manifest.display()))
+    });
+    swallowed.collect()
 }

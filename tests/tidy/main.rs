@@ -22,6 +22,11 @@ fn crates_import_only_what_lies_beneath_them() {
 }
 
 #[test]
+fn crates_of_their_own_can_be_built_where_they_lie() {
+    assert_tidy(&imports::swallowed_by_the_workspace());
+}
+
+#[test]
 fn modules_of_a_crate_form_no_cycle() {
     let graphs = cycles::graphs();
     assert_tidy(&graphs.iter().flat_map(|graph| graph.problems()).collect::<Vec<_>>());
