@@ -63,7 +63,6 @@ macro_rules! values {
                 for (name, field) in value.as_object().into_iter().flatten() {
                     $(if name == stringify!($field) {
                         said.$field = Deserialize::deserialize(field).ok();
-                        continue;
                     })*
                 }
                 said
