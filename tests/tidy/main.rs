@@ -1,4 +1,4 @@
-//! What keeps the sources tidy: who may import whom, no cycles between modules, words that readers know,
+//! What keeps the sources tidy: which crate may import which, no cycles between modules, known words,
 //! links that lead somewhere, files that fit a screen or ten.
 
 mod cycles;

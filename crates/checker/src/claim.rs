@@ -2,7 +2,7 @@
 
 use fencepost_history::{AcquireArguments, Grant, Mode};
 
-/// What a hold claims of its key: whom it suffers beside it.
+/// What a hold claims of its key: which other holds may stand beside it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Claim {
     /// It excludes no process, as the lock says itself: a version that is compared when it writes.

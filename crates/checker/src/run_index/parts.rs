@@ -94,7 +94,7 @@ pub struct Hold<'a> {
     /// Of a grant that ends with a session or a connection: from when on a fault may have ended that. None
     /// where no fault did.
     pub cut_ns: Option<u64>,
-    /// Whom it suffers beside it.
+    /// Which other holds of the key may stand beside it.
     pub claim: Claim,
     /// Of each notice that the lease was prolonged: its index, and the time at which that was asked for.
     pub renewals: Vec<(u64, u64)>,

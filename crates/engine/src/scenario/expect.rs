@@ -1,6 +1,6 @@
 //! What is expected of a run, and whether it was observed.
 
-use super::measure::{Bounds, Measure, Measured, Measurement, Observed, measure};
+use super::measure::{Bounds, Measure, Measured, Measurement, Observed, earlier, measure};
 use fencepost_checker::{Metric, Outcome};
 use fencepost_history::{Event, Kind, Process};
 use fencepost_nemesis::Trigger;
@@ -175,7 +175,7 @@ fn came(run: &Observed, trigger: &Trigger, error: Option<&str>) -> Finding {
     let mut fitting: Vec<&Event> =
         triggers.iter().flat_map(|trigger| run.all(trigger).filter(has_code)).collect();
     fitting.sort_by_key(|event| event.index);
-    match fitting.get((trigger.times as usize).saturating_sub(1)) {
+    match fitting.get(earlier(trigger)) {
         Some(event) => {
             let error = event.error.as_deref().unwrap_or_default().to_owned();
             let finding = Finding::new(true, format!("{} came, after {:.2} s", trigger.f, seconds(event)));

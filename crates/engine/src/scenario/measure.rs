@@ -34,8 +34,13 @@ impl<'a> Observed<'a> {
 
     /// The event for which a trigger waits, in the order of the history, and those that fit after it.
     pub(super) fn from(&self, trigger: &'a Trigger) -> impl Iterator<Item = &'a Event> {
-        self.all(trigger).skip(usize::try_from(trigger.times.saturating_sub(1)).unwrap_or(usize::MAX))
+        self.all(trigger).skip(earlier(trigger))
     }
+}
+
+/// How many events that fit a trigger come before the one that it waits for.
+pub(super) fn earlier(trigger: &Trigger) -> usize {
+    usize::try_from(trigger.times.saturating_sub(1)).unwrap_or(usize::MAX)
 }
 
 /// A measure with its bounds.
@@ -133,9 +138,9 @@ fn time<'a>(
     to: &Trigger,
     run: &Observed,
 ) -> Measurement {
+    let fitting: Vec<&Event> = run.all(to).collect();
     let until_next = |begun: u64| {
-        let after = run.all(to).filter(|event| event.time > begun);
-        let next = { after }.nth(usize::try_from(to.times.saturating_sub(1)).unwrap_or(usize::MAX));
+        let next = fitting.iter().filter(|event| event.time > begun).nth(earlier(to));
         next.map_or(f64::INFINITY, |next| (next.time - begun) as f64 / 1e9)
     };
     let mut times: Vec<f64> = from.map(|event| until_next(event.time)).collect();

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const CLIENT_PORT: u16 = 2181;
-/// Followers tell the leader whom they heard from every half tick, and the leader ends sessions at whole
-/// ticks.
+/// Every half tick, followers name to the leader the clients that they heard from, and the leader ends
+/// sessions at whole ticks.
 pub(super) const TICK: Duration = Duration::from_millis(500);
 /// The servers' own bounds of a session's time-out; they would silently bring another one within them.
 const TTL_MIN: Duration = Duration::from_secs(1);

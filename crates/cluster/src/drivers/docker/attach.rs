@@ -67,7 +67,7 @@ impl Attach for Exec {
 type Input = Pin<Box<dyn AsyncWrite + Send>>;
 
 /// The program's standard input. Dropping it closes that, as with a pipe: both directions share a connection,
-/// which lives for as long as either does, so its end has to be said aloud.
+/// which lives for as long as either does, so its end has to be announced.
 struct Stdin(Input);
 
 impl AsyncWrite for Stdin {
