@@ -1,6 +1,6 @@
 //! What a fault or a step of a script waits for: an event of the history.
 
-use fencepost_history::{Event, FaultEvent, FaultStage, Grant, Kind, Process, ReachedPoint, f};
+use fencepost_history::{Event, FaultEvent, FaultStage, Grant, Kind, NoticeValue, Process, f};
 use serde::{Deserialize, Serialize};
 
 /// The first event that fits everything that is said here; what is left out fits any.
@@ -118,7 +118,7 @@ impl Trigger {
         let kind = self.kind.unwrap_or_else(|| self.usual_kind());
         event.f == self.f
             && event.kind == kind
-            && is(&self.point, ReachedPoint::of(&event.value).point.as_deref())
+            && is(&self.point, NoticeValue::of(&event.value).point.as_deref())
             && is(&self.client, client.as_deref())
             && self
                 .stage

@@ -5,9 +5,10 @@ use crate::node_log::with_last_line;
 use crate::recorder::Recorder;
 use crate::stop::Stop;
 use fencepost_cluster::Node;
+use fencepost_history::{Millis, Name, NoticeValue};
 use fencepost_locks::protocol::Notice;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -99,11 +100,12 @@ impl ClientMonitor {
 impl ClientEvents for ClientMonitor {
     fn notice(&self, notice: Notice) {
         if let Some(recorder) = self.recorder.get() {
-            let mut value = serde_json::Map::new();
-            value.extend(notice.reason.map(|reason| ("reason".to_owned(), json!(reason))));
-            value.extend(notice.point.map(|point| ("point".to_owned(), json!(point))));
-            value.extend(notice.age_ms.map(|age_ms| ("age_ms".to_owned(), json!(age_ms))));
-            let value = if value.is_empty() { Value::Null } else { Value::Object(value) };
+            let said = NoticeValue {
+                age_ms: notice.age_ms.map(Millis::from),
+                point: notice.point.map(Name::from),
+                reason: notice.reason,
+            };
+            let value = if said == NoticeValue::default() { Value::Null } else { said.into() };
             recorder.notice(notice.process, &notice.event, &notice.key, value);
         }
     }

@@ -52,6 +52,4 @@ pub use shell::{shell_path, shell_word};
 pub use storage_access::{STORAGE, STORAGE_IS_REGISTER, STORAGE_LOG, StorageAccess};
 pub use stored::{Events, KEY_BYTES_MAX, compressed_name, find_history, read_history};
 pub use time_span::{InvalidDuration, TimeSpan};
-pub use values::{
-    AcquireArguments, Grant, Lost, Millis, Mode, ObservedTarget, ReachedPoint, Released, Renewed,
-};
+pub use values::{AcquireArguments, Grant, Millis, Mode, NoticeValue, ObservedTarget, Released};

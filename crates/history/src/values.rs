@@ -135,14 +135,13 @@ values! {
         removed_owner: Option<u64>,
     }
 
-    /// The value of the notice `renewed`.
-    Renewed {
-        /// The time since the client sent the request for it.
+    /// The value of a client's notice.
+    NoticeValue {
+        /// Of `renewed`: the time since the client sent the request for it.
         age_ms: Millis,
-    }
-
-    /// The value of the notice `lost`.
-    Lost {
+        /// Of `at`: the point that its recipe has reached.
+        point: Name,
+        /// Of `lost`: why.
         reason: String,
     }
 
@@ -154,11 +153,6 @@ values! {
         leader: Name,
         /// How the clock of the target was moved.
         mechanism: String,
-    }
-
-    /// The value of the notice `at`.
-    ReachedPoint {
-        point: Name,
     }
 }
 
@@ -199,6 +193,14 @@ mod tests {
         );
         let of_no_process = Released { removed_owner: Some(None), ..Released::default() };
         assert_eq!(Value::from(of_no_process), json!({"removed_owner": null}));
+    }
+
+    #[test]
+    fn a_notice_says_what_belongs_to_it() {
+        let renewed = NoticeValue { age_ms: Some(3.into()), ..NoticeValue::default() };
+        assert_eq!(Value::from(renewed.clone()), json!({"age_ms": 3}));
+        assert_eq!(NoticeValue::of(&json!({"age_ms": 3, "point": 1})), renewed);
+        assert_eq!(NoticeValue::of(&Value::Null), NoticeValue::default());
     }
 
     #[test]

@@ -5,7 +5,8 @@ use crate::tracker::{Belief, Change, Completed, Granted, HoldEnd, Tracker};
 use fencepost_history::fault::FAULT_LEFT_OUT;
 use fencepost_history::{
     AcquireArguments, CUT_OFF, Event, FaultDescription, FaultEvent, FaultStage, Kind, LockFacts, Millis,
-    NEMESES, PHASE, Renewed, RunNodes, SCRIPTS_CUT_SHORT, SERVERS, STORAGE, ServerEnded, UnfinishedScript,
+    NEMESES, NoticeValue, PHASE, RunNodes, SCRIPTS_CUT_SHORT, SERVERS, STORAGE, ServerEnded,
+    UnfinishedScript,
 };
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
@@ -128,7 +129,7 @@ impl<'a> Reader<'a> {
 
     fn renewed(&mut self, process: u64, hold: Option<usize>, event: &'a Event) {
         // A client that was stopped reads the answer to a keepalive long after it sent it.
-        let age_ns = Renewed::of(&event.value).age_ms.map_or(0, Millis::to_ns);
+        let age_ns = NoticeValue::of(&event.value).age_ms.map_or(0, Millis::to_ns);
         let renewal = (event.index, event.time.saturating_sub(age_ns));
         match hold {
             Some(hold) => self.holds[hold].renewals.push(renewal),
