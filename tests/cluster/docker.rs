@@ -55,7 +55,7 @@ async fn capabilities() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fast() {
-    scenarios::fast("docker", Duration::from_secs(12), Duration::from_secs(4)).await;
+    scenarios::fast("docker", Duration::from_secs(40), Duration::from_secs(20)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

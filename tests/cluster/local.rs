@@ -55,7 +55,7 @@ async fn capabilities() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fast() {
-    scenarios::fast("local", Duration::from_millis(1500), Duration::from_secs(4)).await;
+    scenarios::fast("local", Duration::from_secs(8), Duration::from_secs(8)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
