@@ -25,7 +25,7 @@ pub fn analyze(args: &AnalyzeArgs) -> Result<i32> {
     let folder = RunFolder::open(&args.run)?;
     if goes_on(&folder.path) {
         let run = args.run.display();
-        return Err(BadUsage(format!(
+        return Err(BadUsage::new(format!(
             "the run in {run} goes on: a verdict now would not be its last; wait for its end, or watch it with `fencepost serve`"
         ))
         .into());

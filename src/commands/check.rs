@@ -154,13 +154,14 @@ fn pair(text: &str) -> Result<(String, String), String> {
 fn check_initial(model: ModelName, initial: &str) -> Result<()> {
     if !matches!(model, ModelName::Register | ModelName::CasRegister) {
         let model = model.name();
-        return Err(BadUsage(format!(
-            "--initial is for register and cas-register, and the model is {model}"
-        ))
+        return Err(BadUsage::at(
+            "initial",
+            format!("--initial is for register and cas-register, and the model is {model}"),
+        )
         .into());
     }
     if serde_json::from_str::<serde_json::Value>(initial).is_err() {
-        return Err(BadUsage(format!(
+        return Err(BadUsage::new(format!(
             "invalid --initial {initial:?}: expected JSON, such as 0, null or '\"text\"'"
         ))
         .into());

@@ -27,7 +27,7 @@ pub struct ExportArgs {
 pub fn export(args: &ExportArgs) -> Result<i32> {
     if args.format == Format::Parquet && !HAS_PARQUET {
         let sentence = "this program was built without Parquet: use a released one, or build it with --features parquet (--format csv needs neither)";
-        return Err(BadUsage(sentence.to_owned()).into());
+        return Err(BadUsage::new(sentence).into());
     }
     // It is the mistake of the history, and not one of writing, in whatever way the writing ends because of
     // it.
@@ -45,7 +45,7 @@ pub fn export(args: &ExportArgs) -> Result<i32> {
             .map_err(anyhow::Error::from),
         None if args.format == Format::Parquet => {
             let sentence = "parquet is no text: say with --out FILE where it is to go";
-            Err(BadUsage(sentence.to_owned()).into())
+            Err(BadUsage::new(sentence).into())
         }
         None => write(args.format, &mut events, &mut BufWriter::new(Output)),
     };

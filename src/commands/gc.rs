@@ -57,7 +57,7 @@ pub fn gc(args: &GcArgs) -> Result<i32> {
 fn gc_folder(args: &GcArgs) -> Result<i32> {
     let results = &args.results;
     let all = runs::all(results).map_err(|error| {
-        BadUsage(format!("cannot read the results folder {}: {error}", results.display()))
+        BadUsage::new(format!("cannot read the results folder {}: {error}", results.display()))
     })?;
     let (count, mut removed, mut bytes) = (all.len(), 0, 0);
     let mut kept = HashSet::new();

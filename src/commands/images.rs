@@ -31,7 +31,7 @@ pub async fn images(command: ImagesCommand) -> Result<i32> {
     match command {
         ImagesCommand::Build { names } => {
             for name in &names {
-                images::find(name).map_err(|error| BadUsage(error.0))?;
+                images::find(name).map_err(|error| BadUsage::new(error.0))?;
             }
             image_store::build(&names, &DriverOptions::new()?).await?
         }

@@ -85,7 +85,7 @@ pub fn list(what: Option<&str>, folders: &[String]) -> Result<i32> {
     if let Some(what) = what
         && !names.contains(&what)
     {
-        return Err(BadUsage(unknown("list of", what, &names)).into());
+        return Err(BadUsage::new(unknown("list of", what, &names)).into());
     }
     let width = sections.iter().flat_map(|(_, rows)| rows).map(|(name, _)| name.len()).max().unwrap_or(0);
     let shown = sections.iter().filter(|(name, _)| what.is_none_or(|what| what == *name));

@@ -33,7 +33,7 @@ pub fn completions(shell: Shell, mut program: Command) -> Result<i32> {
 pub fn man(folder: Option<&Path>, program: &Command) -> Result<i32> {
     let Some(folder) = folder else { return print(&page(program.clone())?) };
     if !folder.is_dir() {
-        return Err(BadUsage(format!("there is no folder {}; make it first", folder.display())).into());
+        return Err(BadUsage::new(format!("there is no folder {}; make it first", folder.display())).into());
     }
     for (name, page) in pages(program)? {
         write_whole(&folder.join(name), &page)?;

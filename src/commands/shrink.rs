@@ -50,7 +50,7 @@ pub fn shrink(args: &ShrinkArgs) -> Result<i32> {
     let schedule = schedule(&args.run, args.driver.as_deref())?;
     let (violation, others) = chosen(args)?;
     if schedule.script.is_some() {
-        return Err(BadUsage(format!(
+        return Err(BadUsage::new(format!(
             "the run {} follows the scripts of a scenario, which its author made as small as they are; shrink a run \
              whose clients follow a workload",
             args.run.display()
@@ -95,7 +95,7 @@ fn chosen(args: &ShrinkArgs) -> Result<(Violation, Vec<Violation>)> {
     fencepost_report::prepare_threads();
     let mut all = Violation::all(&check_run(&read_history(&folder.history())?));
     if all.is_empty() {
-        return Err(BadUsage(format!(
+        return Err(BadUsage::new(format!(
             "the run {} shows no violation, so there is nothing to shrink",
             args.run.display()
         ))
@@ -106,7 +106,7 @@ fn chosen(args: &ShrinkArgs) -> Result<(Violation, Vec<Violation>)> {
         Some(class) => {
             let classes: Vec<&str> = all.iter().map(|violation| violation.class.as_str()).collect();
             let place = classes.iter().position(|known| known == class);
-            place.ok_or_else(|| BadUsage(unknown("class of the run's violations", class, &classes)))?
+            place.ok_or_else(|| BadUsage::new(unknown("class of the run's violations", class, &classes)))?
         }
     };
     let chosen = all.remove(place);

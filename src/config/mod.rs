@@ -67,10 +67,10 @@ fn with_file(arguments: Vec<OsString>, command: &Command) -> Result<(Vec<OsStrin
     let reads = |asked: &&Command| !asked.is_hide_set() && !WITHOUT_FILE.contains(&asked.get_name());
     let Some(asked) = asked.filter(reads) else { return unchanged(arguments) };
     let Some(path) = file(&arguments) else { return unchanged(arguments) };
-    let text =
-        read_settings(&path).map_err(|error| BadUsage(format!("cannot read {}: {error}", path.display())))?;
+    let text = read_settings(&path)
+        .map_err(|error| BadUsage::new(format!("cannot read {}: {error}", path.display())))?;
     let (settings, downloads) = parse(&text, command)
-        .map_err(|mistake| BadUsage(mistake.in_file(&path.display().to_string(), &text).to_string()))?;
+        .map_err(|mistake| BadUsage::new(mistake.in_file(&path.display().to_string(), &text)))?;
     DownloadSettings::set_defaults(downloads);
     let settings: Vec<Setting> = settings
         .into_iter()
@@ -277,8 +277,8 @@ mod tests {
         std::fs::write(file.path(), text).unwrap();
         let path = file.path().to_str().unwrap();
         let line = line.replacen("fencepost ", &format!("fencepost --config {path} "), 1);
-        let (words, _) =
-            with_file(arguments(&line), &Cli::command()).map_err(|error| error.0.replace(path, "FILE"))?;
+        let (words, _) = with_file(arguments(&line), &Cli::command())
+            .map_err(|error| error.sentence.replace(path, "FILE"))?;
         let words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap()).collect();
         Ok(words.join(" ").replace(&format!("--config {path} "), ""))
     }
@@ -335,7 +335,7 @@ skip = [\"noise\"]
         assert!(with_file(arguments("fencepost test --config none"), &Cli::command()).is_ok());
         let missing =
             with_file(arguments("fencepost test --config /nowhere.toml"), &Cli::command()).unwrap_err();
-        assert!(missing.0.contains("cannot read /nowhere.toml"), "{missing}");
+        assert!(missing.sentence.contains("cannot read /nowhere.toml"), "{missing}");
     }
 
     #[test]

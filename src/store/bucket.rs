@@ -41,13 +41,13 @@ impl Bucket {
     /// It is no address of a store, or bears credentials. Whether the store answers is not asked.
     pub fn open(address: &str, patience: Patience) -> Result<Bucket> {
         let invalid = |why: &str| {
-            BadUsage(format!(
+            BadUsage::new(format!(
                 "invalid address of an object store {address:?}: {why}; expected s3://BUCKET/PREFIX, gs://…, az://… or file:///FOLDER"
             ))
         };
         let url: Url = address.parse().map_err(|_| invalid("it cannot be read"))?;
         if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
-            return Err(BadUsage(
+            return Err(BadUsage::new(
                 "invalid address of an object store: it bears credentials or options; give them in the environment, such as \
                  AWS_ACCESS_KEY_ID"
                     .to_owned(),

@@ -101,7 +101,7 @@ impl Copied {
     fn whole(&self) -> Result<PathBuf> {
         let inside = runs::folders(&self.folder)?;
         match &inside[..] {
-            [] => Err(BadUsage(format!(
+            [] => Err(BadUsage::new(format!(
                 "there is no result in {}, or none that is whole; results are sent there with --results or `fencepost upload`",
                 self.address
             ))

@@ -11,7 +11,7 @@ pub enum Bucket {}
 
 impl Bucket {
     pub fn open(address: &str, _patience: Patience) -> Result<Bucket> {
-        Err(BadUsage(format!(
+        Err(BadUsage::new(format!(
             "this build of Fencepost reads and writes no object store, so {address} is out of reach: use a released program, or build \
              it with `--features object-store`"
         ))

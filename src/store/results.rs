@@ -162,7 +162,7 @@ pub async fn upload(folders: &[PathBuf], address: &str) -> Result<usize> {
 
 /// The folder itself, if files lie in it; else the folders in it.
 fn results_in(folder: &Path) -> Result<Vec<PathBuf>> {
-    let cannot = |error| BadUsage(format!("cannot open {}: {error}", folder.display()));
+    let cannot = |error| BadUsage::new(format!("cannot open {}: {error}", folder.display()));
     let folder = folder.canonicalize().map_err(cannot)?;
     let mut entries = Vec::new();
     for entry in fs::read_dir(&folder).map_err(cannot)? {
@@ -178,7 +178,7 @@ fn results_in(folder: &Path) -> Result<Vec<PathBuf>> {
         entries.into_iter().filter(|(_, kind)| kind.is_dir()).map(|(path, _)| path).collect();
     inside.sort();
     match inside.is_empty() {
-        true => Err(BadUsage(format!("there is nothing to send in {}", folder.display())).into()),
+        true => Err(BadUsage::new(format!("there is nothing to send in {}", folder.display())).into()),
         false => Ok(inside),
     }
 }

@@ -13,7 +13,8 @@ use fencepost_history::prose::second_of_a_name;
 pub fn check_once<N: AsRef<str>>(option: &str, names: &[N]) -> Result<(), BadUsage> {
     match second_of_a_name(names) {
         Some(at) => {
-            Err(BadUsage(format!("{option} names {} twice; name it once", printable(names[at].as_ref()))))
+            let sentence = format!("{option} names {} twice; name it once", printable(names[at].as_ref()));
+            Err(BadUsage { key: option.strip_prefix("--").map(str::to_owned), sentence })
         }
         None => Ok(()),
     }
@@ -39,7 +40,7 @@ mod tests {
     #[test]
     fn a_list_names_each_thing_once() {
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<String>>();
-        let refused = |options: RunOptions| options.check_lists().unwrap_err().0;
+        let refused = |options: RunOptions| options.check_lists().unwrap_err().sentence;
         let option = RunOptions { option: texts(&["a=1", "b=1", "a=2"]), ..RunOptions::default() };
         assert_eq!(refused(option), "--option names a twice; name it once");
         let packages =

@@ -1,32 +1,58 @@
 //! Looks up what a user named, and says which name was probably meant.
 
 use fencepost_history::mistake::Mistake;
+use fencepost_history::prose::nearest;
 pub use fencepost_history::prose::unknown;
-use fencepost_locks::{LockDefinition, folder};
+use fencepost_locks::{LockDefinition, OptionError, folder};
+use std::fmt::Display;
 use std::path::Path;
 use toml::Spanned;
 
-/// A mistake in what the user asked for: one sentence. Exit code 254.
+/// A mistake in what the user asked for. Exit code 254.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct BadUsage(pub String);
+#[error("{sentence}")]
+pub struct BadUsage {
+    /// The option that it is about, if it is about one: `ttl`.
+    pub key: Option<String>,
+    /// What is wrong, in one sentence.
+    pub sentence: String,
+}
+
+impl BadUsage {
+    /// A mistake that is about no option.
+    pub fn new(sentence: impl Display) -> BadUsage {
+        BadUsage { key: None, sentence: sentence.to_string() }
+    }
+
+    /// A mistake in this option: `ttl`.
+    pub fn at(option: &str, sentence: impl Display) -> BadUsage {
+        BadUsage { key: Some(option.to_owned()), ..BadUsage::new(sentence) }
+    }
+}
+
+impl From<OptionError> for BadUsage {
+    fn from(OptionError { option, sentence }: OptionError) -> BadUsage {
+        BadUsage::at(&option, sentence)
+    }
+}
 
 /// The built-in lock of that name, or the one in this folder.
 pub fn find_lock(name: &str) -> Result<&'static LockDefinition, BadUsage> {
     match folder::is_folder(name) {
-        true => folder::load(name).map_err(BadUsage),
-        false => pick("lock", name, fencepost_locks::registry(), |lock| lock.name).map_err(|error| {
+        true => folder::load(name).map_err(|sentence| BadUsage::at("lock", sentence)),
+        false => pick("lock", name, fencepost_locks::registry(), |lock| lock.name).map_err(|refused| {
+            let names: Vec<&str> = fencepost_locks::registry().iter().map(|lock| lock.name).collect();
             let sentence = match Path::new(name).is_dir() {
                 true => format!("unknown lock \"{name}\": did you mean the folder ./{name}?"),
-                false if error.0.ends_with('?') => error.0,
-                false => format!("{}, or the folder of a lock of your own, such as ./{name}", error.0),
+                false if nearest(name, &names).is_some() => refused.sentence,
+                false => format!("{refused}, or the folder of a lock of your own, such as ./{name}"),
             };
-            BadUsage(sentence)
+            BadUsage::at("lock", sentence)
         }),
     }
 }
 
-/// The one of that name, or a sentence that offers the nearest right one.
+/// The one of that name, or a sentence that offers the nearest right one. `what` is the option that names it.
 pub fn pick<T: Copy>(
     what: &str,
     name: &str,
@@ -37,7 +63,7 @@ pub fn pick<T: Copy>(
         return Ok(*found);
     }
     let names: Vec<&str> = all.iter().map(&name_of).collect();
-    Err(BadUsage(unknown(what, name, &names)))
+    Err(BadUsage::at(what, unknown(what, name, &names)))
 }
 
 /// As [`pick`], of a name in a file.
@@ -50,5 +76,5 @@ pub(crate) fn pick_at<T: Copy>(
     all: &[T],
     name_of: impl Fn(&T) -> &'static str,
 ) -> Result<T, Mistake> {
-    pick(what, name.get_ref(), all, name_of).map_err(|error| Mistake::new(name.span(), error.0))
+    pick(what, name.get_ref(), all, name_of).map_err(|error| Mistake::new(name.span(), error.sentence))
 }

@@ -38,9 +38,10 @@ pub fn check_range<T: PartialOrd + Display>(
 ) -> Result<(), BadUsage> {
     match range.contains(&given) {
         true => Ok(()),
-        false => {
-            Err(BadUsage(format!("{name} must be from {} to {}, not {given}", range.start(), range.end())))
-        }
+        false => Err(BadUsage {
+            key: name.strip_prefix("--").map(str::to_owned),
+            sentence: format!("{name} must be from {} to {}, not {given}", range.start(), range.end()),
+        }),
     }
 }
 
@@ -60,5 +61,5 @@ pub(crate) fn check_length(
     example: &str,
 ) -> Result<(), BadUsage> {
     check_range(option, length, &range)
-        .map_err(|BadUsage(refusal)| BadUsage(format!("{refusal}; try `{option} {example}`")))
+        .map_err(|refused| BadUsage { sentence: format!("{refused}; try `{option} {example}`"), ..refused })
 }

@@ -49,10 +49,11 @@ impl RunOptions {
     pub(crate) fn check_shaping(&self, nemeses: &[&dyn Nemesis], faults: Faults) -> Result<(), BadUsage> {
         for option in self.shaping() {
             if faults == Faults::Written && option != OF_PLANS_TOO {
-                return Err(BadUsage(format!(
+                let sentence = format!(
                     "--{option} shapes faults that are drawn, and the faults of this run are written down; say it in them, \
                      and leave --{option} out"
-                )));
+                );
+                return Err(BadUsage::at(option, sentence));
             }
             if !is_taken(option, nemeses, faults) {
                 return Err(refusal(option));
@@ -102,10 +103,11 @@ fn refusal(option: &str) -> BadUsage {
         _ => ("the nemeses", "none of which"),
     };
     let has = if takers.len() == 1 { "does not have" } else { "has" };
-    BadUsage(format!(
+    let sentence = format!(
         "--{option} shapes the faults of {noun} {}, {which} this run {has}; name one with --nemesis, or leave --{option} out",
         and(&takers)
-    ))
+    );
+    BadUsage::at(option, sentence)
 }
 
 #[cfg(test)]
@@ -147,7 +149,9 @@ mod tests {
     fn an_option_without_its_nemesis_is_refused_but_for_usual_ones() {
         let (kill, pause) = (find("kill").unwrap(), find("pause").unwrap());
         let refused = |nemeses: &[&dyn Nemesis], usual: &str| {
-            options().shaped_for(nemeses, Faults::Drawn, |option| option == usual).map_err(|error| error.0)
+            options()
+                .shaped_for(nemeses, Faults::Drawn, |option| option == usual)
+                .map_err(|error| error.sentence)
         };
         assert_eq!(
             refused(&[pause, kill], "").unwrap_err(),
@@ -173,6 +177,6 @@ mod tests {
         assert!(mechanism.check_shaping(&[jump], Faults::Written).is_ok());
         assert!(mechanism.check_shaping(&[], Faults::Written).is_err());
         let written = options().check_shaping(registry(), Faults::Written).unwrap_err();
-        assert!(written.0.contains("--restart-after shapes faults that are drawn"), "{written}");
+        assert!(written.sentence.contains("--restart-after shapes faults that are drawn"), "{written}");
     }
 }

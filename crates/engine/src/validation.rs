@@ -77,7 +77,7 @@ impl RunSpec {
     /// One sentence: what cannot work, and what would.
     pub fn with_plan(options: RunOptions, plan: Plan) -> Result<RunSpec, BadUsage> {
         let mut spec = RunSpec::without_plan(options)?;
-        plan.check(&spec.topology()).map_err(|reason| BadUsage(format!("invalid plan: {reason}")))?;
+        plan.check(&spec.topology()).map_err(|reason| BadUsage::new(format!("invalid plan: {reason}")))?;
         spec.nemeses = plan.nemeses();
         spec.plan = plan;
         spec.with_faked_clocks()
@@ -94,7 +94,7 @@ impl RunSpec {
         options.check_lists()?;
         options.check_guard(lock, workload)?;
         options.check_readers(lock, workload)?;
-        lock.check(&options.lock_options, options.ttl.0).map_err(|error| BadUsage(error.0))?;
+        lock.check(&options.lock_options, options.ttl.0)?;
         options.own_options(lock)?;
         check_claims(lock)?;
         let seed = *options.seed.get_or_insert_with(Seed::fresh);
@@ -104,9 +104,10 @@ impl RunSpec {
     /// Finds out whether libfaketime has to be in the servers; refused where it cannot do what the plan
     /// wants.
     fn with_faked_clocks(mut self) -> Result<RunSpec, BadUsage> {
-        let (offered, wanted) = (self.lock.service.clock_mechanisms(), self.options.clock_mechanism);
+        let wanted = self.options.clock_mechanism;
+        let offered = self.lock.service.clock_mechanisms();
         let faked = fencepost_nemesis::fake_clocks(&self.plan, &self.topology(), wanted, offered);
-        self.faked = faked.map_err(BadUsage)?;
+        self.faked = faked.map_err(|sentence| BadUsage::at("clock-mechanism", sentence))?;
         Ok(self)
     }
 
@@ -115,7 +116,7 @@ impl RunSpec {
     /// # Errors
     /// They cannot be read.
     pub fn lock_files(&self) -> Result<Option<String>, BadUsage> {
-        self.lock.files_hash().map_err(BadUsage)
+        self.lock.files_hash().map_err(|sentence| BadUsage::at("lock", sentence))
     }
 
     /// The nodes that a fault can be injected into.
@@ -177,24 +178,26 @@ impl RunOptions {
             self.nemesis.iter().map(String::as_str).filter(|name| *name != NO_NEMESIS).collect();
         if named.len() < self.nemesis.len() && !named.is_empty() {
             let named = named.join(",");
-            return bad(format!("--nemesis none excludes {named}: leave out none to inject {named}"));
+            return bad("nemesis")(format!(
+                "--nemesis none excludes {named}: leave out none to inject {named}"
+            ));
         }
         let mut nemeses: Vec<&dyn Nemesis> = Vec::new();
         if self.is_swarm() && named.len() > 1 {
-            return bad(
-                "--nemesis swarm draws among all nemeses by itself; name no other beside it".to_owned()
+            return bad("nemesis")(
+                "--nemesis swarm draws among all nemeses by itself; name no other beside it".to_owned(),
             );
         }
         for name in named.iter().filter(|name| **name != SWARM) {
             let nemesis = pick("nemesis", name, fencepost_nemesis::registry(), |nemesis| nemesis.name())?;
             if nemeses.iter().any(|other| other.name() == nemesis.name()) {
-                return bad(format!("the nemesis {name} is named twice; name each once"));
+                return bad("nemesis")(format!("the nemesis {name} is named twice; name each once"));
             }
             nemeses.push(nemesis);
         }
         if self.nemesis_file.is_some() && !named.is_empty() {
-            return bad(
-                "--nemesis and --nemesis-file exclude each other: a plan says all that goes wrong".to_owned()
+            return bad("nemesis")(
+                "--nemesis and --nemesis-file exclude each other: a plan says all that goes wrong".to_owned(),
             );
         }
         Ok(nemeses)
@@ -205,12 +208,13 @@ impl RunOptions {
         let lock = find_lock(&self.lock)?;
         let Some(command) = &self.client else { return Ok(lock) };
         if lock.recipe.program().is_some() {
-            return bad(format!(
+            return bad("client")(format!(
                 "--client puts a client on the servers of a built-in lock, and {} names its own in lock.toml",
                 self.lock
             ));
         }
-        folder::ad_hoc(lock, command, self.client_files.as_deref(), &self.client_packages).map_err(BadUsage)
+        folder::ad_hoc(lock, command, self.client_files.as_deref(), &self.client_packages)
+            .map_err(|sentence| BadUsage::at("client", sentence))
     }
 
     /// The options of a lock of one's own: its defaults, and what `--option` says in their place.
@@ -225,7 +229,7 @@ impl RunOptions {
             }
             None if self.option.is_empty() => BTreeMap::new(),
             None => {
-                return bad(format!(
+                return bad("option")(format!(
                     "--option is for locks of your own; the options of {} are listed by `fencepost list locks`",
                     self.lock
                 ));
@@ -236,11 +240,13 @@ impl RunOptions {
         let is_listed = lock.recipe.program().is_some_and(|program| program.promised.is_some());
         for option in &self.option {
             let Some((name, value)) = option.split_once('=') else {
-                return bad(format!("--option {option} has no value; write --option {option}=VALUE"));
+                return bad("option")(format!(
+                    "--option {option} has no value; write --option {option}=VALUE"
+                ));
             };
             if is_listed && !options.contains_key(name) {
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
-                return bad(match known.is_empty() {
+                return bad("option")(match known.is_empty() {
                     true => format!("--option {option}: {} has no options", lock.name),
                     false => unknown("option", name, &known),
                 });
@@ -262,7 +268,7 @@ impl RunOptions {
             check_count(option, count, most)?;
         }
         if let Some(mib) = self.client_memory.filter(|mib| !CLIENT_MEMORY.contains(mib)) {
-            return bad(format!(
+            return bad("client-memory")(format!(
                 "--client-memory must be from {} to {} MiB, not {mib}",
                 CLIENT_MEMORY.start(),
                 CLIENT_MEMORY.end()
@@ -272,13 +278,13 @@ impl RunOptions {
             check_range("--acquisitions", count, &(1..=ACQUISITIONS_MAX))?;
         }
         if self.concurrency < self.clients {
-            return bad(format!(
+            return bad("concurrency")(format!(
                 "--concurrency {} leaves some of the {} clients without a process; make it at least {}",
                 self.concurrency, self.clients, self.clients
             ));
         }
         if self.rate != 0.0 && !RATES.contains(&self.rate) {
-            return bad(format!(
+            return bad("rate")(format!(
                 "--rate {} is not from {} to {} critical sections a second (0 for no limit)",
                 self.rate,
                 RATES.start(),
@@ -308,7 +314,7 @@ impl RunOptions {
         }
         let faults = self.time_limit.0.as_secs_f64() / self.nemesis_interval.0.as_secs_f64();
         if faults > FAULTS_MAX && !self.nemesis.is_empty() {
-            return bad(format!(
+            return bad("time-limit")(format!(
                 "--time-limit {} with --nemesis-interval {} may be {faults:.0} faults of each nemesis, more than the {FAULTS_MAX} \
                  that a plan may have; make the interval longer",
                 self.time_limit, self.nemesis_interval
@@ -322,7 +328,7 @@ impl RunOptions {
         let guard = pick("guard", &self.guard, guards, |guard| guard.name())?;
         let can = lock.capabilities(&self.lock_options);
         if self.guard != "none" && can.own_storage {
-            return bad(format!(
+            return bad("guard")(format!(
                 "--guard {} protects the storage, and {} keeps the data itself, beside the lock; leave --guard out",
                 self.guard, self.lock
             ));
@@ -334,19 +340,19 @@ impl RunOptions {
             Need::Sequencer => ("a sequencer", can.sequencer),
         };
         if !has {
-            return bad(format!(
+            return bad("guard")(format!(
                 "--guard {} needs {lacks}, and {} hands out none; use a lock that does (see `fencepost list locks`) or --guard none",
                 self.guard, self.lock
             ));
         }
         if !self.storage_write_delay.0.is_zero() && !guard.in_two_steps() {
-            return bad(format!(
+            return bad("storage-write-delay")(format!(
                 "--storage-write-delay is for guards that check and write in two steps, and {} does both in one; use --guard token-racy or unique-racy",
                 self.guard
             ));
         }
         if self.guard != "none" && !workload.uses_storage() {
-            return bad(format!(
+            return bad("guard")(format!(
                 "--guard {} protects the storage, which the workload {} does not use; use --workload increment",
                 self.guard, self.workload
             ));
@@ -359,16 +365,19 @@ impl RunOptions {
             return Ok(());
         }
         if !lock.capabilities(&self.lock_options).shared_mode {
-            return bad(format!(
+            return bad("readers")(format!(
                 "--readers take the lock shared, and {} has no shared mode; use --lock chubby",
                 self.lock
             ));
         }
         if !workload.has_readers() {
-            return bad(format!("the workload {} has no readers; use lock or increment", self.workload));
+            return bad("workload")(format!(
+                "the workload {} has no readers; use lock or increment",
+                self.workload
+            ));
         }
         if self.readers >= self.concurrency {
-            return bad(format!(
+            return bad("readers")(format!(
                 "--readers {} leaves none of {} processes to take the lock for itself; make it less",
                 self.readers, self.concurrency
             ));
@@ -380,7 +389,9 @@ impl RunOptions {
     pub fn nemesis_settings(&self, topology: &Topology) -> Result<fencepost_nemesis::Settings, BadUsage> {
         let partition =
             self.partition.as_deref().map(|text| fencepost_nemesis::parse_partition(text, topology));
-        let partition = partition.transpose().map_err(|reason| BadUsage(format!("--partition: {reason}")))?;
+        let partition = partition
+            .transpose()
+            .map_err(|reason| BadUsage::at("partition", format!("--partition: {reason}")))?;
         Ok(fencepost_nemesis::Settings {
             time_limit: self.time_limit.0,
             interval: self.nemesis_interval.0,
@@ -403,18 +414,22 @@ fn check_claims(lock: &LockDefinition) -> Result<(), BadUsage> {
     let claimed = lock.recipe.program().and_then(|program| program.properties.as_ref());
     let known = fencepost_checker::claimable();
     match claimed.into_iter().flatten().find(|name| !known.contains(&name.as_str())) {
-        Some(name) => bad(format!("lock.toml of {}: {}", lock.name, unknown("property", name, &known))),
+        Some(name) => {
+            bad("lock")(format!("lock.toml of {}: {}", lock.name, unknown("property", name, &known)))
+        }
         None => Ok(()),
     }
 }
 
 fn read_plan(file: &Path, topology: &Topology) -> Result<Plan, BadUsage> {
-    let text = read_settings(file)
-        .map_err(|error| BadUsage(format!("cannot read the plan {}: {error}", file.display())))?;
-    let plan = Plan::parse(&text, topology)
-        .map_err(|reason| BadUsage(format!("the plan {} is invalid: {reason}", file.display())))?;
+    let text = read_settings(file).map_err(|error| {
+        BadUsage::at("nemesis-file", format!("cannot read the plan {}: {error}", file.display()))
+    })?;
+    let plan = Plan::parse(&text, topology).map_err(|reason| {
+        BadUsage::at("nemesis-file", format!("the plan {} is invalid: {reason}", file.display()))
+    })?;
     if plan.faults.is_empty() {
-        return bad(format!(
+        return bad("nemesis-file")(format!(
             "the plan {} has no [[fault]]; leave it out to run without faults",
             file.display()
         ));
@@ -422,8 +437,9 @@ fn read_plan(file: &Path, topology: &Topology) -> Result<Plan, BadUsage> {
     Ok(plan)
 }
 
-fn bad<T>(sentence: String) -> Result<T, BadUsage> {
-    Err(BadUsage(sentence))
+/// Refuses this option, with the sentence that the result is called with.
+fn bad<T>(option: &str) -> impl Fn(String) -> Result<T, BadUsage> {
+    move |sentence| Err(BadUsage::at(option, sentence))
 }
 
 #[cfg(test)]

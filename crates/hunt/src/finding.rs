@@ -106,7 +106,7 @@ fn name(findings: &Path, signature: &fencepost_report::findings::Signature) -> S
 /// The folder cannot be read, or a finding in it.
 pub fn kept_findings(findings: &Path) -> Result<Vec<KeptFinding>> {
     let entries = fs::read_dir(findings).map_err(|error| {
-        BadUsage(format!("cannot read the folder of findings {}: {error}", findings.display()))
+        BadUsage::new(format!("cannot read the folder of findings {}: {error}", findings.display()))
     })?;
     let mut folders: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     folders.sort_unstable();
@@ -123,17 +123,18 @@ impl KeptFinding {
     pub fn schedule(&self, driver: &str) -> Result<Schedule, BadUsage> {
         let path = self.folder.join(SCENARIO);
         // A pipe would keep the program waiting for ever.
-        open_regular(&path).map_err(|error| BadUsage(format!("cannot read {}: {error}", path.display())))?;
+        open_regular(&path)
+            .map_err(|error| BadUsage::new(format!("cannot read {}: {error}", path.display())))?;
         let scenario = read_file(&path)?;
         let [run] = &scenario.runs[..] else {
-            return Err(BadUsage(format!(
+            return Err(BadUsage::new(format!(
                 "the finding {} has {} runs, and can be replayed with one",
                 path.display(),
                 scenario.runs.len()
             )));
         };
         let options = RunOptions { driver: driver.to_owned(), ..run.options().clone() };
-        let spec = run.spec(options).map_err(|mistake| BadUsage(scenario.error(mistake).to_string()))?;
+        let spec = run.spec(options).map_err(|mistake| BadUsage::new(scenario.error(mistake)))?;
         Ok(Schedule { options: spec.options, plan: spec.plan, script: run.script.clone() })
     }
 

@@ -18,17 +18,17 @@ impl Schedule {
     /// together.
     pub fn of_run(folder: &RunFolder) -> Result<Schedule, BadUsage> {
         let file =
-            folder.read_run().map_err(|error| BadUsage(format!("{:#}", anyhow::Error::from(error))))?;
+            folder.read_run().map_err(|error| BadUsage::new(format!("{:#}", anyhow::Error::from(error))))?;
         let shown = folder.path.display();
         if file.fencepost != env!("CARGO_PKG_VERSION") {
-            return Err(BadUsage(format!(
+            return Err(BadUsage::new(format!(
                 "the run {shown} was made by Fencepost {}, and this is {}: replay it with the version that made it",
                 file.fencepost,
                 env!("CARGO_PKG_VERSION")
             )));
         }
         let mut options = options(&file)
-            .map_err(|reason| BadUsage(format!("the run {shown} cannot be replayed: {reason}")))?;
+            .map_err(|reason| BadUsage::new(format!("the run {shown} cannot be replayed: {reason}")))?;
         let script = match options.scenario.clone() {
             Some(name) => script(&name, &folder.path)?,
             None => None,
@@ -52,14 +52,14 @@ fn options(file: &RunFile) -> Result<RunOptions, String> {
 fn plan(options: &RunOptions, folder: &Path) -> Result<Plan, BadUsage> {
     let path = folder.join(PLAN);
     let text = read_regular(&path).map_err(|error| {
-        BadUsage(format!(
+        BadUsage::new(format!(
             "cannot read the plan {}: {error}; a run keeps it once its faults are drawn",
             path.display()
         ))
     })?;
     let topology = RunSpec::with_plan(options.clone(), Plan::default())?.topology();
     Plan::parse(&text, &topology).map_err(|reason| {
-        BadUsage(format!("the plan {} does not fit the run's options: {}", path.display(), reason))
+        BadUsage::new(format!("the plan {} does not fit the run's options: {}", path.display(), reason))
     })
 }
 
@@ -72,7 +72,7 @@ fn script(run: &str, folder: &Path) -> Result<Option<Script>, BadUsage> {
         (true, _) => read_file(&kept)?,
         (false, Some(built_in)) => built_in,
         (false, None) => {
-            return Err(BadUsage(format!(
+            return Err(BadUsage::new(format!(
                 "the run {} followed the scenario {name}, and its folder does not keep the file of it: play that file \
                  again with `fencepost scenario FILE`",
                 folder.display()
@@ -81,7 +81,7 @@ fn script(run: &str, folder: &Path) -> Result<Option<Script>, BadUsage> {
     };
     match scenario.runs.get(number.saturating_sub(1)) {
         Some(run) => Ok(run.script.clone()),
-        None => Err(BadUsage(format!(
+        None => Err(BadUsage::new(format!(
             "the run {} was run {number} of the scenario {name}, which has {} now",
             folder.display(),
             scenario.runs.len()
@@ -117,7 +117,7 @@ mod tests {
 
     fn refused(plan: &str, edit: impl FnOnce(&mut RunOptions, &mut String)) -> String {
         let (_results, folder) = folder(plan, edit);
-        Schedule::of_run(&folder).unwrap_err().0
+        Schedule::of_run(&folder).unwrap_err().sentence
     }
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
         let plan = folder.path.join(PLAN);
         std::fs::remove_file(&plan).unwrap();
         assert!(std::process::Command::new("mkfifo").arg(&plan).status().unwrap().success());
-        let error = Schedule::of_run(&folder).unwrap_err().0;
+        let error = Schedule::of_run(&folder).unwrap_err().sentence;
         assert!(error.contains("it is not a regular file"), "{error}");
     }
 

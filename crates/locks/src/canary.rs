@@ -7,7 +7,7 @@
 
 use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
-use crate::error::{ClientError, OptionError};
+use crate::error::{ClientError, OptionError, bad_option};
 use crate::notices::Notices;
 use crate::options::Options;
 use crate::protocol::Hello;
@@ -56,7 +56,7 @@ impl LockService for NoServers {
     fn check(&self, options: &Options) -> Result<(), OptionError> {
         match options.nodes {
             None | Some(0) => Ok(()),
-            Some(_) => Err(OptionError("this lock has no servers; leave --nodes out".to_owned())),
+            Some(_) => bad_option("nodes")("this lock has no servers; leave --nodes out".to_owned()),
         }
     }
 

@@ -2,7 +2,7 @@
 //! two can do.
 
 use crate::capabilities::Capabilities;
-use crate::error::{ClientError, OptionError};
+use crate::error::{ClientError, OptionError, bad_option};
 use crate::options::Options;
 use crate::protocol::{Hello, Server};
 use crate::recipe::{Recipe, Session};
@@ -109,7 +109,7 @@ impl LockDefinition {
                 format!("it has --{}", own.join(", --"))
             }
         };
-        Err(OptionError(format!("--{} is no option of the lock {}; {own}", unknown, self.name)))
+        bad_option(&unknown)(format!("--{unknown} is no option of the lock {}; {own}", self.name))
     }
 }
 
@@ -126,7 +126,7 @@ mod tests {
         let options = Options { redis_persistence: Persistence::Always, ..Options::default() };
         let check = |name: &str| find(name).unwrap().check(&options, TTL);
         assert_eq!(check("redlock"), Ok(()));
-        let refusal = check("etcd").unwrap_err().0;
+        let refusal = check("etcd").unwrap_err().sentence;
         assert!(refusal.contains("--redis-persistence is no option of the lock etcd"), "{refusal}");
     }
 

@@ -3,8 +3,17 @@
 
 /// An option or a TTL that a lock cannot take.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct OptionError(pub String);
+#[error("{sentence}")]
+pub struct OptionError {
+    /// The option that it is about, as in [`crate::LockDefinition::options`]; or `ttl`.
+    pub option: String,
+    pub sentence: String,
+}
+
+/// Refuses this option, with the sentence that the result is called with.
+pub(crate) fn bad_option<T>(option: &str) -> impl Fn(String) -> Result<T, OptionError> {
+    move |sentence| Err(OptionError { option: option.to_owned(), sentence })
+}
 
 /// Why a client program ends early, or a storage has no connection to the lock service.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

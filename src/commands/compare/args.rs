@@ -78,8 +78,9 @@ impl CompareArgs {
         check_count("--jobs", self.jobs, JOBS_MAX)?;
         self.check_unused()?;
         if self.shard.is_some() && self.options.seed.is_none() {
-            return Err(BadUsage(
-                "--shard needs --seed: all parts draw their runs from the same one".to_owned(),
+            return Err(BadUsage::at(
+                "shard",
+                "--shard needs --seed: all parts draw their runs from the same one",
             ));
         }
         let matrix = Matrix {
@@ -106,7 +107,7 @@ impl CompareArgs {
             (nemesis_file.is_some(), "--nemesis-file", "--nemeses"),
         ];
         match given.into_iter().find(|(given, ..)| *given) {
-            Some((_, option, list)) => Err(BadUsage(format!(
+            Some((_, option, list)) => Err(BadUsage::new(format!(
                 "{option} is an option of `fencepost test`; use {list} to compare several"
             ))),
             None => Ok(()),

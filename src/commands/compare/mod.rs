@@ -106,12 +106,12 @@ fn existing(folders: &[PathBuf]) -> Result<Comparison> {
     for folder in folders {
         let folder = folder
             .canonicalize()
-            .map_err(|error| BadUsage(format!("cannot open {}: {error}", folder.display())))?;
+            .map_err(|error| BadUsage::new(format!("cannot open {}: {error}", folder.display())))?;
         match runs::read(&folder) {
             Some(run) => found.push(run),
             None => found.extend(
                 runs::all(&folder)
-                    .map_err(|error| BadUsage(format!("cannot read {}: {error}", folder.display())))?,
+                    .map_err(|error| BadUsage::new(format!("cannot read {}: {error}", folder.display())))?,
             ),
         }
     }
@@ -121,7 +121,7 @@ fn existing(folders: &[PathBuf]) -> Result<Comparison> {
     let comparison = of_runs(&found, &order);
     if comparison.rows.is_empty() {
         let why = comparison.left_out.first().map_or(String::new(), |why| format!(" ({why})"));
-        return Err(BadUsage(format!(
+        return Err(BadUsage::new(format!(
             "there is no judged run to compare in {}{why}; runs lie in results/ after `fencepost test`",
             folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ")
         ))

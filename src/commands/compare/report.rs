@@ -47,7 +47,7 @@ impl ComparisonFiles {
     /// # Errors
     /// It is no comparison: one sentence.
     pub fn read_baseline(&self) -> Result<Option<Comparison>, BadUsage> {
-        self.baseline.as_deref().map(read_baseline).transpose().map_err(|error| BadUsage(error.to_string()))
+        self.baseline.as_deref().map(read_baseline).transpose().map_err(BadUsage::new)
     }
 
     /// Refuses files that only comparisons have, for a merge of something else.
@@ -64,7 +64,7 @@ impl ComparisonFiles {
             ("junit", &self.junit),
         ];
         match asked.iter().find(|(name, path)| path.is_some() && !possible.contains(name)) {
-            Some((name, _)) => Err(BadUsage(format!(
+            Some((name, _)) => Err(BadUsage::new(format!(
                 "--{name} is for comparisons, and these are parts of {what}; there are --{}",
                 possible.join(" and --")
             ))),

@@ -83,16 +83,17 @@ impl HuntArgs {
     pub fn request(&self) -> Result<HuntRequest, BadUsage> {
         let given = &self.options;
         if given.nemesis != ["none"] || given.nemesis_file.is_some() {
-            return Err(BadUsage(
-                "--nemesis and --nemesis-file are options of `fencepost test`; use --nemeses to say what a hunt draws from"
-                    .to_owned(),
+            return Err(BadUsage::at(
+                "nemesis",
+                "--nemesis and --nemesis-file are options of `fencepost test`; use --nemeses to say what a hunt draws from",
             ));
         }
         check_count("--jobs", self.jobs.unwrap_or(1), JOBS_MAX)?;
         check_once("--nemeses", &self.nemeses)?;
         if self.shard.is_some() && given.seed.is_none() {
-            return Err(BadUsage(
-                "--shard needs --seed: all parts draw their schedules from the same one".to_owned(),
+            return Err(BadUsage::at(
+                "shard",
+                "--shard needs --seed: all parts draw their schedules from the same one",
             ));
         }
         let mut options = given.clone();

@@ -109,7 +109,7 @@ fn begin_or_go_on(
         let begun = resumed(path, args)?;
         return match begun.0.common() == request.common() {
             true => Ok(begun),
-            false => Err(BadUsage(format!(
+            false => Err(BadUsage::new(format!(
                 "{} is a part of another hunt (`{}`); use other --results",
                 path.display(),
                 begun.0.command
@@ -152,7 +152,7 @@ async fn fitted(args: &HuntArgs) -> Result<(HuntRequest, &'static str)> {
     };
     let (fit, not_applicable) = fitting(&request.options, request.drawn, named, &driver.supports().await)?;
     if let Some(left_out) = not_applicable.first().filter(|_| !all || fit.is_empty()) {
-        return Err(BadUsage(format!(
+        return Err(BadUsage::new(format!(
             "the nemesis {} cannot be tried on the lock {}: {}",
             left_out.nemesis, request.options.lock, left_out.why
         ))

@@ -36,11 +36,11 @@ pub(super) fn new(args: &NewArgs) -> Result<i32> {
     let language = LANGUAGES.iter().find(|language| language.name == args.language);
     let servers = SERVERS.iter().find(|servers| servers.name == args.servers);
     let (Some(language), Some(servers)) = (language, servers) else {
-        return Err(BadUsage("no such language or servers".to_owned()).into());
+        return Err(BadUsage::new("no such language or servers").into());
     };
     if args.folder.symlink_metadata().is_ok() {
         let folder = args.folder.display();
-        return Err(BadUsage(format!("{folder} is there already; choose another name")).into());
+        return Err(BadUsage::new(format!("{folder} is there already; choose another name")).into());
     }
     make(&args.folder, &language.files(name, *servers))
         .with_context(|| format!("cannot make {}", args.folder.display()))?;
@@ -54,7 +54,7 @@ fn name_of(folder: &Path) -> Result<&str, BadUsage> {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
     match name.starts_with(|first: char| first.is_ascii_alphabetic()) && name.chars().all(fits) {
         true => Ok(name),
-        false => Err(BadUsage(format!(
+        false => Err(BadUsage::new(format!(
             "{name:?} cannot be the name of a lock: use letters, digits, - and _, and begin with a letter"
         ))),
     }

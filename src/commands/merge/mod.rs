@@ -19,7 +19,7 @@ const INCOMPLETE: i32 = 2;
 /// Merges, and gives the exit code.
 pub fn merge(args: &MergeArgs) -> Result<i32> {
     if args.out.join(PART_JSON).exists() {
-        return Err(BadUsage(format!(
+        return Err(BadUsage::new(format!(
             "{} is the folder of a part, which a merge would overwrite; name another folder with --out",
             args.out.display()
         ))

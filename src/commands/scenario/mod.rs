@@ -95,8 +95,8 @@ fn request(args: &ScenarioArgs) -> Result<ScenarioRequest, BadUsage> {
     };
     let request = ScenarioRequest { scenarios, names, times: args.times, shard: args.shard, options };
     request.check().map_err(|error| match &args.lock {
-        Some(lock) => BadUsage(format!("this scenario cannot be played against {lock}: {error}")),
-        None => BadUsage(error.to_string()),
+        Some(lock) => BadUsage::new(format!("this scenario cannot be played against {lock}: {error}")),
+        None => BadUsage::new(error),
     })?;
     Ok(request)
 }
@@ -113,11 +113,11 @@ fn chosen(args: &ScenarioArgs) -> Result<Vec<Arc<Scenario>>, BadUsage> {
     }
     if args.names.is_empty() {
         let sentence = "name a scenario to play, or use --all; `fencepost scenario list` names them";
-        return Err(BadUsage(sentence.to_owned()));
+        return Err(BadUsage::new(sentence));
     }
     if let Some(at) = second_of_a_name(&args.names) {
         let name = &args.names[at];
-        return Err(BadUsage(format!("{name} is named twice; --times plays a scenario several times")));
+        return Err(BadUsage::new(format!("{name} is named twice; --times plays a scenario several times")));
     }
     args.names.iter().map(|name| one(name).map(Arc::new)).collect()
 }
@@ -131,7 +131,7 @@ fn one(name: &str) -> Result<Scenario, BadUsage> {
         return read_file(Path::new(name));
     }
     let names: Vec<&str> = registry().iter().map(|scenario| scenario.name.as_str()).collect();
-    Err(BadUsage(unknown("scenario", name, &names)))
+    Err(BadUsage::new(unknown("scenario", name, &names)))
 }
 
 /// Where outcomes are written.

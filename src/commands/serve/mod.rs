@@ -67,13 +67,13 @@ pub fn serve(args: &ServeArgs) -> Result<i32> {
     }
     let results = copied.as_ref().map_or(&args.results, |copied| &copied.folder);
     let results = std::fs::canonicalize(results).map_err(|error| {
-        BadUsage(format!("cannot read the results folder {}: {error}", args.results.display()))
+        BadUsage::new(format!("cannot read the results folder {}: {error}", args.results.display()))
     })?;
     let index = Index::new(results);
     let count = index
         .look()
         .map_err(|error| {
-            BadUsage(format!("cannot read the results folder {}: {error}", args.results.display()))
+            BadUsage::new(format!("cannot read the results folder {}: {error}", args.results.display()))
         })?
         .len();
     if let Some(copied) = copied {

@@ -71,7 +71,7 @@ pub(super) fn lock(results: &Path, shard: Option<Shard>) -> Result<File> {
     let file = append_regular(&path).with_context(|| format!("cannot write {}", path.display()))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(BadUsage(format!(
+        Err(TryLockError::WouldBlock) => Err(BadUsage::new(format!(
             "another `fencepost compare` is at work in {}; wait for it, or use another --results",
             results.display()
         ))

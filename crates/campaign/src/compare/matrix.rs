@@ -106,13 +106,16 @@ impl Matrix {
         for lock in &self.locks {
             let found = find_lock(lock)?;
             if let Some((_, other)) = named.iter().find(|(known, _)| *known == found.name) {
-                return Err(BadUsage(format!(
-                    "--locks names two locks that are called {}: {other} and {lock}; rename one of the folders",
-                    found.name
-                )));
+                return Err(BadUsage::at(
+                    "locks",
+                    format!(
+                        "--locks names two locks that are called {}: {other} and {lock}; rename one of the folders",
+                        found.name
+                    ),
+                ));
             }
             named.push((found.name, lock));
-            if let Some(hash) = found.files_hash().map_err(BadUsage)? {
+            if let Some(hash) = found.files_hash().map_err(BadUsage::new)? {
                 files.insert(lock.clone(), hash);
             }
         }
@@ -152,7 +155,7 @@ impl Matrix {
             runs: self.runs,
             // The same in all parts.
             matrix: serde_json::to_value(self.undivided())
-                .map_err(|error| BadUsage(format!("the comparison cannot be put into JSON: {error}")))?,
+                .map_err(|error| BadUsage::new(format!("the comparison cannot be put into JSON: {error}")))?,
         };
         let mut lengths = Vec::new();
         let mut refusal = None;
@@ -169,12 +172,12 @@ impl Matrix {
             }
         }
         if lengths.iter().all(Option::is_none) {
-            return Err(BadUsage(refusal.unwrap_or_else(|| "there is nothing to compare".to_owned())));
+            return Err(BadUsage::new(refusal.unwrap_or_else(|| "there is nothing to compare".to_owned())));
         }
         let shard = self.shard.unwrap_or(Shard::WHOLE);
         let assignment = assign(&lengths, shard.of());
         let runs = assignment.runs(shard.number()).into_iter().map(|number| self.run(number));
-        let runs = runs.collect::<Result<_, _>>().map_err(BadUsage)?;
+        let runs = runs.collect::<Result<_, _>>().map_err(BadUsage::new)?;
         Ok(MatrixPlan { campaign, assignment, runs })
     }
 
@@ -222,7 +225,7 @@ impl Matrix {
             seed: Some(Seed(seed >> 11)),
             ..self.options.clone().without_unused(&faults_of(nemesis))
         };
-        RunSpec::new(options).map_err(|BadUsage(why)| why)
+        RunSpec::new(options).map_err(|error| error.sentence)
     }
 
     /// Repeats the comparison.

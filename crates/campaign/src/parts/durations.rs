@@ -27,10 +27,10 @@ impl Durations {
     pub fn read(path: &Path) -> Result<Durations, BadUsage> {
         const USE: &str = "give the durations.json of an earlier part or merge";
         let text = read_bounded(path, FILE_BYTES_MAX).map_err(|error| {
-            BadUsage(format!("cannot read the durations {}: {error}; {USE}", path.display()))
+            BadUsage::new(format!("cannot read the durations {}: {error}; {USE}", path.display()))
         })?;
         let refused = |line: usize, why: String| {
-            BadUsage(format!("{}, line {line}: these are no durations ({why}); {USE}", path.display()))
+            BadUsage::new(format!("{}, line {line}: these are no durations ({why}); {USE}", path.display()))
         };
         let durations: Durations = serde_json::from_str(&text).map_err(|error| {
             // The error says the line once more, and the column.

@@ -117,7 +117,7 @@ impl PartFolder {
     /// The folder is that of another command, or the part is at work: one sentence.
     pub fn records_of_same(folder: &Path, file: &PartFile) -> Result<Vec<Record>> {
         let Ok(earlier) = PartFolder::read(folder, 0) else { return Ok(Vec::new()) };
-        let refused = |why: &str| BadUsage(format!("{} {why}; use other --results", folder.display()));
+        let refused = |why: &str| BadUsage::new(format!("{} {why}; use other --results", folder.display()));
         if earlier.is_running {
             return Err(refused("is a part that is still at work").into());
         }

@@ -30,10 +30,10 @@ impl Sources {
     pub fn read(paths: &[PathBuf]) -> Result<Sources> {
         let mut found: Vec<PathBuf> = Vec::new();
         for path in paths {
-            let cannot = |error| BadUsage(format!("cannot read {}: {error}", path.display()));
+            let cannot = |error| BadUsage::new(format!("cannot read {}: {error}", path.display()));
             let parts = find_parts(path).map_err(cannot)?;
             if parts.is_empty() {
-                return Err(BadUsage(format!(
+                return Err(BadUsage::new(format!(
                     "there is no part in {}; parts are made by compare, scenario and hunt with --shard",
                     path.display()
                 ))
@@ -52,17 +52,14 @@ impl Sources {
         let version = env!("CARGO_PKG_VERSION");
         let made_by = &first.merged.file.fencepost;
         if made_by != version {
-            return Err(BadUsage(format!(
+            return Err(BadUsage::new(format!(
                 "{} was made by Fencepost {made_by}, and this is {version}; merge with the version that made the parts",
                 first.path.display()
             ))
             .into());
         }
         let join = |merged: MergedParts, part: &PartFolder| merged.join(&part.merged);
-        let merged = others
-            .iter()
-            .try_fold(first.merged.clone(), join)
-            .map_err(|error| BadUsage(error.to_string()))?;
+        let merged = others.iter().try_fold(first.merged.clone(), join).map_err(BadUsage::new)?;
         let mut runs_in = BTreeMap::new();
         for part in merged.file.parts.values() {
             let there = part.runs_in.iter().find(|place| place.is_dir()).cloned().unwrap_or_default();

@@ -87,9 +87,9 @@ pub(super) fn parse(name: &str, file: &str, text: &str) -> Result<Scenario, Mist
 /// The file cannot be read, or has a mistake.
 pub fn read_file(path: &Path) -> Result<Scenario, BadUsage> {
     let text = read_settings(path)
-        .map_err(|error| BadUsage(format!("cannot read the scenario {}: {error}", path.display())))?;
+        .map_err(|error| BadUsage::new(format!("cannot read the scenario {}: {error}", path.display())))?;
     let scenario = parse(&name_of(path), &path.display().to_string(), &text);
-    scenario.map_err(|error| BadUsage(error.to_string()))
+    scenario.map_err(BadUsage::new)
 }
 
 /// Reads a scenario of this text, and validates its runs: for the fuzzer.
@@ -243,7 +243,7 @@ fn length_within(length: &Spanned<TimeSpan>) -> Result<Duration, Mistake> {
     let given = *length.get_ref();
     check_range("`progress-within`", given, &(MILLISECOND..=HOUR))
         .map(|()| given.0)
-        .map_err(|refusal| Mistake::new(length.span(), refusal.0))
+        .map_err(|refusal| Mistake::new(length.span(), refusal.sentence))
 }
 
 /// Refuses two scripts of one client.

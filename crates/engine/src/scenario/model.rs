@@ -78,7 +78,7 @@ impl ScenarioRun {
     /// The first mistake with its place in the file: options that do not go together, or a client, a server
     /// or a parameter of a fault that this run does not have.
     pub fn spec(&self, options: RunOptions) -> Result<RunSpec, Mistake> {
-        let refused = |error: BadUsage| self.options.mistake(error.0);
+        let refused = |refused: BadUsage| self.options.mistake(refused);
         let spec = RunSpec::with_plan(options, Plan::default()).map_err(refused)?;
         let plan = self.plan(&spec.topology())?;
         spec.options.check_shaping(&plan.nemeses(), Faults::Written).map_err(refused)?;

@@ -1,7 +1,7 @@
 //! Options of a scenario's run: the keys and values of `fencepost.toml`, in the one type for them.
 
 use super::keys;
-use crate::names::unknown;
+use crate::names::{BadUsage, unknown};
 use crate::options::RunOptions;
 use clap::{Args, Command};
 use fencepost_history::TimeSpan;
@@ -87,11 +87,10 @@ fn check(key: &Spanned<toml::de::DeString<'_>>, value: &Spanned<DeValue<'_>>) ->
 }
 
 impl PlacedOptions {
-    /// A mistake at the option that a sentence names, or else at the lock.
-    pub(super) fn mistake(&self, sentence: String) -> Mistake {
-        let named = |(name, _): &&(String, Range<usize>)| sentence.contains(&format!("--{name} "));
-        let lock = || self.places.iter().find(|(name, _)| name == "lock");
-        let place = self.places.iter().find(named).or_else(lock);
-        Mistake::new(place.map_or(0..0, |(_, span)| span.clone()), sentence)
+    /// A mistake at its option, or else at the lock.
+    pub(super) fn mistake(&self, refused: BadUsage) -> Mistake {
+        let place_of = |option: &str| self.places.iter().find(|(name, _)| name == option);
+        let place = refused.key.as_deref().and_then(place_of).or_else(|| place_of("lock"));
+        Mistake::new(place.map_or(0..0, |(_, span)| span.clone()), refused.sentence)
     }
 }

@@ -86,6 +86,8 @@ fn mistakes_are_named_with_their_line_and_the_nearest_right_name() {
         ("ttl = \"4s\"", "driver = \"local\""),
         ("ttl = \"4s\"", "seed = \"seven\""),
         ("ttl = \"4s\"", "guard = \"token\""),
+        ("ttl = \"4s\"", "workload = \"incremet\""),
+        ("ttl = \"4s\"", "nodes = 2"),
         ("\"acquire\", \"read\", \"wait c2 acquire\"", "\"aquire\""),
         ("\"wait c2 acquire\"", "\"wait c3 acquire\""),
         ("\"wait clock-jump injected\"", "\"wait clok-jump injected\""),

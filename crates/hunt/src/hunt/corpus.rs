@@ -26,9 +26,9 @@ pub fn kept_in(folder: &Path, request: &HuntRequest) -> Result<Archive> {
     let named = request.corpus.as_deref().unwrap_or(folder).display();
     let mut hunts = Vec::new();
     find(folder, DEPTH, &mut hunts)
-        .map_err(|error| BadUsage(format!("cannot read the corpus {named}: {error}")))?;
+        .map_err(|error| BadUsage::new(format!("cannot read the corpus {named}: {error}")))?;
     if hunts.is_empty() {
-        return Err(BadUsage(format!(
+        return Err(BadUsage::new(format!(
             "there is no hunt in the corpus {named}; name the folder of a hunt, of several, or of their merge"
         ))
         .into());
@@ -42,7 +42,7 @@ pub fn kept_in(folder: &Path, request: &HuntRequest) -> Result<Archive> {
         }
     }
     match (all.kept.is_empty(), others.first()) {
-        (true, Some(other)) => Err(BadUsage(format!(
+        (true, Some(other)) => Err(BadUsage::new(format!(
             "the corpus {named} is of hunts on {other}, not on {}",
             request.options.lock
         ))

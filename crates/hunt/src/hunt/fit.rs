@@ -55,5 +55,5 @@ fn why_not_applicable(
         return Some("it has no target there".to_owned());
     }
     let refused: Option<Vec<BadUsage>> = drawn.iter().map(|schedule| schedule.spec().err()).collect();
-    refused.map(|reasons| reasons.into_iter().next().map_or(String::new(), |reason| reason.0))
+    refused.map(|reasons| reasons.into_iter().next().map_or(String::new(), |reason| reason.sentence))
 }

@@ -107,13 +107,13 @@ impl HuntFolder {
     fn state(path: &Path) -> Result<HuntState> {
         let json = path.join(HUNT_JSON);
         let text = read_regular(&json).map_err(|error| {
-            BadUsage(format!(
+            BadUsage::new(format!(
                 "{} is not the folder of a hunt: cannot read {HUNT_JSON}: {error}; such folders are named results/hunt-…",
                 path.display()
             ))
         })?;
         let state = serde_json::from_str(&text).map_err(|error| {
-            BadUsage(format!(
+            BadUsage::new(format!(
                 "{} is damaged or of another version ({error}); begin a new hunt",
                 json.display()
             ))
@@ -126,7 +126,8 @@ impl HuntFolder {
         match running.try_lock() {
             Ok(()) => Ok(HuntFolder { path, _running: running }),
             Err(fs::TryLockError::WouldBlock) => {
-                Err(BadUsage(format!("the hunt in {} still goes on; end it first", path.display())).into())
+                Err(BadUsage::new(format!("the hunt in {} still goes on; end it first", path.display()))
+                    .into())
             }
             Err(fs::TryLockError::Error(error)) => Err(anyhow!("cannot lock {}: {error}", path.display())),
         }
@@ -204,8 +205,9 @@ impl HuntFolder {
         for number in state.cells.values().map(|cell| cell.elite) {
             let path = folder.join(corpus_file(number));
             let Ok(text) = read_regular(&path) else { continue };
-            let CorpusFile { used, options, plan, .. } = toml::from_str(&text)
-                .map_err(|error| BadUsage(format!("{} is damaged: {}", path.display(), error.message())))?;
+            let CorpusFile { used, options, plan, .. } = toml::from_str(&text).map_err(|error| {
+                BadUsage::new(format!("{} is damaged: {}", path.display(), error.message()))
+            })?;
             archive.kept.insert(number, (Schedule::new(options, plan), used));
         }
         Ok(archive)

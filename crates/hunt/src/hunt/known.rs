@@ -20,7 +20,7 @@ const PLAYS: usize = 10;
 pub fn known_findings(folder: &Path) -> Result<Vec<KeptFinding>> {
     let known = kept_findings(folder)?;
     if known.is_empty() {
-        return Err(BadUsage(format!(
+        return Err(BadUsage::new(format!(
             "{} has no known finding: each is a folder with a {FINDING}, as in findings/ of a hunt",
             folder.display()
         ))

@@ -29,9 +29,8 @@ pub fn merge(sources: &Sources, out: &Path) -> Result<(HuntFile, Vec<Result<()>>
         let run = format!("{}/{}", place(part).display(), finding.run.as_deref()?);
         out.join(&run).is_dir().then_some(run)
     };
-    let mut whole = merged(&parts, run_of).ok_or_else(|| {
-        BadUsage("none of these parts has begun to hunt; there is nothing to merge".to_owned())
-    })?;
+    let mut whole = merged(&parts, run_of)
+        .ok_or_else(|| BadUsage::new("none of these parts has begun to hunt; there is nothing to merge"))?;
     whole.command.clone_from(&sources.merged.file.command);
     whole.missing = sources.missing();
     Ok((whole, taken))

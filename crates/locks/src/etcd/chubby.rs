@@ -21,7 +21,7 @@ use super::user::{Attempt, LeaseTimes, User};
 use crate::capabilities::Capabilities;
 use crate::client_clock::millis_until;
 use crate::definition::LockDefinition;
-use crate::error::OptionError;
+use crate::error::{OptionError, bad_option};
 use crate::held::{Held, never_acquired};
 use crate::options::Options;
 use crate::recipe::Lock;
@@ -58,10 +58,10 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
 fn check(options: &Options) -> Result<(), OptionError> {
     let delay = lock_delay(options);
     if delay.subsec_nanos() != 0 {
-        return Err(OptionError(format!(
+        return bad_option("lock-delay")(format!(
             "--lock-delay is kept by a lease of etcd, which lasts whole seconds; use {}s",
             delay.as_secs() + 1
-        )));
+        ));
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The members of an etcd cluster: how they are started, and how they say that they serve.
 
 use super::leader::{self, CLIENT_PORT};
-use crate::error::OptionError;
+use crate::error::{OptionError, bad_option};
 use crate::http::HttpTool;
 use crate::options::Options;
 use crate::readiness::{Awaited, START_TIME};
@@ -38,9 +38,9 @@ impl LockService for EtcdCluster {
 
     fn check(&self, options: &Options) -> Result<(), OptionError> {
         match options.nodes {
-            Some(nodes) if nodes % 2 == 0 || nodes > 9 => Err(OptionError(format!(
+            Some(nodes) if nodes % 2 == 0 || nodes > 9 => bad_option("nodes")(format!(
                 "etcd needs an odd number of members, at most 9, not {nodes}; use --nodes 3 or --nodes 5"
-            ))),
+            )),
             _ => Ok(()),
         }
     }
@@ -49,11 +49,11 @@ impl LockService for EtcdCluster {
         if ttl.subsec_nanos() == 0 && ttl >= TTL_MIN {
             return Ok(());
         }
-        Err(OptionError(format!(
+        bad_option("ttl")(format!(
             "etcd's leases last whole seconds, and these servers grant none under {} s; use --ttl {}s",
             TTL_MIN.as_secs(),
             ttl.as_secs_f64().ceil().max(TTL_MIN.as_secs_f64())
-        )))
+        ))
     }
 
     fn port(&self) -> u16 {
@@ -148,8 +148,8 @@ mod tests {
         let check = |millis| EtcdCluster.check_ttl(Duration::from_millis(millis));
         assert_eq!(check(2000), Ok(()));
         assert_eq!(check(10_000), Ok(()));
-        assert!(check(2500).is_err_and(|why| why.0.ends_with("use --ttl 3s")));
-        assert!(check(1000).is_err_and(|why| why.0.ends_with("use --ttl 2s")));
+        assert!(check(2500).is_err_and(|why| why.sentence.ends_with("use --ttl 3s")));
+        assert!(check(1000).is_err_and(|why| why.sentence.ends_with("use --ttl 2s")));
     }
 
     #[test]

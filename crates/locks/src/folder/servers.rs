@@ -4,7 +4,7 @@
 use super::file::CommandWords;
 use super::service_table::ServiceTable;
 use super::texts;
-use crate::error::OptionError;
+use crate::error::{OptionError, bad_option};
 use crate::options::Options;
 use crate::readiness::{Awaited, START_TIME};
 use crate::service::{LockService, ServiceLeadership};
@@ -142,7 +142,7 @@ impl LockService for OwnService {
 
     fn check(&self, options: &Options) -> Result<(), OptionError> {
         match options.nodes {
-            Some(0) => Err(OptionError("--nodes 0: a service has at least 1 server".to_owned())),
+            Some(0) => bad_option("nodes")("--nodes 0: a service has at least 1 server".to_owned()),
             _ => Ok(()),
         }
     }

@@ -1,6 +1,6 @@
 //! What the recipes on PostgreSQL share.
 
-use crate::error::{ClientError, OptionError};
+use crate::error::{ClientError, OptionError, bad_option};
 use crate::notices::Notices;
 use crate::protocol::Hello;
 use crate::recipe::{Lock, Recipe, Session};
@@ -24,11 +24,11 @@ impl Recipe for PostgresRecipe {
         if ttl >= self.ttl_min {
             return Ok(());
         }
-        Err(OptionError(format!(
+        bad_option("ttl")(format!(
             "PostgreSQL cannot notice within {} ms that a holder is gone; use --ttl {}ms or more",
             ttl.as_millis(),
             self.ttl_min.as_millis()
-        )))
+        ))
     }
 
     async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {

@@ -1,6 +1,6 @@
 //! A PostgreSQL server: how it is started, and how it says that it serves.
 
-use crate::error::OptionError;
+use crate::error::{OptionError, bad_option};
 use crate::options::Options;
 use crate::readiness::{Awaited, START_TIME};
 use crate::service::LockService;
@@ -65,7 +65,9 @@ impl LockService for PostgresServer {
     fn check(&self, options: &Options) -> Result<(), OptionError> {
         match options.nodes {
             None | Some(1) => Ok(()),
-            Some(nodes) => Err(OptionError(format!("PostgreSQL has one server, not {nodes}; use --nodes 1"))),
+            Some(nodes) => {
+                bad_option("nodes")(format!("PostgreSQL has one server, not {nodes}; use --nodes 1"))
+            }
         }
     }
 

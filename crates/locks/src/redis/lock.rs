@@ -11,7 +11,7 @@ use super::node::{Connection, FIRST_CONNECT, RedisNode, unique_value};
 use super::watchdog::{CLOCK, RenewedLock, Watchdog};
 use crate::capabilities::Capabilities;
 use crate::client_clock::Reading;
-use crate::error::{ClientError, OptionError};
+use crate::error::{ClientError, OptionError, bad_option};
 use crate::held::{Held, never_acquired};
 use crate::notices::Notices;
 use crate::options::{Acquire, LockValue, Options, Release};
@@ -36,10 +36,10 @@ const FIXED_VALUE: &str = "locked";
 /// Refuses variants of the recipe that contradict each other.
 pub(crate) fn check_recipe(options: &Options) -> Result<(), OptionError> {
     if options.watchdog && options.acquire == Acquire::NoTtl {
-        return Err(OptionError(
+        return bad_option("watchdog")(
             "--watchdog renews a TTL, and with --acquire no-ttl there is none; leave out one of the two"
                 .to_owned(),
-        ));
+        );
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::lock::{RedisSession, capabilities, check_recipe};
 use super::node::RedisNode;
 use super::service::RedisServers;
 use crate::definition::LockDefinition;
-use crate::error::{ClientError, OptionError};
+use crate::error::{ClientError, OptionError, bad_option};
 use crate::options::Options;
 use crate::protocol::Hello;
 use crate::recipe::{Recipe, Session};
@@ -25,9 +25,9 @@ static ONE_SERVER: RedisServers = RedisServers {
     default_nodes: 1,
     check: |nodes| match nodes {
         1 => Ok(()),
-        nodes => Err(OptionError(format!(
+        nodes => bad_option("nodes")(format!(
             "redis-single has one server, not {nodes}; use --lock redlock for several, or --nodes 1"
-        ))),
+        )),
     },
 };
 

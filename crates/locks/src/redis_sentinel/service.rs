@@ -2,7 +2,7 @@
 
 use super::configuration::{self, DATA_NODES, SENTINELS};
 use super::leader;
-use crate::error::OptionError;
+use crate::error::{OptionError, bad_option};
 use crate::options::Options;
 use crate::redis::service as redis;
 use crate::service::{LockService, ServiceLeadership};
@@ -33,9 +33,9 @@ impl LockService for RedisSentinel {
 
     fn check(&self, options: &Options) -> Result<(), OptionError> {
         match options.nodes {
-            Some(nodes) if nodes != self.default_nodes() => Err(OptionError(format!(
+            Some(nodes) if nodes != self.default_nodes() => bad_option("nodes")(format!(
                 "redis-sentinel has a primary, two replicas and three Sentinels, not {nodes} servers; leave --nodes out"
-            ))),
+            )),
             _ => Ok(()),
         }
     }

@@ -3,7 +3,7 @@
 use super::lock::{self, RedlockLock};
 use crate::capabilities::Capabilities;
 use crate::definition::LockDefinition;
-use crate::error::{ClientError, OptionError};
+use crate::error::{ClientError, OptionError, bad_option};
 use crate::notices::Notices;
 use crate::options::{Options, TokenFrom};
 use crate::pause_points;
@@ -44,9 +44,9 @@ static INDEPENDENT_SERVERS: RedisServers = RedisServers {
     name: "redis-independent",
     default_nodes: 5,
     check: |nodes| match nodes {
-        ..3 => Err(OptionError(format!(
+        ..3 => bad_option("nodes")(format!(
             "redlock on {nodes} servers cannot lose any; use --nodes 3 or more, or --lock redis-single"
-        ))),
+        )),
         _ => Ok(()),
     },
 };
@@ -59,10 +59,10 @@ impl Recipe for Redlock {
         if lock::is_long_enough(ttl) {
             return Ok(());
         }
-        Err(OptionError(format!(
+        bad_option("ttl")(format!(
             "a TTL of {} ms is eaten up by Redlock's drift allowance and the time to ask; use 10 ms or more",
             ttl.as_millis()
-        )))
+        ))
     }
 
     async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {

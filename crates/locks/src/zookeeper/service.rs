@@ -1,7 +1,7 @@
 //! An ensemble of ZooKeeper servers: how it is started, and how it says that it serves and which server
 //! leads.
 
-use crate::error::OptionError;
+use crate::error::{OptionError, bad_option};
 use crate::options::Options;
 use crate::readiness::{Awaited, START_TIME};
 use crate::service::{LockService, ServiceLeadership};
@@ -106,9 +106,9 @@ impl ServiceLeadership for ZooKeeperEnsemble {
 
 fn check(options: &Options) -> Result<(), OptionError> {
     match options.nodes {
-        Some(nodes) if nodes < 3 || nodes % 2 == 0 || nodes > 9 => Err(OptionError(format!(
+        Some(nodes) if nodes < 3 || nodes % 2 == 0 || nodes > 9 => bad_option("nodes")(format!(
             "a quorum of ZooKeeper needs an odd number of servers from 3 to 9, not {nodes}; use --nodes 3 or --nodes 5"
-        ))),
+        )),
         _ => Ok(()),
     }
 }
@@ -117,12 +117,12 @@ fn check_ttl(ttl: Duration) -> Result<(), OptionError> {
     if (TTL_MIN..=TTL_MAX).contains(&ttl) {
         return Ok(());
     }
-    Err(OptionError(format!(
+    bad_option("ttl")(format!(
         "these ZooKeeper servers give sessions of {} to {} s; use --ttl {}s",
         TTL_MIN.as_secs(),
         TTL_MAX.as_secs(),
         ttl.clamp(TTL_MIN, TTL_MAX).as_secs()
-    )))
+    ))
 }
 
 fn start_command(index: usize, nodes: &[Arc<dyn Node>]) -> Service {
@@ -269,6 +269,8 @@ mod tests {
     #[test]
     fn ttl_is_one_that_the_servers_give() {
         assert_eq!(check_ttl(Duration::from_secs(2)), Ok(()));
-        assert!(check_ttl(Duration::from_millis(500)).is_err_and(|why| why.0.ends_with("use --ttl 1s")));
+        assert!(
+            check_ttl(Duration::from_millis(500)).is_err_and(|why| why.sentence.ends_with("use --ttl 1s"))
+        );
     }
 }
