@@ -77,12 +77,12 @@ fn draw(topology: &Topology, settings: &Settings, random: &mut Stream) -> DriftP
     // A slow clock cannot lose more than all, nor a wave swing further back than that.
     let most: f64 = if fast && model != Model::Periodic { 50.0 } else { 0.95 };
     let drawn = draw_log(0.1, most, random);
-    let requested = settings.clock_drift_ppm.map(|ppm| f64::from(ppm.get()) / 1e6);
+    let requested = settings.options.clock_drift_ppm.map(|ppm| f64::from(ppm.get()) / 1e6);
     // What was requested is the user's choice, where a clock can do it.
     let limit = if fast && model != Model::Periodic { f64::INFINITY } else { most };
     let size_ppm = (requested.unwrap_or(drawn).min(limit) * 1e6).round() as i64;
     DriftParameters {
-        clock: settings.clock,
+        clock: settings.options.clock,
         model,
         drift_ppm: if fast { size_ppm } else { -size_ppm },
         period_ms: around_ttl(topology.ttl, 0.1, 1.0, random).as_millis().max(10) as u64,
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn a_rate_that_was_asked_for_is_kept() {
         let mut settings = crate::testing::settings(20);
-        settings.clock_drift_ppm = NonZeroU32::new(100_000);
+        settings.options.clock_drift_ppm = NonZeroU32::new(100_000);
         assert!(drawn(&settings).iter().all(|(_, ppm)| ppm.abs() == 1e5));
     }
 }

@@ -52,7 +52,7 @@ pub(crate) fn draw_targets(topology: &Topology, random: &mut Stream) -> Option<V
 /// twice as often: that is what ends leases early.
 pub(crate) fn draw_size_ms(topology: &Topology, settings: &Settings, random: &mut Stream) -> i64 {
     let drawn = topology.ttl.mul_f64(draw_log(0.5, 300.0, random));
-    let size_ms = millis(settings.clock_amplitude.unwrap_or(drawn)) as i64;
+    let size_ms = millis(settings.options.clock_amplitude.map_or(drawn, |size| size.0)) as i64;
     if random.random_bool(2.0 / 3.0) { size_ms } else { -size_ms }
 }
 
@@ -68,7 +68,7 @@ const AIMS: &[Aim] = &[
 /// How far clocks go wrong that end leases early, in milliseconds: forward, and beyond the TTL.
 pub(crate) fn draw_beyond_ttl_ms(topology: &Topology, settings: &Settings, random: &mut Stream) -> i64 {
     let drawn = topology.ttl.mul_f64(draw_log(1.1, 300.0, random));
-    millis(settings.clock_amplitude.unwrap_or(drawn)) as i64
+    millis(settings.options.clock_amplitude.map_or(drawn, |size| size.0)) as i64
 }
 
 /// A nemesis that makes clocks go wrong for a while. `P` are its parameters.

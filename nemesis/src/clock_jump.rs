@@ -11,10 +11,10 @@ pub(crate) const CLOCK_JUMP: ClockNemesis<JumpParameters> = ClockNemesis {
     options: &["clock", "clock-amplitude", "clock-mechanism"],
     around: (0.25, 1.0),
     draw: |topology, settings, random| {
-        JumpParameters::of(draw_size_ms(topology, settings, random), settings.clock)
+        JumpParameters::of(draw_size_ms(topology, settings, random), settings.options.clock)
     },
     make_lease_end_early: |_, topology, settings, random| {
-        JumpParameters::of(draw_beyond_ttl_ms(topology, settings, random), settings.clock)
+        JumpParameters::of(draw_beyond_ttl_ms(topology, settings, random), settings.options.clock)
     },
     motions: |parameters| {
         let jump = |by_ms: i64| (by_ms != 0).then_some(Motion::Jump { by_ms });

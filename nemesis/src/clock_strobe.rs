@@ -14,7 +14,7 @@ pub(crate) const CLOCK_STROBE: ClockNemesis<StrobeParameters> = ClockNemesis {
         let size_ms = draw_size_ms(topology, settings, random);
         // From faster than a critical section to slower than one.
         let period_ms = draw_log(20.0, 1000.0, random).round() as u64;
-        StrobeParameters { clock: settings.clock, size_ms, period_ms }
+        StrobeParameters { clock: settings.options.clock, size_ms, period_ms }
     },
     make_lease_end_early: |drawn, topology, settings, random| StrobeParameters {
         size_ms: draw_beyond_ttl_ms(topology, settings, random),

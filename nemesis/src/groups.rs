@@ -87,7 +87,7 @@ fn parse(what: &str, text: &str, topology: &Topology) -> Result<Groups, Refusal>
 
 impl Groups {
     /// The groups that a text names, whatever they are called.
-    fn of_text(text: &str) -> Groups {
+    pub(crate) fn of_text(text: &str) -> Groups {
         let (separator, one_way) = match text.chars().find(|sign| "|<>".contains(*sign)) {
             Some('<') => ('<', Some(OneWay::ToFirst)),
             Some('>') => ('>', Some(OneWay::ToSecond)),

@@ -77,7 +77,7 @@ pub(crate) const DOWN: (f64, f64) = (0.0, 0.1);
 /// The drawn length of an aimed fault that takes servers down, unless the command line says how long they
 /// stay down.
 pub(crate) fn back_soon<P>(drawn: Draw<P>, settings: &Settings) -> Draw<P> {
-    Draw { length: settings.restart_after.unwrap_or(drawn.length), ..drawn }
+    Draw { length: settings.options.restart_after.map_or(drawn.length, |time| time.0), ..drawn }
 }
 
 /// How long servers stay down that were killed.
@@ -89,7 +89,7 @@ pub(crate) fn downtime(topology: &Topology, settings: &Settings, random: &mut St
     } else {
         around_ttl(topology.ttl, 0.05, 0.5, random)
     };
-    settings.restart_after.unwrap_or(drawn)
+    settings.options.restart_after.map_or(drawn, |time| time.0)
 }
 
 /// Ends a process of a node, and everything that it started. Gives whether it was still there: one that has

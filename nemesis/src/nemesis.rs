@@ -2,18 +2,15 @@
 
 use crate::aim::{Aim, DrawnAim};
 use crate::fault::Fault;
-use crate::groups::Groups;
-use crate::motion::Clock;
+use crate::options::NemesisOptions;
 use crate::parameters;
 use crate::refusal::Refusal;
-use crate::tools::disk::Torn;
 use crate::topology::Topology;
 use fencepost_cluster::Capability;
 use fencepost_history::Stream;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 /// What there is to know about a nemesis before any of its faults is injected.
@@ -122,18 +119,8 @@ pub struct Settings {
     pub time_limit: Duration,
     /// Mean time between the end of a fault and the beginning of the next of the same nemesis.
     pub interval: Duration,
-    /// Which clocks go wrong.
-    pub clock: Clock,
-    /// Size of a clock's jumps; none: drawn on a logarithmic scale from half to three hundred times the TTL.
-    pub clock_amplitude: Option<Duration>,
-    /// By how much a clock drifts, in parts per million; none: drawn.
-    pub clock_drift_ppm: Option<NonZeroU32>,
-    /// How long a server that was killed or lost its power stays down; none: drawn.
-    pub restart_after: Option<Duration>,
-    /// What survives a loss of power of what was not fsynced; none: nothing.
-    pub torn_writes: Option<Torn>,
-    /// Which nodes a partition cuts off from which; none: drawn.
-    pub partition: Option<Groups>,
+    /// What only some nemeses use.
+    pub options: NemesisOptions,
 }
 
 /// A drawn fault: its targets, how long it lasts, and its parameters.

@@ -52,7 +52,7 @@ impl TypedNemesis for Partition {
 
     fn draw(&self, topology: &Topology, settings: &Settings, random: &mut Stream) -> Option<Draw<Groups>> {
         let length = around_ttl(topology.ttl, 0.5, 2.0, random);
-        let groups = settings.partition.clone().or_else(|| groups::draw(topology, random))?;
+        let groups = named_groups(settings).or_else(|| groups::draw(topology, random))?;
         Some(Draw { on: groups.targets(), length, parameters: groups })
     }
 
@@ -66,7 +66,7 @@ impl TypedNemesis for Partition {
     ) -> Draw<Groups> {
         // Groups that the command line names stay as they are, and take the moment of the aim.
         let groups =
-            settings.partition.clone().unwrap_or_else(|| Groups::apart(aim.on.clone(), aim.peers.clone()));
+            named_groups(settings).unwrap_or_else(|| Groups::apart(aim.on.clone(), aim.peers.clone()));
         Draw { on: groups.targets(), length: drawn.length, parameters: groups }
     }
 
@@ -77,6 +77,11 @@ impl TypedNemesis for Partition {
         let chain = format!("fencepost-cut-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         Ok(Box::new(Cut { drops_from: groups.drops_from(), groups, chain, at: Vec::new() }))
     }
+}
+
+/// The groups that the command line names. They fit the nodes, or the run would have been refused.
+fn named_groups(settings: &Settings) -> Option<Groups> {
+    settings.options.partition.as_deref().map(Groups::of_text)
 }
 
 /// The holder from its servers, so that its lease ends, and from the storage, where its write arrives once it

@@ -99,7 +99,7 @@ impl TypedNemesis for PowerLoss {
             1 => around_ttl(topology.ttl, 0.05, 0.9, random),
             _ => around_ttl(topology.ttl, 1.05, 1.5, random),
         };
-        let length = settings.restart_after.unwrap_or(drawn);
+        let length = settings.options.restart_after.map_or(drawn, |time| time.0);
         // Outages come in bursts, and the second cut finds the most to take: a server that has just given out
         // its first locks, and that remembers none from before. It ends well before the next fault begins.
         let flicker_ms = random.random_range(FLICKER_MS).min(millis(settings.interval) as u32 / 4);
@@ -107,8 +107,8 @@ impl TypedNemesis for PowerLoss {
         let times = random.random_range(TIMES);
         let seed = random.random();
         let parameters = PowerLossParameters {
-            torn: settings.torn_writes,
-            seed: settings.torn_writes.map(|_| seed),
+            torn: settings.options.torn_writes,
+            seed: settings.options.torn_writes.map(|_| seed),
             flicker_ms: flickers.then_some(flicker_ms),
             flickers: flickers.then_some(times),
             supervised_ms: None,

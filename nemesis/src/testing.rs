@@ -4,6 +4,7 @@ pub(crate) mod ended;
 
 use crate::motion::Clock;
 use crate::nemesis::Settings;
+use crate::options::NemesisOptions;
 use crate::topology::Topology;
 use std::time::Duration;
 
@@ -25,11 +26,6 @@ pub(crate) fn settings(limit_s: u64) -> Settings {
     Settings {
         time_limit: Duration::from_secs(limit_s),
         interval: Duration::from_secs(1),
-        clock: Clock::Both,
-        clock_amplitude: None,
-        clock_drift_ppm: None,
-        restart_after: None,
-        torn_writes: None,
-        partition: None,
+        options: NemesisOptions { clock: Clock::Both, ..NemesisOptions::default() },
     }
 }

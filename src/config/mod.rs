@@ -265,7 +265,8 @@ pub fn fuzz(text: &str, command: &Command) {
 mod tests {
     use super::*;
     use crate::cli::Cli;
-    use clap::CommandFactory;
+    use clap::{Args, CommandFactory};
+    use fencepost_engine::RunOptions;
 
     fn arguments(line: &str) -> Vec<OsString> {
         line.split(' ').map(OsString::from).collect()
@@ -338,6 +339,26 @@ skip = [\"noise\"]
         assert!(missing.sentence.contains("cannot read /nowhere.toml"), "{missing}");
     }
 
+    /// Lists of all that there is end after the first: they grow.
+    fn shortened(sentence: &str) -> String {
+        let (before, list) = sentence.split_once("expected one of ").unwrap_or((sentence, ""));
+        match list.split_once(", ") {
+            Some((first, _)) => format!("{before}expected one of {first}, …"),
+            None => sentence.to_owned(),
+        }
+    }
+
+    #[test]
+    fn every_option_of_a_run_is_a_key() {
+        let run = RunOptions::augment_args(Command::new("run"));
+        let cli = Cli::command();
+        let test = cli.find_subcommand("test").unwrap();
+        for option in run.get_arguments().filter(|option| !option.is_hide_set()) {
+            let name = option.get_long().unwrap();
+            assert!(options(test).any(|(key, _)| key == name), "{name} is no key of [test]");
+        }
+    }
+
     #[test]
     fn mistakes_are_named_with_their_line_and_the_nearest_right_key() {
         let cases = [
@@ -356,8 +377,8 @@ skip = [\"noise\"]
             "[check]\nsvgg = \"a.svg\"",
             "[client]\nx = 1",
         ];
-        let refusals =
-            cases.map(|case| format!("{case}\n  -> {}", with(case, "fencepost test").unwrap_err()));
+        let refusals = cases
+            .map(|case| format!("{case}\n  -> {}", shortened(&with(case, "fencepost test").unwrap_err())));
         insta::assert_snapshot!(refusals.join("\n\n"));
     }
 }

@@ -1,7 +1,8 @@
 //! Options of a run as words of a command line: what differs from the defaults.
 
+use crate::option_facts::has_own_place;
 use crate::options::RunOptions;
-use fencepost_history::shell_word;
+use fencepost_history::{changed_fields, shell_word};
 use serde_json::Value;
 
 impl RunOptions {
@@ -14,18 +15,14 @@ impl RunOptions {
     /// The arguments that set the run apart from others of its lock, guard, nemesis, seed, driver and length;
     /// empty where all of them have their defaults.
     pub fn distinguishing_arguments(&self) -> String {
-        let others =
-            ["lock", "guard", "nemesis", "seed", "driver", "time-limit", "acquisitions", "fail-fast"];
-        let words = self.differing().into_iter().filter(|(name, _)| !others.contains(&name.as_str()));
+        let words = self.differing().into_iter().filter(|(name, _)| !has_own_place(name));
         words.map(|(_, words)| words).collect::<Vec<_>>().join(" ")
     }
 
     /// Everything that differs from the defaults: the name of the option, and its words.
-    pub fn differing(&self) -> Vec<(String, String)> {
-        let (options, default) = (as_json(self), as_json(&RunOptions::default()));
-        let differs = |name: &str, value: &Value| default.get(name) != Some(value);
-        let given = options.as_object().into_iter().flatten().filter(|(name, value)| differs(name, value));
-        given.filter_map(|(name, value)| Some((name.clone(), words(name, value)?))).collect()
+    fn differing(&self) -> Vec<(String, String)> {
+        let changed = changed_fields(self).into_iter();
+        changed.filter_map(|(name, value)| words(&name, &value).map(|words| (name, words))).collect()
     }
 }
 
@@ -44,15 +41,10 @@ fn words(name: &str, value: &Value) -> Option<String> {
     }
 }
 
-fn as_json(options: &RunOptions) -> Value {
-    serde_json::to_value(options).expect("options are always JSON")
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use clap::Parser;
-    use fencepost_history::{Seed, TimeSpan};
+    use clap::{Arg, CommandFactory, Parser};
 
     #[derive(Parser)]
     struct Test {
@@ -60,53 +52,48 @@ mod tests {
         options: RunOptions,
     }
 
-    fn parsed(arguments: &str) -> RunOptions {
-        let words =
-            ["test"].into_iter().chain(arguments.split_whitespace().map(|word| word.trim_matches('\'')));
-        let mut options = Test::try_parse_from(words).unwrap_or_else(|error| panic!("{error}")).options;
+    fn parsed(arguments: &str) -> Result<RunOptions, clap::Error> {
+        let words = arguments.split_whitespace().map(|word| word.trim_matches('\''));
+        let mut options = Test::try_parse_from(["test"].into_iter().chain(words))?.options;
         options.nemesis.retain(|name| name != "none");
-        options
+        Ok(options)
     }
 
-    /// Options that differ from the defaults in every kind of value.
-    fn unusual() -> RunOptions {
-        let mut options = RunOptions {
-            seed: Some(Seed(42)),
-            lock: "etcd".to_owned(),
-            nemesis: vec!["clock-jump".to_owned(), "pause".to_owned()],
-            ttl: TimeSpan::from_millis(3500),
-            storage_write_delay: TimeSpan::from_millis(500),
-            rate: 2.5,
-            acquisitions: Some(40),
-            clock: fencepost_nemesis::Clock::Both,
-            clock_amplitude: Some(TimeSpan::default()),
-            clock_drift_ppm: std::num::NonZeroU32::new(100_000),
-            clock_mechanism: Some(fencepost_cluster::ClockMechanism::Faketime),
-            careful: true,
-            partition: Some("c1|n4,n5".to_owned()),
-            torn_writes: Some(fencepost_nemesis::tools::disk::Torn::Sectors),
-            restart_after: Some(TimeSpan::from_millis(2500)),
-            pause_at: vec!["before-replies=300ms".parse().unwrap()],
-            readers: 2,
-            ..RunOptions::default()
-        };
-        options.lock_options.nodes = Some(7);
-        options.lock_options.no_recheck = true;
-        options.lock_options.lock_delay = Some(TimeSpan::from_millis(1500));
-        options.lock_options.redis_persistence = fencepost_locks::Persistence::Everysec;
-        options
+    /// Each option of the command line, and a call that gives it a value that is not its default.
+    pub(crate) fn each_option() -> Vec<(String, RunOptions)> {
+        let command = Test::command();
+        let named = command.get_arguments().filter_map(|arg| Some((arg.get_long()?.to_owned(), arg)));
+        named.map(|(name, arg)| (name.clone(), with_value(&name, arg))).collect()
+    }
+
+    fn with_value(name: &str, arg: &Arg) -> RunOptions {
+        let listed = arg.get_possible_values().into_iter().map(|value| value.get_name().to_owned());
+        let values = listed.chain(["7", "before-replies=7ms"].map(str::to_owned));
+        let with = values.flat_map(|value| {
+            [format!("--{name}"), format!("--{name} {value}"), format!("--client x --{name} {value}")]
+        });
+        let mut given = with.filter_map(|call| parsed(&call).ok());
+        let given = given.find(|options| changed_fields(options).contains_key(name));
+        given.unwrap_or_else(|| panic!("a value of --{name} that is not its default, for the list above"))
     }
 
     #[test]
     fn command_line_has_the_defaults_of_the_type() {
-        assert_eq!(parsed(""), RunOptions::default());
+        assert_eq!(parsed("").unwrap(), RunOptions::default());
         assert_eq!(RunOptions::default().arguments(), "");
     }
 
     #[test]
-    fn arguments_repeat_the_options() {
-        let options = unusual();
-        assert_eq!(parsed(&options.arguments()), options, "{}", options.arguments());
+    fn every_option_is_repeated_and_kept() {
+        for (name, options) in each_option() {
+            let arguments = options.arguments();
+            assert!(arguments.contains(&format!("--{name}")), "{name}: {arguments}");
+            assert_eq!(parsed(&arguments).unwrap(), options, "{arguments}");
+            let kept = toml::to_string(&options).unwrap();
+            assert_eq!(toml::from_str::<RunOptions>(&kept).unwrap(), options, "{kept}");
+            let kept = serde_json::to_string(&options).unwrap();
+            assert_eq!(serde_json::from_str::<RunOptions>(&kept).unwrap(), options, "{kept}");
+        }
     }
 
     #[test]
@@ -120,13 +107,12 @@ mod tests {
     }
 
     #[test]
-    fn a_file_keeps_the_options() {
-        let options = unusual();
+    fn values_are_written_as_people_write_them() {
+        let options = parsed("--ttl 3500ms --redis-persistence everysec --partition c1|n4,n5").unwrap();
         let text = toml::to_string(&options).unwrap();
-        assert!(
-            text.contains("ttl = \"3500ms\"") && text.contains("redis-persistence = \"everysec\""),
-            "{text}"
-        );
-        assert_eq!(toml::from_str::<RunOptions>(&text).unwrap(), options, "{text}");
+        for line in ["ttl = \"3500ms\"", "redis-persistence = \"everysec\"", "partition = \"c1|n4,n5\""] {
+            assert!(text.contains(line), "{text}");
+        }
+        assert_eq!(options.arguments(), "--partition 'c1|n4,n5' --redis-persistence everysec --ttl 3500ms");
     }
 }

@@ -21,6 +21,7 @@ mod names;
 mod node_log;
 mod node_watch;
 mod observer;
+mod option_facts;
 mod options;
 mod other_clients;
 mod phases;

@@ -2,21 +2,18 @@
 //! `fencepost.toml`, the settings in `run.toml`, and the options of a scenario's run: names and values are
 //! the same everywhere.
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use fencepost_cluster::ClockMechanism;
+use clap::{Args, Command, FromArgMatches};
 use fencepost_history::run::{RunFile, RunSettings, now};
 use fencepost_history::{Seed, TimeSpan};
 use fencepost_locks::{Options, PauseAt};
-use fencepost_nemesis::tools::disk::Torn;
-use fencepost_nemesis::{Clock, SWARM};
-use serde::de::{DeserializeOwned, IntoDeserializer, value::StrDeserializer};
+use fencepost_nemesis::{NemesisOptions, SWARM};
 use serde::{Deserialize, Serialize};
-use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 /// Everything that shapes a run, as requested: not validated yet. Two runs of the same options have the same
 /// plan, and the same choices of every process; the interleaving on real servers still differs.
-#[derive(Clone, Debug, PartialEq, clap::Args, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Args, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub struct RunOptions {
     /// The scenario and the number of its run, where it is one: `redis-clock-jump-1`.
@@ -25,7 +22,7 @@ pub struct RunOptions {
     pub scenario: Option<String>,
     /// The lock under test: a name (see `fencepost list locks`), or a folder with a lock.toml,
     /// `FOLDER[@VARIANT]`.
-    #[arg(long, visible_alias = "backend", default_value_t = RunOptions::default().lock)]
+    #[arg(long, visible_alias = "backend", default_value = "redlock")]
     pub lock: String,
     /// Command line of a client program of your own, which uses the servers of --lock.
     #[arg(long, value_name = "COMMAND")]
@@ -56,38 +53,38 @@ pub struct RunOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nemesis_file: Option<PathBuf>,
     /// The check of the storage before it accepts a write (see `fencepost list guards`).
-    #[arg(long, default_value_t = RunOptions::default().guard)]
+    #[arg(long, default_value = "none")]
     pub guard: String,
     /// Seed of all random choices: the same seed draws the same plan [default: a fresh one].
     #[arg(long)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<Seed>,
     /// The workload of the processes (see `fencepost list workloads`).
-    #[arg(long, default_value_t = RunOptions::default().workload)]
+    #[arg(long, default_value = "increment")]
     pub workload: String,
     /// Where the nodes run: docker, local, or auto (docker if an engine answers, else local).
-    #[arg(long, default_value_t = RunOptions::default().driver)]
+    #[arg(long, default_value = "auto")]
     pub driver: String,
     /// Pause of the storage between check and write, for guards that do them in two steps.
-    #[arg(long, value_name = "TIME", default_value_t = RunOptions::default().storage_write_delay)]
+    #[arg(long, value_name = "TIME", default_value = "0s")]
     pub storage_write_delay: TimeSpan,
     /// Client programs, each with its own address and clock.
-    #[arg(long, default_value_t = RunOptions::default().clients)]
+    #[arg(long, default_value_t = 5)]
     pub clients: usize,
     /// Processes that use the lock, spread over the clients.
-    #[arg(long, default_value_t = RunOptions::default().concurrency)]
+    #[arg(long, default_value_t = 10)]
     pub concurrency: usize,
     /// How many of the --concurrency processes take the lock in shared mode and only read.
-    #[arg(long, default_value_t = RunOptions::default().readers)]
+    #[arg(long, default_value_t = 0)]
     pub readers: usize,
     /// Locks (and counters); each critical section draws one.
-    #[arg(long, default_value_t = RunOptions::default().keys)]
+    #[arg(long, default_value_t = 1)]
     pub keys: usize,
     /// Limit of critical sections begun per second, by all processes together; 0 for no limit.
-    #[arg(long, default_value_t = RunOptions::default().rate)]
+    #[arg(long, default_value_t = 0.0)]
     pub rate: f64,
     /// Time to live of the lock.
-    #[arg(long, value_name = "TIME", default_value_t = RunOptions::default().ttl)]
+    #[arg(long, value_name = "TIME", default_value = "2s")]
     pub ttl: TimeSpan,
     /// Length of every critical section [default: drawn for each, most short, some almost as long as the
     /// TTL].
@@ -95,47 +92,21 @@ pub struct RunOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<TimeSpan>,
     /// Time limit of one acquire.
-    #[arg(long, value_name = "TIME", default_value_t = RunOptions::default().acquire_timeout)]
+    #[arg(long, value_name = "TIME", default_value = "2s")]
     pub acquire_timeout: TimeSpan,
     /// Length of the fault phase.
-    #[arg(long, value_name = "TIME", default_value_t = RunOptions::default().time_limit)]
+    #[arg(long, value_name = "TIME", default_value = "20s")]
     pub time_limit: TimeSpan,
     /// End the fault phase as soon as this many acquires have succeeded, even before the time limit.
     #[arg(long, value_name = "COUNT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acquisitions: Option<u64>,
     /// Mean time between the end of a fault and the next one of its kind.
-    #[arg(long, value_name = "TIME", default_value_t = RunOptions::default().nemesis_interval)]
+    #[arg(long, value_name = "TIME", default_value = "1s")]
     pub nemesis_interval: TimeSpan,
-    /// Clocks that faults move: the time of day, the monotonic clock that time-outs use, or both.
-    #[arg(long, default_value = "wall", value_parser = one_of::<Clock>(&["wall", "monotonic", "both"]))]
-    pub clock: Clock,
-    /// Size of clock jumps [default: drawn, from 0.5 to 300 TTLs].
-    #[arg(long, value_name = "TIME")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub clock_amplitude: Option<TimeSpan>,
-    /// Rate of drifting clocks, in millionths faster or slower [default: drawn, from 100000 to 50000000].
-    #[arg(long, value_name = "PPM", value_parser = drift)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub clock_drift_ppm: Option<NonZeroU32>,
-    /// How servers' clocks are moved: vdso patches the program, faketime preloads libfaketime [default: what
-    /// suits it].
-    #[arg(long, value_parser = one_of::<ClockMechanism>(&["vdso", "faketime"]))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub clock_mechanism: Option<ClockMechanism>,
-    /// Time before a server that was killed or lost power starts again [default: drawn].
-    #[arg(long, value_name = "TIME")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub restart_after: Option<TimeSpan>,
-    /// What a power loss leaves of data without fsync: a `prefix` of each file, or some `sectors` [default:
-    /// nothing].
-    #[arg(long, value_parser = one_of::<Torn>(&["prefix", "sectors"]))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub torn_writes: Option<Torn>,
-    /// Groups that partitions separate: `c1|n4,n5` both ways, `c1>n4` and `c1<n4` one way [default: drawn].
-    #[arg(long, value_name = "GROUPS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub partition: Option<String>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub nemesis_options: NemesisOptions,
     /// Clients check the validity of their lock before each write and release.
     #[arg(long)]
     pub careful: bool,
@@ -158,45 +129,12 @@ pub struct RunOptions {
 impl Default for RunOptions {
     /// `fencepost test` without options.
     fn default() -> RunOptions {
-        RunOptions {
-            scenario: None,
-            lock: "redlock".to_owned(),
-            client: None,
-            client_files: None,
-            client_packages: Vec::new(),
-            client_memory: None,
-            option: Vec::new(),
-            nemesis: Vec::new(),
-            nemesis_file: None,
-            guard: "none".to_owned(),
-            seed: None,
-            workload: "increment".to_owned(),
-            driver: "auto".to_owned(),
-            storage_write_delay: TimeSpan::default(),
-            clients: 5,
-            concurrency: 10,
-            readers: 0,
-            keys: 1,
-            rate: 0.0,
-            ttl: TimeSpan::from_secs(2),
-            hold: None,
-            acquire_timeout: TimeSpan::from_secs(2),
-            time_limit: TimeSpan::from_secs(20),
-            acquisitions: None,
-            nemesis_interval: TimeSpan::from_secs(1),
-            clock: Clock::Wall,
-            clock_amplitude: None,
-            clock_drift_ppm: None,
-            clock_mechanism: None,
-            restart_after: None,
-            torn_writes: None,
-            partition: None,
-            careful: false,
-            fail_fast: false,
-            brief: false,
-            pause_at: Vec::new(),
-            lock_options: Options::default(),
-        }
+        static DEFAULT: LazyLock<RunOptions> = LazyLock::new(|| {
+            let call = RunOptions::augment_args(Command::new("test")).try_get_matches_from(["test"]);
+            let options = call.and_then(|matches| RunOptions::from_arg_matches(&matches));
+            RunOptions { nemesis: Vec::new(), ..options.expect("no option is required") }
+        });
+        DEFAULT.clone()
     }
 }
 
@@ -230,21 +168,4 @@ impl RunOptions {
 /// Whether a hidden switch stays unwritten.
 fn is_false(switch: &bool) -> bool {
     !switch
-}
-
-/// Reads one of these names as the value of an enum, by the name that it has in files.
-fn one_of<T>(names: &'static [&'static str]) -> impl TypedValueParser<Value = T>
-where
-    T: DeserializeOwned + Clone + Send + Sync + 'static,
-{
-    PossibleValuesParser::new(names).try_map(|name| {
-        let name: StrDeserializer<serde::de::value::Error> = name.as_str().into_deserializer();
-        T::deserialize(name)
-    })
-}
-
-/// A rate that a clock can have: it must not stop, nor run backwards.
-fn drift(text: &str) -> Result<NonZeroU32, String> {
-    let ppm = text.parse::<NonZeroU32>().ok().filter(|ppm| ppm.get() <= 99_000_000);
-    ppm.ok_or_else(|| format!("invalid drift \"{text}\": expected millionths from 1 to 99000000"))
 }

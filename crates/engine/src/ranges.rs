@@ -9,7 +9,6 @@ pub(crate) const MILLISECOND: TimeSpan = TimeSpan::from_millis(1);
 pub(crate) const HOUR: TimeSpan = TimeSpan::from_secs(3600);
 pub(crate) const WEEK: TimeSpan = TimeSpan::from_secs(7 * 24 * 3600);
 const YEAR: TimeSpan = TimeSpan::from_secs(365 * 24 * 3600);
-pub(crate) const CENTURY: TimeSpan = TimeSpan::from_secs(100 * 365 * 24 * 3600);
 
 /// Acquires after which a run ends: no run comes to more.
 pub(crate) const ACQUISITIONS_MAX: u64 = 1_000_000_000;

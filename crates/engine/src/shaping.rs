@@ -4,10 +4,7 @@
 use crate::names::BadUsage;
 use crate::options::RunOptions;
 use fencepost_history::prose::and;
-use fencepost_nemesis::{Clock, Nemesis, registry};
-
-/// The option that says how clocks are moved, whether a fault was drawn or read from a plan.
-const OF_PLANS_TOO: &str = "clock-mechanism";
+use fencepost_nemesis::{Nemesis, NemesisOptions, registry};
 
 /// Where the faults of a run come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +27,9 @@ impl RunOptions {
         faults: Faults,
         is_usual: impl Fn(&str) -> bool,
     ) -> Result<RunOptions, BadUsage> {
-        for option in self.shaping().filter(|option| is_usual(option)).collect::<Vec<_>>() {
-            if !is_taken(option, nemeses, faults) {
-                self.leave_out(option);
+        for option in self.nemesis_options.changed() {
+            if is_usual(&option) && !is_taken(&option, nemeses, faults) {
+                self.nemesis_options.leave_out(&option);
             }
         }
         self.check_shaping(nemeses, faults)?;
@@ -47,51 +44,24 @@ impl RunOptions {
 
     /// Refuses an option that none of these nemeses takes, or that only drawn faults take.
     pub(crate) fn check_shaping(&self, nemeses: &[&dyn Nemesis], faults: Faults) -> Result<(), BadUsage> {
-        for option in self.shaping() {
-            if faults == Faults::Written && option != OF_PLANS_TOO {
+        for option in self.nemesis_options.changed() {
+            if faults == Faults::Written && NemesisOptions::only_draws(&option) {
                 let sentence = format!(
                     "--{option} shapes faults that are drawn, and the faults of this run are written down; say it in them, \
                      and leave --{option} out"
                 );
-                return Err(BadUsage::at(option, sentence));
+                return Err(BadUsage::at(&option, sentence));
             }
-            if !is_taken(option, nemeses, faults) {
-                return Err(refusal(option));
+            if !is_taken(&option, nemeses, faults) {
+                return Err(refusal(&option));
             }
         }
         Ok(())
     }
-
-    /// The options that are given, and that shape the faults of some nemeses only.
-    fn shaping(&self) -> impl Iterator<Item = &'static str> + use<> {
-        let given = [
-            ("clock", self.clock != Clock::default()),
-            ("clock-amplitude", self.clock_amplitude.is_some()),
-            ("clock-drift-ppm", self.clock_drift_ppm.is_some()),
-            (OF_PLANS_TOO, self.clock_mechanism.is_some()),
-            ("restart-after", self.restart_after.is_some()),
-            ("torn-writes", self.torn_writes.is_some()),
-            ("partition", self.partition.is_some()),
-        ];
-        given.into_iter().filter_map(|(option, is_given)| is_given.then_some(option))
-    }
-
-    fn leave_out(&mut self, option: &str) {
-        match option {
-            "clock" => self.clock = Clock::default(),
-            "clock-amplitude" => self.clock_amplitude = None,
-            "clock-drift-ppm" => self.clock_drift_ppm = None,
-            OF_PLANS_TOO => self.clock_mechanism = None,
-            "restart-after" => self.restart_after = None,
-            "torn-writes" => self.torn_writes = None,
-            "partition" => self.partition = None,
-            _ => unreachable!("every option that shapes faults is listed here"),
-        }
-    }
 }
 
 fn is_taken(option: &str, nemeses: &[&dyn Nemesis], faults: Faults) -> bool {
-    (faults == Faults::Drawn || option == OF_PLANS_TOO)
+    (faults == Faults::Drawn || !NemesisOptions::only_draws(option))
         && nemeses.iter().any(|nemesis| nemesis.description().options.contains(&option))
 }
 
@@ -113,35 +83,32 @@ fn refusal(option: &str) -> BadUsage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command_line::tests::each_option;
     use fencepost_history::TimeSpan;
     use fencepost_nemesis::find;
 
+    fn with(nemesis_options: NemesisOptions) -> RunOptions {
+        RunOptions { nemesis_options, ..RunOptions::default() }
+    }
+
     fn options() -> RunOptions {
-        RunOptions {
+        with(NemesisOptions {
             restart_after: Some(TimeSpan::from_secs(1)),
             partition: Some("c1|n1".to_owned()),
-            ..RunOptions::default()
-        }
+            ..NemesisOptions::default()
+        })
     }
 
     #[test]
-    fn each_option_is_of_some_nemesis_and_can_be_left_out() {
-        let everything = RunOptions {
-            clock: Clock::Both,
-            clock_amplitude: Some(TimeSpan::from_secs(1)),
-            clock_drift_ppm: std::num::NonZeroU32::new(5),
-            clock_mechanism: Some(fencepost_cluster::ClockMechanism::Vdso),
-            torn_writes: Some(fencepost_nemesis::tools::disk::Torn::Prefix),
-            ..options()
-        };
-        assert_eq!(everything.shaping().count(), 7);
-        assert!(everything.check_shaping(registry(), Faults::Drawn).is_ok());
-        assert_eq!(everything.without_unused(&[]), RunOptions::default());
-        let known: Vec<&str> = options().shaping().chain(["clock", "clock-amplitude"]).collect();
-        let declared = registry().iter().flat_map(|nemesis| nemesis.description().options.iter());
-        let undeclared = ["clock-drift-ppm", OF_PLANS_TOO, "torn-writes"];
-        for option in declared {
-            assert!(known.contains(option) || undeclared.contains(option), "{option} is not listed here");
+    fn each_option_of_nemeses_can_be_left_out() {
+        let of_nemeses = NemesisOptions::names();
+        for (name, options) in each_option().into_iter().filter(|(name, _)| of_nemeses.contains(name)) {
+            assert_eq!(options.nemesis_options.changed(), [name.as_str()]);
+            assert!(options.check_shaping(registry(), Faults::Drawn).is_ok(), "no nemesis has --{name}");
+            assert_eq!(options.without_unused(&[]), RunOptions::default(), "{name}");
+        }
+        for option in registry().iter().flat_map(|nemesis| nemesis.description().options) {
+            assert!(of_nemeses.iter().any(|name| name == option), "{option} is no option of nemeses");
         }
     }
 
@@ -164,16 +131,17 @@ mod tests {
                 .contains("kill, power-loss, failover and leader-kill")
         );
         let fitted = refused(&[kill], "partition").unwrap();
-        assert_eq!((fitted.partition, fitted.restart_after), (None, options().restart_after));
+        let (fitted, given) = (fitted.nemesis_options, options().nemesis_options);
+        assert_eq!((fitted.partition, fitted.restart_after), (None, given.restart_after));
     }
 
     #[test]
     fn a_plan_says_all_about_its_faults_but_for_the_mechanism() {
         let jump = find("clock-jump").unwrap();
-        let mechanism = RunOptions {
+        let mechanism = with(NemesisOptions {
             clock_mechanism: Some(fencepost_cluster::ClockMechanism::Vdso),
-            ..RunOptions::default()
-        };
+            ..NemesisOptions::default()
+        });
         assert!(mechanism.check_shaping(&[jump], Faults::Written).is_ok());
         assert!(mechanism.check_shaping(&[], Faults::Written).is_err());
         let written = options().check_shaping(registry(), Faults::Written).unwrap_err();

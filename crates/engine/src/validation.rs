@@ -2,16 +2,14 @@
 
 use crate::names::{BadUsage, find_lock, pick, unknown};
 use crate::options::RunOptions;
-use crate::ranges::{
-    ACQUISITIONS_MAX, CENTURY, HOUR, MILLISECOND, WEEK, check_count, check_length, check_range,
-};
+use crate::ranges::{ACQUISITIONS_MAX, HOUR, MILLISECOND, WEEK, check_count, check_length, check_range};
 use crate::shaping::Faults;
 use crate::topology;
 use fencepost_cluster::{Capability, DRIVER_NAMES};
 use fencepost_history::run::read_settings;
 use fencepost_history::{Seed, TimeSpan};
 use fencepost_locks::{LockDefinition, folder};
-use fencepost_nemesis::{FakedClocks, Nemesis, Plan, SWARM, Topology};
+use fencepost_nemesis::{FakedClocks, Nemesis, Plan, Refusal, SWARM, Topology};
 use fencepost_storage::Need;
 use fencepost_workloads::Workload;
 use std::collections::BTreeMap;
@@ -104,7 +102,7 @@ impl RunSpec {
     /// Finds out whether libfaketime has to be in the servers; refused where it cannot do what the plan
     /// wants.
     fn with_faked_clocks(mut self) -> Result<RunSpec, BadUsage> {
-        let wanted = self.options.clock_mechanism;
+        let wanted = self.options.nemesis_options.clock_mechanism;
         let offered = self.lock.service.clock_mechanisms();
         let faked = fencepost_nemesis::fake_clocks(&self.plan, &self.topology(), wanted, offered);
         self.faked = faked.map_err(|sentence| BadUsage::at("clock-mechanism", sentence))?;
@@ -304,13 +302,14 @@ impl RunOptions {
             ("--nemesis-interval", self.nemesis_interval, MILLISECOND, WEEK),
             ("--hold", self.hold.unwrap_or(NONE), NONE, HOUR),
             ("--storage-write-delay", self.storage_write_delay, NONE, HOUR),
-            ("--restart-after", self.restart_after.unwrap_or(NONE), NONE, WEEK),
-            ("--clock-amplitude", self.clock_amplitude.unwrap_or(NONE), NONE, CENTURY),
             ("--retry-delay", lock.retry_delay.unwrap_or(NONE), NONE, HOUR),
             ("--lock-delay", lock.lock_delay.unwrap_or(NONE), NONE, HOUR),
         ];
         for (option, length, least, most) in lengths {
             check_length(option, length, least..=most, "2s")?;
+        }
+        for (name, length, range) in self.nemesis_options.lengths() {
+            check_length(&format!("--{name}"), length.unwrap_or(NONE), range, "2s")?;
         }
         let faults = self.time_limit.0.as_secs_f64() / self.nemesis_interval.0.as_secs_f64();
         if faults > FAULTS_MAX && !self.nemesis.is_empty() {
@@ -387,20 +386,13 @@ impl RunOptions {
 
     /// The settings that all nemeses draw by.
     pub fn nemesis_settings(&self, topology: &Topology) -> Result<fencepost_nemesis::Settings, BadUsage> {
-        let partition =
-            self.partition.as_deref().map(|text| fencepost_nemesis::parse_partition(text, topology));
-        let partition = partition
-            .transpose()
-            .map_err(|reason| BadUsage::at("partition", format!("--partition: {reason}")))?;
+        self.nemesis_options
+            .check(topology)
+            .map_err(|Refusal { key, sentence, .. }| BadUsage { key, sentence })?;
         Ok(fencepost_nemesis::Settings {
             time_limit: self.time_limit.0,
             interval: self.nemesis_interval.0,
-            clock: self.clock,
-            clock_amplitude: self.clock_amplitude.map(|size| size.0),
-            clock_drift_ppm: self.clock_drift_ppm,
-            restart_after: self.restart_after.map(|time| time.0),
-            torn_writes: self.torn_writes,
-            partition,
+            options: self.nemesis_options.clone(),
         })
     }
 

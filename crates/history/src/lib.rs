@@ -10,6 +10,7 @@ mod compressed;
 mod error;
 mod event;
 pub mod fault;
+mod fields;
 mod file;
 mod inline_toml;
 mod lock_facts;
@@ -39,6 +40,7 @@ pub use event::{
     f,
 };
 pub use fault::{FaultDescription, FaultEvent, FaultStage, ServerEnded};
+pub use fields::{changed_fields, fields};
 pub use file::{HistoryError, Writer};
 pub use inline_toml::inline_toml;
 pub use lock_facts::{LOCK, Lease, LockFacts};

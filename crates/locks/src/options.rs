@@ -2,7 +2,7 @@
 
 use crate::client_clock::ClientClock;
 use clap::{Args, ValueEnum};
-use fencepost_history::TimeSpan;
+use fencepost_history::{TimeSpan, changed_fields, fields};
 use serde::{Deserialize, Serialize};
 
 /// Options of all locks, as on the command line, in run.toml and in the client's hello. A field here is an
@@ -153,21 +153,13 @@ pub enum TokenFrom {
 impl Options {
     /// The names of all options, as in [`crate::LockDefinition::options`].
     pub fn names() -> Vec<String> {
-        Options::default().as_map().into_iter().map(|(name, _)| name).collect()
+        fields(&Options::default()).into_iter().map(|(name, _)| name).collect()
     }
 
     /// The names of the options that differ from their defaults, but for `nodes`, which every lock
     /// understands.
     pub(crate) fn changed(&self) -> Vec<String> {
-        let default = Options::default().as_map();
-        let changed = self.as_map().into_iter().filter(|(name, value)| default.get(name) != Some(value));
-        changed.map(|(name, _)| name).filter(|name| name != "nodes").collect()
-    }
-
-    fn as_map(&self) -> serde_json::Map<String, serde_json::Value> {
-        match serde_json::to_value(self) {
-            Ok(serde_json::Value::Object(map)) => map,
-            other => unreachable!("options are always an object of JSON: {other:?}"),
-        }
+        let changed = changed_fields(self).into_iter().map(|(name, _)| name);
+        changed.filter(|name| name != "nodes").collect()
     }
 }

@@ -60,7 +60,8 @@ fn validated(options: &RunOptions) -> Result<RunSpec, BadUsage> {
 
 /// As [`validated`]; which faults there are is known once the plan was read.
 fn validated_with_plan(options: &RunOptions) -> Result<RunSpec, BadUsage> {
-    let bare = RunOptions { clock_mechanism: None, ..options.clone() };
+    let mut bare = options.clone();
+    bare.nemesis_options.clock_mechanism = None;
     let planned = RunSpec::new(bare.shaped_for(&[], Faults::Written, comes_from_file)?)?;
     RunSpec::new(options.clone().shaped_for(&planned.nemeses, Faults::Written, comes_from_file)?)
 }

@@ -232,13 +232,14 @@ impl Matrix {
     pub fn command(&self, repeat: &Repeat) -> String {
         let lists = [("--locks", &self.locks), ("--guards", &self.guards), ("--nemeses", &self.nemeses)];
         let lists = lists.map(|(option, names)| format!("{option} {}", shell_word(&names.join(","))));
-        let named = ["lock", "guard", "nemesis", "seed"];
-        let settings = self.options.differing().into_iter();
-        let settings = settings.filter(|(name, _)| !named.contains(&name.as_str())).map(|(_, words)| words);
-        let words: Vec<String> = lists.into_iter().chain(settings).collect();
-        let program = &repeat.program;
-        let shard = self.shard.map_or(String::new(), |shard| format!(" --shard {shard}"));
-        format!("{program} compare {} --runs {} --seed {}{shard}", words.join(" "), self.runs, self.seed)
+        // The lists say what a comparison has in place of these.
+        let RunOptions { lock, guard, nemesis, seed, .. } = RunOptions::default();
+        let settings = RunOptions { lock, guard, nemesis, seed, ..self.options.clone() }.arguments();
+        let settings = Some(settings).filter(|settings| !settings.is_empty());
+        let drawn = format!("--runs {} --seed {}", self.runs, self.seed);
+        let shard = self.shard.map(|shard| format!("--shard {shard}"));
+        let words = lists.into_iter().chain(settings).chain([drawn]).chain(shard);
+        format!("{} compare {}", repeat.program, words.collect::<Vec<_>>().join(" "))
     }
 
     fn row(&self, lock: &str, guard: &str) -> Row {

@@ -2,6 +2,7 @@
 
 use super::keys;
 use crate::names::{BadUsage, unknown};
+use crate::option_facts::{InScenario, in_scenario};
 use crate::options::RunOptions;
 use clap::{Args, Command};
 use fencepost_history::TimeSpan;
@@ -11,9 +12,6 @@ use std::sync::LazyLock;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Options that belong to the call, or that faults of the scenario take the place of.
-const NOT_IN_FILES: &[&str] = &["driver", "nemesis", "nemesis-file"];
-
 /// Ends a directed run that hangs.
 const TIME_LIMIT: TimeSpan = TimeSpan::from_secs(40);
 
@@ -21,7 +19,7 @@ const TIME_LIMIT: TimeSpan = TimeSpan::from_secs(40);
 static KNOWN: LazyLock<Vec<String>> = LazyLock::new(|| {
     let command = RunOptions::augment_args(Command::new("run"));
     let names = command.get_arguments().filter_map(|arg| arg.get_long());
-    names.filter(|name| !NOT_IN_FILES.contains(name)).map(str::to_owned).collect()
+    names.filter(|name| !matches!(in_scenario(name), InScenario::Refused(_))).map(str::to_owned).collect()
 });
 
 /// The options of a run, and where each stands in the file.
@@ -46,12 +44,8 @@ pub(super) fn read(
     let mut places: Vec<(String, Range<usize>)> = Vec::new();
     for (key, value) in own.iter().chain(top) {
         let name = key.get_ref().as_ref();
-        if NOT_IN_FILES.contains(&name) {
-            let sentence = match name {
-                "driver" => "`driver` is not part of a scenario: use --driver on the command line".to_owned(),
-                _ => format!("`{name}` is not part of a scenario: write each fault as a [[fault]]"),
-            };
-            return Err(Mistake::new(key.span(), sentence));
+        if let InScenario::Refused(instead) = in_scenario(name) {
+            return Err(Mistake::new(key.span(), format!("`{name}` is not part of a scenario: {instead}")));
         }
         if !known.contains(&name) {
             return Err(Mistake::new(key.span(), unknown("key", name, &known)));

@@ -1,28 +1,11 @@
 //! Writes a scenario file: a workload with a seed and faults, and the violation that it shows.
 
+use crate::option_facts::{InScenario, OPTION_FACTS, in_scenario};
 use crate::options::RunOptions;
-use fencepost_history::inline_toml;
+use fencepost_history::{changed_fields, fields, inline_toml};
 use fencepost_nemesis::{Plan, fault_text};
 use serde_json::Value;
 use std::fmt::Write;
-
-/// Options that a scenario says whatever the defaults are, so that another version plays the same.
-const ALWAYS: [&str; 7] = ["lock", "seed", "ttl", "clients", "concurrency", "keys", "time-limit"];
-
-/// Options that are no part of a scenario, or that only shape how faults are drawn.
-const LEFT_OUT: [&str; 11] = [
-    "scenario",
-    "driver",
-    "nemesis",
-    "nemesis-file",
-    "nemesis-interval",
-    "clock",
-    "clock-amplitude",
-    "clock-drift-ppm",
-    "restart-after",
-    "torn-writes",
-    "partition",
-];
 
 /// The file of a scenario whose clients follow their workload. It expects that this checker finds a violation
 /// of this class.
@@ -51,26 +34,19 @@ pub fn scenario_text(
 /// The options that a scenario needs: those that every scenario says, then those that differ from the
 /// defaults.
 fn needed_options(options: &RunOptions) -> Vec<(String, Value)> {
-    let fields = |options: &RunOptions| match serde_json::to_value(options) {
-        Ok(Value::Object(fields)) => fields,
-        _ => unreachable!("options are always a table"),
-    };
-    let (given, default) = (fields(options), fields(&RunOptions::default()));
-    let always = ALWAYS.iter().filter_map(|&name| Some((name.to_owned(), given.get(name)?.clone())));
-    let differs = |(name, option): &(&String, &Value)| {
-        !ALWAYS.contains(&name.as_str())
-            && !LEFT_OUT.contains(&name.as_str())
-            && !option.is_null()
-            && default.get(*name) != Some(option)
-    };
-    let others = given.iter().filter(differs).map(|(name, option)| (name.clone(), option.clone()));
-    always.chain(others).collect()
+    let given = fields(options);
+    let always = OPTION_FACTS.iter().filter(|facts| facts.in_scenario == InScenario::Always);
+    let always = always.filter_map(|facts| Some((facts.name.to_owned(), given.get(facts.name)?.clone())));
+    let changed = changed_fields(options).into_iter();
+    always.chain(changed.filter(|(name, _)| in_scenario(name) == InScenario::Changed)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::file::parse;
+    use super::super::run_options;
     use super::*;
+    use crate::command_line::tests::each_option;
     use crate::validation::RunSpec;
     use fencepost_history::{Seed, TimeSpan};
 
@@ -98,6 +74,27 @@ on = ["c1"]
 groups = [["c1"], ["n4", "n5"]]
 one_way = "to-second"
 "#;
+
+    #[test]
+    fn every_option_is_in_a_scenario_or_left_out_on_purpose() {
+        let names: Vec<String> = each_option().into_iter().map(|(name, _)| name).collect();
+        for facts in OPTION_FACTS.iter().filter(|facts| facts.name != "scenario") {
+            assert!(names.iter().any(|name| name == facts.name), "{} is no option", facts.name);
+        }
+        for (name, options) in each_option() {
+            let needed = needed_options(&options);
+            let is_written = needed.iter().any(|(written, _)| *written == name);
+            let known = in_scenario(&name);
+            assert_eq!(is_written, matches!(known, InScenario::Always | InScenario::Changed), "{name}");
+            if is_written {
+                let lines = needed.iter().map(|(name, value)| format!("{name} = {}\n", inline_toml(value)));
+                let text = lines.collect::<String>();
+                let table = toml::de::DeTable::parse(&text).unwrap().into_inner();
+                let read = run_options::read(&toml::de::DeTable::new(), &table, None).unwrap();
+                assert_eq!(read.options, options, "{text}");
+            }
+        }
+    }
 
     #[test]
     fn a_scenario_is_read_as_it_was_written() {
