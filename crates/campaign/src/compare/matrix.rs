@@ -238,7 +238,8 @@ impl Matrix {
         let settings = Some(settings).filter(|settings| !settings.is_empty());
         let drawn = format!("--runs {} --seed {}", self.runs, self.seed);
         let shard = self.shard.map(|shard| format!("--shard {shard}"));
-        let words = lists.into_iter().chain(settings).chain([drawn]).chain(shard);
+        let words =
+            lists.into_iter().chain(settings).chain([drawn]).chain(shard).chain(repeat.without_file());
         format!("{} compare {}", repeat.program, words.collect::<Vec<_>>().join(" "))
     }
 

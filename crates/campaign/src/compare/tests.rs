@@ -3,12 +3,13 @@
 use super::*;
 use crate::lines::ProgressLine;
 use crate::parts::{Durations, PART_JSON, PartFile, Sources};
+use crate::repeat::Repeat;
 use crate::sitting::Sitting;
 use crate::testing::{Literal, LiteralPlayer, Printed, context};
 use fencepost_checker::Outcome;
 use fencepost_engine::{RunOptions, RunSpec};
 use fencepost_history::run::read_regular;
-use fencepost_history::{Seed, Shard};
+use fencepost_history::{Seed, Shard, TimeSpan};
 use fencepost_report::comparison::Comparison;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,6 +30,19 @@ fn matrix(shard: Option<Shard>) -> Matrix {
         files: BTreeMap::new(),
     };
     matrix.checked(|_| false).unwrap()
+}
+
+#[test]
+fn the_command_that_repeats_a_comparison_says_everything_itself() {
+    let mut repeated = Matrix { shard: Shard::new(1, 4).ok(), ..matrix(None) };
+    repeated.options.nemesis = vec!["none".to_owned()];
+    repeated.options.ttl = TimeSpan::from_secs(3);
+    let command = |has_file| repeated.command(&Repeat { program: "fencepost".to_owned(), has_file });
+    let bare = "fencepost compare --locks redis-single,canary-nolock --guards none --nemeses none,pause --ttl 3s --runs 2 \
+                --seed 7 --shard 1/4";
+    assert_eq!(command(false), bare);
+    // What the file says is in the command already.
+    assert_eq!(command(true), format!("{bare} --config none"));
 }
 
 /// The canary breaks in each run.
