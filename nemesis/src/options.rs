@@ -1,6 +1,6 @@
 //! The options that shape the faults of some nemeses: a field here is an option of the command line,
-//! `fencepost.toml`, `run.toml` and scenarios, and nemeses get it as it is. A nemesis that uses one names it in
-//! [`crate::NemesisDescription::options`].
+//! `fencepost.toml`, `run.toml` and scenarios, and nemeses get it as it is. A nemesis that uses one names it
+//! in [`crate::NemesisDescription::options`].
 
 use crate::groups::parse_partition;
 use crate::motion::Clock;
@@ -54,7 +54,8 @@ pub struct NemesisOptions {
 impl NemesisOptions {
     /// The names of the options that differ from their defaults.
     pub fn changed(&self) -> Vec<String> {
-        changed_fields(self).into_iter().map(|(name, _)| name).collect()
+        let changed = changed_fields(self);
+        NemesisOptions::names().into_iter().filter(|name| changed.contains_key(name)).collect()
     }
 
     /// Sets the option of this name to its default.
@@ -64,13 +65,14 @@ impl NemesisOptions {
         *self = serde_json::from_value(kept.into()).expect("every option has a default");
     }
 
-    /// The names of all options.
+    /// The names of all options, in the order of the help.
     pub fn names() -> Vec<String> {
         let command = NemesisOptions::augment_args(Command::new("options"));
         command.get_arguments().filter_map(Arg::get_long).map(str::to_owned).collect()
     }
 
-    /// Whether it only says how faults are drawn: where they are written down, as in a plan, it has no effect.
+    /// Whether it only says how faults are drawn: where they are written down, as in a plan, it has no
+    /// effect.
     pub fn only_draws(name: &str) -> bool {
         name != "clock-mechanism" && NemesisOptions::names().iter().any(|known| known == name)
     }

@@ -1,5 +1,5 @@
-//! What there is to know of some options of a run besides their definitions. An option that is not listed here
-//! is shown wherever it differs from its default.
+//! What there is to know of some options of a run besides their definitions. An option that is not listed
+//! here is shown wherever it differs from its default.
 
 use InScenario::{Always, Changed, Never, Refused};
 use fencepost_nemesis::NemesisOptions;

@@ -1,10 +1,10 @@
-//! Options that shape the faults of some nemeses only: they are refused where a run has none of these, since
-//! its user expects an effect that will not come.
+//! Options that shape faults. Those of some nemeses are refused where a run has none of these, since its user
+//! expects an effect that will not come.
 
 use crate::names::BadUsage;
 use crate::options::RunOptions;
 use fencepost_history::prose::and;
-use fencepost_nemesis::{Nemesis, NemesisOptions, registry};
+use fencepost_nemesis::{Nemesis, NemesisOptions, Refusal, Settings, Topology, registry};
 
 /// Where the faults of a run come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,21 @@ impl RunOptions {
     #[must_use]
     pub fn without_unused(self, nemeses: &[&dyn Nemesis]) -> RunOptions {
         self.shaped_for(nemeses, Faults::Drawn, |_| true).expect("everything that is not used was left out")
+    }
+
+    /// The settings that all nemeses draw by.
+    ///
+    /// # Errors
+    /// An option that the nodes of the run do not allow.
+    pub fn nemesis_settings(&self, topology: &Topology) -> Result<Settings, BadUsage> {
+        self.nemesis_options
+            .check(topology)
+            .map_err(|Refusal { key, sentence, .. }| BadUsage { key, sentence })?;
+        Ok(Settings {
+            time_limit: self.time_limit.0,
+            interval: self.nemesis_interval.0,
+            options: self.nemesis_options.clone(),
+        })
     }
 
     /// Refuses an option that none of these nemeses takes, or that only drawn faults take.

@@ -9,7 +9,7 @@ use fencepost_cluster::{Capability, DRIVER_NAMES};
 use fencepost_history::run::read_settings;
 use fencepost_history::{Seed, TimeSpan};
 use fencepost_locks::{LockDefinition, folder};
-use fencepost_nemesis::{FakedClocks, Nemesis, Plan, Refusal, SWARM, Topology};
+use fencepost_nemesis::{FakedClocks, Nemesis, Plan, SWARM, Topology};
 use fencepost_storage::Need;
 use fencepost_workloads::Workload;
 use std::collections::BTreeMap;
@@ -382,18 +382,6 @@ impl RunOptions {
             ));
         }
         Ok(())
-    }
-
-    /// The settings that all nemeses draw by.
-    pub fn nemesis_settings(&self, topology: &Topology) -> Result<fencepost_nemesis::Settings, BadUsage> {
-        self.nemesis_options
-            .check(topology)
-            .map_err(|Refusal { key, sentence, .. }| BadUsage { key, sentence })?;
-        Ok(fencepost_nemesis::Settings {
-            time_limit: self.time_limit.0,
-            interval: self.nemesis_interval.0,
-            options: self.nemesis_options.clone(),
-        })
     }
 
     fn draw_swarm(&self, topology: &Topology, seed: Seed, offered: &[Capability]) -> Result<Plan, BadUsage> {
