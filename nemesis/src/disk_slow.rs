@@ -4,10 +4,9 @@
 use crate::disk_fault::{DiskNemesis, Words};
 use crate::disk_tool::DiskCall;
 use crate::distributions::{draw_log, millis};
-use crate::refusal::Refusal;
 use crate::tools::disk::{Probe, Slow};
 use crate::topology::Topology;
-use fencepost_history::Stream;
+use fencepost_history::{Refusal, Stream};
 use rand::RngExt;
 
 pub(crate) const DISK_SLOW: DiskNemesis<Slow> = DiskNemesis {

@@ -8,11 +8,10 @@ use crate::context::FaultContext;
 use crate::fault::{Fault, FaultError, Observation};
 use crate::kill::{DOWN, Killed, back_soon, downtime};
 use crate::nemesis::{Draw, NemesisDescription, NoParameters, Settings, TypedNemesis};
-use crate::refusal::Refusal;
 use crate::roles::Role;
 use crate::topology::Topology;
 use async_trait::async_trait;
-use fencepost_history::{FaultDescription, ObservedTarget, Stream};
+use fencepost_history::{FaultDescription, ObservedTarget, Refusal, Stream};
 use serde_json::{Map, Value, json};
 
 pub(crate) struct Failover;

@@ -1,6 +1,6 @@
 //! Why a fault could not be injected or healed.
 
-use crate::refusal::Refusal;
+use fencepost_history::Refusal;
 
 /// Why a fault could not be injected or healed: one sentence that names the target.
 #[derive(Debug, thiserror::Error)]

@@ -1,10 +1,9 @@
 //! Which nodes lose the packets of which others, and the shapes that this takes.
 
 use crate::distributions::subset;
-use crate::refusal::Refusal;
 use crate::topology::Topology;
-use fencepost_history::Stream;
 use fencepost_history::prose::and;
+use fencepost_history::{Refusal, Stream};
 use rand::RngExt;
 use rand::seq::{IndexedRandom, SliceRandom};
 use serde::{Deserialize, Serialize};

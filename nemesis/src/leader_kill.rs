@@ -4,10 +4,9 @@ use crate::aim::{Aim, DrawnAim, Moment};
 use crate::fault::Fault;
 use crate::kill::{DOWN, Killed, back_soon, downtime};
 use crate::nemesis::{Draw, NemesisDescription, NoParameters, Settings, TypedNemesis};
-use crate::refusal::Refusal;
 use crate::roles::Role;
 use crate::topology::Topology;
-use fencepost_history::Stream;
+use fencepost_history::{Refusal, Stream};
 
 pub(crate) struct LeaderKill;
 

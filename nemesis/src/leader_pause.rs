@@ -6,10 +6,9 @@ use crate::distributions::around_ttl;
 use crate::fault::Fault;
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
 use crate::pause::{self, AROUND, LENGTHS, PauseParameters};
-use crate::refusal::Refusal;
 use crate::roles::Role;
 use crate::topology::Topology;
-use fencepost_history::Stream;
+use fencepost_history::{Refusal, Stream};
 
 pub(crate) struct LeaderPause;
 

@@ -1,8 +1,8 @@
 //! How clocks go wrong: which of them, what a clock does next, and for how long.
 
-use crate::refusal::Refusal;
 use crate::tools::clock::Skew;
 use chacha20::ChaCha8Rng;
+use fencepost_history::Refusal;
 use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;

@@ -3,11 +3,9 @@
 use crate::aim::{Aim, DrawnAim};
 use crate::fault::Fault;
 use crate::options::NemesisOptions;
-use crate::parameters;
-use crate::refusal::Refusal;
 use crate::topology::Topology;
 use fencepost_cluster::Capability;
-use fencepost_history::Stream;
+use fencepost_history::{Refusal, Stream, read_fields};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -181,7 +179,7 @@ pub(crate) trait TypedNemesis: Send + Sync {
     }
     /// Reads the parameters of a plan.
     fn read(&self, parameters: &Map<String, Value>) -> Result<Self::Parameters, Refusal> {
-        parameters::read(parameters)
+        read_fields(parameters)
     }
     /// As [`Nemesis::prepare`].
     fn prepare(&self, on: &[String], parameters: Self::Parameters) -> Result<Box<dyn Fault>, Refusal>;

@@ -1,9 +1,8 @@
 //! Parameters that the nemeses of the network have in common: what happens to packets, and between which
 //! nodes.
 
-use crate::parameters;
-use crate::refusal::Refusal;
 use crate::tools::packets::{Echoes, Impairment};
+use fencepost_history::{Refusal, read_fields};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -46,8 +45,8 @@ impl NetworkParameters {
     pub fn read(fields: &Map<String, Value>) -> Result<NetworkParameters, Refusal> {
         let is_end = |(name, _): &(String, Value)| ENDS.contains(&name.as_str());
         let (ends, others) = fields.clone().into_iter().partition(is_end);
-        let Ends { peers, ways } = parameters::read(&ends)?;
-        let impairment: Impairment = parameters::read(&others).map_err(|mut refusal: Refusal| {
+        let Ends { peers, ways } = read_fields(&ends)?;
+        let impairment: Impairment = read_fields(&others).map_err(|mut refusal: Refusal| {
             refusal.known.iter_mut().for_each(|known| known.extend(ENDS.map(str::to_owned)));
             refusal
         })?;

@@ -4,10 +4,10 @@
 use crate::fault_text::{FaultEntry, fault_text};
 use crate::nemesis::Nemesis;
 use crate::planned_fault::PlannedFault;
-use crate::refusal::Refusal;
 use crate::registry::registry;
 use crate::topology::Topology;
 use crate::trigger::Trigger;
+use fencepost_history::Refusal;
 use fencepost_history::mistake::{Mistake, line_at, read_table, tables};
 use fencepost_history::printable;
 use serde::de::IgnoredAny;

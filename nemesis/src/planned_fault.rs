@@ -1,11 +1,11 @@
 //! One fault of a plan: what is injected into which nodes, when, and for how long.
 
 use crate::motion::Motions;
-use crate::refusal::Refusal;
 use crate::registry::{find, registry};
 use crate::roles::RoleTarget;
 use crate::topology::Topology;
 use crate::trigger::Trigger;
+use fencepost_history::Refusal;
 use fencepost_history::printable;
 use fencepost_history::prose::{second_of_a_name, unknown};
 use serde::{Deserialize, Serialize};

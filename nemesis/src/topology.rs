@@ -1,10 +1,9 @@
 //! The nodes of a run that a fault can be injected into, by name.
 
 use crate::distributions::subset;
-use crate::refusal::Refusal;
 use crate::roles::{LEADER, Role, RoleTarget};
-use fencepost_history::Stream;
 use fencepost_history::prose::{nearest, unknown};
+use fencepost_history::{Refusal, Stream};
 use rand::RngExt;
 use std::time::Duration;
 

@@ -1,11 +1,10 @@
 //! Whether a trigger can come: which fields belong to which events, and which names there are.
 
-use crate::refusal::Refusal;
 use crate::registry::{find, registry};
 use crate::topology::Topology;
 use crate::trigger::Trigger;
 use fencepost_history::prose::unknown;
-use fencepost_history::{Kind, f};
+use fencepost_history::{Kind, Refusal, f};
 
 /// The operations and notices of a client, by name.
 const OPERATIONS: [&str; 8] =

@@ -7,6 +7,7 @@
 mod bounded;
 mod completion;
 mod compressed;
+mod deserializer;
 mod error;
 mod event;
 pub mod fault;
@@ -18,6 +19,7 @@ pub mod mistake;
 mod name;
 mod printable;
 pub mod prose;
+mod refusal;
 pub mod run;
 mod run_nodes;
 mod run_phase;
@@ -34,6 +36,7 @@ pub use bounded::{
 };
 pub use completion::Completion;
 pub use compressed::{compress, decompressed};
+pub use deserializer::read_fields;
 pub use error::{ErrorCode, ErrorKind, OperationError};
 pub use event::{
     CUT_OFF, Event, Kind, Process, SCRIPTS_CUT_SHORT, SECTION_ABANDONED, SectionAbandoned, UnfinishedScript,
@@ -46,6 +49,7 @@ pub use inline_toml::inline_toml;
 pub use lock_facts::{LOCK, Lease, LockFacts};
 pub use name::Name;
 pub use printable::{is_steering, printable};
+pub use refusal::Refusal;
 pub use run_nodes::{NEMESES, NODES, NodeKind, RunNodes, SERVERS, STORAGE_NODE, is_storage};
 pub use run_phase::{PHASE, RunPhase};
 pub use seed::{Seed, Stream};

@@ -1,6 +1,8 @@
-//! Mistakes in a TOML file that a person wrote: where each is, and which key or name was probably meant.
+//! Mistakes in a file that a person wrote: where each is, and which key or name was probably meant.
 
+use crate::deserializer::read_value;
 use crate::prose::unknown;
+use crate::refusal::Refusal;
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::ops::Range;
@@ -26,9 +28,14 @@ impl Mistake {
         Mistake::new(span, unknown(what, name, known))
     }
 
-    /// What the parser says, with the nearest right key or value where it does not know one.
+    /// What is not TOML at all, as the parser says it.
     pub fn of_toml(error: &toml::de::Error) -> Mistake {
-        Mistake::new(error.span().unwrap_or(0..0), with_nearest(error.message()))
+        Mistake::new(error.span().unwrap_or(0..0), error.message())
+    }
+
+    /// A refusal of what stands in this span, or of a part of it whose place the refusal knows.
+    pub fn of(span: Range<usize>, refusal: Refusal) -> Mistake {
+        Mistake { at: refusal.place.unwrap_or(span.start), sentence: refusal.sentence }
     }
 
     /// The mistake as one in this file, whose text is needed for the number of the line.
@@ -52,14 +59,20 @@ impl fmt::Display for MistakeInFile {
     }
 }
 
+impl From<MistakeInFile> for Refusal {
+    fn from(mistake: MistakeInFile) -> Refusal {
+        Refusal::new(mistake.to_string())
+    }
+}
+
 /// Reads a value from a table whose entries keep their places in the text. `span` is the place of the table
 /// itself, which a missing key is reported at.
 ///
 /// # Errors
 /// The first key or value that does not fit, at its place.
 pub fn read_table<T: DeserializeOwned>(table: DeTable<'_>, span: Range<usize>) -> Result<T, Mistake> {
-    T::deserialize(toml::Deserializer::from(Spanned::new(span, table)))
-        .map_err(|error| Mistake::of_toml(&error))
+    read_value(&Spanned::new(span.clone(), DeValue::Table(table)))
+        .map_err(|refusal| Mistake::of(span, refusal))
 }
 
 /// The tables of an array, or the one table where there is only one.
@@ -82,43 +95,18 @@ pub fn tables<'a>(
     items.into_iter().map(table).collect()
 }
 
+/// What is wrong with JSON, without the place, which the caller writes in its own words.
+pub fn json_sentence(error: &serde_json::Error) -> String {
+    let mut sentence = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    sentence.truncate(sentence.strip_suffix(&place).map_or(sentence.len(), str::len));
+    sentence
+}
+
 /// The number of the line of this byte, from 1.
 pub fn line_at(text: &str, byte: usize) -> usize {
     let before = text.as_bytes().iter().take(byte);
     1 + before.filter(|byte| **byte == b'\n').count()
-}
-
-/// What serde expected, with the name of a number's type in plain words.
-pub fn in_plain_words(expected: &str) -> &str {
-    match expected {
-        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, not negative",
-        "i64" => "a whole number",
-        "f64" => "a number",
-        "a boolean" => "true or false",
-        _ => expected,
-    }
-}
-
-/// The message, with the name of a number's type at its end in plain words.
-fn without_rust_types(message: &str) -> String {
-    match message.rsplit_once("expected ") {
-        Some((before, last)) => format!("{before}expected {}", in_plain_words(last)),
-        None => message.to_owned(),
-    }
-}
-
-/// What serde says, in our words: it names unknown keys and values, but not the nearest right one.
-fn with_nearest(message: &str) -> String {
-    let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    let what = match message {
-        _ if message.starts_with("unknown field") => "key",
-        _ if message.starts_with("unknown variant") => "value",
-        _ => return without_rust_types(message),
-    };
-    match &names[..] {
-        [name, known @ ..] => unknown(what, name, known),
-        [] => message.to_owned(),
-    }
 }
 
 #[cfg(test)]
@@ -155,5 +143,8 @@ mod tests {
         let value = "lock.toml, line 2: unknown value \"sesion\": did you mean \"session\"?";
         assert_eq!(refused("lock = \"a\"\nlease = \"sesion\""), value);
         assert_eq!(refused("lease = \"connection\""), "lock.toml, line 1: missing field `lock`");
+        let expected = "lock.toml, line 2: invalid type: integer `7`, expected a string";
+        assert_eq!(refused("lock = \"a\"\nlease = 7"), expected);
+        assert_eq!(refused("\nlock = 7"), expected);
     }
 }

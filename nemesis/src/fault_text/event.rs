@@ -1,10 +1,9 @@
 //! Events of the history as people write them: `c2 acquire`, `c1 begins release`, `pause healed`.
 
-use crate::refusal::Refusal;
 use crate::registry::{find, registry};
 use crate::trigger::Trigger;
 use fencepost_history::prose::unknown;
-use fencepost_history::{FaultStage, Kind, f};
+use fencepost_history::{FaultStage, Kind, Refusal, f};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use std::fmt;

@@ -4,15 +4,13 @@
 use super::event::AwaitedEvent;
 use crate::groups::{Flow, GROUPS, Groups, OneWay, parse_flow, parse_partition};
 use crate::nemesis::{Nemesis, NemesisDescription};
-use crate::parameters;
 use crate::planned_fault::PlannedFault;
-use crate::refusal::Refusal;
 use crate::registry::{find, registry};
 use crate::topology::Topology;
 use crate::trigger::Trigger;
 use fencepost_history::mistake::{Mistake, read_table};
 use fencepost_history::prose::second_of_a_name;
-use fencepost_history::{TimeSpan, printable};
+use fencepost_history::{Refusal, TimeSpan, printable, read_fields};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -141,7 +139,7 @@ impl FaultEntry {
             part(fault, &groups.map_err(|refusal| Mistake::new(text.span(), refusal.sentence))?);
         } else if self.nemesis.parts_groups && fault.on.is_empty() {
             // What is wrong with them is said where parameters are read.
-            let groups = parameters::read::<Groups>(&fault.parameters);
+            let groups = read_fields::<Groups>(&fault.parameters);
             fault.on = groups.map(|groups| groups.targets()).unwrap_or_default();
         }
         Ok(())

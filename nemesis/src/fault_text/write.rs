@@ -2,10 +2,9 @@
 
 use super::read::signed_ms;
 use crate::groups::{GROUPS, Groups};
-use crate::parameters;
 use crate::planned_fault::PlannedFault;
 use crate::trigger::Trigger;
-use fencepost_history::{TimeSpan, inline_toml};
+use fencepost_history::{TimeSpan, inline_toml, read_fields};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use std::time::Duration;
@@ -61,7 +60,7 @@ fn signed_length(ms: &Value) -> Option<Value> {
 /// text.
 fn take_groups(fields: &mut Map<String, Value>) -> Option<String> {
     fields.get(GROUPS)?;
-    let text = parameters::read::<Groups>(fields).ok()?.text()?;
+    let text = read_fields::<Groups>(fields).ok()?.text()?;
     [GROUPS, "one_way"].iter().for_each(|name| drop(fields.remove(*name)));
     Some(text)
 }

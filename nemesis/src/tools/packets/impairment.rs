@@ -1,6 +1,6 @@
 //! What is done to the packets on their way from this node to one other.
 
-use crate::refusal::Refusal;
+use fencepost_history::Refusal;
 use serde::{Deserialize, Serialize, Serializer};
 
 /// How a link is made worse. The fields mean what they mean to `tc netem`, in both mechanisms.

@@ -1,11 +1,10 @@
 //! Why something that was asked for is refused, as data: which key it is about, and which keys there are.
 
-use fencepost_history::mistake::in_plain_words;
-use fencepost_history::prose::unknown;
+use crate::prose::unknown;
 use serde::de::{Error, Expected, Unexpected};
 use std::fmt;
 
-/// Why a fault, a name or an event is refused.
+/// Why an input is refused: an option, a name, a value of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The key that it is about, if it is about one.
@@ -14,12 +13,14 @@ pub struct Refusal {
     pub sentence: String,
     /// Where there is no such key: those that there are.
     pub known: Option<Vec<String>>,
+    /// Where a text was read: the place of the value or of the unknown key, in bytes from its beginning.
+    pub place: Option<usize>,
 }
 
 impl Refusal {
     /// A refusal that is about no key, or whose key the caller knows.
     pub fn new(sentence: impl Into<String>) -> Refusal {
-        Refusal { key: None, sentence: sentence.into(), known: None }
+        Refusal { key: None, sentence: sentence.into(), known: None, place: None }
     }
 
     /// A refusal of what stands at this key.
@@ -27,10 +28,27 @@ impl Refusal {
         Refusal { key: Some(key.to_owned()), ..Refusal::new(sentence) }
     }
 
+    /// A name that does not exist, with the name that was probably meant.
+    pub fn unknown(what: &str, name: &str, known: &[&str]) -> Refusal {
+        Refusal::new(unknown(what, name, known))
+    }
+
     /// The same, of what stands at this key.
     #[must_use]
-    pub(crate) fn of(self, key: &str) -> Refusal {
+    pub fn of(self, key: &str) -> Refusal {
         Refusal { key: Some(key.to_owned()), known: None, ..self }
+    }
+
+    /// The same, with other words around the sentence.
+    #[must_use]
+    pub fn worded(self, words: impl FnOnce(&str) -> String) -> Refusal {
+        Refusal { sentence: words(&self.sentence), ..self }
+    }
+}
+
+impl From<String> for Refusal {
+    fn from(sentence: String) -> Refusal {
+        Refusal::new(sentence)
     }
 }
 
@@ -42,7 +60,7 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// What serde finds wrong with parameters.
+/// What serde finds wrong with a value.
 impl Error for Refusal {
     fn custom<T: fmt::Display>(sentence: T) -> Refusal {
         Refusal::new(sentence.to_string())
@@ -57,12 +75,23 @@ impl Error for Refusal {
     }
 
     fn unknown_variant(name: &str, known: &'static [&'static str]) -> Refusal {
-        Refusal::new(unknown("value", name, known))
+        Refusal::unknown("value", name, known)
     }
 
     fn unknown_field(name: &str, known: &'static [&'static str]) -> Refusal {
         let sentence = unknown("key", name, known);
         let known = known.iter().map(|&name| name.to_owned()).collect();
-        Refusal { key: Some(name.to_owned()), sentence, known: Some(known) }
+        Refusal { known: Some(known), ..Refusal::at(name, sentence) }
+    }
+}
+
+/// What serde expected, with the name of a number's type in plain words.
+fn in_plain_words(expected: &str) -> &str {
+    match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, not negative",
+        "i64" => "a whole number",
+        "f64" => "a number",
+        "a boolean" => "true or false",
+        _ => expected,
     }
 }
