@@ -1,6 +1,7 @@
 //! `durations.json`: how long runs took, so that the next campaign can be assigned better.
 
 use fencepost_engine::BadUsage;
+use fencepost_history::mistake::json_sentence;
 use fencepost_history::run::read_bounded;
 use fencepost_history::{FILE_BYTES_MAX, printable};
 use serde::{Deserialize, Serialize};
@@ -32,12 +33,8 @@ impl Durations {
         let refused = |line: usize, why: String| {
             BadUsage::new(format!("{}, line {line}: these are no durations ({why}); {USE}", path.display()))
         };
-        let durations: Durations = serde_json::from_str(&text).map_err(|error| {
-            // The error says the line once more, and the column.
-            let why = error.to_string();
-            let why = why.split(" at line ").next().unwrap_or_default();
-            refused(error.line().max(1), printable(why).into_owned())
-        })?;
+        let durations: Durations = serde_json::from_str(&text)
+            .map_err(|error| refused(error.line().max(1), printable(&json_sentence(&error)).into_owned()))?;
         match durations.0.iter().find(|(_, seconds)| !SECONDS.contains(*seconds)) {
             Some((name, seconds)) => {
                 let line = 1 + text.lines().position(|line| line.contains(name.as_str())).unwrap_or(0);

@@ -1,6 +1,7 @@
 //! Histories as JSON lines, with the field names of Jepsen.
 
 use super::{Line, Lines, ReadError, malformed};
+use fencepost_history::mistake::json_sentence;
 use fencepost_history::{Kind, is_too_long, read_line};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -64,7 +65,11 @@ fn parse(text: &[u8], number: u64) -> Result<Line<'_>, ReadError> {
     }
     let fields: Fields = match serde_json::from_slice(text) {
         Ok(fields) => fields,
-        Err(error) => return malformed(number, describe(&error)),
+        // The line of a position would be the one in this text alone.
+        Err(error) => {
+            let (what, column) = (json_sentence(&error), error.column());
+            return malformed(number, format!("{what}, at character {column}"));
+        }
     };
     let time_ns = match fields.time.map(|time| (time.get(), time.get().parse::<u64>())) {
         None => None,
@@ -84,13 +89,6 @@ fn parse(text: &[u8], number: u64) -> Result<Line<'_>, ReadError> {
         value: fields.value.map_or(Cow::Borrowed("null"), |value| Cow::Borrowed(value.get())),
         error: fields.error.map(|error| first_word(error.get())),
     })
-}
-
-/// What serde says, without the position in the line that it takes for a position in a file.
-fn describe(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let text = text.split(" at line ").next().unwrap_or_default();
-    format!("{text}, at character {}", error.column())
 }
 
 fn process(text: &str, number: u64) -> Result<Option<u64>, ReadError> {
