@@ -6,16 +6,17 @@ use fencepost_checker::generate::{Behaviour, Shape, generate};
 use fencepost_checker::models::{Counter, FencedMutex, FetchAdd, Mutex, OwnerMutex, Register};
 use fencepost_checker::{History, ModelName};
 use serde_json::{Value, json};
+use std::error::Error;
 use std::io::{BufWriter, Write};
 
-fn main() -> Result<(), String> {
+fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [model, operations, processes, indeterminate, keys] = &arguments[..] else {
-        return Err("five arguments: MODEL OPERATIONS PROCESSES INDETERMINATE KEYS".to_owned());
+        return Err("five arguments: MODEL OPERATIONS PROCESSES INDETERMINATE KEYS".into());
     };
     let number = |text: &String| text.parse::<u64>().map_err(|error| format!("{text}: {error}"));
     let keys = number(keys)?;
-    let shape = |seed| -> Result<Shape, String> {
+    let shape = |seed| -> Result<Shape, Box<dyn Error>> {
         Ok(Shape {
             seed,
             operations: number(operations)? as usize / keys as usize,
@@ -34,10 +35,10 @@ fn main() -> Result<(), String> {
             ModelName::Counter => write(&mut out, &Counter, &shape, key),
             ModelName::FetchAdd => write(&mut out, &FetchAdd, &shape, key),
             ModelName::Register => write(&mut out, &Register::default(), &shape, key),
-            other => return Err(format!("{other} is not generated")),
+            other => return Err(format!("{other} is not generated").into()),
         }
     }
-    out.flush().map_err(|error| error.to_string())
+    Ok(out.flush()?)
 }
 
 /// Processes of a key have numbers of their own, so that no process has two operations open.

@@ -4,6 +4,7 @@ use crate::judge::{CheckOptions, KeyVerdict, judge};
 use crate::lease_mutex;
 use crate::models::{Counter, FencedMutex, FetchAdd, Mutex, OwnerMutex, Register, Set};
 use crate::read::{Lines, ReadError, ReadOptions, read};
+use fencepost_history::Refusal;
 use std::fmt;
 use std::str::FromStr;
 
@@ -73,12 +74,12 @@ impl fmt::Display for ModelName {
 }
 
 impl FromStr for ModelName {
-    type Err = String;
+    type Err = Refusal;
 
-    fn from_str(text: &str) -> Result<ModelName, String> {
+    fn from_str(text: &str) -> Result<ModelName, Refusal> {
         let names = ModelName::ALL.map(ModelName::name).join(", ");
         let found = ModelName::ALL.into_iter().find(|model| model.name() == text);
-        found.ok_or_else(|| format!("there is no model {text}; there are {names}"))
+        found.ok_or_else(|| Refusal::new(format!("there is no model {text}; there are {names}")))
     }
 }
 

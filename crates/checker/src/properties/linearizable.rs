@@ -120,7 +120,7 @@ impl Checker for Linearizable {
             }
         }
         if let Some(reason) = undecided.filter(|_| findings.is_empty()) {
-            return Err(NotJudged::because(reason));
+            return Err(reason);
         }
         let verdict = match findings.len() {
             0 => Verdict::new(self.name(), Outcome::Valid, order_summary(holds, operations)),
@@ -341,14 +341,16 @@ fn check_register(
     model: &Register,
     history: &History<Register>,
     budget: &Budget,
-) -> Result<Option<Finding>, String> {
+) -> Result<Option<Finding>, NotJudged> {
     match decide(model, history, Algorithm::Auto, budget, None) {
         Answer::Linearizable => Ok(None),
         Answer::Impossible(conflict) => {
             let evidence = explain(model, history, &conflict, budget);
             Ok(Some(storage_finding(key, evidence)))
         }
-        Answer::Unknown(reason) => Err(format!("the operations of the storage were not decided: {reason}")),
+        Answer::Unknown(reason) => {
+            Err(NotJudged::because(format!("the operations of the storage were not decided: {reason}")))
+        }
     }
 }
 
