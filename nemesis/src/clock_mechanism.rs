@@ -8,6 +8,7 @@ use crate::planned_fault::PlannedFault;
 use crate::topology::Topology;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClockMechanism, ClusterError, Node};
+use fencepost_history::Refusal;
 use serde_json::json;
 use std::time::Duration;
 
@@ -33,15 +34,15 @@ pub fn fake_clocks(
     topology: &Topology,
     requested: Option<ClockMechanism>,
     offered: &[ClockMechanism],
-) -> Result<Option<FakedClocks>, String> {
+) -> Result<Option<FakedClocks>, Refusal> {
     use ClockMechanism::{Faketime, Vdso};
     if let Some(requested) = requested.filter(|requested| !offered.contains(requested)) {
         let offered: Vec<String> = offered.iter().map(ToString::to_string).collect();
-        return Err(format!(
+        return Err(Refusal::new(format!(
             "--clock-mechanism {requested} does not reach these servers: their program takes its time in another way; use {} \
              or auto",
             offered.join(", ")
-        ));
+        )));
     }
     let on_servers = |fault: &&PlannedFault| {
         let mut nodes = fault.on.iter().flat_map(|on| topology.candidates(on));
@@ -53,35 +54,37 @@ pub fn fake_clocks(
     let any_monotonic = moved.iter().any(|motions| motions.monotonic.is_some());
     let suits = if waits_by_clock && any_monotonic { Faketime } else { Vdso };
     match requested.unwrap_or(suits) {
-        Vdso if waits_by_clock && any_monotonic => Err("the program of these servers waits for times of its \
+        Vdso if waits_by_clock && any_monotonic => Err(Refusal::new(
+            "the program of these servers waits for times of its \
              monotonic clock, which would never come if only the clock were moved; use --clock-mechanism faketime, or \
-             --clock wall"
-            .to_owned()),
-        Faketime if waits_by_clock && !any_monotonic && !moved.is_empty() => Err("libfaketime cannot move the \
+             --clock wall",
+        )),
+        Faketime if waits_by_clock && !any_monotonic && !moved.is_empty() => Err(Refusal::new(
+            "libfaketime cannot move the \
              wall clock of these servers alone: their program would stop waiting for anything; use --clock both, or \
-             --clock-mechanism vdso"
-            .to_owned()),
+             --clock-mechanism vdso",
+        )),
         Vdso => Ok(None),
         Faketime => faked(&moved),
     }
 }
 
 /// What libfaketime has to do for all of these: one thing from beginning to end.
-fn faked(moved: &[Motions]) -> Result<Option<FakedClocks>, String> {
+fn faked(moved: &[Motions]) -> Result<Option<FakedClocks>, Refusal> {
     let mut faked: Option<FakedClocks> = None;
     for motions in moved {
         let monotonic = motions.monotonic.is_some();
         if monotonic && motions.wall != motions.monotonic {
-            return Err("libfaketime, by which the clocks of these servers are moved, moves the monotonic clock only \
-                        together with the wall clock; use --clock both"
-                .to_owned());
+            return Err(Refusal::new(
+                "libfaketime, by which the clocks of these servers are moved, moves the monotonic clock only \
+                        together with the wall clock; use --clock both",
+            ));
         }
         if faked.is_some_and(|faked| faked.monotonic != monotonic) {
-            return Err(
+            return Err(Refusal::new(
                 "libfaketime, by which the clocks of these servers are moved, moves either the wall clock \
-                        or both in one run; let all faults of the plan say the same"
-                    .to_owned(),
-            );
+                        or both in one run; let all faults of the plan say the same",
+            ));
         }
         faked = Some(FakedClocks { monotonic });
     }
@@ -177,8 +180,9 @@ mod tests {
         assert_eq!(choose(&wall, None, &[Faketime, Vdso]), Ok(None));
         // Nothing is prepared for servers whose clocks no fault moves.
         assert_eq!(choose(&plan(&jump("c1", "monotonic_ms = 5")), None, &[Faketime, Vdso]), Ok(None));
-        let refused =
-            |plan: &str, requested, offered: &[_]| choose(&self::plan(plan), requested, offered).unwrap_err();
+        let refused = |plan: &str, requested, offered: &[_]| {
+            choose(&self::plan(plan), requested, offered).unwrap_err().sentence
+        };
         assert!(refused(&jump("n1", "wall_ms = 5"), Some(Faketime), &[Vdso]).contains("use vdso"));
         let jvm = &[Faketime, Vdso];
         assert!(refused(&jump("n1", "monotonic_ms = 5"), None, jvm).contains("--clock both"));

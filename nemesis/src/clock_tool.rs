@@ -5,7 +5,7 @@ use crate::motion::Motions;
 use crate::tools::clock::faketime::Faketime;
 use crate::tools::clock::{self, ClockError, Observed, Skew};
 use fencepost_cluster::ClockMechanism;
-use fencepost_cluster::agent::{Tool, descendants};
+use fencepost_cluster::agent::{Tool, ToolError, descendants};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -89,12 +89,12 @@ impl Tool for ClockTool {
         "clock"
     }
 
-    fn call(&self, args: Value) -> Result<Value, String> {
+    fn call(&self, args: Value) -> Result<Value, ToolError> {
         let call =
             serde_json::from_value(args).map_err(|error| format!("the clock tool was misused: {error}"))?;
         let answer = self.shared.lock().carry_out(call);
         self.shared.play();
-        answer
+        Ok(answer?)
     }
 }
 
@@ -133,7 +133,7 @@ impl Shared {
 }
 
 impl State {
-    fn carry_out(&mut self, call: ClockCall) -> Result<Value, String> {
+    fn carry_out(&mut self, call: ClockCall) -> Result<Value, ClockError> {
         match call {
             ClockCall::Begin { id, pid, motions } => {
                 self.pid = Some(pid);
@@ -195,7 +195,7 @@ impl State {
         json!(ClockLook { before, after, mechanism, due_wall_ns, due_monotonic_ns })
     }
 
-    fn observe(&self, pid: i32) -> Result<Observed, String> {
+    fn observe(&self, pid: i32) -> Result<Observed, ClockError> {
         patiently(|| match &self.faketime {
             Some(faketime) if self.serves(pid) => clock::observe_by(pid, faketime.library()),
             _ => clock::observe(pid),
@@ -218,7 +218,7 @@ impl State {
     }
 
     /// Puts the clocks where the schedule has them now.
-    fn apply(&mut self) -> Result<(), String> {
+    fn apply(&mut self) -> Result<(), ClockError> {
         self.schedule.advance(self.now_ns());
         let skew = self.schedule.skew();
         if let Some(faketime) = &mut self.faketime {
@@ -238,7 +238,7 @@ impl State {
         Ok(())
     }
 
-    fn patch(&self, pid: i32, skew: Skew) -> Result<(), String> {
+    fn patch(&self, pid: i32, skew: Skew) -> Result<(), ClockError> {
         patiently(|| {
             let patched = clock::install(pid)?;
             if self.schedule.is_empty() { patched.remove() } else { patched.set(skew) }
@@ -252,12 +252,12 @@ fn lives(pid: i32) -> bool {
 }
 
 /// Tries again while another tracer, a thread that has not quite ended yet, holds the process.
-fn patiently<T>(work: impl Fn() -> Result<T, ClockError>) -> Result<T, String> {
+fn patiently<T>(work: impl Fn() -> Result<T, ClockError>) -> Result<T, ClockError> {
     let begun = Instant::now();
     loop {
         match work() {
             Err(ClockError::Traced { .. }) if begun.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
-            done => return done.map_err(|error| error.to_string()),
+            done => return done,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The tool by which an agent puts a disk under its node's data, and breaks it.
 
 use crate::tools::disk::{Disk, DiskCounts, Probe, Slow, Torn};
-use fencepost_cluster::agent::Tool;
+use fencepost_cluster::agent::{Tool, ToolError};
 use fencepost_cluster::{ClusterError, Node};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -79,7 +79,7 @@ impl Tool for DiskTool {
         "disk"
     }
 
-    fn call(&self, args: Value) -> Result<Value, String> {
+    fn call(&self, args: Value) -> Result<Value, ToolError> {
         let call =
             serde_json::from_value(args).map_err(|error| format!("the disk tool was misused: {error}"))?;
         let mut slot = self.disk.lock();
@@ -87,13 +87,14 @@ impl Tool for DiskTool {
             return mount(&mut slot, &dir);
         }
         let disk = slot.as_ref().ok_or("this node has no disk that could be broken: none was mounted")?;
-        carry_out(disk, &call).map_err(|error| format!("the disk at {}: {error}", disk.folder().display()))
+        Ok(carry_out(disk, &call)
+            .map_err(|error| format!("the disk at {}: {error}", disk.folder().display()))?)
     }
 }
 
-fn mount(slot: &mut Option<Disk>, folder: &Path) -> Result<Value, String> {
+fn mount(slot: &mut Option<Disk>, folder: &Path) -> Result<Value, ToolError> {
     if let Some(disk) = slot {
-        return Err(format!("a disk is mounted on {} already", disk.folder().display()));
+        return Err(format!("a disk is mounted on {} already", disk.folder().display()).into());
     }
     let disk = Disk::mount(folder)
         .map_err(|error| format!("cannot mount a disk on {}: {error}", folder.display()))?;

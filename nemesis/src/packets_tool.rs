@@ -1,7 +1,7 @@
 //! The tool by which an agent impairs the packets that leave its node, and probes the way to others.
 
 use crate::tools::packets::{Counts, Impairment, Network, PacketsError, Probe};
-use fencepost_cluster::agent::Tool;
+use fencepost_cluster::agent::{Tool, ToolError};
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -41,10 +41,10 @@ impl Tool for PacketsTool {
         "packets"
     }
 
-    fn call(&self, args: Value) -> Result<Value, String> {
+    fn call(&self, args: Value) -> Result<Value, ToolError> {
         let call =
             serde_json::from_value(args).map_err(|error| format!("the packets tool was misused: {error}"))?;
-        self.carry_out(call).map_err(|error| error.to_string())
+        Ok(self.carry_out(call)?)
     }
 }
 

@@ -165,7 +165,7 @@ fn downloads(value: &Spanned<DeValue<'_>>) -> Result<DownloadSettings, Mistake> 
     };
     let PackagesTable { mirror, security_mirror, proxy, old_lists } = read_table(table, value.span())?;
     let settings = DownloadSettings { mirror, security_mirror, proxy, old_lists };
-    settings.check().map_err(|sentence| Mistake::new(value.span(), sentence))?;
+    settings.check().map_err(|refusal| Mistake::of(value.span(), refusal))?;
     Ok(settings)
 }
 

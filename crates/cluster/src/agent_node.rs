@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::HashMap;
+use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +65,7 @@ struct KnownServices {
 type Services = Arc<Mutex<KnownServices>>;
 
 /// An agent's answer to a request, or one sentence that says why it was not carried out.
-type Answer = Result<Value, String>;
+type Answer = Result<Value, ClusterError>;
 
 impl AgentNode {
     /// Takes over the streams of an agent that is being started, and waits until it says hello.
@@ -121,7 +122,7 @@ impl AgentNode {
         match self.agent.request(|id| Request { id, op }, Instant::now() + limit).await {
             Ok(Ok(answer)) => serde_json::from_value(answer)
                 .map_err(|error| self.error(&format!("its agent's answer makes no sense: {error}"))),
-            Ok(Err(error)) => Err(self.error(&error)),
+            Ok(Err(error)) => Err(self.error(&error.0)),
             Err(NoAnswer::NotSent | NoAnswer::Closed) => {
                 Err(self.error("the node is gone: its agent has ended"))
             }
@@ -210,15 +211,11 @@ impl Node for AgentNode {
         self.request(Op::Remove { path: path.to_owned() }, PATIENCE).await
     }
 
-    async fn connect(
-        &self,
-        address: &str,
-        timeout: Duration,
-    ) -> Result<Result<Duration, String>, ClusterError> {
+    async fn connect(&self, address: &str, timeout: Duration) -> Result<io::Result<Duration>, ClusterError> {
         let op = Op::Connect { address: address.to_owned(), timeout_ms: millis(timeout) };
         Ok(match self.request(op, timeout + PATIENCE).await? {
             Connected::Yes { ms } => Ok(Duration::from_secs_f64(ms / 1e3)),
-            Connected::No { error } => Err(error),
+            Connected::No { error } => Err(io::Error::other(error)),
         })
     }
 
@@ -252,7 +249,9 @@ impl Reports {
                 }
             }
             Ok(FromAgent::Done { id, value }) => return Received::Answer { id, answer: Ok(value) },
-            Ok(FromAgent::Failed { id, error }) => return Received::Answer { id, answer: Err(error) },
+            Ok(FromAgent::Failed { id, error }) => {
+                return Received::Answer { id, answer: Err(ClusterError(error)) };
+            }
             Ok(FromAgent::Log { service, line }) => self.log.line(&service, &line),
             Ok(FromAgent::Started { service, pid }) => {
                 self.services.lock().running.insert(service, pid);

@@ -64,8 +64,8 @@ pub struct DriverOptions {
 impl DriverOptions {
     /// The running program is the agent; steps that take long are reported on standard error.
     pub fn new() -> Result<DriverOptions, ClusterError> {
-        let program = std::env::current_exe()
-            .map_err(|error| ClusterError::new(format!("cannot find the running program: {error}")))?;
+        let program =
+            std::env::current_exe().map_err(|error| format!("cannot find the running program: {error}"))?;
         Ok(DriverOptions {
             program,
             downloads: DownloadSettings::current(),
@@ -99,28 +99,23 @@ impl ClusterSpec {
         let mut names = HashSet::new();
         for name in self.nodes.iter().map(|node| node.name.as_str()) {
             if !simple(name) {
-                return Err(ClusterError::new(format!(
-                    "invalid name of a node {name:?}: expected letters, digits and dashes"
-                )));
+                return Err(
+                    format!("invalid name of a node {name:?}: expected letters, digits and dashes").into()
+                );
             }
             if !names.insert(name) {
-                return Err(ClusterError::new(format!(
-                    "two nodes are named {name}; give each a name of its own"
-                )));
+                return Err(format!("two nodes are named {name}; give each a name of its own").into());
             }
         }
         if !simple(&self.run) {
             let run = &self.run;
-            return Err(ClusterError::new(format!(
-                "invalid name of a run {run:?}: expected letters, digits and dashes"
-            )));
+            return Err(format!("invalid name of a run {run:?}: expected letters, digits and dashes").into());
         }
         let most = Subnet::HOSTS;
         match self.nodes.len() > most {
-            true => Err(ClusterError::new(format!(
-                "a cluster of {} nodes is too large; the most is {most}",
-                names.len()
-            ))),
+            true => {
+                Err(format!("a cluster of {} nodes is too large; the most is {most}", names.len()).into())
+            }
             false => Ok(()),
         }
     }

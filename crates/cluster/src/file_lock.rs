@@ -18,7 +18,7 @@ pub(crate) fn lock(path: &Path) -> Result<FileLock, ClusterError> {
 /// As `lock`, for asynchronous code: waiting can take long.
 pub async fn lock_aside(path: PathBuf) -> Result<FileLock, ClusterError> {
     let waiting = tokio::task::spawn_blocking(move || lock(&path));
-    waiting.await.map_err(|error| ClusterError::new(error.to_string()))?
+    waiting.await.map_err(|error| error.to_string())?
 }
 
 /// Shares a lock on this file with others who hold it so.
@@ -31,7 +31,7 @@ pub(crate) fn share(path: &Path) -> Result<FileLock, ClusterError> {
 /// As [`share`], for asynchronous code.
 pub(crate) async fn share_aside(path: PathBuf) -> Result<FileLock, ClusterError> {
     let waiting = tokio::task::spawn_blocking(move || share(&path));
-    waiting.await.map_err(|error| ClusterError::new(error.to_string()))?
+    waiting.await.map_err(|error| error.to_string())?
 }
 
 /// The lock, if no other process holds or shares it.
@@ -52,10 +52,10 @@ pub(crate) fn is_held(path: &Path) -> bool {
 fn open(path: &Path) -> Result<File, ClusterError> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|error| {
-            ClusterError::new(format!(
+            format!(
                 "cannot make the folder {}: {error}; set FENCEPOST_CACHE to a folder that can be written to",
                 folder.display()
-            ))
+            )
         })?;
     }
     OpenOptions::new()

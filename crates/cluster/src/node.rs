@@ -84,7 +84,7 @@ pub trait Node: Send + Sync {
         &self,
         address: &str,
         timeout: Duration,
-    ) -> Result<Result<Duration, String>, ClusterError>;
+    ) -> Result<std::io::Result<Duration>, ClusterError>;
     /// Calls a tool of the agent, with what it takes as JSON.
     async fn tool(&self, name: &str, args: Value) -> Result<Value, ClusterError>;
     /// Ends all programs of the node when they use more than this. The node's log then has a line of the

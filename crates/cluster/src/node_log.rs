@@ -30,9 +30,7 @@ impl NodeLog {
         let path = folder.join(format!("{node}.log"));
         let file = std::fs::create_dir_all(folder)
             .and_then(|()| OpenOptions::new().create(true).append(true).open(&path))
-            .map_err(|error| {
-                ClusterError::new(format!("cannot write the log {}: {error}", path.display()))
-            })?;
+            .map_err(|error| format!("cannot write the log {}: {error}", path.display()))?;
         Ok(NodeLog(Arc::new(Mutex::new(Inner { file, room: BYTES_MAX, warned: false }))))
     }
 

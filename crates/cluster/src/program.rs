@@ -56,7 +56,7 @@ impl Program {
     pub(crate) async fn prepare_aside(executable: &Path) -> Result<Program, ClusterError> {
         let executable = executable.to_owned();
         let program = tokio::task::spawn_blocking(move || Program::prepare(&executable)).await;
-        program.map_err(|error| ClusterError::new(error.to_string()))?
+        program.map_err(|error| error.to_string())?
     }
 
     /// Whether that hash is of a former build of the same executable, which is no longer in use.
@@ -122,7 +122,7 @@ fn fill(executable: &Path, folder: &Path) -> Result<(), ClusterError> {
 /// The dynamic loader that the executable names; none for one that is linked statically.
 fn loader(executable: &Path) -> Result<Option<PathBuf>, ClusterError> {
     let bytes = std::fs::read(executable)
-        .map_err(|error| ClusterError::new(format!("cannot read {}: {error}", executable.display())))?;
+        .map_err(|error| format!("cannot read {}: {error}", executable.display()))?;
     Ok(interpreter(&bytes).map(PathBuf::from))
 }
 
@@ -141,9 +141,10 @@ fn interpreter(file: &[u8]) -> Option<String> {
 
 /// Names and places of the libraries it needs, as the loader itself finds them.
 fn libraries(executable: &Path) -> Result<HashMap<String, PathBuf>, ClusterError> {
-    let listed = Command::new(executable).env("LD_TRACE_LOADED_OBJECTS", "1").output().map_err(|error| {
-        ClusterError::new(format!("cannot list the libraries of {}: {error}", executable.display()))
-    })?;
+    let listed = Command::new(executable)
+        .env("LD_TRACE_LOADED_OBJECTS", "1")
+        .output()
+        .map_err(|error| format!("cannot list the libraries of {}: {error}", executable.display()))?;
     let text = String::from_utf8_lossy(&listed.stdout);
     if let Some(missing) = text.lines().find(|line| line.contains("not found")) {
         return Err(ClusterError::new(format!(

@@ -56,9 +56,7 @@ impl Register {
     /// Makes an entry of this name, with this file, and its private folder.
     pub(crate) fn add(&self, name: &str, file: Option<(&str, &str)>) -> Result<Entry, ClusterError> {
         if self.entries().iter().any(|entry| entry.alive && entry.name == name) {
-            return Err(ClusterError::new(format!(
-                "a run named {name} is going on already; give this one another name"
-            )));
+            return Err(format!("a run named {name} is going on already; give this one another name").into());
         }
         let path = self.places[0].join(name);
         self.fill(name, &path, file).inspect_err(|_| {

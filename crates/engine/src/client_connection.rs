@@ -23,8 +23,18 @@ const LINE_MAX: usize = 64 << 20;
 /// client, which would fill the history.
 const NOTICES_MAX: u32 = 5000;
 
-/// What a client did that sent nothing at first, as sentences have it.
-pub(crate) const NO_HELLO: &str = "did not answer the hello";
+/// Why there is no connection to a client.
+#[derive(Debug, thiserror::Error)]
+pub enum HelloError {
+    #[error("client {client} did not answer the hello within {} s", patience.as_secs_f64())]
+    NoAnswer { client: String, patience: Duration },
+    #[error("client {client} ended before it answered the hello")]
+    Ended { client: String },
+    #[error("client {client} speaks version {version} of the client protocol, and this is version {VERSION}")]
+    Version { client: String, version: u32 },
+    #[error("{}", reading_failed(client, source))]
+    Unreadable { client: String, source: LineError },
+}
 
 /// A client program that answered the hello.
 pub struct ClientConnection {
@@ -67,14 +77,14 @@ impl ClientConnection {
     /// Says hello and waits for the answer.
     ///
     /// # Errors
-    /// One sentence: the client ended, answered with something else, or not in time.
+    /// The client ended, answered with something else, or not in time.
     pub async fn open(
         hello: &Hello,
         stdin: impl AsyncWrite + Send + Unpin + 'static,
         stdout: impl AsyncRead + Send + Unpin + 'static,
         patience: Duration,
         events: Arc<dyn ClientEvents>,
-    ) -> Result<ClientConnection, String> {
+    ) -> Result<ClientConnection, HelloError> {
         let name = hello.client.clone();
         let (output, _) = LineWriter::start(stdin);
         output.send(hello);
@@ -189,7 +199,7 @@ impl Answers {
         let operation = self.open.lock().remove(&answer.id);
         let checked = operation.map_or(Ok(()), |name| answer.check_value(&name));
         if let Err(offence) = checked {
-            *self.offence.lock() = Some(offence);
+            *self.offence.lock() = Some(offence.sentence);
             return Received::Garbage;
         }
         Received::Answer { id: answer.id, answer }
@@ -286,19 +296,16 @@ async fn hello_answer(
     name: &str,
     input: &mut LineReader<impl AsyncRead + Unpin>,
     patience: Duration,
-) -> Result<HelloAnswer, String> {
-    let seconds = patience.as_secs_f64();
+) -> Result<HelloAnswer, HelloError> {
+    let client = name.to_owned();
     let back: HelloAnswer = match tokio::time::timeout(patience, input.next()).await {
-        Err(_) => return Err(format!("client {name} {NO_HELLO} within {seconds} s")),
-        Ok(Err(error)) => return Err(reading_failed(name, &error)),
-        Ok(Ok(None)) => return Err(format!("client {name} ended before it answered the hello")),
+        Err(_) => return Err(HelloError::NoAnswer { client, patience }),
+        Ok(Err(source)) => return Err(HelloError::Unreadable { client, source }),
+        Ok(Ok(None)) => return Err(HelloError::Ended { client }),
         Ok(Ok(Some(back))) => back,
     };
     if back.hello != VERSION {
-        return Err(format!(
-            "client {name} speaks version {} of the client protocol, and this is version {VERSION}",
-            back.hello
-        ));
+        return Err(HelloError::Version { client, version: back.hello });
     }
     Ok(back)
 }

@@ -1,11 +1,12 @@
 //! Starts the client programs: says hello to each, and holds what it answers against what its lock claims.
 
-use crate::client_connection::{ClientConnection, ClientEvents, NO_HELLO};
+use crate::client_connection::{ClientConnection, ClientEvents, HelloError};
 use crate::node_log::with_last_line;
 use crate::topology::STORAGE_PORT;
 use crate::validation::RunSpec;
 use anyhow::{Context, Result, anyhow};
 use fencepost_cluster::{Attached, Node};
+use fencepost_history::Refusal;
 use fencepost_locks::protocol::{Hello, Server, VERSION};
 use fencepost_locks::{ClientProgram, PauseAt};
 use fencepost_storage::{Guard, Need};
@@ -74,12 +75,12 @@ async fn connect(
         ClientConnection::open(&hello, attached.stdin, attached.stdout, start_time(spec), events).await;
     let connection = match opened {
         Ok(connection) => connection,
-        Err(sentence) => {
-            let more = match spec.lock.recipe.program() {
-                Some(_) if sentence.contains(NO_HELLO) => "; start-time in lock.toml allows more time",
+        Err(error) => {
+            let more = match (&error, spec.lock.recipe.program()) {
+                (HelloError::NoAnswer { .. }, Some(_)) => "; start-time in lock.toml allows more time",
                 _ => "",
             };
-            let sentence = with_last_line(&sentence, known.logs, name).await;
+            let sentence = with_last_line(&error.to_string(), known.logs, name).await;
             return Err(anyhow!("{sentence} (started as `{}`){more}", command(spec).join(" ")));
         }
     };
@@ -115,7 +116,7 @@ pub(crate) fn start_time(spec: &RunSpec) -> Duration {
 }
 
 /// Holds what a hello announces against what is known of the lock.
-pub(crate) fn check_announced(spec: &RunSpec, can: &[String]) -> Result<(), String> {
+pub(crate) fn check_announced(spec: &RunSpec, can: &[String]) -> Result<(), Refusal> {
     let Some(program) = spec.lock.recipe.program() else {
         return spec.lock.capabilities(&spec.options.lock_options).check_announced(can);
     };

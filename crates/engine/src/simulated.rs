@@ -240,7 +240,7 @@ impl Node for SimulatedNode {
         let killed = self.client.as_ref().is_some_and(|client| *client.killed.borrow());
         Ok((!killed).then_some(if stopped { 'T' } else { 'S' }))
     }
-    async fn connect(&self, _: &str, _: Duration) -> Result<Result<Duration, String>, ClusterError> {
+    async fn connect(&self, _: &str, _: Duration) -> Result<std::io::Result<Duration>, ClusterError> {
         Ok(Ok(WAY))
     }
     async fn tool(&self, name: &str, _: Value) -> Result<Value, ClusterError> {

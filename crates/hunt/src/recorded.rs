@@ -4,6 +4,7 @@ use crate::player::PLAN;
 use crate::schedule::Schedule;
 use fencepost_engine::scenario::{Scenario, find, read_file};
 use fencepost_engine::{BadUsage, RunOptions, RunSpec, Script};
+use fencepost_history::Refusal;
 use fencepost_history::run::{RunFile, RunFolder, read_regular};
 use fencepost_nemesis::Plan;
 use fencepost_report::findings::SCENARIO;
@@ -44,9 +45,9 @@ impl Schedule {
 }
 
 /// The options of a run, as its folder keeps them.
-fn options(file: &RunFile) -> Result<RunOptions, String> {
-    let table = toml::Table::try_from(&file.spec).map_err(|error| error.to_string())?;
-    table.try_into().map_err(|error: toml::de::Error| error.message().to_owned())
+fn options(file: &RunFile) -> Result<RunOptions, Refusal> {
+    let table = toml::Table::try_from(&file.spec).map_err(|error| Refusal::new(error.to_string()))?;
+    table.try_into().map_err(|error: toml::de::Error| Refusal::new(error.message()))
 }
 
 fn plan(options: &RunOptions, folder: &Path) -> Result<Plan, BadUsage> {

@@ -2,7 +2,7 @@
 //! ends the run.
 
 use crate::protocol::{Answer, AnswerKind};
-use fencepost_history::{Grant, Released, f, printable};
+use fencepost_history::{Grant, Refusal, Released, f, printable};
 use serde_json::Value;
 
 /// The longest beginning of a value that a sentence shows, in characters.
@@ -41,28 +41,30 @@ impl Answer {
     ///
     /// # Errors
     /// What the client did and what was expected, as a sentence has it after the client's name.
-    pub fn check_value(&self, f: &str) -> Result<(), String> {
+    pub fn check_value(&self, f: &str) -> Result<(), Refusal> {
         let is_ok = self.kind == AnswerKind::Ok;
         match f {
             f::ACQUIRE => check_fields(f, &self.value, &GRANTED, "{\"token\":7}, or no value"),
             f::RELEASE => check_fields(f, &self.value, &RELEASED, "{\"believed\":true}"),
-            f::HOLDS if is_ok && !self.value.is_boolean() => Err(refused(f, &self.value, "true or false")),
+            f::HOLDS if is_ok && !self.value.is_boolean() => {
+                Err(refused(f, "", &self.value, "true or false"))
+            }
             f::READ if is_ok && !(self.value.is_number() || self.value.is_array()) => {
-                Err(refused(f, &self.value, "a number or a list"))
+                Err(refused(f, "", &self.value, "a number or a list"))
             }
             _ => Ok(()),
         }
     }
 }
 
-fn check_fields(f: &str, value: &Value, fields: &[Field], example: &str) -> Result<(), String> {
+fn check_fields(f: &str, value: &Value, fields: &[Field], example: &str) -> Result<(), Refusal> {
     if !value.is_null() && !value.is_object() {
-        return Err(refused(f, value, example));
+        return Err(refused(f, "", value, example));
     }
     for (name, is_right, expected) in fields {
         match value.get(name) {
             Some(field) if !field.is_null() && !is_right(value) => {
-                return Err(refused(f, field, expected).replacen("with", &format!("with the {name}"), 1));
+                return Err(refused(f, &format!("the {name} "), field, expected).of(name));
             }
             _ => {}
         }
@@ -70,20 +72,22 @@ fn check_fields(f: &str, value: &Value, fields: &[Field], example: &str) -> Resu
     Ok(())
 }
 
-fn refused(f: &str, value: &Value, expected: &str) -> String {
+/// `what` is the value, where it is a part of the answer.
+fn refused(f: &str, what: &str, value: &Value, expected: &str) -> Refusal {
     let whole = value.to_string();
     let mut shown: String = whole.chars().take(SHOWN).collect();
     if shown.len() < whole.len() {
         shown.push('…');
     }
-    format!("answered `{f}` with {}: expected {expected}", printable(&shown))
+    Refusal::new(format!("answered `{f}` with {what}{}: expected {expected}", printable(&shown)))
 }
 
 #[cfg(test)]
 mod tests {
     use crate::protocol::FromClient;
+    use fencepost_history::Refusal;
 
-    fn checked(f: &str, kind: &str, value: &str) -> Result<(), String> {
+    fn checked(f: &str, kind: &str, value: &str) -> Result<(), Refusal> {
         let line = format!(r#"{{"id":1,"type":"{kind}","value":{value}}}"#);
         match serde_json::from_str(&line) {
             Ok(FromClient::Answer(answer)) => answer.check_value(f),
@@ -112,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_value_of_another_type_is_refused_with_what_was_expected() {
-        let refused = |f: &str, value: &str| checked(f, "ok", value).unwrap_err();
+        let refused = |f: &str, value: &str| checked(f, "ok", value).unwrap_err().sentence;
         let token = "expected a whole number from 0 to 2^63 - 1";
         for wrong in ["-1", "1.5", "9223372036854775808", "18446744073709551616", "\"7\"", "[7]", "true"] {
             let sentence = refused("acquire", &format!("{{\"token\":{wrong}}}"));

@@ -1,6 +1,6 @@
 //! What a lock can do, as far as workloads, guards, faults and checkers need to know.
 
-use fencepost_history::Lease;
+use fencepost_history::{Lease, Refusal};
 use std::time::Duration;
 
 /// What a lock can do. Workloads, guards, faults and checkers ask here, and a client's hello is held against
@@ -69,20 +69,20 @@ impl Capabilities {
     ///
     /// # Errors
     /// One sentence that names the words that are missing, and those that are too many.
-    pub fn check_announced(&self, can: &[String]) -> Result<(), String> {
+    pub fn check_announced(&self, can: &[String]) -> Result<(), Refusal> {
         let claimed = self.announced();
         let listed =
             |words: Vec<&String>| words.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         let missing = listed(claimed.iter().filter(|word| !can.contains(word)).collect());
         let extra = listed(can.iter().filter(|word| !claimed.contains(word)).collect());
-        match (missing.as_str(), extra.as_str()) {
-            ("", "") => Ok(()),
-            (missing, "") => Err(format!("its hello does not announce {missing}, which the lock claims")),
-            ("", extra) => Err(format!("its hello announces {extra}, which the lock does not claim")),
-            (missing, extra) => Err(format!(
+        Err(Refusal::new(match (missing.as_str(), extra.as_str()) {
+            ("", "") => return Ok(()),
+            (missing, "") => format!("its hello does not announce {missing}, which the lock claims"),
+            ("", extra) => format!("its hello announces {extra}, which the lock does not claim"),
+            (missing, extra) => format!(
                 "its hello announces {extra}, which the lock does not claim, and not {missing}, which it claims"
-            )),
-        }
+            ),
+        }))
     }
 }
 
@@ -97,7 +97,10 @@ mod tests {
             claimed.check_announced(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
         };
         assert_eq!(announced(&["validity", "token"]), Ok(()));
-        assert!(announced(&["validity"]).is_err_and(|why| why.contains("does not announce token")));
-        assert!(announced(&["validity", "token", "lost"]).is_err_and(|why| why.contains("announces lost")));
+        assert!(announced(&["validity"]).is_err_and(|why| why.sentence.contains("does not announce token")));
+        assert!(
+            announced(&["validity", "token", "lost"])
+                .is_err_and(|why| why.sentence.contains("announces lost"))
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::capabilities::Capabilities;
 use fencepost_cluster::Environment;
-use fencepost_history::{Lease, LockFacts, TimeSpan};
+use fencepost_history::{Lease, LockFacts, Refusal, TimeSpan};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,19 +68,18 @@ impl ClientProgram {
     ///
     /// # Errors
     /// One sentence that names the word that is missing, or unknown.
-    pub fn check_announced(&self, can: &[String], needs: Option<&str>) -> Result<(), String> {
+    pub fn check_announced(&self, can: &[String], needs: Option<&str>) -> Result<(), Refusal> {
         let known = ["token", "unique", "validity", "lost", "extend"];
         if let Some(unknown) = can.iter().find(|word| !known.contains(&word.as_str())) {
-            return Err(fencepost_history::prose::unknown("word in `can` of its hello", unknown, &known));
+            return Err(Refusal::unknown("word in `can` of its hello", unknown, &known));
         }
         let lacks = |word: &str| !can.iter().any(|can| can == word);
-        if let Some(missing) = self.must_announce().iter().find(|word| lacks(word)) {
-            return Err(format!("its hello does not announce {missing}, which lock.toml promises"));
-        }
-        match needs.filter(|word| lacks(word)) {
-            Some(needed) => Err(format!("its hello does not announce {needed}, which the guard needs")),
-            None => Ok(()),
-        }
+        let missing = self.must_announce().into_iter().find(|word| lacks(word));
+        Err(Refusal::new(match (missing, needs.filter(|word| lacks(word))) {
+            (Some(missing), _) => format!("its hello does not announce {missing}, which lock.toml promises"),
+            (None, Some(needed)) => format!("its hello does not announce {needed}, which the guard needs"),
+            (None, None) => return Ok(()),
+        }))
     }
 
     /// What the history says about the lock. `can` is what its client announced.

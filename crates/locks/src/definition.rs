@@ -7,6 +7,7 @@ use crate::options::Options;
 use crate::protocol::{Hello, Server};
 use crate::recipe::{Recipe, Session};
 use crate::service::LockService;
+use fencepost_cluster::ClusterError;
 use fencepost_history::LockFacts;
 use fencepost_storage::Sequencers;
 use std::time::Duration;
@@ -58,9 +59,9 @@ impl LockDefinition {
     ///
     /// # Errors
     /// One sentence: they cannot be read.
-    pub fn files_hash(&self) -> Result<Option<String>, String> {
+    pub fn files_hash(&self) -> Result<Option<String>, ClusterError> {
         let environment = self.recipe.program().and_then(|program| program.environment.as_ref());
-        environment.map(|environment| environment.hash().map_err(|error| error.to_string())).transpose()
+        environment.map(|environment| environment.hash()).transpose()
     }
 
     /// Every option that it understands, those of its service first: named as in [`LockDefinition::options`].

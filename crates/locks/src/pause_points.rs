@@ -5,8 +5,7 @@
 //! as an event of the history (`f` is `at`), and waits that long. A fault whose trigger is that event is then
 //! certainly injected while the client is there.
 
-use fencepost_history::prose::unknown;
-use fencepost_history::{InvalidDuration, TimeSpan};
+use fencepost_history::{InvalidDuration, Refusal, TimeSpan};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -64,26 +63,27 @@ impl From<PauseAt> for String {
 }
 
 impl TryFrom<String> for PauseAt {
-    type Error = String;
-    fn try_from(text: String) -> Result<PauseAt, String> {
+    type Error = Refusal;
+    fn try_from(text: String) -> Result<PauseAt, Refusal> {
         text.parse()
     }
 }
 
 impl FromStr for PauseAt {
-    type Err = String;
+    type Err = Refusal;
 
-    fn from_str(text: &str) -> Result<PauseAt, String> {
+    fn from_str(text: &str) -> Result<PauseAt, Refusal> {
         let (point, time) = text
             .split_once('=')
             .ok_or_else(|| format!("`{text}` is no point with a time; write {BETWEEN_GET_AND_DEL}=300ms"))?;
         let TimeSpan(time) = time.parse().map_err(|error: InvalidDuration| error.to_string())?;
         if time > LONGEST {
-            return Err(format!("a client pauses for {} at most, not {}", TimeSpan(LONGEST), TimeSpan(time)));
+            let (longest, time) = (TimeSpan(LONGEST), TimeSpan(time));
+            return Err(format!("a client pauses for {longest} at most, not {time}").into());
         }
         if !points().iter().any(|(name, _)| *name == point) {
             let names: Vec<&str> = points().iter().map(|(name, _)| *name).collect();
-            return Err(unknown("point of a recipe", point, &names));
+            return Err(Refusal::unknown("point of a recipe", point, &names));
         }
         Ok(PauseAt { point: point.to_owned(), time })
     }
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let refusal = |text: &str| text.parse::<PauseAt>().unwrap_err();
+        let refusal = |text: &str| text.parse::<PauseAt>().unwrap_err().sentence;
         assert!(refusal("before-replies").contains("no point with a time"));
         assert!(refusal("before-replies=soon").contains("invalid duration"));
         assert!(refusal("before-replies=9999999h").contains("86400s at most"));

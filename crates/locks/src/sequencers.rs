@@ -1,5 +1,6 @@
 //! The storage's way to the lock service of a lock, to check sequencers.
 
+use crate::error::ClientError;
 use crate::protocol::Server;
 use crate::registry::find;
 use fencepost_storage::Sequencers;
@@ -8,9 +9,9 @@ use fencepost_storage::Sequencers;
 ///
 /// # Errors
 /// There is no such lock, it gives no sequencers, or its servers cannot be reached: one sentence.
-pub async fn connect_sequencers(lock: &str, servers: &[String]) -> Result<Box<dyn Sequencers>, String> {
-    let found = find(lock).ok_or_else(|| format!("unknown lock `{lock}`"))?;
+pub async fn connect_sequencers(lock: &str, servers: &[String]) -> Result<Box<dyn Sequencers>, ClientError> {
+    let found = find(lock).ok_or_else(|| ClientError::BadHello(format!("unknown lock `{lock}`")))?;
     let server = |address: &String| Server { name: String::new(), address: address.clone() };
     let servers: Vec<Server> = servers.iter().map(server).collect();
-    found.sequencers(&servers).await.map_err(|error| error.to_string())
+    found.sequencers(&servers).await
 }

@@ -97,7 +97,7 @@ impl Node for StubNode {
         &self,
         _address: &str,
         _timeout: Duration,
-    ) -> Result<Result<Duration, String>, ClusterError> {
+    ) -> Result<std::io::Result<Duration>, ClusterError> {
         only_commands()
     }
 

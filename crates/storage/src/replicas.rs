@@ -7,7 +7,7 @@
 use crate::client::{Lost, Operation, StorageClient};
 use crate::guards::{Credentials, Guard};
 use crate::protocol::Response;
-use fencepost_history::{Completion, ErrorCode, OperationError};
+use fencepost_history::{Completion, ErrorCode, OperationError, Refusal};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::Value;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,14 +33,14 @@ impl ProtectedStorage {
     ///
     /// # Errors
     /// There are not as many: one sentence.
-    pub fn open(addresses: &[String], guard: &dyn Guard) -> Result<ProtectedStorage, String> {
+    pub fn open(addresses: &[String], guard: &dyn Guard) -> Result<ProtectedStorage, Refusal> {
         if addresses.len() != guard.replicas() {
-            return Err(format!(
+            return Err(Refusal::new(format!(
                 "the guard {} wants {} storages, and the hello names {}",
                 guard.name(),
                 guard.replicas(),
                 addresses.len()
-            ));
+            )));
         }
         let replicas = addresses.iter().map(|address| StorageClient::open(address)).collect();
         Ok(ProtectedStorage { replicas, next_number: AtomicU64::new(1) })

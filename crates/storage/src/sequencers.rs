@@ -10,6 +10,6 @@ pub trait Sequencers: Send + Sync {
     /// Whether the holder that got this sequencer still holds the lock.
     ///
     /// # Errors
-    /// It could not be asked: one sentence.
-    async fn valid(&self, sequencer: &str) -> Result<bool, String>;
+    /// It could not be asked.
+    async fn valid(&self, sequencer: &str) -> std::io::Result<bool>;
 }

@@ -7,6 +7,7 @@ use crate::sequencers::Sequencers;
 use crate::store::Storage;
 use clap::Args;
 use fencepost_wire::{LineReader, LineWriter};
+use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,14 +42,15 @@ pub struct StorageSetup {
 ///
 /// Returns the exit code: 254 for an unknown guard or one whose sequencers cannot be checked, 255 for an
 /// address on which it cannot listen.
-pub async fn run_storage<Connect>(setup: &StorageSetup, connect: Connect) -> i32
+pub async fn run_storage<Connect, E>(setup: &StorageSetup, connect: Connect) -> i32
 where
-    Connect: AsyncFnOnce(&str, &[String]) -> Result<Box<dyn Sequencers>, String>,
+    Connect: AsyncFnOnce(&str, &[String]) -> Result<Box<dyn Sequencers>, E>,
+    E: Error + 'static,
 {
     let storage = match set_up(setup, connect).await {
         Ok(storage) => storage,
-        Err(sentence) => {
-            eprintln!("{sentence}");
+        Err(error) => {
+            eprintln!("{error}");
             return 254;
         }
     };
@@ -64,9 +66,10 @@ where
     }
 }
 
-async fn set_up<Connect>(setup: &StorageSetup, connect: Connect) -> Result<Storage, String>
+async fn set_up<Connect, E>(setup: &StorageSetup, connect: Connect) -> Result<Storage, Box<dyn Error>>
 where
-    Connect: AsyncFnOnce(&str, &[String]) -> Result<Box<dyn Sequencers>, String>,
+    Connect: AsyncFnOnce(&str, &[String]) -> Result<Box<dyn Sequencers>, E>,
+    E: Error + 'static,
 {
     let guard = find_guard(&setup.guard).ok_or_else(|| {
         let names: Vec<&str> = guards().iter().map(|guard| guard.name()).collect();
@@ -82,7 +85,9 @@ where
         None => Ok(storage),
         Some(path) => match AccessLog::open(path) {
             Ok(log) => Ok(storage.with_log(log)),
-            Err(error) => Err(format!("the storage cannot write its log to {}: {error}", path.display())),
+            Err(error) => {
+                Err(format!("the storage cannot write its log to {}: {error}", path.display()).into())
+            }
         },
     }
 }

@@ -92,7 +92,7 @@ impl Node for EndedServer {
         &self,
         _address: &str,
         _timeout: Duration,
-    ) -> Result<Result<Duration, String>, ClusterError> {
+    ) -> Result<std::io::Result<Duration>, ClusterError> {
         Ok(Ok(Duration::from_millis(1)))
     }
 

@@ -12,6 +12,7 @@
 
 use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub mod faketime;
@@ -91,6 +92,8 @@ pub enum ClockError {
     Drift(i64),
     #[error("this skew would put the {0} clock before its zero or beyond the year 2099")]
     Range(&'static str),
+    #[error("cannot write to {}: {source}", path.display())]
+    Faketime { path: PathBuf, source: std::io::Error },
     #[error("process {pid}: cannot {doing}")]
     Io { pid: i32, doing: &'static str, source: std::io::Error },
 }

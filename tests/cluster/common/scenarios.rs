@@ -65,12 +65,12 @@ pub async fn nodes_are_hosts_of_their_own(name: &str) {
     };
     output(n1, &filter("-A")).await;
     let cut = c1.connect(&server, Duration::from_millis(200)).await.unwrap();
-    assert_eq!(cut, Err("no answer within 200 ms".to_owned()));
+    assert_eq!(cut.unwrap_err().to_string(), "no answer within 200 ms");
     assert!(n2.connect(&server, PATIENCE).await.unwrap().is_ok(), "only c1 is cut off");
     output(n1, &filter("-D")).await;
     assert!(c1.connect(&server, PATIENCE).await.unwrap().is_ok());
     let refused = c1.connect(&format!("{}:6379", n2.address()), PATIENCE).await.unwrap().unwrap_err();
-    assert!(refused.contains("refused"), "{refused}");
+    assert!(refused.to_string().contains("refused"), "{refused}");
     stop(cluster, &spec).await;
 }
 

@@ -166,7 +166,7 @@ impl Matrix {
                 let expected = |spec: &RunSpec| spec.expected().as_millis() as u64;
                 let length = first.as_ref().ok().map(|spec| known.unwrap_or_else(|| expected(spec)));
                 lengths.extend(std::iter::repeat_n(length, self.runs));
-                let not_applicable = first.err();
+                let not_applicable = first.err().map(|BadUsage(why)| why);
                 refusal = refusal.or_else(|| not_applicable.clone());
                 campaign.layout.rows[row].cells.push(Cell { not_applicable, ..Cell::default() });
             }
@@ -177,7 +177,7 @@ impl Matrix {
         let shard = self.shard.unwrap_or(Shard::WHOLE);
         let assignment = assign(&lengths, shard.of());
         let runs = assignment.runs(shard.number()).into_iter().map(|number| self.run(number));
-        let runs = runs.collect::<Result<_, _>>().map_err(BadUsage::new)?;
+        let runs = runs.collect::<Result<_, _>>()?;
         Ok(MatrixPlan { campaign, assignment, runs })
     }
 
@@ -187,7 +187,7 @@ impl Matrix {
     }
 
     /// The run of that number in the comparison.
-    fn run(&self, run: u64) -> Result<PlannedRun<MatrixRun>, String> {
+    fn run(&self, run: u64) -> Result<PlannedRun<MatrixRun>, BadUsage> {
         let (cell, number) = (run as usize / self.runs, run as usize % self.runs + 1);
         let (row, column) = (cell / self.nemeses.len(), cell % self.nemeses.len());
         let ((lock, guard), nemesis) = (self.rows()[row], &self.nemeses[column]);
@@ -214,7 +214,7 @@ impl Matrix {
         }
     }
 
-    fn spec(&self, lock: &str, guard: &str, nemesis: &str, number: usize) -> Result<RunSpec, String> {
+    fn spec(&self, lock: &str, guard: &str, nemesis: &str, number: usize) -> Result<RunSpec, BadUsage> {
         let nemeses = nemesis.split('+').filter(|name| *name != "none");
         let seed = self.seed.stream(&format!("{lock} {guard} {nemesis} {number}")).random::<u64>();
         let options = RunOptions {
@@ -225,7 +225,7 @@ impl Matrix {
             seed: Some(Seed(seed >> 11)),
             ..self.options.clone().without_unused(&faults_of(nemesis))
         };
-        RunSpec::new(options).map_err(|error| error.sentence)
+        RunSpec::new(options)
     }
 
     /// Repeats the comparison.

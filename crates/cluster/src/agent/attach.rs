@@ -6,6 +6,7 @@
 //! else. One message answers it: an [`Attached`].
 
 use super::operations::Agent;
+use crate::ClusterError;
 use crate::confinement::Confinement;
 use crate::protocol::Attached;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, send};
@@ -33,7 +34,7 @@ pub(super) fn listen(socket: OwnedFd, agent: Arc<Agent>) {
             let started = start(&agent, &argv, streams);
             let _ = answer.send(match started {
                 Ok(pid) => Attached::Started { pid },
-                Err(error) => Attached::Failed { error },
+                Err(ClusterError(error)) => Attached::Failed { error },
             });
         }
     });
@@ -53,7 +54,7 @@ pub(super) fn listen(socket: OwnedFd, agent: Arc<Agent>) {
     });
 }
 
-fn start(agent: &Agent, argv: &[String], [input, output]: [OwnedFd; 2]) -> Result<i32, String> {
+fn start(agent: &Agent, argv: &[String], [input, output]: [OwnedFd; 2]) -> Result<i32, ClusterError> {
     let mut command = agent.command(argv, Some(Confinement::Program))?;
     command.stdin(Stdio::from(input)).stdout(Stdio::from(output)).stderr(Stdio::piped());
     let name = argv.first().map_or("attached", String::as_str);

@@ -5,6 +5,7 @@
 //! tracing.
 
 use super::output::Out;
+use crate::ClusterError;
 use crate::protocol::ServiceEnd;
 use nix::errno::Errno;
 use nix::sys::signal;
@@ -67,13 +68,17 @@ pub(super) struct Spawned {
 }
 
 impl Children {
-    pub(super) fn spawn(&self, command: &mut Command, service: Option<&str>) -> Result<Spawned, String> {
+    pub(super) fn spawn(
+        &self,
+        command: &mut Command,
+        service: Option<&str>,
+    ) -> Result<Spawned, ClusterError> {
         let name = command.get_program().to_string_lossy().into_owned();
         let mut child = command.spawn().map_err(|error| format!("cannot start {name}: {error}"))?;
         let pid = i32::try_from(child.id()).map_err(|error| error.to_string())?;
         let (end, ended) = oneshot::channel();
         self.known.lock().insert(pid, ChildProcess { service: service.map(str::to_owned), end });
-        let cannot = |error: std::io::Error| format!("cannot read from {name}: {error}");
+        let cannot = |error: io::Error| ClusterError::new(format!("cannot read from {name}: {error}"));
         Ok(Spawned {
             pid,
             stdin: child
@@ -174,23 +179,23 @@ pub(super) fn state(pid: i32) -> Option<char> {
     stat(pid).map(|(state, _)| char::from(state))
 }
 
-pub(super) fn signal(pid: i32, signal: i32) -> Result<(), String> {
-    if reaches(pid, signal)? { Ok(()) } else { Err(format!("there is no process {pid}")) }
+pub(super) fn signal(pid: i32, signal: i32) -> Result<(), ClusterError> {
+    if reaches(pid, signal)? { Ok(()) } else { Err(format!("there is no process {pid}").into()) }
 }
 
 /// Sends a signal, and gives whether there was such a process.
-fn reaches(pid: i32, signal: i32) -> Result<bool, String> {
+fn reaches(pid: i32, signal: i32) -> Result<bool, ClusterError> {
     if pid <= 1 {
-        return Err(format!(
+        return Err(ClusterError::new(format!(
             "process {pid} is not one that can be signalled: 1 is the agent, below are groups"
-        ));
+        )));
     }
     let number = signal;
     let signal = signal::Signal::try_from(number).map_err(|_| format!("there is no signal {number}"))?;
     match signal::kill(Pid::from_raw(pid), signal) {
         Ok(()) => Ok(true),
         Err(Errno::ESRCH) => Ok(false),
-        Err(error) => Err(format!("cannot send {signal} to process {pid}: {}", error.desc())),
+        Err(error) => Err(format!("cannot send {signal} to process {pid}: {}", error.desc()).into()),
     }
 }
 
@@ -200,7 +205,7 @@ fn reaches(pid: i32, signal: i32) -> Result<bool, String> {
 ///
 /// Those that are to end are stopped first, so that none starts another meanwhile; a descendant that has
 /// ended by itself is no error.
-pub(super) fn signal_tree(pid: i32, number: i32) -> Result<bool, String> {
+pub(super) fn signal_tree(pid: i32, number: i32) -> Result<bool, ClusterError> {
     let kills = number == nix::libc::SIGKILL;
     let first = if kills { nix::libc::SIGSTOP } else { number };
     if !reaches(pid, first)? {
@@ -253,7 +258,7 @@ pub fn descendants(pid: i32) -> BTreeSet<i32> {
 
 /// Returns when there is no such process any more. A zombie that someone outside is about to reap counts as
 /// gone.
-pub(super) async fn await_exit(pid: i32, timeout: Duration) -> Result<(), String> {
+pub(super) async fn await_exit(pid: i32, timeout: Duration) -> Result<(), ClusterError> {
     let begun = Instant::now();
     let me = std::process::id().to_string();
     loop {
@@ -262,10 +267,10 @@ pub(super) async fn await_exit(pid: i32, timeout: Duration) -> Result<(), String
             Some((b'Z', parent)) if parent != me => return Ok(()),
             Some((state, _)) if begun.elapsed() >= timeout => {
                 let state = char::from(state);
-                return Err(format!(
+                return Err(ClusterError::new(format!(
                     "process {pid} is still there after {} ms, in state {state}",
                     timeout.as_millis()
-                ));
+                )));
             }
             Some(_) => tokio::time::sleep(Duration::from_millis(1)).await,
         }
@@ -282,9 +287,9 @@ mod tests {
         let pid = i32::try_from(ended.id()).unwrap();
         ended.wait().unwrap();
         for number in [nix::libc::SIGKILL, nix::libc::SIGSTOP] {
-            assert_eq!(signal_tree(pid, number), Ok(false));
+            assert!(!signal_tree(pid, number).unwrap());
         }
-        assert_eq!(signal(pid, nix::libc::SIGKILL), Err(format!("there is no process {pid}")));
+        assert_eq!(signal(pid, nix::libc::SIGKILL).unwrap_err().0, format!("there is no process {pid}"));
     }
 
     #[test]
@@ -298,7 +303,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert_eq!(sleepers.len(), 2);
-        assert_eq!(signal_tree(pid, nix::libc::SIGKILL), Ok(true));
+        assert!(signal_tree(pid, nix::libc::SIGKILL).unwrap());
         shell.wait().unwrap();
         let gone = |pid: &i32| stat(*pid).is_none_or(|(state, _)| state == b'Z');
         while !sleepers.iter().all(gone) && begun.elapsed() < Duration::from_secs(10) {

@@ -20,5 +20,5 @@ mod server;
 mod socket_memory;
 
 pub use children::{descendants, output_of};
-pub use operations::Tool;
+pub use operations::{Tool, ToolError};
 pub use server::{AgentOptions, run};

@@ -5,6 +5,7 @@ use super::files;
 use super::limits;
 use super::output::Out;
 use super::programs;
+use crate::ClusterError;
 use crate::confinement::{Confinement, user};
 use crate::program;
 use crate::protocol::{Connected, Content, Op, Output, Service, Signalled, Started, State};
@@ -25,11 +26,17 @@ const OUTPUT_MAX: u64 = 16 << 20;
 /// pipe.
 const OUTPUT_PATIENCE: Duration = Duration::from_millis(200);
 
+/// Why a tool failed.
+pub type ToolError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Something that faults need inside a node, in a form that can be called from outside.
 pub trait Tool: Send + Sync {
     fn name(&self) -> &'static str;
     /// Does what `args` say. May block: it runs on a thread of its own. Commands it runs by `output_of`.
-    fn call(&self, args: Value) -> Result<Value, String>;
+    ///
+    /// # Errors
+    /// What went wrong. Its text is one sentence, which the controller shows.
+    fn call(&self, args: Value) -> Result<Value, ToolError>;
 }
 
 pub(super) struct Agent {
@@ -56,7 +63,7 @@ impl Agent {
     }
 
     /// Does what is asked, and gives the answer that [`Op`] names.
-    pub(super) async fn carry_out(&self, op: Op) -> Result<Value, String> {
+    pub(super) async fn carry_out(&self, op: Op) -> Result<Value, ClusterError> {
         match op {
             Op::Start { service } => answer(Started { pid: self.start(&service)? }),
             Op::Signal { pid, signal } => answer(children::signal(pid, signal)?),
@@ -111,10 +118,12 @@ impl Agent {
         &self,
         argv: &[String],
         confinement: Option<Confinement>,
-    ) -> Result<Command, String> {
+    ) -> Result<Command, ClusterError> {
         let argv: Vec<String> = argv.iter().map(|arg| self.place(arg)).collect();
         let argv = program::resolve(argv);
-        let (name, args) = argv.split_first().ok_or("an empty command was asked for; name a program")?;
+        let (name, args) = argv
+            .split_first()
+            .ok_or_else(|| ClusterError::new("an empty command was asked for; name a program"))?;
         let mut command = Command::new(name);
         command.args(args);
         if let Some(confinement) = confinement {
@@ -123,10 +132,12 @@ impl Agent {
         Ok(command)
     }
 
-    fn start(&self, service: &Service) -> Result<i32, String> {
+    fn start(&self, service: &Service) -> Result<i32, ClusterError> {
         let mut services = self.services.lock();
         if let Some(pid) = services.get(&service.name).filter(|pid| self.children.runs(**pid)) {
-            return Err(format!("the service {} runs already, as process {pid}; end it first", service.name));
+            return Err(
+                format!("the service {} runs already, as process {pid}; end it first", service.name).into()
+            );
         }
         let mut command = self.command(&service.argv, None)?;
         if service.refuses_root && !user::has_other_users() {
@@ -145,7 +156,7 @@ impl Agent {
         Ok(pid)
     }
 
-    async fn exec(&self, argv: &[String], stdin: String, timeout: Duration) -> Result<Output, String> {
+    async fn exec(&self, argv: &[String], stdin: String, timeout: Duration) -> Result<Output, ClusterError> {
         let mut command = self.command(argv, confinement_of_command(argv))?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let Spawned { pid, stdin: input, stdout, stderr, end } = self.children.spawn(&mut command, None)?;
@@ -162,12 +173,14 @@ impl Agent {
         Ok(Output { code, stdout: stdout.take().await, stderr: stderr.take().await })
     }
 
-    async fn tool(&self, name: &str, args: Value) -> Result<Value, String> {
+    async fn tool(&self, name: &str, args: Value) -> Result<Value, ClusterError> {
         let tool = self.tools.get(name).cloned().ok_or_else(|| {
             format!("this agent has no tool {name}; the controller and the agent are different programs")
         })?;
         let called = tokio::task::spawn_blocking(move || tool.call(args)).await;
-        called.unwrap_or_else(|error| Err(format!("the tool {name} failed in itself: {error}")))
+        let answer =
+            called.unwrap_or_else(|error| Err(format!("the tool {name} failed in itself: {error}").into()));
+        answer.map_err(|error| ClusterError::new(error.to_string()))
     }
 }
 
@@ -219,8 +232,8 @@ impl CapturedOutput {
     }
 }
 
-fn answer(answer: impl Serialize) -> Result<Value, String> {
-    serde_json::to_value(answer).map_err(|error| error.to_string())
+fn answer(answer: impl Serialize) -> Result<Value, ClusterError> {
+    serde_json::to_value(answer).map_err(|error| ClusterError::new(error.to_string()))
 }
 
 async fn connect(address: &str, timeout: Duration) -> Connected {

@@ -1,5 +1,6 @@
 //! The agent's output: answers and reports first, logs when there is room.
 
+use crate::ClusterError;
 use crate::protocol::{FromAgent, ServiceEnd};
 use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -53,10 +54,10 @@ impl Out {
         self.report(FromAgent::Hello { version: version.to_owned() });
     }
 
-    pub(super) fn answer(&self, id: u64, answer: Result<Value, String>) {
+    pub(super) fn answer(&self, id: u64, answer: Result<Value, ClusterError>) {
         self.report(match answer {
             Ok(value) => FromAgent::Done { id, value },
-            Err(error) => FromAgent::Failed { id, error },
+            Err(ClusterError(error)) => FromAgent::Failed { id, error },
         });
     }
 

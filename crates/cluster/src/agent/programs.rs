@@ -1,15 +1,16 @@
 //! Whether a program can be started, said before it is tried: what the system says of a missing interpreter
 //! is the same as of a missing program.
 
+use crate::ClusterError;
 use crate::program;
 use nix::unistd::{AccessFlags, access};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Refuses a command whose program is missing or cannot be executed, with one sentence.
-pub(super) fn check(argv: &[String]) -> Result<(), String> {
+pub(super) fn check(argv: &[String]) -> Result<(), ClusterError> {
     let Some(name) = argv.first() else {
-        return Err("an empty command was asked for; name a program".to_owned());
+        return Err(ClusterError::new("an empty command was asked for; name a program"));
     };
     if name == program::NAME {
         return Ok(());
@@ -20,18 +21,18 @@ pub(super) fn check(argv: &[String]) -> Result<(), String> {
     let Some(path) = path else {
         let place =
             if name.contains('/') { here.display().to_string() } else { "the node's PATH".to_owned() };
-        return Err(format!("cannot start {name}: there is no such program in {place}"));
+        return Err(format!("cannot start {name}: there is no such program in {place}").into());
     };
     if path.is_dir() {
-        return Err(format!("cannot start {name}: it is a folder"));
+        return Err(format!("cannot start {name}: it is a folder").into());
     }
     if access(&path, AccessFlags::X_OK).is_err() {
-        return Err(format!("cannot start {name}: it is not executable (chmod +x makes it so)"));
+        return Err(format!("cannot start {name}: it is not executable (chmod +x makes it so)").into());
     }
     match interpreter(&path) {
-        Some(interpreter) if !Path::new(&interpreter).exists() => Err(format!(
+        Some(interpreter) if !Path::new(&interpreter).exists() => Err(ClusterError::new(format!(
             "cannot start {name}: its first line names {interpreter}, which is not there in its node"
-        )),
+        ))),
         _ => Ok(()),
     }
 }

@@ -95,7 +95,7 @@ pub(super) async fn unpack(packages: Vec<PathBuf>, root: &Path) -> Result<Vec<De
     let stop = Stop(Arc::new(AtomicBool::new(false)));
     let (stopped, to) = (stop.0.clone(), root.to_owned());
     let unpacking = tokio::task::spawn_blocking(move || unpack_all(&packages, &to, &stopped));
-    let done = unpacking.await.map_err(|error| ClusterError::new(error.to_string()))?;
+    let done = unpacking.await.map_err(|error| error.to_string())?;
     drop(stop);
     done.map_err(|Unpacking { package, error }| {
         if error.raw_os_error().is_some() {

@@ -13,8 +13,7 @@ use std::process::Command;
 
 /// Has the command run inside. As another user than root this takes a user namespace.
 pub(super) fn run_inside(command: &mut Command, root: &Path) -> Result<(), ClusterError> {
-    let root =
-        CString::new(root.as_os_str().as_bytes()).map_err(|error| ClusterError::new(error.to_string()))?;
+    let root = CString::new(root.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
     let is_root = nix::unistd::geteuid().is_root();
     let enter = move || {
         // SAFETY: system calls only, as is right between fork and exec; the paths end in a zero byte.

@@ -78,7 +78,6 @@ async fn release(
     let text = String::from_utf8_lossy(&text).into_owned();
     read(&text, dist, &address, |path| mirror.address(archive, &format!("dists/{dist}/{path}")))
         .map(|(packages, plain)| Release { text, packages, plain })
-        .map_err(Failure::Wrong)
 }
 
 /// Finds the list of packages in a list of lists.
@@ -87,24 +86,24 @@ fn read(
     dist: &str,
     address: &str,
     address_of: impl Fn(&str) -> String,
-) -> Result<(RemoteFile, RemoteFile), String> {
+) -> Result<(RemoteFile, RemoteFile), Failure> {
     if !text.starts_with(SIGNED) {
         let beginning: String = text.chars().take(60).filter(|c| !c.is_control()).collect();
-        return Err(format!(
+        return Err(Failure::Wrong(format!(
             "{address} is no signed list of Debian's (it begins with {beginning:?}): is a login page or a proxy in between?"
-        ));
+        )));
     }
     if !text.trim_end().ends_with(END) {
-        return Err(format!(
+        return Err(Failure::Wrong(format!(
             "{address} is cut off: its signature is missing; try again, or set another mirror"
-        ));
+        )));
     }
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let served = field("Codename:").unwrap_or_default();
     if served != dist {
-        return Err(format!(
+        return Err(Failure::Wrong(format!(
             "{address} is the list of {served:?}, and not of {dist:?}: the mirror serves another suite under this name"
-        ));
+        )));
     }
     let path = packages_path();
     let mut sums =
@@ -116,10 +115,10 @@ fn read(
         (name == path && is_hash).then(|| Some((hash.to_owned(), bytes.parse().ok()?))).flatten()
     });
     let Some((hash, bytes)) = found else {
-        return Err(format!(
+        return Err(Failure::Wrong(format!(
             "{address} names no list of packages for {}: the mirror has none",
             architecture()
-        ));
+        )));
     };
     let by_hash = format!("main/binary-{}/by-hash/SHA256/{hash}", architecture());
     let file = |path: &str| RemoteFile { address: address_of(path), bytes, hash: hash.clone() };
@@ -180,7 +179,7 @@ mod tests {
         )
     }
 
-    fn of(text: &str) -> Result<(RemoteFile, RemoteFile), String> {
+    fn of(text: &str) -> Result<(RemoteFile, RemoteFile), Failure> {
         read(text, "trixie", "http://m/InRelease", |path| format!("http://m/{path}"))
     }
 
@@ -208,7 +207,7 @@ mod tests {
             (whole.replace("abab", "zzzz"), "names no list"),
         ] {
             let refused = of(&bad).unwrap_err();
-            assert!(refused.contains(why), "{refused}");
+            assert!(refused.sentence().contains(why), "{}", refused.sentence());
         }
     }
 }

@@ -117,13 +117,13 @@ async fn fill(contents: &Contents<'_>, root: &Path, packages: Vec<PathBuf>) -> R
     }
     for file in contents.files {
         if !root.join(file.trim_start_matches('/')).is_file() {
-            return Err(ClusterError::new(format!("Debian's packages of {} hold no {file}", contents.title)));
+            return Err(format!("Debian's packages of {} hold no {file}", contents.title).into());
         }
     }
     // Before it gets its name: a loss of power must not leave half of it under that name.
     let folder = fs::File::open(root).map_err(|error| cannot("open", root, &error))?;
     let synced = tokio::task::spawn_blocking(move || nix::unistd::syncfs(folder)).await;
-    let synced = synced.map_err(|error| ClusterError::new(error.to_string()))?;
+    let synced = synced.map_err(|error| error.to_string())?;
     synced.map_err(|error| cannot("write", root, &error.into()))
 }
 
@@ -172,7 +172,7 @@ fn names(folder: &Path) -> Vec<String> {
 fn link(to: &str, at: &Path) -> Result<(), ClusterError> {
     match symlink(to, at) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            Err(ClusterError::new(format!("cannot make the link {}: {error}", at.display())))
+            Err(format!("cannot make the link {}: {error}", at.display()).into())
         }
         _ => Ok(()),
     }
@@ -186,15 +186,12 @@ async fn try_program(root: &Path, program: &str) -> Result<(), ClusterError> {
     run_inside(&mut command, root)?;
     let what = format!("run {program} in the new root file system");
     let output = Command::from(command).stdin(Stdio::null()).kill_on_drop(true).output().await;
-    let output = output.map_err(|error| ClusterError::new(format!("cannot {what}: {error}")))?;
+    let output = output.map_err(|error| format!("cannot {what}: {error}"))?;
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(ClusterError::new(format!(
-        "cannot {what}: {}",
-        said.lines().last().unwrap_or("it failed without a word")
-    )))
+    Err(format!("cannot {what}: {}", said.lines().last().unwrap_or("it failed without a word")).into())
 }
 
 #[cfg(test)]

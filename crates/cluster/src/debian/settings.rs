@@ -3,6 +3,7 @@
 
 use super::suite::Archive;
 use crate::ClusterError;
+use fencepost_history::Refusal;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -70,13 +71,13 @@ impl DownloadSettings {
     ///
     /// # Errors
     /// A sentence about the first of them.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), Refusal> {
         for address in [&self.mirror, &self.security_mirror, &self.proxy].into_iter().flatten() {
             let (scheme, rest) = address.split_once("://").unwrap_or_default();
             if !["http", "https"].contains(&scheme) || rest.is_empty() || rest.contains(char::is_whitespace) {
-                return Err(format!(
+                return Err(Refusal::new(format!(
                     "invalid address {address:?}: expected one that begins with http:// or https://"
-                ));
+                )));
             }
         }
         match &self.mirror {
@@ -96,9 +97,9 @@ pub struct Mirror {
 impl Mirror {
     /// The one of the settings, else the one that this machine's own packages come from.
     pub fn find(settings: &DownloadSettings) -> Result<Mirror, ClusterError> {
-        settings.check().map_err(ClusterError::new)?;
+        settings.check()?;
         match &settings.mirror {
-            Some(mirror) => Mirror::of(mirror, settings.security_mirror.as_deref()).map_err(ClusterError::new),
+            Some(mirror) => Ok(Mirror::of(mirror, settings.security_mirror.as_deref())?),
             None => Mirror::of_this_machine(Path::new("/etc/apt")).ok_or_else(|| {
                 ClusterError::new(format!(
                     "no mirror of Debian is known, from which the packages of nodes could be downloaded: this machine's own \
@@ -109,7 +110,7 @@ impl Mirror {
         }
     }
 
-    fn of(main: &str, security: Option<&str>) -> Result<Mirror, String> {
+    fn of(main: &str, security: Option<&str>) -> Result<Mirror, Refusal> {
         let main = main.trim_end_matches('/');
         let own = |archive: Archive| main.replace(ARCHIVE, archive.folder());
         let security = match security {
@@ -118,10 +119,10 @@ impl Mirror {
             None => match main.strip_suffix("/debian") {
                 Some(host) => format!("{host}/debian-security"),
                 None => {
-                    return Err(format!(
+                    return Err(Refusal::new(format!(
                         "invalid mirror {main:?}: expected an address that ends in /debian or has {ARCHIVE} in the place of \
                          that name; or set {SECURITY_MIRROR}, too"
-                    ));
+                    )));
                 }
             },
         };
@@ -212,14 +213,14 @@ mod tests {
         );
         assert_eq!(of("http://a/x", Some("http://b/y/")), pair("http://a/x", "http://b/y"));
         let refused = of("http://a/x", None).unwrap_err();
-        assert!(refused.contains("ends in /debian"), "{refused}");
+        assert!(refused.sentence.contains("ends in /debian"), "{refused}");
     }
 
     #[test]
     fn an_address_that_cannot_be_used_is_refused() {
         for bad in ["ftp://a/debian", "debian", "http://", "http://a b/debian"] {
             let settings = DownloadSettings { mirror: Some(bad.to_owned()), ..Default::default() };
-            assert!(settings.check().unwrap_err().contains("invalid address"), "{bad}");
+            assert!(settings.check().unwrap_err().sentence.contains("invalid address"), "{bad}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Suites of Debian: the origin of everything in the nodes, and the keys that sign their lists of packages.
 
-use fencepost_history::prose::unknown;
+use fencepost_history::Refusal;
 use std::fmt;
 
 /// The keys of Debian's archive, as in its package debian-archive-keyring. They are public and change with
@@ -64,10 +64,10 @@ impl Suite {
     ///
     /// # Errors
     /// A sentence that names the known ones.
-    pub fn find(name: &str) -> Result<Suite, String> {
+    pub fn find(name: &str) -> Result<Suite, Refusal> {
         SUITES.into_iter().find(|suite| suite.name == name).ok_or_else(|| {
             let known = SUITES.map(|suite| suite.name);
-            unknown("suite of Debian", name, &known)
+            Refusal::unknown("suite of Debian", name, &known)
         })
     }
 

@@ -37,9 +37,6 @@ pub async fn select_with(name: &str, options: DriverOptions) -> Result<Box<dyn D
             Ok(engine) => Box::new(DockerDriver::new(engine, options)),
             Err(_) => Box::new(LocalDriver::new(options)),
         }),
-        _ => Err(ClusterError::new(format!(
-            "unknown driver {name:?}: expected one of {}",
-            DRIVER_NAMES.join(", ")
-        ))),
+        _ => Err(format!("unknown driver {name:?}: expected one of {}", DRIVER_NAMES.join(", ")).into()),
     }
 }

@@ -120,7 +120,7 @@ impl Commands<'_> {
         // Ctrl-C in a terminal goes to the whole process group, and it is ours to end the command.
         command.process_group(0);
         let mut child = command.spawn().map_err(cannot)?;
-        let mut text = serde_json::to_vec(plan).map_err(|error| ClusterError::new(error.to_string()))?;
+        let mut text = serde_json::to_vec(plan).map_err(|error| error.to_string())?;
         text.push(b'\n');
         let mut life_line =
             child.stdin.take().ok_or_else(|| cannot(std::io::ErrorKind::BrokenPipe.into()))?;

@@ -2,6 +2,7 @@
 
 use super::definition::Environment;
 use crate::ClusterError;
+use fencepost_history::Refusal;
 use nix::sys::statfs::{
     BPF_FS_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC, FsType, PROC_SUPER_MAGIC,
     SECURITYFS_MAGIC, SYSFS_MAGIC, TRACEFS_MAGIC, statfs,
@@ -49,7 +50,7 @@ enum Entry {
 ///
 /// # Errors
 /// Why not, in words.
-pub fn check_file(path: &Path) -> Result<PathBuf, String> {
+pub fn check_file(path: &Path) -> Result<PathBuf, Refusal> {
     let whole = path.canonicalize().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => format!("{} is not there", path.display()),
         _ => format!("cannot open {}: {error}", path.display()),
@@ -57,14 +58,14 @@ pub fn check_file(path: &Path) -> Result<PathBuf, String> {
     let found =
         std::fs::metadata(&whole).map_err(|error| format!("cannot read {}: {error}", whole.display()))?;
     if whole.file_name().is_none() {
-        return Err("this is the root of all files; name those that the lock's programs need".to_owned());
+        return Err(Refusal::new("this is the root of all files; name those that the lock's programs need"));
     }
     if is_of_the_kernel(&whole) {
-        return Err(format!("{} {OF_THE_KERNEL}", whole.display()));
+        return Err(format!("{} {OF_THE_KERNEL}", whole.display()).into());
     }
     match found.is_file() || found.is_dir() {
         true => Ok(whole),
-        false => Err(format!("{} is neither a file nor a folder", whole.display())),
+        false => Err(format!("{} is neither a file nor a folder", whole.display()).into()),
     }
 }
 
@@ -111,7 +112,7 @@ impl Content {
         if environment.folder.is_some() {
             if !root.is_dir() {
                 let (name, root) = (&environment.name, root.display());
-                return Err(ClusterError::new(format!("the folder of {name}, {root}, is not there")));
+                return Err(format!("the folder of {name}, {root}, is not there").into());
             }
             listing.add_folder(&root, Path::new(""))?;
         }
@@ -137,7 +138,7 @@ impl Content {
     pub(crate) async fn read(environment: &Arc<Environment>) -> Result<Content, ClusterError> {
         let environment = environment.clone();
         let reading = tokio::task::spawn_blocking(move || Content::of(&environment));
-        reading.await.map_err(|error| ClusterError::new(error.to_string()))?
+        reading.await.map_err(|error| error.to_string())?
     }
 
     /// Copies everything into a new folder.
@@ -217,7 +218,7 @@ impl Listing<'_> {
         let found = std::fs::metadata(path).map_err(|error| cannot("read", path, &error))?;
         if found.is_dir() {
             if is_of_the_kernel(path) {
-                return Err(ClusterError::new(format!("{}: {} {OF_THE_KERNEL}", self.name, path.display())));
+                return Err(format!("{}: {} {OF_THE_KERNEL}", self.name, path.display()).into());
             }
             self.insert(place, Entry::Folder, 0)?;
             self.add_folder(path, place)
@@ -238,8 +239,8 @@ impl Listing<'_> {
     }
 
     fn add_file_from_elsewhere(&mut self, path: &Path) -> Result<(), ClusterError> {
-        let path = check_file(path)
-            .map_err(|why| ClusterError::new(format!("{}, `files` in its lock.toml: {why}", self.name)))?;
+        let path =
+            check_file(path).map_err(|why| format!("{}, `files` in its lock.toml: {why}", self.name))?;
         let Some(name) = path.file_name().map(PathBuf::from) else { return Ok(()) };
         // In place of one of that name in the folder.
         self.entries.retain(|place, _| !place.starts_with(&name));

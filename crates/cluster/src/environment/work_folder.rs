@@ -36,7 +36,7 @@ impl WorkFolder {
         let work = WorkFolder { work, _lock: lock };
         let to = work.folder();
         let copying = tokio::task::spawn_blocking(move || content.copy(&to));
-        copying.await.map_err(|error| ClusterError::new(error.to_string()))??;
+        copying.await.map_err(|error| error.to_string())??;
         commands.run(&commands.environment.build, &work.folder(), None).await?;
         Ok(work)
     }
@@ -49,9 +49,8 @@ impl WorkFolder {
     /// An empty folder beside it, which goes with it.
     pub(crate) fn beside(&self, name: &str) -> Result<PathBuf, ClusterError> {
         let folder = self.work.join(name);
-        std::fs::create_dir_all(&folder).map_err(|error| {
-            ClusterError::new(format!("cannot make the folder {}: {error}", folder.display()))
-        })?;
+        std::fs::create_dir_all(&folder)
+            .map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
         Ok(folder)
     }
 

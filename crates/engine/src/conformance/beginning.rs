@@ -3,7 +3,6 @@
 use super::check_result::{CheckResult, Checked, Ended};
 use super::session::{RuleContext, seconds};
 use super::test_servers::CLIENTS;
-use crate::client_connection::NO_HELLO;
 use futures_util::future::join_all;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -16,7 +15,7 @@ pub(super) async fn hello(context: &RuleContext<'_>) -> Checked {
     let clients = clients.into_iter().collect::<Result<Vec<_>, Ended>>();
     let clients = match clients {
         Ok(clients) => clients,
-        Err(Ended::Gone(sentence)) if sentence.contains(NO_HELLO) => {
+        Err(Ended::NoHello(sentence)) => {
             let change = "Answer the first line of standard input at once with {\"hello\":1,\"can\":[…],\"pid\":…}, before any server is \
                           contacted; start-time in lock.toml allows more time";
             return Err(CheckResult::broken(sentence, change).and_the_last().into());
@@ -24,9 +23,9 @@ pub(super) async fn hello(context: &RuleContext<'_>) -> Checked {
         Err(ended) => return Err(ended),
     };
     for client in &clients {
-        if let Err(sentence) = context.session.servers.check_announced(&client.can) {
+        if let Err(refusal) = context.session.servers.check_announced(&client.can) {
             let change = "Make the list `can` of the hello agree with token, unique and lease in lock.toml";
-            return Ok(CheckResult::broken(sentence, change).and_the_last());
+            return Ok(CheckResult::broken(refusal.sentence, change).and_the_last());
         }
     }
     let sorted = |can: &[String]| {

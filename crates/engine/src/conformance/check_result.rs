@@ -43,6 +43,8 @@ pub(super) struct CheckResult {
 /// Why the check of a rule ends early.
 pub(super) enum Ended {
     Found(CheckResult),
+    /// The client did not answer the hello in time: one sentence.
+    NoHello(String),
     /// The client cannot be spoken to any more: one sentence.
     Gone(String),
     /// Nothing is known of the client: one sentence.

@@ -13,7 +13,7 @@ use crate::validation::RunSpec;
 use anyhow::{Result, anyhow, bail};
 use async_trait::async_trait;
 use fencepost_cluster::{Cluster, ClusterSpec, Node};
-use fencepost_history::NodeKind;
+use fencepost_history::{NodeKind, Refusal};
 use fencepost_locks::protocol::Hello;
 use fencepost_nemesis::{Clients, FaultContext};
 use futures_util::future::try_join_all;
@@ -132,7 +132,7 @@ impl TestServers for NodeTestServers {
         &self.terms
     }
 
-    fn check_announced(&self, can: &[String]) -> Result<(), String> {
+    fn check_announced(&self, can: &[String]) -> Result<(), Refusal> {
         client_start::check_announced(&self.spec, can)
     }
 

@@ -71,7 +71,7 @@ async fn check(session: &CheckSession, number: usize, rule: &Rule) -> Result<(Ru
     let since = session.transcript.len();
     let checked = match (rule.check)(&context).await {
         Ok(checked) | Err(Ended::Found(checked)) => checked,
-        Err(Ended::Gone(sentence)) => {
+        Err(Ended::NoHello(sentence) | Ended::Gone(sentence)) => {
             let change = "Look at the client's last lines; nothing but lines of the client protocol may go to standard output, and the \
                           client runs until its input ends";
             CheckResult::broken(sentence, change).and_the_last()

@@ -3,7 +3,7 @@
 use super::check_result::{CheckResult, Ended};
 use super::test_servers::{CLIENTS, LockTerms, TestServers};
 use super::transcript::{Recorded, Transcript};
-use crate::client_connection::{ClientConnection, ClientEnd, ClientEvents};
+use crate::client_connection::{ClientConnection, ClientEnd, ClientEvents, HelloError};
 use fencepost_history::{Completion, ErrorCode, TimeSpan, f};
 use fencepost_locks::protocol::{Command, Notice};
 use parking_lot::Mutex;
@@ -98,7 +98,13 @@ impl CheckSession {
         let opened = ClientConnection::open(&hello, stdin, stdout, patience, events.clone()).await;
         let connection = match opened {
             Ok(connection) => connection,
-            Err(sentence) => return Err(Ended::Gone(self.servers.explained(place, sentence).await)),
+            Err(error) => {
+                let sentence = self.servers.explained(place, error.to_string()).await;
+                return Err(match error {
+                    HelloError::NoAnswer { .. } => Ended::NoHello(sentence),
+                    _ => Ended::Gone(sentence),
+                });
+            }
         };
         Ok(Client {
             place,

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use async_trait::async_trait;
-use fencepost_history::Lease;
+use fencepost_history::{Lease, Refusal};
 use fencepost_locks::protocol::Hello;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -46,8 +46,8 @@ pub(super) trait TestServers: Send + Sync {
     /// Holds the words that a client announced against what is known of the lock.
     ///
     /// # Errors
-    /// One sentence: which word does not fit.
-    fn check_announced(&self, can: &[String]) -> Result<(), String>;
+    /// Which word does not fit.
+    fn check_announced(&self, can: &[String]) -> Result<(), Refusal>;
 
     /// Starts a client program in this place (of [`CLIENTS`]), and gives the hello that it is to be sent.
     ///

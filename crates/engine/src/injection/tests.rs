@@ -90,9 +90,9 @@ impl Node for Server {
         &self,
         _address: &str,
         _timeout: Duration,
-    ) -> Result<Result<Duration, String>, ClusterError> {
+    ) -> Result<std::io::Result<Duration>, ClusterError> {
         let accepts = self.runs.lock().then_some(Duration::from_millis(1));
-        Ok(accepts.ok_or_else(|| "refused".to_owned()))
+        Ok(accepts.ok_or_else(|| std::io::Error::other("refused")))
     }
 
     /// Its clock, which no fault has changed.

@@ -39,7 +39,7 @@ impl ClientContext {
             (Some(_), replicas) => Some(replicas.to_vec()),
         };
         let storage = addresses.map(|addresses| ProtectedStorage::open(&addresses, guard)).transpose();
-        let storage = storage.map_err(ClientError::BadHello)?.map(Arc::new);
+        let storage = storage.map_err(|refusal| ClientError::BadHello(refusal.sentence))?.map(Arc::new);
         let capabilities = lock.capabilities(&hello.options()?);
         let session = lock.connect(hello).await?;
         Ok(ClientContext {

@@ -58,9 +58,11 @@ fn newest(statuses: &[Result<Status, ClusterError>]) -> Option<usize> {
 pub(super) async fn transfer(nodes: &[Arc<dyn Node>], from: usize) -> Result<(), ClusterError> {
     let others = nodes.iter().enumerate().filter(|(place, _)| *place != from);
     let statuses = join_all(others.map(|(_, node)| status(node))).await;
-    let next = statuses.into_iter().flatten().max_by_key(Status::term).ok_or_else(|| {
-        ClusterError::new(format!("no member answers that could lead in place of {}", nodes[from].name()))
-    })?;
+    let next = statuses
+        .into_iter()
+        .flatten()
+        .max_by_key(Status::term)
+        .ok_or_else(|| format!("no member answers that could lead in place of {}", nodes[from].name()))?;
     let order = json!({"targetID": next.header.member_id});
     ask(&nodes[from], "/v3/maintenance/transfer-leadership", order).await.map(drop)
 }
@@ -78,7 +80,7 @@ async fn ask(node: &Arc<dyn Node>, path: &str, body: Value) -> Result<String, Cl
     let answer = node.tool(HttpTool::NAME, args).await?;
     let said = answer["body"].as_str().unwrap_or_default();
     if answer["status"] != 200 {
-        return Err(ClusterError::new(format!("etcd on {} refused {path}: {said}", node.name())));
+        return Err(format!("etcd on {} refused {path}: {said}", node.name()).into());
     }
     Ok(said.to_owned())
 }

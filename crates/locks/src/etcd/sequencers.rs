@@ -27,7 +27,7 @@ pub(super) struct SequencerCheck {
 
 #[async_trait]
 impl Sequencers for SequencerCheck {
-    async fn valid(&self, sequencer: &str) -> Result<bool, String> {
+    async fn valid(&self, sequencer: &str) -> std::io::Result<bool> {
         let Some((name, mode, generation)) = parse(sequencer) else { return Ok(false) };
         let Some(prefix) = (self.holders)(name, mode) else { return Ok(false) };
         let only = RangeRequest {
@@ -41,7 +41,7 @@ impl Sequencers for SequencerCheck {
         let found = self.members.range(&only, Instant::now() + ANSWER).await;
         match found {
             Ok(found) => Ok(!found.answer.kvs.is_empty()),
-            Err(error) => Err(error.why().to_string()),
+            Err(error) => Err(std::io::Error::other(error.why().to_string())),
         }
     }
 }

@@ -4,10 +4,9 @@
 use super::file::CommandWords;
 use super::texts::{self, START_TIME};
 use fencepost_cluster::{Suite, check_file};
-use fencepost_history::TimeSpan;
 use fencepost_history::mistake::Mistake;
-use fencepost_history::printable;
 use fencepost_history::prose::second_of_a_name;
+use fencepost_history::{Refusal, TimeSpan, printable};
 use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
@@ -28,13 +27,13 @@ pub(super) fn check(table: &DeTable<'_>) -> Result<(), Mistake> {
             name @ ("build" | "setup" | "prepare") => check_lines(name, value)?,
             "packages" => at_each(value, texts::check_package)?,
             "files" => at_each(value, |text| match text.trim().is_empty() {
-                true => Err("an empty text in `files`; each names a file or a folder".to_owned()),
+                true => Err(Refusal::new("an empty text in `files`; each names a file or a folder")),
                 false => Ok(()),
             })?,
             "suite" => at_each(value, |text| Suite::find(text).map(drop))?,
             "ttl-step" => at_time(value, |time| texts::ttl_step(Some(time)).map(drop))?,
             "start-time" => at_time(value, |time| texts::start_time(Some(time), START_TIME).map(drop))?,
-            "options" => check_names("option", value)?,
+            "options" => check_names("an option", value)?,
             "variants" => check_variants(table, value)?,
             "service" => value.get_ref().as_table().map_or(Ok(()), check)?,
             _ => {}
@@ -47,9 +46,8 @@ pub(super) fn check(table: &DeTable<'_>) -> Result<(), Mistake> {
 pub(super) fn check_files(table: &DeTable<'_>, folder: &Path) -> Result<(), Mistake> {
     let Some(files) = table.get("files") else { return Ok(()) };
     at_each(files, |text| {
-        check_file(&folder.join(text))
-            .map(drop)
-            .map_err(|why| format!("`files` names {}: {why}", printable(text)))
+        let checked = check_file(&folder.join(text)).map(drop);
+        checked.map_err(|why| Refusal::new(format!("`files` names {}: {why}", printable(text))))
     })?;
     let name = |text: &str| Path::new(text).file_name().map(|name| name.to_string_lossy().into_owned());
     let entries = files.get_ref().as_array().into_iter().flat_map(|entries| entries.iter());
@@ -103,12 +101,12 @@ fn check_command(value: &Spanned<DeValue<'_>>) -> Result<(), Mistake> {
         }
         _ => return Ok(()),
     };
-    command.words().map(drop).map_err(|sentence| Mistake::new(value.span(), sentence))
+    command.words().map(drop).map_err(|refusal| Mistake::of(value.span(), refusal))
 }
 
 fn check_lines(key: &str, value: &Spanned<DeValue<'_>>) -> Result<(), Mistake> {
     at_each(value, |line| match line.trim().is_empty() {
-        true => Err(format!("an empty command in `{key}`; leave it out")),
+        true => Err(format!("an empty command in `{key}`; leave it out").into()),
         false => Ok(()),
     })
 }
@@ -123,17 +121,16 @@ fn check_names(what: &str, value: &Spanned<DeValue<'_>>) -> Result<(), Mistake> 
         Some(key) => Err(Mistake::new(
             key.span(),
             format!(
-                "{:?} is no name of a {what}: it has letters, digits, `-`, `_` and `.`, and begins with a letter or a digit",
+                "{:?} is no name of {what}: it has letters, digits, `-`, `_` and `.`, and begins with a letter or a digit",
                 key.get_ref().as_ref()
-            )
-            .replacen("a option", "an option", 1),
+            ),
         )),
         None => Ok(()),
     }
 }
 
 fn check_variants(file: &DeTable<'_>, value: &Spanned<DeValue<'_>>) -> Result<(), Mistake> {
-    check_names("variant", value)?;
+    check_names("a variant", value)?;
     let options = file.get("options").and_then(|options| options.get_ref().as_table());
     for (name, variant) in value.get_ref().as_table().into_iter().flat_map(|table| table.iter()) {
         let Some(variant) = variant.get_ref().as_table() else { continue };
@@ -155,9 +152,9 @@ fn check_variants(file: &DeTable<'_>, value: &Spanned<DeValue<'_>>) -> Result<()
 }
 
 /// Checks a text, or each text of a list, at its place.
-fn at_each(value: &Spanned<DeValue<'_>>, check: impl Fn(&str) -> Result<(), String>) -> Result<(), Mistake> {
+fn at_each(value: &Spanned<DeValue<'_>>, check: impl Fn(&str) -> Result<(), Refusal>) -> Result<(), Mistake> {
     let one = |value: &Spanned<DeValue<'_>>| match value.get_ref() {
-        DeValue::String(text) => check(text).map_err(|sentence| Mistake::new(value.span(), sentence)),
+        DeValue::String(text) => check(text).map_err(|refusal| Mistake::of(value.span(), refusal)),
         _ => Ok(()),
     };
     match value.get_ref() {
@@ -168,7 +165,7 @@ fn at_each(value: &Spanned<DeValue<'_>>, check: impl Fn(&str) -> Result<(), Stri
 
 fn at_time(
     value: &Spanned<DeValue<'_>>,
-    check: impl Fn(TimeSpan) -> Result<(), String>,
+    check: impl Fn(TimeSpan) -> Result<(), Refusal>,
 ) -> Result<(), Mistake> {
     at_each(value, |text| text.parse().map_or(Ok(()), &check))
 }

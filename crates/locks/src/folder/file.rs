@@ -2,7 +2,7 @@
 
 use crate::client_program::OwnOption;
 use crate::options::Persistence;
-use fencepost_history::{Lease, TimeSpan};
+use fencepost_history::{Lease, Refusal, TimeSpan};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -92,15 +92,15 @@ impl CommandWords {
     ///
     /// # Errors
     /// The line has a quotation mark that is not closed, there are no words, or the first is empty.
-    pub fn words(&self) -> Result<Vec<String>, String> {
+    pub fn words(&self) -> Result<Vec<String>, Refusal> {
         let words = match self {
             CommandWords::Line(line) => shlex::split(line)
                 .ok_or_else(|| format!("the command `{line}` has a quotation mark that is not closed"))?,
             CommandWords::List(words) => words.clone(),
         };
         match words.first().map(|word| word.trim()) {
-            None => Err("the command has no words; the first names the program".to_owned()),
-            Some("") => Err("the first word of the command is empty; it names the program".to_owned()),
+            None => Err(Refusal::new("the command has no words; the first names the program")),
+            Some("") => Err(Refusal::new("the first word of the command is empty; it names the program")),
             Some(_) => Ok(words),
         }
     }
@@ -111,7 +111,7 @@ impl<S> LockFile<S> {
     ///
     /// # Errors
     /// Names an option of the variant that the lock does not have.
-    pub fn with_variant(mut self, name: &str, variant: VariantTable) -> Result<LockFile<S>, String> {
+    pub fn with_variant(mut self, name: &str, variant: VariantTable) -> Result<LockFile<S>, Refusal> {
         if !variant.about.is_empty() {
             self.about = variant.about;
         }

@@ -20,16 +20,15 @@ use crate::registry;
 use crate::service::LockService;
 use configured::ConfiguredService;
 use fencepost_cluster::{Environment, Suite};
-use fencepost_history::Lease;
 use fencepost_history::mistake::{Mistake, read_table};
-use fencepost_history::prose::unknown;
 use fencepost_history::run::read_settings;
+use fencepost_history::{Lease, Refusal};
 use file::{CommandWords, LockFile, VariantTable};
 use parking_lot::Mutex;
 use servers::OwnService;
 use service_table::ServiceOf;
 use std::collections::{BTreeMap, HashMap};
-use std::ops::Range;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use toml::Spanned;
@@ -56,22 +55,22 @@ fn split(name: &str) -> (&str, Option<&str>) {
 ///
 /// # Errors
 /// One sentence: there is no `lock.toml`, or where it is wrong and what would be right.
-pub fn load(name: &str) -> Result<&'static LockDefinition, String> {
+pub fn load(name: &str) -> Result<&'static LockDefinition, Refusal> {
     kept(name.to_owned(), || {
         let (path, variant) = split(name);
         let folder =
             std::fs::canonicalize(path).map_err(|error| format!("cannot open the lock {path}: {error}"))?;
         let file = folder.join(FILE);
         if !file.is_file() {
-            return Err(format!(
+            return Err(Refusal::new(format!(
                 "{path} is no lock: it has no {FILE}; `fencepost lock new {path}` makes a folder to begin with"
-            ));
+            )));
         }
         let text =
             read_settings(&file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
         let place = Path::new(path).join(FILE).display().to_string();
         let lock = read(&text, &place, &folder, variant)?;
-        check_files(&text, &folder).map_err(|mistake| mistake.in_file(&place, &text).to_string())?;
+        check_files(&text, &folder).map_err(|mistake| mistake.in_file(&place, &text))?;
         Ok(lock)
     })
 }
@@ -93,17 +92,18 @@ pub fn ad_hoc(
     command: &str,
     files: Option<&Path>,
     packages: &[String],
-) -> Result<&'static LockDefinition, String> {
+) -> Result<&'static LockDefinition, Refusal> {
     kept(format!("{} {files:?} {packages:?} {command}", servers_of.name), || {
         packages.iter().try_for_each(|name| texts::check_package(name))?;
         let words = CommandWords::Line(command.to_owned()).words()?;
         let name = name_of_command(&words);
         let whole = |folder: &Path| {
             let whole = std::fs::canonicalize(folder);
-            let refused = |why: String| format!("--client-files {}: {why}", folder.display());
-            let whole = whole.map_err(|error| refused(error.to_string()))?;
-            let whole = fencepost_cluster::check_file(&whole).map_err(refused)?;
-            if whole.is_dir() { Ok(whole) } else { Err(refused("it is no folder".to_owned())) }
+            let refused =
+                |why: &dyn Display| Refusal::new(format!("--client-files {}: {why}", folder.display()));
+            let whole = whole.map_err(|error| refused(&error))?;
+            let whole = fencepost_cluster::check_file(&whole).map_err(|refusal| refused(&refusal))?;
+            if whole.is_dir() { Ok(whole) } else { Err(refused(&"it is no folder")) }
         };
         let folder = files.map(whole).transpose()?;
         let environment =
@@ -139,8 +139,8 @@ fn name_of_command(words: &[String]) -> String {
 /// The lock that was made for these words before, or the one that `make` gives now.
 fn kept(
     words: String,
-    make: impl FnOnce() -> Result<LockDefinition, String>,
-) -> Result<&'static LockDefinition, String> {
+    make: impl FnOnce() -> Result<LockDefinition, Refusal>,
+) -> Result<&'static LockDefinition, Refusal> {
     static KEPT: Mutex<Option<HashMap<String, &'static LockDefinition>>> = Mutex::new(None);
     let mut kept = KEPT.lock();
     let kept = kept.get_or_insert_default();
@@ -161,9 +161,11 @@ fn parse(text: &str) -> Result<LockFile<Spanned<ServiceOf>>, Mistake> {
     let file: LockFile<Spanned<ServiceOf>> = read_table(table, span)?;
     let at = file.service.span();
     match file.service.get_ref() {
-        ServiceOf::BuiltIn(name) => service_named(name, at).map(drop)?,
+        ServiceOf::BuiltIn(name) => {
+            service_named(name).map_err(|refusal| Mistake::of(at, refusal))?;
+        }
         ServiceOf::Own(table) => {
-            table.check().map_err(|sentence| Mistake::new(at.clone(), sentence))?;
+            table.check().map_err(|refusal| Mistake::of(at.clone(), refusal))?;
             let misplaced =
                 [("nodes", file.nodes.is_some()), ("redis-persistence", file.redis_persistence.is_some())];
             if let Some((name, _)) = misplaced.into_iter().find(|(_, there)| *there) {
@@ -184,16 +186,16 @@ fn check_files(text: &str, folder: &Path) -> Result<(), Mistake> {
 }
 
 /// The lock of the text of a `lock.toml` in this folder. `place` is how messages call the file.
-fn read(text: &str, place: &str, folder: &Path, variant: Option<&str>) -> Result<LockDefinition, String> {
-    let file = parse(text).map_err(|mistake| mistake.in_file(place, text).to_string())?;
-    of_file(file, folder, variant).map_err(|sentence| format!("{place}: {sentence}"))
+fn read(text: &str, place: &str, folder: &Path, variant: Option<&str>) -> Result<LockDefinition, Refusal> {
+    let file = parse(text).map_err(|mistake| mistake.in_file(place, text))?;
+    of_file(file, folder, variant).map_err(|refusal| refusal.worded(|why| format!("{place}: {why}")))
 }
 
 fn of_file(
     file: LockFile<Spanned<ServiceOf>>,
     folder: &Path,
     variant: Option<&str>,
-) -> Result<LockDefinition, String> {
+) -> Result<LockDefinition, Refusal> {
     let about = |(name, table): (&String, &VariantTable)| (name.clone(), table.about.clone());
     let variants = file.variants.iter().filter(|_| variant.is_none()).map(about).collect();
     let (mut file, args) = with_variant(file, variant)?;
@@ -213,10 +215,9 @@ fn of_file(
         suite: file.suite.as_deref().map(Suite::find).transpose()?,
         dockerfile: Some(PathBuf::from("Dockerfile")).filter(|file| folder.join(file).is_file()),
     });
-    let at = file.service.span();
     let service: &'static dyn LockService = match file.service.into_inner() {
         ServiceOf::BuiltIn(name) => Box::leak(Box::new(ConfiguredService {
-            service: service_named(&name, at).map_err(|mistake| mistake.sentence)?,
+            service: service_named(&name)?,
             nodes: file.nodes,
             redis_persistence: file.redis_persistence,
         })),
@@ -242,25 +243,25 @@ fn of_file(
 fn with_variant<S>(
     mut file: LockFile<S>,
     variant: Option<&str>,
-) -> Result<(LockFile<S>, Vec<String>), String> {
+) -> Result<(LockFile<S>, Vec<String>), Refusal> {
     let Some(name) = variant else { return Ok((file, Vec::new())) };
     let mut variants = std::mem::take(&mut file.variants);
     let known: Vec<&str> = variants.keys().map(String::as_str).collect();
     if known.is_empty() {
-        return Err(format!("the lock has no variants; leave out @{name}"));
+        return Err(format!("the lock has no variants; leave out @{name}").into());
     }
-    let unknown = unknown("variant", name, &known);
+    let unknown = Refusal::unknown("variant", name, &known);
     let mut table = variants.remove(name).ok_or(unknown)?;
     let args = std::mem::take(&mut table.args);
     Ok((file.with_variant(name, table)?, args))
 }
 
 /// The built-in service of that name.
-fn service_named(name: &str, at: Range<usize>) -> Result<&'static dyn LockService, Mistake> {
+fn service_named(name: &str) -> Result<&'static dyn LockService, Refusal> {
     let services: BTreeMap<&str, &'static dyn LockService> =
         registry::registry().iter().map(|lock| (lock.service.name(), lock.service)).collect();
     let names: Vec<&str> = services.keys().copied().collect();
-    services.get(name).copied().ok_or_else(|| Mistake::unknown(at, "service", name, &names))
+    services.get(name).copied().ok_or_else(|| Refusal::unknown("service", name, &names))
 }
 
 fn definition(about: String, service: &'static dyn LockService, program: ClientProgram) -> LockDefinition {

@@ -11,6 +11,7 @@ use crate::service::{LockService, ServiceLeadership};
 use async_trait::async_trait;
 use fencepost_cluster::protocol::{Output, Service};
 use fencepost_cluster::{ClockMechanism, ClusterError, Environment, Node};
+use fencepost_history::Refusal;
 use futures_util::future::{join_all, try_join_all};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -54,7 +55,7 @@ impl OwnService {
     ///
     /// # Errors
     /// One sentence: what in the table is wrong.
-    pub(super) fn new(table: ServiceTable, environment: Arc<Environment>) -> Result<OwnService, String> {
+    pub(super) fn new(table: ServiceTable, environment: Arc<Environment>) -> Result<OwnService, Refusal> {
         let words = |words: &Option<CommandWords>| words.as_ref().map(CommandWords::words).transpose();
         let program = table.program.words()?;
         let file = Path::new(&program[0])
@@ -100,7 +101,8 @@ impl OwnService {
     async fn why_not_ready(&self, node: &Arc<dyn Node>) -> Result<Option<String>, ClusterError> {
         let Some(command) = &self.ready else {
             let address = format!("{}:{}", node.address(), self.table.port);
-            return Ok(node.connect(&address, Duration::from_secs(1)).await?.err());
+            let refused = node.connect(&address, Duration::from_secs(1)).await?.err();
+            return Ok(refused.map(|why| why.to_string()));
         };
         let output = self.ask(command, node, &[]).await?;
         Ok(match output.code {

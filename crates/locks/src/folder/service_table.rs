@@ -2,7 +2,7 @@
 
 use super::file::CommandWords;
 use fencepost_cluster::ClockMechanism;
-use fencepost_history::TimeSpan;
+use fencepost_history::{Refusal, TimeSpan};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -71,18 +71,20 @@ impl ServiceTable {
     ///
     /// # Errors
     /// One sentence: what is wrong, and what is possible.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), Refusal> {
         if self.nodes == 0 {
-            return Err("`nodes` is 0; a service has at least 1 server".to_owned());
+            return Err(Refusal::new("`nodes` is 0; a service has at least 1 server"));
         }
         if self.port == 0 {
-            return Err("`port` is 0; it is where clients reach a server, such as 3306".to_owned());
+            return Err(Refusal::new("`port` is 0; it is where clients reach a server, such as 3306"));
         }
         if self.clocks.is_empty() {
-            return Err("`clocks` names no way; leave it out, or name \"vdso\" or \"faketime\"".to_owned());
+            return Err(Refusal::new(
+                "`clocks` names no way; leave it out, or name \"vdso\" or \"faketime\"",
+            ));
         }
         if self.transfer.is_some() && self.leader.is_none() {
-            return Err("`transfer` needs `leader`, a command that prints who leads".to_owned());
+            return Err(Refusal::new("`transfer` needs `leader`, a command that prints who leads"));
         }
         let all = [Some(&self.program), self.leader.as_ref(), self.transfer.as_ref()];
         for command in all.into_iter().flatten() {
@@ -98,12 +100,12 @@ impl ServiceTable {
 }
 
 /// `{adress}` is a mistake, `${variable}` is the shell's, and `{"json": 1}` is neither.
-fn check_placeholders(text: &str, known: &[&str]) -> Result<(), String> {
+fn check_placeholders(text: &str, known: &[&str]) -> Result<(), Refusal> {
     for (at, _) in text.match_indices('{').filter(|(at, _)| !text[..*at].ends_with('$')) {
         let Some((word, _)) = text[at + 1..].split_once('}') else { continue };
         let is_word = !word.is_empty() && word.chars().all(|letter| letter.is_ascii_lowercase());
         if is_word && !known.contains(&word) {
-            return Err(fencepost_history::prose::unknown("placeholder", word, known));
+            return Err(Refusal::unknown("placeholder", word, known));
         }
     }
     Ok(())
@@ -139,15 +141,15 @@ impl<'de> Visitor<'de> for NameOrTable {
 mod tests {
     use super::*;
 
-    fn checked(more: &str) -> Result<(), String> {
-        let table: ServiceTable = toml::from_str(&format!("port = 1\n{more}")).map_err(|e| e.to_string())?;
-        table.check()
+    fn checked(more: &str) -> Result<(), Refusal> {
+        let table: Result<ServiceTable, _> = toml::from_str(&format!("port = 1\n{more}"));
+        table.map_err(|error| Refusal::new(error.message()))?.check()
     }
 
     #[test]
     fn mistakes_are_named() {
         assert_eq!(checked("program = 'x {address} {data}/a ${HOME} {\"a\":1}'"), Ok(()));
-        let wrong = |more: &str| checked(more).unwrap_err();
+        let wrong = |more: &str| checked(more).unwrap_err().sentence;
         let unknown = wrong("program = 'x {adress}'");
         assert!(unknown.contains("placeholder") && unknown.contains("did you mean"), "{unknown}");
         assert!(wrong("program = 'x'\nready = 'y {peers}'").contains("placeholder"));

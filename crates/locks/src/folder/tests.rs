@@ -22,7 +22,7 @@ options.blocking-timeout = "5s"
 "#;
 
 fn parsed(text: &str, variant: Option<&str>) -> Result<LockDefinition, String> {
-    read(text, "lock.toml", Path::new("/locks/redis-py"), variant)
+    read(text, "lock.toml", Path::new("/locks/redis-py"), variant).map_err(|refusal| refusal.sentence)
 }
 
 fn program(text: &str, variant: Option<&str>) -> &'static ClientProgram {
@@ -81,11 +81,11 @@ fn a_hello_must_announce_what_was_promised_and_what_the_guard_needs() {
     let can = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let program = program(LOCK, None);
     assert_eq!(program.check_announced(&can(&["token", "validity"]), Some("token")), Ok(()));
-    let missing = program.check_announced(&can(&["validity"]), None).unwrap_err();
+    let missing = program.check_announced(&can(&["validity"]), None).unwrap_err().sentence;
     assert!(missing.contains("does not announce token, which lock.toml promises"), "{missing}");
-    let needed = program.check_announced(&can(&["token"]), Some("unique")).unwrap_err();
+    let needed = program.check_announced(&can(&["token"]), Some("unique")).unwrap_err().sentence;
     assert!(needed.contains("does not announce unique, which the guard needs"), "{needed}");
-    let unknown = program.check_announced(&can(&["token", "valid"]), None).unwrap_err();
+    let unknown = program.check_announced(&can(&["token", "valid"]), None).unwrap_err().sentence;
     assert!(unknown.contains("did you mean \"validity\"?"), "{unknown}");
 }
 
@@ -94,7 +94,7 @@ fn a_client_on_the_command_line_is_named_by_its_file() {
     let base = registry::find("redlock").unwrap();
     let lock = ad_hoc(base, "python3 -u my_client.py --fast", None, &[]).unwrap();
     assert_eq!((lock.name, lock.service.name()), ("my_client", "redis-independent"));
-    assert!(ad_hoc(base, "python3 'x", None, &[]).err().unwrap().contains("not closed"));
+    assert!(ad_hoc(base, "python3 'x", None, &[]).err().unwrap().sentence.contains("not closed"));
     assert_eq!(name_of_command(&["/opt/bin/adapter".to_owned()]), "adapter");
 }
 
@@ -105,8 +105,8 @@ fn a_folder_is_known_from_a_name() {
     assert_eq!(split("a@b/c"), ("a@b/c", None));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().display().to_string();
-    assert!(load(&path).err().unwrap().contains("has no lock.toml"));
-    assert!(load("./nowhere").err().unwrap().contains("cannot open the lock ./nowhere"));
+    assert!(load(&path).err().unwrap().sentence.contains("has no lock.toml"));
+    assert!(load("./nowhere").err().unwrap().sentence.contains("cannot open the lock ./nowhere"));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn texts_that_would_be_something_else_elsewhere_are_refused() {
     assert_eq!(at_once, "lock.toml, line 7: start-time is 0s: no program starts in no time");
     let stepless = refused("ttl-step = \"1s\"", "ttl-step = \"0s\"");
     assert_eq!(stepless, "lock.toml, line 7: ttl-step is 0s: leave it out where any TTL can be asked for");
-    let named = read(LOCK, "lock.toml", Path::new("/locks/a\u{1b}[2Jb"), None).err().unwrap_or_default();
+    let named = read(LOCK, "lock.toml", Path::new("/locks/a\u{1b}[2Jb"), None).err().unwrap().sentence;
     assert!(named.contains("the folder's name \"a\\u{1b}[2Jb\" has control characters"), "{named}");
 }
 
@@ -234,6 +234,6 @@ fn files_that_cannot_be_copied_are_refused_at_their_line() {
 fn a_pipe_in_place_of_the_file_is_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     assert!(std::process::Command::new("mkfifo").arg(folder.path().join(FILE)).status().unwrap().success());
-    let error = load(folder.path().to_str().unwrap()).err().unwrap_or_default();
+    let error = load(folder.path().to_str().unwrap()).err().unwrap().sentence;
     assert!(error.contains("it has no lock.toml"), "{error}");
 }

@@ -1,9 +1,8 @@
 //! What the texts of a `lock.toml` may be: they become words of command lines, names of folders, and lines on
 //! a terminal.
 
-use fencepost_history::TimeSpan;
-use fencepost_history::is_steering;
 use fencepost_history::mistake::Mistake;
+use fencepost_history::{Refusal, TimeSpan, is_steering};
 use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -35,38 +34,38 @@ fn is_control(c: char) -> bool {
 }
 
 /// Refuses the name of a folder that would be a bad name of a lock: runs, logs and images are called by it.
-pub(super) fn check_name(name: &str) -> Result<(), String> {
+pub(super) fn check_name(name: &str) -> Result<(), Refusal> {
     match name.contains(is_steering) {
-        true => Err(format!("the folder's name {name:?} has control characters; give it another")),
+        true => Err(format!("the folder's name {name:?} has control characters; give it another").into()),
         false => Ok(()),
     }
 }
 
 /// Refuses what is no name of a Debian package, such as an option of the program that downloads it.
-pub(super) fn check_package(name: &str) -> Result<(), String> {
+pub(super) fn check_package(name: &str) -> Result<(), Refusal> {
     let is_of_names = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c);
     match name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_of_names) {
         true => Ok(()),
-        false => Err(format!("{name:?} is no name of a Debian package")),
+        false => Err(format!("{name:?} is no name of a Debian package").into()),
     }
 }
 
 /// The step in which TTLs are counted.
-pub(super) fn ttl_step(given: Option<TimeSpan>) -> Result<Option<TimeSpan>, String> {
+pub(super) fn ttl_step(given: Option<TimeSpan>) -> Result<Option<TimeSpan>, Refusal> {
     match given {
         Some(TimeSpan(Duration::ZERO)) => {
-            Err("ttl-step is 0s: leave it out where any TTL can be asked for".to_owned())
+            Err(Refusal::new("ttl-step is 0s: leave it out where any TTL can be asked for"))
         }
         step => Ok(step),
     }
 }
 
 /// The time that a program has to start.
-pub(super) fn start_time(given: Option<TimeSpan>, usual: Duration) -> Result<Duration, String> {
+pub(super) fn start_time(given: Option<TimeSpan>, usual: Duration) -> Result<Duration, Refusal> {
     match given.map_or(usual, |time| time.0) {
-        Duration::ZERO => Err("start-time is 0s: no program starts in no time".to_owned()),
+        Duration::ZERO => Err(Refusal::new("start-time is 0s: no program starts in no time")),
         time if time > START_TIME_MAX => {
-            Err(format!("start-time is {} at most, not {}", TimeSpan(START_TIME_MAX), TimeSpan(time)))
+            Err(format!("start-time is {} at most, not {}", TimeSpan(START_TIME_MAX), TimeSpan(time)).into())
         }
         time => Ok(time),
     }

@@ -104,7 +104,9 @@ pub(crate) async fn ask(node: &Arc<dyn Node>, command: &[&str]) -> Result<Vec<St
 pub(crate) async fn await_ready(nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError> {
     for node in nodes {
         let address = format!("{}:{PORT}", node.address());
-        let refusal = async || Ok(node.connect(&address, Duration::from_millis(500)).await?.err());
+        let refusal = async || {
+            Ok(node.connect(&address, Duration::from_millis(500)).await?.err().map(|why| why.to_string()))
+        };
         let services = &["redis", "sentinel"];
         Awaited { node, server: "Redis", services, within: START_TIME }.serves(refusal).await?;
     }

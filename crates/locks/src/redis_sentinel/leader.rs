@@ -37,7 +37,7 @@ pub(super) async fn transfer(nodes: &[Arc<dyn Node>]) -> Result<(), ClusterError
             Err(error) => refusals.push(error.to_string()),
         }
     }
-    Err(ClusterError::new(format!("no Sentinel takes the order to fail over ({})", refusals.join("; "))))
+    Err(format!("no Sentinel takes the order to fail over ({})", refusals.join("; ")).into())
 }
 
 #[cfg(test)]

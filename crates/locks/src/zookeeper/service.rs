@@ -173,10 +173,10 @@ async fn await_ready(nodes: &[Arc<dyn Node>], within: Duration) -> Result<(), Cl
     for node in nodes {
         let trouble = async || {
             Ok(match ask(node).await?.as_deref() {
-                Ok(answer) if mode(answer).is_some() => None,
+                Some(answer) if mode(answer).is_some() => None,
                 // It listens as soon as it runs, and serves once it found a quorum.
-                Ok(_) => Some("it has found no quorum".to_owned()),
-                Err(_) => Some("it does not answer".to_owned()),
+                Some(_) => Some("it has found no quorum".to_owned()),
+                None => Some("it does not answer".to_owned()),
             })
         };
         Awaited { node, server: "ZooKeeper", services: &[SERVICE], within }.serves(trouble).await?;
@@ -184,12 +184,12 @@ async fn await_ready(nodes: &[Arc<dyn Node>], within: Duration) -> Result<(), Cl
     Ok(())
 }
 
-/// What the server says to `srvr`, asked from inside its own node; the inner error: it does not answer.
-async fn ask(node: &Arc<dyn Node>) -> Result<Result<String, String>, ClusterError> {
+/// What the server says to `srvr`, asked from inside its own node; none where it does not answer.
+async fn ask(node: &Arc<dyn Node>) -> Result<Option<String>, ClusterError> {
     let address = node.address();
     let command = format!("exec 3<>/dev/tcp/{address}/{CLIENT_PORT} && printf srvr >&3 && cat <&3");
     let output = node.exec(&["bash", "-c", &command], ASK).await?;
-    Ok(if output.stdout.is_empty() { Err(output.stderr) } else { Ok(output.stdout) })
+    Ok(Some(output.stdout).filter(|answer| !answer.is_empty()))
 }
 
 /// The place of the server that leads. A leader that was cut off says so of itself until it notices: where
@@ -197,7 +197,7 @@ async fn ask(node: &Arc<dyn Node>) -> Result<Result<String, String>, ClusterErro
 async fn leader(nodes: &[Arc<dyn Node>]) -> Result<Option<usize>, ClusterError> {
     let mut newest: Option<(u64, usize)> = None;
     for (place, node) in nodes.iter().enumerate() {
-        let Ok(answer) = ask(node).await? else { continue };
+        let Some(answer) = ask(node).await? else { continue };
         if mode(&answer) == Some("leader") {
             newest = newest.max(Some((epoch(&answer), place)));
         }
@@ -219,7 +219,6 @@ fn mode(answer: &str) -> Option<&str> {
 async fn version(node: &Arc<dyn Node>) -> Result<String, ClusterError> {
     let answer = ask(node).await?;
     answer
-        .ok()
         .as_deref()
         .and_then(parse_version)
         .ok_or_else(|| ClusterError::new(format!("ZooKeeper on {} did not report its version", node.name())))

@@ -96,8 +96,12 @@ struct Only(&'static str);
 
 #[async_trait]
 impl Sequencers for Only {
-    async fn valid(&self, sequencer: &str) -> Result<bool, String> {
-        if sequencer == "down" { Err("no server answers".to_owned()) } else { Ok(sequencer == self.0) }
+    async fn valid(&self, sequencer: &str) -> std::io::Result<bool> {
+        if sequencer == "down" {
+            Err(std::io::Error::other("no server answers"))
+        } else {
+            Ok(sequencer == self.0)
+        }
     }
 }
 

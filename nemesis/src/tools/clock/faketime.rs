@@ -1,8 +1,8 @@
 //! The other way to move clocks: libfaketime, preloaded before the program starts, and a file that tells it
 //! how far ahead it is to be. For programs that cannot bear a patched vDSO (a JVM), and for comparison.
 
+use super::ClockError;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -32,13 +32,14 @@ pub struct Faketime {
 
 impl Faketime {
     /// Puts everything in place, with true clocks, and gives the environment for the service.
-    pub fn prepare(monotonic: bool) -> Result<(Faketime, Vec<(String, String)>), String> {
-        let library = LIBRARIES.iter().map(Path::new).find(|path| path.exists()).ok_or(
+    pub fn prepare(monotonic: bool) -> Result<(Faketime, Vec<(String, String)>), ClockError> {
+        let library = LIBRARIES.iter().map(Path::new).find(|path| path.exists());
+        let library = library.ok_or(ClockError::Unsupported(
             "this node has no libfaketime, by which the clocks of its server are to be moved; install the Debian \
              package libfaketime, or use --clock-mechanism vdso",
-        )?;
+        ))?;
         let folder = Path::new(FOLDER);
-        let cannot = |error: io::Error| format!("cannot write to {FOLDER}: {error}");
+        let cannot = |source| ClockError::Faketime { path: FOLDER.into(), source };
         fs::create_dir_all(folder).map_err(cannot)?;
         fs::write(folder.join("libjemalloc.so.2"), NO_JEMALLOC).map_err(cannot)?;
         let file = folder.join("ahead");
@@ -71,12 +72,12 @@ impl Faketime {
     }
 
     /// Puts the clocks that far ahead. By renaming, so that no reader sees half a number.
-    pub fn set(&mut self, ahead_ns: i64) -> Result<(), String> {
+    pub fn set(&mut self, ahead_ns: i64) -> Result<(), ClockError> {
         let next = self.file.with_extension("next");
         let text = format!("{:+.9}\n", ahead_ns as f64 / 1e9);
         fs::write(&next, text)
             .and_then(|()| fs::rename(&next, &self.file))
-            .map_err(|error| format!("cannot write to {}: {error}", self.file.display()))?;
+            .map_err(|source| ClockError::Faketime { path: self.file.clone(), source })?;
         self.written = Instant::now();
         Ok(())
     }

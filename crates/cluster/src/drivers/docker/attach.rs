@@ -57,9 +57,7 @@ impl Attach for Exec {
                 stdin: Box::new(Stdin(input)),
                 stdout: Box::new(Frames::new(output, name, log.clone())),
             }),
-            StartExecResults::Detached => {
-                Err(ClusterError::new(format!("cannot {what}: the engine detached it")))
-            }
+            StartExecResults::Detached => Err(format!("cannot {what}: the engine detached it").into()),
         }
     }
 }

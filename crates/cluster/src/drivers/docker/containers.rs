@@ -231,10 +231,7 @@ pub(super) async fn remove_run(docker: &Docker, run: &str) -> Result<(), Cluster
         }
         if begun.elapsed() > REMOVAL {
             let what = format!("the Docker engine has not removed the containers of the run {run}");
-            return Err(ClusterError::new(format!(
-                "{what}; remove them with `docker rm --force {}`",
-                ids.join(" ")
-            )));
+            return Err(format!("{what}; remove them with `docker rm --force {}`", ids.join(" ")).into());
         }
         join_all(ids.iter().map(|id| async move {
             let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();

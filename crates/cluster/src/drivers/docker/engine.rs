@@ -32,7 +32,7 @@ impl Engine {
         };
         let (docker, tunnel) = match place.starts_with("ssh://") {
             true => {
-                let tunnel = Tunnel::to(&place).await.map_err(unreachable)?;
+                let tunnel = Tunnel::to(&place).await.map_err(|error| unreachable(error.0))?;
                 let socket = tunnel.socket().display().to_string();
                 (Docker::connect_with_unix(&socket, REQUEST_S, API_DEFAULT_VERSION), Some(tunnel))
             }

@@ -70,7 +70,7 @@ impl Drop for Keeper {
 impl Stop for Keeper {
     async fn stop(mut self: Box<Self>) -> Result<(), ClusterError> {
         let stopped = tokio::task::spawn_blocking(move || self.take_down()).await;
-        stopped.map_err(|error| ClusterError::new(error.to_string()))?
+        stopped.map_err(|error| error.to_string())?
     }
 }
 
@@ -83,7 +83,7 @@ fn keep(
     end: oneshot::Receiver<()>,
 ) -> Result<(), ClusterError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| ClusterError::new(format!("cannot start a runtime: {error}")))?;
+    let runtime = runtime.map_err(|error| format!("cannot start a runtime: {error}"))?;
     runtime.block_on(async {
         let engine = match Engine::connect().await {
             Ok(engine) => engine,

@@ -99,7 +99,7 @@ impl Engine {
         // Where no registry answers this must show at once; a slow one may take its time after its first
         // word.
         let first = tokio::time::timeout(REGISTRY, pull.next()).await;
-        let first = first.map_err(|_| ClusterError::new(format!("cannot {what}: no registry answers")))?;
+        let first = first.map_err(|_| format!("cannot {what}: no registry answers"))?;
         if let Some(first) = first {
             first.map_err(|error| failed(&what, &error))?;
         }

@@ -37,7 +37,7 @@ impl Tunnel {
     ///
     /// # Errors
     /// One clause, the reason.
-    pub(super) async fn to(address: &str) -> Result<Arc<Tunnel>, String> {
+    pub(super) async fn to(address: &str) -> Result<Arc<Tunnel>, ClusterError> {
         let address = address.to_owned();
         let opened = tokio::task::spawn_blocking(move || {
             // Held while one is made: what asks for it meanwhile gets the same.
@@ -63,8 +63,8 @@ impl Tunnel {
             .is_ok_and(|stat| !stat.contains(") Z "))
     }
 
-    fn open(address: &str) -> Result<Tunnel, String> {
-        let folder = PrivateFolder::create("ssh").map_err(|error: ClusterError| error.0)?;
+    fn open(address: &str) -> Result<Tunnel, ClusterError> {
+        let folder = PrivateFolder::create("ssh")?;
         let errors = folder.path().join("errors");
         let file = std::fs::File::create(&errors).map_err(|error| error.to_string())?;
         let mut command = ssh(address, &socket_in(&folder));
@@ -75,7 +75,7 @@ impl Tunnel {
         let stdout = tunnel.ssh.stdout.take();
         match stdout.is_some_and(is_ready) {
             true => Ok(tunnel),
-            false => Err(reason(&errors)),
+            false => Err(ClusterError(reason(&errors))),
         }
     }
 }
@@ -158,7 +158,7 @@ mod tests {
     #[tokio::test]
     async fn a_host_that_does_not_answer_is_named_with_the_reason() {
         // The port 1 of this machine: no server listens there.
-        let error = Tunnel::to("ssh://127.0.0.1:1").await.err().unwrap();
+        let error = Tunnel::to("ssh://127.0.0.1:1").await.err().unwrap().0;
         assert!(error.starts_with("ssh says: ") && error.contains("refused"), "{error}");
     }
 }

@@ -26,14 +26,14 @@ impl Socket {
 #[async_trait]
 impl Attach for Socket {
     async fn attach(&self, argv: &[String], _: &NodeLog) -> Result<Attached, ClusterError> {
-        let request = serde_json::to_vec(argv).map_err(|error| ClusterError::new(error.to_string()))?;
+        let request = serde_json::to_vec(argv).map_err(|error| error.to_string())?;
         let (stdin, their_stdin) = UnixStream::pair().map_err(cannot)?;
         let (stdout, their_stdout) = UnixStream::pair().map_err(cannot)?;
         let theirs = [their_stdin, their_stdout];
         let socket = self.0.clone();
         let answer =
             tokio::task::spawn_blocking(move || request_attachment(&socket, &request, &theirs)).await;
-        let answer = answer.map_err(|error| ClusterError::new(error.to_string()))?.map_err(cannot)?;
+        let answer = answer.map_err(|error| error.to_string())?.map_err(cannot)?;
         if let AttachAnswer::Failed { error } = answer {
             return Err(ClusterError::new(error));
         }

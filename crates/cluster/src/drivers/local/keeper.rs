@@ -77,11 +77,11 @@ impl Keeper {
         };
         let lost = || ClusterError::new("the thread that starts the sandbox ended too early");
         let (id, (stdin, stdout)) = spawned.await.map_err(|_| lost())?.map_err(cannot)?;
-        let pid = Pid::from_raw(i32::try_from(id).map_err(|error| ClusterError::new(error.to_string()))?);
+        let pid = Pid::from_raw(i32::try_from(id).map_err(|error| error.to_string())?);
         let mut keeper =
             Keeper { life_line: stdin, pid, ended: Mutex::new(ended), folder: Some(folder), _used: used };
         let stdout = stdout.ok_or_else(lost)?;
-        let mut line = serde_json::to_vec(plan).map_err(|error| ClusterError::new(error.to_string()))?;
+        let mut line = serde_json::to_vec(plan).map_err(|error| error.to_string())?;
         line.push(b'\n');
         // A sandbox that has ended already says why on its standard output.
         let _ = keeper.life_line.as_mut().ok_or_else(lost)?.write_all(&line);
@@ -89,10 +89,10 @@ impl Keeper {
             let mut line = String::new();
             BufReader::new(stdout).read_line(&mut line).map(|_| line)
         });
-        let reported = tokio::time::timeout(START, reported).await.map_err(|_| {
-            ClusterError::new(format!("the nodes did not start within {} s", START.as_secs()))
-        })?;
-        let reported = reported.map_err(|error| ClusterError::new(error.to_string()))?.map_err(cannot)?;
+        let reported = tokio::time::timeout(START, reported)
+            .await
+            .map_err(|_| format!("the nodes did not start within {} s", START.as_secs()))?;
+        let reported = reported.map_err(|error| error.to_string())?.map_err(cannot)?;
         match serde_json::from_str(&reported) {
             Ok(Report::Ready) => Ok(keeper),
             Ok(Report::Failed(reason)) => Err(ClusterError::new(format!(

@@ -4,7 +4,7 @@
 use crate::conformance::test_servers::{LockTerms, ServersState, Streams, TestServers};
 use anyhow::Result;
 use async_trait::async_trait;
-use fencepost_history::Lease;
+use fencepost_history::{Lease, Refusal};
 use fencepost_locks::protocol::{Hello, VERSION};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -82,9 +82,9 @@ impl TestServers for FakeTestServers {
         &self.terms
     }
 
-    fn check_announced(&self, can: &[String]) -> Result<(), String> {
+    fn check_announced(&self, can: &[String]) -> Result<(), Refusal> {
         match can.iter().find(|word| *word == "nonsense") {
-            Some(word) => Err(format!("unknown word {word}")),
+            Some(word) => Err(Refusal::new(format!("unknown word {word}"))),
             None => Ok(()),
         }
     }
