@@ -4,12 +4,12 @@
 
 use crate::groups::parse_partition;
 use crate::motion::Clock;
-use crate::refusal::Refusal;
 use crate::tools::disk::Torn;
 use crate::topology::Topology;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Arg, Args, Command};
 use fencepost_cluster::ClockMechanism;
+use fencepost_history::Refusal;
 use fencepost_history::{TimeSpan, changed_fields, fields};
 use serde::de::{DeserializeOwned, IntoDeserializer, value::StrDeserializer};
 use serde::{Deserialize, Serialize};

@@ -166,7 +166,7 @@ impl Matrix {
                 let expected = |spec: &RunSpec| spec.expected().as_millis() as u64;
                 let length = first.as_ref().ok().map(|spec| known.unwrap_or_else(|| expected(spec)));
                 lengths.extend(std::iter::repeat_n(length, self.runs));
-                let not_applicable = first.err().map(|BadUsage(why)| why);
+                let not_applicable = first.err().map(|refused| refused.sentence);
                 refusal = refusal.or_else(|| not_applicable.clone());
                 campaign.layout.rows[row].cells.push(Cell { not_applicable, ..Cell::default() });
             }
