@@ -2,8 +2,11 @@
 //! here a [`Refusal`] says which key is wrong, where it stands, and which keys there are.
 
 use crate::refusal::Refusal;
-use serde::de::value::{MapDeserializer, SeqDeserializer};
-use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error, IntoDeserializer, Unexpected, Visitor};
+use serde::de::value::{MapAccessDeserializer, SeqDeserializer};
+use serde::de::{
+    Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess,
+    Unexpected, Visitor,
+};
 use serde::forward_to_deserialize_any;
 use serde_json::{Map, Value};
 use serde_spanned::de::{SpannedDeserializer, is_spanned};
@@ -16,7 +19,7 @@ use toml::de::{DeInteger, DeString, DeValue};
 /// # Errors
 /// The first key or value that does not fit.
 pub fn read_fields<T: DeserializeOwned>(fields: &Map<String, Value>) -> Result<T, Refusal> {
-    T::deserialize(MapDeserializer::new(Given::fields(fields)))
+    T::deserialize(MapAccessDeserializer::new(fields_of_json(fields)))
 }
 
 /// Reads a value of TOML.
@@ -35,6 +38,8 @@ struct Given<'de> {
 enum Form<'de> {
     Json(&'de Value),
     Toml(&'de Spanned<DeValue<'de>>),
+    /// A key of JSON.
+    Name(&'de str),
     /// A key of TOML, which may be read with its place as a value may.
     Key(&'de Spanned<DeString<'de>>),
 }
@@ -44,13 +49,9 @@ impl<'de> Given<'de> {
         Given { key: None, form }
     }
 
-    fn fields(fields: &'de Map<String, Value>) -> impl Iterator<Item = (&'de str, Given<'de>)> {
-        fields.iter().map(|(key, value)| (&**key, Given { key: Some(key), form: Form::Json(value) }))
-    }
-
     fn span(self) -> Option<Range<usize>> {
         match self.form {
-            Form::Json(_) => None,
+            Form::Json(_) | Form::Name(_) => None,
             Form::Toml(value) => Some(value.span()),
             Form::Key(key) => Some(key.span()),
         }
@@ -62,6 +63,37 @@ impl<'de> Given<'de> {
         let refusal = Refusal { place, ..refusal };
         if let Some(key) = self.key { refusal.of(key) } else { refusal }
     }
+}
+
+/// The fields of an object or a table. A refusal of a value has its place also where the type refuses what was
+/// read: that comes after the value was left.
+struct Fields<'de, I> {
+    rest: I,
+    value: Option<Given<'de>>,
+}
+
+impl<'de, I: Iterator<Item = (Given<'de>, Given<'de>)>> MapAccess<'de> for Fields<'de, I> {
+    type Error = Refusal;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Refusal> {
+        let Some((key, value)) = self.rest.next() else { return Ok(None) };
+        self.value = Some(value);
+        seed.deserialize(key).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Refusal> {
+        let value = self.value.take().expect("a key comes before its value");
+        seed.deserialize(value).map_err(|refusal| value.placed(refusal))
+    }
+}
+
+fn fields_of_json<'de>(
+    fields: &'de Map<String, Value>,
+) -> Fields<'de, impl Iterator<Item = (Given<'de>, Given<'de>)>> {
+    let field = |(key, value): (&'de String, &'de Value)| {
+        (Given::new(Form::Name(key)), Given { key: Some(key), form: Form::Json(value) })
+    };
+    Fields { rest: fields.iter().map(field), value: None }
 }
 
 fn visit_json<'de, V: Visitor<'de>>(value: &'de Value, visitor: V) -> Result<V::Value, Refusal> {
@@ -76,7 +108,7 @@ fn visit_json<'de, V: Visitor<'de>>(value: &'de Value, visitor: V) -> Result<V::
         },
         Value::String(text) => visitor.visit_borrowed_str(text),
         Value::Array(items) => visitor.visit_seq(SeqDeserializer::new(items.iter().map(item))),
-        Value::Object(fields) => visitor.visit_map(MapDeserializer::new(Given::fields(fields))),
+        Value::Object(fields) => visitor.visit_map(fields_of_json(fields)),
     }
 }
 
@@ -93,7 +125,7 @@ fn visit_toml<'de, V: Visitor<'de>>(value: &'de DeValue<'de>, visitor: V) -> Res
             let field = |(key, value): (&'de Spanned<DeString<'de>>, _)| {
                 (Given::new(Form::Key(key)), Given { key: Some(key.get_ref()), form: Form::Toml(value) })
             };
-            visitor.visit_map(MapDeserializer::new(table.iter().map(field)))
+            visitor.visit_map(Fields { rest: table.iter().map(field), value: None })
         }
     }
 }
@@ -122,6 +154,7 @@ impl<'de> Deserializer<'de> for Given<'de> {
         let read = match self.form {
             Form::Json(value) => visit_json(value, visitor),
             Form::Toml(value) => visit_toml(value.get_ref(), visitor),
+            Form::Name(name) => visitor.visit_borrowed_str(name),
             Form::Key(key) => visitor.visit_borrowed_str(key.get_ref()),
         };
         read.map_err(|refusal| self.placed(refusal))

@@ -411,8 +411,9 @@ pub async fn capabilities(name: &str) {
     }
 }
 
-/// Eleven nodes come up side by side, not one after the other, and no node is waited for until a limit is over. The times are
-/// printed; the limits are several times what a machine takes that is busy with other tests.
+/// Eleven nodes come up side by side, not one after the other, and no node is waited for until a limit is
+/// over. The times are printed; the limits are several times what a machine takes that is busy with other
+/// tests.
 pub async fn fast(name: &str, up_max: Duration, down_max: Duration) {
     let driver = driver(name).await;
     let nodes = ["n1", "n2", "n3", "n4", "n5"].map(|name| (name, "redis"));
