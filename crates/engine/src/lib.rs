@@ -1,7 +1,8 @@
 //! One run: its options, its cluster, its clients and faults, and the record of everything that happens.
 //!
 //! ```text
-//! options ─► validation ─► sections ─► client_connection ─► deployment ─► processes, injection ─► phases ─► runner
+//! options ─► validation ─► sections ─► client_connection ─► deployment ─► processes, injection ─► phases ─►
+//! runner
 //! ```
 //! Each module uses only those to its left; `recorder` records every event. Beside runs, `conformance` checks
 //! whether a client keeps the client protocol.
@@ -29,6 +30,7 @@ mod prepared_fault;
 pub mod processes;
 mod ranges;
 pub mod recorder;
+mod reference;
 mod run_nodes;
 mod runner;
 pub mod scenario;

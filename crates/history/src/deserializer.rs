@@ -65,8 +65,8 @@ impl<'de> Given<'de> {
     }
 }
 
-/// The fields of an object or a table. A refusal of a value has its place also where the type refuses what was
-/// read: that comes after the value was left.
+/// The fields of an object or a table. A refusal of a value has its place also where the type refuses what
+/// was read: that comes after the value was left.
 struct Fields<'de, I> {
     rest: I,
     value: Option<Given<'de>>,

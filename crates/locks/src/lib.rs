@@ -51,7 +51,7 @@ pub use notices::Notices;
 pub use options::{Acquire, Fence, LockValue, Options, Persistence, Release, ReleaseWhere, TokenFrom};
 pub use pause_points::{BETWEEN_CHECK_AND_WRITE, PauseAt, is_acquiring, points};
 pub use recipe::{Lock, Recipe, Session};
-pub use registry::{find, registry};
+pub use registry::{find, reference, registry};
 pub use sequencers::connect_sequencers;
 pub use service::{LockService, ServiceLeadership};
 pub use zookeeper::{FENCING_PORT, run_fencing};

@@ -3,7 +3,8 @@
 use crate::definition::LockDefinition;
 use crate::{canary, etcd, postgres, redis, redis_sentinel, redlock, zookeeper};
 
-/// Every lock: one line for each service, whose folder lists its own.
+/// Every lock: one line for each service, whose folder lists its own. The first one of a service is what
+/// others on its servers are compared with.
 pub fn registry() -> &'static [&'static LockDefinition] {
     static LOCKS: std::sync::LazyLock<Vec<&LockDefinition>> = std::sync::LazyLock::new(|| {
         [
@@ -25,6 +26,14 @@ pub fn find(name: &str) -> Option<&'static LockDefinition> {
     registry().iter().copied().find(|lock| lock.name == name)
 }
 
+/// The built-in lock that a client of one's own is compared with: the first one on the same servers, which is
+/// the plainest right use of them. None where the servers are the user's own, too.
+pub fn reference(lock: &LockDefinition) -> Option<&'static LockDefinition> {
+    let has_servers = lock.service.environment().is_none() && lock.service.image().is_some();
+    let same = |other: &&LockDefinition| has_servers && other.service.name() == lock.service.name();
+    registry().iter().copied().find(same)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,6 +48,18 @@ mod tests {
             assert_eq!(find(name).map(|lock| lock.name), Some(name));
         }
         assert!(find("redlok").is_none());
+    }
+
+    #[test]
+    fn each_service_has_a_lock_that_others_are_compared_with() {
+        let of = |name: &str| reference(find(name).unwrap()).map(|lock| lock.name);
+        assert_eq!(of("redis-single"), Some("redis-single"));
+        assert_eq!(of("etcd-lock-api"), Some("etcd"));
+        assert_eq!(of("zookeeper-ephemeral"), Some("zookeeper-sequential"));
+        assert_eq!(of("postgres-row"), Some("postgres-advisory"));
+        let without = registry().iter().filter(|lock| reference(lock).is_none());
+        let without: Vec<&str> = without.map(|lock| lock.name).collect();
+        assert_eq!(without, ["canary-nolock"], "only what has no servers has none");
     }
 
     #[test]

@@ -31,6 +31,11 @@ pub trait LockService: Send + Sync {
     fn options(&self) -> &'static [&'static str] {
         &[]
     }
+    /// The options by which its servers are really set up, where a run has these: a `lock.toml` has defaults
+    /// of its own.
+    fn set_up(&self, options: &Options) -> Options {
+        options.clone()
+    }
     /// Refuses values that make no sense for it, such as a number of servers.
     ///
     /// # Errors

@@ -1,11 +1,12 @@
 //! The options of `fencepost hunt`.
 
 use crate::store::Results;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use fencepost_engine::{BadUsage, JOBS_MAX, RunOptions, check_count, check_once, find_lock};
 use fencepost_history::{Seed, Shard, TimeSpan};
 use fencepost_hunt::hunt::HuntRequest;
 use fencepost_hunt::search::DrawnOptions;
+use fencepost_locks::reference;
 use std::path::PathBuf;
 
 const SEED: &str = "Seed of all random choices of the hunt [default: a fresh one]";
@@ -62,6 +63,14 @@ pub struct HuntArgs {
     /// or of a merge, or an object store that hunts were sent to.
     #[arg(long, value_name = "FOLDER|STORE", conflicts_with = "resume")]
     pub corpus: Option<PathBuf>,
+    /// Say what is the lock's own: each violation is played on this lock, too, which runs on the same
+    /// servers; what it shows as well is of the servers, and is said in one line. `none` compares nothing
+    /// [default: for a lock of one's own the built-in lock of its service, otherwise none].
+    #[arg(long, value_name = "LOCK", conflicts_with = "resume")]
+    pub against: Option<String>,
+    /// Which violations give the exit code 1: the lock's own, or any [default: own where the hunt compares].
+    #[arg(long, value_name = "WHICH")]
+    pub fail_on: Option<FailOn>,
     /// Folder of all hunts, or an object store that this one is sent to when it is over (s3://BUCKET/PREFIX,
     /// gs://…, az://…, file:///FOLDER).
     #[arg(long, default_value = "results", value_name = "FOLDER|STORE")]
@@ -69,6 +78,18 @@ pub struct HuntArgs {
     #[command(flatten)]
     pub options: RunOptions,
 }
+
+/// Which violations a hunt fails for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FailOn {
+    /// Those that the lock of `--against` does not show.
+    Own,
+    /// Each, also what any lock shows on these servers.
+    Any,
+}
+
+/// No lock to compare with.
+const NO_REFERENCE: &str = "none";
 
 /// TTLs to try, shortest first: what a busy machine still keeps apart, and what servers grant.
 const TTLS: [TimeSpan; 4] =
@@ -124,8 +145,39 @@ impl HuntArgs {
             known: self.known.clone(),
             shard: self.shard,
             corpus: self.corpus.clone(),
+            against: self.reference()?,
             command: String::new(),
         })
+    }
+}
+
+impl HuntArgs {
+    /// The lock that violations are compared with.
+    ///
+    /// # Errors
+    /// It does not exist, or runs on other servers.
+    fn reference(&self) -> Result<Option<String>, BadUsage> {
+        let lock = find_lock(&self.options.lock)?;
+        let is_own = lock.recipe.program().is_some() || self.options.client.is_some();
+        match self.against.as_deref() {
+            Some(NO_REFERENCE) => Ok(None),
+            None => Ok(reference(lock).filter(|_| is_own).map(|reference| reference.name.to_owned())),
+            Some(name) => {
+                let other = find_lock(name)?;
+                if other.service.name() != lock.service.name() {
+                    let (service, others) = (lock.service.name(), other.service.name());
+                    let fits = reference(lock).map_or(String::new(), |fits| format!("; use {}", fits.name));
+                    return Err(BadUsage::at(
+                        "against",
+                        format!(
+                            "--against {name}: it runs on {others}, and {} on {service}{fits}",
+                            self.options.lock
+                        ),
+                    ));
+                }
+                Ok(Some(name.to_owned()))
+            }
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::runtime::{listen_for_signals, runtime};
 use crate::store;
 use crate::unwritten::with_files;
 use anyhow::Result;
-pub use args::HuntArgs;
+pub use args::{FailOn, HuntArgs};
 use fencepost_campaign::{ResultsStore, Servers};
 use fencepost_engine::{
     BadUsage, Faults, JOBS_MAX, RunOptions, RunSpec, Stop, check_budget, check_count, pick,
@@ -79,7 +79,8 @@ async fn begin_or_resume(args: &HuntArgs, corpus: Option<&Path>, stop: &Arc<Stop
     if written.is_ok() {
         say!("{}", page_row(&hunt.folder.path));
     }
-    let code = with_files(SUBJECT, [written, part.end(stop.reason().is_none())], exit_code(&file));
+    let code =
+        with_files(SUBJECT, [written, part.end(stop.reason().is_none())], exit_code(&file, args.fail_on));
     args.results.send(&hunt.folder.path).await;
     Ok(args.results.finish(code).await)
 }
@@ -188,6 +189,7 @@ fn command(request: &HuntRequest, all: bool) -> String {
         words.push(format!("--nemeses {}", shell_word(&request.nemeses.join(","))));
     }
     words.push(format!("--for {} --jobs {} --seed {}", request.budget, request.jobs, request.seed));
+    words.extend(request.against.as_ref().map(|against| format!("--against {against}")));
     words.extend(request.shard.map(|shard| format!("--shard {shard}")));
     words.extend(request.corpus.as_ref().map(|corpus| format!("--corpus {}", shell_path(corpus))));
     if let Some(known) = &request.known {
@@ -204,7 +206,9 @@ fn announce(request: &HuntRequest, folder: &HuntFolder, kept: usize) {
         .corpus
         .as_ref()
         .map(|corpus| format!("begins with {kept} of the schedules that {} holds", corpus.display()));
-    let mut rows = vec![("hunt", request.options.lock.as_str()), ("nemeses", &nemeses)];
+    let mut rows = vec![("hunt", request.options.lock.as_str())];
+    rows.extend(request.against.as_deref().map(|against| ("against", against)));
+    rows.push(("nemeses", &nemeses));
     rows.extend(corpus.as_deref().map(|sentence| ("corpus", sentence)));
     rows.extend([("repeat", request.command.as_str()), ("folder", &place)]);
     say!("{}", terminal::rows(&rows).trim_end());
@@ -239,6 +243,9 @@ pub fn outcome(file: &HuntFile) -> String {
             finding.sentence
         );
     }
+    if let Some(line) = file.of_servers() {
+        text += &format!("\n\n{line}");
+    }
     text
 }
 
@@ -247,9 +254,14 @@ pub fn page_row(folder: &Path) -> String {
     format!("\nwritten   {}", folder.join("hunt.html").display())
 }
 
-/// 1 a violation was found, 0 none, 2 nothing could be tested.
-pub fn exit_code(file: &HuntFile) -> i32 {
-    match (file.has_violation(), file.covered() == 0) {
+/// 1 a violation was found, 0 none, 2 nothing could be tested. Where violations were compared, the lock's own
+/// count unless all are to.
+pub fn exit_code(file: &HuntFile, fail_on: Option<FailOn>) -> i32 {
+    let fails = match fail_on {
+        Some(FailOn::Any) => file.has_violation(),
+        Some(FailOn::Own) | None => file.has_own_violation(),
+    };
+    match (fails, file.covered() == 0) {
         (true, _) => 1,
         (false, false) => 0,
         (false, true) => 2,

@@ -17,7 +17,7 @@ pub fn merge(args: &MergeArgs, sources: &Sources) -> Result<i32> {
     args.files.check_only(&["html", "json", "markdown"], "a hunt")?;
     let (whole, taken) = hunt::merge(sources, out)?;
     say!("{}", outcome(&whole));
-    let code = with_files(SUBJECT, taken, exit_code(&whole));
+    let code = with_files(SUBJECT, taken, exit_code(&whole, None));
     write(args, sources, &whole, code)
 }
 

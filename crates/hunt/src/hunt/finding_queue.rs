@@ -79,12 +79,18 @@ impl Hunt {
 
     async fn work_out(&self, found: &Found, until: Instant) -> Result<()> {
         let until = until.min(Instant::now() + self.share(OF_ONE));
+        if !self.is_own(found, until).await? {
+            return Ok(());
+        }
         let jobs = self.request.jobs.div_ceil(2);
         let hurries = || self.others_wait();
         let budget = ShrinkBudget { jobs, until: Some(until), stop: &self.stop, hurries: &hurries };
         let Found { name, violation, schedule } = found;
         match shrink(schedule, violation, &self.player, budget, &mut |_| {}).await? {
-            Some(shrunk) => self.keep_small(found, &shrunk)?,
+            Some(shrunk) => {
+                let name = self.keep_small(found, &shrunk)?;
+                self.compare_small(&name, &shrunk.schedule, until).await?;
+            }
             // Where the time was up first, nothing is known about how often it comes.
             None if Instant::now() < until => self.note_rare(name),
             None => {}
@@ -101,8 +107,8 @@ impl Hunt {
     }
 
     /// Writes the finding as a scenario with the smallest run. What a smaller run proves may be known from
-    /// another finding already: then the two are one.
-    fn keep_small(&self, found: &Found, shrunk: &Shrunk) -> Result<()> {
+    /// another finding already: then the two are one. Gives its name.
+    fn keep_small(&self, found: &Found, shrunk: &Shrunk) -> Result<String> {
         let kept = keep(shrunk, &found.violation, &self.folder.findings(), &self.program)?;
         let file = kept.file;
         let mut progress = self.progress.lock();
@@ -113,6 +119,6 @@ impl Hunt {
         drop(progress);
         let FindingFile { name, violations, plays, after, .. } = &file;
         self.observer.message(&format!("{name}: in {violations} of {plays} plays, with {after}"));
-        Ok(())
+        Ok(file.name)
     }
 }

@@ -11,6 +11,7 @@ mod merge;
 mod observer;
 mod part;
 mod progress;
+mod reference;
 mod request;
 mod run;
 mod seen_violation;

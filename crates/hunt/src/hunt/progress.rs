@@ -8,7 +8,9 @@ use crate::search::{Proposal, ScheduleCoverage, ScheduleOutcome, Search, ShownVi
 use anyhow::Result;
 use fencepost_checker::Whose;
 use fencepost_report::findings::{Cause, FindingFile, RUN, free_name};
-use fencepost_report::hunt::{FindingState, HuntFile, HuntFinding, NearestMiss, REMARKS_MAX, SituationCount};
+use fencepost_report::hunt::{
+    Compared, FindingState, HuntFile, HuntFinding, NearestMiss, REMARKS_MAX, SituationCount,
+};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -142,8 +144,12 @@ impl Progress {
 
     /// Notes a violation. Gives the name of its finding where it is new.
     pub(super) fn note_violation(&mut self, schedule: u64, seen: &SeenViolation) -> Option<String> {
-        let mut findings = self.file.findings.iter_mut();
-        if let Some(known) = findings.find(|finding| explains(&finding.signature, &seen.signature)) {
+        // A write that only a fence refuses says the same, whatever made it late.
+        let is_late = seen.whose == Some(Whose::NoFence);
+        let is_known = |finding: &&mut HuntFinding| {
+            explains(&finding.signature, &seen.signature) || is_late && finding.whose == seen.whose
+        };
+        if let Some(known) = self.file.findings.iter_mut().find(is_known) {
             known.times += 1;
             if known.state == FindingState::Gone {
                 known.state = FindingState::Known;
@@ -152,6 +158,7 @@ impl Progress {
         }
         let taken: BTreeSet<&str> = self.file.findings.iter().map(|finding| finding.name.as_str()).collect();
         let name = free_name(seen.signature.name(), |name| !taken.contains(name));
+        let is_of_servers = self.file.against.is_some() && (is_late || self.is_of_servers(&seen.signature));
         self.file.findings.push(HuntFinding {
             name: name.clone(),
             signature: seen.signature.clone(),
@@ -161,6 +168,7 @@ impl Progress {
             schedule,
             times: 1,
             state: FindingState::Found,
+            compared: is_of_servers.then_some(Compared::OfServers),
             reproduced: None,
             faults: 0,
             clients: 0,
@@ -182,6 +190,7 @@ impl Progress {
             schedule: 0,
             times: 0,
             state,
+            compared: None,
             reproduced: Some((seen, plays)),
             faults: known.after.faults,
             clients: known.after.clients,
@@ -192,7 +201,12 @@ impl Progress {
 
     /// Whether a finding is still to be worked out: neither was it yet, nor does another explain it by now.
     pub(super) fn is_open(&self, name: &str) -> bool {
-        self.file.findings.iter().any(|finding| finding.name == name && finding.state == FindingState::Found)
+        let is_it = |finding: &HuntFinding| {
+            finding.name == name
+                && finding.state == FindingState::Found
+                && finding.compared != Some(Compared::OfServers)
+        };
+        self.file.findings.iter().any(is_it)
     }
 
     /// The place of a finding in the line: first those that are the lock's own failure, and no late write; of

@@ -28,6 +28,10 @@ pub struct HuntRequest {
     /// A folder of earlier findings, to be replayed first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known: Option<PathBuf>,
+    /// The built-in lock that tells what is the lock's own from what any lock shows on these servers. None:
+    /// nothing is compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<String>,
     /// Repeats the hunt.
     pub command: String,
 }

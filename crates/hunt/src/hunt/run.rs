@@ -17,7 +17,7 @@ use fencepost_engine::{BadUsage, Reason, pick};
 use fencepost_history::run::{RunFolder, now};
 use fencepost_history::shell_path;
 use fencepost_nemesis::{Nemesis, registry};
-use fencepost_report::hunt::HuntFile;
+use fencepost_report::hunt::{Against, HuntFile};
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use std::fs;
@@ -52,6 +52,7 @@ pub fn new_file(request: &HuntRequest, driver: &str) -> HuntFile {
         nearest_miss: None,
         curve: Vec::new(),
         findings: Vec::new(),
+        against: request.against.clone().map(Against::new),
         remarks: Vec::new(),
         missing: Vec::new(),
         ended: None,
@@ -253,8 +254,11 @@ impl Hunt {
         let mut run = None;
         for (name, seen) in found.into_iter().zip(seen) {
             let Some(name) = name else { continue };
-            let whose = seen.whose.map_or(String::new(), |whose| format!(" ({whose})"));
-            self.observer.message(&format!("finding: {}: {}{whose}", seen.signature, seen.sentence));
+            // What is to be compared is said once that is done.
+            if self.request.against.is_none() {
+                let whose = seen.whose.map_or(String::new(), |whose| format!(" ({whose})"));
+                self.observer.message(&format!("finding: {}: {}{whose}", seen.signature, seen.sentence));
+            }
             if run.is_none() {
                 match self.keep_run(&name, &played.folder) {
                     Ok(kept) => run = Some(kept),

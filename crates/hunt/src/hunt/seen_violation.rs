@@ -18,11 +18,15 @@ pub struct SeenViolation {
     pub sentence: String,
 }
 
+/// The violations of a run.
+pub(super) fn all_violations(played: &Played) -> Vec<SeenViolation> {
+    let violations = Violation::all(&played.verdict).into_iter();
+    violations.filter_map(|violation| seen_violation(played, violation)).collect()
+}
+
 /// The violations of a run, but for those that another of them explains.
 pub fn seen_violations(played: &Played) -> Vec<SeenViolation> {
-    let violations = Violation::all(&played.verdict).into_iter();
-    let mut all: Vec<SeenViolation> =
-        violations.filter_map(|violation| seen_violation(played, violation)).collect();
+    let mut all = all_violations(played);
     let is_twice = |seen: &SeenViolation| seen.signature.class == GRANTED_TWICE;
     all.sort_by_key(|seen| {
         (!is_twice(seen), seen.signature.checker != EXCLUSION, seen.signature.causes.len())

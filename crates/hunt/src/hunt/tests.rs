@@ -12,7 +12,7 @@ use fencepost_checker::{Finding, Outcome, RunVerdict, Verdict};
 use fencepost_engine::{RunOptions, Stop};
 use fencepost_history::run::RunFolder;
 use fencepost_history::{Event, FaultEvent, FaultStage, Kind, Process, Seed, Shard, TimeSpan, Writer};
-use fencepost_report::hunt::{HUNT_JSON, HuntFile};
+use fencepost_report::hunt::{Compared, FindingState, HUNT_JSON, HuntFile, HuntFinding};
 use run::new_file;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -24,10 +24,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 enum Habit {
     /// Breaks where a pause is longer than 600 ms.
     BrokenByLongPauses,
+    /// As this, but for the lock that it is compared with, which always holds.
+    BrokenBesideAReference,
     BrokenInPeace,
     NeverGrants,
     NeverStarts,
 }
+
+/// The lock that findings are compared with.
+const REFERENCE: &str = "etcd";
 
 struct MadeUp {
     habit: Habit,
@@ -85,6 +90,7 @@ impl Player for MadeUp {
         let long = schedule.plan.faults.iter().any(|fault| fault.fault == "pause" && fault.for_ms > 600);
         let broken = match self.habit {
             Habit::BrokenByLongPauses => long,
+            Habit::BrokenBesideAReference => long && schedule.options.lock != REFERENCE,
             Habit::BrokenInPeace => true,
             _ => false,
         };
@@ -127,6 +133,7 @@ fn request() -> HuntRequest {
         known: None,
         shard: None,
         corpus: None,
+        against: None,
         command: "fencepost hunt --seed 7".to_owned(),
     }
 }
@@ -176,6 +183,42 @@ async fn violation_becomes_one_finding_and_everything_else_is_removed() {
     assert!(path.join("hunt.html").is_file() && path.join("hunt.md").is_file());
     assert_eq!(file.ended.as_deref(), Some("it was interrupted"));
     assert!(file.has_violation());
+}
+
+/// Hunts on a lock that is compared with another one.
+async fn compared(habit: Habit) -> HuntFile {
+    let results = tempfile::tempdir().unwrap();
+    let options =
+        RunOptions { lock: "etcd-lock-api".to_owned(), ttl: TimeSpan::from_secs(2), ..request().options };
+    let request = HuntRequest { against: Some(REFERENCE.to_owned()), options, ..request() };
+    let folder = HuntFolder::create(results.path(), "etcd-lock-api", 0, Seed(7)).unwrap();
+    let begun = (new_file(&request, "local"), Archive::default(), 1);
+    hunt_on(request, begun, folder, habit, 200).await.0
+}
+
+#[tokio::test]
+async fn what_the_reference_shows_too_is_of_the_servers_and_is_not_made_small() {
+    let file = compared(Habit::BrokenByLongPauses).await;
+    assert!(!file.findings.is_empty(), "{:?}", file.remarks);
+    let of_servers = |finding: &HuntFinding| finding.compared == Some(Compared::OfServers);
+    assert!(file.findings.iter().all(of_servers), "{:?}", file.findings);
+    assert!(file.findings.iter().all(|finding| finding.state == FindingState::Found));
+    assert!(file.has_violation() && !file.has_own_violation());
+    let against = file.against.as_ref().unwrap();
+    assert!(against.plays > 0 && !against.shown.is_empty(), "{against:?}");
+    assert!(against.plays < file.schedules / 2, "what is known is not asked again: {against:?}");
+}
+
+#[tokio::test]
+async fn what_the_reference_does_not_show_is_the_locks_own() {
+    let file = compared(Habit::BrokenBesideAReference).await;
+    assert!(file.has_own_violation(), "{:?}", file.remarks);
+    assert!(
+        file.findings.iter().any(|finding| finding.compared == Some(Compared::Own)),
+        "{:?}",
+        file.findings
+    );
+    assert_eq!(file.against.unwrap().shown, []);
 }
 
 #[tokio::test]

@@ -16,16 +16,6 @@ pub(super) struct ConfiguredService {
     pub(super) redis_persistence: Option<Persistence>,
 }
 
-impl ConfiguredService {
-    fn merged(&self, options: &Options) -> Options {
-        let persistence = match options.redis_persistence == Persistence::default() {
-            true => self.redis_persistence.unwrap_or_default(),
-            false => options.redis_persistence,
-        };
-        Options { nodes: options.nodes.or(self.nodes), redis_persistence: persistence, ..options.clone() }
-    }
-}
-
 #[async_trait]
 impl LockService for ConfiguredService {
     fn name(&self) -> &'static str {
@@ -44,8 +34,16 @@ impl LockService for ConfiguredService {
         self.service.options()
     }
 
+    fn set_up(&self, options: &Options) -> Options {
+        let persistence = match options.redis_persistence == Persistence::default() {
+            true => self.redis_persistence.unwrap_or_default(),
+            false => options.redis_persistence,
+        };
+        Options { nodes: options.nodes.or(self.nodes), redis_persistence: persistence, ..options.clone() }
+    }
+
     fn check(&self, options: &Options) -> Result<(), OptionError> {
-        self.service.check(&self.merged(options))
+        self.service.check(&self.set_up(options))
     }
 
     fn check_ttl(&self, ttl: Duration) -> Result<(), OptionError> {
@@ -57,7 +55,7 @@ impl LockService for ConfiguredService {
     }
 
     fn start_command(&self, index: usize, nodes: &[Arc<dyn Node>], options: &Options) -> Service {
-        self.service.start_command(index, nodes, &self.merged(options))
+        self.service.start_command(index, nodes, &self.set_up(options))
     }
 
     fn clock_mechanisms(&self) -> &'static [ClockMechanism] {

@@ -16,4 +16,4 @@ mod version;
 use crate::definition::LockDefinition;
 
 /// The locks in PostgreSQL: one line each.
-pub(crate) static LOCKS: &[&LockDefinition] = &[&row::LOCK, &version::LOCK, &advisory::LOCK];
+pub(crate) static LOCKS: &[&LockDefinition] = &[&advisory::LOCK, &row::LOCK, &version::LOCK];

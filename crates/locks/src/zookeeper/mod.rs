@@ -21,4 +21,4 @@ use crate::definition::LockDefinition;
 pub use fencing::{FENCING_PORT, run_fencing};
 
 /// The locks on ZooKeeper: one line each.
-pub(crate) static LOCKS: &[&LockDefinition] = &[&recipe::EPHEMERAL, &recipe::SEQUENTIAL, &hadoop::LOCK];
+pub(crate) static LOCKS: &[&LockDefinition] = &[&recipe::SEQUENTIAL, &recipe::EPHEMERAL, &hadoop::LOCK];

@@ -6,7 +6,7 @@ use fencepost_checker::Whose;
 use fencepost_history::Seed;
 use fencepost_history::prose::counted;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The name of the file in the folder of a hunt.
 pub const HUNT_JSON: &str = "hunt.json";
@@ -46,6 +46,9 @@ pub struct HuntFile {
     /// How the number of covered situations grew.
     pub curve: Vec<CurvePoint>,
     pub findings: Vec<HuntFinding>,
+    /// The lock that findings were compared with, if they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<Against>,
     /// What went wrong, or is worth to know: sentences.
     #[serde(default)]
     pub remarks: Vec<String>,
@@ -130,6 +133,33 @@ impl FindingState {
     }
 }
 
+/// The reference of a hunt: a built-in lock on the same servers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Against {
+    pub lock: String,
+    /// How often it was played.
+    pub plays: u64,
+    /// What it showed.
+    pub shown: Vec<Signature>,
+}
+
+impl Against {
+    /// A reference that was not played yet.
+    pub fn new(lock: String) -> Against {
+        Against { lock, plays: 0, shown: Vec::new() }
+    }
+}
+
+/// What the comparison of a finding with the reference came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compared {
+    /// The reference does not show it under the same faults.
+    Own,
+    /// The reference shows it, too: any lock does on these servers.
+    OfServers,
+}
+
 /// A violation that the hunt found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HuntFinding {
@@ -149,6 +179,9 @@ pub struct HuntFinding {
     /// How often schedules showed it.
     pub times: u64,
     pub state: FindingState,
+    /// Whether it is the lock's own. None where it was not compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compared: Option<Compared>,
     /// Replays that showed it again, of how many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reproduced: Option<(usize, usize)>,
@@ -181,6 +214,25 @@ impl HuntFile {
         self.findings.iter().any(|finding| finding.state != FindingState::Gone)
     }
 
+    /// Whether a violation was found that the reference does not show, or that was not compared.
+    pub fn has_own_violation(&self) -> bool {
+        self.own().any(|finding| finding.state != FindingState::Gone)
+    }
+
+    /// The findings that are not of the servers.
+    fn own(&self) -> impl Iterator<Item = &HuntFinding> {
+        self.findings.iter().filter(|finding| finding.compared != Some(Compared::OfServers))
+    }
+
+    /// What any lock shows on these servers, in a line; none where nothing was found that is.
+    pub fn of_servers(&self) -> Option<String> {
+        let shown = self.findings.iter().filter(|finding| finding.compared == Some(Compared::OfServers));
+        let shown: BTreeSet<String> = shown.map(|finding| finding.signature.to_string()).collect();
+        let lock = &self.against.as_ref()?.lock;
+        let list = shown.iter().map(String::as_str).collect::<Vec<_>>().join("; ");
+        (!shown.is_empty()).then(|| format!("Of these servers, any lock ({lock} shows it, too): {list}"))
+    }
+
     /// Notes how many situations are covered by now. Points between two of the same height are left out.
     pub fn note_coverage(&mut self) {
         let point = CurvePoint { at_ms: self.spent_ms, schedules: self.schedules, covered: self.covered() };
@@ -195,7 +247,7 @@ impl HuntFile {
 
     /// The outcome in a sentence.
     pub fn summary(&self) -> String {
-        let there = || self.findings.iter().filter(|finding| finding.state != FindingState::Gone);
+        let there = || self.own().filter(|finding| finding.state != FindingState::Gone);
         let schedules = counted(self.schedules, "schedule", "schedules");
         let unfenced = there().filter(|finding| finding.whose == Some(Whose::NoFence)).count();
         let late = match unfenced {
@@ -203,7 +255,20 @@ impl HuntFile {
             all if all == there().count() => ", which only a fence prevents: the lock held".to_owned(),
             some => format!(", {some} of which only a fence prevents"),
         };
-        match there().count() {
+        match (there().count(), &self.against) {
+            (0, Some(against)) if self.schedules > 0 || self.has_violation() => {
+                format!("Nothing that {} does not show, in {schedules}", against.lock)
+            }
+            (1, Some(against)) => format!("1 violation that {} does not show, in {schedules}", against.lock),
+            (many @ 2.., Some(against)) => {
+                format!("{many} violations that {} does not show, in {schedules}", against.lock)
+            }
+            (there, _) => self.plain_summary(there, &schedules, &late),
+        }
+    }
+
+    fn plain_summary(&self, there: usize, schedules: &str, late: &str) -> String {
+        match there {
             0 if self.schedules == 0 => "Nothing was tested".to_owned(),
             0 => format!("No violation in {schedules}"),
             1 => format!("1 violation in {schedules}{late}"),
@@ -217,9 +282,9 @@ impl HuntFile {
     }
 
     /// The findings, those that say most about the lock first: its service's and its library's failures
-    /// before late writes.
+    /// before late writes. Without those that are of the servers.
     pub fn most_telling_first(&self) -> Vec<&HuntFinding> {
-        let mut findings: Vec<&HuntFinding> = self.findings.iter().collect();
+        let mut findings: Vec<&HuntFinding> = self.own().collect();
         findings.sort_by_key(|finding| matches!(finding.whose, Some(Whose::NoFence | Whose::Machine)));
         findings
     }

@@ -29,6 +29,9 @@ pub fn markdown(hunt: &HuntFile) -> String {
             let _ = write!(text, "\n    {}\n", line(command));
         }
     }
+    if let Some(line) = hunt.of_servers() {
+        let _ = write!(text, "\n{}.\n", escaped(&line));
+    }
     text +=
         "\n## Situations covered\n\n| fault | target | phase | times | nearest |\n|---|---|---|---:|---:|\n";
     for situation in hunt.situations.values().filter(|situation| situation.times > 0) {

@@ -1,7 +1,7 @@
 //! A hunt as a page: its findings with their pictures, what was covered, and how the coverage grew.
 
 use super::curve::curve;
-use super::file::{FindingState, HuntFile, HuntFinding, SituationCount};
+use super::file::{Compared, FindingState, HuntFile, HuntFinding, SituationCount};
 use crate::document;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -44,7 +44,7 @@ pub fn html(hunt: &HuntFile, folder: &Path) -> String {
 }
 
 fn verdict(hunt: &HuntFile) -> Markup {
-    let (class, word) = match (hunt.has_violation(), hunt.schedules) {
+    let (class, word) = match (hunt.has_own_violation(), hunt.schedules) {
         (true, _) => ("violation", "violation"),
         (false, 0) => ("vacuous", "nothing tested"),
         (false, _) => ("valid", "nothing found"),
@@ -63,7 +63,7 @@ fn capital_sentence(hunt: &HuntFile) -> String {
     if let Some(miss) = &hunt.nearest_miss {
         words += &format!(" Nearest miss: {:.0} ms ({}).", miss.ms, miss.sentence);
     }
-    if !hunt.has_violation() && hunt.schedules > 0 {
+    if !hunt.has_own_violation() && hunt.schedules > 0 {
         words += " A hunt that finds nothing proves nothing about what it did not cover.";
     }
     if let Some(ended) = &hunt.ended {
@@ -77,7 +77,7 @@ fn figures(hunt: &HuntFile) -> Markup {
     let rate = if minutes > 0.0 { hunt.schedules as f64 / minutes } else { 0.0 };
     html! {
         div.figures {
-            div.bad[hunt.has_violation()] { b { (hunt.findings.len()) } span { "findings" } }
+            div.bad[hunt.has_own_violation()] { b { (hunt.most_telling_first().len()) } span { "findings" } }
             div { b { (hunt.schedules) } span { "schedules" } }
             div { b { (format!("{rate:.0}")) } span { "schedules a minute" } }
             div { b { (hunt.covered()) } span { "situations of " (hunt.possible()) } }
@@ -100,8 +100,12 @@ pub(super) fn time(ms: u64) -> String {
 fn findings(hunt: &HuntFile, folder: &Path) -> Markup {
     html! {
         h2 { "Findings" }
-        @if hunt.findings.is_empty() { p.note { "None." } }
+        @if hunt.most_telling_first().is_empty() { p.note { "None." } }
         @for (number, finding) in (1..).zip(hunt.most_telling_first()) { (one_finding(number, finding, folder)) }
+        @if let Some(line) = hunt.of_servers() {
+            h2 { "Of these servers" }
+            p { (line) "." }
+        }
     }
 }
 
@@ -137,6 +141,7 @@ fn embedded(svg: &str) -> Markup {
 pub(super) fn facts(finding: &HuntFinding) -> String {
     let mut facts = Vec::new();
     facts.extend(finding.whose.map(|whose| format!("whose failure: {whose}")));
+    facts.extend((finding.compared == Some(Compared::Own)).then(|| "the lock's own".to_owned()));
     if let Some((times, of)) = finding.reproduced {
         facts.push(format!("reproduced in {times} of {of} replays"));
     }

@@ -66,12 +66,14 @@ fn hunt() -> HuntFile {
             schedule: 14,
             times: 9,
             state: FindingState::Minimised,
+            compared: None,
             reproduced: Some((9, 10)),
             faults: 1,
             clients: 2,
             run: None,
             command: Some("fencepost scenario findings/granted-twice-clock-jump/scenario.toml".to_owned()),
         }],
+        against: None,
         remarks: vec!["schedule 31 failed: n2 did not serve again".to_owned()],
         missing: Vec::new(),
         ended: Some("its time is over".to_owned()),
@@ -109,6 +111,25 @@ fn a_hunt_that_was_killed_says_so_and_survives_its_file() {
     assert_eq!(killed.summary(), "No violation in 70 schedules");
     let text = serde_json::to_string(&killed).unwrap();
     assert_eq!(serde_json::from_str::<HuntFile>(&text).unwrap(), killed);
+}
+
+#[test]
+fn what_any_lock_shows_is_one_line_and_what_is_its_own_is_a_finding() {
+    let mut compared = hunt();
+    compared.against = Some(Against { plays: 4, ..Against::new("redis-single".to_owned()) });
+    let mut stuck = compared.findings[0].clone();
+    stuck.signature.checker = "progress".to_owned();
+    stuck.signature.class = "stuck".to_owned();
+    compared.findings[0].compared = Some(Compared::OfServers);
+    assert_eq!(compared.summary(), "Nothing that redis-single does not show, in 70 schedules");
+    assert!(compared.has_violation() && !compared.has_own_violation());
+    stuck.compared = Some(Compared::Own);
+    compared.findings.push(stuck);
+    assert_eq!(compared.summary(), "1 violation that redis-single does not show, in 70 schedules");
+    assert!(compared.has_own_violation());
+    insta::assert_snapshot!(markdown(&compared));
+    let page = html(&compared, Path::new("/nowhere"));
+    assert!(page.contains("Of these servers") && page.contains("redis-single shows it, too"), "{page}");
 }
 
 #[test]

@@ -1,0 +1,57 @@
+//! The same run of another lock on the same servers, to tell what is a lock's own from what any lock shows
+//! there.
+
+use crate::names::BadUsage;
+use crate::options::RunOptions;
+use crate::validation::RunSpec;
+use fencepost_locks::Options;
+
+impl RunSpec {
+    /// The same run of this lock: the same faults, seed, processes and times, on servers that are set up
+    /// alike.
+    ///
+    /// # Errors
+    /// One sentence: the plan, or an option of the run, does not fit that lock.
+    pub fn of_reference(&self, reference: &str) -> Result<RunSpec, BadUsage> {
+        let servers = self.lock.service.set_up(&self.options.lock_options);
+        let lock_options = Options {
+            nodes: servers.nodes,
+            redis_persistence: servers.redis_persistence,
+            ..Options::default()
+        };
+        let options = RunOptions {
+            lock: reference.to_owned(),
+            client: None,
+            client_files: None,
+            client_packages: Vec::new(),
+            client_memory: None,
+            option: Vec::new(),
+            pause_at: Vec::new(),
+            lock_options,
+            ..self.options.clone()
+        };
+        RunSpec::with_plan(options, self.plan.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fencepost_nemesis::Plan;
+
+    fn spec(lock: &str) -> RunSpec {
+        let options =
+            RunOptions { lock: lock.to_owned(), clients: 3, careful: true, ..RunOptions::default() };
+        RunSpec::with_plan(options, Plan::default()).unwrap()
+    }
+
+    #[test]
+    fn a_reference_has_the_servers_and_the_processes_of_the_lock() {
+        let of = |lock: &str, reference: &str| spec(lock).of_reference(reference).unwrap().options;
+        let options = of("etcd-lock-api", "etcd");
+        assert_eq!((options.lock.as_str(), options.clients, options.careful), ("etcd", 3, true));
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../adapters/redlock-py");
+        let options = of(folder, "redlock");
+        assert_eq!(options.lock_options.nodes, spec(folder).lock.service.set_up(&Options::default()).nodes);
+    }
+}
