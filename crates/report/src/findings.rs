@@ -7,6 +7,7 @@ use fencepost_history::{Seed, TimeSpan};
 use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeOwned, IntoDeserializer};
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 
@@ -121,15 +122,52 @@ fn known<T: DeserializeOwned>(name: &str) -> Option<T> {
 impl fmt::Display for Signature {
     /// `granted twice (exclusion): clock-jump on granting server (lock held)`.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}: {}", self.kind(), self.under())
+    }
+}
+
+impl Signature {
+    /// What was violated: `granted twice (exclusion)`.
+    pub fn kind(&self) -> String {
+        format!("{} ({})", self.class.replace('-', " "), self.checker)
+    }
+
+    /// The faults that came before it: `clock-jump on granting server (lock held)`.
+    pub fn under(&self) -> String {
         let cause = |Cause { fault, role, phase }: &Cause| {
             let role = known(role).map_or(role.as_str(), |role: TargetRole| role.words());
             let phase = known(phase).map_or(phase.as_str(), |phase: LockPhase| phase.words());
             format!("{fault} on {role} (lock {phase})")
         };
         let causes: Vec<String> = self.causes.iter().map(cause).collect();
-        let causes = if causes.is_empty() { "without any fault".to_owned() } else { causes.join(", ") };
-        write!(out, "{} ({}): {causes}", self.class.replace('-', " "), self.checker)
+        if causes.is_empty() { "without any fault".to_owned() } else { causes.join(", ") }
     }
+
+    /// The names of these faults, each once.
+    fn faults(&self) -> BTreeSet<&str> {
+        self.causes.iter().map(|cause| cause.fault.as_str()).collect()
+    }
+}
+
+/// `granted twice (exclusion) under clock-drift, clock-jump; overstayed (exclusion) under pause`: a list of faults
+/// of which another has a part is left out.
+pub fn in_short<'a>(signatures: impl Iterator<Item = &'a Signature>) -> String {
+    let mut kinds: BTreeMap<String, BTreeSet<BTreeSet<&str>>> = BTreeMap::new();
+    for signature in signatures {
+        kinds.entry(signature.kind()).or_default().insert(signature.faults());
+    }
+    let kind = |(kind, all): (String, BTreeSet<BTreeSet<&str>>)| {
+        let is_least =
+            |faults: &&BTreeSet<&str>| !all.iter().any(|other| other != *faults && other.is_subset(faults));
+        let least = all.iter().filter(is_least);
+        let named: Vec<String> =
+            least.map(|faults| faults.iter().copied().collect::<Vec<_>>().join(" with ")).collect();
+        match named.iter().any(String::is_empty) {
+            true => format!("{kind} without any fault"),
+            false => format!("{kind} under {}", named.join(", ")),
+        }
+    };
+    kinds.into_iter().map(kind).collect::<Vec<_>>().join("; ")
 }
 
 /// How large the schedule of a run is: what shrinking makes smaller.

@@ -234,7 +234,8 @@ pub fn outcome(file: &HuntFile) -> String {
         text += &format!("; the hunt ended: {ended}");
     }
     text += "\n";
-    for (number, finding) in (1..).zip(file.most_telling_first()) {
+    for (number, group) in (1..).zip(file.groups()) {
+        let finding = group.example;
         let whose = finding.whose.map_or(String::new(), |whose| format!("; whose failure: {whose}"));
         text += &format!(
             "\n{number}. {} ({}{whose})\n   {}",
@@ -242,6 +243,9 @@ pub fn outcome(file: &HuntFile) -> String {
             finding.state.words(),
             finding.sentence
         );
+        if let Some(also) = group.also_under() {
+            text += &format!("\n   {also}");
+        }
     }
     if let Some(line) = file.of_servers() {
         text += &format!("\n\n{line}");

@@ -60,7 +60,12 @@ impl Hunt {
     pub(super) async fn work_out_findings(&self, until: Instant) {
         while self.stop.reason().is_none() && Instant::now() < until {
             let Some(found) = self.next_found() else { return };
-            let worked_out = self.work_out(&found, until).await;
+            let is_to_compare = self.progress.lock().is_to_compare(&found.name);
+            let worked_out = match is_to_compare {
+                // All are compared before one is made small: that takes two plays, and not thirty.
+                true => self.compare_found(&found, until).await,
+                false => self.work_out(&found, until).await,
+            };
             self.progress.lock().worked_on.retain(|name| *name != found.name);
             if let Err(error) = worked_out
                 && self.stop.reason().is_none()
@@ -79,9 +84,6 @@ impl Hunt {
 
     async fn work_out(&self, found: &Found, until: Instant) -> Result<()> {
         let until = until.min(Instant::now() + self.share(OF_ONE));
-        if !self.is_own(found, until).await? {
-            return Ok(());
-        }
         let jobs = self.request.jobs.div_ceil(2);
         let hurries = || self.others_wait();
         let budget = ShrinkBudget { jobs, until: Some(until), stop: &self.stop, hurries: &hurries };

@@ -205,17 +205,19 @@ impl Progress {
             finding.name == name
                 && finding.state == FindingState::Found
                 && finding.compared != Some(Compared::OfServers)
+                && !self.has_example(finding)
         };
         self.file.findings.iter().any(is_it)
     }
 
     /// The place of a finding in the line: first those that are the lock's own failure, and no late write; of
     /// them those whose faults no other had that explains or is of their class and was worked out, then those
-    /// with the fewest causes, which are small already and tell most, and of these the certain ones.
-    pub(super) fn rank(&self, name: &str) -> (bool, bool, usize, bool) {
+    /// with the fewest causes, which are small already and tell most, and of these the certain ones. Before
+    /// all these come those that are still to be compared.
+    pub(super) fn rank(&self, name: &str) -> (bool, bool, bool, usize, bool) {
         let findings = &self.file.findings;
         let Some(finding) = findings.iter().find(|finding| finding.name == name) else {
-            return (true, true, usize::MAX, true);
+            return (true, true, true, usize::MAX, true);
         };
         let is_begun =
             |other: &&HuntFinding| other.state != FindingState::Found || self.worked_on.contains(&other.name);
@@ -226,7 +228,9 @@ impl Progress {
                 && other.causes.iter().all(named)
         });
         let is_late_only = finding.whose == Some(Whose::NoFence);
-        (is_late_only, has_been, finding.signature.causes.len(), finding.signature.class != GRANTED_TWICE)
+        let (causes, is_uncertain) =
+            (finding.signature.causes.len(), finding.signature.class != GRANTED_TWICE);
+        (finding.compared.is_some(), is_late_only, has_been, causes, is_uncertain)
     }
 
     /// Notes what a finding became: small, under the name of what is left of its causes. Another finding of

@@ -15,7 +15,7 @@ use fencepost_campaign::Played;
 use fencepost_checker::Outcome;
 use fencepost_engine::BadUsage;
 use fencepost_report::findings::Signature;
-use fencepost_report::hunt::{Compared, FindingState};
+use fencepost_report::hunt::{Compared, FindingState, HuntFinding};
 use std::fs;
 use std::time::Instant;
 
@@ -98,23 +98,24 @@ impl Hunt {
         progress.is_of_servers(signature)
     }
 
-    /// Whether a finding is still to be made small: it is the lock's own, as far as the reference tells.
-    pub(super) async fn is_own(&self, found: &Found, until: Instant) -> Result<bool> {
-        let Some(reference) = self.request.against.clone() else { return Ok(true) };
-        let Some(signature) = self.progress.lock().signature(&found.name) else { return Ok(false) };
+    /// Compares a new finding, says what came of it, and puts it back in line where it is the lock's own.
+    pub(super) async fn compare_found(&self, found: &Found, until: Instant) -> Result<()> {
+        let Some(signature) = self.progress.lock().signature(&found.name) else { return Ok(()) };
         let compared = self.compare(&signature, &found.schedule, PLAYS, until).await?;
         self.note_compared(&found.name, &compared);
-        let (whose, sentence) = self.progress.lock().words(&found.name);
-        match compared {
-            Comparison::OfServers => {
-                self.observer.message(&format!("of these servers: {signature}: {reference} shows it, too"));
-                Ok(false)
-            }
-            Comparison::Own | Comparison::Unknown(_) => {
-                self.observer.message(&format!("finding: {signature}: {sentence}{whose}"));
-                Ok(true)
-            }
+        if compared == Comparison::OfServers {
+            self.say_of_servers(&signature);
+        } else if self.stop.reason().is_none() {
+            let (whose, sentence) = self.progress.lock().words(&found.name);
+            self.observer.message(&format!("finding: {signature}: {sentence}{whose}"));
+            self.found.lock().push_back(found.clone());
         }
+        Ok(())
+    }
+
+    fn say_of_servers(&self, signature: &Signature) {
+        let reference = self.request.against.as_deref().unwrap_or_default();
+        self.observer.message(&format!("of these servers: {signature}: {reference} shows it, too"));
     }
 
     /// Compares a finding once more, as it is now that it is small: with other faults beside it, a reference
@@ -127,8 +128,7 @@ impl Hunt {
         let compared = self.compare(&signature, schedule, PLAYS_OF_SMALL, until).await?;
         self.note_compared(name, &compared);
         if compared == Comparison::OfServers {
-            let reference = self.request.against.as_deref().unwrap_or_default();
-            self.observer.message(&format!("of these servers: {signature}: {reference} shows it, too"));
+            self.say_of_servers(&signature);
         }
         Ok(())
     }
@@ -138,13 +138,12 @@ impl Hunt {
         if let Comparison::Unknown(why) = compared {
             progress.remark(format!("{name} could not be compared: {why}"));
         }
-        progress.change_finding(name, |finding| {
-            finding.compared = match compared {
-                Comparison::Own => Some(Compared::Own),
-                Comparison::OfServers => Some(Compared::OfServers),
-                Comparison::Unknown(_) => finding.compared,
-            };
-        });
+        let compared = match compared {
+            Comparison::Own => Compared::Own,
+            Comparison::OfServers => Compared::OfServers,
+            Comparison::Unknown(_) => Compared::Unknown,
+        };
+        progress.change_finding(name, |finding| finding.compared = Some(compared));
         let _ = self.folder.write(&progress.state());
     }
 }
@@ -161,6 +160,26 @@ fn is_same_breach(shown: &Signature, own: &Signature) -> bool {
 }
 
 impl Progress {
+    /// Whether a finding is still to be compared.
+    pub(super) fn is_to_compare(&self, name: &str) -> bool {
+        let mut findings = self.file.findings.iter();
+        self.file.against.is_some()
+            && findings.any(|finding| finding.name == name && finding.compared.is_none())
+    }
+
+    /// Whether another finding of the same kind is small, or becomes so now: one bug comes under many faults,
+    /// and one small example of it says all.
+    pub(super) fn has_example(&self, finding: &HuntFinding) -> bool {
+        let is_example = |other: &HuntFinding| {
+            let is_worked_on = other.compared.is_some() && self.worked_on.contains(&other.name);
+            other.name != finding.name
+                && other.kind() == finding.kind()
+                && (other.state == FindingState::Minimised || is_worked_on)
+        };
+        let is_compared = finding.compared.is_some();
+        self.file.against.is_some() && is_compared && self.file.findings.iter().any(is_example)
+    }
+
     /// Whether the reference has shown what explains this.
     pub(super) fn is_of_servers(&self, signature: &Signature) -> bool {
         let shown = self.file.against.iter().flat_map(|against| &against.shown);

@@ -40,6 +40,7 @@ pub struct HuntParts {
 }
 
 /// A violation that is still to be worked out.
+#[derive(Clone)]
 pub(super) struct Found {
     pub name: String,
     pub violation: Violation,

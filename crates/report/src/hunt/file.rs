@@ -1,7 +1,7 @@
 //! `hunt.json`: what a hunt covered and found. Written after each schedule, so that a hunt that was killed
 //! can go on.
 
-use crate::findings::Signature;
+use crate::findings::{Signature, in_short};
 use fencepost_checker::Whose;
 use fencepost_history::Seed;
 use fencepost_history::prose::counted;
@@ -158,6 +158,8 @@ pub enum Compared {
     Own,
     /// The reference shows it, too: any lock does on these servers.
     OfServers,
+    /// The reference could not be played.
+    Unknown,
 }
 
 /// A violation that the hunt found.
@@ -198,7 +200,57 @@ pub struct HuntFinding {
     pub command: Option<String>,
 }
 
+impl HuntFinding {
+    /// What is violated, and whose failure that is: findings of one kind are one bug, under different faults.
+    pub fn kind(&self) -> (&str, &str, Option<Whose>) {
+        (&self.signature.checker, &self.signature.class, self.whose)
+    }
+}
+
+/// Findings that are probably one bug.
+#[derive(Debug)]
+pub struct FindingGroup<'a> {
+    /// The smallest example.
+    pub example: &'a HuntFinding,
+    /// The others: the same under other faults.
+    pub also: Vec<&'a HuntFinding>,
+}
+
+impl FindingGroup<'_> {
+    /// `The same under: pause on holder's client (lock held); delay …`; none where there is only one.
+    pub fn also_under(&self) -> Option<String> {
+        let causes: Vec<String> = self.also.iter().map(|finding| finding.signature.under()).collect();
+        (!causes.is_empty()).then(|| format!("The same under: {}", causes.join("; ")))
+    }
+}
+
+/// Whether one finding is the better example: made small, with fewer causes.
+fn is_smaller(one: &HuntFinding, other: &HuntFinding) -> bool {
+    let size =
+        |finding: &HuntFinding| (finding.state != FindingState::Minimised, finding.signature.causes.len());
+    size(one) < size(other)
+}
+
 impl HuntFile {
+    /// The findings as a report shows them, those that say most first. Where they were compared, those of one
+    /// kind stand together.
+    pub fn groups(&self) -> Vec<FindingGroup<'_>> {
+        let mut groups: Vec<FindingGroup<'_>> = Vec::new();
+        for finding in self.most_telling_first() {
+            let same = |group: &&mut FindingGroup<'_>| {
+                self.against.is_some() && group.example.kind() == finding.kind()
+            };
+            match groups.iter_mut().find(same) {
+                Some(group) if is_smaller(finding, group.example) => {
+                    group.also.push(std::mem::replace(&mut group.example, finding));
+                }
+                Some(group) => group.also.push(finding),
+                None => groups.push(FindingGroup { example: finding, also: Vec::new() }),
+            }
+        }
+        groups
+    }
+
     /// Situations that came about.
     pub fn covered(&self) -> u64 {
         self.situations.values().filter(|situation| situation.times > 0).count() as u64
@@ -226,11 +278,10 @@ impl HuntFile {
 
     /// What any lock shows on these servers, in a line; none where nothing was found that is.
     pub fn of_servers(&self) -> Option<String> {
-        let shown = self.findings.iter().filter(|finding| finding.compared == Some(Compared::OfServers));
-        let shown: BTreeSet<String> = shown.map(|finding| finding.signature.to_string()).collect();
         let lock = &self.against.as_ref()?.lock;
-        let list = shown.iter().map(String::as_str).collect::<Vec<_>>().join("; ");
-        (!shown.is_empty()).then(|| format!("Of these servers, any lock ({lock} shows it, too): {list}"))
+        let is_shown = |finding: &&HuntFinding| finding.compared == Some(Compared::OfServers);
+        let list = in_short(self.findings.iter().filter(is_shown).map(|finding| &finding.signature));
+        (!list.is_empty()).then(|| format!("Of these servers, any lock ({lock} shows it, too): {list}"))
     }
 
     /// Notes how many situations are covered by now. Points between two of the same height are left out.
@@ -255,7 +306,8 @@ impl HuntFile {
             all if all == there().count() => ", which only a fence prevents: the lock held".to_owned(),
             some => format!(", {some} of which only a fence prevents"),
         };
-        match (there().count(), &self.against) {
+        let kinds = || there().map(HuntFinding::kind).collect::<BTreeSet<_>>().len();
+        match (if self.against.is_some() { kinds() } else { there().count() }, &self.against) {
             (0, Some(against)) if self.schedules > 0 || self.has_violation() => {
                 format!("Nothing that {} does not show, in {schedules}", against.lock)
             }

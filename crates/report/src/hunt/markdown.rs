@@ -21,10 +21,14 @@ pub fn markdown(hunt: &HuntFile) -> String {
     for missing in &hunt.missing {
         let _ = write!(text, "\n**Incomplete:** {}.\n", escaped(missing));
     }
-    for (number, finding) in (1..).zip(hunt.most_telling_first()) {
+    for (number, group) in (1..).zip(hunt.groups()) {
+        let finding = group.example;
         let signature = escaped(&finding.signature.to_string());
         let _ = write!(text, "\n## {number}. {signature}\n\n{}\n\n", escaped(&finding.sentence));
         let _ = writeln!(text, "{} · {}", finding.state.words(), escaped(&facts(finding)));
+        if let Some(also) = group.also_under() {
+            let _ = write!(text, "\n{}.\n", escaped(&also));
+        }
         if let Some(command) = &finding.command {
             let _ = write!(text, "\n    {}\n", line(command));
         }

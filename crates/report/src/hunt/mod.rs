@@ -9,8 +9,8 @@ mod page;
 mod tests;
 
 pub use file::{
-    Against, Compared, CurvePoint, FindingState, HUNT_JSON, HuntFile, HuntFinding, NearestMiss, REMARKS_MAX,
-    SituationCount,
+    Against, Compared, CurvePoint, FindingGroup, FindingState, HUNT_JSON, HuntFile, HuntFinding, NearestMiss,
+    REMARKS_MAX, SituationCount,
 };
 pub use markdown::markdown;
 pub use merged::merged;

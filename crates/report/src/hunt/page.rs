@@ -1,7 +1,7 @@
 //! A hunt as a page: its findings with their pictures, what was covered, and how the coverage grew.
 
 use super::curve::curve;
-use super::file::{Compared, FindingState, HuntFile, HuntFinding, SituationCount};
+use super::file::{Compared, FindingGroup, FindingState, HuntFile, HuntFinding, SituationCount};
 use crate::document;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -77,7 +77,7 @@ fn figures(hunt: &HuntFile) -> Markup {
     let rate = if minutes > 0.0 { hunt.schedules as f64 / minutes } else { 0.0 };
     html! {
         div.figures {
-            div.bad[hunt.has_own_violation()] { b { (hunt.most_telling_first().len()) } span { "findings" } }
+            div.bad[hunt.has_own_violation()] { b { (hunt.groups().len()) } span { "findings" } }
             div { b { (hunt.schedules) } span { "schedules" } }
             div { b { (format!("{rate:.0}")) } span { "schedules a minute" } }
             div { b { (hunt.covered()) } span { "situations of " (hunt.possible()) } }
@@ -100,8 +100,8 @@ pub(super) fn time(ms: u64) -> String {
 fn findings(hunt: &HuntFile, folder: &Path) -> Markup {
     html! {
         h2 { "Findings" }
-        @if hunt.most_telling_first().is_empty() { p.note { "None." } }
-        @for (number, finding) in (1..).zip(hunt.most_telling_first()) { (one_finding(number, finding, folder)) }
+        @if hunt.groups().is_empty() { p.note { "None." } }
+        @for (number, group) in (1..).zip(hunt.groups()) { (one_finding(number, &group, folder)) }
         @if let Some(line) = hunt.of_servers() {
             h2 { "Of these servers" }
             p { (line) "." }
@@ -109,7 +109,8 @@ fn findings(hunt: &HuntFile, folder: &Path) -> Markup {
     }
 }
 
-fn one_finding(number: usize, finding: &HuntFinding, folder: &Path) -> Markup {
+fn one_finding(number: usize, group: &FindingGroup<'_>, folder: &Path) -> Markup {
+    let finding = group.example;
     let run = finding.run.as_deref();
     let there =
         |file: &str| run.map(|run| format!("{run}/{file}")).filter(|path| folder.join(path).is_file());
@@ -125,6 +126,7 @@ fn one_finding(number: usize, finding: &HuntFinding, folder: &Path) -> Markup {
         }
         p { (finding.sentence) }
         p.key { (facts(finding)) }
+        @if let Some(also) = group.also_under() { p { (also) "." } }
         @if let Some(picture) = picture { div.picture { (embedded(&picture)) } }
         @if let Some(report) = there("report.html") { p { a href=(encoded(&report)) { "The whole report" } } }
         @if let Some(command) = &finding.command { pre { (command) } }
@@ -141,7 +143,11 @@ fn embedded(svg: &str) -> Markup {
 pub(super) fn facts(finding: &HuntFinding) -> String {
     let mut facts = Vec::new();
     facts.extend(finding.whose.map(|whose| format!("whose failure: {whose}")));
-    facts.extend((finding.compared == Some(Compared::Own)).then(|| "the lock's own".to_owned()));
+    facts.extend(match finding.compared {
+        Some(Compared::Own) => Some("the lock's own".to_owned()),
+        Some(Compared::Unknown) => Some("it could not be compared".to_owned()),
+        Some(Compared::OfServers) | None => None,
+    });
     if let Some((times, of)) = finding.reproduced {
         facts.push(format!("reproduced in {times} of {of} replays"));
     }
