@@ -138,12 +138,14 @@ impl Hunt {
         if let Comparison::Unknown(why) = compared {
             progress.remark(format!("{name} could not be compared: {why}"));
         }
-        let compared = match compared {
-            Comparison::Own => Compared::Own,
-            Comparison::OfServers => Compared::OfServers,
-            Comparison::Unknown(_) => Compared::Unknown,
-        };
-        progress.change_finding(name, |finding| finding.compared = Some(compared));
+        progress.change_finding(name, |finding| {
+            finding.compared = match compared {
+                Comparison::Own => Some(Compared::Own),
+                Comparison::OfServers => Some(Compared::OfServers),
+                // What an earlier comparison said stands.
+                Comparison::Unknown(_) => finding.compared.or(Some(Compared::Unknown)),
+            };
+        });
         let _ = self.folder.write(&progress.state());
     }
 }
