@@ -98,9 +98,6 @@ class ClientClock(Repaired):
         has_expired = current is not None and float(current) < time.time()
         return has_expired and self.redis.ask("GETSET", key, self.values[key]) == current
 
-    def release(self, key):
-        return time.time() < float(self.values[key]) and self.redis.ask("DEL", key) == 1
-
 
 class SetnxThenPexpire(Repaired):
     def set_if_free(self, key, ttl):
