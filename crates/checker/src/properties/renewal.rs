@@ -6,8 +6,8 @@
 //!
 //! - *Violation*, `stopped-renewing`: a process certainly believed in its hold for longer than [`LATE_NS`]
 //!   beyond the end of the lease, as its latest renewal dates that, and no notice had come that the lock was
-//!   lost. A hold whose client was hit by a fault meanwhile does not count, since it could neither renew nor
-//!   notify.
+//!   lost. Where the grant itself was known only later, the time counts from then on. A hold whose client was
+//!   hit by a fault meanwhile does not count, since it could neither renew nor notify.
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
@@ -95,7 +95,9 @@ fn stopped(run: &RunIndex, hold: &Hold) -> Option<Finding> {
         return None;
     }
     // After a notice of the loss nothing shows belief, so that one who was notified is none of these.
-    if hold.until_ns <= expires_ns.saturating_add(LATE_NS) || run.faults.iter().any(hit) {
+    // What is not known to be granted can neither be renewed nor given up.
+    let over_ns = expires_ns.max(hold.from_ns);
+    if hold.until_ns <= over_ns.saturating_add(LATE_NS) || run.faults.iter().any(hit) {
         return None;
     }
     let renewed = match hold.renewals.last() {
@@ -156,6 +158,24 @@ mod tests {
         assert_eq!(verdict(&Renewal, &disbelieved).outcome, Outcome::Valid);
         let fault = "0 nemesis invoke pause - {id:1,stage:\"inject\",targets:[\"c1\"]}";
         assert_eq!(verdict(&Renewal, &format!("{fault}{HELD}")).outcome, Outcome::Valid);
+    }
+
+    #[test]
+    fn accepts_one_that_learns_of_its_grant_when_the_lease_is_over_and_says_so() {
+        let late = "
+        6100 2 invoke acquire a {ttl_ms:2000}
+        9900 2 ok     acquire a
+        10200 2 info  lost a";
+        let renewed = HELD.replace("6000 1 invoke", "3900 1 info renewed a\n6000 1 invoke");
+        assert_eq!(verdict(&Renewal, &format!("{renewed}{late}")).outcome, Outcome::Valid);
+        let silent = format!(
+            "{renewed}{}",
+            late.replace(
+                "10200 2 info  lost a",
+                "11200 2 invoke release a\n11210 2 ok release a {believed:true}"
+            )
+        );
+        assert_eq!(verdict(&Renewal, &silent).outcome, Outcome::Violation);
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub fn html(hunt: &HuntFile, folder: &Path) -> String {
         header.top {
             strong { "Hunt" }
             span { "lock " (hunt.lock) }
+            @if let Some(against) = &hunt.against { span { "against " (against.lock) } }
             span { (counted(hunt.nemeses.len() as u64, "nemesis", "nemeses")) }
             span { "driver " (hunt.driver) }
             span { "seed " (hunt.seed) }
