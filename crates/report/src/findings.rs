@@ -144,7 +144,7 @@ impl Signature {
     }
 
     /// The names of these faults, each once.
-    fn faults(&self) -> BTreeSet<&str> {
+    pub fn faults(&self) -> BTreeSet<&str> {
         self.causes.iter().map(|cause| cause.fault.as_str()).collect()
     }
 }

@@ -199,15 +199,18 @@ impl Progress {
         });
     }
 
+    /// The finding of this name.
+    pub(super) fn finding(&self, name: &str) -> Option<&HuntFinding> {
+        self.file.findings.iter().find(|finding| finding.name == name)
+    }
+
     /// Whether a finding is still to be worked out: neither was it yet, nor does another explain it by now.
     pub(super) fn is_open(&self, name: &str) -> bool {
-        let is_it = |finding: &HuntFinding| {
-            finding.name == name
-                && finding.state == FindingState::Found
+        self.finding(name).is_some_and(|finding| {
+            finding.state == FindingState::Found
                 && finding.compared != Some(Compared::OfServers)
                 && !self.has_example(finding)
-        };
-        self.file.findings.iter().any(is_it)
+        })
     }
 
     /// The place of a finding in the line: first those that are the lock's own failure, and no late write; of
@@ -216,7 +219,7 @@ impl Progress {
     /// all these come those that are still to be compared.
     pub(super) fn rank(&self, name: &str) -> (bool, bool, bool, usize, bool) {
         let findings = &self.file.findings;
-        let Some(finding) = findings.iter().find(|finding| finding.name == name) else {
+        let Some(finding) = self.finding(name) else {
             return (true, true, true, usize::MAX, true);
         };
         let is_begun =

@@ -6,7 +6,7 @@
 //! worked on; and what it has shown once explains all that comes later with the same causes and more.
 
 use super::progress::Progress;
-use super::seen_violation::{all_violations, explains};
+use super::seen_violation::{all_violations, explains, is_same_breach};
 use super::state::{Found, Hunt};
 use crate::player::Player;
 use crate::schedule::Schedule;
@@ -24,17 +24,6 @@ use std::time::Instant;
 const PLAYS: usize = 2;
 const PLAYS_OF_SMALL: usize = 4;
 
-/// What the comparison of a violation came to.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Comparison {
-    /// The reference does not show it in any of its plays; or the hunt compares nothing.
-    Own,
-    /// The reference shows it, too.
-    OfServers,
-    /// The reference could not be played, or was not judged: why.
-    Unknown(String),
-}
-
 /// This schedule for another lock on the same servers.
 ///
 /// # Errors
@@ -45,128 +34,112 @@ fn of_reference(reference: &str, schedule: &Schedule) -> Result<Schedule, BadUsa
 }
 
 impl Hunt {
-    /// Plays the reference under the faults of a violation, until it shows it or was played often enough.
-    pub(super) async fn compare(
+    /// Compares a new finding, says what came of it, and puts it back in line where it is the lock's own.
+    pub(super) async fn compare_found(&self, found: &Found, until: Instant) -> Result<()> {
+        let compared = self.compare(&found.name, &found.schedule, PLAYS, until).await?;
+        if compared != Compared::OfServers && self.stop.reason().is_none() {
+            if let Some(finding) = self.progress.lock().finding(&found.name) {
+                self.say_found(&finding.signature, &finding.sentence, finding.whose);
+            }
+            self.found.lock().push_back(found.clone());
+        }
+        Ok(())
+    }
+
+    /// Compares a finding once more, as it is now that it is small: with other faults beside it, a reference
+    /// shows less of what is of its servers.
+    pub(super) async fn compare_small(&self, name: &str, schedule: &Schedule, until: Instant) -> Result<()> {
+        if self.request.against.is_some() {
+            self.compare(name, schedule, PLAYS_OF_SMALL, until).await?;
+        }
+        Ok(())
+    }
+
+    /// Compares a finding, and notes what came of it.
+    async fn compare(
         &self,
+        name: &str,
+        schedule: &Schedule,
+        plays_max: usize,
+        until: Instant,
+    ) -> Result<Compared> {
+        let signature = self.progress.lock().finding(name).map(|finding| finding.signature.clone());
+        let (Some(reference), Some(signature)) = (&self.request.against, signature) else {
+            return Ok(Compared::Unknown);
+        };
+        let asked = self.ask_reference(reference, &signature, schedule, plays_max, until).await?;
+        let mut progress = self.progress.lock();
+        let compared = asked.unwrap_or_else(|why| {
+            progress.remark(format!("{name} could not be compared: {why}"));
+            Compared::Unknown
+        });
+        // What an earlier comparison said stands where this one says nothing.
+        progress.change_finding(name, |finding| finding.compared = finding.compared.max(Some(compared)));
+        let _ = self.folder.write(&progress.state());
+        drop(progress);
+        if compared == Compared::OfServers {
+            self.observer.message(&format!("of these servers: {signature}: {reference} shows it, too"));
+        }
+        Ok(compared)
+    }
+
+    /// Plays the reference under the faults of a violation, until it shows it or was played often enough. Or
+    /// why nothing is known.
+    async fn ask_reference(
+        &self,
+        reference: &str,
         signature: &Signature,
         schedule: &Schedule,
         plays_max: usize,
         until: Instant,
-    ) -> Result<Comparison> {
-        let Some(reference) = &self.request.against else { return Ok(Comparison::Own) };
+    ) -> Result<Result<Compared, String>> {
         if self.progress.lock().is_of_servers(signature) {
-            return Ok(Comparison::OfServers);
+            return Ok(Ok(Compared::OfServers));
         }
         let other = match of_reference(reference, schedule) {
             Ok(other) => other,
-            Err(refused) => return Ok(Comparison::Unknown(format!("{reference} cannot play it: {refused}"))),
+            Err(refused) => return Ok(Err(format!("{reference} cannot play it: {refused}"))),
         };
-        let mut judged = 0;
-        let mut why = "the time was over".to_owned();
+        let mut asked = Err("the time was over".to_owned());
         for _ in 0..plays_max {
             if self.stop.reason().is_some() || Instant::now() >= until {
                 break;
             }
             let played = self.player.play(&other).await?;
-            let outcome = played.verdict.outcome;
             let shows = self.learn_of_reference(signature, &played);
             let _ = fs::remove_dir_all(&played.folder);
-            if shows {
-                return Ok(Comparison::OfServers);
-            }
-            match outcome {
-                Outcome::Valid | Outcome::Violation => judged += 1,
-                _ => why = format!("a run of {reference} ended {outcome}"),
+            match played.verdict.outcome {
+                _ if shows => return Ok(Ok(Compared::OfServers)),
+                Outcome::Valid | Outcome::Violation => asked = Ok(Compared::Own),
+                outcome if asked.is_err() => asked = Err(format!("a run of {reference} ended {outcome}")),
+                _ => {}
             }
         }
-        Ok(if judged > 0 { Comparison::Own } else { Comparison::Unknown(why) })
+        Ok(asked)
     }
 
     /// Learns from a run of the reference under the plan of a violation. Whether it shows it.
     fn learn_of_reference(&self, signature: &Signature, played: &Played) -> bool {
-        let shown = all_violations(played);
         let mut progress = self.progress.lock();
         progress.note_reference_play();
-        for seen in shown {
+        for seen in all_violations(played) {
             // Under the same plan, the same faults on the same nodes are behind it: only who held a lock on
             // them may differ.
-            if is_same_breach(&seen.signature, signature) {
+            let same_faults = || seen.signature.faults().is_subset(&signature.faults());
+            if is_same_breach(&seen.signature, signature) && same_faults() {
                 progress.note_of_servers(signature.clone());
             }
             progress.note_of_servers(seen.signature);
         }
         progress.is_of_servers(signature)
     }
-
-    /// Compares a new finding, says what came of it, and puts it back in line where it is the lock's own.
-    pub(super) async fn compare_found(&self, found: &Found, until: Instant) -> Result<()> {
-        let Some(signature) = self.progress.lock().signature(&found.name) else { return Ok(()) };
-        let compared = self.compare(&signature, &found.schedule, PLAYS, until).await?;
-        self.note_compared(&found.name, &compared);
-        if compared == Comparison::OfServers {
-            self.say_of_servers(&signature);
-        } else if self.stop.reason().is_none() {
-            let (whose, sentence) = self.progress.lock().words(&found.name);
-            self.observer.message(&format!("finding: {signature}: {sentence}{whose}"));
-            self.found.lock().push_back(found.clone());
-        }
-        Ok(())
-    }
-
-    fn say_of_servers(&self, signature: &Signature) {
-        let reference = self.request.against.as_deref().unwrap_or_default();
-        self.observer.message(&format!("of these servers: {signature}: {reference} shows it, too"));
-    }
-
-    /// Compares a finding once more, as it is now that it is small: with other faults beside it, a reference
-    /// shows less of what is of its servers.
-    pub(super) async fn compare_small(&self, name: &str, schedule: &Schedule, until: Instant) -> Result<()> {
-        if self.request.against.is_none() {
-            return Ok(());
-        }
-        let Some(signature) = self.progress.lock().signature(name) else { return Ok(()) };
-        let compared = self.compare(&signature, schedule, PLAYS_OF_SMALL, until).await?;
-        self.note_compared(name, &compared);
-        if compared == Comparison::OfServers {
-            self.say_of_servers(&signature);
-        }
-        Ok(())
-    }
-
-    fn note_compared(&self, name: &str, compared: &Comparison) {
-        let mut progress = self.progress.lock();
-        if let Comparison::Unknown(why) = compared {
-            progress.remark(format!("{name} could not be compared: {why}"));
-        }
-        progress.change_finding(name, |finding| {
-            finding.compared = match compared {
-                Comparison::Own => Some(Compared::Own),
-                Comparison::OfServers => Some(Compared::OfServers),
-                // What an earlier comparison said stands.
-                Comparison::Unknown(_) => finding.compared.or(Some(Compared::Unknown)),
-            };
-        });
-        let _ = self.folder.write(&progress.state());
-    }
-}
-
-/// Whether two violations under one plan are the same breach: two holders are, also where the service gets
-/// the benefit of the doubt, and by the faults of the one that are all among those of the other.
-fn is_same_breach(shown: &Signature, own: &Signature) -> bool {
-    let faults = |signature: &Signature| {
-        signature.causes.iter().map(|cause| (cause.fault.clone(), String::new())).collect::<Vec<_>>()
-    };
-    let (shown_faults, own_faults) = (faults(shown), faults(own));
-    let without = |signature: &Signature| Signature { causes: Vec::new(), ..signature.clone() };
-    explains(&without(shown), &without(own)) && shown_faults.iter().all(|fault| own_faults.contains(fault))
 }
 
 impl Progress {
     /// Whether a finding is still to be compared.
     pub(super) fn is_to_compare(&self, name: &str) -> bool {
-        let mut findings = self.file.findings.iter();
-        self.file.against.is_some()
-            && findings.any(|finding| finding.name == name && finding.compared.is_none())
+        let is_compared = |finding: &HuntFinding| finding.compared.is_some();
+        self.file.against.is_some() && !self.finding(name).is_none_or(is_compared)
     }
 
     /// Whether another finding of the same kind is small, or becomes so now: one bug comes under many faults,
@@ -206,18 +179,5 @@ impl Progress {
         if let Some(against) = &mut self.file.against {
             against.plays += 1;
         }
-    }
-
-    fn signature(&self, name: &str) -> Option<Signature> {
-        let finding = self.file.findings.iter().find(|finding| finding.name == name)?;
-        Some(finding.signature.clone())
-    }
-
-    /// Whose failure a finding is, in brackets, and what happened.
-    fn words(&self, name: &str) -> (String, String) {
-        let Some(finding) = self.file.findings.iter().find(|finding| finding.name == name) else {
-            return Default::default();
-        };
-        (finding.whose.map_or(String::new(), |whose| format!(" ({whose})")), finding.sentence.clone())
     }
 }

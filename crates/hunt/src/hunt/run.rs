@@ -13,10 +13,12 @@ use crate::schedule::Schedule;
 use crate::search::{Archive, Proposal, ScheduleCoverage, Search, Space};
 use anyhow::{Context, Result};
 use fencepost_campaign::Played;
+use fencepost_checker::Whose;
 use fencepost_engine::{BadUsage, Reason, pick};
 use fencepost_history::run::{RunFolder, now};
 use fencepost_history::shell_path;
 use fencepost_nemesis::{Nemesis, registry};
+use fencepost_report::findings::Signature;
 use fencepost_report::hunt::{Against, HuntFile};
 use futures_util::future::join_all;
 use parking_lot::Mutex;
@@ -241,6 +243,11 @@ impl Hunt {
         }
     }
 
+    pub(super) fn say_found(&self, signature: &Signature, sentence: &str, whose: Option<Whose>) {
+        let whose = whose.map_or(String::new(), |whose| format!(" ({whose})"));
+        self.observer.message(&format!("finding: {signature}: {sentence}{whose}"));
+    }
+
     /// Keeps the run of a new finding, says it, and puts it in line to be worked out; removes the run of a
     /// known one.
     fn take(
@@ -256,8 +263,7 @@ impl Hunt {
             let Some(name) = name else { continue };
             // What is to be compared is said once that is done.
             if self.request.against.is_none() {
-                let whose = seen.whose.map_or(String::new(), |whose| format!(" ({whose})"));
-                self.observer.message(&format!("finding: {}: {}{whose}", seen.signature, seen.sentence));
+                self.say_found(&seen.signature, &seen.sentence, seen.whose);
             }
             if run.is_none() {
                 match self.keep_run(&name, &played.folder) {

@@ -150,16 +150,17 @@ impl Against {
     }
 }
 
-/// What the comparison of a finding with the reference came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What the comparison of a finding with the reference came to. The later says more than the one before it:
+/// what the reference showed once is of the servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compared {
+    /// The reference could not be played.
+    Unknown,
     /// The reference does not show it under the same faults.
     Own,
     /// The reference shows it, too: any lock does on these servers.
     OfServers,
-    /// The reference could not be played.
-    Unknown,
 }
 
 /// A violation that the hunt found.
@@ -268,12 +269,17 @@ impl HuntFile {
 
     /// Whether a violation was found that the reference does not show, or that was not compared.
     pub fn has_own_violation(&self) -> bool {
-        self.own().any(|finding| finding.state != FindingState::Gone)
+        self.own_there().next().is_some()
     }
 
     /// The findings that are not of the servers.
     fn own(&self) -> impl Iterator<Item = &HuntFinding> {
         self.findings.iter().filter(|finding| finding.compared != Some(Compared::OfServers))
+    }
+
+    /// Those of them that are there now.
+    fn own_there(&self) -> impl Iterator<Item = &HuntFinding> {
+        self.own().filter(|finding| finding.state != FindingState::Gone)
     }
 
     /// What any lock shows on these servers, in a line; none where nothing was found that is.
@@ -298,28 +304,28 @@ impl HuntFile {
 
     /// The outcome in a sentence.
     pub fn summary(&self) -> String {
-        let there = || self.own().filter(|finding| finding.state != FindingState::Gone);
         let schedules = counted(self.schedules, "schedule", "schedules");
-        let unfenced = there().filter(|finding| finding.whose == Some(Whose::NoFence)).count();
-        let late = match unfenced {
-            0 => String::new(),
-            all if all == there().count() => ", which only a fence prevents: the lock held".to_owned(),
-            some => format!(", {some} of which only a fence prevents"),
-        };
-        let kinds = || there().map(HuntFinding::kind).collect::<BTreeSet<_>>().len();
-        match (if self.against.is_some() { kinds() } else { there().count() }, &self.against) {
-            (0, Some(against)) if self.schedules > 0 || self.has_violation() => {
-                format!("Nothing that {} does not show, in {schedules}", against.lock)
+        match &self.against {
+            Some(against) if self.schedules > 0 || self.has_violation() => {
+                let kinds: BTreeSet<_> = self.own_there().map(HuntFinding::kind).collect();
+                let found = match kinds.len() {
+                    0 => "Nothing".to_owned(),
+                    many => counted(many as u64, "violation", "violations"),
+                };
+                format!("{found} that {} does not show, in {schedules}", against.lock)
             }
-            (1, Some(against)) => format!("1 violation that {} does not show, in {schedules}", against.lock),
-            (many @ 2.., Some(against)) => {
-                format!("{many} violations that {} does not show, in {schedules}", against.lock)
-            }
-            (there, _) => self.plain_summary(there, &schedules, &late),
+            _ => self.plain_summary(&schedules),
         }
     }
 
-    fn plain_summary(&self, there: usize, schedules: &str, late: &str) -> String {
+    fn plain_summary(&self, schedules: &str) -> String {
+        let there = self.own_there().count();
+        let unfenced = self.own_there().filter(|finding| finding.whose == Some(Whose::NoFence)).count();
+        let late = match unfenced {
+            0 => String::new(),
+            all if all == there => ", which only a fence prevents: the lock held".to_owned(),
+            some => format!(", {some} of which only a fence prevents"),
+        };
         match there {
             0 if self.schedules == 0 => "Nothing was tested".to_owned(),
             0 => format!("No violation in {schedules}"),

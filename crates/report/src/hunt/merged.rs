@@ -1,6 +1,6 @@
 //! The parts of a hunt as one: situations are added up, findings of one signature are one finding.
 
-use super::file::{Compared, CurvePoint, FindingState, HuntFile, HuntFinding, REMARKS_MAX};
+use super::file::{CurvePoint, FindingState, HuntFile, HuntFinding, REMARKS_MAX};
 use crate::findings::free_name;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,15 +69,13 @@ fn findings(
             match findings.iter_mut().find(|(_, known)| known.signature == found.signature) {
                 None => findings.push((number, found.clone())),
                 Some((of, known)) => {
-                    let is_of_servers = [found.compared, known.compared].contains(&Some(Compared::OfServers));
-                    let of_servers = is_of_servers.then_some(Compared::OfServers);
+                    let compared = known.compared.max(found.compared);
                     let (times, found_ms) = (known.times + found.times, known.found_ms.min(found.found_ms));
                     if standing(found) < standing(known) {
                         (*of, *known) = (number, found.clone());
                     }
                     (known.times, known.found_ms) = (times, found_ms);
-                    // What the reference showed once is of the servers.
-                    known.compared = of_servers.or(known.compared);
+                    known.compared = compared;
                 }
             }
         }
