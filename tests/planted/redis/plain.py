@@ -6,8 +6,8 @@ import uuid
 
 import fencepost
 import resp
+from renewal import DELETE
 
-DELETE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end"
 SET_AND_COUNT = """
 if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('incr', KEYS[2]) else return 0 end
 """

@@ -5,26 +5,16 @@ from time import monotonic
 
 import resp
 from plain import Repaired
+from renewal import RENEW, Renewing
 
-RENEW = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) else return 0 end"
 
-
-class RepairedRenewing(Repaired):
+class RepairedRenewing(Renewing, Repaired):
     """A thread prolongs the lock every third of its TTL, tries again after an error, and reports a lock that is lost."""
-
-    can = ("extend", "lost")
-
-    def __init__(self, env):
-        super().__init__(env)
-        self.thread = None
 
     def acquire(self, key, ttl, timeout):
         granted = super().acquire(key, ttl, timeout)
         if granted:
-            self.released = threading.Event()
-            arguments = (key, ttl, self.values[key], self.released)
-            self.thread = threading.Thread(target=self.keep, args=arguments, daemon=True)
-            self.thread.start()
+            self.begin(key, ttl, self.values[key])
         return granted
 
     def keep(self, key, ttl, value, released):
@@ -45,19 +35,6 @@ class RepairedRenewing(Repaired):
 
     def prolong(self, redis, key, ttl, value):
         return redis.ask("EVAL", RENEW, 1, key, value, int(ttl * 1000)) == 1
-
-    def stop(self):
-        if self.thread is not None:
-            self.released.set()
-            self.thread.join()
-
-    def release(self, key):
-        self.stop()
-        return super().release(key)
-
-    def close(self):
-        self.stop()
-        super().close()
 
 
 class RenewalDiesSilently(RepairedRenewing):

@@ -1,15 +1,13 @@
 """Redlock on five Redis servers, each variant with one mistake, and the repaired ones beside them: `client.py NAME`."""
 
 import sys
-import threading
 import time
 import uuid
 
 import fencepost
 import resp
+from renewal import DELETE, RENEW, Renewing
 
-DELETE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end"
-RENEW = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) else return 0 end"
 RENEW_OR_SET = """
 if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end
 return redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0
@@ -119,28 +117,21 @@ class MajorityOfTheReached(Repaired):
         return granted
 
 
-class RepairedRenewing(Repaired):
+class RepairedRenewing(Renewing, Repaired):
     """A thread prolongs the lock on a majority of all servers, every third of its TTL, and reports a lock that is lost."""
 
-    can = ("extend", "lost")
     script = RENEW
-
-    def __init__(self, env):
-        super().__init__(env)
-        self.thread = None
 
     def acquire(self, key, ttl, timeout):
         granted = super().acquire(key, ttl, timeout)
         if granted:
-            self.released = threading.Event()
-            self.thread = threading.Thread(target=self.keep, args=(key, ttl, granted.validity), daemon=True)
-            self.thread.start()
+            self.begin(key, ttl, granted.validity)
         return granted
 
-    def keep(self, key, ttl, validity):
+    def keep(self, key, ttl, validity, released):
         until = time.monotonic() + validity
         # The connections of the process are idle while it holds the lock: `release` waits for this thread.
-        while not self.released.wait(max(0, min(ttl / 3, until - time.monotonic()))):
+        while not released.wait(max(0, min(ttl / 3, until - time.monotonic()))):
             sent = time.monotonic()
             if self.prolong(key, ttl):
                 self.env.renewed(key, time.monotonic() - sent)
@@ -156,19 +147,6 @@ class RepairedRenewing(Repaired):
             return server.ask("EVAL", self.script, 1, key, self.values[key], int(ttl * 1000)) == 1
         except OSError:
             return False
-
-    def stop(self):
-        if self.thread is not None:
-            self.released.set()
-            self.thread.join()
-
-    def release(self, key):
-        self.stop()
-        super().release(key)
-
-    def close(self):
-        self.stop()
-        super().close()
 
 
 class ExtensionAcquiresAnew(RepairedRenewing):
