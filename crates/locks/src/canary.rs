@@ -56,7 +56,7 @@ impl LockService for NoServers {
     fn check(&self, options: &Options) -> Result<(), OptionError> {
         match options.nodes {
             None | Some(0) => Ok(()),
-            Some(_) => bad_option("nodes")("this lock has no servers; leave --nodes out".to_owned()),
+            Some(_) => bad_option("nodes", "this lock has no servers; leave --nodes out".to_owned()),
         }
     }
 

@@ -110,7 +110,7 @@ impl LockDefinition {
                 format!("it has --{}", own.join(", --"))
             }
         };
-        bad_option(&unknown)(format!("--{unknown} is no option of the lock {}; {own}", self.name))
+        bad_option(&unknown, format!("--{unknown} is no option of the lock {}; {own}", self.name))
     }
 }
 

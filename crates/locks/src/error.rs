@@ -10,9 +10,9 @@ pub struct OptionError {
     pub sentence: String,
 }
 
-/// Refuses this option, with the sentence that the result is called with.
-pub(crate) fn bad_option<T>(option: &str) -> impl Fn(String) -> Result<T, OptionError> {
-    move |sentence| Err(OptionError { option: option.to_owned(), sentence })
+/// Refuses this option.
+pub(crate) fn bad_option<T>(option: &str, sentence: impl Into<String>) -> Result<T, OptionError> {
+    Err(OptionError { option: option.to_owned(), sentence: sentence.into() })
 }
 
 /// Why a client program ends early, or a storage has no connection to the lock service.

@@ -58,10 +58,13 @@ pub(super) static LOCK: LockDefinition = LockDefinition {
 fn check(options: &Options) -> Result<(), OptionError> {
     let delay = lock_delay(options);
     if delay.subsec_nanos() != 0 {
-        return bad_option("lock-delay")(format!(
-            "--lock-delay is kept by a lease of etcd, which lasts whole seconds; use {}s",
-            delay.as_secs() + 1
-        ));
+        return bad_option(
+            "lock-delay",
+            format!(
+                "--lock-delay is kept by a lease of etcd, which lasts whole seconds; use {}s",
+                delay.as_secs() + 1
+            ),
+        );
     }
     Ok(())
 }

@@ -38,9 +38,12 @@ impl LockService for EtcdCluster {
 
     fn check(&self, options: &Options) -> Result<(), OptionError> {
         match options.nodes {
-            Some(nodes) if nodes % 2 == 0 || nodes > 9 => bad_option("nodes")(format!(
-                "etcd needs an odd number of members, at most 9, not {nodes}; use --nodes 3 or --nodes 5"
-            )),
+            Some(nodes) if nodes % 2 == 0 || nodes > 9 => bad_option(
+                "nodes",
+                format!(
+                    "etcd needs an odd number of members, at most 9, not {nodes}; use --nodes 3 or --nodes 5"
+                ),
+            ),
             _ => Ok(()),
         }
     }
@@ -49,11 +52,14 @@ impl LockService for EtcdCluster {
         if ttl.subsec_nanos() == 0 && ttl >= TTL_MIN {
             return Ok(());
         }
-        bad_option("ttl")(format!(
-            "etcd's leases last whole seconds, and these servers grant none under {} s; use --ttl {}s",
-            TTL_MIN.as_secs(),
-            ttl.as_secs_f64().ceil().max(TTL_MIN.as_secs_f64())
-        ))
+        bad_option(
+            "ttl",
+            format!(
+                "etcd's leases last whole seconds, and these servers grant none under {} s; use --ttl {}s",
+                TTL_MIN.as_secs(),
+                ttl.as_secs_f64().ceil().max(TTL_MIN.as_secs_f64())
+            ),
+        )
     }
 
     fn port(&self) -> u16 {

@@ -144,7 +144,7 @@ impl LockService for OwnService {
 
     fn check(&self, options: &Options) -> Result<(), OptionError> {
         match options.nodes {
-            Some(0) => bad_option("nodes")("--nodes 0: a service has at least 1 server".to_owned()),
+            Some(0) => bad_option("nodes", "--nodes 0: a service has at least 1 server".to_owned()),
             _ => Ok(()),
         }
     }

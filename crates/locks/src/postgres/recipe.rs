@@ -24,11 +24,14 @@ impl Recipe for PostgresRecipe {
         if ttl >= self.ttl_min {
             return Ok(());
         }
-        bad_option("ttl")(format!(
-            "PostgreSQL cannot notice within {} ms that a holder is gone; use --ttl {}ms or more",
-            ttl.as_millis(),
-            self.ttl_min.as_millis()
-        ))
+        bad_option(
+            "ttl",
+            format!(
+                "PostgreSQL cannot notice within {} ms that a holder is gone; use --ttl {}ms or more",
+                ttl.as_millis(),
+                self.ttl_min.as_millis()
+            ),
+        )
     }
 
     async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {

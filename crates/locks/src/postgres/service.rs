@@ -66,7 +66,7 @@ impl LockService for PostgresServer {
         match options.nodes {
             None | Some(1) => Ok(()),
             Some(nodes) => {
-                bad_option("nodes")(format!("PostgreSQL has one server, not {nodes}; use --nodes 1"))
+                bad_option("nodes", format!("PostgreSQL has one server, not {nodes}; use --nodes 1"))
             }
         }
     }

@@ -36,7 +36,8 @@ const FIXED_VALUE: &str = "locked";
 /// Refuses variants of the recipe that contradict each other.
 pub(crate) fn check_recipe(options: &Options) -> Result<(), OptionError> {
     if options.watchdog && options.acquire == Acquire::NoTtl {
-        return bad_option("watchdog")(
+        return bad_option(
+            "watchdog",
             "--watchdog renews a TTL, and with --acquire no-ttl there is none; leave out one of the two"
                 .to_owned(),
         );

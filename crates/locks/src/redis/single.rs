@@ -25,9 +25,10 @@ static ONE_SERVER: RedisServers = RedisServers {
     default_nodes: 1,
     check: |nodes| match nodes {
         1 => Ok(()),
-        nodes => bad_option("nodes")(format!(
-            "redis-single has one server, not {nodes}; use --lock redlock for several, or --nodes 1"
-        )),
+        nodes => bad_option(
+            "nodes",
+            format!("redis-single has one server, not {nodes}; use --lock redlock for several, or --nodes 1"),
+        ),
     },
 };
 

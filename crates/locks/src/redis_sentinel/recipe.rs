@@ -27,11 +27,14 @@ struct OnPrimary;
 impl Recipe for OnPrimary {
     fn check(&self, options: &Options) -> Result<(), OptionError> {
         match options.wait {
-            Some(0) => bad_option("wait")("--wait 0 waits for no replica; leave it out".to_owned()),
-            Some(wait) if wait as usize >= DATA_NODES => bad_option("wait")(format!(
-                "--wait {wait} can never be reached: there are {} replicas; use --wait 1 or --wait 2",
-                DATA_NODES - 1
-            )),
+            Some(0) => bad_option("wait", "--wait 0 waits for no replica; leave it out".to_owned()),
+            Some(wait) if wait as usize >= DATA_NODES => bad_option(
+                "wait",
+                format!(
+                    "--wait {wait} can never be reached: there are {} replicas; use --wait 1 or --wait 2",
+                    DATA_NODES - 1
+                ),
+            ),
             _ => check_recipe(options),
         }
     }

@@ -33,9 +33,12 @@ impl LockService for RedisSentinel {
 
     fn check(&self, options: &Options) -> Result<(), OptionError> {
         match options.nodes {
-            Some(nodes) if nodes != self.default_nodes() => bad_option("nodes")(format!(
-                "redis-sentinel has a primary, two replicas and three Sentinels, not {nodes} servers; leave --nodes out"
-            )),
+            Some(nodes) if nodes != self.default_nodes() => bad_option(
+                "nodes",
+                format!(
+                    "redis-sentinel has a primary, two replicas and three Sentinels, not {nodes} servers; leave --nodes out"
+                ),
+            ),
             _ => Ok(()),
         }
     }

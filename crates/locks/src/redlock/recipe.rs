@@ -44,9 +44,12 @@ static INDEPENDENT_SERVERS: RedisServers = RedisServers {
     name: "redis-independent",
     default_nodes: 5,
     check: |nodes| match nodes {
-        ..3 => bad_option("nodes")(format!(
-            "redlock on {nodes} servers cannot lose any; use --nodes 3 or more, or --lock redis-single"
-        )),
+        ..3 => bad_option(
+            "nodes",
+            format!(
+                "redlock on {nodes} servers cannot lose any; use --nodes 3 or more, or --lock redis-single"
+            ),
+        ),
         _ => Ok(()),
     },
 };
@@ -59,10 +62,13 @@ impl Recipe for Redlock {
         if lock::is_long_enough(ttl) {
             return Ok(());
         }
-        bad_option("ttl")(format!(
-            "a TTL of {} ms is eaten up by Redlock's drift allowance and the time to ask; use 10 ms or more",
-            ttl.as_millis()
-        ))
+        bad_option(
+            "ttl",
+            format!(
+                "a TTL of {} ms is eaten up by Redlock's drift allowance and the time to ask; use 10 ms or more",
+                ttl.as_millis()
+            ),
+        )
     }
 
     async fn connect(&self, hello: &Hello) -> Result<Box<dyn Session>, ClientError> {

@@ -106,9 +106,12 @@ impl ServiceLeadership for ZooKeeperEnsemble {
 
 fn check(options: &Options) -> Result<(), OptionError> {
     match options.nodes {
-        Some(nodes) if nodes < 3 || nodes % 2 == 0 || nodes > 9 => bad_option("nodes")(format!(
-            "a quorum of ZooKeeper needs an odd number of servers from 3 to 9, not {nodes}; use --nodes 3 or --nodes 5"
-        )),
+        Some(nodes) if nodes < 3 || nodes % 2 == 0 || nodes > 9 => bad_option(
+            "nodes",
+            format!(
+                "a quorum of ZooKeeper needs an odd number of servers from 3 to 9, not {nodes}; use --nodes 3 or --nodes 5"
+            ),
+        ),
         _ => Ok(()),
     }
 }
@@ -117,12 +120,15 @@ fn check_ttl(ttl: Duration) -> Result<(), OptionError> {
     if (TTL_MIN..=TTL_MAX).contains(&ttl) {
         return Ok(());
     }
-    bad_option("ttl")(format!(
-        "these ZooKeeper servers give sessions of {} to {} s; use --ttl {}s",
-        TTL_MIN.as_secs(),
-        TTL_MAX.as_secs(),
-        ttl.clamp(TTL_MIN, TTL_MAX).as_secs()
-    ))
+    bad_option(
+        "ttl",
+        format!(
+            "these ZooKeeper servers give sessions of {} to {} s; use --ttl {}s",
+            TTL_MIN.as_secs(),
+            TTL_MAX.as_secs(),
+            ttl.clamp(TTL_MIN, TTL_MAX).as_secs()
+        ),
+    )
 }
 
 fn start_command(index: usize, nodes: &[Arc<dyn Node>]) -> Service {
