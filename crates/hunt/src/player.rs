@@ -8,6 +8,7 @@ use fencepost_engine::Stop;
 use fencepost_history::shell_path;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Plays schedules, several at a time.
 #[async_trait]
@@ -17,6 +18,11 @@ pub trait Player: Send + Sync {
     /// # Errors
     /// The schedule cannot be played, the environment failed, or Ctrl-C ended the run.
     async fn play(&self, schedule: &Schedule) -> Result<Played>;
+
+    /// How long a play takes, from those so far: one that begins later than this before the end ends after it.
+    fn usual_time(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// Plays schedules as runs.

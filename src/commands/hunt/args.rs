@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use fencepost_engine::{BadUsage, JOBS_MAX, RunOptions, check_count, check_once, find_lock};
 use fencepost_history::{Seed, Shard, TimeSpan};
 use fencepost_hunt::hunt::HuntRequest;
-use fencepost_hunt::search::DrawnOptions;
+use fencepost_hunt::search::{ACQUIRE_TTLS, DrawnOptions, LIMIT_TTLS};
 use fencepost_locks::reference;
 use std::path::PathBuf;
 
@@ -68,6 +68,10 @@ pub struct HuntArgs {
     /// [default: for a lock of one's own the built-in lock of its service, otherwise none].
     #[arg(long, value_name = "LOCK", conflicts_with = "resume")]
     pub against: Option<String>,
+    /// Clients write without a look at the validity of their lock. Where a hunt compares, they look at it
+    /// (--careful): what only a fence prevents is of every lock.
+    #[arg(long)]
+    pub careless: bool,
     /// Which violations give the exit code 1: the lock's own, or any [default: own where the hunt compares].
     #[arg(long, value_name = "WHICH")]
     pub fail_on: Option<FailOn>,
@@ -124,16 +128,19 @@ impl HuntArgs {
             concurrency: set(&mut options.concurrency, 0, unset.concurrency),
             keys: set(&mut options.keys, 0, 1),
             time_limit: set(&mut options.time_limit, TimeSpan::default(), unset.time_limit),
+            ttl: options.ttl.0.is_zero(),
         };
         options.concurrency = options.concurrency.max(options.clients);
         if options.ttl.0.is_zero() {
             options.ttl = shortest_ttl(&options)?;
         }
-        let twice = TimeSpan(options.ttl.0 * 2);
-        set(&mut options.acquire_timeout, TimeSpan::default(), twice);
-        set(&mut options.time_limit, TimeSpan::default(), TimeSpan(options.ttl.0 * 6));
+        let ttl = options.ttl.0;
+        set(&mut options.acquire_timeout, TimeSpan::default(), TimeSpan(ttl * ACQUIRE_TTLS));
+        set(&mut options.time_limit, TimeSpan::default(), TimeSpan(ttl * LIMIT_TTLS));
         options.nemesis = Vec::new();
         options.brief = true;
+        let against = self.reference()?;
+        options.careful = !self.careless && (options.careful || against.is_some());
         let seed = options.seed.take().unwrap_or_else(Seed::fresh);
         Ok(HuntRequest {
             options,
@@ -145,7 +152,7 @@ impl HuntArgs {
             known: self.known.clone(),
             shard: self.shard,
             corpus: self.corpus.clone(),
-            against: self.reference()?,
+            against,
             command: String::new(),
         })
     }

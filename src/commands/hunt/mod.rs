@@ -73,7 +73,7 @@ async fn begin_or_resume(args: &HuntArgs, corpus: Option<&Path>, stop: &Arc<Stop
     let observer: Arc<dyn HuntObserver> = Arc::new(Live::new());
     let around =
         HuntParts { player: Arc::new(player), program: program().to_owned(), stop: stop.clone(), observer };
-    let hunt = Hunt::new(request, begun, folder, around)?;
+    let mut hunt = Hunt::new(request, begun, folder, around)?;
     let HuntEnd { file, written } = hunt.hunt().await?;
     say!("{}", outcome(&file));
     if written.is_ok() {
@@ -189,7 +189,10 @@ fn command(request: &HuntRequest, all: bool) -> String {
         words.push(format!("--nemeses {}", shell_word(&request.nemeses.join(","))));
     }
     words.push(format!("--for {} --jobs {} --seed {}", request.budget, request.jobs, request.seed));
-    words.extend(request.against.as_ref().map(|against| format!("--against {against}")));
+    if let Some(against) = &request.against {
+        words.push(format!("--against {against}"));
+        words.extend((!request.options.careful).then(|| "--careless".to_owned()));
+    }
     words.extend(request.shard.map(|shard| format!("--shard {shard}")));
     words.extend(request.corpus.as_ref().map(|corpus| format!("--corpus {}", shell_path(corpus))));
     if let Some(known) = &request.known {

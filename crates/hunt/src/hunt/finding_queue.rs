@@ -91,7 +91,7 @@ impl Hunt {
         match shrink(schedule, violation, &self.player, budget, &mut |_| {}).await? {
             Some(shrunk) => {
                 let name = self.keep_small(found, &shrunk)?;
-                self.compare_small(&name, &shrunk.schedule, until).await?;
+                self.compare_small(&name, &shrunk, until).await?;
             }
             // Where the time was up first, nothing is known about how often it comes.
             None if Instant::now() < until => self.note_rare(name),

@@ -47,6 +47,11 @@ impl Progress {
         }
     }
 
+    /// What the hunt is asked to do changed, before its first schedule.
+    pub(super) fn change_request(&mut self, request: HuntRequest) {
+        self.request = request;
+    }
+
     /// The state as it is kept.
     pub(super) fn state(&self) -> HuntState {
         HuntState {

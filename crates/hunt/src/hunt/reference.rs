@@ -9,7 +9,9 @@ use super::progress::Progress;
 use super::seen_violation::{all_violations, explains, is_same_breach};
 use super::state::{Found, Hunt};
 use crate::player::Player;
+use crate::rate::Rate;
 use crate::schedule::Schedule;
+use crate::shrink::Shrunk;
 use anyhow::Result;
 use fencepost_campaign::Played;
 use fencepost_checker::Outcome;
@@ -19,10 +21,22 @@ use fencepost_report::hunt::{Compared, FindingState, HuntFinding};
 use std::fs;
 use std::time::Instant;
 
-/// Plays of the reference for a new violation, and for one that was made small: a right lock shows what is of
-/// its servers in most of them.
+/// Plays of the reference for a new violation: a right lock shows what is of its servers in most of them.
 const PLAYS: usize = 2;
-const PLAYS_OF_SMALL: usize = 4;
+
+/// Plays of the reference for a violation that was made small, fewest and most.
+const PLAYS_OF_SMALL: (usize, usize) = (4, 12);
+
+/// A violation that comes as often for the reference as for the lock is missed by all plays so rarely.
+const MISSED: f64 = 0.01;
+
+/// So many plays of the reference tell whether it shows, too, what the lock shows at this rate.
+fn plays_of_small(rate: Rate) -> usize {
+    // One play more with it and one more without: none of few plays is certain.
+    let share = (rate.violations + 1) as f64 / (rate.plays + 2) as f64;
+    let (fewest, most) = PLAYS_OF_SMALL;
+    ((MISSED.ln() / (1.0 - share).ln()).ceil() as usize).clamp(fewest, most)
+}
 
 /// This schedule for another lock on the same servers.
 ///
@@ -48,9 +62,9 @@ impl Hunt {
 
     /// Compares a finding once more, as it is now that it is small: with other faults beside it, a reference
     /// shows less of what is of its servers.
-    pub(super) async fn compare_small(&self, name: &str, schedule: &Schedule, until: Instant) -> Result<()> {
+    pub(super) async fn compare_small(&self, name: &str, shrunk: &Shrunk, until: Instant) -> Result<()> {
         if self.request.against.is_some() {
-            self.compare(name, schedule, PLAYS_OF_SMALL, until).await?;
+            self.compare(name, &shrunk.schedule, plays_of_small(shrunk.rate), until).await?;
         }
         Ok(())
     }
@@ -102,7 +116,7 @@ impl Hunt {
         };
         let mut asked = Err("the time was over".to_owned());
         for _ in 0..plays_max {
-            if self.stop.reason().is_some() || Instant::now() >= until {
+            if self.stop.reason().is_some() || !self.ends_by(until) {
                 break;
             }
             let played = self.player.play(&other).await?;
@@ -179,5 +193,16 @@ impl Progress {
         if let Some(against) = &mut self.file.against {
             against.plays += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rare_violation_takes_more_plays_of_the_reference() {
+        let plays = |violations, plays| plays_of_small(Rate { violations, plays });
+        assert_eq!((plays(10, 10), plays(8, 10), plays(4, 10), plays(1, 10)), (4, 4, 9, 12));
     }
 }

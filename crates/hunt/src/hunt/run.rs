@@ -10,13 +10,13 @@ use super::seen_violation::{SeenViolation, seen_violations};
 use super::state::{Found, Hunt, HuntParts};
 use crate::player::Player;
 use crate::schedule::Schedule;
-use crate::search::{Archive, Proposal, ScheduleCoverage, Search, Space};
+use crate::search::{Archive, Proposal, ScheduleCoverage, Search, Space, with_ttl};
 use anyhow::{Context, Result};
 use fencepost_campaign::Played;
 use fencepost_checker::Whose;
 use fencepost_engine::{BadUsage, Reason, pick};
 use fencepost_history::run::{RunFolder, now};
-use fencepost_history::shell_path;
+use fencepost_history::{TimeSpan, shell_path};
 use fencepost_nemesis::{Nemesis, registry};
 use fencepost_report::findings::Signature;
 use fencepost_report::hunt::{Against, HuntFile};
@@ -102,7 +102,8 @@ impl Hunt {
     ///
     /// # Errors
     /// The folder cannot be written as the hunt begins, or the first check failed.
-    pub async fn hunt(&self) -> Result<HuntEnd> {
+    pub async fn hunt(&mut self) -> Result<HuntEnd> {
+        let deadline = Instant::now() + self.left();
         let begins = self.progress.lock().file.schedules == 0;
         self.folder.write(&self.progress.lock().state())?;
         if begins {
@@ -110,7 +111,6 @@ impl Hunt {
         }
         let goes_on = if begins { self.passes_first_check().await? } else { true };
         if goes_on {
-            let deadline = Instant::now() + self.left();
             let schedules = join_all((0..self.request.jobs).map(|_| self.work(deadline)));
             let hunted = AtomicBool::new(false);
             let hunting = async {
@@ -149,29 +149,36 @@ impl Hunt {
         self.request.budget.0.saturating_sub(spent)
     }
 
-    async fn passes_first_check(&self) -> Result<bool> {
-        let checked =
-            check_without_faults(&self.request.options, self.request.drawn, self.request.seed, &self.player)
-                .await;
-        let checked = match checked {
+    async fn passes_first_check(&mut self) -> Result<bool> {
+        let HuntRequest { options, drawn, seed, .. } = &self.request;
+        let checked = match check_without_faults(options, *drawn, *seed, &self.player).await {
             Err(_) if self.is_interrupted() => return Ok(false),
             checked => checked.context("the first check, without faults, failed")?,
         };
-        match checked {
+        if let Some((ttl, why)) = checked.other_ttl {
+            self.use_ttl(ttl)?;
+            self.observer.message(&why);
+            self.progress.lock().remark(why);
+        }
+        match checked.check {
             FirstCheck::Works => Ok(true),
-            FirstCheck::Silent(sentence) => {
+            FirstCheck::BusyMachine => {
+                self.progress.lock().note_busy_machine();
+                Ok(true)
+            }
+            FirstCheck::Silent(why) => {
+                let HuntRequest { options, drawn, .. } = &self.request;
+                let also = if drawn.ttl { ", nor with a longer one" } else { "" };
+                let sentence = format!(
+                    "nothing was tested: with a TTL of {}{also} the lock {} granted nothing {why}",
+                    options.ttl, options.lock
+                );
                 self.end_for(sentence.clone());
                 self.progress.lock().remark(sentence);
                 Ok(false)
             }
             FirstCheck::Broken(broken) => {
-                let (schedule, played) = *broken;
-                let seen = seen_violations(&played);
-                if seen.iter().all(SeenViolation::is_of_a_busy_machine) {
-                    self.progress.lock().note_busy_machine();
-                    let _ = fs::remove_dir_all(&played.folder);
-                    return Ok(true);
-                }
+                let (schedule, played, seen) = *broken;
                 let found = seen.iter().map(|seen| self.progress.lock().note_violation(0, seen)).collect();
                 self.take(found, seen, &schedule, played);
                 self.work_out_findings(Instant::now() + Duration::from_secs(60)).await;
@@ -179,6 +186,26 @@ impl Hunt {
                 Ok(false)
             }
         }
+    }
+
+    /// Goes on with another TTL than was asked for.
+    fn use_ttl(&mut self, ttl: TimeSpan) -> Result<(), BadUsage> {
+        self.request.options = with_ttl(self.request.options.clone(), ttl);
+        // The schedules keep to it: others may not work.
+        self.request.drawn.ttl = false;
+        let HuntRequest { options, drawn, .. } = &self.request;
+        let mut progress = self.progress.lock();
+        let nemeses = progress.search.space.nemeses.clone();
+        progress.search.space = Space::new(options.clone(), *drawn, nemeses)?;
+        progress.change_request(self.request.clone());
+        Ok(())
+    }
+
+    /// Whether a play that begins now ends by then, as plays go. One begins in any case.
+    pub(super) fn ends_by(&self, until: Instant) -> bool {
+        let usual =
+            if self.progress.lock().file.schedules == 0 { Duration::ZERO } else { self.player.usual_time() };
+        Instant::now() + usual < until
     }
 
     fn is_interrupted(&self) -> bool {
@@ -191,7 +218,7 @@ impl Hunt {
 
     /// Plays one schedule after the other.
     async fn work(&self, deadline: Instant) {
-        while self.stop.reason().is_none() && Instant::now() < deadline && self.ended.lock().is_none() {
+        while self.stop.reason().is_none() && self.ends_by(deadline) && self.ended.lock().is_none() {
             let Some(proposal) = self.progress.lock().search.propose() else {
                 self.end_for("no nemesis has a target here".to_owned());
                 return;

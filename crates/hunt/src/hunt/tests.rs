@@ -163,7 +163,7 @@ async fn hunt_on(
         observer: Arc::new(Deaf),
     };
     let path = folder.path.clone();
-    let hunt = Hunt::new(request, begun, folder, around).unwrap();
+    let mut hunt = Hunt::new(request, begun, folder, around).unwrap();
     let HuntEnd { file, written } = hunt.hunt().await.unwrap();
     written.unwrap();
     (file, path)

@@ -11,11 +11,13 @@ mod moments;
 mod mutation;
 mod schedule_coverage;
 mod space;
+mod ttl;
 
 pub use archive::{Archive, Cell, ScheduleOutcome, Use};
 pub use mutation::Change;
 pub use schedule_coverage::{ScheduleCoverage, ShownViolation, SituationName};
 pub use space::{DrawnOptions, FAULTS_MAX, Space};
+pub use ttl::{ACQUIRE_TTLS, LIMIT_TTLS, with_ttl};
 
 use crate::schedule::Schedule;
 use fencepost_history::{Seed, Stream};

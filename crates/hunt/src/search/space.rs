@@ -2,6 +2,7 @@
 //! lock.
 
 use super::moments::draw_moment;
+use super::ttl::with_ttl;
 use crate::schedule::Schedule;
 use fencepost_engine::{BadUsage, RunOptions, RunSpec};
 use fencepost_history::{Seed, Stream, TimeSpan};
@@ -27,6 +28,11 @@ const CLIENTS: (usize, usize) = (3, 5);
 /// beside.
 const CROWDED: f64 = 0.3;
 
+/// The share of schedules with a TTL of so much more than the hunt's: one that a library which counts in
+/// seconds has to round.
+const ODD_TTL: f64 = 0.08;
+const ODD_TTL_MORE: Duration = Duration::from_millis(800);
+
 /// How many of ten drawn faults are aimed at a role, and wait for a moment at which they matter.
 const AIMED_OF_TEN: u32 = 7;
 
@@ -37,11 +43,14 @@ pub struct DrawnOptions {
     pub concurrency: bool,
     pub keys: bool,
     pub time_limit: bool,
+    /// Few schedules have another TTL than the hunt's.
+    #[serde(default)]
+    pub ttl: bool,
 }
 
 impl DrawnOptions {
     pub const ALL: DrawnOptions =
-        DrawnOptions { clients: true, concurrency: true, keys: true, time_limit: true };
+        DrawnOptions { clients: true, concurrency: true, keys: true, time_limit: true, ttl: true };
 }
 
 /// All schedules that a hunt may try.
@@ -51,6 +60,8 @@ pub struct Space {
     pub drawn: DrawnOptions,
     pub nemeses: Vec<&'static dyn Nemesis>,
     topology: Topology,
+    /// The TTL of few schedules, where the lock takes one that is no whole number of seconds.
+    odd_ttl: Option<TimeSpan>,
 }
 
 impl Space {
@@ -65,8 +76,12 @@ impl Space {
     ) -> Result<Space, BadUsage> {
         // The faults of a schedule are those of its plan.
         let base = RunOptions { nemesis: Vec::new(), nemesis_file: None, ..base };
-        let topology = RunSpec::with_plan(base.clone(), Plan::default())?.topology();
-        Ok(Space { base, drawn, nemeses, topology })
+        let spec = RunSpec::with_plan(base.clone(), Plan::default())?;
+        let ttl = TimeSpan(base.ttl.0 + ODD_TTL_MORE);
+        let takes = spec.lock.recipe.program().is_none_or(|program| program.ttl_step.is_none())
+            && spec.lock.check(&base.lock_options, ttl.0).is_ok();
+        let odd_ttl = (drawn.ttl && takes).then_some(ttl);
+        Ok(Space { base, drawn, nemeses, topology: spec.topology(), odd_ttl })
     }
 
     pub fn ttl(&self) -> Duration {
@@ -76,13 +91,18 @@ impl Space {
     /// The nodes of a schedule with these options.
     pub fn topology(&self, options: &RunOptions) -> Topology {
         let clients = (1..=options.clients).map(|number| format!("c{number}")).collect();
-        Topology { clients, ..self.topology.clone() }
+        // What a lock adds to its TTL stays the same.
+        let ttl = self.topology.ttl + options.ttl.0 - self.ttl();
+        Topology { clients, ttl, ..self.topology.clone() }
     }
 
     /// A schedule without faults, with options drawn.
     pub fn options(&self, random: &mut Stream) -> RunOptions {
         let mut options = self.base.clone();
         options.seed = Some(Seed(random.random_range(0..1 << 53)));
+        if let Some(ttl) = self.odd_ttl.filter(|_| random.random_bool(ODD_TTL)) {
+            options = with_ttl(options, ttl);
+        }
         self.draw_clients(&mut options, random);
         self.draw_keys(&mut options, random);
         self.draw_time_limit(&mut options, random);
@@ -108,7 +128,7 @@ impl Space {
     pub(super) fn draw_time_limit(&self, options: &mut RunOptions, random: &mut Stream) {
         if self.drawn.time_limit {
             let (shortest, longest) = LENGTH_TTLS;
-            options.time_limit = TimeSpan(self.ttl() * random.random_range(shortest..=longest));
+            options.time_limit = TimeSpan(options.ttl.0 * random.random_range(shortest..=longest));
         }
     }
 
@@ -150,7 +170,7 @@ impl Space {
         let mut options = self.options(random);
         if aim.is_some() && self.drawn.time_limit {
             // So that its moment comes, and what follows from it.
-            options.time_limit = TimeSpan(self.ttl() * LENGTH_TTLS.1);
+            options.time_limit = TimeSpan(options.ttl.0 * LENGTH_TTLS.1);
         }
         let mut plan = Plan { faults: vec![self.fault(nemesis, aim, &options, random)?], ..Plan::default() };
         while plan.faults.len() < FAULTS_MAX && random.random_bool(0.3) {
@@ -191,8 +211,8 @@ impl Space {
         // late.
         let latest_ms = (limit_ms - fault.for_ms) / 2;
         let waits = fault.then.is_some();
-        fault.at_ms = random
-            .random_range(0..=if waits { latest_ms.min(self.ttl().as_millis() as u64) } else { latest_ms });
+        fault.at_ms =
+            random.random_range(0..=if waits { latest_ms.min(options.ttl.millis()) } else { latest_ms });
         Some(fault)
     }
 

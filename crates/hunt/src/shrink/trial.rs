@@ -87,9 +87,10 @@ pub(super) struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Whether the time is up, or Ctrl-C came.
+    /// Whether no play would end in time any more, or Ctrl-C came.
     pub fn is_over(&self) -> bool {
-        self.stop.reason().is_some() || self.until.is_some_and(|until| Instant::now() >= until)
+        let ends = Instant::now() + self.player.usual_time();
+        self.stop.reason().is_some() || self.until.is_some_and(|until| ends >= until)
     }
 
     /// Plays a candidate until the goal is reached or out of reach. No play is begun that might not be
