@@ -17,6 +17,10 @@ pub(crate) const CLOCK_DRIFT: ClockNemesis<DriftParameters> = ClockNemesis {
     around: (1.0, 3.0),
     draw,
     make_lease_end_early: |drawn, _, _, _| DriftParameters { drift_ppm: drawn.drift_ppm.abs(), ..drawn },
+    make_lease_seem_longer: |drawn| {
+        let drift_ppm = -drawn.drift_ppm.abs().min(SLOWEST_PPM);
+        DriftParameters { drift_ppm, ..drawn }
+    },
     motions: |parameters| {
         let DriftParameters { clock, model, drift_ppm, period_ms, seed } = *parameters;
         clock.moved(Motion::Drift { model, drift_ppm, period_ms, seed })
@@ -27,6 +31,9 @@ pub(crate) const CLOCK_DRIFT: ClockNemesis<DriftParameters> = ClockNemesis {
         summary: "clocks ran fast or slow",
     },
 };
+
+/// As slow as a clock is made: it loses 95 of 100 seconds.
+const SLOWEST_PPM: i64 = 950_000;
 
 /// How a drifting clock goes, and by how many percent it is too fast.
 fn drift(moved: &Moved) -> (Model, f64) {
@@ -75,7 +82,7 @@ fn draw(topology: &Topology, settings: &Settings, random: &mut Stream) -> DriftP
     let model = all.choose(random).copied().unwrap_or_default();
     let fast = random.random_bool(2.0 / 3.0);
     // A slow clock cannot lose more than all, nor a wave swing further back than that.
-    let most: f64 = if fast && model != Model::Periodic { 50.0 } else { 0.95 };
+    let most: f64 = if fast && model != Model::Periodic { 50.0 } else { SLOWEST_PPM as f64 / 1e6 };
     let drawn = draw_log(0.1, most, random);
     let requested = settings.options.clock_drift_ppm.map(|ppm| f64::from(ppm.get()) / 1e6);
     // What was requested is the user's choice, where a clock can do it.

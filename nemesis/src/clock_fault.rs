@@ -33,15 +33,16 @@ const HEALED_NS: u64 = 50_000_000;
 const PATIENCE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The targets of a clock fault: mostly servers, for it is their clocks that leases are counted by, and
-/// mostly a majority of them, without which no lock of several servers is at stake; else clients, which count
-/// how long their leases are valid.
+/// The targets of a clock fault: of three faults two are on servers, for it is their clocks that most leases
+/// are counted by, and mostly on a majority of them, without which no lock of several servers is at stake; the
+/// third is on clients, which count how long their leases are valid.
 pub(crate) fn draw_targets(topology: &Topology, random: &mut Stream) -> Option<Vec<String>> {
-    let names = if random.random_bool(0.9) && !topology.servers.is_empty() || topology.clients.is_empty() {
-        &topology.servers
-    } else {
-        &topology.clients
-    };
+    let names =
+        if random.random_bool(2.0 / 3.0) && !topology.servers.is_empty() || topology.clients.is_empty() {
+            &topology.servers
+        } else {
+            &topology.clients
+        };
     let least = if random.random_bool(0.7) { names.len() / 2 + 1 } else { 1 };
     (!names.is_empty()).then(|| subset(names, random.random_range(least..=names.len()), random))
 }
@@ -55,14 +56,19 @@ pub(crate) fn draw_size_ms(topology: &Topology, settings: &Settings, random: &mu
     if random.random_bool(2.0 / 3.0) { size_ms } else { -size_ms }
 }
 
-/// The clocks of the servers that granted, by which leases end; and the holder's own, by which some clients
-/// count theirs.
+/// The clocks of the servers that granted, by which leases end; the holder's own, by which some clients count
+/// theirs; and the waiter's, by which some judge whether the holder's is over. Of each three in turn one is a
+/// client's.
 const AIMS: &[Aim] = &[
     Aim::at(Role::Granting, &[Moment::GrantedForLong]),
+    Aim::at(Role::Holder, &[Moment::GrantedForLong, Moment::Collecting]),
     Aim::at(Role::Granting, &[Moment::GrantedForLong, Moment::BeforeWrite]),
     Aim::at(Role::Granting, &[Moment::GrantedForLong, Moment::Collecting]),
-    Aim::at(Role::Holder, &[Moment::GrantedForLong, Moment::Collecting]),
+    Aim::at(Role::Waiter, &[Moment::GrantedForLong, Moment::Collecting]),
 ];
+
+/// So often an aimed fault moves the holder's clock the way that makes it trust its lease for longer.
+const TRUSTS_LONGER: f64 = 0.75;
 
 /// How far clocks go wrong that end leases early, in milliseconds: forward, and beyond the TTL.
 pub(crate) fn draw_beyond_ttl_ms(topology: &Topology, settings: &Settings, random: &mut Stream) -> i64 {
@@ -81,6 +87,8 @@ pub(crate) struct ClockNemesis<P: 'static> {
     pub draw: fn(&Topology, &Settings, &mut Stream) -> P,
     /// Makes of a draw one that ends the leases early that servers granted, where it can.
     pub make_lease_end_early: fn(P, &Topology, &Settings, &mut Stream) -> P,
+    /// Makes of a draw one that a client's lease seems to last longer by, where it can.
+    pub make_lease_seem_longer: fn(P) -> P,
     pub motions: fn(&P) -> Motions,
     pub words: Words,
 }
@@ -151,13 +159,14 @@ impl<P: Serialize + DeserializeOwned> TypedNemesis for ClockNemesis<P> {
         settings: &Settings,
         random: &mut Stream,
     ) -> Draw<P> {
-        if aim.aim.role.is_of_clients() {
-            return drawn;
-        }
-        Draw {
-            parameters: (self.make_lease_end_early)(drawn.parameters, topology, settings, random),
-            ..drawn
-        }
+        let parameters = match aim.aim.role {
+            Role::Holder if random.random_bool(TRUSTS_LONGER) => {
+                (self.make_lease_seem_longer)(drawn.parameters)
+            }
+            Role::Holder => drawn.parameters,
+            _ => (self.make_lease_end_early)(drawn.parameters, topology, settings, random),
+        };
+        Draw { parameters, ..drawn }
     }
 
     fn prepare(&self, on: &[String], parameters: P) -> Result<Box<dyn Fault>, Refusal> {

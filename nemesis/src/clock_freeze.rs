@@ -13,6 +13,7 @@ pub(crate) const CLOCK_FREEZE: ClockNemesis<FreezeParameters> = ClockNemesis {
     draw: |_, settings, _| FreezeParameters { clock: settings.options.clock },
     // A clock that stands still ends no lease early.
     make_lease_end_early: |drawn, _, _, _| drawn,
+    make_lease_seem_longer: |drawn| drawn,
     motions: |parameters| parameters.clock.moved(Motion::Freeze),
     words: Words {
         sentence: |moved| format!("{} stood still", moved.clock()),

@@ -16,6 +16,10 @@ pub(crate) const CLOCK_JUMP: ClockNemesis<JumpParameters> = ClockNemesis {
     make_lease_end_early: |_, topology, settings, random| {
         JumpParameters::of(draw_beyond_ttl_ms(topology, settings, random), settings.options.clock)
     },
+    make_lease_seem_longer: |drawn| JumpParameters {
+        wall_ms: -drawn.wall_ms.abs(),
+        monotonic_ms: -drawn.monotonic_ms.abs(),
+    },
     motions: |parameters| {
         let jump = |by_ms: i64| (by_ms != 0).then_some(Motion::Jump { by_ms });
         Motions { wall: jump(parameters.wall_ms), monotonic: jump(parameters.monotonic_ms) }

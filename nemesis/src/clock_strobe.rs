@@ -20,6 +20,7 @@ pub(crate) const CLOCK_STROBE: ClockNemesis<StrobeParameters> = ClockNemesis {
         size_ms: draw_beyond_ttl_ms(topology, settings, random),
         ..drawn
     },
+    make_lease_seem_longer: |drawn| StrobeParameters { size_ms: -drawn.size_ms.abs(), ..drawn },
     motions: |parameters| {
         let StrobeParameters { clock, size_ms, period_ms } = *parameters;
         clock.moved(Motion::Strobe { size_ms, period_ms })

@@ -18,10 +18,12 @@ pub(crate) const DELAY: NetworkNemesis = NetworkNemesis {
     field: "delay_ms",
     has_field: |impairment| impairment.delay_ms > 0.0,
     draw,
+    only_emulated: false,
+    spares_storage: false,
     delays_nothing: false,
     aims: AIMS,
     adapt_to_aim,
-    look: Look { echoes: |_| (5, 84), shows },
+    look: Look { by_connections: false, probes: |_| (5, 84), shows },
     words: Words {
         sentence: held_back,
         label: |impairment| format!("delay {} ms", impairment.delay_ms),
@@ -74,7 +76,7 @@ fn adapt_to_aim(
 }
 
 /// Round trips take at least half as much longer as was requested, or none has ended yet.
-fn shows(parameters: &NetworkParameters, before: &Echoes, after: &Echoes) -> bool {
+pub(crate) fn shows(parameters: &NetworkParameters, before: &Echoes, after: &Echoes) -> bool {
     let was_ms = before.median_ms.unwrap_or(0.0);
     after.median_ms.is_none_or(|is_ms| is_ms >= was_ms + parameters.round_trip_ms() / 2.0)
 }

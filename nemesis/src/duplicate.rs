@@ -14,10 +14,16 @@ pub(crate) const DUPLICATE: NetworkNemesis = NetworkNemesis {
         let duplicate = f64::from(random.random_range(10..=90)) / 100.0;
         (Impairment { duplicate, ..Impairment::default() }, Direction::Both)
     },
+    only_emulated: false,
+    spares_storage: false,
     delays_nothing: true,
     aims: FLOWS,
     adapt_to_aim: as_drawn,
-    look: Look { echoes: |_| (60, 84), shows: |_, before, after| after.duplicates > before.duplicates },
+    look: Look {
+        by_connections: false,
+        probes: |_| (60, 84),
+        shows: |_, before, after| after.duplicates > before.duplicates,
+    },
     words: Words {
         sentence: |impairment| format!("{} of the packets came twice", percent(impairment.duplicate)),
         label: |impairment| format!("duplicate {}", percent(impairment.duplicate)),

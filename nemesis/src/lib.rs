@@ -44,9 +44,11 @@ mod planned_fault;
 mod power_loss;
 mod registry;
 mod reorder;
+mod reset;
 mod resolution;
 mod roles;
 mod slow;
+mod stall;
 mod supervisor;
 mod swarm;
 #[cfg(test)]

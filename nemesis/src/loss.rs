@@ -20,11 +20,17 @@ pub(crate) const LOSS: NetworkNemesis = NetworkNemesis {
             [Direction::Both, Direction::Out, Direction::In].choose(random).copied().unwrap_or_default();
         (Impairment { loss, loss_correlation, ..Impairment::default() }, ways)
     },
+    only_emulated: false,
+    spares_storage: false,
     delays_nothing: false,
     aims: FLOWS,
     adapt_to_aim: as_drawn,
     // With the least share that is drawn, one of 60 is missing in 998 of 1000 looks.
-    look: Look { echoes: |_| (60, 84), shows: |_, _, after| after.answered < after.sent },
+    look: Look {
+        by_connections: false,
+        probes: |_| (60, 84),
+        shows: |_, _, after| after.answered < after.sent,
+    },
     words: Words {
         sentence: |impairment| {
             let bursts = if impairment.loss_correlation > 0.0 { ", in bursts" } else { "" };

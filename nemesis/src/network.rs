@@ -24,6 +24,10 @@ pub(crate) struct NetworkNemesis {
     pub field: &'static str,
     pub has_field: fn(&Impairment) -> bool,
     pub draw: fn(&Topology, &mut Stream) -> (Impairment, Direction),
+    /// Whether netem cannot do it.
+    pub only_emulated: bool,
+    /// Whether it is only about the ways to the servers of the lock.
+    pub spares_storage: bool,
     /// As in the description of the nemesis.
     pub delays_nothing: bool,
     /// What it is aimed at, and what happens to packets then.
@@ -43,8 +47,11 @@ impl TypedNemesis for NetworkNemesis {
             on_packets: true,
             delays_nothing: self.delays_nothing,
             aims: self.aims,
-            // Either of them can impair packets.
-            needs_one_of: &[Capability::Netem, Capability::PacketQueue],
+            needs_one_of: match self.only_emulated {
+                true => &[Capability::PacketQueue],
+                // Either of them can impair packets.
+                false => &[Capability::Netem, Capability::PacketQueue],
+            },
             ..NemesisDescription::new(self.name, self.about)
         }
     }
@@ -55,7 +62,13 @@ impl TypedNemesis for NetworkNemesis {
         _: &Settings,
         random: &mut Stream,
     ) -> Option<Draw<NetworkParameters>> {
-        let (on, peers) = draw_sides(topology, random)?;
+        let (on, mut peers) = draw_sides(topology, random)?;
+        if self.spares_storage {
+            peers.retain(|peer| topology.storage.as_ref() != Some(peer));
+            if peers.is_empty() {
+                peers.clone_from(&topology.servers);
+            }
+        }
         let (impairment, ways) = (self.draw)(topology, random);
         let parameters = NetworkParameters { impairment, peers, ways };
         Some(Draw { on, length: around_ttl(topology.ttl, 1.0, 3.0, random), parameters })

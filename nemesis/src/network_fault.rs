@@ -4,7 +4,7 @@ use crate::context::FaultContext;
 use crate::fault::{Fault, FaultError, Observation};
 use crate::network_parameters::{Direction, Look, NetworkParameters, Words};
 use crate::packets_tool::{Cleared, PacketsCall};
-use crate::tools::packets::{Echoes, Impairment, Mechanism, Probe, State};
+use crate::tools::packets::{Echoes, Impairment, Mechanism, Probe, State, Streams};
 use async_trait::async_trait;
 use fencepost_history::FaultDescription;
 use fencepost_history::prose::and;
@@ -95,6 +95,60 @@ impl Impaired {
         .await
     }
 
+    /// Opens so many connections from each target to all its peers, and sums up how many of them lasted.
+    async fn connect(
+        &self,
+        context: &FaultContext,
+        peers: &[String],
+        count: u16,
+    ) -> Result<Vec<Echoes>, FaultError> {
+        let to = addresses(context, peers)?;
+        try_join_all(self.on.iter().map(|target| {
+            let each = peers.iter().zip(&to).map(move |(peer, to)| async move {
+                let port: u16 = call(context, peer, PacketsCall::Listen).await?;
+                let streams = PacketsCall::Streams(Streams { to: *to, port, count });
+                // Where no connection comes about, another fault has this way, and nothing can be seen of this
+                // one.
+                let lasted: Option<u16> = call(context, target, streams).await.ok();
+                let seen =
+                    |lasted: u16| Echoes { sent: count.into(), answered: lasted.into(), ..Echoes::default() };
+                Ok::<_, FaultError>(lasted.map_or(Echoes::default(), seen))
+            });
+            async move { Ok(Echoes::sum(&try_join_all(each).await?)) }
+        }))
+        .await
+    }
+
+    /// Looks at what the fault does: by echoes, or by connections.
+    async fn look(&self, context: &FaultContext, peers: &[String]) -> Result<(Vec<Echoes>, f64), FaultError> {
+        let (count, bytes) = (self.look.probes)(&self.parameters.impairment);
+        let patience_ms = self.patience_ms(count, bytes);
+        let seen = match self.look.by_connections {
+            true => self.connect(context, peers, count).await?,
+            false => self.probe(context, peers, count, bytes, patience_ms).await?,
+        };
+        Ok((seen, patience_ms))
+    }
+
+    /// What was observed of one target, in the words of its events.
+    fn observed(&self, by: Option<&Mechanism>, before: &Echoes, after: &Echoes, patience_ms: f64) -> Value {
+        if self.look.by_connections {
+            return json!({"mechanism": by, "connections": after.sent, "lasted": after.answered});
+        }
+        let mut observed = json!({
+            "mechanism": by,
+            "round_trip_ms_before": before.median_ms,
+            "round_trip_ms": after.median_ms,
+            "echoes": after,
+        });
+        if self.parameters.impairment.loss == 0.0 && after.answered * 2 < after.sent {
+            // The median of those that were quick would say too little.
+            observed["round_trip_ms"] = Value::Null;
+            observed["round_trip_over_ms"] = json!(patience_ms);
+        }
+        observed
+    }
+
     /// Probes until round trips are as before, or nothing is left that could make them differ but another
     /// fault.
     async fn look_healed(&self, context: &FaultContext, peers: &[String]) -> Result<Vec<Echoes>, FaultError> {
@@ -175,25 +229,12 @@ impl Fault for Impaired {
         let used =
             try_join_all(ways.iter().map(|(node, others)| fault.impair(context, node, others))).await?;
 
-        let (count, bytes) = (self.look.echoes)(&self.parameters.impairment);
-        let patience_ms = self.patience_ms(count, bytes);
-        let after = self.probe(context, &peers, count, bytes, patience_ms).await?;
+        let (after, patience_ms) = self.look(context, &peers).await?;
         let mut seen = Observation::default();
         for ((target, before), after) in self.on.iter().zip(&self.before).zip(&after) {
             // Where no echo came back before, another fault has this way already.
             seen.effective |= before.answered > 0 && (self.look.shows)(&self.parameters, before, after);
-            let mut observed = json!({
-                "mechanism": used.first(),
-                "round_trip_ms_before": before.median_ms,
-                "round_trip_ms": after.median_ms,
-                "echoes": after,
-            });
-            if self.parameters.impairment.loss == 0.0 && after.answered * 2 < after.sent {
-                // The median of those that were quick would say too little.
-                observed["round_trip_ms"] = Value::Null;
-                observed["round_trip_over_ms"] = json!(patience_ms);
-            }
-            seen.observed.insert(target.clone(), observed);
+            seen.observed.insert(target.clone(), self.observed(used.first(), before, after, patience_ms));
         }
         Ok(seen)
     }

@@ -63,8 +63,10 @@ impl NetworkParameters {
 /// How an impairment is looked at, and when it shows.
 #[derive(Clone, Copy)]
 pub(crate) struct Look {
-    /// Echoes to each peer, and bytes of each.
-    pub echoes: fn(&Impairment) -> (u16, usize),
+    /// Echoes or connections to each peer, and bytes of each echo.
+    pub probes: fn(&Impairment) -> (u16, usize),
+    /// Whether it is connections that show it. Echoes are no TCP.
+    pub by_connections: bool,
     /// Whether what was seen before and after tells of these parameters.
     pub shows: fn(&NetworkParameters, &Echoes, &Echoes) -> bool,
 }

@@ -1,6 +1,6 @@
 //! The tool by which an agent impairs the packets that leave its node, and probes the way to others.
 
-use crate::tools::packets::{Counts, Impairment, Network, PacketsError, Probe};
+use crate::tools::packets::{Counts, Impairment, Listener, Network, PacketsError, Probe, Streams};
 use fencepost_cluster::agent::{Tool, ToolError};
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,10 @@ pub(crate) enum PacketsCall {
     Offers,
     /// Gives [`crate::tools::packets::Echoes`].
     Probe(Probe),
+    /// Gives the port at which streams are sent back.
+    Listen,
+    /// Gives how many of them were not reset.
+    Streams(Streams),
 }
 
 /// What happened to the packets up to the end of a fault, and the faults that are still in force.
@@ -56,6 +60,8 @@ impl PacketsTool {
             PacketsCall::Look => Ok(json!(self.network().look()?)),
             PacketsCall::Offers => Ok(json!(Network::offers()?)),
             PacketsCall::Probe(probe) => Ok(json!(probe.run()?)),
+            PacketsCall::Listen => Ok(json!(Listener::start()?)),
+            PacketsCall::Streams(streams) => Ok(json!(streams.run()?)),
         }
     }
 
@@ -77,10 +83,5 @@ impl PacketsTool {
 }
 
 fn sum<'a>(counts: impl Iterator<Item = &'a Counts>) -> Counts {
-    counts.fold(Counts::default(), |sum, next| Counts {
-        passed: sum.passed + next.passed,
-        lost: sum.lost + next.lost,
-        duplicated: sum.duplicated + next.duplicated,
-        reordered: sum.reordered + next.reordered,
-    })
+    counts.fold(Counts::default(), |sum, next| sum.and(*next))
 }

@@ -3,7 +3,7 @@
 use crate::nemesis::Nemesis;
 use crate::{
     clock_drift, clock_freeze, clock_jump, clock_strobe, delay, disk_full, disk_slow, duplicate, failover,
-    kill, leader_kill, leader_pause, loss, partition, pause, power_loss, reorder, slow,
+    kill, leader_kill, leader_pause, loss, partition, pause, power_loss, reorder, reset, slow, stall,
 };
 
 /// Every nemesis. `none` is the absence of any, and therefore not in it.
@@ -20,6 +20,8 @@ pub fn registry() -> &'static [&'static dyn Nemesis] {
         &reorder::REORDER,
         &duplicate::DUPLICATE,
         &slow::SLOW,
+        &stall::STALL,
+        &reset::RESET,
         &kill::Kill,
         &power_loss::PowerLoss,
         &failover::Failover,

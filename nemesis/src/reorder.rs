@@ -17,10 +17,16 @@ pub(crate) const REORDER: NetworkNemesis = NetworkNemesis {
         let reorder = f64::from(random.random_range(10..=50)) / 100.0;
         (Impairment { delay_ms, reorder, ..Impairment::default() }, Direction::Both)
     },
+    only_emulated: false,
+    spares_storage: false,
     delays_nothing: false,
     aims: FLOWS,
     adapt_to_aim: as_drawn,
-    look: Look { echoes: |_| (60, 84), shows: |_, before, after| after.overtaken > before.overtaken },
+    look: Look {
+        by_connections: false,
+        probes: |_| (60, 84),
+        shows: |_, before, after| after.overtaken > before.overtaken,
+    },
     words: Words {
         sentence: |impairment| {
             let share = percent(impairment.reorder);

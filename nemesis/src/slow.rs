@@ -15,10 +15,12 @@ pub(crate) const SLOW: NetworkNemesis = NetworkNemesis {
         let rate_kbit = draw_log(8.0, 512.0, random).round() as u64;
         (Impairment { rate_kbit, ..Impairment::default() }, Direction::Both)
     },
+    only_emulated: false,
+    spares_storage: false,
     delays_nothing: false,
     aims: FLOWS,
     adapt_to_aim: as_drawn,
-    look: Look { echoes, shows },
+    look: Look { by_connections: false, probes: echoes, shows },
     words: Words {
         sentence: |impairment| format!("no more than {} kbit passed a second", impairment.rate_kbit),
         label: |impairment| format!("{} kbit/s", impairment.rate_kbit),

@@ -22,6 +22,8 @@ const NOTHING: Impairment = Impairment {
     duplicate: 0.0,
     reorder: 0.0,
     rate_kbit: 0,
+    reset: 0.0,
+    pass_first: 0,
 };
 
 fn emulator() -> Network {
@@ -218,6 +220,62 @@ fn what_is_held_goes_on_at_once_when_the_fault_ends() {
         assert_eq!(network.look().unwrap().counts[&RIGHT].passed, 1, "taken in, and not lost");
         network.clear("long").unwrap();
         server.recv(&mut [0]).expect("the packet came at once");
+    });
+}
+
+#[test]
+fn what_resets_a_connection_is_heard_of_at_both_ends() {
+    let pair = Pair::new();
+    let listener = pair.right(|| TcpListener::bind((RIGHT, 7000)).unwrap());
+    let connect = || {
+        let client = pair.left(|| TcpStream::connect((RIGHT, 7000)).unwrap());
+        let server = listener.accept().unwrap().0;
+        for end in [&client, &server] {
+            end.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        }
+        (client, server)
+    };
+    pair.left(|| {
+        // Beside netem, where there is one.
+        let mut network = Network::default();
+        network.set("resets", &[RIGHT], Impairment { reset: 1.0, pass_first: 1, ..NOTHING }).unwrap();
+        let (mut client, mut server) = connect();
+        client.write_all(b"1").unwrap();
+        server.read_exact(&mut [0]).expect("the first packet passes");
+        client.write_all(b"2").unwrap();
+        for end in [&mut client, &mut server] {
+            let heard = end.read(&mut [0]).map_err(|error| error.kind());
+            assert_eq!(heard, Err(std::io::ErrorKind::ConnectionReset));
+        }
+        assert_eq!(network.look().unwrap().counts[&RIGHT].reset, 1);
+        network.clear("resets").unwrap();
+        assert!(network.is_gone().unwrap());
+        let (mut client, mut server) = connect();
+        client.write_all(b"3").unwrap();
+        server.read_exact(&mut [0]).expect("nothing resets any more");
+    });
+}
+
+#[test]
+fn the_first_requests_pass_and_those_after_them_are_held_back() {
+    let pair = Pair::new();
+    let listener = pair.right(|| TcpListener::bind((RIGHT, 7000)).unwrap());
+    let mut client = pair.left(|| TcpStream::connect((RIGHT, 7000)).unwrap());
+    let (mut server, _) = listener.accept().unwrap();
+    pair.left(|| {
+        let mut network = Network::default();
+        let stalled = Impairment { delay_ms: 600_000.0, pass_first: 2, ..NOTHING };
+        network.set("stalled", &[RIGHT], stalled).unwrap();
+        for request in [b"1", b"2"] {
+            client.write_all(request).unwrap();
+            server.read_exact(&mut [0]).expect("it passes");
+        }
+        client.write_all(b"3").unwrap();
+        server.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        assert!(server.read(&mut [0]).is_err(), "it is held back");
+        network.clear("stalled").unwrap();
+        server.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        server.read_exact(&mut [0]).expect("what is held goes on at the end");
     });
 }
 

@@ -12,7 +12,7 @@ use fencepost_checker::{
     registry, seconds, times,
 };
 use fencepost_history::prose::and;
-use fencepost_history::{RunPhase, f};
+use fencepost_history::{NodeKind, RunPhase, f};
 use serde_json::Value;
 use std::collections::HashSet;
 
@@ -91,12 +91,23 @@ fn held(heading: &Heading, run: &RunIndex, verdict: &RunVerdict) -> String {
     } else {
         format!("No property was violated: {lock}, which excludes no process, was entered {times} {under}")
     };
-    match figures::<LostUpdatesFigures>(verdict) {
+    let text = match figures::<LostUpdatesFigures>(verdict) {
         LostUpdatesFigures { acknowledged: 0, .. } => text + ".",
         LostUpdatesFigures { lost: 1.., .. } => text + ".",
         LostUpdatesFigures { acknowledged, .. } => {
             format!("{text}, and all {acknowledged} updates are there.")
         }
+    };
+    text + unmoved_clients(run)
+}
+
+/// What a lock that lives by clients' clocks was not put to, where clocks of servers only were moved.
+fn unmoved_clients(run: &RunIndex) -> &'static str {
+    let mut moved = run.faults.iter().filter(|fault| fault.effective && fault.description.moves_clocks);
+    let is_client = |target: &&str| run.kind_of(target) == Some(NodeKind::Client);
+    match moved.clone().next().is_some() && !moved.any(|fault| fault.targets.iter().any(is_client)) {
+        true => " No client's clock was moved, so this says nothing about one that is wrong.",
+        false => "",
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Two mechanisms do the same: the kernel's `netem` where it has it, and else the project's own emulator over
 //! the kernel's packet queue. Both work on what *leaves* this node, inside its own network, for chosen
-//! destinations only; what comes back is a matter of the nodes there. `docs/packets.md` has limits and
-//! measurements.
+//! destinations only; what comes back is a matter of the nodes there. What netem cannot do the emulator does
+//! beside it. `docs/packets.md` has limits and measurements.
 
 mod chain;
 mod emulator;
@@ -13,11 +13,14 @@ mod impairment;
 mod netem;
 mod probe;
 mod queue;
+mod segment;
+mod streams;
 
 pub use engine::PacketsError;
 pub use fate::Counts;
 pub use impairment::{Distribution, Impairment};
 pub use probe::{Echoes, Probe};
+pub use streams::{Listener, Streams};
 
 use engine::{Engine, Table};
 use serde::{Deserialize, Serialize};
@@ -25,7 +28,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 /// Who holds the packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mechanism {
     /// The kernel's own (`tc … netem`).
@@ -40,8 +43,17 @@ pub enum Mechanism {
 /// they add up ([`Impairment::and`]). Dropping it heals everything.
 #[derive(Default)]
 pub struct Network {
-    faults: BTreeMap<String, (Vec<Ipv4Addr>, Impairment)>,
-    engine: Option<(Mechanism, Box<dyn Engine>)>,
+    faults: BTreeMap<String, Fault>,
+    /// What does all that it can; none before the first fault.
+    preferred: Option<Mechanism>,
+    engines: BTreeMap<Mechanism, Box<dyn Engine>>,
+}
+
+/// What is done to the packets to some addresses.
+struct Fault {
+    to: Vec<Ipv4Addr>,
+    impairment: Impairment,
+    by: Mechanism,
 }
 
 /// What is in force, and what it did.
@@ -68,14 +80,10 @@ impl Network {
         }
     }
 
-    /// Uses this mechanism, whatever else the node offers. Only before the first fault.
+    /// Uses this mechanism where it can, whatever else the node offers. Only before the first fault.
     #[must_use]
     pub fn by(mechanism: Mechanism) -> Network {
-        let engine: Box<dyn Engine> = match mechanism {
-            Mechanism::Netem => Box::new(netem::Netem::default()),
-            Mechanism::Emulator => Box::new(emulator::Emulator::new()),
-        };
-        Network { faults: BTreeMap::new(), engine: Some((mechanism, engine)) }
+        Network { preferred: Some(mechanism), ..Network::default() }
     }
 
     /// Impairs what leaves for these addresses, under a new id or in place of what was asked under that id.
@@ -87,10 +95,12 @@ impl Network {
         impairment: Impairment,
     ) -> Result<Mechanism, PacketsError> {
         impairment.check().map_err(|refusal| PacketsError::new(refusal.sentence))?;
-        if self.engine.is_none() {
-            *self = Network::by(Network::offers()?);
-        }
-        let before = self.faults.insert(id.to_owned(), (to.to_vec(), impairment));
+        let by = match (impairment.needs_emulator(), self.preferred) {
+            (true, _) => Mechanism::Emulator,
+            (false, Some(preferred)) => preferred,
+            (false, None) => *self.preferred.insert(Network::offers()?),
+        };
+        let before = self.faults.insert(id.to_owned(), Fault { to: to.to_vec(), impairment, by });
         let applied = self.apply();
         if applied.is_err() {
             match before {
@@ -100,8 +110,7 @@ impl Network {
             // The first error says more than what follows from it.
             let _ = self.apply();
         }
-        applied?;
-        Ok(self.engine.as_ref().map_or(Mechanism::Emulator, |(mechanism, _)| *mechanism))
+        applied.map(|()| by)
     }
 
     /// Ends the fault of that id; that there is none is no error. What it held back goes on at once, if the
@@ -113,27 +122,45 @@ impl Network {
 
     /// What is in force, and what it did.
     pub fn look(&self) -> Result<State, PacketsError> {
-        let counts = self.engine.as_ref().map_or(Ok(BTreeMap::new()), |(_, engine)| engine.counts())?;
-        let mechanism = self.engine.as_ref().map(|(mechanism, _)| *mechanism);
+        let mut counts: BTreeMap<Ipv4Addr, Counts> = BTreeMap::new();
+        for engine in self.engines.values() {
+            for (address, more) in engine.counts()? {
+                let sum = counts.entry(address).or_default();
+                *sum = sum.and(more);
+            }
+        }
+        let mechanism = self.preferred.filter(|preferred| self.engines.contains_key(preferred));
+        let mechanism = mechanism.or_else(|| self.engines.keys().next().copied());
         Ok(State { mechanism, faults: self.faults.keys().cloned().collect(), counts })
     }
 
     /// Whether no rule of ours is left in this network, by asking the kernel.
     pub fn is_gone(&self) -> Result<bool, PacketsError> {
-        self.engine.as_ref().map_or(Ok(true), |(_, engine)| engine.is_gone())
+        let each: Result<Vec<bool>, PacketsError> =
+            self.engines.values().map(|engine| engine.is_gone()).collect();
+        Ok(each?.into_iter().all(|gone| gone))
     }
 
     fn apply(&mut self) -> Result<(), PacketsError> {
-        let mut table = Table::new();
-        for (addresses, impairment) in self.faults.values() {
-            for address in addresses {
+        let mut tables: BTreeMap<Mechanism, Table> =
+            self.engines.keys().map(|mechanism| (*mechanism, Table::new())).collect();
+        for Fault { to, impairment, by } in self.faults.values() {
+            let table = tables.entry(*by).or_default();
+            for address in to {
                 let sum = table.entry(*address).or_default();
                 *sum = sum.and(*impairment);
             }
         }
-        match &mut self.engine {
-            Some((_, engine)) => engine.apply(&table),
-            None => Ok(()),
+        for (mechanism, table) in tables {
+            self.engines.entry(mechanism).or_insert_with(|| engine(mechanism)).apply(&table)?;
         }
+        Ok(())
+    }
+}
+
+fn engine(mechanism: Mechanism) -> Box<dyn Engine> {
+    match mechanism {
+        Mechanism::Netem => Box::new(netem::Netem::default()),
+        Mechanism::Emulator => Box::new(emulator::Emulator::new()),
     }
 }

@@ -141,8 +141,8 @@ impl Space {
 
     /// What a hunt begins with, in an order that is partly drawn: each nemesis does what most locks are
     /// broken by. First come those that aim at the holder, then faults between two steps of the recipe, then
-    /// what stops the waiter whose turn is next, then those that aim at the servers of the holder, and then
-    /// those that cannot be aimed here.
+    /// what stops the waiter whose turn is next, then those that aim at the servers of the holder, the same at
+    /// the holder where they have that aim, too, and then those that cannot be aimed here.
     pub(super) fn opening(&self, random: &mut Stream) -> Vec<(&'static dyn Nemesis, Option<WhichAim>)> {
         let nemeses = self.nemeses_by_chance(random);
         let aimed: Vec<_> =
@@ -155,6 +155,10 @@ impl Space {
             .chain(at_points.map(|(nemesis, _)| (*nemesis, Some(WhichAim::AtPoint))))
             .chain(those(stops_waiters, Some(WhichAim::InTurn(1))))
             .chain(those(|aims| !aims.is_empty() && !is_at_holder(aims), Some(WhichAim::InTurn(0))))
+            .chain(those(
+                |aims| !is_at_holder(aims) && aims.get(1).is_some_and(is_of_holder),
+                Some(WhichAim::InTurn(1)),
+            ))
             .chain(those(<[_]>::is_empty, None))
             .collect()
     }
@@ -243,7 +247,11 @@ impl Space {
 
 /// Whether the first of these aims is the holder.
 fn is_at_holder(aims: &[PossibleAim]) -> bool {
-    aims.first().is_some_and(|aim| aim.on == [Role::Holder.name()])
+    aims.first().is_some_and(is_of_holder)
+}
+
+fn is_of_holder(aim: &PossibleAim) -> bool {
+    aim.on == [Role::Holder.name()]
 }
 
 /// Whether the first of these aims is the holder, and the second stops the waiter whose turn is next.

@@ -8,6 +8,7 @@ use super::chain::Chain;
 use super::engine::{Engine, PacketsError, Table};
 use super::fate::{Counts, Link};
 use super::queue::{Inbox, Packet, Queue, Show};
+use super::segment::Segment;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::{
@@ -302,7 +303,13 @@ impl EventLoop {
                 self.hold(now_ns, destination, PacketForm::Original(id));
                 continue;
             };
-            let fate = link.fate(now_ns, length, &mut self.random);
+            let segment = whole.as_deref().and_then(Segment::with_data);
+            let of_data =
+                segment.and_then(|segment| link.fate_of_data(now_ns, segment.ports(), &mut self.random));
+            let fate = of_data.unwrap_or_else(|| link.fate(now_ns, length, &mut self.random));
+            if let Some(segment) = segment.filter(|_| fate.reset) {
+                self.send_copy(&segment.reset(), destination);
+            }
             match fate.due_ns {
                 Some(due_ns) => self.hold(due_ns, destination, PacketForm::Original(id)),
                 None => lost.push((id, false)),
@@ -327,8 +334,8 @@ impl EventLoop {
         while (&self.wake_receiver).read(&mut [0; 64]).is_ok_and(|bytes| bytes > 0) {}
         let shared = self.shared.clone();
         let shared = shared.lock();
-        let copies = shared.links.values().any(|link| link.impairment.duplicate > 0.0);
-        let show = if copies { Show::Whole } else { Show::Headers };
+        let looks_inside = |link: &Link| link.impairment.duplicate > 0.0 || link.impairment.needs_emulator();
+        let show = if shared.links.values().any(looks_inside) { Show::Whole } else { Show::Headers };
         if show != self.showing {
             self.queue.show(show)?;
             self.showing = show;

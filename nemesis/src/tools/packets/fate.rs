@@ -1,8 +1,10 @@
 //! What becomes of each packet of a link: pure arithmetic, the same as netem's.
 
 use super::impairment::{Distribution, Impairment};
+use super::segment::Ports;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 
 /// Bytes that netem counts on top of an IP packet when it limits the rate.
 const ETHERNET: u64 = 14;
@@ -16,6 +18,8 @@ pub(super) struct Link {
     pub impairment: Impairment,
     pub counts: Counts,
     lost_last: bool,
+    /// Packets with data so far, by connection.
+    with_data: HashMap<Ports, u64>,
     /// When the last packet of the link falls due, for the rate.
     last_due_ns: u64,
 }
@@ -32,18 +36,56 @@ pub struct Counts {
     pub duplicated: u64,
     /// Packets that skipped the delay.
     pub reordered: u64,
+    /// Packets that reset their connection.
+    pub reset: u64,
 }
 
-/// When a packet and its copy go on; none: never.
+impl Counts {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Counts) -> Counts {
+        Counts {
+            passed: self.passed + other.passed,
+            lost: self.lost + other.lost,
+            duplicated: self.duplicated + other.duplicated,
+            reordered: self.reordered + other.reordered,
+            reset: self.reset + other.reset,
+        }
+    }
+}
+
+/// When a packet and its copy go on; none: never. Whether its connection is reset just before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fate {
     pub due_ns: Option<u64>,
     pub copy_due_ns: Option<u64>,
+    pub reset: bool,
 }
 
 impl Link {
     pub fn new(impairment: Impairment) -> Link {
-        Link { impairment, counts: Counts::default(), lost_last: false, last_due_ns: 0 }
+        Link {
+            impairment,
+            counts: Counts::default(),
+            lost_last: false,
+            with_data: HashMap::new(),
+            last_due_ns: 0,
+        }
+    }
+
+    /// Decides about a packet of TCP that has data. It may pass first, or reset its connection; none: it is as
+    /// any packet.
+    pub fn fate_of_data(&mut self, now_ns: u64, ports: Ports, random: &mut impl RngExt) -> Option<Fate> {
+        let number = self.with_data.entry(ports).or_default();
+        *number += 1;
+        let passes_first = *number <= self.impairment.pass_first;
+        let reset = !passes_first && self.impairment.reset > 0.0 && random.random_bool(self.impairment.reset);
+        if !passes_first && !reset {
+            return None;
+        }
+        self.counts.passed += 1;
+        self.counts.reset += u64::from(reset);
+        Some(Fate { due_ns: Some(now_ns), copy_due_ns: None, reset })
     }
 
     /// Decides about an IP packet of `bytes` bytes that leaves at `now_ns`.
@@ -174,6 +216,18 @@ mod tests {
         assert!((share(fates.iter().filter(|fate| fate.due_ns == Some(0)).count()) - 0.25).abs() < 0.01);
         assert!(fates.iter().all(|fate| matches!(fate.due_ns, Some(0 | 5_000_000))));
         assert!((counts.duplicated as f64 / PACKETS as f64 - 0.3).abs() < 0.01);
+    }
+
+    #[test]
+    fn the_first_packets_with_data_pass_and_of_the_others_a_share_resets() {
+        let impairment = Impairment { delay_ms: 5.0, pass_first: 2, reset: 0.25, ..Impairment::default() };
+        let (mut link, mut random) = (Link::new(impairment), SmallRng::seed_from_u64(1));
+        let mut of_data = |_| link.fate_of_data(0, [1; 4], &mut random);
+        let passes = Some(Fate { due_ns: Some(0), ..Fate::default() });
+        assert_eq!([0, 1].map(&mut of_data), [passes, passes]);
+        let resets = (0..PACKETS).filter_map(of_data).filter(|fate| fate.reset).count();
+        assert!((resets as f64 / PACKETS as f64 - 0.25).abs() < 0.01 && link.counts.reset == resets as u64);
+        assert_eq!(link.fate_of_data(0, [2; 4], &mut random), passes, "each connection has its first ones");
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use fencepost_history::Refusal;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// How a link is made worse. The fields mean what they mean to `tc netem`, in both mechanisms.
+/// How a link is made worse. The fields but for the last two mean what they mean to `tc netem`, in both
+/// mechanisms.
 ///
 /// ```
 /// use fencepost_nemesis::tools::packets::Impairment;
@@ -37,8 +38,16 @@ pub struct Impairment {
     #[serde(skip_serializing_if = "is_zero")]
     pub reorder: f64,
     /// Bandwidth in kilobits a second, counting Ethernet's 14 bytes a packet; 0 is unlimited.
-    #[serde(skip_serializing_if = "is_unlimited")]
+    #[serde(skip_serializing_if = "is_none")]
     pub rate_kbit: u64,
+    /// Share of TCP's packets with data that arrive as a reset of their connection, 0 to 1. Only the emulator
+    /// has this.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub reset: f64,
+    /// Of each connection so many packets with data pass untouched before anything is done to others. Only the
+    /// emulator has this.
+    #[serde(skip_serializing_if = "is_none")]
+    pub pass_first: u64,
 }
 
 /// How a delay spreads around its mean. The shapes are netem's own, also in that none reaches beyond four σ.
@@ -58,7 +67,12 @@ const LONGEST_MS: f64 = 600_000.0;
 impl Impairment {
     /// Refuses what makes no sense, in one sentence.
     pub fn check(&self) -> Result<(), Refusal> {
-        let shares = [("loss", self.loss), ("duplicate", self.duplicate), ("reorder", self.reorder)];
+        let shares = [
+            ("loss", self.loss),
+            ("duplicate", self.duplicate),
+            ("reorder", self.reorder),
+            ("reset", self.reset),
+        ];
         if let Some((name, share)) = shares.iter().find(|(_, share)| !(0.0..=1.0).contains(share)) {
             return Err(Refusal::at(name, format!("{name} is a share between 0 and 1, not {share}")));
         }
@@ -82,16 +96,17 @@ impl Impairment {
         if self.jitter_ms > 0.0 && self.delay_ms == 0.0 {
             return Err(Refusal::at("jitter_ms", "jitter_ms needs a delay_ms around which it spreads"));
         }
-        if *self == Impairment::default() {
-            let sentence = "no impairment given: expected delay_ms, loss, reorder, duplicate or rate_kbit";
+        if (Impairment { pass_first: 0, ..*self }) == Impairment::default() {
+            let sentence =
+                "no impairment given: expected delay_ms, loss, reorder, duplicate, rate_kbit or reset";
             return Err(Refusal::new(sentence));
         }
         Ok(())
     }
 
     /// Both at once, as if the packet passed one link after the other: delays add up, losses are independent,
-    /// the lower rate counts. Of two shapes that of the wider jitter, of two correlations that of the greater
-    /// loss is kept.
+    /// the lower rate and the greater `pass_first` count. Of two shapes that of the wider jitter, of two
+    /// correlations that of the greater loss is kept.
     #[must_use]
     pub fn and(self, other: Impairment) -> Impairment {
         let either = |one: f64, two: f64| 1.0 - (1.0 - one) * (1.0 - two);
@@ -112,7 +127,14 @@ impl Impairment {
             duplicate: either(self.duplicate, other.duplicate),
             reorder: either(self.reorder, other.reorder),
             rate_kbit,
+            reset: either(self.reset, other.reset),
+            pass_first: self.pass_first.max(other.pass_first),
         }
+    }
+
+    /// Whether netem cannot do it.
+    pub(super) fn needs_emulator(&self) -> bool {
+        self.reset > 0.0 || self.pass_first > 0
     }
 
     /// Chance that a packet is lost, given whether the one before was: two states (Gilbert's model) whose
@@ -141,8 +163,8 @@ fn whole_where_it_is<S: Serializer>(ms: &f64, serializer: S) -> Result<S::Ok, S:
     }
 }
 
-fn is_unlimited(rate_kbit: &u64) -> bool {
-    *rate_kbit == 0
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 #[cfg(test)]

@@ -152,6 +152,9 @@ fn options(impairment: &Impairment) -> Vec<String> {
         duplicate,
         reorder,
         rate_kbit,
+        // The emulator's.
+        reset: _,
+        pass_first: _,
     } = *impairment;
     let micros = |ms: f64| format!("{:.0}us", ms * 1000.0);
     let percent = |share: f64| format!("{:.6}%", share * 100.0);
@@ -235,6 +238,7 @@ mod tests {
             duplicate: 0.01,
             reorder: 0.25,
             rate_kbit: 64,
+            ..Impairment::default()
         };
         assert_eq!(
             options(&impairment).join(" "),
