@@ -37,6 +37,18 @@ pub trait Readiness: Send + Sync {
     async fn await_serving(&self, server: &str) -> Result<(), ClusterError>;
 }
 
+/// Makes servers refuse writes, by orders to the servers themselves. The engine implements it, for services
+/// whose servers can be made to.
+#[async_trait]
+pub trait ErrorReplies: Send + Sync {
+    /// Makes a server answer writes with this error.
+    async fn begin(&self, server: &str, reply: &str) -> Result<(), ClusterError>;
+    /// Makes it take writes again.
+    async fn end(&self, server: &str, reply: &str) -> Result<(), ClusterError>;
+    /// What it answers to a write now; none: it takes it.
+    async fn refusal(&self, server: &str) -> Result<Option<String>, ClusterError>;
+}
+
 /// The nodes of a run, and what runs on them.
 pub struct FaultContext {
     nodes: HashMap<String, Arc<dyn Node>>,
@@ -44,6 +56,7 @@ pub struct FaultContext {
     clients: Arc<dyn Clients>,
     leadership: Option<Arc<dyn Leadership>>,
     readiness: Option<Arc<dyn Readiness>>,
+    error_replies: Option<Arc<dyn ErrorReplies>>,
 }
 
 /// A node's service and the port at which it answers.
@@ -71,7 +84,23 @@ impl FaultContext {
         readiness: Option<Arc<dyn Readiness>>,
     ) -> FaultContext {
         let nodes = nodes.iter().map(|node| (node.name().to_owned(), node.clone())).collect();
-        FaultContext { nodes, services, clients, leadership, readiness }
+        FaultContext { nodes, services, clients, leadership, readiness, error_replies: None }
+    }
+
+    /// The same, with servers that can be made to refuse writes.
+    #[must_use]
+    pub fn with_error_replies(self, error_replies: Option<Arc<dyn ErrorReplies>>) -> FaultContext {
+        FaultContext { error_replies, ..self }
+    }
+
+    /// Who makes servers refuse writes.
+    ///
+    /// # Errors
+    /// It is not known how to make these servers do that.
+    pub fn error_replies(&self) -> Result<&dyn ErrorReplies, FaultError> {
+        self.error_replies.as_deref().ok_or_else(|| {
+            FaultError::Other("it is not known how to make these servers refuse writes".to_owned())
+        })
     }
 
     /// Who can be asked for the leader, where there is one.

@@ -2,8 +2,9 @@
 
 use crate::nemesis::Nemesis;
 use crate::{
-    clock_drift, clock_freeze, clock_jump, clock_strobe, delay, disk_full, disk_slow, duplicate, failover,
-    kill, leader_kill, leader_pause, loss, partition, pause, power_loss, reorder, reset, slow, stall,
+    clock_drift, clock_freeze, clock_jump, clock_strobe, delay, disk_full, disk_slow, duplicate,
+    error_replies, failover, kill, leader_kill, leader_pause, loss, partition, pause, power_loss, reorder,
+    reset, slow, stall,
 };
 
 /// Every nemesis. `none` is the absence of any, and therefore not in it.
@@ -22,6 +23,7 @@ pub fn registry() -> &'static [&'static dyn Nemesis] {
         &slow::SLOW,
         &stall::STALL,
         &reset::RESET,
+        &error_replies::ErrorRepliesNemesis,
         &kill::Kill,
         &power_loss::PowerLoss,
         &failover::Failover,

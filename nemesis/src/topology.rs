@@ -16,6 +16,8 @@ pub struct Topology {
     pub storage: Option<String>,
     /// Whether one of the servers leads, so that a fault can be aimed at the leader and the followers.
     pub has_leader: bool,
+    /// The errors that its servers can be made to answer writes with (`readonly`).
+    pub error_replies: &'static [&'static str],
     /// Points between two steps of the recipe at which a client can be slow.
     pub points: Vec<RecipePoint>,
     /// How long a lock stays taken whose holder is gone: its TTL, with what the service adds to that.

@@ -167,6 +167,7 @@ async fn try_one(nemesis: &'static dyn Nemesis, context: &FaultContext) -> Resul
         clients: vec![CLIENT.to_owned()],
         storage: None,
         has_leader: false,
+        error_replies: &[],
         points: Vec::new(),
         ttl: TTL,
     };

@@ -207,7 +207,15 @@ mod tests {
         let names = |letter| (1..=5).map(|number| format!("{letter}{number}")).collect();
         let (servers, clients) = (names("n"), names("c"));
         let ttl = Duration::from_secs(2);
-        let topology = Topology { servers, clients, storage: None, has_leader: led, points: Vec::new(), ttl };
+        let topology = Topology {
+            servers,
+            clients,
+            storage: None,
+            has_leader: led,
+            error_replies: &[],
+            points: Vec::new(),
+            ttl,
+        };
         let leadership = led.then(|| Arc::new(SecondLeads) as Arc<dyn Leadership>);
         let context = FaultContext::new(&[], HashMap::new(), Arc::new(NoClients), leadership, None);
         let fault = PlannedFault {
@@ -305,7 +313,15 @@ mod tests {
             let clients = vec!["c1".to_owned(), "c2".to_owned()];
             let ttl = Duration::from_secs(2);
             let (servers, points) = (Vec::new(), Vec::new());
-            let topology = Topology { servers, clients, storage: None, has_leader: false, points, ttl };
+            let topology = Topology {
+                servers,
+                clients,
+                storage: None,
+                has_leader: false,
+                error_replies: &[],
+                points,
+                ttl,
+            };
             let random = Seed(1).stream("roles-0");
             let mut aiming =
                 Aiming { context: &context, recorder: &waiting, topology: &topology, fired: None, random };

@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use fencepost_cluster::protocol::{Limits, Service};
 use fencepost_cluster::{Cluster, ClusterError, Node, NodeSpec};
 use fencepost_history::{LockFacts, NodeKind};
-use fencepost_locks::{LockService, ServiceLeadership};
-use fencepost_nemesis::{Clients, FaultContext, Leadership, Readiness, RunningService};
+use fencepost_locks::{LockService, ServiceLeadership, ServiceRefusals};
+use fencepost_nemesis::{Clients, ErrorReplies, FaultContext, Leadership, Readiness, RunningService};
 use fencepost_storage::Need;
 use futures_util::future::try_join_all;
 use std::collections::HashMap;
@@ -91,18 +91,22 @@ pub async fn start(
     let pid = |connection: &Arc<ClientConnection>| (connection.name().to_owned(), connection.hello.pid);
     let pids = connections.iter().map(pid).collect();
     let readiness = ReadinessOfServers { service: spec.lock.service, servers: servers.clone() };
-    let leadership = spec
+    let leadership = spec.lock.service.leadership().map(|service| {
+        Arc::new(LeaderOfServers { service, servers: servers.clone() }) as Arc<dyn Leadership>
+    });
+    let error_replies = spec
         .lock
         .service
-        .leadership()
-        .map(|service| Arc::new(LeaderOfServers { service, servers }) as Arc<dyn Leadership>);
+        .refusals()
+        .map(|service| Arc::new(RefusalsOfServers { service, servers }) as Arc<dyn ErrorReplies>);
     let context = FaultContext::new(
         &cluster.nodes,
         services,
         Arc::new(ClientPids(pids)),
         leadership,
         Some(Arc::new(readiness)),
-    );
+    )
+    .with_error_replies(error_replies);
     Ok(Deployment { clients: connections, context: Arc::new(context), versions, lock })
 }
 
@@ -276,5 +280,33 @@ impl Leadership for LeaderOfServers {
         let place = self.servers.iter().position(|node| node.name() == from);
         let place = place.ok_or_else(|| ClusterError::new(format!("there is no server {from}")))?;
         self.service.transfer_leadership(&self.servers, place).await
+    }
+}
+
+/// The servers of a service that can be made to refuse writes.
+struct RefusalsOfServers {
+    service: &'static dyn ServiceRefusals,
+    servers: Vec<Arc<dyn Node>>,
+}
+
+impl RefusalsOfServers {
+    fn node(&self, server: &str) -> Result<&Arc<dyn Node>, ClusterError> {
+        let node = self.servers.iter().find(|node| node.name() == server);
+        node.ok_or_else(|| ClusterError::new(format!("there is no server {server}")))
+    }
+}
+
+#[async_trait]
+impl ErrorReplies for RefusalsOfServers {
+    async fn begin(&self, server: &str, reply: &str) -> Result<(), ClusterError> {
+        self.service.begin(self.node(server)?, reply).await
+    }
+
+    async fn end(&self, server: &str, reply: &str) -> Result<(), ClusterError> {
+        self.service.end(self.node(server)?, reply).await
+    }
+
+    async fn refusal(&self, server: &str) -> Result<Option<String>, ClusterError> {
+        self.service.refusal(self.node(server)?).await
     }
 }

@@ -21,6 +21,7 @@ pub fn topology(options: &RunOptions, lock: &LockDefinition, workload: &dyn Work
         clients: client_names(options),
         storage: has_storage(options, lock, workload).then(|| STORAGE_NODE.to_owned()),
         has_leader: lock.service.leadership().is_some(),
+        error_replies: lock.service.refusals().map_or(&[], |refusals| refusals.replies()),
         points: recipe_points(options, lock),
         ttl: options.ttl.0 + lock.capabilities(&options.lock_options).lock_delay,
     }

@@ -53,5 +53,5 @@ pub use pause_points::{BETWEEN_CHECK_AND_WRITE, PauseAt, is_acquiring, points};
 pub use recipe::{Lock, Recipe, Session};
 pub use registry::{find, reference, registry};
 pub use sequencers::connect_sequencers;
-pub use service::{LockService, ServiceLeadership};
+pub use service::{LockService, ServiceLeadership, ServiceRefusals};
 pub use zookeeper::{FENCING_PORT, run_fencing};

@@ -86,6 +86,32 @@ pub trait LockService: Send + Sync {
     fn leadership(&self) -> Option<&dyn ServiceLeadership> {
         None
     }
+    /// How to make a server refuse writes, by an order to the server itself. None where that is not known.
+    fn refusals(&self) -> Option<&dyn ServiceRefusals> {
+        None
+    }
+}
+
+/// A service whose servers can be made to answer writes with an error, as they do by themselves on a bad day.
+#[async_trait]
+pub trait ServiceRefusals: Send + Sync {
+    /// The errors, by the word that they begin with, in small letters (`readonly`).
+    fn replies(&self) -> &'static [&'static str];
+    /// Makes a server answer writes with one of these.
+    ///
+    /// # Errors
+    /// The server could not be asked, or refused.
+    async fn begin(&self, node: &Arc<dyn Node>, reply: &str) -> Result<(), ClusterError>;
+    /// Makes it take writes again.
+    ///
+    /// # Errors
+    /// The server could not be asked, or refused.
+    async fn end(&self, node: &Arc<dyn Node>, reply: &str) -> Result<(), ClusterError>;
+    /// What it answers to a write now, in its own words; none: it takes it.
+    ///
+    /// # Errors
+    /// The server could not be asked.
+    async fn refusal(&self, node: &Arc<dyn Node>) -> Result<Option<String>, ClusterError>;
 }
 
 /// A service in which one server leads.

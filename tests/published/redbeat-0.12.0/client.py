@@ -11,6 +11,7 @@ import threading
 
 import celery
 import fencepost
+import redbeat.schedulers
 import redis
 from redbeat.schedulers import RedBeatScheduler, get_redis
 
@@ -26,6 +27,8 @@ class RedBeat:
         scheduler = RedBeatScheduler(self.app, lazy=True, lock_key=key, lock_timeout=ttl, max_interval=ttl / 5)
         # As the library does it when a beat starts, but for the waiting without an end, and for the thread: a beat has but one.
         lock = get_redis(self.app).lock(key, timeout=ttl, sleep=scheduler.max_interval, thread_local=False)
+        if "--fixed" in sys.argv:
+            lock.lua_extend = get_redis(self.app).register_script(redbeat.schedulers.LUA_EXTEND_TO_SCRIPT)
         if not self.env.poll(lambda: lock.acquire(blocking=False), timeout):
             return False
         scheduler.lock = lock

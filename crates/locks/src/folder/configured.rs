@@ -2,7 +2,7 @@
 
 use crate::error::OptionError;
 use crate::options::{Options, Persistence};
-use crate::service::{LockService, ServiceLeadership};
+use crate::service::{LockService, ServiceLeadership, ServiceRefusals};
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClockMechanism, ClusterError, Node};
@@ -72,6 +72,10 @@ impl LockService for ConfiguredService {
 
     async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError> {
         self.service.version(node).await
+    }
+
+    fn refusals(&self) -> Option<&dyn ServiceRefusals> {
+        self.service.refusals()
     }
 
     fn leadership(&self) -> Option<&dyn ServiceLeadership> {

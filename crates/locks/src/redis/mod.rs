@@ -4,6 +4,7 @@
 mod decisions;
 pub(crate) mod lock;
 pub(crate) mod node;
+mod refusals;
 pub(crate) mod service;
 mod single;
 mod watchdog;

@@ -1,10 +1,11 @@
 //! A Redis server: how it is started, and how it says that it serves. Every service of Redis servers uses
 //! this.
 
+use super::refusals::RedisRefusals;
 use crate::error::OptionError;
 use crate::options::{Options, Persistence};
 use crate::readiness::{Awaited, START_TIME};
-use crate::service::LockService;
+use crate::service::{LockService, ServiceRefusals};
 use async_trait::async_trait;
 use fencepost_cluster::protocol::Service;
 use fencepost_cluster::{ClockMechanism, ClusterError, Node};
@@ -66,6 +67,10 @@ impl LockService for RedisServers {
 
     async fn version(&self, node: &Arc<dyn Node>) -> Result<String, ClusterError> {
         version(node).await
+    }
+
+    fn refusals(&self) -> Option<&dyn ServiceRefusals> {
+        Some(&RedisRefusals)
     }
 }
 

@@ -1,0 +1,155 @@
+//! `error-replies`: servers answer writes with an error, as they do by themselves on a bad day: a replica that
+//! the client takes for the primary, no memory left, replicas that are gone. The request was looked at and not
+//! carried out; a client that takes any answer for a grant, or none for a release, shows it here.
+
+use crate::aim::{Aim, DrawnAim, Moment};
+use crate::context::FaultContext;
+use crate::distributions::{around_ttl, subset};
+use crate::fault::{Fault, FaultError, Observation};
+use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
+use crate::roles::Role;
+use crate::topology::Topology;
+use async_trait::async_trait;
+use fencepost_history::prose::and;
+use fencepost_history::{FaultDescription, Refusal, Stream};
+use futures_util::future::{join_all, try_join_all};
+use rand::RngExt;
+use rand::seq::IndexedRandom;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+pub(crate) struct ErrorRepliesNemesis;
+
+/// The error of the field that says what it is; Redis begins its errors with it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ErrorParameters {
+    /// The word that the error begins with, in small letters (`readonly`).
+    reply: String,
+}
+
+/// Who renews and releases, and who acquires. All that servers have is of them: a majority of them, mostly.
+const AIMS: &[Aim] = &[
+    Aim::at(Role::Granting, &[Moment::GrantedForLong]),
+    Aim::at(Role::Leader, &[Moment::Collecting, Moment::Releasing]),
+];
+
+/// Shortest and longest fault, in TTLs: a renewal fails once or twice, and an acquire in the meantime.
+const AROUND: (f64, f64) = (0.3, 1.5);
+
+impl TypedNemesis for ErrorRepliesNemesis {
+    type Parameters = ErrorParameters;
+
+    fn description(&self) -> NemesisDescription {
+        let about =
+            "makes servers answer writes with an error: as a replica, without memory, or without replicas";
+        NemesisDescription {
+            needs: &[],
+            servers_only: true,
+            aims: AIMS,
+            ..NemesisDescription::new("error-replies", about)
+        }
+    }
+
+    fn draw(&self, topology: &Topology, _: &Settings, random: &mut Stream) -> Option<Draw<ErrorParameters>> {
+        let reply = (*topology.error_replies.choose(random)?).to_owned();
+        let servers = &topology.servers;
+        let on = subset(servers, random.random_range(servers.len().div_ceil(2)..=servers.len()), random);
+        let length = around_ttl(topology.ttl, AROUND.0, AROUND.1, random);
+        Some(Draw { on, length, parameters: ErrorParameters { reply } })
+    }
+
+    fn adapt_to_aim(
+        &self,
+        drawn: Draw<ErrorParameters>,
+        _: &DrawnAim,
+        _: &Topology,
+        _: &Settings,
+        _: &mut Stream,
+    ) -> Draw<ErrorParameters> {
+        drawn
+    }
+
+    fn prepare(&self, on: &[String], parameters: ErrorParameters) -> Result<Box<dyn Fault>, Refusal> {
+        let is_word = |reply: &str| !reply.is_empty() && reply.bytes().all(|byte| byte.is_ascii_lowercase());
+        if !is_word(&parameters.reply) {
+            return Err(Refusal::at("reply", "reply is one word in small letters, such as readonly or oom"));
+        }
+        Ok(Box::new(Refusing { on: on.to_vec(), reply: parameters.reply }))
+    }
+}
+
+/// Servers that answer writes with an error.
+struct Refusing {
+    on: Vec<String>,
+    reply: String,
+}
+
+/// How long a server is given to take the order that ends it: another fault may have stopped it.
+const TRIES: u32 = 50;
+const REST: Duration = Duration::from_millis(200);
+
+impl Refusing {
+    async fn end(&self, context: &FaultContext, target: &String) -> Result<Value, FaultError> {
+        let replies = context.error_replies()?;
+        let mut tries = 0;
+        loop {
+            // One that has ended starts without the setting.
+            if context.running(std::slice::from_ref(target)).is_empty() {
+                return Ok(json!({"gone": true}));
+            }
+            match replies.end(target, &self.reply).await {
+                Ok(()) => return Ok(json!({"answers": replies.refusal(target).await?})),
+                Err(error) if tries == TRIES => return Err(error.into()),
+                Err(_) => {
+                    tries += 1;
+                    tokio::time::sleep(REST).await;
+                }
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Fault for Refusing {
+    fn describe(&self, _: &Map<String, Value>) -> FaultDescription {
+        let (targets, reply) = (and(&self.on), self.reply.to_uppercase());
+        FaultDescription {
+            keeps_memory: true,
+            sentence: format!("{targets} answered each write with the error {reply}"),
+            healing: format!("{targets} took writes again"),
+            label: format!("{} answers {reply}", self.on.join(" ")),
+            summary: "servers answered writes with an error".to_owned(),
+            ..FaultDescription::default()
+        }
+    }
+
+    async fn inject(&mut self, context: &FaultContext) -> Result<Observation, FaultError> {
+        let (this, replies) = (&*self, context.error_replies()?);
+        let seen = try_join_all(this.on.iter().map(|target| async move {
+            replies.begin(target, &this.reply).await?;
+            Ok::<_, FaultError>((target.clone(), replies.refusal(target).await?))
+        }))
+        .await?;
+        let is_it = |answer: &Option<String>| {
+            answer.as_ref().is_some_and(|answer| answer.to_lowercase().contains(&this.reply))
+        };
+        let effective = seen.iter().any(|(_, answer)| is_it(answer));
+        let observed =
+            seen.into_iter().map(|(target, answer)| (target, json!({"answers": answer}))).collect();
+        Ok(Observation { observed, effective })
+    }
+
+    async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
+        let this = &*self;
+        // One that cannot be healed keeps no other from it.
+        let healed = join_all(
+            this.on
+                .iter()
+                .map(|target| async move { Ok((target.clone(), this.end(context, target).await?)) }),
+        )
+        .await;
+        healed.into_iter().collect::<Result<Map<_, _>, FaultError>>().map(Value::Object)
+    }
+}
