@@ -34,8 +34,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The targets of a clock fault: of three faults two are on servers, for it is their clocks that most leases
-/// are counted by, and mostly on a majority of them, without which no lock of several servers is at stake; the
-/// third is on clients, which count how long their leases are valid.
+/// are counted by, and mostly on a majority of them, without which no lock of several servers is at stake;
+/// the third is on clients, which count how long their leases are valid.
 pub(crate) fn draw_targets(topology: &Topology, random: &mut Stream) -> Option<Vec<String>> {
     let names =
         if random.random_bool(2.0 / 3.0) && !topology.servers.is_empty() || topology.clients.is_empty() {

@@ -1,6 +1,6 @@
-//! `error-replies`: servers answer writes with an error, as they do by themselves on a bad day: a replica that
-//! the client takes for the primary, no memory left, replicas that are gone. The request was looked at and not
-//! carried out; a client that takes any answer for a grant, or none for a release, shows it here.
+//! `error-replies`: servers answer writes with an error, as they do by themselves on a bad day: a replica
+//! that the client takes for the primary, no memory left, replicas that are gone. The request was looked at
+//! and not carried out; a client that takes any answer for a grant, or none for a release, shows it here.
 
 use crate::aim::{Aim, DrawnAim, Moment};
 use crate::context::FaultContext;
@@ -47,6 +47,7 @@ impl TypedNemesis for ErrorRepliesNemesis {
         NemesisDescription {
             needs: &[],
             servers_only: true,
+            refuses_writes: true,
             aims: AIMS,
             ..NemesisDescription::new("error-replies", about)
         }

@@ -46,6 +46,8 @@ pub struct NemesisDescription {
     /// Whether nothing comes later for it than without it, so that a process that is late under it is late
     /// for another reason.
     pub delays_nothing: bool,
+    /// Whether its servers must be such that can be made to refuse writes.
+    pub refuses_writes: bool,
     /// Whether its parameters are groups of nodes that it parts, instead of targets and their peers.
     pub parts_groups: bool,
     /// What three of four of its drawn faults are aimed at, and when. A run takes them in turns, so the first
@@ -70,9 +72,24 @@ impl NemesisDescription {
             ends_clients: false,
             servers_only: false,
             on_packets: false,
+            refuses_writes: false,
             delays_nothing: false,
             parts_groups: false,
             aims: &[],
+        }
+    }
+
+    /// Refuses servers that it cannot do anything to.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check_servers(&self, topology: &Topology) -> Result<(), Refusal> {
+        match self.refuses_writes && topology.error_replies.is_empty() {
+            true => Err(Refusal::new(format!(
+                "{} is for servers of Redis: it is not known how to make other servers refuse writes",
+                self.name
+            ))),
+            false => Ok(()),
         }
     }
 
@@ -82,6 +99,7 @@ impl NemesisDescription {
     /// Why not.
     pub fn check_target(&self, name: &str, topology: &Topology) -> Result<(), Refusal> {
         topology.check_target(name)?;
+        self.check_servers(topology)?;
         let all_servers = topology.candidates(name).iter().all(|node| topology.servers.contains(node));
         if self.servers_only && !all_servers {
             let servers = topology.servers.join(", ");

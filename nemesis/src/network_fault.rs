@@ -107,8 +107,8 @@ impl Impaired {
             let each = peers.iter().zip(&to).map(move |(peer, to)| async move {
                 let port: u16 = call(context, peer, PacketsCall::Listen).await?;
                 let streams = PacketsCall::Streams(Streams { to: *to, port, count });
-                // Where no connection comes about, another fault has this way, and nothing can be seen of this
-                // one.
+                // Where no connection comes about, another fault has this way, and nothing can be seen of
+                // this one.
                 let lasted: Option<u16> = call(context, target, streams).await.ok();
                 let seen =
                     |lasted: u16| Echoes { sent: count.into(), answered: lasted.into(), ..Echoes::default() };

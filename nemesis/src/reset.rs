@@ -1,5 +1,5 @@
-//! `reset`: connections break while they are in use. Where the request is hit, the server never sees it; where
-//! the answer is, the server has done what was asked, and the client cannot know.
+//! `reset`: connections break while they are in use. Where the request is hit, the server never sees it;
+//! where the answer is, the server has done what was asked, and the client cannot know.
 
 use crate::aim::{Aim, Moment, OtherEnd};
 use crate::network::{NetworkNemesis, as_drawn};

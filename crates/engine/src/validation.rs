@@ -56,6 +56,10 @@ impl RunSpec {
             Some(file) => read_plan(file, &topology)?,
             None if options.is_swarm() => options.draw_swarm(&topology, spec.seed, &Capability::ALL)?,
             None => {
+                for nemesis in &spec.nemeses {
+                    let fits = nemesis.description().check_servers(&topology);
+                    fits.map_err(|refusal| BadUsage::at("nemesis", refusal.sentence))?;
+                }
                 let settings = options.nemesis_settings(&topology)?;
                 fencepost_nemesis::draw(&spec.nemeses, &topology, &settings, spec.seed)
             }

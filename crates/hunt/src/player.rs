@@ -19,7 +19,8 @@ pub trait Player: Send + Sync {
     /// The schedule cannot be played, the environment failed, or Ctrl-C ended the run.
     async fn play(&self, schedule: &Schedule) -> Result<Played>;
 
-    /// How long a play takes, from those so far: one that begins later than this before the end ends after it.
+    /// How long a play takes, from those so far: one that begins later than this before the end ends after
+    /// it.
     fn usual_time(&self) -> Duration {
         Duration::ZERO
     }

@@ -1,6 +1,6 @@
 """kazoo's Lock as the `with` statement takes it: without a time-out, so that a thread of its own waits for it. `--fixed`: kazoo 2.0.
 
-A process that has lost patience lets that thread wait on, and its next acquire takes over what the thread gets."""
+Where a process has lost patience, that thread waits on, and releases at once what it gets."""
 
 import sys
 import threading
@@ -11,9 +11,27 @@ import fencepost
 from kazoo.client import KazooClient, KazooState
 
 
+class Attempt:
+    def __init__(self):
+        self.mutex, self.ended, self.given_up = threading.Lock(), threading.Event(), False
+
+    def wait(self, lock):
+        granted = lock.acquire()
+        with self.mutex:
+            if granted and not self.given_up:
+                return self.ended.set()
+        lock.release()
+
+    def is_granted(self, patience):
+        self.ended.wait(patience)
+        with self.mutex:
+            self.given_up = not self.ended.is_set()
+        return not self.given_up
+
+
 class Kazoo:
     def __init__(self, env):
-        self.env, self.locks, self.waiting, self.held = env, {}, {}, set()
+        self.env, self.locks, self.held = env, {}, set()
         self.client = KazooClient(",".join(server.address for server in env.servers), timeout=env.ttl)
         self.client.add_listener(self.changed)
         self.client.start(timeout=2)
@@ -23,21 +41,13 @@ class Kazoo:
             self.env.lost(key, "the session is lost")
 
     def acquire(self, key, ttl, timeout):
-        if key not in self.waiting:
-            self.locks[key], self.waiting[key] = self.client.Lock("/fencepost/" + key), threading.Event()
-            threading.Thread(target=self.wait, args=(self.locks[key], self.waiting[key]), daemon=True).start()
-        if not self.waiting[key].wait(timeout * 0.95):
+        lock, attempt = self.client.Lock("/fencepost/" + key), Attempt()
+        threading.Thread(target=attempt.wait, args=(lock,), daemon=True).start()
+        if not attempt.is_granted(timeout * 0.95):
             return False
-        del self.waiting[key]
-        if self.locks[key].is_acquired:
-            self.held.add(key)
-        return self.locks[key].is_acquired
-
-    def wait(self, lock, ended):
-        try:
-            lock.acquire()
-        finally:
-            ended.set()
+        self.locks[key] = lock
+        self.held.add(key)
+        return True
 
     def holds(self, key):
         return self.client.state == KazooState.CONNECTED and self.locks[key].is_acquired

@@ -141,8 +141,8 @@ impl Space {
 
     /// What a hunt begins with, in an order that is partly drawn: each nemesis does what most locks are
     /// broken by. First come those that aim at the holder, then faults between two steps of the recipe, then
-    /// what stops the waiter whose turn is next, then those that aim at the servers of the holder, the same at
-    /// the holder where they have that aim, too, and then those that cannot be aimed here.
+    /// what stops the waiter whose turn is next, then those that aim at the servers of the holder, the same
+    /// at the holder where they have that aim, too, and then those that cannot be aimed here.
     pub(super) fn opening(&self, random: &mut Stream) -> Vec<(&'static dyn Nemesis, Option<WhichAim>)> {
         let nemeses = self.nemeses_by_chance(random);
         let aimed: Vec<_> =

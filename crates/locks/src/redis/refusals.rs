@@ -1,6 +1,6 @@
 //! How a Redis server is made to refuse writes: by orders that operators give it, too.
 
-use super::service::ask;
+use super::ask::ask;
 use crate::service::ServiceRefusals;
 use async_trait::async_trait;
 use fencepost_cluster::{ClusterError, Node};
@@ -35,8 +35,8 @@ const READONLY: Refused =
 /// All that are known.
 const KNOWN: [Refused; 3] = [READONLY, OOM, NOREPLICAS];
 
-/// The refusals of servers that know nothing of each other. Those that Sentinel watches are another matter: it
-/// says which of them is a replica.
+/// The refusals of servers that know nothing of each other. Those that Sentinel watches are another matter:
+/// it says which of them is a replica.
 pub(crate) struct RedisRefusals;
 
 fn find(reply: &str) -> Result<&'static Refused, ClusterError> {

@@ -1,6 +1,7 @@
 //! A Redis server: how it is started, and how it says that it serves. Every service of Redis servers uses
 //! this.
 
+pub(crate) use super::ask::{PORT, ask};
 use super::refusals::RedisRefusals;
 use crate::error::OptionError;
 use crate::options::{Options, Persistence};
@@ -13,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) const IMAGE: &str = "redis";
-pub(crate) const PORT: u16 = 6379;
 /// The options of a Redis server.
 pub(crate) const OPTIONS: &[&str] = &["redis-persistence"];
 /// Redis is C, and takes its time through libc, which takes it from the vDSO.
@@ -94,14 +94,6 @@ pub(crate) fn arguments(options: &Options) -> Vec<String> {
     };
     argv.extend(append.iter().map(|word| (*word).to_owned()));
     argv
-}
-
-/// What a server answers to a command that Fencepost gives inside its node, one line each.
-pub(crate) async fn ask(node: &Arc<dyn Node>, command: &[&str]) -> Result<Vec<String>, ClusterError> {
-    let port = PORT.to_string();
-    let argv: Vec<&str> = ["redis-cli", "-p", &port].iter().chain(command).copied().collect();
-    let output = node.exec(&argv, Duration::from_secs(2)).await?;
-    Ok(output.stdout.lines().map(|line| line.trim().to_owned()).collect())
 }
 
 /// Returns when every server takes connections. One that still loads its file answers LOADING, and clients

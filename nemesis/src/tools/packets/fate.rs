@@ -73,8 +73,8 @@ impl Link {
         }
     }
 
-    /// Decides about a packet of TCP that has data. It may pass first, or reset its connection; none: it is as
-    /// any packet.
+    /// Decides about a packet of TCP that has data. It may pass first, or reset its connection; none: it is
+    /// as any packet.
     pub fn fate_of_data(&mut self, now_ns: u64, ports: Ports, random: &mut impl RngExt) -> Option<Fate> {
         let number = self.with_data.entry(ports).or_default();
         *number += 1;

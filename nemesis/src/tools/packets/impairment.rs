@@ -44,8 +44,8 @@ pub struct Impairment {
     /// has this.
     #[serde(skip_serializing_if = "is_zero")]
     pub reset: f64,
-    /// Of each connection so many packets with data pass untouched before anything is done to others. Only the
-    /// emulator has this.
+    /// Of each connection so many packets with data pass untouched before anything is done to others. Only
+    /// the emulator has this.
     #[serde(skip_serializing_if = "is_none")]
     pub pass_first: u64,
 }
