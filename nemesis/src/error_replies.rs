@@ -56,6 +56,9 @@ impl TypedNemesis for ErrorRepliesNemesis {
     fn draw(&self, topology: &Topology, _: &Settings, random: &mut Stream) -> Option<Draw<ErrorParameters>> {
         let reply = (*topology.error_replies.choose(random)?).to_owned();
         let servers = &topology.servers;
+        if servers.is_empty() {
+            return None;
+        }
         let on = subset(servers, random.random_range(servers.len().div_ceil(2)..=servers.len()), random);
         let length = around_ttl(topology.ttl, AROUND.0, AROUND.1, random);
         Some(Draw { on, length, parameters: ErrorParameters { reply } })

@@ -68,6 +68,9 @@ impl TypedNemesis for NetworkNemesis {
             if peers.is_empty() {
                 peers.clone_from(&topology.servers);
             }
+            if peers.is_empty() {
+                return None;
+            }
         }
         let (impairment, ways) = (self.draw)(topology, random);
         let parameters = NetworkParameters { impairment, peers, ways };

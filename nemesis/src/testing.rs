@@ -16,7 +16,7 @@ pub(crate) fn topology(servers: usize, clients: usize) -> Topology {
         clients: names("c", clients),
         storage: Some("storage".to_owned()),
         has_leader: false,
-        error_replies: &[],
+        error_replies: &["readonly", "oom"],
         points: Vec::new(),
         ttl: Duration::from_secs(2),
     }
