@@ -250,7 +250,7 @@ pub fn outcome(file: &HuntFile) -> String {
             text += &format!("\n   {also}");
         }
     }
-    if let Some(line) = file.of_servers() {
+    for line in [file.of_servers(), file.undecided()].into_iter().flatten() {
         text += &format!("\n\n{line}");
     }
     text

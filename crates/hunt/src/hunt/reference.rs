@@ -14,15 +14,17 @@ use crate::schedule::Schedule;
 use crate::shrink::Shrunk;
 use anyhow::Result;
 use fencepost_campaign::Played;
-use fencepost_checker::Outcome;
+use fencepost_checker::{Outcome, Whose};
 use fencepost_engine::BadUsage;
 use fencepost_report::findings::Signature;
 use fencepost_report::hunt::{Compared, FindingState, HuntFinding};
 use std::fs;
 use std::time::Instant;
 
-/// Plays of the reference for a new violation: a right lock shows what is of its servers in most of them.
+/// Plays of the reference for a new violation: a right lock shows what is of its servers in most of them. More
+/// of them where a fault had hit the servers.
 const PLAYS: usize = 2;
+const PLAYS_UNDER_FAULTS_OF_SERVERS: usize = 5;
 
 /// Plays of the reference for a violation that was made small, fewest and most.
 const PLAYS_OF_SMALL: (usize, usize) = (4, 12);
@@ -50,7 +52,9 @@ fn of_reference(reference: &str, schedule: &Schedule) -> Result<Schedule, BadUsa
 impl Hunt {
     /// Compares a new finding, says what came of it, and puts it back in line where it is the lock's own.
     pub(super) async fn compare_found(&self, found: &Found, until: Instant) -> Result<()> {
-        let compared = self.compare(&found.name, &found.schedule, PLAYS, until).await?;
+        let whose = self.progress.lock().finding(&found.name).and_then(|finding| finding.whose);
+        let plays = if whose == Some(Whose::Service) { PLAYS_UNDER_FAULTS_OF_SERVERS } else { PLAYS };
+        let compared = self.compare(&found.name, &found.schedule, plays, until).await?;
         if compared != Compared::OfServers && self.stop.reason().is_none() {
             if let Some(finding) = self.progress.lock().finding(&found.name) {
                 self.say_found(&finding.signature, &finding.sentence, finding.whose);
@@ -64,7 +68,18 @@ impl Hunt {
     /// shows less of what is of its servers.
     pub(super) async fn compare_small(&self, name: &str, shrunk: &Shrunk, until: Instant) -> Result<()> {
         if self.request.against.is_some() {
-            self.compare(name, &shrunk.schedule, plays_of_small(shrunk.rate), until).await?;
+            let compared = self.compare(name, &shrunk.schedule, plays_of_small(shrunk.rate), until).await?;
+            // What a right lock does not do on the same servers under the same faults is no failure of theirs.
+            if compared == Compared::Own {
+                let mut progress = self.progress.lock();
+                progress.change_finding(name, |finding| {
+                    finding.whose = finding.whose.map(|whose| match whose {
+                        Whose::Service => Whose::Library,
+                        other => other,
+                    });
+                });
+                let _ = self.folder.write(&progress.state());
+            }
         }
         Ok(())
     }

@@ -27,6 +27,8 @@ enum Habit {
     /// As this, but for the lock that it is compared with, which always holds.
     BrokenBesideAReference,
     BrokenInPeace,
+    /// With a TTL that is no whole number of seconds.
+    CountsInSeconds,
     NeverGrants,
     NeverStarts,
 }
@@ -92,6 +94,7 @@ impl Player for MadeUp {
             Habit::BrokenByLongPauses => long,
             Habit::BrokenBesideAReference => long && schedule.options.lock != REFERENCE,
             Habit::BrokenInPeace => true,
+            Habit::CountsInSeconds => !schedule.options.ttl.millis().is_multiple_of(1000),
             _ => false,
         };
         let outcome = if broken { Outcome::Violation } else { Outcome::Valid };
@@ -121,8 +124,12 @@ impl HuntObserver for Deaf {
 }
 
 fn request() -> HuntRequest {
-    let options =
-        RunOptions { driver: "local".to_owned(), ttl: TimeSpan::from_millis(500), ..RunOptions::default() };
+    let options = RunOptions {
+        driver: "local".to_owned(),
+        ttl: TimeSpan::from_millis(500),
+        acquire_timeout: TimeSpan::from_secs(1),
+        ..RunOptions::default()
+    };
     HuntRequest {
         options,
         drawn: DrawnOptions::ALL,
@@ -276,11 +283,24 @@ async fn lock_that_is_broken_in_peace_is_said_before_any_fault_is_tried() {
 }
 
 #[tokio::test]
+async fn lock_that_works_with_whole_seconds_only_is_hunted_with_them() {
+    let results = tempfile::tempdir().unwrap();
+    let (file, path) = hunt(results.path(), Habit::CountsInSeconds, 40).await;
+    assert!(file.schedules > 0 && !file.has_violation(), "{:?}", file.findings);
+    assert!(file.remarks.iter().any(|remark| remark.contains("it works with 1s")), "{:?}", file.remarks);
+    let (_, state, _) = HuntFolder::resume(&path).unwrap();
+    assert_eq!(state.request.options.ttl, TimeSpan::from_secs(1));
+    assert_eq!(state.request.options.acquire_timeout, TimeSpan::from_secs(2));
+}
+
+#[tokio::test]
 async fn lock_that_grants_nothing_ends_the_hunt_with_a_sentence() {
     let results = tempfile::tempdir().unwrap();
     let (file, _) = hunt(results.path(), Habit::NeverGrants, 60).await;
     assert_eq!((file.schedules, file.has_violation()), (0, false));
-    assert!(file.ended.unwrap().contains("the lock redlock granted nothing within 10s"));
+    let ended = file.ended.unwrap();
+    assert!(ended.starts_with("nothing was tested: with a TTL of 500ms, nor with a longer one"), "{ended}");
+    assert!(ended.contains("the lock redlock granted nothing within 10s"), "{ended}");
 }
 
 #[tokio::test]

@@ -206,6 +206,17 @@ impl HuntFinding {
     pub fn kind(&self) -> (&str, &str, Option<Whose>) {
         (&self.signature.checker, &self.signature.class, self.whose)
     }
+
+    /// Whether it came under faults of the servers, and too rarely to tell it from what any lock shows there.
+    fn is_undecided(&self) -> bool {
+        let is_known = self.state == FindingState::Known;
+        let cannot_be_compared =
+            self.compared == Some(Compared::Unknown) && self.state == FindingState::Minimised;
+        self.whose == Some(Whose::Service)
+            && !is_known
+            && !cannot_be_compared
+            && [Some(Compared::Own), Some(Compared::Unknown)].contains(&self.compared)
+    }
 }
 
 /// Findings that are probably one bug.
@@ -272,9 +283,10 @@ impl HuntFile {
         self.own_there().next().is_some()
     }
 
-    /// The findings that are not of the servers.
+    /// The findings that are not of the servers, as far as that is decided.
     fn own(&self) -> impl Iterator<Item = &HuntFinding> {
-        self.findings.iter().filter(|finding| finding.compared != Some(Compared::OfServers))
+        let is_of_servers = |finding: &HuntFinding| finding.compared == Some(Compared::OfServers);
+        self.findings.iter().filter(move |finding| !is_of_servers(finding) && !finding.is_undecided())
     }
 
     /// Those of them that are there now.
@@ -288,6 +300,16 @@ impl HuntFile {
         let is_shown = |finding: &&HuntFinding| finding.compared == Some(Compared::OfServers);
         let list = in_short(self.findings.iter().filter(is_shown).map(|finding| &finding.signature));
         (!list.is_empty()).then(|| format!("Of these servers, any lock ({lock} shows it, too): {list}"))
+    }
+
+    /// What may be of the servers, in a line; none where that is decided of each finding.
+    pub fn undecided(&self) -> Option<String> {
+        let undecided = self.findings.iter().filter(|finding| finding.is_undecided());
+        let list = in_short(undecided.map(|finding| &finding.signature));
+        let lock = &self.against.as_ref()?.lock;
+        (!list.is_empty()).then(|| {
+            format!("Under faults of the servers, and too rarely to say whether {lock} shows it, too: {list}")
+        })
     }
 
     /// Notes how many situations are covered by now. Points between two of the same height are left out.

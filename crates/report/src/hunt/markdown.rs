@@ -33,7 +33,7 @@ pub fn markdown(hunt: &HuntFile) -> String {
             let _ = write!(text, "\n    {}\n", line(command));
         }
     }
-    if let Some(line) = hunt.of_servers() {
+    for line in [hunt.of_servers(), hunt.undecided()].into_iter().flatten() {
         let _ = write!(text, "\n{}.\n", escaped(&line));
     }
     text +=

@@ -107,6 +107,10 @@ fn findings(hunt: &HuntFile, folder: &Path) -> Markup {
             h2 { "Of these servers" }
             p { (line) "." }
         }
+        @if let Some(line) = hunt.undecided() {
+            h2 { "Not decided" }
+            p { (line) "." }
+        }
     }
 }
 

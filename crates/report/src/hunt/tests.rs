@@ -124,7 +124,14 @@ fn what_any_lock_shows_is_one_line_and_what_is_its_own_is_a_finding() {
     assert_eq!(compared.summary(), "Nothing that redis-single does not show, in 70 schedules");
     assert!(compared.has_violation() && !compared.has_own_violation());
     stuck.compared = Some(Compared::Own);
-    compared.findings.push(stuck);
+    stuck.state = FindingState::Rare;
+    compared.findings.push(stuck.clone());
+    assert!(!compared.has_own_violation(), "it may be of the servers");
+    let undecided = compared.undecided().unwrap();
+    assert!(undecided.contains("to say whether redis-single shows it, too: stuck (progress)"), "{undecided}");
+    stuck.whose = Some(fencepost_checker::Whose::Library);
+    compared.findings[1] = stuck;
+    assert_eq!(compared.undecided(), None);
     assert_eq!(compared.summary(), "1 violation that redis-single does not show, in 70 schedules");
     assert!(compared.has_own_violation());
     insta::assert_snapshot!(markdown(&compared));
