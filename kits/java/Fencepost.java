@@ -363,7 +363,8 @@ public final class Fencepost {
     /** The acquire that is under way. */
     private static final class Acquiring {
         final String key;
-        long begun = System.nanoTime();
+        final long asked = System.nanoTime();
+        long begun = asked;
         Long renewedAt;
         String lost;
 
@@ -526,6 +527,8 @@ public final class Fencepost {
                 granted.validUntil = stated != null ? now + stated.toNanos() : acquiring.begun + granted.ttlNanos;
                 long left = stated != null ? stated.toMillis() : Math.max(0, granted.validUntil - now) / 1_000_000;
                 granted.grant.value.put("validity_ms", left);
+                long waited = (now - acquiring.asked) / 1_000_000;
+                if (waited > 0) granted.grant.value.put("waited_ms", waited);
                 if (acquiring.renewedAt != null) granted.validUntil = acquiring.renewedAt + granted.ttlNanos;
             }
             if (!over) held.put(acquiring.key, granted);

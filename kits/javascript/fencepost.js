@@ -238,7 +238,8 @@ class Process {
   async #acquire({ key, value, ttl_ms: ttl }, timeout) {
     if (!(ttl > 0)) return fail("bad-command: an acquire needs a ttl_ms greater than 0");
     if (value?.mode === "shared") return fail("bad-command: this lock has no shared mode");
-    this.#acquiring = { key, begun: now() };
+    const asked = now();
+    this.#acquiring = { key, asked, begun: asked };
     let grant;
     try {
       grant = await this.#lock.acquire(key, ttl, timeout);
@@ -254,12 +255,14 @@ class Process {
 
   /** Begins the belief in a grant. Returns the value of the answer. */
   #granted(key, { token, unique, validity, granted_by }, ttl) {
-    const { begun, renewed } = this.#acquiring;
+    const { asked, begun, renewed } = this.#acquiring;
     const value = { token, granted_by };
     let validUntil = null;
     if (this.#client.expires) {
       validUntil = validity === undefined ? begun + ttl : now() + validity;
       value.validity_ms = Math.floor(validity ?? Math.max(0, validUntil - now()));
+      const waited = Math.floor(now() - asked);
+      if (waited > 0) value.waited_ms = waited;
       if (renewed !== undefined) validUntil = renewed + ttl;
     }
     this.#held.set(key, { token, unique, ttl, validUntil, lost: false, marked: false });

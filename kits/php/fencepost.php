@@ -331,7 +331,7 @@ final class Process
         if (($command['value']['mode'] ?? null) === 'shared') {
             return fail('bad-command: this lock has no shared mode');
         }
-        $this->acquiring = ['key' => $key, 'begun' => now()];
+        $this->acquiring = ['key' => $key, 'asked' => now(), 'begun' => now()];
         $granted = $this->lock->acquire($key, $ttl, $timeout);
         if (!$granted) {
             return fail('refused-by-library: acquire returned ' . encode($granted));
@@ -353,6 +353,10 @@ final class Process
         if (($this->hello['lease'] ?? 'ttl') === 'ttl') {
             $validUntil = $grant->validity === null ? $this->acquiring['begun'] + $ttl : now() + $grant->validity;
             $value['validity_ms'] = (int) floor(1000 * ($grant->validity ?? max(0, $validUntil - now())));
+            $waited = (int) floor(1000 * (now() - $this->acquiring['asked']));
+            if ($waited > 0) {
+                $value['waited_ms'] = $waited;
+            }
             $validUntil = isset($this->acquiring['renewed']) ? $this->acquiring['renewed'] + $ttl : $validUntil;
         }
         $credentials = array_filter(['token' => $grant->token, 'unique' => $grant->unique], fn ($it) => $it !== null);

@@ -111,7 +111,7 @@ class Env:
         self._held: Dict[str, _Held] = {}
         self._over = False
         self._acquiring: Optional[str] = None
-        self._begun = 0.0
+        self._asked = self._begun = 0.0  # when the acquire began, and its latest attempt
         self._lost_meanwhile: Optional[str] = None
 
     def poll(self, attempt: Callable[[], Any], timeout: float, rest: Tuple[float, float] = (0.001, 0.01)) -> Any:
@@ -379,7 +379,8 @@ class _Process:
         if ttl_ms <= 0 or op.get("value", {}).get("mode") == "shared":
             error = "this lock has no shared mode" if ttl_ms > 0 else "an acquire needs a ttl_ms greater than 0"
             return self.answer(op, "fail", None, "bad-command: " + error)
-        env._acquiring, env._lost_meanwhile, env._begun = key, None, monotonic()
+        env._acquiring, env._lost_meanwhile = key, None
+        env._asked = env._begun = monotonic()
         kind, granted, reason = self.call("acquire", key, ttl_ms / 1000, op.get("timeout_ms", 1000) / 1000)
         if granted:
             return self.grant(op, ttl_ms / 1000, granted if isinstance(granted, Grant) else Grant())
@@ -395,6 +396,9 @@ class _Process:
                 left = max(0.0, env._begun + ttl - now) if grant.validity is None else grant.validity
                 held.valid_until = now + left
                 value["validity_ms"] = math.floor(round(left * 1000, 3))
+                waited_ms = math.floor((now - env._asked) * 1000)
+                if waited_ms > 0:
+                    value["waited_ms"] = waited_ms
             for name in ("token", "granted_by"):
                 if getattr(grant, name) is not None:
                     value[name] = getattr(grant, name)

@@ -21,9 +21,10 @@ macro_rules! field {
     };
 }
 
-const GRANTED: [Field; 5] = [
+const GRANTED: [Field; 6] = [
     field!(Grant.token if |token| token >= 0, "a whole number from 0 to 2^63 - 1"),
     field!(Grant.validity_ms, "a number"),
+    field!(Grant.waited_ms, "a number"),
     field!(Grant.granted_by, "a list of the names of servers"),
     field!(Grant.wakeups, "a whole number, not negative"),
     field!(Grant.arrival, "a number"),

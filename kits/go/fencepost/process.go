@@ -46,6 +46,7 @@ type hold struct {
 // pending is an acquire that is under way.
 type pending struct {
 	key       string
+	asked     time.Time // the acquire
 	begun     time.Time // the attempt that may be granted
 	renewedAt time.Time
 	lost      *string // why
@@ -165,7 +166,8 @@ func (p *process) acquire(ctx context.Context, op command) {
 	}
 	ttl := time.Duration(op.TTL) * time.Millisecond
 	p.mutex.Lock()
-	p.pending = &pending{key: op.Key, begun: time.Now()}
+	asked := time.Now()
+	p.pending = &pending{key: op.Key, asked: asked, begun: asked}
 	p.mutex.Unlock()
 	var grant *Grant
 	err := guard(func() (err error) {
@@ -195,6 +197,7 @@ func (p *process) acquire(ctx context.Context, op command) {
 type grantValue struct {
 	Token     *uint64  `json:"token,omitempty"`
 	Validity  *int64   `json:"validity_ms,omitempty"`
+	Waited    int64    `json:"waited_ms,omitempty"`
 	GrantedBy []string `json:"granted_by,omitempty"`
 }
 
@@ -224,6 +227,7 @@ func (p *process) granted(op command, grant Grant, pending *pending, ttl time.Du
 		}
 		millis := validity.Milliseconds()
 		value.Validity = &millis
+		value.Waited = now.Sub(pending.asked).Milliseconds()
 	}
 	if !p.isOver {
 		p.held[op.Key] = hold

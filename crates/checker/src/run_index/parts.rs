@@ -100,6 +100,8 @@ pub struct Hold<'a> {
     pub renewals: Vec<(u64, u64)>,
     pub token: Option<i64>,
     pub validity_ms: Option<f64>,
+    /// How long its acquire had gone on when its client looked at the validity, by the client's own clock.
+    pub waited_ns: Option<u64>,
     /// The earliest time at which the granted attempt can have begun, of an acquire that waited: as the
     /// library's validity says it, where no fault moved the clock of its client, and none held its answer
     /// back.
@@ -112,6 +114,10 @@ pub struct Hold<'a> {
 /// clock.
 const ANSWER_NS: u64 = 500_000_000;
 
+/// How far two looks of a client at its clock may be apart that stand for one: at the validity, and at how
+/// long it has waited. Nothing but a busy machine comes between.
+const LOOK_NS: u64 = 50_000_000;
+
 impl Hold<'_> {
     /// When the lease ends in true time, as far as could be known at the event `at`: the TTL counted from the
     /// invocation of the acquire or the last renewal reported before. None without a TTL, and of a session
@@ -123,7 +129,8 @@ impl Hold<'_> {
     /// early. Where the lease is older than the acquire (an etcd session), the service reports how long it is
     /// still valid; counted from the invocation, that too ends before the lease does. Of an acquire that
     /// waited for a lease of its own, the lease began with the attempt that was granted
-    /// ([`Hold::attempt_ns`]), less the time that an answer may be under way on a busy machine.
+    /// ([`Hold::attempt_ns`]), less the time that an answer may be under way on a busy machine, or where the
+    /// client says how long it has waited, less the time that may lie between its two looks at its clock.
     pub fn expires_ns(&self, at: u64) -> Option<u64> {
         let ttl = self.ttl_ns?;
         if self.lease == Lease::Session && self.validity_ms.is_none() && self.renewals.is_empty() {
@@ -132,8 +139,9 @@ impl Hold<'_> {
         let validity = self.validity_ms.map_or(ttl, |ms| (ms.max(0.0) * 1e6) as u64);
         let asked_until = self.invoke_ns.saturating_add(ttl.min(validity));
         // Of an acquire that waited, the library's own word says when the attempt that was granted began.
+        let doubt_ns = if self.waited_ns.is_some() { LOOK_NS } else { ANSWER_NS };
         let attempt_until =
-            self.attempt_ns.map(|began_ns| began_ns.saturating_sub(ANSWER_NS).saturating_add(ttl));
+            self.attempt_ns.map(|began_ns| began_ns.saturating_sub(doubt_ns).saturating_add(ttl));
         let granted_until = attempt_until.map_or(asked_until, |until| until.max(asked_until));
         // A TTL that has run out, counted from its latest beginning, cannot be prolonged: what was asked for
         // later may have been granted anew. A session tells of itself.
@@ -192,7 +200,13 @@ impl Hold<'_> {
         let (ttl_ns, validity_ms) = (self.ttl_ns?, self.validity_ms?);
         let validity_ns = (validity_ms.max(0.0) * 1e6) as u64;
         let is_said = self.lease == Lease::Ttl && 0 < validity_ns && validity_ns < ttl_ns;
-        is_said.then(|| self.from_ns.saturating_sub(ttl_ns - validity_ns).max(self.invoke_ns))
+        // The answer comes some time after the look; a client that says how long it has waited says when that
+        // was.
+        let looked_ns = match self.waited_ns {
+            Some(waited_ns) => self.invoke_ns.saturating_add(waited_ns).min(self.from_ns),
+            None => self.from_ns,
+        };
+        is_said.then(|| looked_ns.saturating_sub(ttl_ns - validity_ns).max(self.invoke_ns))
     }
 
     /// Until when the lock was taken for its process, as far as is known: as long as it claimed the lock, and

@@ -123,6 +123,7 @@ impl<'a> Reader<'a> {
             renewals: early.into_iter().collect(),
             token: grant.token,
             validity_ms: grant.validity_ms.map(|Millis(ms)| ms),
+            waited_ns: grant.waited_ms.map(|Millis(ms)| (ms.max(0.0) * 1e6) as u64),
             granted_by: grant.granted_by.unwrap_or_default(),
         });
     }

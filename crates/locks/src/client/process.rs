@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 /// For operations that name no time-out of their own.
@@ -159,6 +159,7 @@ impl ClientProcess {
         };
         let ttl = Duration::from_millis(ttl_ms);
         self.beliefs.begin_acquire(key);
+        let begun = Instant::now();
         let completion = match AcquireArguments::of(&command.value).mode.unwrap_or_default() {
             Mode::Shared => self.lock.acquire_shared(key, ttl, timeout).await,
             Mode::Exclusive => self.lock.acquire(key, ttl, timeout).await,
@@ -171,6 +172,13 @@ impl ClientProcess {
         let mut answer = Answer::new(command.id, completion);
         if let Some(wakeups) = self.lock.wakeups() {
             answer.value = Grant { wakeups: Some(wakeups), ..Grant::of(&answer.value) }.into();
+        }
+        let waited_ms = begun.elapsed().as_millis() as u64;
+        if granted && waited_ms > 0 {
+            let grant = Grant::of(&answer.value);
+            if grant.validity_ms.is_some() {
+                answer.value = Grant { waited_ms: Some(waited_ms.into()), ..grant }.into();
+            }
         }
         answer
     }

@@ -142,7 +142,7 @@ impl Process {
             Err(why) => return Some(Ended::fail(Value::Null, why)),
         };
         let begun = Instant::now();
-        shared.state().pending = Some(Pending { key: key.to_owned(), begun, renewed_at: None, lost: None });
+        shared.state().pending = Some(Pending { key: key.to_owned(), asked: begun, begun, renewed_at: None, lost: None });
         let acquired = guarded(|| lock.acquire(key, ttl, timeout));
         let mut state = shared.state();
         let pending = state.pending.take();
@@ -171,6 +171,10 @@ impl Process {
             let ends = grant.validity.map_or(counted_from + ttl, |validity| now + validity);
             until = Some(ends);
             value["validity_ms"] = millis(ends.saturating_duration_since(now)).into();
+            let waited_ms = millis(now - pending.asked);
+            if waited_ms > 0 {
+                value["waited_ms"] = waited_ms.into();
+            }
         }
         if let Some(token) = grant.token {
             value["token"] = token.into();

@@ -37,6 +37,8 @@ pub(crate) struct Hold {
 /// An acquire that is under way.
 pub(crate) struct Pending {
     pub(crate) key: String,
+    /// The acquire.
+    pub(crate) asked: Instant,
     /// The attempt that may be granted.
     pub(crate) begun: Instant,
     pub(crate) renewed_at: Option<Instant>,

@@ -365,3 +365,25 @@ fn a_lease_begins_with_the_attempt_that_was_granted_by_the_librarys_own_word() {
         "overstayed"
     );
 }
+
+/// The same with a short lease.
+const WAITED_FOR_A_SHORT_ONE: &str = "
+    0    nemesis info lock - {name:\"x\",lease:\"ttl\"}
+    0    1 invoke acquire a {ttl_ms:500}
+    2010 1 ok     acquire a {validity_ms:490,waited_ms:2008}
+    2300 2 invoke acquire a {ttl_ms:500}
+    2400 2 ok     acquire a {validity_ms:400,waited_ms:99}
+    2500 1 invoke release a
+    2510 1 ok     release a {believed:true}
+    2600 2 invoke release a
+    2610 2 ok     release a {believed:true}";
+
+#[test]
+fn a_client_that_says_how_long_it_has_waited_is_judged_more_closely() {
+    let class = |text: &str| verdict(&Exclusion, text).findings[0].class.clone();
+    assert_eq!(class(WAITED_FOR_A_SHORT_ONE), "granted-twice");
+    assert_eq!(class(&WAITED_FOR_A_SHORT_ONE.replace(",waited_ms:2008", "")), "overstayed");
+    assert_eq!(class(&WAITED_FOR_A_SHORT_ONE.replace("2400 2 ok", "2460 2 ok")), "overstayed");
+    // An answer that was long under way says no more than its client does.
+    assert_eq!(class(&WAITED_FOR_A_SHORT_ONE.replace("waited_ms:2008", "waited_ms:1900")), "overstayed");
+}
