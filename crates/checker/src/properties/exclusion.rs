@@ -10,6 +10,10 @@
 //! it had promised to A, and no observer can deny it: every other choice of the two instants only moves the
 //! grant earlier and the end of the lease later.
 //!
+//! The same goes for a lease that was over and was prolonged all the same: where a renewal of A that was asked
+//! for after B's grant succeeded while B still believed and its lease still ran, A and B were both promised
+//! the lock.
+//!
 //! A hold that is shared (its acquire said `"mode": "shared"`) and another such one may overlap.
 //!
 //! *Cut off.* Where a lock lasts as long as a session or a connection, it can end without a TTL: by a fault
@@ -105,11 +109,28 @@ pub fn overlaps(run: &RunIndex) -> Vec<Overlap> {
 pub(super) fn overlap(run: &RunIndex, first: usize, second: usize) -> Overlap {
     let (a, b) = (&run.holds[first], &run.holds[second]);
     let class = match (a.expires_ns(b.from), a.cut_ns) {
+        _ if was_prolonged_beside(run, a, b) => Class::GrantedTwice,
         (Some(expires_ns), _) if expires_ns <= b.from_ns => Class::Overstayed,
         (None, Some(cut_ns)) if cut_ns <= b.from_ns => Class::CutOff,
         _ => Class::GrantedTwice,
     };
     Overlap { first, second, class, from_ns: b.from_ns, until_ns: a.until_ns.min(b.until_ns).max(b.from_ns) }
+}
+
+/// When the earlier holder asked for the first renewal that succeeded while the later one held the lock, with
+/// the index of the notice that it did.
+fn renewal_beside(a: &Hold, b: &Hold) -> Option<(u64, u64)> {
+    let is_beside = |&&(index, asked_ns): &&(u64, u64)| asked_ns > b.from_ns && index < b.until;
+    let first = a.renewals.iter().filter(|_| a.lease == Lease::Ttl).find(is_beside);
+    first.map(|&(index, asked_ns)| (asked_ns, index))
+}
+
+/// Whether the lease of the earlier holder was prolonged while that of the later one still ran.
+fn was_prolonged_beside(run: &RunIndex, a: &Hold, b: &Hold) -> bool {
+    renewal_beside(a, b).is_some_and(|(_, index)| {
+        let runs = |done_ns| b.expires_ns(index).is_none_or(|expires_ns| expires_ns > done_ns);
+        run.event(index).is_some_and(|notice| runs(notice.time))
+    })
 }
 
 /// Why an overlap is classed as it is, in words that follow "granted twice: " or "overstayed: ".
@@ -119,6 +140,12 @@ pub(crate) fn reason(a: &Hold, b: &Hold) -> String {
         return reason_without_ttl(a, b);
     };
     match expires.checked_sub(b.from_ns) {
+        None | Some(0) if let Some((asked_ns, _)) = renewal_beside(a, b) => format!(
+            "the TTL of process {first} ({}) may have run out when process {second} got the lock, and a renewal that \
+             process {first} asked for at {}, while process {second} held it, succeeded all the same",
+            seconds(ttl),
+            seconds(asked_ns)
+        ),
         Some(left) if left > 0 => format!(
             "process {second} got the lock while the TTL of process {first} ({}) still had {} to run",
             seconds(ttl),

@@ -1,6 +1,6 @@
 //! The first check: whether the lock works at all, before any fault is tried.
 
-use super::seen_violation::{SeenViolation, seen_violations};
+use super::seen_violation::{EXCLUSION, SeenViolation, seen_violations};
 use crate::player::Player;
 use crate::schedule::Schedule;
 use crate::search::{DrawnOptions, with_ttl};
@@ -77,6 +77,10 @@ pub async fn check_without_faults(
     player: &dyn Player,
 ) -> Result<Checked> {
     let first = check_once(options, drawn, seed, player).await?;
+    if matches!(first, FirstCheck::Works) && drawn.concurrency && drawn.keys {
+        let check = check_crowded(options, seed, player).await?;
+        return Ok(Checked { check, other_ttl: None });
+    }
     if first.goes_on() || !drawn.ttl {
         return Ok(Checked { check: first, other_ttl: None });
     }
@@ -94,6 +98,40 @@ pub async fn check_without_faults(
         check.dismiss();
     }
     Ok(Checked { check: first, other_ttl: None })
+}
+
+/// So many processes compete for one key, with so little patience that many give up: what a library does then,
+/// it does without any fault.
+const CROWD: usize = 6;
+const IMPATIENCE_TTLS: f64 = 0.3;
+const CROWDED_TTLS: u32 = 6;
+
+/// The checker of a lock that was removed by another.
+const OWNERSHIP: &str = "ownership";
+
+/// Plays the same with many processes that soon give up. Only a lock that was had twice, or removed by
+/// another, counts: how long each of a crowd waits is chance.
+async fn check_crowded(options: &RunOptions, seed: Seed, player: &dyn Player) -> Result<FirstCheck> {
+    let options = RunOptions {
+        time_limit: TimeSpan(options.ttl.0 * CROWDED_TTLS),
+        acquire_timeout: TimeSpan(options.ttl.0.mul_f64(IMPATIENCE_TTLS)),
+        acquisitions: Some(GRANTS),
+        keys: 1,
+        concurrency: CROWD.max(options.clients),
+        seed: Some(Seed(seed.0 ^ 2)),
+        ..options.clone()
+    };
+    let schedule = Schedule::new(options, Plan::default());
+    let played = player.play(&schedule).await?;
+    let mut seen = seen_violations(&played);
+    seen.retain(|seen| {
+        !seen.is_of_a_busy_machine() && [EXCLUSION, OWNERSHIP].contains(&seen.signature.checker.as_str())
+    });
+    if seen.is_empty() {
+        played.discard();
+        return Ok(FirstCheck::Works);
+    }
+    Ok(FirstCheck::Broken(Box::new((schedule, played, seen))))
 }
 
 async fn check_once(

@@ -44,7 +44,7 @@ pub fn seen_violations(played: &Played) -> Vec<SeenViolation> {
 pub(super) const GRANTED_TWICE: &str = "granted-twice";
 
 /// The checker of two holders at a time.
-const EXCLUSION: &str = "exclusion";
+pub(super) const EXCLUSION: &str = "exclusion";
 
 /// Whether a checker is one of what follows from two holders at a time, or from a late one: harm to the data,
 /// and an order that is none.

@@ -366,6 +366,34 @@ fn a_lease_begins_with_the_attempt_that_was_granted_by_the_librarys_own_word() {
     );
 }
 
+/// Process 1 is late, and its renewal prolongs what is process 2's by then.
+const PROLONGED: &str = "
+    0    nemesis info lock - {name:\"x\",lease:\"ttl\"}
+    0    1 invoke acquire a {ttl_ms:1000}
+    10   1 ok     acquire a {validity_ms:990}
+    1500 2 invoke acquire a {ttl_ms:1000}
+    1510 2 ok     acquire a {validity_ms:990}
+    1710 1 info   renewed a {age_ms:10}
+    1800 1 invoke release a
+    1810 1 ok     release a {believed:true}
+    1900 2 invoke release a
+    1910 2 ok     release a {believed:true}";
+
+#[test]
+fn a_renewal_that_succeeds_beside_another_holder_is_a_second_grant() {
+    let class = |text: &str| verdict(&Exclusion, text).findings[0].class.clone();
+    assert_eq!(class(PROLONGED), "granted-twice");
+    let sentence = verdict(&Exclusion, PROLONGED).findings[0].sentence.clone();
+    assert!(sentence.contains("asked for at 1.700 s, while process 2 held it, succeeded"), "{sentence}");
+    // Without it, or asked for before the other grant, process 1 was late.
+    assert_eq!(class(&PROLONGED.replace("1710 1 info   renewed a {age_ms:10}\n", "")), "overstayed");
+    assert_eq!(class(&PROLONGED.replace("age_ms:10", "age_ms:300")), "overstayed");
+    // So was it where process 2 may have had no lease any more, or may have let go.
+    let late = PROLONGED.replace("1710 1 info", "2400 1 info").replace("1800", "2500").replace("1810", "2510");
+    let late = late.replace("1900 2", "2600 2").replace("1910 2", "2610 2");
+    assert_eq!(class(&late.replace("2400", "2510")), "overstayed");
+}
+
 /// The same with a short lease.
 const WAITED_FOR_A_SHORT_ONE: &str = "
     0    nemesis info lock - {name:\"x\",lease:\"ttl\"}
