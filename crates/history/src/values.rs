@@ -107,7 +107,8 @@ values! {
         /// How long the grant is still valid, as its client could tell; 0 or less: it was over when its
         /// client learned of it.
         validity_ms: Millis,
-        /// How long the acquire had gone on when its client looked at the validity, by the client's own clock.
+        /// How long the acquire had gone on when its client looked at the validity, by the client's own
+        /// clock.
         waited_ms: Millis,
         /// The servers that granted it.
         granted_by: Vec<Name>,

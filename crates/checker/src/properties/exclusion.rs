@@ -10,9 +10,9 @@
 //! it had promised to A, and no observer can deny it: every other choice of the two instants only moves the
 //! grant earlier and the end of the lease later.
 //!
-//! The same goes for a lease that was over and was prolonged all the same: where a renewal of A that was asked
-//! for after B's grant succeeded while B still believed and its lease still ran, A and B were both promised
-//! the lock.
+//! The same goes for a lease that was over and was prolonged all the same: where a renewal of A that was
+//! asked for after B's grant succeeded while B still believed and its lease still ran, A and B were both
+//! promised the lock.
 //!
 //! A hold that is shared (its acquire said `"mode": "shared"`) and another such one may overlap.
 //!

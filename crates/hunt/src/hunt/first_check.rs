@@ -100,8 +100,8 @@ pub async fn check_without_faults(
     Ok(Checked { check: first, other_ttl: None })
 }
 
-/// So many processes compete for one key, with so little patience that many give up: what a library does then,
-/// it does without any fault.
+/// So many processes compete for one key, with so little patience that many give up: what a library does
+/// then, it does without any fault.
 const CROWD: usize = 6;
 const IMPATIENCE_TTLS: f64 = 0.3;
 const CROWDED_TTLS: u32 = 6;

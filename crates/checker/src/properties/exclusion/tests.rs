@@ -389,7 +389,8 @@ fn a_renewal_that_succeeds_beside_another_holder_is_a_second_grant() {
     assert_eq!(class(&PROLONGED.replace("1710 1 info   renewed a {age_ms:10}\n", "")), "overstayed");
     assert_eq!(class(&PROLONGED.replace("age_ms:10", "age_ms:300")), "overstayed");
     // So was it where process 2 may have had no lease any more, or may have let go.
-    let late = PROLONGED.replace("1710 1 info", "2400 1 info").replace("1800", "2500").replace("1810", "2510");
+    let late =
+        PROLONGED.replace("1710 1 info", "2400 1 info").replace("1800", "2500").replace("1810", "2510");
     let late = late.replace("1900 2", "2600 2").replace("1910 2", "2610 2");
     assert_eq!(class(&late.replace("2400", "2510")), "overstayed");
 }
