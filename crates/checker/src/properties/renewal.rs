@@ -8,12 +8,18 @@
 //!   beyond the end of the lease, as its latest renewal dates that, and no notice had come that the lock was
 //!   lost. Where the grant itself was known only later, the time counts from then on. A hold whose client was
 //!   hit by a fault meanwhile does not count, since it could neither renew nor notify.
+//! - *Violation*, `prolonged-when-lost`: a renewal was asked for after another process had been granted the
+//!   lock, and succeeded. A lock that was another's in between can only be acquired anew, which its holder
+//!   has to know of. Where a fault had hit the servers meanwhile, they may have had two locks at once: that is
+//!   a matter of mutual exclusion.
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
 use crate::prose::{lock, seconds};
 use crate::run_index::{Fault, Hold, RunIndex};
 use crate::verdict::{Finding, Outcome, Verdict};
+use fencepost_history::Lease;
+use rustc_hash::FxHashMap;
 
 figures! {
     /// How often leases were renewed.
@@ -40,11 +46,18 @@ impl Checker for Renewal {
     }
 
     fn classes(&self) -> &'static [FindingClass] {
-        &[FindingClass {
-            name: "stopped-renewing",
-            meaning: "The library renews its locks, and stopped renewing one while its holder held it, without telling.",
-            advice: "Look at the thread or task that renews: an error, a limit or a lock that it waits for may have ended it.",
-        }]
+        &[
+            FindingClass {
+                name: "stopped-renewing",
+                meaning: "The library renews its locks, and stopped renewing one while its holder held it, without telling.",
+                advice: "Look at the thread or task that renews: an error, a limit or a lock that it waits for may have ended it.",
+            },
+            FindingClass {
+                name: "prolonged-when-lost",
+                meaning: "A renewal succeeded although another process had been granted the lock since.",
+                advice: "Prolong a lease only if it still holds this process's own value, in one step, and never acquire it anew.",
+            },
+        ]
     }
 
     fn claim(&self) -> Option<&'static str> {
@@ -61,7 +74,10 @@ impl Checker for Renewal {
                 "the client announces renewals (`extend`) and reported none: no hold was long enough, or its library renews without a word",
             ));
         }
-        let findings: Vec<Finding> = run.holds.iter().filter_map(|hold| stopped(run, hold)).collect();
+        let prolonged: Vec<Finding> = prolonged(run);
+        let stopped: Vec<Finding> = run.holds.iter().filter_map(|hold| stopped(run, hold)).collect();
+        let figures = RenewalFigures { renewals: renewals as u64, stopped: stopped.len() as u64 };
+        let findings: Vec<Finding> = prolonged.into_iter().chain(stopped).collect();
         let (holds, count) = (run.holds.len(), findings.len());
         let (outcome, summary) = match findings.first() {
             None => (
@@ -71,6 +87,9 @@ impl Checker for Renewal {
                 ),
             ),
             Some(first) if count == 1 => (Outcome::Violation, first.sentence.clone()),
+            Some(first) if figures.stopped < count as u64 => {
+                (Outcome::Violation, format!("in {count} of {holds} holds: {}", first.sentence))
+            }
             Some(_) => (
                 Outcome::Violation,
                 format!(
@@ -78,9 +97,57 @@ impl Checker for Renewal {
                 ),
             ),
         };
-        let verdict = Verdict::new(self.name(), outcome, summary)
-            .with_figures(&RenewalFigures { renewals: renewals as u64, stopped: count as u64 });
+        let verdict = Verdict::new(self.name(), outcome, summary).with_figures(&figures);
         Ok(verdict.with_findings(findings))
+    }
+}
+
+/// Of each hold the first renewal that succeeded although another process had been granted the lock.
+fn prolonged(run: &RunIndex) -> Vec<Finding> {
+    let mut by_key: FxHashMap<&str, Vec<&Hold>> = FxHashMap::default();
+    for hold in run.holds.iter().filter(|hold| hold.lease == Lease::Ttl) {
+        by_key.entry(hold.key).or_default().push(hold);
+    }
+    // In the order of their grants, so that those after a hold come after it.
+    let of_key = |holds: Vec<&Hold>| {
+        let each = holds.iter().enumerate().filter_map(|(at, hold)| {
+            let asked_last_ns = hold.renewals.last()?.1;
+            let is_other = |other: &&&Hold| {
+                other.process != hold.process
+                    && hold.claim.excludes(other.claim)
+                    && other.invoke_ns >= hold.from_ns
+                    && !other.was_over_at_once()
+            };
+            let other =
+                holds[at + 1..].iter().take_while(|other| other.from_ns < asked_last_ns).find(is_other)?;
+            let &(index, asked_ns) = hold.renewals.iter().find(|(_, asked_ns)| *asked_ns > other.from_ns)?;
+            let hit = run.servers_were_hit(hold.invoke_ns, asked_ns);
+            (!hit).then(|| prolonged_when_lost(hold, other, (index, asked_ns)))
+        });
+        each.collect::<Vec<Finding>>()
+    };
+    let mut findings: Vec<Finding> = by_key.into_values().flat_map(of_key).collect();
+    findings.sort_by_key(|finding| (finding.time, finding.events.clone()));
+    findings
+}
+
+fn prolonged_when_lost(hold: &Hold, other: &Hold, (index, asked_ns): (u64, u64)) -> Finding {
+    Finding {
+        class: "prolonged-when-lost".to_owned(),
+        key: hold.key.to_owned(),
+        time: asked_ns,
+        events: vec![hold.from, other.from, index],
+        sentence: format!(
+            "process {} acquired {} at {}, process {} was granted it at {}, and a renewal that process {0} asked for at {} \
+             succeeded all the same",
+            hold.process,
+            lock(hold.key),
+            seconds(hold.from_ns),
+            other.process,
+            seconds(other.from_ns),
+            seconds(asked_ns),
+        ),
+        ..Finding::default()
     }
 }
 
@@ -176,6 +243,28 @@ mod tests {
             )
         );
         assert_eq!(verdict(&Renewal, &silent).outcome, Outcome::Violation);
+    }
+
+    #[test]
+    fn a_renewal_that_succeeds_after_another_grant_prolongs_what_was_lost() {
+        let between = "3000 2 invoke acquire a {ttl_ms:2000}\n3010 2 ok acquire a\n3500 2 invoke release a\n3510 2 ok release a";
+        let history = |renewed_at: &str| {
+            let text = HELD.replace("6000 1 invoke", &format!("{between}\n{renewed_at}\n6000 1 invoke"));
+            verdict(&Renewal, &text.replace("believed:true", "believed:false"))
+        };
+        let lost = history("4200 1 info renewed a {age_ms:5}");
+        assert_eq!(
+            (lost.outcome, lost.findings[0].class.as_str()),
+            (Outcome::Violation, "prolonged-when-lost")
+        );
+        assert_eq!(
+            lost.summary,
+            "process 1 acquired a at 0.010 s, process 2 was granted it at 3.010 s, and a renewal that process 1 asked for at 4.195 s \
+             succeeded all the same"
+        );
+        // Asked for before the other grant, it may have been carried out before it.
+        assert_eq!(history("4200 1 info renewed a {age_ms:1300}").outcome, Outcome::Valid);
+        assert_eq!(history("4200 1 info lost a").outcome, Outcome::Valid);
     }
 
     #[test]
