@@ -2,6 +2,7 @@
 
 mod args;
 mod live;
+mod references;
 
 use crate::commands::context::{program, repeat};
 use crate::config::comes_from_file;
@@ -27,6 +28,7 @@ use fencepost_nemesis::{Nemesis, Plan, registry};
 use fencepost_report::hunt::{HUNT_JSON, HuntFile};
 use fencepost_report::terminal;
 use live::Live;
+use references::KnownReference;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -49,7 +51,7 @@ pub fn hunt(args: &HuntArgs) -> Result<i32> {
 /// `corpus` is the folder on this machine of what the hunt begins with.
 async fn begin_or_resume(args: &HuntArgs, corpus: Option<&Path>, stop: &Arc<Stop>) -> Result<i32> {
     args.results.check().await?;
-    let (request, folder, begun) = match &args.resume {
+    let (request, folder, mut begun) = match &args.resume {
         Some(path) => resumed(path, args)?,
         None => {
             // Before a folder is made.
@@ -61,6 +63,12 @@ async fn begin_or_resume(args: &HuntArgs, corpus: Option<&Path>, stop: &Arc<Stop
         }
     };
     announce(&request, &folder, begun.1.kept.len());
+    let reference = KnownReference::read(&request, &request.options.driver);
+    if let (Some(reference), Some(against)) = (&reference, &mut begun.0.against)
+        && begun.0.schedules == 0
+    {
+        against.shown = reference.shown();
+    }
     let part = folder.begin_part(&request)?;
     let player = SchedulePlayer {
         player: Arc::new(Servers),
@@ -75,6 +83,9 @@ async fn begin_or_resume(args: &HuntArgs, corpus: Option<&Path>, stop: &Arc<Stop
         HuntParts { player: Arc::new(player), program: program().to_owned(), stop: stop.clone(), observer };
     let mut hunt = Hunt::new(request, begun, folder, around)?;
     let HuntEnd { file, written } = hunt.hunt().await?;
+    if let (Some(reference), Some(against)) = (reference, &file.against) {
+        reference.learn(&against.shown);
+    }
     say!("{}", outcome(&file));
     if written.is_ok() {
         say!("{}", page_row(&hunt.folder.path));
