@@ -262,7 +262,7 @@ pub fn outcome(file: &HuntFile) -> String {
         }
     }
     for line in [file.of_servers(), file.undecided()].into_iter().flatten() {
-        text += &format!("\n\n{line}");
+        text = format!("{}\n\n{line}", text.trim_end());
     }
     text
 }
