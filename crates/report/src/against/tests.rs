@@ -65,7 +65,7 @@ fn what_the_reference_never_shows_is_worse_and_what_it_shows_once_equal() {
         "against   redis-single, under the same faults: 3 runs\n\
          worse     mutual exclusion: granted twice (the library); redis-single in 0 of 3 runs (0 to 63 %)\n\
          equal     mutual exclusion: overstayed (no fence); redis-single in 2 of 3 runs (9 to 99 %)\n\
-         equal     lost updates: written late (no fence); redis-single in 2 of 3 runs (9 to 99 %)\n"
+         equal     the data: written late (no fence); redis-single in 2 of 3 runs (9 to 99 %)\n"
     );
 }
 
@@ -74,7 +74,7 @@ fn where_nothing_differs_it_is_one_line() {
     assert_eq!(
         shown(&late(), &[late(), late(), late()]),
         "against   redis-single, under the same faults: 3 runs\n\
-         equal     redis-single shows the same: lost updates: written late (no fence) in 3 of 3 runs (37 to\n\
+         equal     redis-single shows the same: the data: written late (no fence) in 3 of 3 runs (37 to\n\
          \u{20}         100 %)\n"
     );
     assert_eq!(
@@ -90,7 +90,7 @@ fn what_only_the_reference_shows_is_better() {
     assert_eq!(
         text,
         "against   redis-single, under the same faults: 3 runs, 1 of them without a result\n\
-         equal     lost updates: written late (no fence); redis-single in 2 of 2 runs (22 to 100 %)\n\
+         equal     the data: written late (no fence); redis-single in 2 of 2 runs (22 to 100 %)\n\
          better    mutual exclusion: granted twice (the library); redis-single in 1 of 2 runs (1 to 99 %)\n"
     );
     let play = ReferencePlay::Judged(String::new(), bad());

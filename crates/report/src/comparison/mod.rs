@@ -1,9 +1,11 @@
 //! Many runs beside each other: a row for each lock, a column for each nemesis, as a text, a page, or a file
 //! for another program.
 
+mod against;
 mod baseline;
 mod confidence;
 mod csv;
+mod existing;
 mod figures;
 mod junit;
 mod markdown;
@@ -14,11 +16,13 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 
+pub use against::{CellDifference, CellStanding};
 pub use baseline::{BaselineError, Changes, changes, read as read_baseline};
 pub use confidence::CellConfidence;
 pub use csv::write as write_csv;
+pub use existing::of_runs;
 pub use junit::suites as junit_suites;
 pub use markdown::text as markdown;
-pub use model::{Cell, Comparison, MadeRun, Row, cell, of_runs};
+pub use model::{Cell, Comparison, MadeRun, Row, cell};
 pub use page::html;
 pub use terminal::text as terminal_text;
