@@ -135,7 +135,8 @@ fn a_client_whose_processes_wait_for_each_other_is_found() {
     checked.breaks("processes", "share no mutex or connection that an acquire keeps while it waits");
 }
 
-/// Plays a planted lock and `redis-single` under delays. Gives what stood on the terminal, and `against.json`.
+/// Plays a planted lock and `redis-single` under delays. Gives what stood on the terminal, and
+/// `against.json`.
 fn against_redis_single(variant: &str) -> (String, Value) {
     let lock = format!("{}/tests/planted/redis@{variant}", root());
     let ran = test_drawn(&format!(

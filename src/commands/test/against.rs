@@ -1,6 +1,5 @@
 //! `--against`: the reference plays what the lock has played, and the differences are shown.
 
-use super::TestArgs;
 use crate::commands::context::program;
 use crate::output::{complain, say};
 use crate::store::Results;
@@ -26,9 +25,9 @@ impl Reference {
     ///
     /// # Errors
     /// One sentence: it does not exist, runs on other servers, or cannot play the plan of the lock's run.
-    pub fn of(args: &TestArgs, spec: &RunSpec) -> Result<Option<Reference>, BadUsage> {
-        check_count("--against-runs", args.against_runs, RUNS_MAX)?;
-        let Some(against) = &args.against else { return Ok(None) };
+    pub fn of(against: Option<&str>, runs: usize, spec: &RunSpec) -> Result<Option<Reference>, BadUsage> {
+        check_count("--against-runs", runs, RUNS_MAX)?;
+        let Some(against) = against else { return Ok(None) };
         let Some(name) = named_reference(&spec.options.lock, against)? else { return Ok(None) };
         let mut spec = spec.of_reference(&name).map_err(|refused| {
             BadUsage::at(
@@ -38,7 +37,7 @@ impl Reference {
         })?;
         // Ended by its first violation, it would not show the others that it has.
         spec.options.fail_fast = false;
-        Ok(Some(Reference { name, spec, runs: args.against_runs }))
+        Ok(Some(Reference { name, spec, runs }))
     }
 
     /// Plays the reference after the lock's own run was judged, and says what differs. Ctrl-C ends it, and

@@ -46,7 +46,7 @@ pub struct TestArgs {
 /// Runs a test and gives the exit code of its verdict.
 pub fn test(args: &TestArgs) -> Result<i32> {
     let spec = validated(&args.options)?;
-    let reference = Reference::of(args, &spec)?;
+    let reference = Reference::of(args.against.as_deref(), args.against_runs, &spec)?;
     let command = repeat().test(&spec.options);
     say!("{}", terminal::plan_text(&heading(&spec.options.run_file(command.clone()))).trim_end());
     let stop = Arc::new(Stop::default());

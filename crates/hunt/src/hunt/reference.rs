@@ -20,8 +20,8 @@ use fencepost_report::hunt::{Compared, FindingState, HuntFinding};
 use std::fs;
 use std::time::Instant;
 
-/// Plays of the reference for a new violation: a right lock shows what is of its servers in most of them. More
-/// of them where a fault had hit the servers.
+/// Plays of the reference for a new violation: a right lock shows what is of its servers in most of them.
+/// More of them where a fault had hit the servers.
 const PLAYS: usize = 2;
 const PLAYS_UNDER_FAULTS_OF_SERVERS: usize = 5;
 
@@ -68,7 +68,8 @@ impl Hunt {
     pub(super) async fn compare_small(&self, name: &str, shrunk: &Shrunk, until: Instant) -> Result<()> {
         if self.request.against.is_some() {
             let compared = self.compare(name, &shrunk.schedule, plays_of_small(shrunk.rate), until).await?;
-            // What a right lock does not do on the same servers under the same faults is no failure of theirs.
+            // What a right lock does not do on the same servers under the same faults is no failure of
+            // theirs.
             if compared == Compared::Own {
                 let mut progress = self.progress.lock();
                 progress.change_finding(name, |finding| {

@@ -5,6 +5,7 @@ mod against;
 mod baseline;
 mod confidence;
 mod csv;
+mod difference;
 mod existing;
 mod figures;
 mod junit;
@@ -16,10 +17,10 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 
-pub use against::{CellDifference, CellStanding};
 pub use baseline::{BaselineError, Changes, changes, read as read_baseline};
 pub use confidence::CellConfidence;
 pub use csv::write as write_csv;
+pub use difference::{CellDifference, CellStanding};
 pub use existing::of_runs;
 pub use junit::suites as junit_suites;
 pub use markdown::text as markdown;

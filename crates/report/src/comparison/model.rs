@@ -1,7 +1,7 @@
 //! What many runs say together, as `compare.json` keeps it.
 
-use super::against::CellDifference;
 use super::confidence::{CellConfidence, confidence};
+use super::difference::CellDifference;
 use super::figures::{RunFigures, TEST_ITSELF, outcome_of};
 use crate::runs::{Judgement, Run};
 use fencepost_checker::{
