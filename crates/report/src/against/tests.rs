@@ -74,8 +74,8 @@ fn where_nothing_differs_it_is_one_line() {
     assert_eq!(
         shown(&late(), &[late(), late(), late()]),
         "against   redis-single, under the same faults: 3 runs\n\
-         equal     redis-single shows the same: the data: written late (no fence) in 3 of 3 runs (37 to\n\
-         \u{20}         100 %)\n"
+         equal     redis-single shows the same: the data: written late (no fence) in 3 of 3 runs (37 to 100\n\
+         \u{20}         %)\n"
     );
     assert_eq!(
         shown(&good(), &[good()]),

@@ -59,7 +59,8 @@ fn against(text: &mut String, comparison: &Comparison) {
     let _ = write!(text, "\n### {}\n\n{}.\n\n", escaped(&title), escaped(&capital(&note)));
     text.push_str("| | under | | runs | difference |\n|---|---|---|---|---|\n");
     for each in lines {
-        let cells = [each.nemesis, each.standing, each.rates, each.difference].map(|cell| escaped(&cell));
+        // A sign in front of a number begins no list inside a table.
+        let cells = [escaped(&each.nemesis), each.standing, each.rates, each.difference];
         line(text, &each.label, &cells);
     }
 }
