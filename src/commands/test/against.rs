@@ -87,7 +87,7 @@ impl Reference {
                     let folder = played.folder.display();
                     row("", &format!("run {number} of {}: {}, {folder}", self.runs, played.verdict.outcome));
                     let name = played.folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                    ReferencePlay::Judged(name, played.verdict)
+                    ReferencePlay::Judged(name, played.verdict.into())
                 }
                 Err(error) => {
                     complain!("fencepost: run {number} of {}: failed: {error:#}", self.name);

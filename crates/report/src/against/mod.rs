@@ -77,7 +77,7 @@ pub struct Difference {
 /// A run of the reference that was played, or why it failed.
 pub enum ReferencePlay {
     /// The name of its folder, and its verdict.
-    Judged(String, RunVerdict),
+    Judged(String, Box<RunVerdict>),
     Failed(String),
 }
 

@@ -48,7 +48,8 @@ fn untested() -> RunVerdict {
 }
 
 fn against(own: &RunVerdict, reference: &[RunVerdict]) -> Against {
-    let play = |verdict: &RunVerdict| ReferencePlay::Judged("redis-single-7".to_owned(), verdict.clone());
+    let play =
+        |verdict: &RunVerdict| ReferencePlay::Judged("redis-single-7".to_owned(), verdict.clone().into());
     let plays: Vec<ReferencePlay> = reference.iter().map(play).collect();
     compare("./my-lock", "redis-single", own, &plays, true)
 }
@@ -93,7 +94,7 @@ fn what_only_the_reference_shows_is_better() {
          equal     the data: written late (no fence); redis-single in 2 of 2 runs (22 to 100 %)\n\
          better    mutual exclusion: granted twice (the library); redis-single in 1 of 2 runs (1 to 99 %)\n"
     );
-    let play = ReferencePlay::Judged(String::new(), bad());
+    let play = ReferencePlay::Judged(String::new(), bad().into());
     let cut = compare("./my-lock", "redis-single", &good(), &[play], false);
     assert_eq!(cut.differences, [], "a run that ended early is no better");
 }
