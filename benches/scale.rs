@@ -96,6 +96,7 @@ fn parts(original: &Original, folder: &Path, runs: usize) -> usize {
         command: String::new(),
         rows: locks.iter().map(row).collect(),
         nemeses,
+        against: None,
         left_out: Vec::new(),
         missing: Vec::new(),
     };

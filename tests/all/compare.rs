@@ -79,6 +79,33 @@ fn a_comparison_that_was_killed_goes_on_without_doing_runs_again() {
     from_runs_that_exist(results.path(), &folder.join("compare.json"));
 }
 
+/// The reference is added, with the seeds of the lock, and what the lock does worse stands under the matrix.
+#[test]
+fn a_planted_lock_is_compared_with_its_reference() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let folder = results.path().to_str().expect("a path in UTF-8");
+    let args = format!(
+        "compare --locks {}/tests/planted/redis@blind-delete --against redis-single --nemeses delay --runs 3 --driver local \
+         --ttl 500ms --time-limit 6s --seed 5 --results {folder}",
+        crate::common::root()
+    );
+    let output = compare(&args.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+    assert_eq!(output.status.code(), Some(0));
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains("Against redis-single"), "{stdout}");
+    let [folder] = &folders(results.path(), "compare-")[..] else { panic!("one comparison") };
+    let json = std::fs::read_to_string(folder.join("compare.json")).expect("it was written");
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    let cell = |row: usize| &json["rows"][row]["cells"][0];
+    let seeds = |row: usize| {
+        let runs = cell(row)["runs"].as_array().expect("runs").iter();
+        runs.map(|run| run["seed"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!((seeds(0).len(), seeds(0)), (3, seeds(1)));
+    assert_eq!(cell(0)["against"]["standing"], "worse", "{}", cell(0)["against"]);
+    assert!(cell(1)["against"].is_null(), "the reference is not compared with itself");
+}
+
 /// The same runs once more, in every form, and against what was.
 fn from_runs_that_exist(results: &Path, baseline: &Path) {
     let file = |name: &str| results.join(name).to_str().expect("UTF-8").to_owned();

@@ -1,7 +1,7 @@
 //! Locks of one's own: `fencepost lock new` and `fencepost lock check`.
 
 use crate::common::turn::Weight;
-use crate::common::{fencepost, output, root};
+use crate::common::{fencepost, output, root, test_drawn};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -133,6 +133,39 @@ fn a_client_that_takes_too_much_is_ended_and_named() {
 fn a_client_whose_processes_wait_for_each_other_is_found() {
     let checked = check("tests/locks/blocks");
     checked.breaks("processes", "share no mutex or connection that an acquire keeps while it waits");
+}
+
+/// Plays a planted lock and `redis-single` under delays. Gives what stood on the terminal, and
+/// `against.json`.
+fn against_redis_single(variant: &str) -> (String, Value) {
+    let lock = format!("{}/tests/planted/redis@{variant}", root());
+    let ran = test_drawn(&format!(
+        "--lock {lock} --against redis-single --against-runs 2 --nemesis delay --ttl 500ms --time-limit 6s --seed 3 --driver local"
+    ));
+    let own = ran.results.path().join("latest");
+    let json = std::fs::read_to_string(own.join("against.json")).expect("it lies beside the lock's own run");
+    let settings = std::fs::read_to_string(own.join("run.toml")).expect("settings");
+    assert!(settings.contains(variant), "latest is the run of the lock, not of the reference: {settings}");
+    let runs = std::fs::read_dir(ran.results.path()).expect("a folder").flatten();
+    let of_reference = runs.filter(|run| run.file_name().to_string_lossy().starts_with("redis-single-"));
+    assert_eq!(of_reference.filter(|run| run.path().join("report.html").is_file()).count(), 2);
+    (ran.stdout, serde_json::from_str(&json).expect("JSON"))
+}
+
+#[test]
+fn what_a_lock_does_worse_than_its_reference_is_shown() {
+    let (stdout, against) = against_redis_single("blind-delete");
+    assert!(stdout.contains("against   redis-single, under the same faults: 2 runs"), "{stdout}");
+    assert!(stdout.contains("worse     ownership: removed by another (the library)"), "{stdout}");
+    let differences = against["differences"].as_array().expect("a list");
+    let is_removal = |each: &&Value| each["class"] == "removed-by-another";
+    let removal = differences.iter().find(is_removal).expect("it removes the locks of others");
+    assert_eq!((&removal["standing"], &removal["reference"]["violations"]), (&"worse".into(), &0.into()));
+
+    let (stdout, against) = against_redis_single("repaired");
+    let differences = against["differences"].as_array().expect("a list");
+    let is_worse = |each: &&Value| each["standing"] == "worse" && each["whose"][0] != "no-fence";
+    assert_eq!(differences.iter().filter(is_worse).count(), 0, "{stdout}");
 }
 
 #[test]

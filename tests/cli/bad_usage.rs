@@ -63,6 +63,19 @@ fn impossible_combinations_are_refused() {
 }
 
 #[test]
+fn a_reference_that_cannot_be_one_is_refused() {
+    let others = "--against etcd: it runs on etcd, and redlock on redis-independent; use redlock";
+    for command in ["test --lock redlock", "compare --locks redlock", "hunt --lock redlock"] {
+        assert!(refused(&format!("{command} --against etcd")).contains(others), "{command}");
+        assert!(refused(&format!("{command} --against redlok")).contains("did you mean \"redlock\"?"));
+    }
+    let shared = refused("test --lock chubby --readers 2 --against etcd");
+    assert!(shared.contains("--against etcd: it cannot play this run: --readers"), "{shared}");
+    assert!(refused("test --against redlock --against-runs 0").contains("from 1 to 10000, not 0"));
+    assert!(refused("compare --from . --against redlock").contains("cannot be used with"));
+}
+
+#[test]
 fn options_that_contradict_each_other_are_refused_in_one_sentence() {
     let cases = [
         "--lock redis-single --watchdog --acquire no-ttl",

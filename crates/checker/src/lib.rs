@@ -92,6 +92,7 @@ mod properties;
 mod prose;
 #[cfg(test)]
 mod random_run;
+mod rate;
 pub mod read;
 pub mod run_index;
 mod say_whose;
@@ -105,6 +106,7 @@ mod story;
 mod testing;
 pub mod tracker;
 mod verdict;
+mod violation;
 mod wants;
 mod watch;
 mod whose;
@@ -129,10 +131,12 @@ pub use properties::{
     VacuousFigures, ValidityFigures, claimable, classes, find_class, overlaps, registry,
 };
 pub use prose::{milliseconds, seconds, times};
+pub use rate::Rate;
 pub use run_index::{Malformed, RunIndex};
 pub use search::{Exhausted, SearchOutcome, Stuck, search};
 pub use shrink::shrink;
 pub use story::{StoryLine, story};
 pub use verdict::{FINDINGS_MAX, Finding, Outcome, RunVerdict, Unjudged, Verdict};
+pub use violation::Violation;
 pub use watch::Watch;
 pub use whose::{Harm, Whose};

@@ -30,14 +30,20 @@ impl Metric {
     /// A share in percent, with its 95 % interval (E. B. Wilson, "Probable inference, the law of succession,
     /// and statistical inference", 1927), which is also right for few cases and for shares near 0 and 1.
     pub fn share(name: &str, hits: usize, all: usize) -> Metric {
-        const Z: f64 = 1.96;
-        let (n, p) = (all.max(1) as f64, hits as f64 / all.max(1) as f64);
-        let scale = 1.0 + Z * Z / n;
-        let middle = (p + Z * Z / (2.0 * n)) / scale;
-        let half = Z * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt() / scale;
-        let interval = Some([(middle - half).max(0.0) * 100.0, (middle + half).min(1.0) * 100.0]);
-        Metric { interval, ..Metric::new(name, p * 100.0, "%") }
+        let (low, high) = wilson(hits, all);
+        let value = 100.0 * hits as f64 / all.max(1) as f64;
+        Metric { interval: Some([low * 100.0, high * 100.0]), ..Metric::new(name, value, "%") }
     }
+}
+
+/// The 95 % interval of a share after Wilson.
+pub(crate) fn wilson(hits: usize, all: usize) -> (f64, f64) {
+    const Z: f64 = 1.96;
+    let (n, p) = (all.max(1) as f64, hits as f64 / all.max(1) as f64);
+    let scale = 1.0 + Z * Z / n;
+    let middle = (p + Z * Z / (2.0 * n)) / scale;
+    let half = Z * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt() / scale;
+    ((middle - half).max(0.0), (middle + half).min(1.0))
 }
 
 /// The rate of violations that so many runs without any leave possible with 95 % confidence: the greatest

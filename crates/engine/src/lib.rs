@@ -55,6 +55,7 @@ pub use observer::{Progress, RunObserver, Unobserved};
 pub use options::RunOptions;
 pub use phases::RunOutcome;
 pub use ranges::{JOBS_MAX, RUNS_MAX, check_budget, check_count, check_range};
+pub use reference::named_reference;
 pub use runner::{make_images, run, run_beside_others};
 pub use script_player::{ClientScript, Narration, Script, ScriptOutcome, Step};
 pub use shaping::Faults;

@@ -1,10 +1,35 @@
 //! The same run of another lock on the same servers, to tell what is a lock's own from what any lock shows
 //! there.
 
-use crate::names::BadUsage;
+use crate::names::{BadUsage, find_lock};
 use crate::options::RunOptions;
 use crate::validation::RunSpec;
-use fencepost_locks::Options;
+use fencepost_locks::{Options, reference};
+
+/// In place of a reference: no comparison.
+const NO_REFERENCE: &str = "none";
+
+/// The reference that `--against` names for a lock; none for `none`.
+///
+/// # Errors
+/// One sentence: it does not exist, or runs on other servers than the lock.
+pub fn named_reference(lock: &str, against: &str) -> Result<Option<String>, BadUsage> {
+    if against == NO_REFERENCE {
+        return Ok(None);
+    }
+    let under_test = find_lock(lock)?;
+    let other = find_lock(against)
+        .map_err(|refused| BadUsage::at("against", format!("--against: {}", refused.sentence)))?;
+    let (service, others) = (under_test.service.name(), other.service.name());
+    if others != service {
+        let fits = reference(under_test).map_or(String::new(), |fits| format!("; use {}", fits.name));
+        return Err(BadUsage::at(
+            "against",
+            format!("--against {against}: it runs on {others}, and {lock} on {service}{fits}"),
+        ));
+    }
+    Ok(Some(against.to_owned()))
+}
 
 impl RunSpec {
     /// The same run of this lock: the same faults, seed, processes and times, on servers that are set up
@@ -43,6 +68,17 @@ mod tests {
         let options =
             RunOptions { lock: lock.to_owned(), clients: 3, careful: true, ..RunOptions::default() };
         RunSpec::with_plan(options, Plan::default()).unwrap()
+    }
+
+    #[test]
+    fn a_reference_runs_on_the_servers_of_the_lock() {
+        let named =
+            |lock: &str, against: &str| named_reference(lock, against).map_err(|error| error.sentence);
+        assert_eq!(named("etcd-lock-api", "etcd"), Ok(Some("etcd".to_owned())));
+        assert_eq!(named("etcd-lock-api", "none"), Ok(None));
+        let others = "--against redlock: it runs on redis-independent, and etcd on etcd; use etcd";
+        assert_eq!(named("etcd", "redlock"), Err(others.to_owned()));
+        assert!(named("etcd", "etdc").unwrap_err().starts_with("--against: unknown lock \"etdc\""));
     }
 
     #[test]

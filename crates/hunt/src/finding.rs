@@ -3,10 +3,9 @@
 use crate::schedule::Schedule;
 use crate::shrink::Shrunk;
 use crate::signature::signature;
-use crate::violation::Violation;
 use anyhow::{Context, Result, bail};
 use fencepost_campaign::Played;
-use fencepost_checker::RunIndex;
+use fencepost_checker::{RunIndex, Violation};
 use fencepost_engine::scenario::{read_file, scenario_text};
 use fencepost_engine::{BadUsage, RunOptions};
 use fencepost_history::run::{RunFolder, open_regular, write_whole};

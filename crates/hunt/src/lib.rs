@@ -7,19 +7,15 @@
 mod finding;
 pub mod hunt;
 mod player;
-mod rate;
 mod recorded;
 mod replay;
 mod schedule;
 pub mod search;
 pub mod shrink;
 mod signature;
-mod violation;
 
 pub use finding::{KeptFinding, keep, kept_findings};
 pub use player::{Player, SchedulePlayer};
-pub use rate::Rate;
 pub use replay::{Replays, replay};
 pub use schedule::Schedule;
 pub use signature::signature;
-pub use violation::Violation;

@@ -1,12 +1,10 @@
 //! Plays one schedule many times, and counts what came of it.
 
 use crate::player::Player;
-use crate::rate::Rate;
 use crate::schedule::Schedule;
-use crate::violation::Violation;
 use anyhow::Result;
 use fencepost_campaign::Played;
-use fencepost_checker::Outcome;
+use fencepost_checker::{Outcome, Rate, Violation};
 use fencepost_engine::Stop;
 use futures_util::StreamExt;
 use std::collections::BTreeMap;

@@ -1,8 +1,7 @@
 //! What tells one finding from another: which faults, on which roles and in which phase, came before it.
 
-use crate::violation::Violation;
 use fencepost_checker::run_index::{Fault, Hold};
-use fencepost_checker::{Finding, RunIndex, RunVerdict, Situation, TargetRole, situations_of};
+use fencepost_checker::{Finding, RunIndex, RunVerdict, Situation, TargetRole, Violation, situations_of};
 use fencepost_history::{Event, Process};
 use fencepost_report::findings::{Cause, Signature};
 use serde_json::{Value, json};

@@ -4,6 +4,7 @@
 //! It works from folders alone, later and on another machine: it imports the history and the checkers, and no
 //! part of the engine.
 
+pub mod against;
 pub mod comparison;
 mod confidence;
 pub mod export;

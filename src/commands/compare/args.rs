@@ -42,6 +42,10 @@ pub struct CompareArgs {
     /// The guards of the storage: a row for each (see `fencepost list guards`).
     #[arg(long, value_delimiter = ',', default_value = "none")]
     pub guards: Vec<String>,
+    /// Say of each lock what it does worse and better than this one, which runs on the same servers. It gets
+    /// a row of its own, and all rows have the same seeds. `none` compares nothing.
+    #[arg(long, value_name = "LOCK")]
+    pub against: Option<String>,
     /// Runs of each combination.
     #[arg(long, default_value_t = 3)]
     pub runs: usize,
@@ -56,7 +60,7 @@ pub struct CompareArgs {
     pub durations: Option<PathBuf>,
     /// Compare existing runs, and make no new ones: folders of runs, or folders or object stores that hold
     /// such folders.
-    #[arg(long, value_name = "FOLDER", num_args = 1.., conflicts_with_all = ["locks", "nemeses", "guards", "runs", "seed"])]
+    #[arg(long, value_name = "FOLDER", num_args = 1.., conflicts_with_all = ["locks", "nemeses", "guards", "against", "runs", "seed"])]
     pub from: Vec<PathBuf>,
     #[command(flatten)]
     pub files: ComparisonFiles,
@@ -86,6 +90,7 @@ impl CompareArgs {
         let matrix = Matrix {
             seed: self.options.seed.unwrap_or_else(Seed::fresh),
             shard: self.shard,
+            against: self.against.clone(),
             runs: self.runs,
             locks: self.locks.clone(),
             guards: self.guards.clone(),

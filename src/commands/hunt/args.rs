@@ -2,7 +2,7 @@
 
 use crate::store::Results;
 use clap::{Args, ValueEnum};
-use fencepost_engine::{BadUsage, JOBS_MAX, RunOptions, check_count, check_once, find_lock};
+use fencepost_engine::{BadUsage, JOBS_MAX, RunOptions, check_count, check_once, find_lock, named_reference};
 use fencepost_history::{Seed, Shard, TimeSpan};
 use fencepost_hunt::hunt::HuntRequest;
 use fencepost_hunt::search::{ACQUIRE_TTLS, DrawnOptions, LIMIT_TTLS};
@@ -92,9 +92,6 @@ pub enum FailOn {
     Any,
 }
 
-/// No lock to compare with.
-const NO_REFERENCE: &str = "none";
-
 /// TTLs to try, shortest first: what a busy machine still keeps apart, and what servers grant.
 const TTLS: [TimeSpan; 4] =
     [TimeSpan::from_millis(500), TimeSpan::from_secs(1), TimeSpan::from_secs(2), TimeSpan::from_secs(5)];
@@ -167,23 +164,8 @@ impl HuntArgs {
         let lock = find_lock(&self.options.lock)?;
         let is_own = lock.recipe.program().is_some() || self.options.client.is_some();
         match self.against.as_deref() {
-            Some(NO_REFERENCE) => Ok(None),
             None => Ok(reference(lock).filter(|_| is_own).map(|reference| reference.name.to_owned())),
-            Some(name) => {
-                let other = find_lock(name)?;
-                if other.service.name() != lock.service.name() {
-                    let (service, others) = (lock.service.name(), other.service.name());
-                    let fits = reference(lock).map_or(String::new(), |fits| format!("; use {}", fits.name));
-                    return Err(BadUsage::at(
-                        "against",
-                        format!(
-                            "--against {name}: it runs on {others}, and {} on {service}{fits}",
-                            self.options.lock
-                        ),
-                    ));
-                }
-                Ok(Some(name.to_owned()))
-            }
+            Some(name) => named_reference(&self.options.lock, name),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `fencepost test`: one run, and its verdict.
 
+mod against;
 mod live;
 
 use crate::commands::context::repeat;
@@ -9,11 +10,12 @@ use crate::output::{complain, say};
 use crate::runtime::{listen_for_signals, runtime};
 use crate::store::Results;
 use crate::unwritten::with_files;
+use against::{OwnRun, Reference};
 use anyhow::Result;
 use clap::Args;
 use fencepost_campaign::ResultsStore;
 use fencepost_checker::Outcome;
-use fencepost_engine::{BadUsage, Faults, RunOptions, RunSpec, Stop};
+use fencepost_engine::{BadUsage, Faults, RunOptions, RunSpec, Stop, run_beside_others};
 use fencepost_history::find_history;
 use fencepost_history::run::RunFolder;
 use fencepost_report::pipeline::PipelineArgs;
@@ -30,6 +32,13 @@ pub struct TestArgs {
     /// file:///FOLDER).
     #[arg(long, default_value = "results", value_name = "FOLDER|STORE")]
     pub results: Results,
+    /// Say what the lock does worse than this one, which runs on the same servers: it is played under the
+    /// same faults afterwards. `none` compares nothing. The exit code stays that of the lock.
+    #[arg(long, value_name = "LOCK")]
+    pub against: Option<String>,
+    /// Runs of the lock of --against.
+    #[arg(long, default_value_t = 3, value_name = "COUNT")]
+    pub against_runs: usize,
     #[command(flatten)]
     pub pipeline: PipelineArgs,
 }
@@ -37,11 +46,12 @@ pub struct TestArgs {
 /// Runs a test and gives the exit code of its verdict.
 pub fn test(args: &TestArgs) -> Result<i32> {
     let spec = validated(&args.options)?;
+    let reference = Reference::of(args.against.as_deref(), args.against_runs, &spec)?;
     let command = repeat().test(&spec.options);
     say!("{}", terminal::plan_text(&heading(&spec.options.run_file(command.clone()))).trim_end());
     let stop = Arc::new(Stop::default());
     let runtime = runtime()?;
-    let code = runtime.block_on(run_and_judge(args, &spec, &command, &stop));
+    let code = runtime.block_on(run_and_judge(args, &spec, reference.as_ref(), &command, &stop));
     // A client that hangs in a blocking call must not keep a finished run from ending.
     runtime.shutdown_background();
     code
@@ -66,21 +76,27 @@ fn validated_with_plan(options: &RunOptions) -> Result<RunSpec, BadUsage> {
     RunSpec::new(options.clone().shaped_for(&planned.nemeses, Faults::Written, comes_from_file)?)
 }
 
-async fn run_and_judge(args: &TestArgs, spec: &RunSpec, command: &str, stop: &Arc<Stop>) -> Result<i32> {
+async fn run_and_judge(
+    args: &TestArgs,
+    spec: &RunSpec,
+    reference: Option<&Reference>,
+    command: &str,
+    stop: &Arc<Stop>,
+) -> Result<i32> {
     tokio::spawn(listen_for_signals(stop.clone()));
     args.results.check().await?;
     let folder = RunFolder::create(&args.results, &spec.options.settings())?;
     let cleanup_errors =
-        match fencepost_engine::run(spec, command, &folder, stop, None, Arc::new(Live::new())).await {
+        match run_beside_others(spec, command, &folder, stop, None, Arc::new(Live::new())).await {
             Ok(outcome) => outcome.cleanup_errors,
             Err(error) => {
                 let code = after_failure(args, &folder, error)?;
+                reference.inspect(|reference| reference.not_compared());
                 args.results.send(&folder.path).await;
                 return Ok(args.results.finish(code).await);
             }
         };
     let judged = judge(&folder)?;
-    args.results.send(&folder.path).await;
     let outcome = judged.verdict.outcome;
     say!("{}", judged.text);
     let (code, written) = pipeline::report(&args.pipeline, &folder, &judged.verdict);
@@ -88,6 +104,16 @@ async fn run_and_judge(args: &TestArgs, spec: &RunSpec, command: &str, stop: &Ar
     for error in &cleanup_errors {
         complain!("fencepost: {error}");
     }
+    let code = match reference {
+        Some(reference) => {
+            let (lock, is_whole) = (&spec.options.lock, !spec.options.fail_fast);
+            let own = OwnRun { lock, folder: &folder, verdict: &judged.verdict, is_whole };
+            let compared = reference.compare(&own, &args.results, stop).await;
+            with_files("the comparison", [compared], code)
+        }
+        None => code,
+    };
+    args.results.send(&folder.path).await;
     // Whatever else went wrong, a violation stays one; but what was not healed or removed is no success.
     if outcome != Outcome::Violation && !cleanup_errors.is_empty() {
         return Ok(args.results.finish(FAILED).await);

@@ -5,7 +5,7 @@ use crate::parts::{Assignment, Durations, RunKey, assign};
 use crate::repeat::Repeat;
 use crate::sitting::PlannedRun;
 use anyhow::{Result, bail};
-use fencepost_engine::{BadUsage, Faults, RunOptions, RunSpec, check_once, find_lock, pick};
+use fencepost_engine::{BadUsage, Faults, RunOptions, RunSpec, check_once, find_lock, named_reference, pick};
 use fencepost_history::{Seed, Shard, shell_word};
 use fencepost_nemesis::{Nemesis, SWARM};
 use fencepost_report::comparison::{Cell, Comparison, Row};
@@ -21,6 +21,10 @@ pub struct Matrix {
     /// The part of the runs that is made here. None: all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
+    /// The lock that the others are compared with: one of them, on the same servers. All locks then have the
+    /// same seeds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<String>,
     /// Runs of each combination.
     pub runs: usize,
     pub locks: Vec<String>,
@@ -92,11 +96,22 @@ impl Matrix {
     pub fn checked(mut self, is_usual: impl Fn(&str) -> bool) -> Result<Matrix, BadUsage> {
         self.locks = all_or(self.locks, real_locks);
         self.nemeses = all_or(self.nemeses, every_nemesis);
+        self.add_reference()?;
         self.files = self.check_locks()?;
         self.check_names()?;
         let named: Vec<_> = self.nemeses.iter().flat_map(|joined| faults_of(joined)).collect();
         let options = self.options.clone().shaped_for(&named, Faults::Drawn, is_usual)?;
         Ok(Matrix { options, ..self })
+    }
+
+    /// Adds the row of the reference, if it has none.
+    fn add_reference(&mut self) -> Result<(), BadUsage> {
+        let Some(against) = self.against.take() else { return Ok(()) };
+        let named = self.locks.iter().map(|lock| named_reference(lock, &against));
+        let named: Vec<Option<String>> = named.collect::<Result<_, _>>()?;
+        self.against = named.into_iter().next().flatten();
+        self.locks.extend(self.against.clone().filter(|against| !self.locks.contains(against)));
+        Ok(())
     }
 
     /// Looks up every lock. Gives the hashes of the files of those that are folders.
@@ -209,6 +224,7 @@ impl Matrix {
             command: String::new(),
             nemeses: self.nemeses.clone(),
             rows: self.rows().into_iter().map(|(lock, guard)| self.row(lock, guard)).collect(),
+            against: self.against.clone(),
             left_out: Vec::new(),
             missing: Vec::new(),
         }
@@ -216,7 +232,11 @@ impl Matrix {
 
     fn spec(&self, lock: &str, guard: &str, nemesis: &str, number: usize) -> Result<RunSpec, BadUsage> {
         let nemeses = nemesis.split('+').filter(|name| *name != "none");
-        let seed = self.seed.stream(&format!("{lock} {guard} {nemesis} {number}")).random::<u64>();
+        let name = match self.against {
+            Some(_) => format!("{nemesis} {number}"),
+            None => format!("{lock} {guard} {nemesis} {number}"),
+        };
+        let seed = self.seed.stream(&name).random::<u64>();
         let options = RunOptions {
             lock: lock.to_owned(),
             guard: guard.to_owned(),
@@ -238,8 +258,9 @@ impl Matrix {
         let settings = Some(settings).filter(|settings| !settings.is_empty());
         let drawn = format!("--runs {} --seed {}", self.runs, self.seed);
         let shard = self.shard.map(|shard| format!("--shard {shard}"));
-        let words =
-            lists.into_iter().chain(settings).chain([drawn]).chain(shard).chain(repeat.without_file());
+        let against = self.against.as_ref().map(|against| format!("--against {}", shell_word(against)));
+        let lists = lists.into_iter().chain(against);
+        let words = lists.chain(settings).chain([drawn]).chain(shard).chain(repeat.without_file());
         format!("{} compare {}", repeat.program, words.collect::<Vec<_>>().join(" "))
     }
 

@@ -134,5 +134,6 @@ pub fn summed_up(
         row.servers.sort();
         row.servers.dedup();
     }
+    comparison.compare_with_reference();
     Ok(comparison)
 }

@@ -22,6 +22,7 @@ fn matrix(shard: Option<Shard>) -> Matrix {
     let matrix = Matrix {
         seed: Seed(7),
         shard,
+        against: None,
         runs: 2,
         locks: names(&["redis-single", "canary-nolock"]),
         guards: names(&["none"]),
@@ -43,6 +44,30 @@ fn the_command_that_repeats_a_comparison_says_everything_itself() {
     assert_eq!(command(false), bare);
     // What the file says is in the command already.
     assert_eq!(command(true), format!("{bare} --config none"));
+}
+
+#[test]
+fn a_reference_gets_a_row_and_all_rows_have_the_same_seeds() {
+    let against = |locks: &[&str], against: &str| {
+        let locks = locks.iter().map(|lock| (*lock).to_owned()).collect();
+        Matrix { locks, against: Some(against.to_owned()), ..matrix(None) }.checked(|_| false)
+    };
+    let added = against(&["etcd-lock-api"], "etcd").unwrap();
+    assert_eq!(added.locks, ["etcd-lock-api", "etcd"]);
+    assert_eq!(against(&["etcd", "etcd-lock-api"], "etcd").unwrap().locks, ["etcd", "etcd-lock-api"]);
+    let none = against(&["etcd"], "none").unwrap();
+    assert_eq!((none.locks, none.against), (vec!["etcd".to_owned()], None));
+    let plan = added.plan(&Durations::default()).unwrap();
+    let seeds = |lock: &str| {
+        let runs = plan.runs.iter().filter(|planned| planned.run.spec.options.lock == lock);
+        runs.map(|planned| planned.run.spec.seed.0).collect::<Vec<_>>()
+    };
+    assert_eq!((seeds("etcd").len(), seeds("etcd")), (4, seeds("etcd-lock-api")));
+    assert_eq!(plan.campaign.layout.against.as_deref(), Some("etcd"));
+    let command = added.command(&Repeat { program: "fencepost".to_owned(), has_file: false });
+    assert!(command.contains(" --against etcd --runs 2 --seed 7"), "{command}");
+    let others = against(&["etcd", "redlock"], "etcd").unwrap_err().to_string();
+    assert_eq!(others, "--against etcd: it runs on etcd, and redlock on redis-independent; use redlock");
 }
 
 /// The canary breaks in each run.

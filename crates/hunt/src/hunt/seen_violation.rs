@@ -1,9 +1,8 @@
 //! The violation that a run showed, and what tells it from others.
 
 use crate::signature::signature;
-use crate::violation::Violation;
 use fencepost_campaign::Played;
-use fencepost_checker::{Blame, Checker, Whose, registry};
+use fencepost_checker::{Blame, Checker, Violation, Whose, registry};
 use fencepost_nemesis::find;
 use fencepost_report::findings::{Cause, Signature};
 

@@ -7,7 +7,7 @@ use super::progress::Progress;
 use super::request::HuntRequest;
 use crate::player::Player;
 use crate::schedule::Schedule;
-use crate::violation::Violation;
+use fencepost_checker::Violation;
 use fencepost_engine::Stop;
 use parking_lot::Mutex;
 use std::collections::VecDeque;

@@ -14,11 +14,10 @@ mod tests;
 mod trial;
 
 use crate::player::Player;
-use crate::rate::Rate;
 use crate::schedule::Schedule;
-use crate::violation::Violation;
 use anyhow::{Result, bail};
 use fencepost_campaign::Played;
+use fencepost_checker::{Rate, Violation};
 use fencepost_engine::Stop;
 use fencepost_report::findings::Size;
 pub use size::size_of;

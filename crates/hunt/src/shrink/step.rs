@@ -1,6 +1,6 @@
 //! What shrinking says of each candidate that it tried.
 
-use crate::rate::Rate;
+use fencepost_checker::Rate;
 use std::fmt;
 
 /// Checkers whose violations are seen as they happen (`--fail-fast`).

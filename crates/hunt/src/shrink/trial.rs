@@ -1,10 +1,9 @@
 //! Whether a candidate still shows the violation often enough, with as few plays as possible.
 
 use crate::player::Player;
-use crate::rate::Rate;
 use crate::schedule::Schedule;
-use crate::violation::Violation;
 use fencepost_campaign::Played;
+use fencepost_checker::{Rate, Violation};
 use fencepost_engine::Stop;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;

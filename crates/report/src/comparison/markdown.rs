@@ -1,5 +1,6 @@
 //! A comparison as Markdown, for a pull request or a README.
 
+use super::against::{AgainstTable, table as against_table};
 use super::model::{Cell, Comparison};
 use super::tables::{self, Mark, Table};
 use crate::markdown::{code, code_in_table, escaped};
@@ -20,6 +21,7 @@ pub fn text(comparison: &Comparison) -> String {
         let cells: Vec<String> = row.cells.iter().zip(marks).map(|(cell, mark)| whole(cell, mark)).collect();
         line(&mut text, &comparison.label(row), &cells);
     }
+    against(&mut text, comparison);
     for table in tables::properties(comparison).iter().chain(&tables::figures(comparison)) {
         chapter(&mut text, comparison, table);
     }
@@ -49,6 +51,18 @@ fn whole(cell: &Cell, mark: &Mark) -> String {
     let others: String =
         tables::other_harms(cell).iter().map(|other| format!("<br>{}", escaped(other))).collect();
     format!("{strong}{}{strong}{others}{weak}{lost}", escaped(&mark.text))
+}
+
+/// How each lock stands to the one that all are compared with, if there is one.
+fn against(text: &mut String, comparison: &Comparison) {
+    let Some(AgainstTable { title, note, lines }) = against_table(comparison) else { return };
+    let _ = write!(text, "\n### {}\n\n{}.\n\n", escaped(&title), escaped(&capital(&note)));
+    text.push_str("| | under | | runs | difference |\n|---|---|---|---|---|\n");
+    for each in lines {
+        // A sign in front of a number begins no list inside a table.
+        let cells = [escaped(&each.nemesis), each.standing, each.rates, each.difference];
+        line(text, &each.label, &cells);
+    }
 }
 
 fn chapter(text: &mut String, comparison: &Comparison, table: &Table) {

@@ -1,9 +1,12 @@
 //! Many runs beside each other: a row for each lock, a column for each nemesis, as a text, a page, or a file
 //! for another program.
 
+mod against;
 mod baseline;
 mod confidence;
 mod csv;
+mod difference;
+mod existing;
 mod figures;
 mod junit;
 mod markdown;
@@ -17,8 +20,10 @@ mod tests;
 pub use baseline::{BaselineError, Changes, changes, read as read_baseline};
 pub use confidence::CellConfidence;
 pub use csv::write as write_csv;
+pub use difference::{CellDifference, CellStanding};
+pub use existing::of_runs;
 pub use junit::suites as junit_suites;
 pub use markdown::text as markdown;
-pub use model::{Cell, Comparison, MadeRun, Row, cell, of_runs};
+pub use model::{Cell, Comparison, MadeRun, Row, cell};
 pub use page::html;
 pub use terminal::text as terminal_text;

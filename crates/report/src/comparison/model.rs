@@ -1,6 +1,7 @@
 //! What many runs say together, as `compare.json` keeps it.
 
 use super::confidence::{CellConfidence, confidence};
+use super::difference::CellDifference;
 use super::figures::{RunFigures, TEST_ITSELF, outcome_of};
 use crate::runs::{Judgement, Run};
 use fencepost_checker::{
@@ -22,6 +23,9 @@ pub struct Comparison {
     pub command: String,
     pub nemeses: Vec<String>,
     pub rows: Vec<Row>,
+    /// The lock that the others are compared with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<String>,
     /// Runs that were to be compared and could not be: their names, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
@@ -70,6 +74,10 @@ pub struct Cell {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "worth")]
     pub confidence: Option<CellConfidence>,
+    /// How it stands to the same cell of the lock that all are compared with. None where there is no such
+    /// lock, or nothing is known of one of the two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<CellDifference>,
     /// In the order of their seeds in the matrix, or the oldest first.
     pub runs: Vec<CellRun>,
     /// Why runs that were asked for are not there.
@@ -379,61 +387,6 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;
     Some(f64::midpoint(values[last / 2], values[last.div_ceil(2)]))
-}
-
-/// Compares runs that exist, in whatever way they were made: a row for each lock, guard and setting, a column
-/// for each nemesis. The columns have the order of `nemesis_order`. Scenarios are left out: they are
-/// directed, and prove what they are made to prove.
-pub fn of_runs(runs: &[Run], nemesis_order: &[&str]) -> Comparison {
-    let mut rows: BTreeMap<(String, String, String), BTreeMap<String, Vec<&Run>>> = BTreeMap::new();
-    let mut left_out = Vec::new();
-    for run in runs {
-        let file = match (run.file(), run.problem()) {
-            (Some(file), None) if file.spec.scenario.is_none() => file,
-            (Some(_), None) => continue,
-            (_, trouble) => {
-                left_out.push(format!("{}: {}", run.name, trouble.unwrap_or("it cannot be read")));
-                continue;
-            }
-        };
-        let spec = &file.spec;
-        let row = (spec.lock.clone(), spec.guard.clone(), file.settings.clone());
-        rows.entry(row).or_default().entry(spec.nemesis_name()).or_default().push(run);
-    }
-    let nemeses = nemeses(rows.values().flat_map(BTreeMap::keys), nemesis_order);
-    let rows = rows.into_iter().map(|((lock, guard, settings), mut by_nemesis)| {
-        let runs: Vec<Vec<MadeRun>> =
-            nemeses.iter().map(|name| oldest_first(by_nemesis.remove(name))).collect();
-        let servers: BTreeSet<&String> = runs.iter().flatten().flat_map(|run| &run.servers).collect();
-        let servers = servers.into_iter().cloned().collect();
-        Row { lock, guard, settings, servers, cells: runs.into_iter().map(cell).collect() }
-    });
-    Comparison {
-        fencepost: env!("CARGO_PKG_VERSION").to_owned(),
-        command: String::new(),
-        rows: rows.collect(),
-        nemeses,
-        left_out,
-        missing: Vec::new(),
-    }
-}
-
-fn oldest_first(runs: Option<Vec<&Run>>) -> Vec<MadeRun> {
-    let mut runs = runs.unwrap_or_default();
-    runs.sort_by_key(|run| (run.file().map(|file| file.started), &run.name));
-    runs.into_iter().filter_map(MadeRun::of).collect()
-}
-
-/// Without faults first, then in the given order, then combinations by name.
-fn nemeses<'a>(names: impl Iterator<Item = &'a String>, known: &[&str]) -> Vec<String> {
-    let place = |name: &str| match name {
-        "none" => 0,
-        name => 1 + known.iter().position(|known| *known == name).unwrap_or(known.len()),
-    };
-    let mut names: Vec<String> = names.cloned().collect();
-    names.sort_by(|one, other| (place(one), one).cmp(&(place(other), other)));
-    names.dedup();
-    names
 }
 
 /// The versions of servers that are named with their nodes, each once.

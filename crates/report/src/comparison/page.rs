@@ -1,5 +1,6 @@
 //! A comparison as a page: the matrix, each property, what was measured, and links to the runs' reports.
 
+use super::against::{AgainstTable, table as against_table};
 use super::model::{Cell, CellRun, Comparison, Row};
 use super::tables::{self, Mark, Table};
 use crate::words::capital;
@@ -26,6 +27,7 @@ pub fn html(comparison: &Comparison, folder: &Path) -> String {
         }
         @for missing in &comparison.missing { p.unfinished { (capital(missing)) "." } }
         (matrix(comparison, folder))
+        (against(comparison))
         h2 { "Property by property" }
         @for table in &tables::properties(comparison) { (chapter(comparison, table)) }
         h2 { "Measurements" }
@@ -166,6 +168,32 @@ fn chapter(comparison: &Comparison, table: &Table) -> Markup {
             tbody {
                 @for (row, marks) in comparison.rows.iter().zip(&table.rows) {
                     tr { th scope="row" { (label(comparison, row)) } @for mark in marks { td { (chip(mark, None)) } } }
+                }
+            }
+        } }
+    }
+}
+
+/// How each lock stands to the one that all are compared with, if there is one.
+fn against(comparison: &Comparison) -> Markup {
+    let Some(AgainstTable { title, note, lines }) = against_table(comparison) else { return html! {} };
+    html! {
+        h2 { (title) }
+        p.note { (capital(&note)) "." }
+        div.tablebox { table {
+            thead { tr { th {} @for name in ["under", "", "runs", "difference"] { th scope="col" { (name) } } } }
+            tbody {
+                @for line in lines {
+                    tr {
+                        th scope="row" { (line.label) }
+                        td { (line.nemesis) }
+                        td {
+                            @if let Some(outcome) = line.outcome { span.chip.(outcome.word()) { (line.standing) } }
+                            @else { (line.standing) }
+                        }
+                        td { (line.rates) }
+                        td { (line.difference) }
+                    }
                 }
             }
         } }

@@ -1,5 +1,6 @@
 //! A comparison in the terminal.
 
+use super::against::{AgainstLine, AgainstTable, table as against_table};
 use super::model::Comparison;
 use super::tables::{self, Table};
 use crate::terminal::{colour, wrap_indented};
@@ -12,6 +13,7 @@ use std::fmt::Write;
 pub fn text(comparison: &Comparison) -> String {
     let comparison = &comparison.best_first();
     let mut text = shown(comparison, &tables::matrix(comparison));
+    text.push_str(&against(comparison));
     let (kept, others): (Vec<Table>, Vec<Table>) = tables::properties(comparison).into_iter().partition(held);
     for table in others.iter().chain(&tables::figures(comparison)) {
         let _ = write!(text, "\n{}", shown(comparison, table));
@@ -32,6 +34,27 @@ pub fn text(comparison: &Comparison) -> String {
         let _ = writeln!(text, "{}", wrap_indented(&remark, 0));
     }
     let _ = writeln!(text, "\n{}", style(tables::ending(comparison)).bold());
+    text
+}
+
+/// How each lock stands to the one that all are compared with. Nothing where there is none.
+fn against(comparison: &Comparison) -> String {
+    let Some(AgainstTable { title, note, lines }) = against_table(comparison) else { return String::new() };
+    let mut text = format!("\n{}\n", style(title).bold());
+    let _ = writeln!(text, "{}", style(wrap_indented(&format!("  {note}"), 4)).dim());
+    let texts = |line: &AgainstLine| {
+        let AgainstLine { label, nemesis, standing, rates, difference, .. } = line;
+        [label, nemesis, standing, rates, difference].map(String::clone)
+    };
+    let rows: Vec<[String; 5]> = lines.iter().map(texts).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..5).map(width).collect();
+    for (row, line) in rows.iter().zip(&lines) {
+        let padded = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}"));
+        let shown = padded.collect::<Vec<_>>().join("  ");
+        let colour = line.outcome.map(colour).unwrap_or_default();
+        let _ = writeln!(text, "{}", colour.apply_to(shown.trim_end()));
+    }
     text
 }
 

@@ -1,7 +1,8 @@
 //! Comparisons of fixture runs, in every form.
 
 use super::baseline::changes;
-use super::model::{Cell, Comparison, MadeRun, Outcomes, cell, of_runs};
+use super::existing::of_runs;
+use super::model::{Cell, Comparison, MadeRun, Outcomes, cell};
 use super::{csv, junit, markdown, page, terminal};
 use crate::runs::{Judgement, Run, State};
 use fencepost_checker::{
@@ -111,6 +112,60 @@ fn a_property_is_violated_if_it_was_once_and_holds_only_where_it_was_tested() {
     let (_, exclusion) = outcomes(&[of(&UNTESTED), of(&HELD)]);
     assert_eq!((exclusion.outcome(), exclusion.vacuous), (Some(Outcome::Valid), 1));
     assert_eq!(Outcomes::default().outcome(), None);
+}
+
+/// Three runs of a bad lock and of the reference, with the nemesis in which they differ.
+fn against_a_reference() -> Comparison {
+    let of = |lock: &str, nemesis: &str, verdicts: &[(&str, Outcome)]| {
+        (0..3).map(|lost| run(lock, "none", nemesis, verdicts, (lost, 10))).collect::<Vec<_>>()
+    };
+    let runs = [
+        of("redlock", "clock-jump", &BROKEN),
+        of("redlock", "pause", &HELD),
+        of("coredis", "clock-jump", &HELD),
+        // Late writes, which do not count.
+        of("coredis", "pause", &BROKEN),
+        of("etcd", "pause", &UNTESTED),
+    ];
+    let mut comparison = of_runs(&runs.concat(), &ORDER);
+    comparison.against = Some("coredis".to_owned());
+    comparison.compare_with_reference();
+    comparison
+}
+
+#[test]
+fn each_lock_stands_beside_the_reference_in_every_form() {
+    let comparison = against_a_reference();
+    console::set_colors_enabled(false);
+    let text = terminal::text(&comparison);
+    let lines = |name: &str| text.lines().filter(|line| line.starts_with(name)).map(str::to_owned).collect();
+    let section: Vec<String> =
+        text.lines().skip_while(|line| *line != "Against coredis").map(str::to_owned).collect();
+    assert!(
+        section.contains(&"redlock  clock-jump  worse         3 of 3 against 0 of 3  +21 to +100".to_owned()),
+        "{text}"
+    );
+    assert!(
+        section.contains(&"redlock  pause       equal         0 of 3 against 0 of 3  -56 to +56".to_owned()),
+        "{text}"
+    );
+    assert!(section.contains(&"etcd     pause       not compared".to_owned()), "{text}");
+    let all: Vec<String> = lines("coredis  ");
+    assert!(all.iter().all(|line| !line.contains("against")), "the reference is not compared with itself");
+    let text = markdown::text(&comparison);
+    assert!(text.contains("### Against coredis\n"), "{text}");
+    assert!(
+        text.contains("| `redlock` | clock-jump | worse | 3 of 3 against 0 of 3 | +21 to +100 |"),
+        "{text}"
+    );
+    let page = page::html(&comparison, Path::new(""));
+    assert!(page.contains("<h2>Against coredis</h2>"), "{page}");
+    assert!(page.contains(r#"<span class="chip violation">worse</span>"#), "{page}");
+    let json = serde_json::to_value(&comparison).unwrap();
+    assert_eq!(json["against"], "coredis");
+    let redlock = json["rows"].as_array().unwrap().iter().find(|row| row["lock"] == "redlock").unwrap();
+    assert_eq!(redlock["cells"][0]["against"]["standing"], "worse");
+    assert_eq!(redlock["cells"][0]["against"]["rate"]["violations"], 3);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Which violation is searched for again: the checker that found it, and its class.
 
-use fencepost_checker::{Outcome, RunVerdict, Verdict};
+use crate::verdict::{Outcome, RunVerdict, Verdict};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -53,7 +53,7 @@ impl fmt::Display for Violation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fencepost_checker::Finding;
+    use crate::verdict::Finding;
 
     fn finding(class: &str, time: u64) -> Finding {
         Finding { class: class.to_owned(), time, ..Finding::default() }

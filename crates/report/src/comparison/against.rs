@@ -1,0 +1,112 @@
+//! How each lock stands to a reference under each nemesis: by the rates of runs in which it failed.
+
+use super::difference::CellDifference;
+use super::model::{Cell, Comparison};
+use fencepost_checker::{Harm, Outcome, Rate};
+
+/// In how many of the decided runs of a cell the lock failed. Of a cell whose runs are in memory.
+fn rate(cell: &Cell) -> Rate {
+    let mut rate = Rate::default();
+    for run in &cell.runs {
+        let worst = run.figures.as_ref().and_then(|figures| figures.harm);
+        match run.outcome {
+            Outcome::Violation => rate.add(!matches!(worst, Some(Harm::Unfenced | Harm::BusyMachine))),
+            Outcome::Valid => rate.add(false),
+            Outcome::Unknown | Outcome::Vacuous => {}
+        }
+    }
+    rate
+}
+
+impl Comparison {
+    /// Compares each cell with that of the reference with the same guard, if there is a reference.
+    pub fn compare_with_reference(&mut self) {
+        let Some(reference) = self.against.clone() else { return };
+        let rates = |cells: &[Cell]| cells.iter().map(rate).collect::<Vec<_>>();
+        let references = self.rows.iter().filter(|row| row.lock == reference);
+        let references: Vec<(String, Vec<Rate>)> =
+            references.map(|row| (row.guard.clone(), rates(&row.cells))).collect();
+        for row in self.rows.iter_mut().filter(|row| row.lock != reference) {
+            let Some((_, there)) = references.iter().find(|(guard, _)| *guard == row.guard) else { continue };
+            for (cell, there) in row.cells.iter_mut().zip(there) {
+                cell.against = CellDifference::of(rate(cell), *there);
+            }
+        }
+    }
+}
+
+/// What stands under the matrix.
+pub(super) struct AgainstTable {
+    pub title: String,
+    /// How to read it.
+    pub note: String,
+    pub lines: Vec<AgainstLine>,
+}
+
+/// A lock under a nemesis.
+pub(super) struct AgainstLine {
+    pub label: String,
+    pub nemesis: String,
+    pub standing: String,
+    /// What it is coloured by.
+    pub outcome: Option<Outcome>,
+    /// `3 of 3 against 0 of 3`.
+    pub rates: String,
+    /// `+21 to +100`.
+    pub difference: String,
+}
+
+/// Each lock under each nemesis. None without a reference.
+pub(super) fn table(comparison: &Comparison) -> Option<AgainstTable> {
+    let reference = comparison.against.as_ref()?;
+    let mut lines = Vec::new();
+    for row in comparison.rows.iter().filter(|row| row.lock != *reference) {
+        for (nemesis, cell) in comparison.nemeses.iter().zip(&row.cells) {
+            lines.push(line(comparison.label(row), nemesis, cell));
+        }
+    }
+    let note = "runs in which the lock failed, without late writes that only a fence prevents; then how many percentage \
+                points more that is, the 95 % interval (Newcombe). Worse and better: the interval excludes 0; uncertain: \
+                the rates differ, and so few runs do not exclude chance";
+    Some(AgainstTable { title: format!("Against {reference}"), note: note.to_owned(), lines })
+}
+
+fn line(label: String, nemesis: &str, cell: &Cell) -> AgainstLine {
+    let nemesis = nemesis.to_owned();
+    match &cell.against {
+        Some(CellDifference { standing, rate, reference, difference: (low, high) }) => AgainstLine {
+            label,
+            nemesis,
+            standing: standing.word().to_owned(),
+            outcome: standing.outcome(),
+            rates: format!("{rate} against {reference}"),
+            difference: format!("{} to {}", points(*low), points(*high)),
+        },
+        None => AgainstLine {
+            label,
+            nemesis,
+            standing: if cell.not_applicable.is_some() { "n/a" } else { "not compared" }.to_owned(),
+            outcome: None,
+            rates: String::new(),
+            difference: String::new(),
+        },
+    }
+}
+
+/// `+21`, `-4`, `0`.
+fn points(value: f64) -> String {
+    match value.round() {
+        0.0 => "0".to_owned(),
+        rounded => format!("{rounded:+.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_are_whole_and_have_a_sign() {
+        assert_eq!([0.4, -0.4, 20.6, -12.5].map(points), ["0", "0", "+21", "-13"]);
+    }
+}
