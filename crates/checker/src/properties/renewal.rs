@@ -10,8 +10,8 @@
 //!   hit by a fault meanwhile does not count, since it could neither renew nor notify.
 //! - *Violation*, `prolonged-when-lost`: a renewal was asked for after another process had been granted the
 //!   lock, and succeeded. A lock that was another's in between can only be acquired anew, which its holder
-//!   has to know of. Where a fault had hit the servers meanwhile, they may have had two locks at once: that is
-//!   a matter of mutual exclusion.
+//!   has to know of. Where a fault had hit the servers meanwhile, they may have had two locks at once: that
+//!   is a matter of mutual exclusion.
 
 use super::checker::{Checker, FindingClass, NotJudged};
 use crate::figures::{Figures, figures};
