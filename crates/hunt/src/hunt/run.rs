@@ -201,11 +201,9 @@ impl Hunt {
         Ok(())
     }
 
-    /// Whether a play that begins now ends by then, as plays go. One begins in any case.
+    /// Whether a play that begins now ends by then, as plays go.
     pub(super) fn ends_by(&self, until: Instant) -> bool {
-        let usual =
-            if self.progress.lock().file.schedules == 0 { Duration::ZERO } else { self.player.usual_time() };
-        Instant::now() + usual < until
+        Instant::now() + self.player.usual_time() < until
     }
 
     fn is_interrupted(&self) -> bool {
@@ -216,9 +214,14 @@ impl Hunt {
         self.ended.lock().get_or_insert(reason);
     }
 
-    /// Plays one schedule after the other.
+    /// Plays one schedule after the other; one in any case, so that a hunt whose first check took all of its
+    /// time has tested something.
     async fn work(&self, deadline: Instant) {
-        while self.stop.reason().is_none() && self.ends_by(deadline) && self.ended.lock().is_none() {
+        let mut is_first = self.progress.lock().file.schedules == 0;
+        while self.stop.reason().is_none() && self.ended.lock().is_none() {
+            if !std::mem::take(&mut is_first) && !self.ends_by(deadline) {
+                return;
+            }
             let Some(proposal) = self.progress.lock().search.propose() else {
                 self.end_for("no nemesis has a target here".to_owned());
                 return;
