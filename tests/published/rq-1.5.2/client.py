@@ -1,6 +1,7 @@
 """The lock of RQ's scheduler for one queue, the key: acquired, kept for one round of enqueueing (the critical section), and released.
 
-In a round the scheduler enqueues what is due, and only after that sends a heartbeat; so there is none within the section. `--fixed`: RQ 1.6.0."""
+In a round the scheduler enqueues what is due, and only after that sends a heartbeat; so there is none within
+the section. `--fixed`: RQ 1.6.0."""
 
 import sys
 
