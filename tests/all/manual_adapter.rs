@@ -150,8 +150,9 @@ fn adapter_of_the_manual_speaks_the_protocol() {
     assert!((0..=2000).contains(&validity_ms), "{granted}");
     assert_eq!(talk.perform(2, 3, "holds")["value"], json!(true));
 
-    let taken = talk.perform(3, 4, "acquire");
-    assert!(ended_with(&taken, "fail", "taken"), "{taken}");
+    // On a busy machine the end of its time may cut off its last attempt, whose outcome is unknown then.
+    let mut tries = (0..20).map(|_| talk.perform(3, 4, "acquire"));
+    assert!(tries.any(|taken| ended_with(&taken, "fail", "taken")), "another holds it");
     assert_eq!(talk.perform(4, 4, "holds")["value"], json!(false));
 
     let released = talk.perform(5, 3, "release");
