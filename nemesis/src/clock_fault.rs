@@ -5,7 +5,7 @@ use crate::aim::{Aim, DrawnAim, Moment};
 use crate::clock_tool::{ClockCall, ClockLook};
 use crate::context::FaultContext;
 use crate::distributions::{around_ttl, draw_log, millis, subset};
-use crate::fault::{Fault, FaultError, Observation};
+use crate::fault::{Fault, FaultError, Observation, heal_each};
 use crate::motion::{Motion, Motions};
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
 use crate::roles::Role;
@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use fencepost_cluster::Capability;
 use fencepost_history::prose::and;
 use fencepost_history::{FaultDescription, Refusal, Stream};
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::try_join_all;
 use rand::RngExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -313,14 +313,7 @@ impl Fault for SkewedClocks {
 
     async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
         let this: &SkewedClocks = self;
-        // One that cannot be healed keeps no other from it.
-        let healed = join_all(
-            this.on
-                .iter()
-                .map(|target| async move { Ok((target.clone(), this.end(context, target).await?)) }),
-        )
-        .await;
-        healed.into_iter().collect::<Result<Map<_, _>, FaultError>>().map(Value::Object)
+        heal_each(&this.on, |target| this.end(context, target)).await.map(Value::Object)
     }
 }
 

@@ -5,6 +5,7 @@ pub use crate::fault_error::FaultError;
 use crate::motion::Motions;
 use async_trait::async_trait;
 use fencepost_history::FaultDescription;
+use futures_util::future::join_all;
 use serde_json::{Map, Value};
 
 /// One fault, ready to be injected. The engine keeps it before it injects it, and heals it whatever happens.
@@ -27,6 +28,22 @@ pub trait Fault: Send {
     fn motions(&self) -> Option<Motions> {
         None
     }
+}
+
+/// Heals each of these nodes, and gives what was seen of it. One that cannot be healed keeps no other from
+/// it.
+///
+/// # Errors
+/// That of the first that could not be healed, once all were tried.
+pub(crate) async fn heal_each<'a, Healing: Future<Output = Result<Value, FaultError>>>(
+    nodes: impl IntoIterator<Item = &'a String>,
+    heal: impl Fn(&'a String) -> Healing,
+) -> Result<Map<String, Value>, FaultError> {
+    let healed = nodes.into_iter().map(|node| {
+        let healing = heal(node);
+        async move { Ok((node.clone(), healing.await?)) }
+    });
+    join_all(healed).await.into_iter().collect()
 }
 
 /// What was observed of an injected fault.

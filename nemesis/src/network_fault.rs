@@ -1,14 +1,14 @@
 //! A fault that makes ways worse: set inside the nodes, counted only when echoes show it, taken back.
 
 use crate::context::FaultContext;
-use crate::fault::{Fault, FaultError, Observation};
+use crate::fault::{Fault, FaultError, Observation, heal_each};
 use crate::network_parameters::{Direction, Look, NetworkParameters, Words};
 use crate::packets_tool::{Cleared, PacketsCall};
 use crate::tools::packets::{Echoes, Impairment, Mechanism, Probe, State, Streams};
 use async_trait::async_trait;
 use fencepost_history::FaultDescription;
 use fencepost_history::prose::and;
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::try_join_all;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -240,15 +240,13 @@ impl Fault for Impaired {
     }
 
     async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
-        // Every node is healed before the first error is reported.
         let fault = &*self;
-        let cleared = join_all(self.at.iter().map(|node| async move {
+        let mut observed = heal_each(&fault.at, |node| async move {
             let clear = PacketsCall::Clear { id: fault.id.clone() };
             let cleared: Cleared = call(context, node, clear).await?;
-            Ok::<_, FaultError>((node.clone(), json!({"packets": cleared.counts})))
-        }))
-        .await;
-        let mut observed = cleared.into_iter().collect::<Result<Map<_, _>, _>>()?;
+            Ok(json!({"packets": cleared.counts}))
+        })
+        .await?;
         if !self.before.is_empty() {
             let after = self.look_healed(context, &self.peers(context)).await?;
             for (target, after) in self.on.iter().zip(after) {

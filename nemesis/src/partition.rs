@@ -10,7 +10,7 @@
 use crate::aim::{Aim, DrawnAim, Moment, OtherEnd};
 use crate::context::FaultContext;
 use crate::distributions::around_ttl;
-use crate::fault::{Fault, FaultError, Observation};
+use crate::fault::{Fault, FaultError, Observation, heal_each};
 use crate::groups::{self, Groups};
 use crate::nemesis::{Draw, NemesisDescription, Settings, TypedNemesis};
 use crate::roles::Role;
@@ -18,7 +18,7 @@ use crate::topology::Topology;
 use async_trait::async_trait;
 use fencepost_cluster::Capability;
 use fencepost_history::{FaultDescription, Refusal, Stream};
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::try_join_all;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -214,14 +214,11 @@ impl Fault for Cut {
     }
 
     async fn heal(&mut self, context: &FaultContext) -> Result<Value, FaultError> {
-        // Every node is mended before the first error is reported.
         let cut = &*self;
-        let mended = join_all(self.at.iter().map(|node| async move {
-            let dropped = cut.mend(context, node).await?;
-            Ok::<_, FaultError>((node.clone(), json!({"packets_dropped": dropped})))
-        }))
-        .await;
-        let mut observed = mended.into_iter().collect::<Result<Map<_, _>, _>>()?;
+        let mut observed = heal_each(&cut.at, |node| async move {
+            Ok(json!({"packets_dropped": cut.mend(context, node).await?}))
+        })
+        .await?;
         // What does not connect now may be down, or cut off by another fault; that the rules are gone is
         // certain.
         let pairs = self.probe(context).await?.into_iter();
