@@ -303,7 +303,9 @@ impl EventLoop {
                 self.hold(now_ns, destination, PacketForm::Original(id));
                 continue;
             };
-            let segment = whole.as_deref().and_then(Segment::with_data);
+            // A link without faults of its own looks inside for copies only.
+            let looked_into = whole.as_deref().filter(|_| link.impairment.needs_emulator());
+            let segment = looked_into.and_then(Segment::with_data);
             let of_data =
                 segment.and_then(|segment| link.fate_of_data(now_ns, segment.ports(), &mut self.random));
             let fate = of_data.unwrap_or_else(|| link.fate(now_ns, length, &mut self.random));
