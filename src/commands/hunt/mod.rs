@@ -63,10 +63,10 @@ async fn begin_or_resume(args: &HuntArgs, corpus: Option<&Path>, stop: &Arc<Stop
         }
     };
     announce(&request, &folder, begun.1.kept.len());
-    let reference = KnownReference::read(&request, &request.options.driver);
-    if let (Some(reference), Some(against)) = (&reference, &mut begun.0.against)
-        && begun.0.schedules == 0
-    {
+    // A hunt that goes on is the same hunt: it has learned already, and is not counted again.
+    let begins = begun.0.schedules == 0;
+    let reference = begins.then(|| KnownReference::read(&request, &request.options.driver)).flatten();
+    if let (Some(reference), Some(against)) = (&reference, &mut begun.0.against) {
         against.shown = reference.shown();
     }
     let part = folder.begin_part(&request)?;

@@ -4,6 +4,7 @@
 //! known; and only for the same version of Fencepost, driver, options and TTL.
 
 use fencepost_cluster::cache_folder;
+use fencepost_engine::find_lock;
 use fencepost_history::run::write_inside;
 use fencepost_hunt::hunt::HuntRequest;
 use fencepost_report::findings::Signature;
@@ -37,10 +38,15 @@ pub struct KnownReference {
 }
 
 impl KnownReference {
-    /// Reads it. None where the hunt compares nothing, or is one part of several, whose others know nothing
-    /// of this machine. A file that cannot be read counts as empty.
+    /// Reads it. None where the hunt compares nothing, or with a folder, whose files may change; or where it
+    /// is one part of several, whose others know nothing of this machine. A file that cannot be read counts
+    /// as empty.
     pub fn read(request: &HuntRequest, driver: &str) -> Option<KnownReference> {
         let lock = request.against.as_ref().filter(|_| request.shard.is_none())?;
+        let is_built_in = find_lock(lock).is_ok_and(|found| found.recipe.program().is_none());
+        if !is_built_in {
+            return None;
+        }
         let folder = cache_folder().ok()?.join("references");
         Some(KnownReference::read_in(&folder, lock, conditions(request, driver)))
     }
