@@ -73,10 +73,9 @@ impl Hunt {
             if compared == Compared::Own {
                 let mut progress = self.progress.lock();
                 progress.change_finding(name, |finding| {
-                    finding.whose = finding.whose.map(|whose| match whose {
-                        Whose::Service => Whose::Library,
-                        other => other,
-                    });
+                    if finding.whose == Some(Whose::Service) {
+                        finding.whose = Some(Whose::Library);
+                    }
                 });
                 let _ = self.folder.write(&progress.state());
             }

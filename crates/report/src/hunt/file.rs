@@ -209,13 +209,13 @@ impl HuntFinding {
 
     /// Whether it came under faults of the servers, and too rarely to tell it from what any lock shows there.
     fn is_undecided(&self) -> bool {
-        let is_known = self.state == FindingState::Known;
-        let cannot_be_compared =
-            self.compared == Some(Compared::Unknown) && self.state == FindingState::Minimised;
-        self.whose == Some(Whose::Service)
-            && !is_known
-            && !cannot_be_compared
-            && [Some(Compared::Own), Some(Compared::Unknown)].contains(&self.compared)
+        let is_open = match self.compared {
+            Some(Compared::Own) => true,
+            // What is small and could not be compared never will be.
+            Some(Compared::Unknown) => self.state != FindingState::Minimised,
+            Some(Compared::OfServers) | None => false,
+        };
+        self.whose == Some(Whose::Service) && self.state != FindingState::Known && is_open
     }
 }
 
