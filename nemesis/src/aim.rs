@@ -87,6 +87,11 @@ pub enum OtherEnd {
     Servers,
     ServersAndStorage,
     Followers,
+    /// As many servers as are a majority.
+    Majority,
+    /// Of servers that know nothing of each other: a minority of them with half of the clients, apart from the
+    /// others, so that both sides may believe that they are all.
+    OtherHalf,
 }
 
 impl OtherEnd {
@@ -103,6 +108,13 @@ impl OtherEnd {
             OtherEnd::Servers => topology.servers.clone(),
             OtherEnd::ServersAndStorage if topology.storage.is_none() => Vec::new(),
             OtherEnd::ServersAndStorage => [topology.servers.clone(), storage()].concat(),
+            OtherEnd::Majority if topology.servers.len() >= 3 => {
+                topology.servers.iter().take(topology.majority()).cloned().collect()
+            }
+            OtherEnd::OtherHalf if topology.servers.len() >= 3 && !topology.has_leader => {
+                topology.servers.clone()
+            }
+            OtherEnd::Majority | OtherEnd::OtherHalf => Vec::new(),
             OtherEnd::Followers => match topology.servers.len() {
                 servers @ 2.. if topology.has_leader => {
                     vec![format!("{}:{}", Role::Follower.name(), servers - 1)]
@@ -186,7 +198,8 @@ impl Aim {
         let on = self.targets(topology, topology.majority())?;
         let peers = self.other_end.map_or(Some(Vec::new()), |end| end.names(topology))?;
         let moments = self.triggers(topology);
-        (!moments.is_empty()).then_some(PossibleAim { on, peers, moments })
+        let cuts_off = matches!(self.other_end, Some(OtherEnd::Majority | OtherEnd::OtherHalf));
+        (!moments.is_empty()).then_some(PossibleAim { on, peers, moments, cuts_off })
     }
 }
 
@@ -199,6 +212,8 @@ pub struct PossibleAim {
     pub peers: Vec<String>,
     /// Events of which the fault waits for one.
     pub moments: Vec<Trigger>,
+    /// Whether the other end is a part of the servers only.
+    pub cuts_off: bool,
 }
 
 /// One aim, drawn.

@@ -214,7 +214,7 @@ fn others<'a>(all: impl IntoIterator<Item = &'a String>, without: &[String]) -> 
 }
 
 /// Servers and clients fall apart into two sides.
-fn halves(topology: &Topology, random: &mut Stream) -> Option<Groups> {
+pub(crate) fn halves(topology: &Topology, random: &mut Stream) -> Option<Groups> {
     let mut half = subset(&topology.servers, topology.servers.len() / 2, random);
     half.extend(subset(&topology.clients, topology.clients.len().div_ceil(2), random));
     let rest = others(topology.servers.iter().chain(&topology.clients), &half);

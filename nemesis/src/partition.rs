@@ -59,13 +59,15 @@ impl TypedNemesis for Partition {
         &self,
         drawn: Draw<Groups>,
         aim: &DrawnAim,
-        _: &Topology,
+        topology: &Topology,
         settings: &Settings,
-        _: &mut Stream,
+        random: &mut Stream,
     ) -> Draw<Groups> {
         // Groups that the command line names stay as they are, and take the moment of the aim.
-        let groups =
-            named_groups(settings).unwrap_or_else(|| Groups::apart(aim.on.clone(), aim.peers.clone()));
+        let is_half = aim.aim.other_end == Some(OtherEnd::OtherHalf);
+        let groups = named_groups(settings)
+            .or_else(|| is_half.then(|| groups::halves(topology, random)).flatten())
+            .unwrap_or_else(|| Groups::apart(aim.on.clone(), aim.peers.clone()));
         Draw { on: groups.targets(), length: drawn.length, parameters: groups }
     }
 
@@ -84,7 +86,9 @@ fn named_groups(settings: &Settings) -> Option<Groups> {
 }
 
 /// The holder from its servers, so that its lease ends, and from the storage, where its write arrives once it
-/// is joined again; or from one of the two; the leader from those that follow it.
+/// is joined again; or from one of the two; the leader from those that follow it; the waiter from a majority,
+/// whose votes it must not invent; and a minority of the servers with half of the clients, which must not take
+/// it for all of them.
 const AIMS: &[Aim] = &[
     Aim::between(Role::Holder, OtherEnd::ServersAndStorage, &[Moment::BeforeWrite])
         .lasting((1.5, 2.5))
@@ -98,6 +102,8 @@ const AIMS: &[Aim] = &[
     Aim::between(Role::Holder, OtherEnd::Storage, &[Moment::BeforeWrite]),
     Aim::between(Role::Leader, OtherEnd::Followers, &[Moment::GrantedForLong, Moment::Collecting])
         .lasting((1.1, 2.0)),
+    Aim::between(Role::Waiter, OtherEnd::Majority, &[Moment::GrantedForLong]).lasting((1.1, 2.0)),
+    Aim::between(Role::Waiter, OtherEnd::OtherHalf, &[Moment::Collecting]).lasting((2.0, 3.0)),
 ];
 
 struct Cut {

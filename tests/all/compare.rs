@@ -41,6 +41,9 @@ fn a_comparison_that_was_killed_goes_on_without_doing_runs_again() {
     let mut running = Running::start(&words, Weight::LIGHT);
     let lines = BufReader::new(running.child().stdout.take().expect("piped")).lines();
     let first = lines.map_while(Result::ok).find(|line| line.contains("1/2"));
+    // Stopped, so that its second run does not end meanwhile.
+    let process = nix::unistd::Pid::from_raw(running.child().id().try_into().expect("a process"));
+    nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGSTOP).expect("it runs");
     // It is refused before it starts anything, and waits for no turn.
     let busy = fencepost(&words).output().expect("the program starts");
     running.child().kill().expect("it runs");

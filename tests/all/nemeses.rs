@@ -71,28 +71,35 @@ fn every_nemesis_takes_effect(lock: &str, leader: &str, driver: &str) {
     }
     // The last ones wait for a leader, whose election takes seconds on a busy machine.
     at_ms += 6000;
-    let ran = planned_weighed(
-        Weight::PRECISE,
-        &plan,
-        &format!("--driver {driver} --lock {lock} --nodes 3 --time-limit {at_ms}ms"),
-    );
-    // What is tested is the faults. A lock that breaks under them is right to be reported.
-    assert!([0, 1].contains(&ran.code), "the run itself failed: {}", ran.code);
-    let effective: BTreeMap<String, Value> = ran
-        .nemesis_events("inject", Kind::Ok)
-        .into_iter()
-        .map(|event| (event.f.into(), (*event.value).clone()))
-        .collect();
-    let healed: BTreeSet<String> =
-        ran.nemesis_events("heal", Kind::Ok).into_iter().map(|event| event.f.into()).collect();
-    for (fault, ..) in faults_of(lock) {
-        let seen = effective.get(*fault).unwrap_or_else(|| panic!("{fault} was not injected"));
-        assert_eq!(seen["effective"], true, "{fault}: {seen}");
-        assert!(healed.contains(*fault), "{fault} was not healed");
+    let mut missing: Vec<String> = faults_of(lock).map(|(fault, ..)| (*fault).to_owned()).collect();
+    // A busy machine may leave a client nothing to send while its packets are to be hit: each fault is to be
+    // seen in one of a few plays.
+    for play in 0..PLAYS {
+        let args =
+            format!("--driver {driver} --lock {lock} --nodes 3 --time-limit {at_ms}ms --seed {}", play + 1);
+        let ran = planned_weighed(Weight::PRECISE, &plan, &args);
+        // What is tested is the faults. A lock that breaks under them is right to be reported.
+        assert!([0, 1].contains(&ran.code), "the run itself failed: {}", ran.code);
+        assert_eq!(ran.phases(), ["main", "heal", "liveness", "closing"]);
+        let effective: BTreeMap<String, Value> = ran
+            .nemesis_events("inject", Kind::Ok)
+            .into_iter()
+            .map(|event| (event.f.into(), (*event.value).clone()))
+            .collect();
+        let healed: BTreeSet<String> =
+            ran.nemesis_events("heal", Kind::Ok).into_iter().map(|event| event.f.into()).collect();
+        let took_effect = |fault: &String| effective.get(fault).is_some_and(|seen| seen["effective"] == true);
+        missing.retain(|fault| !(took_effect(fault) && healed.contains(fault)));
+        if missing.is_empty() {
+            return;
+        }
+        eprintln!("{missing:?} did not take effect, or were not healed: {effective:?}");
     }
-    let phases = ran.phases();
-    assert_eq!(phases, ["main", "heal", "liveness", "closing"]);
+    panic!("in {PLAYS} plays, these did not take effect, or were not healed: {missing:?}");
 }
+
+/// How often a plan is played until each of its faults was seen.
+const PLAYS: u64 = 3;
 
 /// Names of all nemeses of the registry.
 fn listed() -> BTreeSet<String> {

@@ -98,8 +98,11 @@ impl<'a> RunIndex<'a> {
             let own = nodes.client_of(hold.process);
             let misleads = |fault: &Fault| {
                 let of_its_client = own.is_none_or(|own| fault.targets.contains(&own));
-                of_its_client
-                    && (fault.description.moves_clocks || fault.in_force(hold.invoke_ns, hold.from_ns))
+                // A client that says when it looked at its clock is misled by what stops it, and not by what
+                // holds packets back.
+                let comes_between = fault.in_force(hold.invoke_ns, hold.from_ns)
+                    && (hold.waited_ns.is_none() || fault.description.takes_down || own.is_none());
+                of_its_client && (fault.description.moves_clocks || comes_between)
             };
             hold.attempt_ns = hold.attempt_by_validity_ns().filter(|_| !faults.iter().any(misleads));
         }

@@ -147,9 +147,10 @@ pub(crate) fn reason(a: &Hold, b: &Hold) -> String {
             seconds(asked_ns)
         ),
         Some(left) if left > 0 => format!(
-            "process {second} got the lock while the TTL of process {first} ({}) still had {} to run",
+            "process {second} got the lock while the TTL of process {first} ({}) still had {} to run{}",
             seconds(ttl),
-            seconds(left)
+            seconds(left),
+            if a.lasts_by_its_librarys_word() { " by the validity that its library reported" } else { "" }
         ),
         // A grant came before the completion of its acquire, so by then plus the TTL the lease was over for
         // certain.

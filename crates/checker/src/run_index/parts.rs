@@ -104,7 +104,7 @@ pub struct Hold<'a> {
     pub waited_ns: Option<u64>,
     /// The earliest time at which the granted attempt can have begun, of an acquire that waited: as the
     /// library's validity says it, where no fault moved the clock of its client, and none held its answer
-    /// back.
+    /// back (or, of a client that says when it looked at its clock, none stopped it).
     pub attempt_ns: Option<u64>,
     /// The servers that granted it, where the lock names them.
     pub granted_by: Vec<Name>,
@@ -136,12 +136,7 @@ impl Hold<'_> {
         if self.lease == Lease::Session && self.validity_ms.is_none() && self.renewals.is_empty() {
             return None;
         }
-        let validity = self.validity_ms.map_or(ttl, |ms| (ms.max(0.0) * 1e6) as u64);
-        let asked_until = self.invoke_ns.saturating_add(ttl.min(validity));
-        // Of an acquire that waited, the library's own word says when the attempt that was granted began.
-        let doubt_ns = if self.waited_ns.is_some() { LOOK_NS } else { ANSWER_NS };
-        let attempt_until =
-            self.attempt_ns.map(|began_ns| began_ns.saturating_sub(doubt_ns).saturating_add(ttl));
+        let (asked_until, attempt_until) = self.ends_of_the_grant(ttl);
         let granted_until = attempt_until.map_or(asked_until, |until| until.max(asked_until));
         // A TTL that has run out, counted from its latest beginning, cannot be prolonged: what was asked for
         // later may have been granted anew. A session tells of itself.
@@ -152,6 +147,23 @@ impl Hold<'_> {
             }
         }
         Some(ends.0)
+    }
+
+    /// When the lease of the grant ends, before any renewal, as far as could be known: counted from the
+    /// invocation; and of an acquire that waited, from the attempt that was granted, as the library's own word
+    /// says it.
+    fn ends_of_the_grant(&self, ttl: u64) -> (u64, Option<u64>) {
+        let validity = self.validity_ms.map_or(ttl, |ms| (ms.max(0.0) * 1e6) as u64);
+        let doubt_ns = if self.waited_ns.is_some() { LOOK_NS } else { ANSWER_NS };
+        let attempt_until =
+            self.attempt_ns.map(|began_ns| began_ns.saturating_sub(doubt_ns).saturating_add(ttl));
+        (self.invoke_ns.saturating_add(ttl.min(validity)), attempt_until)
+    }
+
+    /// Whether it is the library's own word by which the lease lasts until it ends.
+    pub fn lasts_by_its_librarys_word(&self) -> bool {
+        let ends = self.ttl_ns.map(|ttl| self.ends_of_the_grant(ttl));
+        self.renewals.is_empty() && ends.is_some_and(|(asked, attempt)| attempt > Some(asked))
     }
 
     /// Whether its client learned of the grant only when it was over, and showed no belief in it: it said so
@@ -194,12 +206,14 @@ impl Hold<'_> {
     }
 
     /// The earliest time at which the attempt that was granted can have begun, by the library's own word: it
-    /// counts the validity from there. None where the library says nothing, or says the whole TTL, which no
-    /// attempt leaves. A clock that a fault moved makes it wrong: see [`Hold::attempt_ns`].
+    /// counts the validity from there. None where the library says nothing. The whole TTL, which no attempt
+    /// leaves, is a library's word only where it also says when it looked at its clock; from older clients it
+    /// may be the TTL that was asked for. A clock that a fault moved makes it wrong: see [`Hold::attempt_ns`].
     pub(super) fn attempt_by_validity_ns(&self) -> Option<u64> {
         let (ttl_ns, validity_ms) = (self.ttl_ns?, self.validity_ms?);
         let validity_ns = (validity_ms.max(0.0) * 1e6) as u64;
-        let is_said = self.lease == Lease::Ttl && 0 < validity_ns && validity_ns < ttl_ns;
+        let is_whole = validity_ns == ttl_ns && self.waited_ns.is_some();
+        let is_said = self.lease == Lease::Ttl && 0 < validity_ns && (validity_ns < ttl_ns || is_whole);
         // The answer comes some time after the look; a client that says how long it has waited says when that
         // was.
         let looked_ns = match self.waited_ns {

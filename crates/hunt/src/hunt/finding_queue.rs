@@ -2,7 +2,7 @@
 
 use super::state::{Found, Hunt};
 use crate::finding::keep;
-use crate::shrink::{ShrinkBudget, Shrunk, shrink};
+use crate::shrink::{PLAYS, ShrinkBudget, Shrunk, shrink};
 use anyhow::Result;
 use fencepost_report::findings::FindingFile;
 use fencepost_report::hunt::FindingState;
@@ -88,13 +88,14 @@ impl Hunt {
         let hurries = || self.others_wait();
         let budget = ShrinkBudget { jobs, until: Some(until), stop: &self.stop, hurries: &hurries };
         let Found { name, violation, schedule } = found;
-        match shrink(schedule, violation, &self.player, budget, &mut |_| {}).await? {
+        let mut plays = 0;
+        match shrink(schedule, violation, &self.player, budget, &mut |step| plays = step.rate.plays).await? {
             Some(shrunk) => {
                 let name = self.keep_small(found, &shrunk)?;
                 self.compare_small(&name, &shrunk, until).await?;
             }
             // Where the time was up first, nothing is known about how often it comes.
-            None if Instant::now() < until => self.note_rare(name),
+            None if plays >= PLAYS => self.note_rare(name),
             None => {}
         }
         Ok(())

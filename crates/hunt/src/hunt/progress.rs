@@ -222,11 +222,12 @@ impl Progress {
     /// them those whose faults no other had that explains or is of their class and was worked out, then those
     /// that no fault of the servers can explain, then those with the fewest causes, which are small already
     /// and tell most, and of these the certain ones. Before all these come those that are still to be
-    /// compared.
-    pub(super) fn rank(&self, name: &str) -> (bool, bool, bool, bool, usize, bool) {
+    /// compared, and after them those of a kind of which one is known to be the lock's own: a small example of
+    /// that says more than that it comes under yet other faults.
+    pub(super) fn rank(&self, name: &str) -> (bool, bool, bool, bool, bool, usize, bool) {
         let findings = &self.file.findings;
         let Some(finding) = self.finding(name) else {
-            return (true, true, true, true, usize::MAX, true);
+            return (true, true, true, true, true, usize::MAX, true);
         };
         let is_begun =
             |other: &&HuntFinding| other.state != FindingState::Found || self.worked_on.contains(&other.name);
@@ -240,7 +241,8 @@ impl Progress {
         let (causes, is_uncertain) =
             (finding.signature.causes.len(), finding.signature.class != GRANTED_TWICE);
         let is_service = finding.whose == Some(Whose::Service);
-        (finding.compared.is_some(), is_late_only, has_been, is_service, causes, is_uncertain)
+        let is_repetition = finding.compared.is_none() && self.has_own(finding);
+        (is_repetition, finding.compared.is_some(), is_late_only, has_been, is_service, causes, is_uncertain)
     }
 
     /// Notes what a finding became: small, under the name of what is left of its causes. Another finding of

@@ -183,6 +183,17 @@ impl Progress {
         self.file.against.is_some() && is_compared && self.file.findings.iter().any(is_example)
     }
 
+    /// Whether another finding of the same kind, whoever's it is, is known to be the lock's own failure.
+    pub(super) fn has_own(&self, finding: &HuntFinding) -> bool {
+        let breach =
+            |finding: &HuntFinding| (finding.signature.checker.clone(), finding.signature.class.clone());
+        self.file.findings.iter().any(|other| {
+            other.compared == Some(Compared::Own)
+                && other.whose == Some(Whose::Library)
+                && breach(other) == breach(finding)
+        })
+    }
+
     /// Whether the reference has shown what explains this.
     pub(super) fn is_of_servers(&self, signature: &Signature) -> bool {
         let shown = self.file.against.iter().flat_map(|against| &against.shown);

@@ -140,9 +140,10 @@ impl Space {
     }
 
     /// What a hunt begins with, in an order that is partly drawn: each nemesis does what most locks are
-    /// broken by. First come those that aim at the holder, then faults between two steps of the recipe, then
-    /// what stops the waiter whose turn is next, then those that aim at the servers of the holder, the same
-    /// at the holder where they have that aim, too, and then those that cannot be aimed here.
+    /// broken by. First come those that aim at the holder, then those that cut a waiter off from some of the
+    /// servers, then faults between two steps of the recipe, then what stops the waiter whose turn is next,
+    /// then those that aim at the servers of the holder, the same at the holder where they have that aim, too,
+    /// and then those that cannot be aimed here.
     pub(super) fn opening(&self, random: &mut Stream) -> Vec<(&'static dyn Nemesis, Option<WhichAim>)> {
         let nemeses = self.nemeses_by_chance(random);
         let aimed: Vec<_> =
@@ -151,7 +152,13 @@ impl Space {
             aimed.iter().filter(move |(_, aims)| fit(aims)).map(move |(nemesis, _)| (*nemesis, aim))
         };
         let at_points = aimed.iter().filter(|(nemesis, _)| reaches_points(*nemesis, &self.topology));
+        // Where servers know nothing of each other: what a client may take for a majority.
+        let votes = aimed.iter().flat_map(|(nemesis, aims)| {
+            let places = aims.iter().enumerate().filter(|(_, aim)| parts_votes(aim, &self.topology));
+            places.map(move |(place, _)| (*nemesis, Some(WhichAim::InTurn(place))))
+        });
         those(is_at_holder, Some(WhichAim::InTurn(0)))
+            .chain(votes)
             .chain(at_points.map(|(nemesis, _)| (*nemesis, Some(WhichAim::AtPoint))))
             .chain(those(stops_waiters, Some(WhichAim::InTurn(1))))
             .chain(those(|aims| !aims.is_empty() && !is_at_holder(aims), Some(WhichAim::InTurn(0))))
@@ -252,6 +259,12 @@ fn is_at_holder(aims: &[PossibleAim]) -> bool {
 
 fn is_of_holder(aim: &PossibleAim) -> bool {
     aim.on == [Role::Holder.name()]
+}
+
+/// Whether this aim cuts a waiter off, where its lock is what several servers say that know nothing of each
+/// other.
+fn parts_votes(aim: &PossibleAim, topology: &Topology) -> bool {
+    aim.cuts_off && aim.on == [Role::Waiter.name()] && !topology.has_leader && topology.servers.len() >= 3
 }
 
 /// Whether the first of these aims is the holder, and the second stops the waiter whose turn is next.

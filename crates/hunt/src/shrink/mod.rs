@@ -27,6 +27,9 @@ pub use step::Step;
 use steps::Search;
 use trial::{GOAL, Trial, TrialOutcome};
 
+/// Plays of a schedule after which its violation counts as rare where none of them shows it.
+pub const PLAYS: usize = GOAL.plays;
+
 /// How much may be spent.
 #[derive(Clone, Copy)]
 pub struct ShrinkBudget<'a> {
@@ -57,7 +60,8 @@ pub struct Shrunk {
 
 /// Makes a schedule smaller, as long as this violation still comes; `tell` is called after each candidate.
 /// Gives the smallest one by then where the time is up or Ctrl-C comes; none where the violation did not come
-/// in ten plays of the schedule itself.
+/// in ten plays of the schedule itself, or in those for which there was time: the last step says how many they
+/// were.
 ///
 /// # Errors
 /// The schedule cannot be played, every play of it failed, or Ctrl-C came before anything was found.

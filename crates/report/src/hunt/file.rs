@@ -6,7 +6,7 @@ use fencepost_checker::Whose;
 use fencepost_history::Seed;
 use fencepost_history::prose::counted;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The name of the file in the folder of a hunt.
 pub const HUNT_JSON: &str = "hunt.json";
@@ -207,13 +207,23 @@ impl HuntFinding {
         (&self.signature.checker, &self.signature.class, self.whose)
     }
 
+    /// Whether this is harm to the data that the other, a lock granted twice, explains.
+    fn follows_from(&self, other: &HuntFinding) -> bool {
+        let (of, class, whose) = other.kind();
+        whose == self.whose
+            && (of, class) == ("exclusion", "granted-twice")
+            && OF_DATA.contains(&self.signature.checker.as_str())
+    }
+
     /// Whether it came under faults of the servers, and too rarely to tell it from what any lock shows there.
     fn is_undecided(&self) -> bool {
         let is_open = match self.compared {
             Some(Compared::Own) => true,
             // What is small and could not be compared never will be.
             Some(Compared::Unknown) => self.state != FindingState::Minimised,
-            Some(Compared::OfServers) | None => false,
+            // The hunt ended before it was compared.
+            None => true,
+            Some(Compared::OfServers) => false,
         };
         self.whose == Some(Whose::Service) && self.state != FindingState::Known && is_open
     }
@@ -224,17 +234,31 @@ impl HuntFinding {
 pub struct FindingGroup<'a> {
     /// The smallest example.
     pub example: &'a HuntFinding,
-    /// The others: the same under other faults.
+    /// The others: the same under other faults, and what follows from it.
     pub also: Vec<&'a HuntFinding>,
 }
 
 impl FindingGroup<'_> {
-    /// `The same under: pause on holder's client (lock held); delay …`; none where there is only one.
+    /// `The same under: pause on holder's client (lock held); delay …`, and `What follows from it: …`; none
+    /// where there is only one.
     pub fn also_under(&self) -> Option<String> {
-        let causes: Vec<String> = self.also.iter().map(|finding| finding.signature.under()).collect();
-        (!causes.is_empty()).then(|| format!("The same under: {}", causes.join("; ")))
+        let (same, follow): (Vec<_>, Vec<_>) =
+            self.also.iter().map(|finding| &finding.signature).partition(|signature| {
+                let example = &self.example.signature;
+                (&signature.checker, &signature.class) == (&example.checker, &example.class)
+            });
+        let same: Vec<String> = same.into_iter().map(Signature::under).collect();
+        let follow = in_short(follow.into_iter());
+        let same = (!same.is_empty()).then(|| format!("The same under: {}", same.join("; ")));
+        let follow = (!follow.is_empty()).then(|| format!("What follows from it: {follow}"));
+        let said: Vec<String> = same.into_iter().chain(follow).collect();
+        (!said.is_empty()).then(|| said.join(". "))
     }
 }
+
+/// Checkers of what a lock protects: where two processes held it at the same time, what these find follows
+/// from that.
+const OF_DATA: [&str; 4] = ["lost-updates", "lost-additions", "stale-writes", "linearizable"];
 
 /// Whether one finding is the better example: made small, with fewer causes.
 fn is_smaller(one: &HuntFinding, other: &HuntFinding) -> bool {
@@ -248,11 +272,17 @@ impl HuntFile {
     /// kind stand together.
     pub fn groups(&self) -> Vec<FindingGroup<'_>> {
         let mut groups: Vec<FindingGroup<'_>> = Vec::new();
-        for finding in self.most_telling_first() {
+        let findings = self.most_telling_first();
+        let follows = |finding: &HuntFinding| findings.iter().any(|other| finding.follows_from(other));
+        let (consequences, findings): (Vec<_>, Vec<_>) =
+            findings.iter().copied().partition(|finding| self.against.is_some() && follows(finding));
+        for finding in findings.into_iter().chain(consequences) {
             let same = |group: &&mut FindingGroup<'_>| {
-                self.against.is_some() && group.example.kind() == finding.kind()
+                self.against.is_some()
+                    && (group.example.kind() == finding.kind() || finding.follows_from(group.example))
             };
             match groups.iter_mut().find(same) {
+                Some(group) if finding.follows_from(group.example) => group.also.push(finding),
                 Some(group) if is_smaller(finding, group.example) => {
                     group.also.push(std::mem::replace(&mut group.example, finding));
                 }
@@ -286,7 +316,11 @@ impl HuntFile {
     /// The findings that are not of the servers, as far as that is decided.
     fn own(&self) -> impl Iterator<Item = &HuntFinding> {
         let is_of_servers = |finding: &HuntFinding| finding.compared == Some(Compared::OfServers);
-        self.findings.iter().filter(move |finding| !is_of_servers(finding) && !finding.is_undecided())
+        self.findings.iter().filter(move |finding| !is_of_servers(finding) && !self.is_undecided(finding))
+    }
+
+    fn is_undecided(&self, finding: &HuntFinding) -> bool {
+        self.against.is_some() && finding.is_undecided()
     }
 
     /// Those of them that are there now.
@@ -304,11 +338,11 @@ impl HuntFile {
 
     /// What may be of the servers, in a line; none where that is decided of each finding.
     pub fn undecided(&self) -> Option<String> {
-        let undecided = self.findings.iter().filter(|finding| finding.is_undecided());
+        let undecided = self.findings.iter().filter(|finding| self.is_undecided(finding));
         let list = in_short(undecided.map(|finding| &finding.signature));
         let lock = &self.against.as_ref()?.lock;
         (!list.is_empty()).then(|| {
-            format!("Under faults of the servers, and too rarely to say whether {lock} shows it, too: {list}")
+            format!("Under faults of the servers, and too rarely or too late to say whether {lock} shows it, too: {list}")
         })
     }
 
@@ -329,8 +363,11 @@ impl HuntFile {
         let schedules = counted(self.schedules, "schedule", "schedules");
         match &self.against {
             Some(against) if self.schedules > 0 || self.has_violation() => {
-                let kinds: BTreeSet<_> = self.own_there().map(HuntFinding::kind).collect();
-                let found = match kinds.len() {
+                let is_there = |group: &FindingGroup| {
+                    let mut all = std::iter::once(&group.example).chain(&group.also);
+                    all.any(|finding| finding.state != FindingState::Gone)
+                };
+                let found = match self.groups().into_iter().filter(is_there).count() {
                     0 => "Nothing".to_owned(),
                     many => counted(many as u64, "violation", "violations"),
                 };

@@ -140,6 +140,31 @@ fn what_any_lock_shows_is_one_line_and_what_is_its_own_is_a_finding() {
 }
 
 #[test]
+fn harm_that_follows_from_a_lock_granted_twice_is_no_violation_of_its_own() {
+    let mut hunt = hunt();
+    hunt.against = Some(Against::new("redis-single".to_owned()));
+    let mut twice = hunt.findings[0].clone();
+    twice.compared = Some(Compared::Own);
+    twice.whose = Some(fencepost_checker::Whose::Library);
+    let mut lost = twice.clone();
+    (lost.signature.checker, lost.signature.class) = ("lost-updates".to_owned(), "lost-update".to_owned());
+    hunt.findings = vec![lost, twice];
+    assert_eq!(hunt.summary(), "1 violation that redis-single does not show, in 70 schedules");
+    let groups = hunt.groups();
+    assert_eq!(groups[0].example.signature.class, "granted-twice");
+    assert!(
+        groups[0].also_under().unwrap().starts_with("What follows from it: lost update"),
+        "{:?}",
+        groups[0].also_under()
+    );
+    // A hunt that ended before it could compare says nothing of what the servers' faults may explain.
+    let mut early = hunt.clone();
+    (early.findings[1].compared, early.findings[1].whose) = (None, Some(fencepost_checker::Whose::Service));
+    assert_eq!(early.summary(), "1 violation that redis-single does not show, in 70 schedules");
+    assert!(early.undecided().unwrap().contains("granted twice"));
+}
+
+#[test]
 fn a_finding_that_is_gone_is_no_violation() {
     let mut hunt = hunt();
     hunt.findings[0].state = FindingState::Gone;

@@ -416,3 +416,37 @@ fn a_client_that_says_how_long_it_has_waited_is_judged_more_closely() {
     // An answer that was long under way says no more than its client does.
     assert_eq!(class(&WAITED_FOR_A_SHORT_ONE.replace("waited_ms:2008", "waited_ms:1900")), "overstayed");
 }
+
+/// The library asked for 0.3 s, says that the whole TTL is left, and goes on by its own word.
+const WHOLE_TTL_LEFT: &str = "
+    0   nemesis info lock - {name:\"x\",lease:\"ttl\"}
+    0   1 invoke acquire a {ttl_ms:500}
+    302 1 ok     acquire a {validity_ms:500,waited_ms:300}
+    400 2 invoke acquire a {ttl_ms:500}
+    600 2 ok     acquire a {validity_ms:400,waited_ms:199}
+    700 1 invoke release a
+    710 1 ok     release a {believed:true}";
+
+#[test]
+fn a_library_that_says_that_its_whole_ttl_is_left_is_held_to_it() {
+    let finding = |text: &str| verdict(&Exclusion, text).findings[0].clone();
+    let found = finding(WHOLE_TTL_LEFT);
+    assert_eq!(found.class, "granted-twice");
+    assert!(
+        found.sentence.ends_with("to run by the validity that its library reported"),
+        "{}",
+        found.sentence
+    );
+    // Of a client that does not say when it looked, it may be the TTL that was asked for.
+    assert_eq!(finding(&WHOLE_TTL_LEFT.replace(",waited_ms:300", "")).class, "overstayed");
+    // Packets that were late change nothing of what the client saw; a client that was stopped may have looked
+    // at its clock long before it looked again.
+    let beside = |fault: &str| {
+        let nodes = "0 nemesis info nodes - {slots:[\"c0\",\"c1\",\"c2\"]}";
+        let fault = format!("0 nemesis ok {fault} - {{stage:\"inject\",id:1,targets:[\"c1\"],effective:true");
+        WHOLE_TTL_LEFT.replace("0   1 invoke", &format!("{nodes}\n    {fault}}}\n    0   1 invoke"))
+    };
+    assert_eq!(finding(&beside("delay")).class, "granted-twice");
+    let stopped = beside("pause").replace("effective:true", "effective:true,description:{takes_down:true}");
+    assert_eq!(finding(&stopped).class, "overstayed");
+}
